@@ -1,0 +1,192 @@
+#include "base/dtype.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace shardlab {
+
+namespace {
+
+struct DTypeRow {
+  std::string_view name;
+  std::int64_t bytes;
+  Category category;
+  double roundoff;
+};
+
+constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
+    {"bool", 1, Category::kBool, 0},
+    {"u8", 1, Category::kInteger, 0},
+    {"u64", 8, Category::kInteger, 0},
+    {"i8", 1, Category::kInteger, 0},
+    {"i16", 2, Category::kInteger, 0},
+    {"i32", 4, Category::kInteger, 0},
+    {"i64", 8, Category::kInteger, 0},
+    {"f16", 2, Category::kFloat, 0x1p-11},
+    {"bf16", 2, Category::kFloat, 0x1p-8},
+    {"f32", 4, Category::kFloat, 0x1p-24},
+    {"f64", 8, Category::kFloat, 0x1p-53},
+    {"c64", 8, Category::kComplex, 0x1p-24},
+    {"c128", 16, Category::kComplex, 0x1p-53},
+    {"f8e4m3fn", 1, Category::kFloat, 0x1p-4},
+    {"c32", 4, Category::kComplex, 0x1p-11},
+    {"bc32", 4, Category::kComplex, 0x1p-8},
+}};
+
+const DTypeRow& row_of(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+
+// Width order inside a category. u64 is wider than every signed type: mixing it with one is refused.
+int rank_in_category(DType dtype) {
+  switch (dtype) {
+    case DType::kU8: return 0;
+    case DType::kI8: return 1;
+    case DType::kI16: return 2;
+    case DType::kI32: return 3;
+    case DType::kI64: return 4;
+    case DType::kU64: return 5;
+    case DType::kF8E4M3FN: return 0;
+    case DType::kF16: return 1;
+    case DType::kBF16: return 1;
+    case DType::kF32: return 2;
+    case DType::kF64: return 3;
+    default: return 0;
+  }
+}
+
+DType promote_floats(DType a, DType b) {
+  const int rank_a = rank_in_category(a), rank_b = rank_in_category(b);
+  if (rank_a == rank_b) return DType::kF32;  // f16 with bf16: neither holds the other
+  return rank_a > rank_b ? a : b;
+}
+
+DType promote_integers(DType a, DType b) {
+  if (a == DType::kU64 || b == DType::kU64) {
+    const DType other = a == DType::kU64 ? b : a;
+    if (other != DType::kU8) {
+      fail(ErrorKind::kValue, "promotion of u64 with {} is not supported", to_string(other));
+    }
+    return DType::kU64;
+  }
+  if ((a == DType::kU8 && b == DType::kI8) || (a == DType::kI8 && b == DType::kU8)) {
+    return DType::kI16;
+  }
+  return rank_in_category(a) > rank_in_category(b) ? a : b;
+}
+
+DType complex_of(DType real) {
+  switch (real) {
+    case DType::kF16: return DType::kC32;
+    case DType::kBF16: return DType::kBC32;
+    case DType::kF64: return DType::kC128;
+    default: return DType::kC64;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(DType dtype) { return row_of(dtype).name; }
+
+std::optional<DType> parse_dtype(std::string_view name) {
+  if (name == "b8") return DType::kBool;
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (kRows[i].name == name) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+std::int64_t item_bytes(DType dtype) { return row_of(dtype).bytes; }
+Category category_of(DType dtype) { return row_of(dtype).category; }
+double unit_roundoff(DType dtype) { return row_of(dtype).roundoff; }
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  const Category category_a = category_of(a), category_b = category_of(b);
+  if (category_a == Category::kComplex || category_b == Category::kComplex) {
+    const DType real_a = real_dtype(a), real_b = real_dtype(b);
+    if (!is_floating(real_a)) return b;
+    if (!is_floating(real_b)) return a;
+    return complex_of(real_a == real_b ? real_a : promote_floats(real_a, real_b));
+  }
+  if (category_a != category_b) return category_a > category_b ? a : b;
+  return category_a == Category::kFloat ? promote_floats(a, b) : promote_integers(a, b);
+}
+
+DType default_dtype(Category category) {
+  switch (category) {
+    case Category::kBool: return DType::kBool;
+    case Category::kInteger: return DType::kI64;
+    case Category::kFloat: return DType::kF32;
+    case Category::kComplex: return DType::kC64;
+  }
+  return DType::kF32;
+}
+
+DType real_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::kC32: return DType::kF16;
+    case DType::kBC32: return DType::kBF16;
+    case DType::kC64: return DType::kF32;
+    case DType::kC128: return DType::kF64;
+    default: return dtype;
+  }
+}
+
+DType float_dtype(DType dtype) { return is_integral(dtype) ? DType::kF32 : dtype; }
+
+namespace {
+
+// Rounds |value| to a float format with `mantissa` stored bits and exponent bias `bias`; the caller
+// handles overflow. Returns exponent and mantissa packed as the format stores them.
+std::uint32_t pack_small_float(float magnitude, int mantissa, int bias) {
+  if (magnitude == 0.0f) return 0;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  const int scale = std::max(exponent - 1, 1 - bias) - mantissa;
+  // The quotient has at most mantissa + 1 bits before the point: nearbyint is exact, ties to even.
+  const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -scale)));
+  const int biased = scale + mantissa + bias;
+  if (biased == 1 && units < (1u << mantissa)) return units;  // subnormal
+  return (static_cast<std::uint32_t>(biased) << mantissa) + (units - (1u << mantissa));
+}
+
+float unpack_small_float(std::uint32_t exponent, std::uint32_t fraction, int mantissa, int bias) {
+  const auto value = static_cast<float>(exponent == 0 ? fraction : fraction + (1u << mantissa));
+  return std::ldexp(value, static_cast<int>(exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+
+}  // namespace
+
+Half to_half(float value) {
+  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  if (std::isnan(value)) return {static_cast<std::uint16_t>(sign | 0x7E00)};
+  const float magnitude = std::fabs(value);
+  if (magnitude >= 65520.0f) return {static_cast<std::uint16_t>(sign | 0x7C00)};
+  return {static_cast<std::uint16_t>(sign | pack_small_float(magnitude, 10, 15))};
+}
+
+float to_float(Half value) {
+  const std::uint32_t exponent = (value.bits >> 10) & 0x1F, fraction = value.bits & 0x3FF;
+  float magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
+                                   : unpack_small_float(exponent, fraction, 10, 15);
+  return (value.bits & 0x8000) ? -magnitude : magnitude;
+}
+
+Float8E4M3 to_float8(float value) {
+  const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80 : 0);
+  const float magnitude = std::fabs(value);
+  if (std::isnan(value) || magnitude > 464.0f) return {static_cast<std::uint8_t>(sign | 0x7F)};
+  const std::uint32_t packed = pack_small_float(magnitude, 3, 7);
+  return {static_cast<std::uint8_t>(sign | std::min<std::uint32_t>(packed, 0x7F))};
+}
+
+float to_float(Float8E4M3 value) {
+  const std::uint32_t exponent = (value.bits >> 3) & 0xF, fraction = value.bits & 7;
+  float magnitude = exponent == 15 && fraction == 7 ? NAN
+                                                    : unpack_small_float(exponent, fraction, 3, 7);
+  return (value.bits & 0x80) ? -magnitude : magnitude;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,66 @@
+// dtype.h - element types, their names and the promotion rules of the reference.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardlab {
+
+enum class DType : std::uint8_t {
+  kBool, kU8, kU64, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64, kC64, kC128, kF8E4M3FN,
+  kC32, kBC32,  ///< names only: no kernel takes them
+};
+inline constexpr int kDTypeCount = 16;
+
+/// bool < integer < float < complex: decides promotion with 0-dim tensors and numbers.
+enum class Category : std::uint8_t { kBool, kInteger, kFloat, kComplex };
+
+/// "f32", "bool", ...: the one spelling in type strings, facts and messages.
+std::string_view to_string(DType dtype);
+/// Also reads "b8" (bool). Empty when unknown.
+std::optional<DType> parse_dtype(std::string_view name);
+
+std::int64_t item_bytes(DType dtype);
+Category category_of(DType dtype);
+inline bool is_floating(DType dtype) { return category_of(dtype) == Category::kFloat; }
+inline bool is_complex(DType dtype) { return category_of(dtype) == Category::kComplex; }
+/// bool counts as integral.
+inline bool is_integral(DType dtype) { return category_of(dtype) <= Category::kInteger; }
+
+/// Result of an op on two tensors that both have dims.
+DType promote(DType a, DType b);
+/// The dtype a number of this category has by itself: bool, i64, f32, c64.
+DType default_dtype(Category category);
+/// Real part's dtype of a complex one (c64 -> f32); others unchanged.
+DType real_dtype(DType dtype);
+/// f32 for bool and integers (what exp or true division give); others unchanged.
+DType float_dtype(DType dtype);
+/// Unit roundoff of a floating or complex dtype (f32: 2^-24); 0 for integers and bool.
+double unit_roundoff(DType dtype);
+
+// 16-bit and 8-bit floats are stored as bits; kernels compute in float.
+struct Half { std::uint16_t bits; };
+struct BFloat16 { std::uint16_t bits; };
+struct Float8E4M3 { std::uint8_t bits; };
+
+/// Round to nearest, ties to even; NaN stays NaN. f8e4m3fn has no infinity: overflow gives NaN.
+Half to_half(float value);
+float to_float(Half value);
+inline BFloat16 to_bfloat16(float value);
+inline float to_float(BFloat16 value);
+Float8E4M3 to_float8(float value);
+float to_float(Float8E4M3 value);
+
+inline BFloat16 to_bfloat16(float value) {
+  std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return {0x7FC0};
+  bits += 0x7FFFu + ((bits >> 16) & 1u);
+  return {static_cast<std::uint16_t>(bits >> 16)};
+}
+inline float to_float(BFloat16 value) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,96 @@
+#include "base/error.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shardlab {
+
+std::string_view to_string(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUnsupported: return "Unsupported";
+    case ErrorKind::kRuntime: return "Runtime";
+    case ErrorKind::kValue: return "Value";
+    case ErrorKind::kInternal: return "Internal";
+    case ErrorKind::kAssert: return "Assert";
+  }
+  return "?";
+}
+
+const std::string* Error::find(std::string_view key) const {
+  for (const auto& [name, value] : parts_) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+Error& Error::with(std::string_view key, std::string value) & {
+  if (find(key) == nullptr) parts_.emplace_back(std::string(key), std::move(value));
+  what_.clear();
+  return *this;
+}
+
+Error&& Error::with(std::string_view key, std::string value) && {
+  with(key, std::move(value));
+  return std::move(*this);
+}
+
+Error& Error::caused_by(const Error& cause) & {
+  cause_ = std::make_shared<const Error>(cause);
+  what_.clear();
+  return *this;
+}
+
+namespace {
+
+int place_in_message(const std::string& key) {
+  static constexpr std::array<std::string_view, 3> kFirst = {"op", "mesh", "placements"};
+  const auto found = std::find(kFirst.begin(), kFirst.end(), key);
+  if (found != kFirst.end()) return static_cast<int>(found - kFirst.begin());
+  if (key == "at") return 8;
+  if (key == "fix") return 9;
+  return 5;
+}
+
+void append_indented(std::string& out, std::string_view text, std::size_t indent) {
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out.append(indent, ' ');
+  }
+}
+
+}  // namespace
+
+std::string Error::text() const {
+  auto parts = parts_;
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return place_in_message(a.first) < place_in_message(b.first);
+  });
+  std::string out = summary_;
+  for (const auto& [key, value] : parts) {
+    out += fmt::format("\n  {:<11} ", key);
+    append_indented(out, value, 14);
+  }
+  if (cause_) {
+    out += "\n  cause       ";
+    append_indented(out, cause_->text(), 14);
+  }
+  return out;
+}
+
+const char* Error::what() const noexcept {
+  try {
+    if (what_.empty()) what_ = text();
+    return what_.c_str();
+  } catch (...) {
+    return summary_.c_str();
+  }
+}
+
+void check_invariant(bool condition, const char* what, const char* file, int line) {
+  if (condition) return;
+  throw Error(ErrorKind::kInternal, fmt::format("invariant violated: {}", what))
+      .with("at", fmt::format("{}:{}", file, line))
+      .with("fix", "this is a defect of shardlab; please report it with the scenario that shows it");
+}
+
+}  // namespace shardlab

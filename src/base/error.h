@@ -1,0 +1,72 @@
+// error.h - the one exception type that crosses public functions.
+// A message has five parts (op, mesh, placements, at, fix); each is added where it is known,
+// on the way up, never by parsing text. Values; safe to move between threads.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardlab {
+
+/// What went wrong, for programs: errors compare by kind, never by message.
+enum class ErrorKind : unsigned char {
+  kUnsupported,  ///< not implemented for this input; the dispatcher may fall back (D-19)
+  kRuntime,      ///< misuse that shows when the program runs
+  kValue,        ///< a bad value: shape, dtype, argument
+  kInternal,     ///< an invariant of ours was violated
+  kAssert,       ///< an `assert` of the user's program failed
+};
+
+/// "Unsupported", "Runtime", "Value", "Internal", "Assert".
+std::string_view to_string(ErrorKind kind);
+
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string summary) : kind_(kind), summary_(std::move(summary)) {}
+
+  ErrorKind kind() const { return kind_; }
+  /// One line without a trailing period: "aten::mm: the inputs live on different meshes".
+  const std::string& summary() const { return summary_; }
+
+  /// Adds a context part, e.g. with("op", "mm(...)"). A key that is present already stays as it is:
+  /// the place nearest to the fault knows best. Returns *this for chaining.
+  Error& with(std::string_view key, std::string value) &;
+  Error&& with(std::string_view key, std::string value) &&;
+  /// The value of a context part, or null.
+  const std::string* find(std::string_view key) const;
+
+  /// Wraps this error as the cause of another one (D-21).
+  Error& caused_by(const Error& cause) &;
+  const Error* cause() const { return cause_.get(); }
+
+  /// Summary, then one indented line per part in the fixed order op, mesh, placements, others, at,
+  /// fix, then the cause. Without "error: " in front.
+  std::string text() const;
+  const char* what() const noexcept override;
+
+ private:
+  ErrorKind kind_;
+  std::string summary_;
+  std::vector<std::pair<std::string, std::string>> parts_;
+  std::shared_ptr<const Error> cause_;
+  mutable std::string what_;
+};
+
+/// Throws Error{kind, formatted}.
+template <typename... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Guards an invariant of ours: throws Internal with the place when `condition` is false.
+/// Never used to test user input.
+void check_invariant(bool condition, const char* what, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE());
+
+}  // namespace shardlab

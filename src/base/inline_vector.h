@@ -1,0 +1,150 @@
+// inline_vector.h - a vector of trivially copyable elements that keeps up to N of them in place.
+// Shapes, strides and coordinates live here, so that dispatch allocates nothing for them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <type_traits>
+
+#include "base/error.h"
+
+namespace shardlab {
+
+template <typename T, std::size_t N>
+class InlineVector {
+  static_assert(std::is_trivially_copyable_v<T>, "elements are moved with memcpy");
+
+ public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+  using size_type = std::size_t;
+
+  InlineVector() = default;
+  explicit InlineVector(std::size_t count, T value = T{}) { resize(count, value); }
+  InlineVector(std::initializer_list<T> list) { assign(list.begin(), list.end()); }
+  template <std::forward_iterator It>
+  InlineVector(It first, It last) {
+    assign(first, last);
+  }
+  explicit InlineVector(std::span<const T> other) { assign(other.begin(), other.end()); }
+  InlineVector(const InlineVector& other) { assign(other.begin(), other.end()); }
+  InlineVector(InlineVector&& other) noexcept { take(other); }
+  InlineVector& operator=(const InlineVector& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  InlineVector& operator=(InlineVector&& other) noexcept {
+    if (this != &other) {
+      release();
+      take(other);
+    }
+    return *this;
+  }
+  ~InlineVector() { release(); }
+
+  template <std::forward_iterator It>
+  void assign(It first, It last) {
+    const auto count = static_cast<std::size_t>(std::distance(first, last));
+    reserve(count);
+    std::copy(first, last, data_);
+    size_ = static_cast<std::uint32_t>(count);
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+  T& front() { return data_[0]; }
+  const T& front() const { return data_[0]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  void clear() { size_ = 0; }
+  void reserve(std::size_t count) {
+    if (count > capacity_) grow(count);
+  }
+  void resize(std::size_t count, T value = T{}) {
+    reserve(count);
+    for (std::size_t i = size_; i < count; ++i) data_[i] = value;
+    size_ = static_cast<std::uint32_t>(count);
+  }
+  void push_back(T value) {
+    if (size_ == capacity_) grow(size_ + 1);
+    data_[size_++] = value;
+  }
+  void pop_back() { --size_; }
+  void insert(std::size_t position, T value) {
+    push_back(value);
+    std::rotate(begin() + position, end() - 1, end());
+  }
+  void erase(std::size_t position) {
+    std::copy(begin() + position + 1, end(), begin() + position);
+    --size_;
+  }
+
+  operator std::span<const T>() const { return {data_, size_}; }
+
+  friend bool operator==(const InlineVector& a, const InlineVector& b) {
+    return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+ private:
+  void grow(std::size_t count) {
+    const std::size_t capacity = std::max<std::size_t>(count, 2 * capacity_);
+    T* fresh = new T[capacity];
+    std::copy(begin(), end(), fresh);
+    const auto size = size_;
+    release();
+    data_ = fresh;
+    size_ = size;
+    capacity_ = static_cast<std::uint32_t>(capacity);
+  }
+  void release() {
+    if (data_ != inline_) delete[] data_;
+    data_ = inline_;
+    size_ = 0;
+    capacity_ = N;
+  }
+  void take(InlineVector& other) {
+    if (other.data_ == other.inline_) {
+      std::copy(other.begin(), other.end(), inline_);
+      size_ = other.size_;
+    } else {
+      data_ = other.data_;
+      size_ = other.size_;
+      capacity_ = other.capacity_;
+      other.data_ = other.inline_;
+      other.capacity_ = N;
+    }
+    other.size_ = 0;
+  }
+
+  T* data_ = inline_;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = N;
+  T inline_[N];
+};
+
+/// Sizes, strides or offsets, one per tensor dim or mesh dim, in elements.
+using Dims = InlineVector<std::int64_t, 5>;
+
+/// Product of all entries; 1 for none.
+inline std::int64_t product(std::span<const std::int64_t> sizes) {
+  std::int64_t result = 1;
+  for (const std::int64_t size : sizes) result *= size;
+  return result;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,73 @@
+// rank_context.h - everything that is per rank (B-3): device, world group, flags, random state,
+// observer. A thread or fiber runs in exactly one context; a context is never active on two.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace shardlab {
+
+class Device;
+class ProcessGroup;
+class Observer;
+class MeshRegistry;
+class Propagator;
+class Scheduler;
+class Tape;
+
+/// State of the counter-based generator: equal on every rank of the world at every step of
+/// a program that is not rank-dependent.
+struct RandomState {
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;  ///< in elements; advances by the global element count of each draw
+};
+
+/// Where in a user's program a rank is. Plain pointers into the program text, which outlives the run.
+struct SourcePosition {
+  const char* file = nullptr;
+  std::int32_t line = 0;
+  std::int32_t column = 0;
+};
+
+/// What a plain tensor beside a DTensor means (D-6): refused, or a replica on every mesh dim.
+enum class MixedTensors : std::uint8_t { kRefuse, kReplicate };
+/// What happens when an op's input must be redistributed with communication.
+enum class ImplicitRedistribution : std::uint8_t { kAllow, kWarn, kForbid };
+
+/// Bits of the mode mask: one branch on the fast path asks whether any is set.
+enum ModeBit : std::uint32_t {
+  kModeAutograd = 1u << 0,  ///< record a tape
+  kModeObserve = 1u << 1,   ///< `observer` is told about ops, redistributions, collectives
+  kModeNoImplicit = 1u << 2,  ///< `implicit` is not kAllow
+};
+
+struct RankContext {
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  Device* device = nullptr;
+  Scheduler* scheduler = nullptr;
+  ProcessGroup* world = nullptr;      ///< all ranks of the run
+  MeshRegistry* meshes = nullptr;     ///< the DeviceMeshes of this rank, by (layout, device type)
+  Propagator* propagator = nullptr;   ///< decisions and plans, shared by all ranks of the process
+  Observer* observer = nullptr;
+  Tape* tape = nullptr;
+  RandomState random;
+  MixedTensors mixed = MixedTensors::kRefuse;
+  ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+  std::uint32_t mode = kModeAutograd;
+  SourcePosition position;
+  std::int64_t step = 0;              ///< ops dispatched so far, for messages
+};
+
+/// The context of the rank that runs here. Fails with Internal outside of a rank.
+/// Out of line on purpose: a fiber's compiler-cached thread-local address would be stale.
+RankContext& current_rank();
+/// Null outside of a rank.
+RankContext* current_rank_or_null();
+/// Makes `context` current on this thread or fiber (null: none) and returns the previous one.
+/// For schedulers and worlds only.
+RankContext* set_current_rank(RankContext* context);
+
+}  // namespace shardlab

@@ -1,0 +1,19 @@
+// reduce_op.h - how pending terms are combined (M-4, K-14).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardlab {
+
+enum class ReduceOp : std::uint8_t {
+  kSum, kAvg, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor,
+};
+inline constexpr int kReduceOpCount = 8;
+
+/// "sum" "avg" "max" "min" "product" "band" "bor" "bxor".
+std::string_view to_string(ReduceOp op);
+std::optional<ReduceOp> parse_reduce_op(std::string_view name);
+
+}  // namespace shardlab

@@ -1,0 +1,69 @@
+// ref.h - an intrusive counted pointer. The count is atomic, because Buffers and finished results
+// are shared between ranks; on one rank it is never contended.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace shardlab {
+
+/// Base of counted objects. The last reference calls the virtual destructor.
+class Counted {
+ public:
+  Counted() = default;
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+  void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void drop() const {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+  }
+  /// Meaningful only to the holder of a reference: 1 means "nobody else".
+  std::int64_t use_count() const { return count_.load(std::memory_order_acquire); }
+
+ protected:
+  virtual ~Counted() = default;
+  /// For objects placed in memory of their own.
+  virtual void destroy() const { delete this; }
+
+ private:
+  mutable std::atomic<std::int64_t> count_{0};
+};
+
+template <typename T>
+class Ref {
+ public:
+  Ref() = default;
+  Ref(std::nullptr_t) {}
+  explicit Ref(T* object) : object_(object) {
+    if (object_) object_->retain();
+  }
+  Ref(const Ref& other) : Ref(other.object_) {}
+  template <typename U>
+  Ref(const Ref<U>& other) : Ref(other.get()) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_) object_->drop();
+  }
+
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  friend bool operator==(const Ref& a, const Ref& b) { return a.object_ == b.object_; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+template <typename T, typename... Args>
+Ref<T> make_ref(Args&&... args) {
+  return Ref<T>(new T(std::forward<Args>(args)...));
+}
+
+}  // namespace shardlab

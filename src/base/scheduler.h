@@ -1,0 +1,38 @@
+// scheduler.h - how simulated ranks share the processor (design section 7). The interface only; the
+// implementations are in sim/schedule. Values never depend on the scheduler.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace shardlab {
+
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+
+  /// Runs body(rank) for rank 0..ranks-1 and returns when all have ended. `body` must not throw.
+  virtual void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) = 0;
+
+  /// Suspends the calling rank until unpark(rank). An unpark that came first is not lost (one
+  /// permit, as with LockSupport). Spurious returns are allowed: callers re-check their condition.
+  virtual void park() = 0;
+  /// Makes `rank` runnable. From any rank or thread; of a running or ended rank it is harmless.
+  virtual void unpark(std::int64_t rank) = 0;
+  /// Lets other runnable ranks go first. Returns at once when there are none.
+  virtual void yield() = 0;
+  /// Runs a wait outside the library (a file, a socket) so that other ranks may go on meanwhile.
+  virtual void block_on(const std::function<void()>& wait) = 0;
+
+  /// Called, on no rank, when ranks are still alive and all of them are parked: nobody can advance.
+  /// The handler must unpark at least one rank (normally after marking the world as failed).
+  void on_stall(std::function<void()> handler) { stall_handler_ = std::move(handler); }
+
+  /// The rank that runs on this thread, or -1 outside of run().
+  virtual std::int64_t current() const = 0;
+
+ protected:
+  std::function<void()> stall_handler_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,16 @@
+// work.h - a pending result (K-20). Completes on first use of the data, on wait, or on a cast.
+#pragma once
+
+#include "base/ref.h"
+
+namespace shardlab {
+
+/// One asynchronous collective of one rank. Used by that rank only.
+class Work : public Counted {
+ public:
+  /// Returns when the result is in place; waiting twice is allowed. Throws what the collective threw.
+  virtual void wait() = 0;
+  virtual bool done() const = 0;
+};
+
+}  // namespace shardlab
