@@ -38,7 +38,7 @@ constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
 
 const DTypeRow& row_of(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
-// Width order inside a category. u64 is wider than every signed type: mixing it with one is refused.
+// Width order inside a category. u64 is wider than every signed type and does not mix with them.
 int rank_in_category(DType dtype) {
   switch (dtype) {
     case DType::kU8: return 0;

@@ -90,7 +90,7 @@ void check_invariant(bool condition, const char* what, const char* file, int lin
   if (condition) return;
   throw Error(ErrorKind::kInternal, fmt::format("invariant violated: {}", what))
       .with("at", fmt::format("{}:{}", file, line))
-      .with("fix", "this is a defect of shardlab; please report it with the scenario that shows it");
+      .with("fix", "this is a defect of shardlab; please report it with a scenario that shows it");
 }
 
 }  // namespace shardlab

@@ -24,7 +24,7 @@ struct RandomState {
   std::uint64_t offset = 0;  ///< in elements; advances by the global element count of each draw
 };
 
-/// Where in a user's program a rank is. Plain pointers into the program text, which outlives the run.
+/// Where in a user's program a rank is. Points into the program text, which outlives the run.
 struct SourcePosition {
   const char* file = nullptr;
   std::int32_t line = 0;

@@ -8,7 +8,7 @@ namespace shardlab {
 /// One asynchronous collective of one rank. Used by that rank only.
 class Work : public Counted {
  public:
-  /// Returns when the result is in place; waiting twice is allowed. Throws what the collective threw.
+  /// Returns when the result is in place; may be called again. Throws what the collective threw.
   virtual void wait() = 0;
   virtual bool done() const = 0;
 };

@@ -1,0 +1,127 @@
+"""Words and calls that do not belong in the code, line length, paths of one machine."""
+
+import re
+
+from source import CPP_SUFFIXES, Problem
+
+THREAD_LOCAL_HOME = "src/base/rank_context.cpp"
+
+# Files that may read a clock or wait, each with its reason.
+CLOCK_ALLOWED = {}
+
+CLOCK = re.compile(
+    r"\b(sleep_for|sleep_until|sleep|usleep|nanosleep|wait_for|wait_until|steady_clock"
+    r"|system_clock|high_resolution_clock|clock_gettime|gettimeofday)\b|\b(?:std::)?time\s*\("
+    r"\s*(?:NULL|nullptr|0)\s*\)|\bclock\s*\(\s*\)"
+)
+BANNED = {
+    re.compile(r"(?<![\w.>:])(?:std::)?s?rand\s*\("): "unseeded randomness; draw by element index",
+    re.compile(r"\brandom_device\b"): "unseeded randomness; take a seed",
+    re.compile(r"(?<![\w.>])(?:std::)?system\s*\("): "starts a shell",
+}
+LOCAL_STATE = re.compile(r"\b(thread_local|__thread)\b")
+
+BACKENDS = ("threads", "fake", "mpi", "nccl")
+BACKEND_NOUNS = {"backend", "communicator", "device", "world", "group"}
+IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b.*", re.MULTILINE)
+BACKEND_MACRO = re.compile(r"(?:^|[^A-Z])(NCCL|MPI|CUDA|CUDACC|THREADS|FAKE)(?![A-Z])")
+
+# An open end states what it waits for after a colon.
+OPEN_END = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b(?!: \S.{9,})")
+MACHINE_PATH = re.compile(r"(?<![\w.})$<*-])/(?:work|root|tmp)(?:/|\b)(?!\.)")
+MAX_COLUMNS = 100
+WRAPPED = CPP_SUFFIXES + (".py", ".sh", ".build", "meson_options.txt", "/run")
+
+
+def matches(file, text, pattern):
+    for match in pattern.finditer(text):
+        yield file.line_of(match.start()), match
+
+
+def check_clocks(repository):
+    for file in repository.cpp():
+        if file.path in CLOCK_ALLOWED or file.path.startswith("tests/bench/"):
+            continue
+        for line, match in matches(file, file.code, CLOCK):
+            yield Problem(file.path, line, f"{match[0]}: no clocks or sleeps outside of sim/clock")
+
+
+def check_banned(repository):
+    for file in repository.cpp():
+        for pattern, why in BANNED.items():
+            for line, match in matches(file, file.code, pattern):
+                yield Problem(file.path, line, f"{match[0].strip()}: {why}")
+
+
+def check_thread_local(repository):
+    for file in repository.cpp():
+        if file.path != THREAD_LOCAL_HOME:
+            for line, match in matches(file, file.code, LOCAL_STATE):
+                yield Problem(file.path, line, f"{match[0]}: only {THREAD_LOCAL_HOME} has one")
+
+
+def names_backend(text):
+    """The backend that an identifier or a string names, or None.
+
+    "threads" is also a plain word (num_threads): it counts alone or beside a noun of the door.
+    """
+    if text in BACKENDS:
+        return text
+    words = [word.lower() for word in WORD.findall(text)]
+    for backend in BACKENDS:
+        if backend in words and (backend != "threads" or BACKEND_NOUNS.intersection(words)):
+            return backend
+    return None
+
+
+def check_backend_names(repository):
+    """The doors are all that src knows of a backend."""
+    for file in repository.cpp("src"):
+        found = [(match.start(), match[0]) for match in IDENTIFIER.finditer(file.code)]
+        # A local variable may be called threads; a namespace or a string of that name may not.
+        found = [
+            (position, name)
+            for position, name in found
+            if name != "threads" or file.code[position + len(name) :].startswith("::")
+        ]
+        for position, name in found + file.strings:
+            backend = names_backend(name)
+            if backend:
+                line = file.line_of(position)
+                yield Problem(file.path, line, f"names the backend {backend} ({name})")
+        for line, match in matches(file, file.code, CONDITIONAL):
+            if BACKEND_MACRO.search(match[0]):
+                yield Problem(file.path, line, f"asks for a backend: {match[0].strip()}")
+
+
+def check_open_ends(repository):
+    for file in repository.files.values():
+        for line, match in matches(file, file.text, OPEN_END):
+            yield Problem(file.path, line, f"{match[0]} without a reason")
+
+
+def check_machine_paths(repository):
+    for file in repository.files.values():
+        for line, match in matches(file, file.text, MACHINE_PATH):
+            yield Problem(file.path, line, f"{match[0]}: a path of one machine")
+
+
+def check_columns(repository):
+    for file in repository.files.values():
+        if file.path.endswith(WRAPPED):
+            for number, text in enumerate(file.text.splitlines(), 1):
+                if len(text) > MAX_COLUMNS:
+                    yield Problem(file.path, number, f"{len(text)} columns of {MAX_COLUMNS}")
+
+
+CHECKS = (
+    check_clocks,
+    check_banned,
+    check_thread_local,
+    check_backend_names,
+    check_open_ends,
+    check_machine_paths,
+    check_columns,
+)

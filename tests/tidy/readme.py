@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Every link of the project's own pages leads to a file or a heading that is there.
+
+    readme.py [ROOT]        default: the repository this script is in
+
+Web addresses are not asked. Headings get the anchors that GitHub gives them.
+"""
+
+import pathlib
+import posixpath
+import re
+import sys
+
+sys.dont_write_bytecode = True
+
+from source import Problem, Repository  # noqa: E402
+
+LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def _blank(match):
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def anchors_of(text):
+    seen, anchors = {}, set()
+    for heading in HEADING.findall(FENCE.sub(_blank, text)):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        count = seen.get(slug, 0)
+        seen[slug] = count + 1
+        anchors.add(f"{slug}-{count}" if count else slug)
+    return anchors
+
+
+def problems_of(repository):
+    for file in repository.files.values():
+        if not file.path.endswith(".md"):
+            continue
+        for match in LINK.finditer(CODE.sub(_blank, file.text)):
+            target, _, anchor = match[1].partition("#")
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            line = file.line_of(match.start())
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(file.path), target))
+            path = path if target else file.path
+            if not (repository.root / path).exists():
+                yield Problem(file.path, line, f"no file {target}")
+                continue
+            page = repository.files.get(path)
+            if anchor and (page is None or anchor not in anchors_of(page.text)):
+                yield Problem(file.path, line, f"no heading for {match[1]}")
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parents[2]
+    repository = Repository(sys.argv[1] if len(sys.argv) > 1 else default)
+    if "README.md" not in repository.files:
+        print("README.md is missing")
+        return 1
+    problems = list(problems_of(repository))
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

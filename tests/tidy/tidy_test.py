@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Each tidy check finds a planted violation, and leaves its innocent neighbour alone."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+
+import functions  # noqa: E402
+import readme  # noqa: E402
+import tidy  # noqa: E402
+from source import Repository  # noqa: E402
+
+# A tree without a violation.
+CLEAN = {
+    "src/base/error.h": "#pragma once\n",
+    "src/base/error.cpp": '#include "base/error.h"\n',
+    "src/base/rank_context.cpp": "thread_local int running = 0;\n",
+    "src/mesh/layout.cpp": '#include "base/error.h"  // through tensor\n',
+    "src/meson.build": "library_sources += files(\n"
+    "  'base/error.cpp',\n  'base/rank_context.cpp',\n  'mesh/layout.cpp',\n)\n",
+}
+SLASH = "/"
+
+
+def body(lines):
+    """A function of that many lines, its signature and brace included."""
+    return "int f() {\n" + "  step();\n" * (lines - 2) + "}\n"
+
+
+class Tidy(unittest.TestCase):
+    def plant(self, files):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        for name, text in {**CLEAN, **files}.items():
+            path = pathlib.Path(temporary.name) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return Repository(temporary.name)
+
+    def found(self, files):
+        return [str(problem) for problem in tidy.problems_of(self.plant(files))]
+
+    def assert_finds(self, files, expected):
+        self.assertEqual(self.found(files), [expected])
+
+    def assert_in_error_cpp(self, line, expected):
+        self.assert_finds({"src/base/error.cpp": line + "\n"}, f"src/base/error.cpp:1: {expected}")
+
+    def in_error_cpp(self, line):
+        return self.found({"src/base/error.cpp": '#include "base/error.h"\n' + line + "\n"})
+
+    def test_a_clean_tree(self):
+        self.assertEqual(self.found({}), [])
+
+    def test_an_include_against_the_law(self):
+        self.assert_finds(
+            {
+                "src/base/error.cpp": '#include "base/error.h"\n#include "mesh/layout.h"\n',
+                "src/mesh/layout.h": "#pragma once\n",
+            },
+            "src/base/error.cpp:2: src/base may not include src/mesh (mesh/layout.h)",
+        )
+
+    def test_sim_is_above_src(self):
+        self.assert_finds(
+            {
+                "src/base/error.cpp": '#include "base/error.h"\n#include "sim/cli/a.h"\n',
+                "sim/cli/a.h": "",
+            },
+            "src/base/error.cpp:2: src/base may not include sim (sim/cli/a.h)",
+        )
+
+    def test_one_backend_does_not_know_another(self):
+        files = {
+            "backends/fake/a.h": "",
+            "backends/fake/b.cpp": '#include "backends/fake/a.h"\n#include "base/error.h"\n',
+            "backends/mpi/c.cpp": '#include "backends/fake/a.h"\n',
+            "backends/meson.build": "files('fake/b.cpp', 'mpi/c.cpp')\n",
+        }
+        expected = "backends/mpi may not include backends/fake (backends/fake/a.h)"
+        self.assert_finds(files, f"backends/mpi/c.cpp:1: {expected}")
+
+    def test_a_folder_without_a_row(self):
+        expected = "src/extra/a.cpp: src/extra has no row in the include law"
+        files = {"src/extra/a.cpp": "", "src/extra/meson.build": "files('a.cpp')\n"}
+        self.assert_finds(files, expected)
+
+    def test_tests_may_include_anything(self):
+        files = {
+            "sim/cli/a.h": "",
+            "tests/unit/a_test.cpp": '#include "sim/cli/a.h"\n',
+            "tests/meson.build": "files('unit/a_test.cpp')\n",
+        }
+        self.assertEqual(self.found(files), [])
+
+    def test_an_include_that_is_not_there(self):
+        found = self.in_error_cpp('#include "fmt/format.h"')
+        expected = 'no file "fmt/format.h" here; other libraries take <>'
+        self.assertEqual(found, [f"src/base/error.cpp:2: {expected}"])
+
+    def test_a_commented_include_does_not_count(self):
+        self.assertEqual(self.in_error_cpp('// #include "mesh/nothing.h"'), [])
+
+    def test_a_heavy_header(self):
+        files = {
+            "src/mesh/layout.h": "#include <Eigen/Core>\n",
+            "src/mesh/layout.cpp": '#include "mesh/layout.h"\n#include <Eigen/Core>\n',
+        }
+        expected = "<Eigen/Core> does not belong in this header"
+        self.assert_finds(files, f"src/mesh/layout.h:1: {expected}")
+
+    def test_dead_files(self):
+        files = {"src/mesh/b.cpp": "", "src/mesh/c.h": ""}
+        self.assertEqual(
+            self.found(files),
+            [
+                "src/mesh/b.cpp: no meson.build lists this file",
+                "src/mesh/c.h: nothing includes this header",
+            ],
+        )
+
+    def test_unsorted_sources(self):
+        files = {"src/mesh/b.cpp": "", "src/mesh/meson.build": "files('layout.cpp', 'b.cpp')\n"}
+        self.assert_finds(files, "src/mesh/meson.build:1: 'b.cpp' belongs before 'layout.cpp'")
+
+    def test_clocks_and_sleeps(self):
+        for call in ("this_thread::sleep_for(x);", "t = steady_clock::now();", "clock();"):
+            self.assertIn("no clocks or sleeps", "".join(self.in_error_cpp(call)), call)
+        for innocent in ("int clock_count;", "// we never sleep", 'f("sleep");', "my_time(0);"):
+            self.assertEqual(self.in_error_cpp(innocent), [], innocent)
+
+    def test_banned_calls(self):
+        for call in ("int x = rand();", "std::random_device d;", "system(text);", "std::srand(1);"):
+            self.assertEqual(len(self.in_error_cpp(call)), 1, call)
+        for innocent in ("int x = op.rand();", "file_system(x);", "operand();", "ops::rand(x);"):
+            self.assertEqual(self.in_error_cpp(innocent), [], innocent)
+
+    def test_thread_local(self):
+        expected = "src/base/error.cpp:2: thread_local: only src/base/rank_context.cpp has one"
+        self.assertEqual(self.in_error_cpp("thread_local int x;"), [expected])
+
+    def test_backend_names_in_src(self):
+        for line in (
+            'if (name == "threads") return 1;',
+            "threads::World world;",
+            "class NcclCommunicator;",
+            "int mpi_rank = 0;",
+            'f("built without nccl");',
+            "ThreadsCommunicator c;",
+        ):
+            self.assertIn("names the backend", "".join(self.in_error_cpp(line)), line)
+        for innocent in (
+            "std::thread worker;",
+            "int threads = 4;",
+            'f("waits for all threads");',
+            "int num_threads = 2;",
+            "compile(x);",
+            "// nccl pads here",
+        ):
+            self.assertEqual(self.in_error_cpp(innocent), [], innocent)
+
+    def test_a_conditional_for_a_backend(self):
+        found = self.in_error_cpp("#ifdef SHARDLAB_HAVE_CUDA\n#endif")
+        self.assertEqual(
+            found, ["src/base/error.cpp:2: asks for a backend: #ifdef SHARDLAB_HAVE_CUDA"]
+        )
+        self.assertEqual(self.in_error_cpp("#ifndef NDEBUG\n#endif"), [])
+
+    def test_an_open_end_needs_a_reason(self):
+        word = "TO" + "DO"
+        self.assertEqual(len(self.in_error_cpp(f"// {word} later")), 1)
+        self.assertEqual(self.in_error_cpp(f"// {word}: needs strided shards first"), [])
+
+    def test_a_path_of_one_machine(self):
+        for folder in ("tmp", "work", "root"):
+            text = f'f("{SLASH}{folder}/x");'
+            self.assertIn("a path of one machine", "".join(self.in_error_cpp(text)), text)
+        self.assertEqual(self.in_error_cpp(f'#include <a{SLASH}work.h>'), [])
+
+    def test_long_lines(self):
+        self.assert_finds({"a.py": "x" * 101 + "\n"}, "a.py:1: 101 columns of 100")
+        self.assertEqual(self.found({"a.py": "é" * 100 + "\n"}), [])
+
+    def test_function_length(self):
+        short = "".join(body(3) for _ in range(100))
+        at_most = {"src/mesh/layout.cpp": short + body(60)}
+        self.assertEqual(self.found(at_most), [])
+        over = {"src/mesh/layout.cpp": short + body(61)}
+        expected = "src/mesh/layout.cpp:301: f has 61 lines, 60 is the most"
+        self.assert_finds(over, expected)
+        self.assertEqual(self.found({**over, functions.LIST: "src/mesh/layout.cpp f\n"}), [])
+
+    def test_the_list_of_long_functions_only_gets_shorter(self):
+        expected = "'src/mesh/layout.cpp f' is not long any more: take it off the list"
+        files = {functions.LIST: "src/mesh/layout.cpp f\n"}
+        self.assert_finds(files, f"{functions.LIST}: {expected}")
+
+    def test_at_most_one_percent_is_long(self):
+        files = {
+            "src/mesh/layout.cpp": body(3) + body(61),
+            functions.LIST: "src/mesh/layout.cpp f\n",
+        }
+        expected = "1 of 2 functions have over 60 lines, more than 1%"
+        self.assert_finds(files, f"{functions.LIST}: {expected}")
+
+
+class Functions(unittest.TestCase):
+    def names(self, text):
+        repository = Tidy.plant(self, {"src/mesh/layout.cpp": text})
+        found = functions.functions_of(repository.files["src/mesh/layout.cpp"])
+        return [(function.name, function.lines) for function in found]
+
+    def test_what_counts_as_a_function(self):
+        text = """
+namespace a {
+struct S : Base {
+  S(int x) : a_{x}, b_(x) {
+  }
+  explicit S(bool) : a_{1} {}
+  int get() const noexcept { return a_; }
+  bool operator==(const S&) const = default;
+ private:
+  auto size() -> int { return 1; }
+  int a_ = 0;
+  int b_{2};
+};
+constexpr Row kRows[] = {
+    {"x(", f(1)},
+};
+enum class E { kA };
+template <typename T>
+T A::twice(T x) {
+  auto inner = [&](int y) { return y; };
+  if (x) { return inner(x); }
+  return x;
+}
+TEST_CASE("K-1 a claim") {
+}
+}  // namespace a
+"""
+        self.assertEqual(
+            self.names(text),
+            [("S", 2), ("S", 1), ("get", 1), ("size", 1), ("A::twice", 6), ("K-1 a claim", 2)],
+        )
+
+    def test_braces_in_strings_and_directives_do_not_count(self):
+        text = '#define OPEN {\nint f() { return "}" [0] + \'{\'; }\nint g() {}\n'
+        self.assertEqual(self.names(text), [("f", 1), ("g", 1)])
+
+
+class Readme(unittest.TestCase):
+    def found(self, text):
+        files = {"README.md": text, "docs.md": "# One\n## Mixed `tensors`, twice\n## One\n"}
+        return [str(problem) for problem in readme.problems_of(Tidy.plant(self, files))]
+
+    def test_links_that_lead_somewhere(self):
+        text = "# Top\n[a](docs.md) [b](docs.md#mixed-tensors-twice) [c](#top) [d](docs.md#one-1)"
+        self.assertEqual(self.found(text + " [e](https://example.org) [f](src/)"), [])
+
+    def test_links_that_lead_nowhere(self):
+        self.assertEqual(self.found("[a](gone.md)"), ["README.md:1: no file gone.md"])
+        self.assertEqual(self.found("\n[a](#gone)"), ["README.md:2: no heading for #gone"])
+        self.assertEqual(
+            self.found("[a](docs.md#two)"), ["README.md:1: no heading for docs.md#two"]
+        )
+
+    def test_links_in_code_do_not_count(self):
+        self.assertEqual(self.found("```\n[a](gone.md)\n```\n`f[1](x)`"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
