@@ -104,24 +104,40 @@ configure() {
   fi
 }
 
-# Prints ninja's output without the lines that only count, but for one in 20.
+# Prints ninja's output; of the lines that only count, one in 20.
 ninja_progress() {
-  awk '/^\[[0-9]+\/[0-9]+\] / { if (++count % 20 == 0) { print; fflush() } next }
+  awk '/^ninja: Entering/ { next }
+       /^\[[0-9]+\/[0-9]+\] / { if (++count % 20 == 0) { print; fflush() } next }
        { print; fflush() }'
 }
 
-# Builds targets (none: all) in the build folder $1.
-build() {
+# Whether nothing is left to build; further arguments are targets (none: all).
+up_to_date() {
   local folder=$1 plan
   shift
   plan=$(ninja -C "$folder" -n "$@" 2>&1) || stop "$plan"
   case $plan in *"no work to do"*) return ;; esac
+  return 1
+}
+
+# Builds targets (none: all) in the build folder $1.
+build() {
+  local folder=$1
+  shift
+  if up_to_date "$folder" "$@"; then
+    return
+  fi
+  # A changed meson.build first: what it says is of interest only when it fails.
   logged "$no_line" 1 ninja -C "$folder" build.ninja ||
     stop "meson cannot configure $folder again; the reason stands above"
+  if up_to_date "$folder" "$@"; then
+    return
+  fi
   echo "building in $folder"
+  local -a ninja=(ninja -C "$folder" -j "$(nproc)" "$@")
   if [ -t 1 ]; then
-    ninja -C "$folder" "$@"
+    "${ninja[@]}"
   else
-    ninja -C "$folder" "$@" </dev/null 2>&1 | grep -v '^ninja: Entering' | ninja_progress
+    "${ninja[@]}" </dev/null 2>&1 | ninja_progress
   fi || stop "the build in $folder failed; the reason stands above"
 }
