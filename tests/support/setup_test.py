@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""tests/run and scenarios/run say exactly what is missing, and refuse what they do not know.
+
+Stand-ins for dpkg-query, id, sudo and apt-get come first on the PATH, so that nothing is installed
+or built here.
+"""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+DPKG_WITHOUT_CLI11 = 'case "$*" in *libcli11-dev*) exit 1 ;; esac\necho installed\n'
+RECORD = 'echo "apt-get $*" >>"$APT_LOG"\n'
+
+
+class SetUp(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.apt_log = self.folder / "apt.log"
+
+    def run_script(self, *command, **stand_ins):
+        for name, text in stand_ins.items():
+            path = self.folder / name.replace("_", "-")
+            path.write_text("#!/bin/sh\n" + text)
+            path.chmod(0o755)
+        path = f"{self.folder}:/usr/local/bin:/usr/bin:/bin"
+        return subprocess.run(
+            [REPOSITORY / command[0], *command[1:]],
+            cwd=self.folder,
+            env={"PATH": path, "HOME": str(self.folder), "APT_LOG": str(self.apt_log)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    def test_who_may_not_install_gets_the_line_to_type(self):
+        done = self.run_script(
+            "tests/run", dpkg_query=DPKG_WITHOUT_CLI11, id="echo 1000\n", sudo="exit 1\n"
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(
+            done.stderr,
+            "error: packages are missing and cannot be installed from here; type\n\n"
+            "  sudo apt-get update && "
+            "sudo apt-get install -y --no-install-recommends libcli11-dev\n",
+        )
+        self.assertFalse(self.apt_log.exists())
+
+    def test_root_installs_what_is_missing_and_tries_the_update_twice(self):
+        apt = RECORD + '[ "$1" = install ] && echo "no such package" && exit 100\nexit 1\n'
+        done = self.run_script(
+            "tests/run", dpkg_query=DPKG_WITHOUT_CLI11, id="echo 0\n", apt_get=apt
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no such package\n", done.stderr)
+        self.assertIn("error: apt-get could not install: libcli11-dev\n", done.stderr)
+        update, install = "apt-get update\n", "apt-get install -y --no-install-recommends "
+        self.assertEqual(self.apt_log.read_text(), update * 2 + install + "libcli11-dev\n")
+
+    def test_sudo_without_a_password_installs(self):
+        sudo = '[ "$2" = true ] && exit 0\nshift\nexec "$@"\n'
+        done = self.run_script(
+            "tests/run",
+            dpkg_query=DPKG_WITHOUT_CLI11,
+            id="echo 1000\n",
+            sudo=sudo,
+            apt_get=RECORD + '[ "$1" = update ]\n',
+        )
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("install -y --no-install-recommends libcli11-dev", self.apt_log.read_text())
+
+    def test_unknown_arguments_are_refused(self):
+        for command, text in (
+            (("tests/run", "--nosuch"), "error: tests/run has no option --nosuch"),
+            (("tests/run", "--sanitize"), "error: --sanitize needs a kind"),
+            (("tests/run", "--sanitize", "memory"), "error: --sanitize memory: there are"),
+            (("scenarios/run", "no/such"), "error: none of these is a scenario: no/such"),
+        ):
+            done = self.run_script(*command)
+            self.assertEqual(done.returncode, 2, command)
+            self.assertIn(text, done.stderr)
+
+    def test_help_has_two_examples(self):
+        for script in ("tests/run", "scenarios/run"):
+            done = self.run_script(script, "--help")
+            self.assertEqual(done.returncode, 0)
+            examples = done.stdout.partition("examples:\n")[2].splitlines()
+            self.assertEqual([line.split()[0] for line in examples], [script, script])
+
+
+if __name__ == "__main__":
+    unittest.main()
