@@ -1,0 +1,61 @@
+// dtensor.h - the handle programs hold: a local tensor and, when distributed, the spec it is a piece
+// of (M-14). A plain tensor is a handle without spec. Counted; in-place ops return the same handle.
+// Used by one rank.
+#pragma once
+
+#include <memory>
+
+#include "mesh/spec.h"
+#include "tensor/tensor.h"
+
+namespace shardlab {
+
+class GradNode;      // autograd/
+struct TensorExtras; // mask of a mask partial and other rare things; redistribute/
+
+class DTensorImpl : public Counted {
+ public:
+  Tensor local;
+  const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
+  bool requires_grad = false;
+  std::uint32_t output_index = 0;     ///< which output of grad_node this is
+  Ref<Counted> grad_node;             ///< GradNode; null for leaves and untracked values
+  Ref<Counted> grad;                  ///< DTensorImpl: the accumulated gradient of a leaf
+  std::shared_ptr<const TensorExtras> extras;
+};
+
+class DTensor {
+ public:
+  DTensor() = default;
+  DTensor(Tensor local, const DTensorSpec* spec) : impl_(make_ref<DTensorImpl>()) {
+    impl_->local = std::move(local);
+    impl_->spec = spec;
+  }
+  explicit DTensor(Tensor plain) : DTensor(std::move(plain), nullptr) {}
+  explicit DTensor(Ref<DTensorImpl> impl) : impl_(std::move(impl)) {}
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  /// False for a plain tensor.
+  bool distributed() const { return impl_->spec != nullptr; }
+  const Tensor& local() const { return impl_->local; }
+  /// Null for a plain tensor.
+  const DTensorSpec* spec() const { return impl_->spec; }
+  /// Global metadata: the spec's, or the plain tensor's own (M-14).
+  const TensorMeta& meta() const { return impl_->spec ? impl_->spec->meta() : impl_->local.meta(); }
+  const Dims& shape() const { return meta().shape; }
+  DType dtype() const { return meta().dtype; }
+  std::int64_t numel() const { return product(shape()); }
+  std::size_t ndim() const { return shape().size(); }
+  bool requires_grad() const { return impl_->requires_grad; }
+  DTensorImpl* impl() const { return impl_.get(); }
+  const Ref<DTensorImpl>& ref() const { return impl_; }
+  friend bool operator==(const DTensor& a, const DTensor& b) { return a.impl_ == b.impl_; }
+
+ private:
+  Ref<DTensorImpl> impl_;
+};
+
+/// The type string of a handle: "f32[8@dp, 16]" or, for a plain tensor, "f32[8, 16]".
+std::string type_string(const DTensor& tensor);
+
+}  // namespace shardlab

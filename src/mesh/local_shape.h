@@ -1,0 +1,43 @@
+// local_shape.h - who owns what: sizes, offsets and index maps of pieces (K-1, K-2, K-19). Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "mesh/spec.h"
+#include "tensor/local_view.h"
+
+namespace shardlab {
+
+/// The piece of a tensor dim. Both fields count elements, not bytes.
+struct Chunk {
+  std::int64_t size;
+  std::int64_t offset;
+  bool operator==(const Chunk&) const = default;
+};
+
+/// The piece of a tensor dim of `length` elements that coordinate `index` of `count` holds: ceil-sized
+/// chunks, so trailing ones may be short or empty (L = 5 on n = 4: 2, 2, 1, 0).
+///   fails   Value: index outside [0, count), or length < 0
+///   source  K-1; table W-1
+Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index);
+
+/// Local shape of a rank's piece; its other dims keep their size when a shard is empty. Nested cuts
+/// follow the spec's order: a later cut acts on the earlier one's local size.
+Dims local_shape(const DTensorSpec& spec, const Coordinate& coordinate);
+/// Offset of the piece in the global tensor, per dim. An empty shard's offset is the global size.
+/// For strided shards that own several runs: the first index.
+Dims local_offset(const DTensorSpec& spec, const Coordinate& coordinate);
+/// Strides of a local tensor whose dims lie in memory in the order of the global strides.
+Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate);
+TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate);
+/// Global index runs per tensor dim.
+LocalView local_view(const DTensorSpec& spec, const Coordinate& coordinate);
+/// Index runs of one tensor dim of `length` elements cut by `cuts`, first cut first.
+struct Cut {
+  Placement placement;
+  std::int64_t count;  ///< size of the mesh dim
+  std::int64_t index;  ///< coordinate on it
+};
+DimMap dim_map(std::int64_t length, std::span<const Cut> cuts);
+
+}  // namespace shardlab

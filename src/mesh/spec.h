@@ -1,0 +1,91 @@
+// spec.h - DTensorSpec: which piece of which global tensor each rank holds (M-8, M-16).
+// Immutable, interned in an Arena, holds no coordinate and no communicator; equality is pointer
+// equality. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "mesh/mesh_layout.h"
+#include "mesh/placement.h"
+#include "mesh/shard_order.h"
+#include "tensor/tensor.h"
+
+namespace shardlab {
+
+class DTensorSpec {
+ public:
+  const MeshLayout* layout() const { return layout_; }
+  const Placements& placements() const { return placements_; }
+  const Placement& placement(std::size_t mesh_dim) const { return placements_[mesh_dim]; }
+  const ShardOrder& order() const { return order_; }
+  bool has_default_order() const { return default_order_; }
+  const TensorMeta& meta() const { return meta_; }
+  const Dims& shape() const { return meta_.shape; }
+  const Dims& stride() const { return meta_.stride; }
+  DType dtype() const { return meta_.dtype; }
+  std::size_t ndim() const { return meta_.shape.size(); }
+  std::int64_t numel() const { return product(meta_.shape); }
+
+  /// M-13: product of the sizes of sharding mesh dims.
+  std::int64_t num_shards() const { return num_shards_; }
+  bool is_replicated() const { return replicated_; }
+  bool is_sharded() const { return sharded_; }
+  bool has_partial() const { return partial_; }
+  bool has_strided() const { return strided_; }
+  std::uint64_t hash() const { return hash_; }
+
+  Arena& arena() const { return layout_->arena(); }
+  /// Same layout and meta, other placements (default order).
+  const DTensorSpec* with(const Placements& placements) const;
+  const DTensorSpec* with(const Placements& placements, const ShardOrder& order) const;
+  const DTensorSpec* with(const TensorMeta& meta) const;
+
+ private:
+  friend class Arena;
+  DTensorSpec(const MeshLayout* layout, Placements placements, ShardOrder order, TensorMeta meta,
+              std::uint64_t hash);
+
+  const MeshLayout* layout_;
+  Placements placements_;
+  ShardOrder order_;
+  TensorMeta meta_;
+  std::uint64_t hash_;
+  std::int64_t num_shards_ = 1;
+  bool default_order_ = true, replicated_ = true, sharded_ = false, partial_ = false,
+       strided_ = false;
+};
+
+/// Owns layouts and specs. One per process normally (process_arena); tests and fuzzers use their own
+/// and drop it with everything in it. Interning takes a lock per bucket; reading takes none.
+class Arena {
+ public:
+  Arena();
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// Fails with Value: sizes below 1, wrong number of names, duplicate names, duplicate or negative
+  /// ranks, wrong number of ranks.
+  const MeshLayout* layout(MeshLayout::Init init);
+  /// `placements` has one entry per mesh dim. Fails with Value for a wrong count, a shard dim outside
+  /// the tensor (X-42; negative dims are normalised), mixed kinds of partial; with Internal
+  /// for an invalid order (M-11).
+  const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
+                          const TensorMeta& meta);
+  const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
+                          const ShardOrder& order, const TensorMeta& meta);
+
+  std::size_t layout_count() const;
+  std::size_t spec_count() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The arena of the process.
+Arena& process_arena();
+
+}  // namespace shardlab

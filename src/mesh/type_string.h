@@ -1,0 +1,56 @@
+// type_string.h - "f32[8@dp, 64@(dp,tp), 16]{sum:pp}": reading and printing specs as users write
+// them (scenario.md section 1). Printing a spec and parsing it back gives the same spec.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mesh/spec.h"
+
+namespace shardlab {
+
+/// Where in the text a fault is: byte offset and length.
+struct TextSpan {
+  std::size_t offset = 0;
+  std::size_t size = 0;
+};
+
+/// Thrown for malformed text: kind Value, with the place inside the text.
+class TypeStringError : public Error {
+ public:
+  TypeStringError(std::string summary, TextSpan span)
+      : Error(ErrorKind::kValue, std::move(summary)), span_(span) {}
+  TextSpan span() const { return span_; }
+
+ private:
+  TextSpan span_;
+};
+
+/// Evaluates a size that is not a plain integer ("4*hidden"). The text is passed as written.
+using SizeEvaluator = std::function<std::int64_t(std::string_view expression, TextSpan where)>;
+
+struct ParsedType {
+  std::optional<DType> dtype;  ///< absent when the text is placements alone: "[8@dp, 16]"
+  Dims shape;
+  Placements placements;
+  ShardOrder order;
+};
+
+/// Names are looked up in `layout`. Mesh dims that are not named hold replicas.
+ParsedType parse_type(std::string_view text, const MeshLayout& layout,
+                      const SizeEvaluator& sizes = {});
+/// "tp=S(0), dp=R": placements by mesh dim; dims not named keep `base`.
+Placements parse_placements_by_dim(std::string_view text, const MeshLayout& layout,
+                                   const Placements& base);
+
+/// A strided shard prints as the order it means where there is one, else with "~".
+std::string type_string(const DTensorSpec& spec);
+std::string type_string(const MeshLayout& layout, const Placements& placements,
+                        const ShardOrder& order, const TensorMeta& meta);
+/// A plain tensor: "f32[8, 16]".
+std::string type_string(const TensorMeta& meta);
+
+}  // namespace shardlab

@@ -1,0 +1,31 @@
+// buffer.h - counted device memory. Ranks may share a Buffer; nobody writes to a shared one
+// (Storage::writable copies first). Safe to hold and drop on any thread.
+#pragma once
+
+#include <cstddef>
+
+#include "base/ref.h"
+
+namespace shardlab {
+
+class Device;
+
+class Buffer : public Counted {
+ public:
+  Buffer(Device* device, void* data, std::size_t size_bytes)
+      : device_(device), data_(data), size_bytes_(size_bytes) {}
+
+  Device* device() const { return device_; }
+  std::size_t size_bytes() const { return size_bytes_; }
+  /// Device address; null for shape-only devices. Only a Device dereferences it.
+  void* data() const { return data_; }
+
+ protected:
+  Device* device_;
+  void* data_;
+  std::size_t size_bytes_;
+};
+
+using BufferRef = Ref<Buffer>;
+
+}  // namespace shardlab

@@ -1,0 +1,18 @@
+// local_arg.h - what a kernel receives for one argument of an op: local tensors and plain values.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tensor/scalar.h"
+#include "tensor/tensor.h"
+
+namespace shardlab {
+
+/// In schema order, defaults filled in. `None` is monostate; an absent optional tensor too.
+/// int[] arguments are Dims; float[] and bool[] are vectors.
+using LocalArg = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, Dims,
+                              std::vector<double>, DType, std::string>;
+
+}  // namespace shardlab

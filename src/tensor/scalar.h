@@ -1,0 +1,43 @@
+// scalar.h - a number as programs write it: bool, integer, float or complex.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <string>
+
+#include "base/dtype.h"
+
+namespace shardlab {
+
+class Scalar {
+ public:
+  Scalar() = default;
+  Scalar(bool value) : category_(Category::kBool), integer_(value) {}
+  Scalar(std::int64_t value) : category_(Category::kInteger), integer_(value) {}
+  Scalar(int value) : Scalar(static_cast<std::int64_t>(value)) {}
+  Scalar(double value) : category_(Category::kFloat), real_(value) {}
+  Scalar(std::complex<double> value)
+      : category_(Category::kComplex), real_(value.real()), imaginary_(value.imag()) {}
+
+  Category category() const { return category_; }
+  bool is_integral() const { return category_ <= Category::kInteger; }
+  /// Integers exactly; floats truncated toward zero.
+  std::int64_t to_int() const {
+    return is_integral() ? integer_ : static_cast<std::int64_t>(real_);
+  }
+  double to_double() const { return is_integral() ? static_cast<double>(integer_) : real_; }
+  std::complex<double> to_complex() const { return {to_double(), imaginary_}; }
+  bool to_bool() const { return is_integral() ? integer_ != 0 : (real_ != 0 || imaginary_ != 0); }
+
+  /// As Python prints it: "2", "2.0", "True", "(1+2j)".
+  std::string text() const;
+  bool operator==(const Scalar&) const = default;
+
+ private:
+  Category category_ = Category::kInteger;
+  std::int64_t integer_ = 0;
+  double real_ = 0;
+  double imaginary_ = 0;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,113 @@
+// tensor.h - strided views of rank-local storage.
+// Buffer (memory) <- Storage (a rank's identity: Buffer + version + pending Work) <- Tensor (shape,
+// stride, offset). Views share the Storage; ranks share only Buffers. One rank uses a Tensor at a
+// time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/inline_vector.h"
+#include "base/work.h"
+#include "tensor/buffer.h"
+
+namespace shardlab {
+
+/// Shape, stride (both in elements) and dtype: what shape inference computes (M-3).
+struct TensorMeta {
+  Dims shape;
+  Dims stride;
+  DType dtype = DType::kF32;
+  bool operator==(const TensorMeta&) const = default;
+};
+
+/// Row-major strides. Sizes of 0 count as 1, as in the reference.
+Dims contiguous_strides(std::span<const std::int64_t> shape);
+TensorMeta contiguous_meta(std::span<const std::int64_t> shape, DType dtype);
+/// True when elements lie in row-major order without gaps; strides of dims of size 1 do not matter,
+/// and a tensor without elements always is.
+bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride);
+
+/// Identity of a piece of rank-local memory; what views have in common.
+class Storage : public Counted {
+ public:
+  explicit Storage(BufferRef buffer) : buffer_(std::move(buffer)) {}
+
+  /// For reading. Waits for a pending collective first.
+  const BufferRef& buffer() {
+    if (pending_) settle();
+    return buffer_;
+  }
+  /// For writing: waits, copies the Buffer when another Storage holds it, bumps the version.
+  /// Kernels write through nothing else.
+  const BufferRef& writable();
+  std::uint64_t version() const { return version_; }
+
+  /// Attaches a pending result: `work` fills the buffer by calling complete().
+  void set_pending(Ref<Work> work) { pending_ = std::move(work); }
+  bool pending() const { return static_cast<bool>(pending_); }
+  void complete(BufferRef buffer) { buffer_ = std::move(buffer); }
+  /// Waits for the pending result, if any.
+  void settle();
+  /// A Storage of its own over the same Buffer: the value as it is now (copy on write).
+  Ref<Storage> snapshot();
+
+ private:
+  BufferRef buffer_;
+  Ref<Work> pending_;
+  std::uint64_t version_ = 0;
+};
+
+class Tensor {
+ public:
+  /// Undefined: no storage.
+  Tensor() = default;
+  Tensor(Ref<Storage> storage, TensorMeta meta, std::int64_t offset = 0)
+      : storage_(std::move(storage)), meta_(std::move(meta)), offset_(offset) {}
+
+  bool defined() const { return static_cast<bool>(storage_); }
+  const Dims& shape() const { return meta_.shape; }
+  const Dims& stride() const { return meta_.stride; }
+  DType dtype() const { return meta_.dtype; }
+  const TensorMeta& meta() const { return meta_; }
+  std::int64_t dim() const { return static_cast<std::int64_t>(meta_.shape.size()); }
+  std::int64_t size(std::size_t tensor_dim) const { return meta_.shape[tensor_dim]; }
+  std::int64_t numel() const { return product(meta_.shape); }
+  std::int64_t size_bytes() const { return numel() * item_bytes(meta_.dtype); }
+  /// In elements, from the start of the Buffer.
+  std::int64_t offset() const { return offset_; }
+  bool contiguous() const { return is_contiguous(meta_.shape, meta_.stride); }
+  const Ref<Storage>& storage() const { return storage_; }
+  Device* device() const { return storage_->buffer()->device(); }
+
+  /// Another view of the same Storage. Bounds are the caller's business.
+  Tensor as_view(TensorMeta meta, std::int64_t offset) const {
+    return Tensor(storage_, std::move(meta), offset);
+  }
+  /// dim `tensor_dim` restricted to [start, start + size): a view.
+  Tensor narrow(std::size_t tensor_dim, std::int64_t start, std::int64_t size) const;
+  /// The same value under a Storage of its own (copy on write): later in-place ops do not reach it.
+  Tensor snapshot() const;
+  /// Waits for a pending collective.
+  void wait() const { if (storage_) storage_->settle(); }
+  bool pending() const { return storage_ && storage_->pending(); }
+
+  /// First element, for reading (CPU devices and kernels only).
+  template <typename T>
+  const T* data() const {
+    return static_cast<const T*>(storage_->buffer()->data()) + offset_;
+  }
+  /// First element, for writing.
+  template <typename T>
+  T* mutable_data() const {
+    return static_cast<T*>(storage_->writable()->data()) + offset_;
+  }
+
+ private:
+  Ref<Storage> storage_;
+  TensorMeta meta_;
+  std::int64_t offset_ = 0;
+};
+
+}  // namespace shardlab
