@@ -1,0 +1,70 @@
+#include "tensor/tensor.h"
+
+#include <algorithm>
+
+#include "tensor/device.h"
+
+namespace shardlab {
+
+Dims contiguous_strides(std::span<const std::int64_t> shape) {
+  Dims stride(shape.size());
+  std::int64_t next = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    stride[i] = next;
+    next *= std::max<std::int64_t>(shape[i], 1);
+  }
+  return stride;
+}
+
+TensorMeta contiguous_meta(std::span<const std::int64_t> shape, DType dtype) {
+  return {Dims(shape), contiguous_strides(shape), dtype};
+}
+
+bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int64_t> stride) {
+  bool row_major = true;
+  std::int64_t next = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && stride[i] != next) row_major = false;
+    next *= shape[i];
+  }
+  return row_major;
+}
+
+const BufferRef& Storage::writable() {
+  settle();
+  ++version_;
+  if (buffer_->use_count() > 1) {
+    Device* device = buffer_->device();
+    const auto size_bytes = static_cast<std::int64_t>(buffer_->size_bytes());
+    const TensorMeta bytes{{size_bytes}, {1}, DType::kU8};
+    // The new Storage alone holds its Buffer while it is written, or this would not end.
+    const auto copy = make_ref<Storage>(device->allocate(buffer_->size_bytes()));
+    device->copy(Tensor(copy, bytes), Tensor(snapshot(), bytes));
+    buffer_ = copy->buffer();
+  }
+  return buffer_;
+}
+
+void Storage::settle() {
+  if (!pending_) return;
+  // A failed collective stays pending: every later use fails the same way.
+  const Ref<Work> work = pending_;
+  work->wait();
+  pending_ = nullptr;
+}
+
+Ref<Storage> Storage::snapshot() {
+  settle();
+  return make_ref<Storage>(buffer_);
+}
+
+Tensor Tensor::narrow(std::size_t tensor_dim, std::int64_t start, std::int64_t size) const {
+  TensorMeta meta = meta_;
+  meta.shape[tensor_dim] = size;
+  return as_view(std::move(meta), offset_ + start * meta_.stride[tensor_dim]);
+}
+
+Tensor Tensor::snapshot() const { return Tensor(storage_->snapshot(), meta_, offset_); }
+
+}  // namespace shardlab
