@@ -1,0 +1,86 @@
+// argument.h - one argument or result of an op call (M-2).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/rank_context.h"
+#include "mesh/dtensor.h"
+#include "tensor/scalar.h"
+
+namespace shardlab {
+
+class Argument;
+/// Lists and tuples are one kind here; the op's schema says what a list holds (X-17 treats them alike).
+using ArgumentList = std::vector<Argument>;
+
+/// A user's random generator, shared by reference, so that draws advance it.
+using Generator = std::shared_ptr<RandomState>;
+
+/// None, a number, a tensor (plain or distributed), a spec (inside an OpSchema, where it stands for a
+/// tensor), an int list, a dtype, a string, a generator, or a list of arguments. Int lists have their
+/// own alternative, so that shapes never allocate.
+class Argument {
+ public:
+  using Variant = std::variant<std::monostate, Scalar, DTensor, const DTensorSpec*, Dims, DType,
+                               std::string, Generator, ArgumentList>;
+
+  Argument() = default;
+  Argument(bool value) : value_(Scalar(value)) {}
+  Argument(int value) : value_(Scalar(value)) {}
+  Argument(std::int64_t value) : value_(Scalar(value)) {}
+  Argument(double value) : value_(Scalar(value)) {}
+  Argument(Scalar value) : value_(value) {}
+  Argument(DTensor value) : value_(std::move(value)) {}
+  Argument(const DTensorSpec* value) : value_(value) {}
+  Argument(Dims value) : value_(std::move(value)) {}
+  Argument(DType value) : value_(value) {}
+  Argument(std::string value) : value_(std::move(value)) {}
+  Argument(const char* value) : value_(std::string(value)) {}
+  Argument(Generator value) : value_(std::move(value)) {}
+  Argument(ArgumentList value) : value_(std::move(value)) {}
+
+  bool is_none() const { return std::holds_alternative<std::monostate>(value_); }
+  bool is_scalar() const { return std::holds_alternative<Scalar>(value_); }
+  bool is_tensor() const { return std::holds_alternative<DTensor>(value_); }
+  bool is_spec() const { return std::holds_alternative<const DTensorSpec*>(value_); }
+  bool is_ints() const { return std::holds_alternative<Dims>(value_); }
+  bool is_dtype() const { return std::holds_alternative<DType>(value_); }
+  bool is_string() const { return std::holds_alternative<std::string>(value_); }
+  bool is_list() const { return std::holds_alternative<ArgumentList>(value_); }
+
+  // For code that knows the kind; a wrong one is Internal.
+  const Scalar& scalar() const;
+  const DTensor& tensor() const;
+  const DTensorSpec* spec() const;
+  const Dims& ints() const;
+  const ArgumentList& list() const;
+  DType dtype() const;
+  const std::string& string() const;
+
+  std::int64_t to_int() const { return scalar().to_int(); }
+  double to_double() const { return scalar().to_double(); }
+  bool to_bool() const { return scalar().to_bool(); }
+
+  Variant& variant() { return value_; }
+  const Variant& variant() const { return value_; }
+  /// As a person would write it: 1.0, [2, 3], None, f32[8@dp, 16].
+  std::string text() const;
+  /// Tensors by identity, specs by pointer, numbers by kind and value (1, 1.0 and True differ).
+  bool operator==(const Argument& other) const;
+  std::uint64_t hash() const;
+
+ private:
+  Variant value_;
+};
+
+/// All arguments of a call in schema order: positional, then keyword-only, defaults filled in.
+using Arguments = std::vector<Argument>;
+/// Results in schema order. A Tensor[] result is one ArgumentList; in-place ops return the written
+/// argument's own handle.
+using Results = std::vector<Argument>;
+
+}  // namespace shardlab

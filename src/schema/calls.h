@@ -1,0 +1,29 @@
+// calls.h - calling ops by name: what gradients, decompositions and handlers are written over.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "schema/argument.h"
+
+namespace shardlab {
+
+struct OpRow;
+
+class Calls {
+ public:
+  virtual ~Calls() = default;
+  /// Runs an op on full arguments (schema order, defaults filled in).
+  virtual Results call(const OpRow& row, Arguments args) = 0;
+  /// Fails with Unsupported naming the nearest ops.
+  virtual const OpRow& find(std::string_view name) const = 0;
+  /// Differentiable redistribute (default order); a plain tensor is returned as it is.
+  virtual DTensor redistribute(const DTensor& x, const Placements& placements) = 0;
+
+  /// Missing trailing arguments take the schema's defaults: calls("aten::sum.dim_IntList", {x, dims}).
+  Results operator()(std::string_view name, Arguments args);
+  /// For ops with one tensor result.
+  DTensor one(std::string_view name, Arguments args);
+};
+
+}  // namespace shardlab

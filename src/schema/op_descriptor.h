@@ -1,0 +1,75 @@
+// op_descriptor.h - an operator as its ATen schema text declares it (M-1). Immutable; the identity of
+// an op is the address of its row.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardlab {
+
+enum class TypeKind : std::uint8_t {
+  kTensor, kScalar, kInt, kFloat, kBool, kComplex, kString, kDType, kDevice, kLayout, kMemoryFormat,
+  kGenerator, kOther,
+};
+
+/// "Tensor(a!)?[]", "int[2]", "ScalarType?": kind, list, optional, fixed list size.
+struct SchemaType {
+  TypeKind kind = TypeKind::kOther;
+  bool is_list = false;
+  bool is_optional = false;        ///< the whole value may be None
+  bool elements_optional = false;  ///< Tensor?[]
+  std::int64_t list_size = 0;      ///< int[2] -> 2; 0 when open
+  std::string spelling;            ///< as written, without alias annotation
+  bool is_tensor() const { return kind == TypeKind::kTensor; }
+};
+
+/// "(a!)", "(a -> *)".
+struct AliasInfo {
+  std::string sets;  ///< as written inside the parentheses, without "!"; "" = no annotation
+  bool write = false;
+};
+
+struct SchemaArgument {
+  std::string name;
+  SchemaType type;
+  AliasInfo alias;
+  bool keyword_only = false;
+  bool is_out = false;                      ///< keyword-only and written (X-3)
+  std::optional<std::string> default_text;  ///< "1", "[]", "None", "contiguous_format", ...
+};
+
+struct SchemaReturn {
+  std::string name;
+  SchemaType type;
+  AliasInfo alias;
+};
+
+struct OpDescriptor {
+  std::string base;      ///< "aten::add"
+  std::string overload;  ///< "Tensor"; "" is the default overload
+  std::vector<SchemaArgument> arguments;
+  std::vector<SchemaReturn> returns;
+
+  /// "aten::add.Tensor"; the default overload prints without a suffix.
+  std::string name() const { return overload.empty() ? base : base + "." + overload; }
+  /// The whole schema text, normalised.
+  std::string text() const;
+  std::size_t positional_count() const;
+  std::optional<std::size_t> find_argument(std::string_view name) const;
+
+  bool is_inplace() const;      ///< writes a positional argument (O-36 as X-3)
+  bool is_out_variant() const;  ///< has out= arguments (O-37 as X-3)
+  bool is_view() const;         ///< some return aliases an argument, none is written (O-38)
+  bool returns_tuple_of_tensors() const;  ///< O-27
+  bool returns_list_of_tensors() const;   ///< O-27
+  bool returns_tensor() const;            ///< O-28 as X-16
+};
+
+/// Reads "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". A missing
+/// namespace means aten. Fails with Value and the position.
+OpDescriptor parse_op_schema(std::string_view text);
+
+}  // namespace shardlab

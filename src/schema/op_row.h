@@ -1,0 +1,198 @@
+// op_row.h - an op is one row (design section 3). Columns answer one question each; nothing else in
+// the code base switches on op names. Rows are immutable after registration and shared by all ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "schema/calls.h"
+#include "schema/op_strategy.h"
+
+namespace shardlab {
+
+enum class KernelId : std::uint16_t;
+
+/// Arguments as shape inference sees them: tensors are metas (global ones in propagation, local ones
+/// when outputs are allocated), all else as given.
+class MetaArgs {
+ public:
+  /// `metas`: all tensor arguments in argument order, lists flattened; null for None.
+  MetaArgs(const OpDescriptor& op, const Arguments& args, std::vector<const TensorMeta*> metas);
+
+  const OpDescriptor& op() const { return *op_; }
+  const Argument& operator[](std::size_t index) const { return (*args_)[index]; }
+  std::size_t size() const { return args_->size(); }
+  /// Meta of the tensor argument at schema index `index`; null when None.
+  const TensorMeta* tensor(std::size_t index) const;
+  /// Metas of a Tensor[] argument.
+  std::span<const TensorMeta* const> tensors(std::size_t index) const;
+
+ private:
+  const OpDescriptor* op_;
+  const Arguments* args_;
+  std::vector<const TensorMeta*> metas_;
+  InlineVector<std::uint32_t, 12> first_;  // per argument, index of its first meta; size() + 1 entries
+};
+
+/// One result of shape inference; `present` false = there is no such tensor (masked off).
+struct OutputMeta {
+  TensorMeta meta;
+  bool present = true;
+};
+/// Shape, stride and dtype of every tensor result, Tensor[] flattened (K-22). Fails with Value for
+/// what the op refuses. Pure.
+using MetaFn = std::vector<OutputMeta> (*)(const MetaArgs& args);
+
+/// What a rule may look at: the call with global specs and the output metas.
+struct RuleContext {
+  const OpSchema& schema;
+  const std::vector<OutputMeta>& outputs;
+  std::vector<const DTensorSpec*> tensors;  ///< positional then keyword, lists flattened
+};
+
+/// One cell of a rule row. A shard written as any() stands for every kind of shard (plain, strided)
+/// that occurs among the inputs; none() is an output without spec.
+struct RulePlacement {
+  Placement placement;
+  bool any_shard = false;
+  bool absent = false;
+  static RulePlacement any(std::int64_t tensor_dim) {
+    return {Placement::shard(tensor_dim), true, false};
+  }
+  static RulePlacement of(Placement p) { return {p, false, false}; }
+  static RulePlacement none() { return {Placement::replicate(), false, true}; }
+};
+
+/// One acceptable sharding on ONE mesh dim: outputs <- inputs.
+struct RuleRow {
+  std::vector<RulePlacement> outputs;
+  std::vector<RulePlacement> inputs;  ///< positional then keyword tensors, lists flattened
+};
+/// Rows in preference order; the all-replicated row may be left out. Throwing Error refuses the call.
+using DimRuleFn = std::vector<RuleRow> (*)(const RuleContext& context);
+
+/// The one candidate of a whole-mesh rule (view family).
+struct MeshRuleResult {
+  std::vector<Placements> outputs;
+  std::vector<Placements> inputs;
+  std::vector<AdaptedArgument> adapted;
+  const char* local_op = nullptr;  ///< name of the row that runs locally, or null
+};
+using MeshRuleFn = MeshRuleResult (*)(const RuleContext& context);
+
+/// Einsum-like rule as data: "mk,kn->mn". Kept factors shard, contracted ones give P(sum), linear
+/// operands pass partials.
+struct FactorRule {
+  const char* text = nullptr;
+};
+struct NoRule {};
+using ShardingRule = std::variant<NoRule, DimRuleFn, MeshRuleFn, FactorRule>;
+
+/// What a gradient program sees. Saved inputs and outputs are handles as they were in forward.
+struct GradContext {
+  Calls& calls;
+  const Arguments& inputs;            ///< schema order
+  const Results& outputs;
+  const std::vector<DTensor>& grads;  ///< per output tensor, flattened; undefined: none flows in
+  /// Whether a gradient of tensor argument `index` (all tensor arguments, flattened) is wanted.
+  std::function<bool(std::size_t index)> needs;
+};
+/// One gradient per tensor argument (schema order, lists flattened, None counted); undefined = none.
+using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
+/// A composite op in terms of others (D-19).
+using DecompositionFn = Results (*)(Calls& calls, const Arguments& args);
+
+/// One output of a local view: from the local base and the (adapted) arguments.
+struct ViewResult {
+  TensorMeta meta;
+  std::int64_t offset;
+};
+using ViewFn = std::vector<ViewResult> (*)(const Tensor& base, const MetaArgs& args);
+
+enum OpFlag : std::uint32_t {
+  kRandom = 1u << 0,          ///< draws numbers by global element index (X-40)
+  kDataDependent = 1u << 1,   ///< result shape or value read depends on data; never caches shapes
+  kCollective = 1u << 2,      ///< its handler communicates even without redistribution
+  kAllowUneven = 1u << 3,     ///< accepts a too-short dim for an input that keeps its placement
+  kIncomplete = 1u << 4,      ///< schema and metadata only: counted, refused when called
+  kNeedsPosition = 1u << 5,   ///< the kernel gets a LocalView, see position_argument
+  kNotDifferentiable = 1u << 6,  ///< no gradient flows (comparisons, integer results)
+  kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
+};
+
+/// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
+enum class HandlerId : std::uint8_t {
+  kNone, kEqual, kIsSameSize, kLocalScalar, kMaskedLookup, kConvolution, kConvolutionBackward,
+  kFoundInf,
+};
+
+struct OpRow {
+  OpDescriptor op;
+  MetaFn meta = nullptr;
+  ShardingRule rule;
+  RuntimeSchemaInfo info;
+  KernelId kernel{};                  ///< kNone (0) for views, composites and handlers
+  ViewFn view = nullptr;              ///< local views: result shares storage with argument 0
+  GradientFn gradient = nullptr;
+  DecompositionFn decompose = nullptr;
+  HandlerId handler = HandlerId::kNone;
+  std::uint32_t flags = 0;
+  /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
+  int position_argument = -1;
+  const char* why = "";
+  const OpRow* base = nullptr;        ///< derived rows (in-place, out=, copy): where they come from
+
+  bool has(OpFlag flag) const { return (flags & flag) != 0; }
+  /// "aten::add.Tensor".
+  const std::string& name() const { return name_; }
+  /// Parsed defaults, one per argument; None where there is no default.
+  const Arguments& defaults() const { return defaults_; }
+  /// From the descriptor, computed once: the dispatcher asks on every call.
+  bool inplace() const { return inplace_; }
+  bool out_variant() const { return out_variant_; }
+
+ private:
+  friend class OpRegistry;
+  std::string name_;
+  Arguments defaults_;
+  bool inplace_ = false;
+  bool out_variant_ = false;
+};
+
+/// All rows, by name. Filled by explicit calls (register_all_ops in ops/); a test builds its own.
+/// Read-only and thread-safe afterwards.
+class OpRegistry {
+ public:
+  /// Fails with Internal for a duplicate name. The stored row's address is stable.
+  const OpRow& add(OpRow row);
+  /// "aten::add.Tensor", "add.Tensor", "aten.add.Tensor"; the default overload may be spelled
+  /// ".default" or left out. Null when unknown.
+  const OpRow* find(std::string_view name) const;
+  /// As find; an unknown op is Unsupported and names the nearest registered ones.
+  const OpRow& at(std::string_view name) const;
+  /// Overloads of a base name ("aten::sum" or "sum"), in registration order.
+  std::vector<const OpRow*> overloads(std::string_view base) const;
+  const std::vector<const OpRow*>& rows() const { return order_; }
+
+ private:
+  std::vector<std::unique_ptr<OpRow>> storage_;
+  std::vector<const OpRow*> order_;
+  std::unordered_map<std::string, const OpRow*> by_name_;
+  std::unordered_map<std::string, std::vector<const OpRow*>> by_base_;
+};
+
+/// Brings arguments given by position and keyword into schema order with defaults. One int widens to
+/// an int list where the schema says so; a list of ints becomes Dims. Fails with Value naming the op
+/// and the missing, unknown, doubled or ill-typed argument.
+Arguments bind_arguments(const OpRow& row, Arguments positional,
+                         std::vector<std::pair<std::string, Argument>> keywords = {});
+
+}  // namespace shardlab
