@@ -1,0 +1,48 @@
+// autograd.h - a tape above the dispatcher. Gradients are small programs over other ops, so their
+// sharding follows by propagation. Everything here runs on the current rank.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "redistribute/redistribute.h"
+#include "schema/calls.h"
+
+namespace shardlab {
+
+/// Calls that decompose composite rows, record gradients and dispatch. Stateless: state lives in handles
+/// and in the rank's context, so one object serves all ranks.
+Calls& recording_calls();
+/// The same without recording.
+Calls& plain_calls();
+
+/// dtypes of the forward and of the backward communication.
+struct RedistributeDTypes {
+  std::optional<DType> forward;
+  std::optional<DType> backward;
+};
+///
+DTensor redistribute(const DTensor& x, const DTensorSpec* target,
+                     const RedistributeOptions& options = {}, const RedistributeDTypes& dtypes = {});
+
+/// Plain to distributed and back, with gradients. Without `global` the global shape is local size x
+/// mesh size per cut. The gradient that from_local hands back has the forward placements.
+DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& placements,
+                   const std::optional<TensorMeta>& global = std::nullopt);
+/// The gradient is labelled with x's own placements (partials as R) unless others are given.
+DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient = std::nullopt);
+/// K-17: everything replicated, then the local tensor.
+DTensor full_tensor(const DTensor& x);
+
+/// Marks a leaf. Fails with Value for integers and for results of ops.
+void require_grad(const DTensor& x);
+/// The accumulated gradient of a leaf; undefined when there is none.
+DTensor grad_of(const DTensor& leaf);
+/// Adds gradients of `loss` to every leaf that requires one. A non-scalar loss needs a `seed` of its
+/// shape (Value). Fails with Runtime when nothing requires a gradient.
+void backward(const DTensor& loss, const DTensor& seed = {});
+/// Gradients with respect to `inputs`, leaving leaves alone; undefined where loss does not depend.
+std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+                               const DTensor& seed = {});
+
+}  // namespace shardlab

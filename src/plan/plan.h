@@ -1,0 +1,113 @@
+// plan.h - redistribution plans. A plan is rank-invariant: it holds no coordinate, no
+// logical shape of one rank, no communicator, and is shared by all ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "mesh/local_shape.h"
+#include "mesh/spec.h"
+#include "plan/topology.h"
+
+namespace shardlab {
+
+/// What happens on the way.
+enum class StepKind : std::uint8_t {
+  kAllReduce,       ///< P -> R
+  kAllGather,       ///< S -> R
+  kReduceScatter,   ///< P -> S
+  kAllToAll,        ///< S(a) -> S(b)
+  kPermute,         ///< ranks exchange pieces (planner `bytes`)
+  kChunk,           ///< R -> S, local
+  kToPartial,       ///< R -> P, local (K-16)
+  kShardToPartial,  ///< S -> P(sum), local: own slice, zeros elsewhere (X-32)
+  kNothing,         ///< equal placements (seed rules emit it)
+  kRefused,         ///< the planner lists it, the executor refuses it (P -> another P, S -> P(max))
+};
+
+struct PlanStep {
+  StepKind kind = StepKind::kNothing;
+  InlineVector<std::size_t, 2> mesh_dims;  ///< several: merged on a flattened mesh
+  Placement from;
+  Placement to;
+  Placements after;  ///< state after this step
+  ShardOrder order_after;
+  double avg_scale = 1;  ///< merged sum and avg: multiply afterwards
+  bool communicates() const { return kind <= StepKind::kPermute; }
+};
+
+enum class PlannerKind : std::uint8_t { kGreedy, kGraph, kBytes };
+std::string_view to_string(PlannerKind kind);
+enum class CostModel : std::uint8_t { kFixed, kTime };
+
+struct Plan {
+  const DTensorSpec* source = nullptr;
+  const DTensorSpec* target = nullptr;
+  PlannerKind planner = PlannerKind::kGreedy;
+  std::vector<PlanStep> steps;
+  /// "S(0)R->RR->RS(0)".
+  std::string text() const;
+};
+
+/// How to plan. Part of the cache key.
+struct PlanOptions {
+  std::optional<PlannerKind> planner;  ///< empty: greedy iff both orders are default, else graph (R-39)
+  PlanRules rules = PlanRules::kV2_15;
+  Topology topology;
+};
+
+/// Why there is no plan; explain prints it.
+struct NoPlan {
+  std::string reason;
+};
+using PlanResult = std::variant<Plan, NoPlan>;
+
+PlanResult plan_greedy(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules);
+PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, CostModel model,
+                      const PlanOptions& options);
+/// Chooses the planner as. Fails with Unsupported for different layouts.
+PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
+                     const PlanOptions& options);
+
+/// R-1's logical shape: a step as one coordinate sees it; derived, never cached. Greedy: the global
+/// shape cut by the *source* shards of mesh dims before the step's. Graph: cut by every sharding
+/// mesh dim of the state before the step, except its own.
+Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate);
+
+/// Price in microseconds of moving between placements, as propagation needs it: 0 for equal ones or a
+/// fully replicated source, infinity where the reference has it (S -> P, P(x) -> P(y), strided shards
+/// that move). The greedy case allocates nothing.
+double redistribute_cost(const DTensorSpec& source, const Placements& target,
+                         const PlanOptions& options);
+double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
+                         const PlanOptions& options);
+
+struct CacheStats {
+  std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
+};
+
+/// Remembers plans by (source, target, planner). Bounded; shared by all ranks; takes no lock on a hit.
+class PlanCache {
+ public:
+  explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);
+  ~PlanCache();
+  /// Fails with Runtime naming both specs when there is no plan. Valid until clear().
+  const Plan& find(const DTensorSpec* source, const DTensorSpec* target,
+                   std::optional<PlannerKind> planner = std::nullopt);
+  const PlanOptions& options() const { return options_; }
+  CacheStats stats() const;
+  /// Not while ranks run.
+  void clear();
+
+ private:
+  struct Impl;
+  PlanOptions options_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shardlab

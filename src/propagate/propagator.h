@@ -1,0 +1,60 @@
+// propagator.h - from a call with given input specs to the decision (K-22 to K-33; propagate README).
+// Decisions are pure functions of rank-invariant data: computed once per process, shared by all ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// A rule row, or a combination of rows, that was dropped.
+struct RejectedRow {
+  std::string row;     ///< "(S(0), R) -> S(0)" on one mesh dim, or a whole-mesh combination
+  std::string reason;
+};
+
+/// Why a decision came out as it did. Made on request only: a decision is a pure function, so it can
+/// be asked again at any time.
+struct DecisionRecord {
+  std::vector<OpStrategy> strategies;  ///< one, or one per list element (foreach)
+  std::vector<int> selected;           ///< index into each
+  std::vector<RejectedRow> rejected;
+  std::string choice;                  ///< which rule of the selection decided, in words
+  OutputSharding sharding;
+};
+
+class Propagator {
+ public:
+  /// `registry` outlives the propagator. `capacity` bounds the cache, in decisions.
+  Propagator(const OpRegistry& registry, PlanOptions options, std::size_t capacity = 1u << 16);
+  ~Propagator();
+
+  const OpRegistry& registry() const { return *registry_; }
+  PlanCache& plans() { return plans_; }
+
+  /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no rule
+  /// (K-33), Runtime when no candidate is left or an in-place op would have to move its target, Value
+  /// for what shape inference refuses. The reference stays valid until clear().
+  const OutputSharding& propagate(const OpSchema& schema);
+  /// The same, uncached, with everything that led to it.
+  DecisionRecord explain(const OpSchema& schema) const;
+
+  CacheStats stats() const;
+  /// Empties decisions and plans. Not while ranks run.
+  void clear();
+
+ private:
+  struct Impl;
+  const OpRegistry* registry_;
+  PlanCache plans_;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Global metadata of a call's results (K-22).
+std::vector<OutputMeta> infer_outputs(const OpSchema& schema);
+
+}  // namespace shardlab
