@@ -10,10 +10,14 @@ namespace {
 std::string quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
-    if (c == '\\' || c == '\'') out += '\\', out += c;
-    else if (c == '\n') out += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\x{:02x}", c);
-    else out += c;
+    if (c == '\\' || c == '\'')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\x{:02x}", c);
+    else
+      out += c;
   }
   return out + "'";
 }
@@ -26,7 +30,9 @@ struct Printer {
   }
   static std::string optional(const ExpressionPtr& part) { return part ? print(*part) : ""; }
 
-  std::string operator()(const Constant& constant) const { return std::visit(*this, constant.value); }
+  std::string operator()(const Constant& constant) const {
+    return std::visit(*this, constant.value);
+  }
   std::string operator()(None) const { return "None"; }
   std::string operator()(Ellipsis) const { return "..."; }
   std::string operator()(bool value) const { return value ? "True" : "False"; }
@@ -99,8 +105,8 @@ struct Printer {
   std::string operator()(const Dict& node) const {
     std::string out = "{";
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
-      out += fmt::format("{}{}: {}", i > 0 ? ", " : "", print(*node.keys[i]),
-                         print(*node.values[i]));
+      out +=
+          fmt::format("{}{}: {}", i > 0 ? ", " : "", print(*node.keys[i]), print(*node.values[i]));
     }
     return out + "}";
   }
@@ -148,8 +154,8 @@ struct StatementPrinter {
     return line(print(*node.target) + " = " + print(*node.value));
   }
   std::string operator()(const AugmentedAssign& node) const {
-    return line(fmt::format("{} {}= {}", print(*node.target), to_string(node.op),
-                            print(*node.value)));
+    return line(
+        fmt::format("{} {}= {}", print(*node.target), to_string(node.op), print(*node.value)));
   }
   std::string operator()(const If& node) const {
     std::string out;
@@ -180,7 +186,8 @@ struct StatementPrinter {
     return line(node.value ? "return " + print(*node.value) : "return");
   }
   std::string operator()(const Assert& node) const {
-    return line("assert " + print(*node.condition) + (node.message ? ", " + print(*node.message) : ""));
+    return line("assert " + print(*node.condition) +
+                (node.message ? ", " + print(*node.message) : ""));
   }
   std::string operator()(const Pass&) const { return line("pass"); }
   std::string operator()(const Break&) const { return line("break"); }

@@ -14,21 +14,19 @@ constexpr std::size_t kDeepestBlocks = 100;
 
 // Every keyword of Python 3, so that what is accepted as a name is a name there, too.
 constexpr std::array<std::string_view, 35> kKeywords = {
-    "False",  "None",     "True",  "and",    "as",   "assert", "async",  "await",  "break",
-    "class",  "continue", "def",   "del",    "elif", "else",   "except", "finally", "for",
-    "from",   "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-    "or",     "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
+    "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+    "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+    "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+    "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
 
 // Longer ones first: the first that matches is taken.
 constexpr std::array<std::string_view, 47> kOperators = {
-    "...", "**=", "//=", ">>=", "<<=", "->", ":=", "**", "//", "<<", ">>", "<=", ">=", "==", "!=",
-    "+=",  "-=",  "*=",  "/=",  "%=",  "@=", "&=", "|=", "^=", "+",  "-",  "*",  "/",  "%",  "@",
-    "&",   "|",   "^",   "~",   "<",   ">",  "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",  ".",
-    ";",   "="};
+    "...", "**=", "//=", ">>=", "<<=", "->", ":=", "**", "//", "<<", ">>", "<=",
+    ">=",  "==",  "!=",  "+=",  "-=",  "*=", "/=", "%=", "@=", "&=", "|=", "^=",
+    "+",   "-",   "*",   "/",   "%",   "@",  "&",  "|",  "^",  "~",  "<",  ">",
+    "(",   ")",   "[",   "]",   "{",   "}",  ",",  ":",  ".",  ";",  "="};
 
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 
@@ -58,7 +56,9 @@ class Lexer {
   }
 
  private:
-  char peek(std::uint32_t ahead = 0) const { return at_ + ahead < end_ ? text_[at_ + ahead] : '\0'; }
+  char peek(std::uint32_t ahead = 0) const {
+    return at_ + ahead < end_ ? text_[at_ + ahead] : '\0';
+  }
   SourceSpan here(std::uint32_t length = 1) const { return {at_, std::min(at_ + length, end_)}; }
 
   void push(TokenKind kind, SourceSpan span, std::string text = "") {
@@ -111,10 +111,14 @@ class Lexer {
       const char c = text_[at_];
       const bool joined = c == '\n' && (!open_.empty() || mode_ == LexMode::kExpression);
       const bool continued = c == '\\' && peek(1) == '\n';
-      if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || joined) ++at_;
-      else if (continued) at_ += 2;
-      else if (c == '#') skip_comment();
-      else return;
+      if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || joined)
+        ++at_;
+      else if (continued)
+        at_ += 2;
+      else if (c == '#')
+        skip_comment();
+      else
+        return;
     }
   }
 
@@ -251,9 +255,8 @@ class Lexer {
   void based_integer(std::uint32_t start) {
     const char letter = static_cast<char>(peek(1) | 0x20);
     at_ += peek(2) == '_' ? 3 : 2;
-    const std::string value = digits([](char c) {
-      return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    });
+    const std::string value = digits(
+        [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
     if (value.empty() || is_name_part(peek())) refuse_number(start);
     push_integer(start, value, letter == 'x' ? 16 : letter == 'o' ? 8 : 2);
   }
@@ -273,8 +276,10 @@ class Lexer {
     Token token{.kind = TokenKind::kFloat, .span = {start, at_}};
     const char* last = value.data() + value.size();
     const auto [stop, fault] = std::from_chars(value.data(), last, token.real);
-    if (fault == std::errc::result_out_of_range) token.real = out_of_range(value);
-    else if (stop != last) refuse(source_, token.span, "this is not a number");
+    if (fault == std::errc::result_out_of_range)
+      token.real = out_of_range(value);
+    else if (stop != last)
+      refuse(source_, token.span, "this is not a number");
     tokens_.push_back(std::move(token));
   }
 
@@ -300,8 +305,9 @@ class Lexer {
       const char letter = static_cast<char>(peek() | 0x20);
       const bool fresh = (letter == 'r' && !raw) || (letter == 'f' && !format);
       if (!fresh) {
-        refuse(source_, here(), fmt::format("strings with the prefix '{}' are not supported",
-                                            text_.substr(start, prefix_length)));
+        refuse(source_, here(),
+               fmt::format("strings with the prefix '{}' are not supported",
+                           text_.substr(start, prefix_length)));
       }
       raw = raw || letter == 'r';
       format = format || letter == 'f';
@@ -330,7 +336,8 @@ class Lexer {
       if (quote.size() == 1 && text_[at_] == '\n') break;
       at_ += text_[at_] == '\\' ? 2 : 1;
     }
-    refuse(source_, {start, start + 1}, "this string is never closed", fmt::format("add {}", quote));
+    refuse(source_, {start, start + 1}, "this string is never closed",
+           fmt::format("add {}", quote));
   }
 
   const SourceText& source_;
@@ -339,7 +346,7 @@ class Lexer {
   std::uint32_t end_;
   LexMode mode_;
   std::vector<Token> tokens_;
-  std::vector<std::uint32_t> open_;         // offsets of the brackets that are open
+  std::vector<std::uint32_t> open_;          // offsets of the brackets that are open
   std::vector<std::uint32_t> blocks_ = {0};  // widths of the blocks that are open
 };
 
@@ -352,7 +359,9 @@ void append_utf8(std::string& out, std::uint32_t code) {
   byte(0xF0u | (code >> 18)), tail(12), tail(6), tail(0);
 }
 
-int hex_digits(char letter) { return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0; }
+int hex_digits(char letter) {
+  return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
+}
 
 }  // namespace
 
@@ -378,8 +387,8 @@ std::string decode_escapes(const SourceText& source, std::string_view body, std:
       const auto [stop, fault] = std::from_chars(hex.data(), hex.data() + hex.size(), code, 16);
       const bool surrogate = code >= 0xD800 && code < 0xE000;
       if (fault != std::errc() || stop != hex.data() + count || code > 0x10FFFF || surrogate) {
-        refuse(source, {at, at + 2}, fmt::format("\\{} needs {} hexadecimal digits of a character",
-                                                 letter, count));
+        refuse(source, {at, at + 2},
+               fmt::format("\\{} needs {} hexadecimal digits of a character", letter, count));
       }
       append_utf8(out, code);
       i += static_cast<std::size_t>(count);
@@ -398,14 +407,21 @@ std::string decode_escapes(const SourceText& source, std::string_view body, std:
 std::string describe(const Token& token) {
   switch (token.kind) {
     case TokenKind::kInt:
-    case TokenKind::kFloat: return "a number";
+    case TokenKind::kFloat:
+      return "a number";
     case TokenKind::kString:
-    case TokenKind::kFString: return "a string";
-    case TokenKind::kNewline: return "the end of the line";
-    case TokenKind::kIndent: return "an indented line";
-    case TokenKind::kDedent: return "the end of the block";
-    case TokenKind::kEnd: return "the end of the text";
-    default: return fmt::format("'{}'", token.text);
+    case TokenKind::kFString:
+      return "a string";
+    case TokenKind::kNewline:
+      return "the end of the line";
+    case TokenKind::kIndent:
+      return "an indented line";
+    case TokenKind::kDedent:
+      return "the end of the block";
+    case TokenKind::kEnd:
+      return "the end of the text";
+    default:
+      return fmt::format("'{}'", token.text);
   }
 }
 

@@ -132,8 +132,8 @@ ExpressionPtr Parser::expression_list() {
   tuple.items.push_back(std::move(first));
   while (accept_operator(",")) {
     const TokenKind kind = peek().kind;
-    const bool ends = kind == TokenKind::kNewline || kind == TokenKind::kEnd ||
-                      at_operator("=") || at_operator(")") || at_operator(":") || at_operator(";");
+    const bool ends = kind == TokenKind::kNewline || kind == TokenKind::kEnd || at_operator("=") ||
+                      at_operator(")") || at_operator(":") || at_operator(";");
     if (ends) break;
     tuple.items.push_back(expression());
   }
@@ -197,7 +197,8 @@ bool Parser::accept_comparison(ast::CompareOp& op) {
     op = accept_keyword("not") ? ast::CompareOp::kIsNot : ast::CompareOp::kIs;
     return true;
   }
-  const bool not_in = at_keyword("not") && peek(1).kind == TokenKind::kKeyword && peek(1).text == "in";
+  const bool not_in =
+      at_keyword("not") && peek(1).kind == TokenKind::kKeyword && peek(1).text == "in";
   if (!not_in) return false;
   at_ += 2;
   op = ast::CompareOp::kNotIn;
@@ -308,9 +309,9 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
   if (keyword) {
     argument.keyword = next().text;
     next();
-    const bool twice = std::any_of(before.begin(), before.end(), [&](const ast::CallArgument& other) {
-      return other.keyword == argument.keyword;
-    });
+    const bool twice = std::any_of(
+        before.begin(), before.end(),
+        [&](const ast::CallArgument& other) { return other.keyword == argument.keyword; });
     if (twice) refuse(source_, start, fmt::format("'{}' is given twice", argument.keyword));
   } else if (!before.empty() && !before.back().keyword.empty()) {
     refuse(source_, start, "a positional argument after a named one",
@@ -361,11 +362,15 @@ ExpressionPtr Parser::atom() {
   const Token& token = peek();
   const SourceSpan span = token.span;
   switch (token.kind) {
-    case TokenKind::kName: return make(span, ast::Name{next().text});
-    case TokenKind::kInt: return make(span, ast::Constant{next().integer});
-    case TokenKind::kFloat: return make(span, ast::Constant{next().real});
+    case TokenKind::kName:
+      return make(span, ast::Name{next().text});
+    case TokenKind::kInt:
+      return make(span, ast::Constant{next().integer});
+    case TokenKind::kFloat:
+      return make(span, ast::Constant{next().real});
     case TokenKind::kString:
-    case TokenKind::kFString: return strings();
+    case TokenKind::kFString:
+      return strings();
     case TokenKind::kKeyword:
       if (accept_keyword("None")) return make(span, ast::Constant{ast::None{}});
       if (accept_keyword("True")) return make(span, ast::Constant{true});
@@ -377,7 +382,8 @@ ExpressionPtr Parser::atom() {
       if (at_operator("[")) return list_display();
       if (at_operator("{")) return dict_display();
       break;
-    default: break;
+    default:
+      break;
   }
   unexpected("an expression");
 }

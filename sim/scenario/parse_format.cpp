@@ -18,14 +18,22 @@ std::size_t end_of_field_expression(std::string_view body, std::size_t from) {
       if (c == quote) quote = '\0';
       continue;
     }
-    if (c == '\'' || c == '"') quote = c;
-    else if (c == '(' || c == '[' || c == '{') ++open;
-    else if (open > 0 && (c == ')' || c == ']' || c == '}')) --open;
-    else if (open > 0) continue;
-    else if (c == '}' || c == ':') return i;
-    else if ((c == '!' || c == '=' || c == '<' || c == '>') && after == '=') ++i;
-    else if (c == '!') return i;
-    else if (c == '=') return i;
+    if (c == '\'' || c == '"')
+      quote = c;
+    else if (c == '(' || c == '[' || c == '{')
+      ++open;
+    else if (open > 0 && (c == ')' || c == ']' || c == '}'))
+      --open;
+    else if (open > 0)
+      continue;
+    else if (c == '}' || c == ':')
+      return i;
+    else if ((c == '!' || c == '=' || c == '<' || c == '>') && after == '=')
+      ++i;
+    else if (c == '!')
+      return i;
+    else if (c == '=')
+      return i;
   }
   return body.size();
 }
@@ -41,7 +49,8 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
   };
   const std::size_t begin = i;
   const std::size_t end = end_of_field_expression(body, begin);
-  if (end >= body.size()) refuse(source_, span_of(begin - 1, begin), "'{' is never closed", "add '}'");
+  if (end >= body.size())
+    refuse(source_, span_of(begin - 1, begin), "'{' is never closed", "add '}'");
   const std::string_view inner = body.substr(begin, end - begin);
   if (const auto bad = inner.find_first_of("\\#"); bad != std::string_view::npos) {
     refuse(source_, span_of(begin + bad, begin + bad + 1),
@@ -49,7 +58,8 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
            "compute the value in a statement before");
   }
   ast::FormatString::Part part;
-  Parser parser(source_, tokenize(source_, span_of(begin, end), LexMode::kExpression), nesting_ + 1);
+  Parser parser(source_, tokenize(source_, span_of(begin, end), LexMode::kExpression),
+                nesting_ + 1);
   part.expression = parser.whole_expression();
   i = end;
   if (body[i] == '=') {

@@ -31,8 +31,8 @@ constexpr std::array<AugmentedRow, 13> kAugmented = {{
 }};
 
 constexpr std::array<std::string_view, 14> kOutside = {
-    "import", "from", "class",  "try", "with",   "raise", "global",
-    "nonlocal", "del", "yield", "async", "await", "lambda", "except"};
+    "import",   "from", "class", "try",   "with",  "raise",  "global",
+    "nonlocal", "del",  "yield", "async", "await", "lambda", "except"};
 
 }  // namespace
 
@@ -97,7 +97,8 @@ ast::Statement Parser::expression_or_assignment() {
   if (accept_operator("=")) {
     check_target(*target);
     ExpressionPtr value = expression_list();
-    if (at_operator("=")) refuse_not_yet(source_, peek().span, "a = b = c", "write two assignments");
+    if (at_operator("="))
+      refuse_not_yet(source_, peek().span, "a = b = c", "write two assignments");
     return {span(), ast::Assign{std::move(target), std::move(value)}};
   }
   for (const AugmentedRow& row : kAugmented) {
@@ -118,8 +119,8 @@ ast::Block Parser::block(std::string_view after) {
   expect_operator(":", after);
   ast::Block body;
   if (peek().kind != TokenKind::kNewline) {
-    const bool compound = at_keyword("if") || at_keyword("for") || at_keyword("while") ||
-                          at_keyword("def");
+    const bool compound =
+        at_keyword("if") || at_keyword("for") || at_keyword("while") || at_keyword("def");
     if (compound) unexpected("a simple statement on the line of the ':'");
     line(body);
     return body;

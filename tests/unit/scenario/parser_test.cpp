@@ -25,6 +25,69 @@ std::vector<std::string> cut(std::string_view text, std::string_view separator) 
   }
 }
 
+struct FaultRow {
+  const char* program;
+  const char* says;
+  const char* at;
+};
+constexpr FaultRow kFaults[] = {
+    {"x = ", "expected an expression, found the end of the line", ":1:5"},
+    {"x = 1 2", "expected the end of the line, found a number", ":1:7"},
+    {"x = 'abc", "this string is never closed", ":1:5"},
+    {"x = \"\"\"abc", "this string is never closed", ":1:5"},
+    {"x = 'a\\qb'", "this escape does not exist", ":1:7"},
+    {"x = '\\ud800'", "needs 4 hexadecimal digits", ":1:6"},
+    {"x = '\\x4'", "needs 2 hexadecimal digits", ":1:6"},
+    {"x = b'a'", "strings with the prefix 'b'", ":1:5"},
+    {"x = 1)", "')' closes nothing", ":1:6"},
+    {"x = (1]", "']' does not close '(' of line 1", ":1:7"},
+    {"  x = 1", "an indented line without a block", ":1:3"},
+    {"if x:\ny = 1", "expected an indented block after the condition", ":2:1"},
+    {"if x:\n    y = 1\n  z = 2", "this indentation matches no outer block", ":3:3"},
+    {"if x:\n\ty = 1", "a tab in the indentation", ":2:1"},
+    {"for x of y:\n  pass", "expected 'in' after the names of the loop, found 'of'", ":1:7"},
+    {"for 1 in y:\n  pass", "this cannot be assigned to", ":1:5"},
+    {"f(x) = 1", "this cannot be assigned to", ":1:1"},
+    {"a, b += 1", "this cannot be assigned to", ":1:1"},
+    {"x = 012", "a whole number does not start with 0", ":1:5"},
+    {"x = 12ab", "this is not a number", ":1:5"},
+    {"x = 1__0", "this is not a number", ":1:5"},
+    {"x = 0b12", "a digit that this base does not have", ":1:5"},
+    {"x = 9223372036854775808", "does not fit into 64 bits", ":1:5"},
+    {"x = 2j", "not yet supported: complex numbers", ":1:5"},
+    {"f(a=1, 2)", "a positional argument after a named one", ":1:8"},
+    {"f(a=1, a=2)", "'a' is given twice", ":1:8"},
+    {"f(**d)", "not yet supported: '**' in a call", ":1:3"},
+    {"def f(a, a): pass", "two parameters are called 'a'", ":1:10"},
+    {"def f(a=1, b): pass", "a parameter without a default after one with", ":1:12"},
+    {"def f(*a): pass", "not yet supported: '*' among parameters", ":1:7"},
+    {"def f():\n  def g(): pass", "not yet supported: a def inside a def", ":2:3"},
+    {"return 1", "'return' outside of a def", ":1:1"},
+    {"break", "'break' outside of a loop", ":1:1"},
+    {"for i in x:\n  def f():\n    break", "'break' outside of a loop", ":3:5"},
+    {"import torch", "'import' is not part of the language", ":1:1"},
+    {"class A: pass", "'class' is not part of the language", ":1:1"},
+    {"x = a = b", "not yet supported: a = b = c", ":1:7"},
+    {"x: int = 1", "not yet supported: annotations", ":1:2"},
+    {"x[]", "expected an index, found ']'", ":1:3"},
+    {"x.1", "expected the end of the line, found a number", ":1:2"},
+    {"x.", "expected a name after '.', found the end of the line", ":1:3"},
+    {"x ? y", "'?' means nothing here", ":1:3"},
+    {"x = é", "a character that means nothing outside of strings", ":1:5"},
+    {"xé = 1", "names are made of ASCII letters", ":1:2"},
+    {"f'{x'", "'{' is never closed", ":1:3"},
+    {"f'{}'", "expected an expression, found the end of the text", ":1:4"},
+    {"f'x}'", "'}' opens nothing", ":1:4"},
+    {"f'{x!z}'", "a conversion is !r or !s", ":1:5"},
+    {"f'{x:{y}}'", "not yet supported: { } inside a format", ":1:6"},
+    {"f'ab {x +}'", "expected an expression", ":1:10"},
+    {"while x:\n  pass\nelse:\n  pass", "not yet supported: else of a while", ":3:1"},
+    {"x = lambda: 1", "not yet supported: lambda", ":1:5"},
+    {"if x: if y: pass", "expected a simple statement", ":1:7"},
+    {"x = (y for y in z)", "not yet supported: generators", ":1:8"},
+    {"else: pass", "expected an expression, found 'else'", ":1:1"},
+};
+
 SourcePtr source_of(std::string text) {
   return std::make_shared<const SourceText>("t.toml", std::move(text));
 }
@@ -39,7 +102,9 @@ std::string report_of(std::string text) {
   }
 }
 
-std::string print_of(std::string text) { return print(parse_program(source_of(std::move(text))).body); }
+std::string print_of(std::string text) {
+  return print(parse_program(source_of(std::move(text))).body);
+}
 
 }  // namespace
 
@@ -91,70 +156,8 @@ TEST_CASE("an error shows the place, the line and a caret") {
 }
 
 TEST_CASE("each syntax error has its own message") {
-  struct Row {
-    const char* program;
-    const char* says;
-    const char* at;
-  };
-  const Row rows[] = {
-      {"x = ", "expected an expression, found the end of the line", ":1:5"},
-      {"x = 1 2", "expected the end of the line, found a number", ":1:7"},
-      {"x = 'abc", "this string is never closed", ":1:5"},
-      {"x = \"\"\"abc", "this string is never closed", ":1:5"},
-      {"x = 'a\\qb'", "this escape does not exist", ":1:7"},
-      {"x = '\\ud800'", "needs 4 hexadecimal digits", ":1:6"},
-      {"x = '\\x4'", "needs 2 hexadecimal digits", ":1:6"},
-      {"x = b'a'", "strings with the prefix 'b'", ":1:5"},
-      {"x = 1)", "')' closes nothing", ":1:6"},
-      {"x = (1]", "']' does not close '(' of line 1", ":1:7"},
-      {"  x = 1", "an indented line without a block", ":1:3"},
-      {"if x:\ny = 1", "expected an indented block after the condition", ":2:1"},
-      {"if x:\n    y = 1\n  z = 2", "this indentation matches no outer block", ":3:3"},
-      {"if x:\n\ty = 1", "a tab in the indentation", ":2:1"},
-      {"for x of y:\n  pass", "expected 'in' after the names of the loop, found 'of'", ":1:7"},
-      {"for 1 in y:\n  pass", "this cannot be assigned to", ":1:5"},
-      {"f(x) = 1", "this cannot be assigned to", ":1:1"},
-      {"a, b += 1", "this cannot be assigned to", ":1:1"},
-      {"x = 012", "a whole number does not start with 0", ":1:5"},
-      {"x = 12ab", "this is not a number", ":1:5"},
-      {"x = 1__0", "this is not a number", ":1:5"},
-      {"x = 0b12", "a digit that this base does not have", ":1:5"},
-      {"x = 9223372036854775808", "does not fit into 64 bits", ":1:5"},
-      {"x = 2j", "not yet supported: complex numbers", ":1:5"},
-      {"f(a=1, 2)", "a positional argument after a named one", ":1:8"},
-      {"f(a=1, a=2)", "'a' is given twice", ":1:8"},
-      {"f(**d)", "not yet supported: '**' in a call", ":1:3"},
-      {"def f(a, a): pass", "two parameters are called 'a'", ":1:10"},
-      {"def f(a=1, b): pass", "a parameter without a default after one with", ":1:12"},
-      {"def f(*a): pass", "not yet supported: '*' among parameters", ":1:7"},
-      {"def f():\n  def g(): pass", "not yet supported: a def inside a def", ":2:3"},
-      {"return 1", "'return' outside of a def", ":1:1"},
-      {"break", "'break' outside of a loop", ":1:1"},
-      {"for i in x:\n  def f():\n    break", "'break' outside of a loop", ":3:5"},
-      {"import torch", "'import' is not part of the language", ":1:1"},
-      {"class A: pass", "'class' is not part of the language", ":1:1"},
-      {"x = a = b", "not yet supported: a = b = c", ":1:7"},
-      {"x: int = 1", "not yet supported: annotations", ":1:2"},
-      {"x[]", "expected an index, found ']'", ":1:3"},
-      {"x.1", "expected the end of the line, found a number", ":1:2"},
-      {"x.", "expected a name after '.', found the end of the line", ":1:3"},
-      {"x ? y", "'?' means nothing here", ":1:3"},
-      {"x = é", "a character that means nothing outside of strings", ":1:5"},
-      {"xé = 1", "names are made of ASCII letters", ":1:2"},
-      {"f'{x'", "'{' is never closed", ":1:3"},
-      {"f'{}'", "expected an expression, found the end of the text", ":1:4"},
-      {"f'x}'", "'}' opens nothing", ":1:4"},
-      {"f'{x!z}'", "a conversion is !r or !s", ":1:5"},
-      {"f'{x:{y}}'", "not yet supported: { } inside a format", ":1:6"},
-      {"f'ab {x +}'", "expected an expression", ":1:10"},
-      {"while x:\n  pass\nelse:\n  pass", "not yet supported: else of a while", ":3:1"},
-      {"x = lambda: 1", "not yet supported: lambda", ":1:5"},
-      {"if x: if y: pass", "expected a simple statement", ":1:7"},
-      {"x = (y for y in z)", "not yet supported: generators", ":1:8"},
-      {"else: pass", "expected an expression, found 'else'", ":1:1"},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.program);
+  for (const FaultRow& row : kFaults) {
+    CAPTURE(std::string(row.program));
     const std::string report = report_of(row.program);
     CAPTURE(report);
     CHECK(report.find(row.says) != std::string::npos);
@@ -201,9 +204,9 @@ TEST_CASE("spans of nested nodes point to their text") {
 }
 
 TEST_CASE("bound_names: assignments, loops and defs, not those inside of functions") {
-  const ast::Program program = parse_program(source_of(
-      "a, (b, [c]) = x\nfor i in y:\n  if z:\n    d += 1\n  else:\n    e = 2\n"
-      "def f(p):\n  q = 1\nw[0] = 3\n"));
+  const ast::Program program = parse_program(
+      source_of("a, (b, [c]) = x\nfor i in y:\n  if z:\n    d += 1\n  else:\n    e = 2\n"
+                "def f(p):\n  q = 1\nw[0] = 3\n"));
   CHECK(ast::bound_names(program.body) ==
         std::vector<std::string>{"a", "b", "c", "d", "e", "f", "i"});
   const auto& def = std::get<ast::Def>(program.body.at(2).node);

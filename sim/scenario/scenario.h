@@ -1,0 +1,152 @@
+// scenario.h - a scenario as data: one TOML file at one point of its matrix, everything evaluated
+// that does not need a run. Immutable; shared by all ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/rank_context.h"
+#include "sim/scenario/ast.h"
+#include "sim/scenario/constant.h"
+#include "sim/scenario/source.h"
+
+namespace shardlab {
+
+/// A place in some text: what a later error points to.
+struct Where {
+  SourcePtr source;
+  SourceSpan span;
+
+  [[noreturn]] void refuse(std::string summary, std::string fix = "") const {
+    shardlab::refuse(*source, span, std::move(summary), std::move(fix));
+  }
+  std::string at() const { return source->at(span.begin); }
+};
+
+/// A type string whose sizes are numbers: "f32[8@dp, 4*hidden]" became "f32[8@dp, 64]".
+struct TypeText {
+  SourcePtr text;                   ///< places are those of the expressions it came from
+  std::optional<DType> dtype;       ///< none: placements alone, "[8@dp, 64]"
+  std::vector<std::int64_t> sizes;
+};
+
+struct ScenarioMeshDim {
+  std::string name;
+  std::int64_t size = 1;
+  Where where;
+};
+
+struct ScenarioMesh {
+  std::vector<ScenarioMeshDim> dims;               ///< in file order: the first is mesh dim 0
+  std::optional<std::vector<std::int64_t>> ranks;  ///< row-major; none: 0, 1, 2, ...
+  std::int64_t size = 1;                           ///< how many ranks are in it
+};
+
+/// How the elements of an input come about.
+enum class InputInit : std::uint8_t {
+  kRandn, kRand, kRandint, kZeros, kOnes, kFull, kArange, kEye, kValues, kFile,
+};
+
+struct ScenarioInput {
+  std::string name;
+  Where where;
+  TypeText type;
+  InputInit init = InputInit::kRandn;
+  std::vector<Number> arguments;  ///< randn(scale), full(value), randint(low, high)
+  double scale = 1;               ///< multiplies what init gives
+  std::vector<Number> values;     ///< kValues: row-major, as many as the sizes say
+  std::string file;               ///< kFile: as written, relative to the scenario
+  bool requires_grad = false;     ///< asked for here, or listed in [expect] grads
+};
+
+/// "<= 2", or exact.
+struct Bound {
+  ast::CompareOp op = ast::CompareOp::kEqual;
+  Number value = std::int64_t{0};
+  std::string text;  ///< as written
+  Where where;
+
+  bool holds(Number found) const { return compare(op, found, value); }
+};
+
+struct ExpectedType {
+  std::string name;       ///< of the value
+  bool of_gradient = false;  ///< "w.grad"
+  TypeText type;
+  Where where;
+
+  std::string full_name() const { return of_gradient ? name + ".grad" : name; }
+};
+
+struct ExpectedError {
+  std::optional<ErrorKind> kind;
+  std::string contains;  ///< empty: any text
+  Where where;
+};
+
+struct ExpectedName {
+  std::string name;
+  Where where;
+};
+
+enum class Verify : std::uint8_t { kEvery, kOutputs, kNone };
+enum class Verdict : std::uint8_t { kMismatch, kDeadlock };
+
+struct Expectation {
+  std::vector<ExpectedType> types;
+  /// By name of the collective; without the key in the file none, and nothing is checked.
+  std::optional<std::vector<std::pair<std::string, Bound>>> collectives;
+  std::optional<Bound> bytes;
+  std::vector<ExpectedName> gradients;
+  ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+  Verify verify = Verify::kEvery;
+  std::vector<std::pair<DType, double>> tolerance;
+  std::optional<ExpectedError> error;
+  std::optional<Verdict> verdict;
+};
+
+/// Bandwidth and latency of one mesh dim, for predicted times.
+struct TopologyDim {
+  std::string mesh_dim;
+  double gbps = 0;
+  double us = 0;
+};
+
+struct Scenario {
+  SourcePtr file;
+  std::string title;
+  std::string about;
+  std::string point;  ///< of the matrix: "mesh.tp=2,hidden=17"; empty without a matrix
+  std::uint64_t seed = 0;
+  std::int64_t world = 1;
+  ScenarioMesh mesh;
+  std::vector<std::pair<std::string, Literal>> params;
+  std::vector<ScenarioInput> inputs;
+  std::shared_ptr<const ast::Program> program;
+  Expectation expect;
+  std::vector<TopologyDim> topology;
+
+  /// Params and mesh dims, for expressions that are not in the program.
+  Environment environment() const;
+};
+
+/// The collectives that [expect] may name.
+const std::vector<std::string>& collective_names();
+
+/// What one rank costs before it holds any data, and what there is.
+struct MemoryLimits {
+  std::int64_t bytes_per_rank = 0;
+  std::int64_t available_bytes = 0;
+};
+
+///   fails  ScenarioError at the largest mesh dim (or `world`): the ranks do not fit; says how
+///          much they would take
+void check_memory(const Scenario& scenario, const MemoryLimits& limits);
+
+}  // namespace shardlab

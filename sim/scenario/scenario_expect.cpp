@@ -1,0 +1,225 @@
+// [expect]: what must hold.
+#include <algorithm>
+#include <cmath>
+
+#include "sim/scenario/nearest.h"
+#include "sim/scenario/scenario_parts.h"
+#include "sim/scenario/type_text.h"
+
+namespace shardlab {
+
+namespace {
+
+const std::vector<std::string>& expect_keys() {
+  static const std::vector<std::string> kKeys = {"collectives", "bytes",     "grads", "implicit",
+                                                 "verify",      "tolerance", "error", "verdict"};
+  return kKeys;
+}
+
+struct CompareRow {
+  std::string_view text;
+  ast::CompareOp op;
+};
+// Longer ones first.
+constexpr CompareRow kCompare[] = {
+    {"<=", ast::CompareOp::kLessEqual}, {">=", ast::CompareOp::kGreaterEqual},
+    {"==", ast::CompareOp::kEqual},     {"!=", ast::CompareOp::kNotEqual},
+    {"<", ast::CompareOp::kLess},       {">", ast::CompareOp::kGreater},
+};
+
+struct UnitRow {
+  std::string_view text;
+  double bytes;
+};
+// Longer ones first: "KiB" ends in "B".
+constexpr UnitRow kUnits[] = {
+    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+    {"kB", 1e3},     {"KB", 1e3},        {"MB", 1e6},           {"GB", 1e9},
+    {"TB", 1e12},    {"B", 1.0},
+};
+
+enum class Units : std::uint8_t { kNone, kBytes };
+
+std::string_view trimmed_end(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(' ');
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+// "<= 4 * layers MiB": a comparison, an expression, a unit.
+Bound bound_of_text(const SourcePtr& source, const Environment& environment, Units units) {
+  const std::string_view whole = source->text();
+  Bound bound{.text = source->text(),
+              .where = {source, {0, static_cast<std::uint32_t>(whole.size())}}};
+  std::size_t begin = std::min(whole.find_first_not_of(' '), whole.size());
+  for (const CompareRow& row : kCompare) {
+    if (!whole.substr(begin).starts_with(row.text)) continue;
+    bound.op = row.op;
+    begin += row.text.size();
+    break;
+  }
+  begin = std::min(whole.find_first_not_of(' ', begin), whole.size());
+  std::string_view text = trimmed_end(whole.substr(begin));
+  double unit = 0;
+  for (const UnitRow& row : kUnits) {
+    if (units == Units::kNone || !text.ends_with(row.text)) continue;
+    const std::string_view before = text.substr(0, text.size() - row.text.size());
+    const char last = before.empty() ? 'x' : before.back();
+    if (last != ' ' && last != ')' && (last < '0' || last > '9')) continue;
+    text = trimmed_end(before);
+    unit = row.bytes;
+    break;
+  }
+  const SourceSpan span{static_cast<std::uint32_t>(begin),
+                        static_cast<std::uint32_t>(begin + text.size())};
+  bound.value = evaluate_number(*source, span, environment);
+  if (unit > 1) bound.value = to_double(bound.value) * unit;
+  return bound;
+}
+
+Bound read_bound(const SourcePtr& file, const TomlEntry& entry, const Environment& environment,
+                 Units units) {
+  if (const auto* text = std::get_if<SourcePtr>(&entry.value.value)) {
+    return bound_of_text(*text, environment, units);
+  }
+  if (!std::holds_alternative<std::int64_t>(entry.value.value)) {
+    refuse_kind(file, entry.value, entry.key, "an integer or a string like \"<= 2\"");
+  }
+  const std::int64_t value = read_integer(file, entry);
+  return {.value = value, .text = fmt::format("{}", value), .where = {file, entry.value.span}};
+}
+
+class ExpectReader {
+ public:
+  ExpectReader(const TomlSection& expect, const Environment& environment,
+               const std::vector<std::string>& values)
+      : expect_(expect), file_(expect.file), environment_(environment), values_(values) {}
+
+  Expectation read() {
+    for (const TomlEntry& entry : *expect_.table) read_entry(entry);
+    return std::move(out_);
+  }
+
+ private:
+  void read_entry(const TomlEntry& entry) {
+    if (entry.key == "collectives")
+      read_collectives(entry);
+    else if (entry.key == "bytes")
+      out_.bytes = read_bound(file_, entry, environment_, Units::kBytes);
+    else if (entry.key == "grads")
+      read_gradients(entry);
+    else if (entry.key == "implicit")
+      read_implicit(entry);
+    else if (entry.key == "verify")
+      read_verify(entry);
+    else if (entry.key == "tolerance")
+      read_tolerance(entry);
+    else if (entry.key == "error")
+      read_error(entry);
+    else if (entry.key == "verdict")
+      read_verdict(entry);
+    else
+      read_type(entry);
+  }
+
+  void read_collectives(const TomlEntry& entry) {
+    const TomlSection section{file_, "collectives", &read_table(file_, entry)};
+    section.check_keys(collective_names());
+    out_.collectives.emplace();
+    for (const TomlEntry& count : *section.table) {
+      out_.collectives->emplace_back(count.key,
+                                     read_bound(file_, count, environment_, Units::kNone));
+    }
+  }
+
+  void read_gradients(const TomlEntry& entry) {
+    for (const TomlValue& value : read_array(file_, entry)) {
+      const auto* text = std::get_if<SourcePtr>(&value.value);
+      if (text == nullptr) refuse_kind(file_, value, "grads", "the name of an input");
+      check_value((*text)->text(), expect_.where(value));
+      out_.gradients.push_back({(*text)->text(), expect_.where(value)});
+    }
+  }
+
+  void check_value(const std::string& name, const Where& where) const {
+    if (std::find(values_.begin(), values_.end(), name) != values_.end()) return;
+    auto known = values_;
+    known.insert(known.end(), expect_keys().begin(), expect_keys().end());
+    where.refuse(fmt::format("the program has no value '{}'", name), suggest(name, known));
+  }
+
+  void read_implicit(const TomlEntry& entry) {
+    static const std::vector<std::string> kNames = {"allow", "warn", "forbid"};
+    out_.implicit = static_cast<ImplicitRedistribution>(read_choice(file_, entry, kNames));
+  }
+
+  void read_verify(const TomlEntry& entry) {
+    static const std::vector<std::string> kNames = {"every", "outputs", "none"};
+    out_.verify = static_cast<Verify>(read_choice(file_, entry, kNames));
+  }
+
+  void read_verdict(const TomlEntry& entry) {
+    static const std::vector<std::string> kNames = {"mismatch", "deadlock"};
+    out_.verdict = static_cast<Verdict>(read_choice(file_, entry, kNames));
+  }
+
+  void read_tolerance(const TomlEntry& entry) {
+    const TomlSection section{file_, "tolerance", &read_table(file_, entry)};
+    std::vector<std::string> known;
+    for (int i = 0; i < kDTypeCount; ++i) known.emplace_back(to_string(static_cast<DType>(i)));
+    section.check_keys(known);
+    for (const TomlEntry& one : *section.table) {
+      const double value = to_double(read_number(file_, one));
+      if (!(value >= 0) || !std::isfinite(value)) {
+        section.where(one.value).refuse("a tolerance is a number that is not negative");
+      }
+      out_.tolerance.emplace_back(*parse_dtype(one.key), value);
+    }
+  }
+
+  void read_error(const TomlEntry& entry) {
+    static const std::vector<std::string> kKinds = {"Unsupported", "Runtime", "Value", "Internal",
+                                                    "Assert"};
+    const TomlSection section{file_, "error", &read_table(file_, entry)};
+    section.check_keys({"kind", "contains"});
+    ExpectedError error{.where = section.where(entry)};
+    if (const TomlEntry* kind = section.find("kind")) {
+      error.kind = static_cast<ErrorKind>(read_choice(file_, *kind, kKinds));
+    }
+    if (const TomlEntry* contains = section.find("contains")) {
+      error.contains = read_text(file_, *contains)->text();
+    }
+    out_.error = std::move(error);
+  }
+
+  void read_type(const TomlEntry& entry) {
+    constexpr std::string_view kGrad = ".grad";
+    ExpectedType type{.name = entry.key, .where = expect_.where(entry)};
+    type.of_gradient = entry.key.ends_with(kGrad);
+    if (type.of_gradient) type.name.resize(type.name.size() - kGrad.size());
+    if (std::holds_alternative<TomlTable>(entry.value.value)) {
+      type.where.refuse(fmt::format("a table for '{}'", entry.key),
+                        fmt::format("write \"{}.grad\" in quotes", entry.key));
+    }
+    check_value(type.name, type.where);
+    type.type = resolve_type(read_text(file_, entry), environment_);
+    out_.types.push_back(std::move(type));
+  }
+
+  const TomlSection& expect_;
+  const SourcePtr& file_;
+  const Environment& environment_;
+  const std::vector<std::string>& values_;
+  Expectation out_;
+};
+
+}  // namespace
+
+Expectation read_expectation(const TomlSection& root, const Environment& environment,
+                             const std::vector<std::string>& values) {
+  const TomlEntry* entry = root.find("expect");
+  if (entry == nullptr) return {};
+  const TomlSection expect{root.file, "[expect]", &read_table(root.file, *entry)};
+  return ExpectReader(expect, environment, values).read();
+}
+
+}  // namespace shardlab

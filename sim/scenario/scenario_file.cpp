@@ -1,0 +1,260 @@
+#include "sim/scenario/scenario_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "sim/scenario/nearest.h"
+#include "sim/scenario/parser.h"
+#include "sim/scenario/scenario_parts.h"
+
+namespace shardlab {
+
+namespace {
+
+const std::vector<std::string>& top_keys() {
+  static const std::vector<std::string> kKeys = {
+      "title",  "about",   "seed",   "world",    "mesh",  "params", "matrix",
+      "inputs", "program", "expect", "topology", "fault", "rule"};
+  return kKeys;
+}
+
+std::string optional_text(const TomlSection& root, std::string_view key) {
+  const TomlEntry* entry = root.find(key);
+  return entry ? read_text(root.file, *entry)->text() : "";
+}
+
+void refuse_missing_features(const TomlSection& root) {
+  for (const char* key : {"fault", "rule"}) {
+    if (const TomlEntry* entry = root.find(key)) {
+      refuse_not_yet(*root.file, entry->span, fmt::format("[[{}]]", key));
+    }
+  }
+}
+
+std::shared_ptr<const ast::Program> read_program(const TomlSection& root) {
+  const TomlEntry* entry = root.find("program");
+  if (entry == nullptr) {
+    return std::make_shared<const ast::Program>(
+        parse_program(std::make_shared<const SourceText>(root.file->file(), "")));
+  }
+  const TomlSection section{root.file, "[program]", &read_table(root.file, *entry)};
+  section.check_keys({"code"});
+  const TomlEntry* code = section.find("code");
+  if (code == nullptr)
+    section.where(*entry).refuse("[program] without code", "add code = \"\"\"...\"\"\"");
+  return std::make_shared<const ast::Program>(parse_program(read_text(root.file, *code)));
+}
+
+/// What a setting may name, in its full form.
+std::vector<std::string> setting_keys(const TomlSection& root) {
+  std::vector<std::string> keys = {"seed", "world"};
+  for (const char* table : {"mesh", "params"}) {
+    const TomlEntry* entry = root.find(table);
+    if (entry == nullptr) continue;
+    for (const TomlEntry& inner : read_table(root.file, *entry)) {
+      if (inner.key != "ranks") keys.push_back(fmt::format("{}.{}", table, inner.key));
+    }
+  }
+  return keys;
+}
+
+/// "hidden" means "params.hidden".
+std::string full_key(const std::string& key) {
+  const bool whole = key == "seed" || key == "world" || key.find('.') != std::string::npos;
+  return whole ? key : "params." + key;
+}
+
+void check_setting(const TomlSection& root, Setting& setting) {
+  const auto known = setting_keys(root);
+  const std::string key = full_key(setting.key);
+  if (std::find(known.begin(), known.end(), key) == known.end()) {
+    const bool bare = key != setting.key;
+    auto names = known;
+    for (const std::string& name : known) {
+      if (bare && name.starts_with("params.")) names.push_back(name.substr(7));
+    }
+    setting.where.refuse(fmt::format("nothing in this scenario is called '{}'", setting.key),
+                         suggest(setting.key, names));
+  }
+  setting.key = key;
+  const bool integer = std::holds_alternative<std::int64_t>(setting.value);
+  if (!integer && !key.starts_with("params.")) {
+    setting.where.refuse(
+        fmt::format("'{}' is an integer, not '{}'", key, to_string(setting.value)));
+  }
+}
+
+std::uint64_t read_seed(const TomlSection& root, const std::vector<Setting>& settings) {
+  const auto checked = [](const Where& where, std::int64_t seed) {
+    if (seed < 0) where.refuse(fmt::format("the seed is {}", seed), "use 0 or more");
+    return static_cast<std::uint64_t>(seed);
+  };
+  if (const Setting* setting = find_setting(settings, "seed")) {
+    return checked(setting->where, std::get<std::int64_t>(setting->value));
+  }
+  const TomlEntry* entry = root.find("seed");
+  return entry ? checked(root.where(entry->value), read_integer(root.file, *entry)) : 0;
+}
+
+/// A param and a mesh dim of the same name could not be told apart in an expression.
+void check_names(const Scenario& scenario) {
+  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
+    for (const auto& [name, value] : scenario.params) {
+      if (name == dim.name) {
+        dim.where.refuse(fmt::format("'{}' is both a mesh dim and a param", name), "rename one");
+      }
+    }
+  }
+  for (const ScenarioInput& input : scenario.inputs) {
+    for (const auto& [name, value] : scenario.params) {
+      if (name == input.name) {
+        input.where.refuse(fmt::format("'{}' is both an input and a param", name), "rename one");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const Setting* find_setting(const std::vector<Setting>& settings, std::string_view key) {
+  const auto found = std::find_if(settings.rbegin(), settings.rend(),
+                                  [&](const Setting& setting) { return setting.key == key; });
+  return found == settings.rend() ? nullptr : &*found;
+}
+
+Setting parse_setting(const std::string& text) {
+  const auto source = std::make_shared<const SourceText>("--set", text);
+  const auto end = static_cast<std::uint32_t>(text.size());
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    refuse(*source, {0, end}, fmt::format("'{}' is no setting", text),
+           "write key=value, for example mesh.tp=4");
+  }
+  const std::string value = text.substr(equals + 1);
+  Setting setting{text.substr(0, equals), value, {source, {0, end}}};
+  const char* last = value.data() + value.size();
+  std::int64_t integer = 0;
+  double real = 0;
+  if (const auto [stop, fault] = std::from_chars(value.data(), last, integer);
+      fault == std::errc() && stop == last) {
+    setting.value = integer;
+  } else if (const auto [after, bad] = std::from_chars(value.data(), last, real);
+             bad == std::errc() && after == last) {
+    setting.value = real;
+  } else if (value == "true" || value == "false") {
+    setting.value = value == "true";
+  }
+  return setting;
+}
+
+ScenarioFile ScenarioFile::open(const std::string& path, std::vector<Setting> settings) {
+  constexpr std::size_t kLargest = std::size_t{16} << 20;
+  const auto unreadable = [&](std::string summary) {
+    refuse(SourceText(path, ""), {}, std::move(summary));
+  };
+  std::ifstream in(path, std::ios::binary);
+  if (!in) unreadable("this file cannot be read");
+  std::string text(kLargest + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (in.fail() && !in.eof())) unreadable("this file cannot be read");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kLargest) unreadable("this file is larger than 16 MiB");
+  return read(std::make_shared<const SourceText>(path, std::move(text)), std::move(settings));
+}
+
+ScenarioFile ScenarioFile::read(SourcePtr file, std::vector<Setting> settings) {
+  ScenarioFile out;
+  out.file_ = file;
+  out.root_ = read_toml(file);
+  const TomlSection root{file, "the file", &out.root_};
+  root.check_keys(top_keys());
+  refuse_missing_features(root);
+  out.title_ = optional_text(root, "title");
+  out.about_ = optional_text(root, "about");
+  out.settings_ = std::move(settings);
+  for (Setting& setting : out.settings_) check_setting(root, setting);
+  out.program_ = read_program(root);
+  out.expand_matrix();
+  return out;
+}
+
+void ScenarioFile::expand_matrix() {
+  constexpr std::size_t kMostPoints = 100000;
+  points_ = {MatrixPoint{}};
+  const TomlSection root{file_, "the file", &root_};
+  const TomlEntry* entry = root.find("matrix");
+  if (entry == nullptr) return;
+  for (const TomlEntry& key : read_table(file_, *entry)) {
+    Setting setting{key.key, std::int64_t{0}, {file_, key.span}};
+    if (std::holds_alternative<TomlTable>(key.value.value)) {
+      setting.where.refuse(fmt::format("a table for '{}' in [matrix]", key.key),
+                           fmt::format("write \"{}.tp\" in quotes", key.key));
+    }
+    const auto& values = read_array(file_, key);
+    if (values.empty()) refuse(*file_, key.value.span, "an empty list in [matrix]", "leave it out");
+    std::vector<MatrixPoint> next;
+    for (const MatrixPoint& point : points_) {
+      for (const TomlValue& value : values) {
+        setting.key = key.key;
+        setting.value = read_literal(file_, value, key.key);
+        setting.where = {file_, value.span};
+        check_setting(root, setting);
+        MatrixPoint extended = point;
+        extended.name += fmt::format("{}{}={}", point.name.empty() ? "" : ",", key.key,
+                                     to_string(setting.value));
+        extended.settings.push_back(setting);
+        next.push_back(std::move(extended));
+        if (next.size() > kMostPoints) refuse(*file_, key.span, "more than 100000 matrix points");
+      }
+    }
+    if (find_setting(settings_, setting.key) == nullptr) points_ = std::move(next);
+  }
+}
+
+Scenario ScenarioFile::at(const MatrixPoint& point) const {
+  const TomlSection root{file_, "the file", &root_};
+  std::vector<Setting> settings = point.settings;
+  settings.insert(settings.end(), settings_.begin(), settings_.end());
+  Scenario out;
+  out.file = file_;
+  out.title = title_;
+  out.about = about_;
+  out.point = point.name;
+  out.program = program_;
+  out.seed = read_seed(root, settings);
+  out.mesh = read_mesh(root, settings);
+  out.world = read_world(root, out.mesh, settings);
+  out.params = read_params(root, settings);
+  const Environment environment = out.environment();
+  out.inputs = read_inputs(root, environment);
+  check_names(out);
+  std::vector<std::string> values;
+  for (const ScenarioInput& input : out.inputs) values.push_back(input.name);
+  for (std::string& name : ast::bound_names(program_->body)) values.push_back(std::move(name));
+  out.expect = read_expectation(root, environment, values);
+  out.topology = read_topology(root, out.mesh);
+  for (const ExpectedName& wanted : out.expect.gradients) {
+    const auto input = std::find_if(out.inputs.begin(), out.inputs.end(),
+                                    [&](const auto& one) { return one.name == wanted.name; });
+    if (input != out.inputs.end()) input->requires_grad = true;
+  }
+  return out;
+}
+
+Environment Scenario::environment() const {
+  Environment out = params;
+  for (const ScenarioMeshDim& dim : mesh.dims) out.emplace_back(dim.name, dim.size);
+  return out;
+}
+
+const std::vector<std::string>& collective_names() {
+  static const std::vector<std::string> kNames = {"all_reduce", "all_gather", "reduce_scatter",
+                                                  "all_to_all", "broadcast",  "scatter",
+                                                  "gather",     "permute"};
+  return kNames;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,238 @@
+// [inputs]: types, and how the elements come about.
+#include <algorithm>
+
+#include "sim/scenario/nearest.h"
+#include "sim/scenario/parser.h"
+#include "sim/scenario/scenario_parts.h"
+#include "sim/scenario/type_text.h"
+
+namespace shardlab {
+
+namespace {
+
+struct InitRow {
+  const char* name;
+  InputInit init;
+  std::size_t fewest, most;  ///< arguments
+};
+constexpr InitRow kInits[] = {
+    {"randn", InputInit::kRandn, 0, 1},     {"rand", InputInit::kRand, 0, 0},
+    {"randint", InputInit::kRandint, 2, 2}, {"zeros", InputInit::kZeros, 0, 0},
+    {"ones", InputInit::kOnes, 0, 0},       {"full", InputInit::kFull, 1, 1},
+    {"arange", InputInit::kArange, 0, 0},   {"eye", InputInit::kEye, 0, 0},
+};
+
+const std::vector<std::string>& reserved_names() {
+  static const std::vector<std::string> kNames = {"mesh", "rank", "world_size", "torch", "F",
+                                                  "aten", "R",    "S",          "P"};
+  return kNames;
+}
+
+class InputReader {
+ public:
+  InputReader(const TomlSection& root, const Environment& environment)
+      : file_(root.file), environment_(environment) {}
+
+  ScenarioInput read(const TomlEntry& entry) {
+    input_.name = entry.key;
+    input_.where = {file_, entry.span};
+    check_identifier(input_.where, entry.key, "an input");
+    const auto& reserved = reserved_names();
+    if (std::find(reserved.begin(), reserved.end(), entry.key) != reserved.end()) {
+      input_.where.refuse(fmt::format("'{}' already means something in programs", entry.key),
+                          "rename the input");
+    }
+    if (const auto* text = std::get_if<SourcePtr>(&entry.value.value)) {
+      read_type(*text);
+      return std::move(input_);
+    }
+    if (!std::holds_alternative<TomlTable>(entry.value.value)) {
+      refuse_kind(file_, entry.value, entry.key, "a type string or a table");
+    }
+    read_section({file_, fmt::format("input '{}'", entry.key), &read_table(file_, entry)}, entry);
+    return std::move(input_);
+  }
+
+ private:
+  void read_type(const SourcePtr& text) {
+    input_.type = resolve_type(text, environment_);
+    if (!input_.type.dtype) {
+      refuse(*text, {0, 0}, "the type of an input needs a dtype", "write f32[...]");
+    }
+  }
+
+  void read_section(const TomlSection& section, const TomlEntry& entry) {
+    section.check_keys({"type", "init", "scale", "values", "file", "requires_grad"});
+    const TomlEntry* type = section.find("type");
+    if (type == nullptr) {
+      section.where(entry).refuse(fmt::format("{} has no type", section.name),
+                                  "add type = \"f32[...]\"");
+    }
+    read_type(read_text(file_, *type));
+    refuse_two_sources(section);
+    if (const TomlEntry* init = section.find("init")) read_init(read_text(file_, *init));
+    if (const TomlEntry* values = section.find("values")) read_values(*values);
+    if (const TomlEntry* file = section.find("file")) {
+      input_.init = InputInit::kFile;
+      input_.file = read_text(file_, *file)->text();
+    }
+    if (const TomlEntry* scale = section.find("scale")) {
+      input_.scale = to_double(scalar(*scale));
+    }
+    if (const TomlEntry* grad = section.find("requires_grad")) {
+      input_.requires_grad = read_bool(file_, *grad);
+      const bool floating = is_floating(*input_.type.dtype) || is_complex(*input_.type.dtype);
+      if (input_.requires_grad && !floating) {
+        section.where(grad->value).refuse("only floating and complex tensors have gradients");
+      }
+    }
+  }
+
+  // A number, or an expression over params.
+  Number scalar(const TomlEntry& entry) const {
+    if (const auto* text = std::get_if<SourcePtr>(&entry.value.value)) {
+      const auto end = static_cast<std::uint32_t>((*text)->text().size());
+      return evaluate_number(**text, {0, end}, environment_);
+    }
+    return read_number(file_, entry);
+  }
+
+  void refuse_two_sources(const TomlSection& section) const {
+    const TomlEntry* first = nullptr;
+    for (const char* key : {"init", "values", "file"}) {
+      const TomlEntry* entry = section.find(key);
+      if (entry == nullptr) continue;
+      if (first != nullptr) {
+        section.where(*entry).refuse(
+            fmt::format("{} has both '{}' and '{}'", section.name, first->key, key), "keep one");
+      }
+      first = entry;
+    }
+  }
+
+  void read_init(const SourcePtr& text) {
+    const ast::ExpressionPtr expression = parse_expression(*text);
+    const ast::Expression* called = expression.get();
+    const auto* call = std::get_if<ast::Call>(&expression->node);
+    if (call != nullptr) called = call->function.get();
+    const auto* name = std::get_if<ast::Name>(&called->node);
+    const InitRow* row = name == nullptr ? nullptr : find_row(name->id);
+    if (row == nullptr) refuse_init(*text, called->span);
+    if (call != nullptr) {
+      for (const ast::CallArgument& argument : call->arguments) {
+        if (!argument.keyword.empty() || argument.starred) {
+          refuse(*text, argument.span, "only positional arguments here");
+        }
+        const SourceSpan span = argument.value->span;
+        input_.arguments.push_back(evaluate_number(*text, span, environment_));
+      }
+    }
+    const std::size_t given = input_.arguments.size();
+    if (given < row->fewest || given > row->most) {
+      refuse(*text, expression->span,
+             fmt::format("{} takes {} arguments, not {}", row->name,
+                         row->fewest == row->most ? fmt::format("{}", row->most)
+                                                  : fmt::format("{} or {}", row->fewest, row->most),
+                         given));
+    }
+    input_.init = row->init;
+    check_init(*text, expression->span);
+  }
+
+  static const InitRow* find_row(const std::string& name) {
+    const auto found = std::find_if(std::begin(kInits), std::end(kInits),
+                                    [&](const InitRow& row) { return name == row.name; });
+    return found == std::end(kInits) ? nullptr : &*found;
+  }
+
+  [[noreturn]] static void refuse_init(const SourceText& text, SourceSpan span) {
+    std::vector<std::string> known;
+    for (const InitRow& row : kInits) known.emplace_back(row.name);
+    refuse(text, span, fmt::format("unknown init '{}'", text.text(span)),
+           suggest(text.text(span), known));
+  }
+
+  void check_init(const SourceText& text, SourceSpan span) const {
+    const bool floating = is_floating(*input_.type.dtype) || is_complex(*input_.type.dtype);
+    const bool draws = input_.init == InputInit::kRandn || input_.init == InputInit::kRand;
+    if (draws && !floating) {
+      refuse(text, span, fmt::format("{} needs a floating dtype", text.text(span)),
+             "use randint(low, high), arange, zeros, ones or values");
+    }
+    if (input_.init == InputInit::kEye && input_.type.sizes.size() != 2) {
+      refuse(text, span, "eye needs a matrix", "give the type two dims");
+    }
+    if (input_.init != InputInit::kRandint) return;
+    if (!(to_double(input_.arguments[0]) < to_double(input_.arguments[1]))) {
+      refuse(text, span, "randint needs low < high");
+    }
+  }
+
+  void read_values(const TomlEntry& entry) {
+    input_.init = InputInit::kValues;
+    flatten(entry.value, 0);
+  }
+
+  void flatten(const TomlValue& value, std::size_t depth) {
+    const auto& sizes = input_.type.sizes;
+    if (depth == sizes.size()) {
+      if (const auto* flag = std::get_if<bool>(&value.value)) {
+        input_.values.push_back(std::int64_t{*flag ? 1 : 0});
+      } else if (const auto* integer = std::get_if<std::int64_t>(&value.value)) {
+        input_.values.push_back(*integer);
+      } else if (const auto* real = std::get_if<double>(&value.value)) {
+        check_real(value);
+        input_.values.push_back(*real);
+      } else {
+        refuse_kind(file_, value, "values", "a number");
+      }
+      return;
+    }
+    const auto* items = std::get_if<std::vector<TomlValue>>(&value.value);
+    if (items == nullptr) {
+      refuse_kind(file_, value, "values", fmt::format("an array for tensor dim {}", depth));
+    }
+    if (static_cast<std::int64_t>(items->size()) != sizes[depth]) {
+      refuse(*file_, value.span,
+             fmt::format("{} values along tensor dim {} of size {}", items->size(), depth,
+                         sizes[depth]),
+             "nest the values like the shape");
+    }
+    for (const TomlValue& item : *items) flatten(item, depth + 1);
+  }
+
+  void check_real(const TomlValue& value) const {
+    if (!is_integral(*input_.type.dtype)) return;
+    refuse(*file_, value.span,
+           fmt::format("a float among {} values", to_string(*input_.type.dtype)));
+  }
+
+  const SourcePtr& file_;
+  const Environment& environment_;
+  ScenarioInput input_;
+};
+
+// randn is the default, which integers do not have.
+void check_default(const ScenarioInput& input) {
+  const bool draws = input.init == InputInit::kRandn || input.init == InputInit::kRand;
+  if (!draws || !is_integral(*input.type.dtype)) return;
+  input.where.refuse(
+      fmt::format("input '{}' is {} and says no values", input.name, to_string(*input.type.dtype)),
+      fmt::format("write {} = {{ type = \"{}\", init = \"arange\" }}", input.name,
+                  input.type.text->text()));
+}
+
+}  // namespace
+
+std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environment& environment) {
+  std::vector<ScenarioInput> out;
+  const TomlEntry* entry = root.find("inputs");
+  if (entry == nullptr) return out;
+  for (const TomlEntry& input : read_table(root.file, *entry)) {
+    out.push_back(InputReader(root, environment).read(input));
+    check_default(out.back());
+  }
+  return out;
+}
+
+}  // namespace shardlab

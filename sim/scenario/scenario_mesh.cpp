@@ -1,0 +1,159 @@
+// [mesh], world, [params], [topology], and what a mesh would cost.
+#include <algorithm>
+
+#include "sim/scenario/nearest.h"
+#include "sim/scenario/scenario_parts.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string bytes_text(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, bytes < 10 && unit > 0 ? 1 : 0, kUnits[unit]);
+}
+
+ScenarioMeshDim mesh_dim(const TomlSection& mesh, const TomlEntry& entry,
+                         const std::vector<Setting>& settings) {
+  check_identifier(mesh.where(entry), entry.key, "a mesh dim");
+  ScenarioMeshDim dim{entry.key, read_integer(mesh.file, entry), mesh.where(entry.value)};
+  if (const Setting* setting = find_setting(settings, "mesh." + entry.key)) {
+    dim.size = std::get<std::int64_t>(setting->value);
+    dim.where = setting->where;
+  }
+  if (dim.size < 1) {
+    dim.where.refuse(fmt::format("mesh dim '{}' has size {}", dim.name, dim.size),
+                     "a mesh dim has at least one rank");
+  }
+  return dim;
+}
+
+// Flattens ranks = [[0, 1], [2, 3]] and checks that it is shaped like the mesh.
+void read_ranks(const TomlSection& mesh, const TomlValue& value, const ScenarioMesh& shape,
+                std::size_t depth, std::vector<std::int64_t>& out) {
+  const auto* items = std::get_if<std::vector<TomlValue>>(&value.value);
+  if (depth == shape.dims.size()) {
+    const auto* rank = std::get_if<std::int64_t>(&value.value);
+    if (rank == nullptr) refuse_kind(mesh.file, value, "ranks", "a rank");
+    if (*rank < 0) mesh.where(value).refuse(fmt::format("rank {} does not exist", *rank));
+    if (std::find(out.begin(), out.end(), *rank) != out.end()) {
+      mesh.where(value).refuse(fmt::format("rank {} is in the mesh twice", *rank));
+    }
+    out.push_back(*rank);
+    return;
+  }
+  const ScenarioMeshDim& dim = shape.dims[depth];
+  if (items == nullptr) refuse_kind(mesh.file, value, "ranks", "an array nested like the mesh");
+  if (static_cast<std::int64_t>(items->size()) != dim.size) {
+    mesh.where(value).refuse(
+        fmt::format("{} entries along mesh dim '{}' of size {}", items->size(), dim.name, dim.size),
+        "nest ranks like the mesh, first mesh dim outermost");
+  }
+  for (const TomlValue& item : *items) read_ranks(mesh, item, shape, depth + 1, out);
+}
+
+}  // namespace
+
+ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& settings) {
+  const TomlEntry* entry = root.find("mesh");
+  if (entry == nullptr)
+    refuse(*root.file, {0, 0}, "a scenario without [mesh]", "add [mesh] with tp = 2");
+  const TomlSection mesh{root.file, "[mesh]", &read_table(root.file, *entry)};
+  ScenarioMesh out;
+  double exact = 1;
+  for (const TomlEntry& dim : *mesh.table) {
+    if (dim.key == "ranks") continue;
+    out.dims.push_back(mesh_dim(mesh, dim, settings));
+    exact *= static_cast<double>(out.dims.back().size);
+    if (__builtin_mul_overflow(out.size, out.dims.back().size, &out.size)) {
+      out.dims.back().where.refuse(fmt::format("a mesh of {:.3g} ranks", exact), "make it smaller");
+    }
+  }
+  if (out.dims.empty()) mesh.where(*entry).refuse("[mesh] without a mesh dim", "add tp = 2");
+  if (const TomlEntry* ranks = mesh.find("ranks")) {
+    out.ranks.emplace();
+    read_ranks(mesh, ranks->value, out, 0, *out.ranks);
+  }
+  return out;
+}
+
+std::int64_t read_world(const TomlSection& root, const ScenarioMesh& mesh,
+                        const std::vector<Setting>& settings) {
+  const std::int64_t needed =
+      mesh.ranks ? *std::max_element(mesh.ranks->begin(), mesh.ranks->end()) + 1 : mesh.size;
+  const TomlEntry* entry = root.find("world");
+  const Setting* setting = find_setting(settings, "world");
+  if (entry == nullptr && setting == nullptr) return needed;
+  const Where where = setting ? setting->where : root.where(entry->value);
+  const std::int64_t world =
+      setting ? std::get<std::int64_t>(setting->value) : read_integer(root.file, *entry);
+  if (world < needed) {
+    where.refuse(fmt::format("the mesh needs {} ranks and the world has {}", needed, world),
+                 fmt::format("use world = {} or more", needed));
+  }
+  return world;
+}
+
+std::vector<std::pair<std::string, Literal>> read_params(const TomlSection& root,
+                                                         const std::vector<Setting>& settings) {
+  std::vector<std::pair<std::string, Literal>> out;
+  const TomlEntry* entry = root.find("params");
+  if (entry == nullptr) return out;
+  for (const TomlEntry& param : read_table(root.file, *entry)) {
+    check_identifier(root.where(param), param.key, "a param");
+    Literal value = read_literal(root.file, param.value, param.key);
+    if (const Setting* setting = find_setting(settings, "params." + param.key)) {
+      const bool text = std::holds_alternative<std::string>(value);
+      if (text != std::holds_alternative<std::string>(setting->value)) {
+        setting->where.refuse(fmt::format("'{}' is {}, not '{}'", param.key,
+                                          text ? "a string" : "a number",
+                                          to_string(setting->value)));
+      }
+      value = setting->value;
+    }
+    out.emplace_back(param.key, std::move(value));
+  }
+  return out;
+}
+
+std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh) {
+  std::vector<TopologyDim> out;
+  const TomlEntry* entry = root.find("topology");
+  if (entry == nullptr) return out;
+  const TomlSection topology{root.file, "[topology]", &read_table(root.file, *entry)};
+  std::vector<std::string> names;
+  for (const ScenarioMeshDim& dim : mesh.dims) names.push_back(dim.name);
+  topology.check_keys(names);
+  for (const TomlEntry& dim : *topology.table) {
+    const TomlSection link{root.file, fmt::format("[topology] {}", dim.key),
+                           &read_table(root.file, dim)};
+    link.check_keys({"gbps", "us"});
+    TopologyDim found{dim.key};
+    for (const TomlEntry& figure : *link.table) {
+      const double value = to_double(read_number(root.file, figure));
+      if (!(value > 0))
+        link.where(figure.value).refuse(fmt::format("{} must be positive", figure.key));
+      (figure.key == "gbps" ? found.gbps : found.us) = value;
+    }
+    out.push_back(found);
+  }
+  return out;
+}
+
+void check_memory(const Scenario& scenario, const MemoryLimits& limits) {
+  const double needed =
+      static_cast<double>(scenario.world) * static_cast<double>(limits.bytes_per_rank);
+  if (needed <= static_cast<double>(limits.available_bytes)) return;
+  const auto largest = std::max_element(
+      scenario.mesh.dims.begin(), scenario.mesh.dims.end(),
+      [](const ScenarioMeshDim& a, const ScenarioMeshDim& b) { return a.size < b.size; });
+  largest->where.refuse(
+      fmt::format("{} ranks would take {} before they hold any data; {} are available",
+                  scenario.world, bytes_text(needed),
+                  bytes_text(static_cast<double>(limits.available_bytes))),
+      fmt::format("use at most {} ranks", limits.available_bytes / limits.bytes_per_rank));
+}
+
+}  // namespace shardlab

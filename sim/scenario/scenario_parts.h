@@ -1,0 +1,34 @@
+// scenario_parts.h - the tables of a scenario file, one function each.
+// Private to scenario_file.cpp.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/scenario/toml_reader.h"
+
+namespace shardlab {
+
+/// Null when `settings` has no such key.
+const Setting* find_setting(const std::vector<Setting>& settings, std::string_view key);
+
+/// [mesh] and `world`, with their settings applied. All fail with ScenarioError.
+ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& settings);
+std::int64_t read_world(const TomlSection& root, const ScenarioMesh& mesh,
+                        const std::vector<Setting>& settings);
+
+std::vector<std::pair<std::string, Literal>> read_params(const TomlSection& root,
+                                                         const std::vector<Setting>& settings);
+
+std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environment& environment);
+
+/// `values`: inputs and the names that the program binds.
+Expectation read_expectation(const TomlSection& root, const Environment& environment,
+                             const std::vector<std::string>& values);
+
+std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh);
+
+}  // namespace shardlab

@@ -1,0 +1,153 @@
+// The one unit that includes toml++ (it takes seconds to compile).
+#include "sim/scenario/toml_tree.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace shardlab {
+
+namespace {
+
+std::uint32_t offset_of(const SourceText& file, const toml::source_position& position) {
+  return file.offset_of(
+      {static_cast<std::int32_t>(position.line), static_cast<std::int32_t>(position.column)});
+}
+
+SourceSpan span_of(const SourceText& file, const toml::source_region& region) {
+  const std::uint32_t begin = offset_of(file, region.begin);
+  return {begin, std::max(begin, offset_of(file, region.end))};
+}
+
+/// Walks the raw text of a string beside its decoded value and notes where both run in step.
+class StringPlaces {
+ public:
+  StringPlaces(std::string_view file, std::uint32_t begin) : file_(file), at_(begin) {
+    const char quote = peek();
+    basic_ = quote == '"';
+    const bool multi_line = peek(1) == quote && peek(2) == quote && quote != '\0';
+    at_ += multi_line ? 3 : 1;
+    if (!multi_line) return;
+    if (peek() == '\r') ++at_;
+    if (peek() == '\n') ++at_;
+  }
+
+  std::vector<SourceText::Run> runs(std::string_view value) {
+    std::vector<SourceText::Run> out = {{0, at_}};
+    std::uint32_t step = at_;  // file offset minus value offset of the current run
+    for (std::uint32_t i = 0; i < value.size();) {
+      skip_what_gives_nothing(value[i]);
+      if (at_ - i != step) {
+        step = at_ - i;
+        out.push_back({i, at_});
+      }
+      i += one_character();
+    }
+    return out;
+  }
+
+ private:
+  char peek(std::uint32_t ahead = 0) const {
+    return at_ + ahead < file_.size() ? file_[at_ + ahead] : '\0';
+  }
+
+  // A backslash at the end of a line eats the blanks after it; a CR may have been dropped.
+  void skip_what_gives_nothing(char wanted) {
+    if (peek() == '\r' && wanted != '\r') ++at_;
+    while (basic_ && peek() == '\\' &&
+           (peek(1) == '\n' || peek(1) == '\r' || peek(1) == ' ' || peek(1) == '\t')) {
+      ++at_;
+      while (peek() == '\n' || peek() == '\r' || peek() == ' ' || peek() == '\t') ++at_;
+    }
+  }
+
+  // Passes one character of the file, or one escape; returns how many bytes it means.
+  std::uint32_t one_character() {
+    if (!basic_ || peek() != '\\') return ++at_, 1;
+    const int digits = peek(1) == 'u' ? 4 : peek(1) == 'U' ? 8 : 0;
+    if (digits == 0) return at_ += 2, 1;
+    const auto code = std::stoul(
+        std::string(file_.substr(at_ + 2, static_cast<std::size_t>(digits))), nullptr, 16);
+    at_ += 2 + static_cast<std::uint32_t>(digits);
+    return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  }
+
+  std::string_view file_;
+  std::uint32_t at_;
+  bool basic_ = true;
+};
+
+class Converter {
+ public:
+  explicit Converter(const SourcePtr& file) : file_(file) {}
+
+  TomlTable table(const toml::table& from) const {
+    TomlTable out;
+    for (const auto& [key, node] : from) {
+      const SourceSpan span = span_of(*file_, key.source());
+      out.push_back({std::string(key.str()), span, value(node)});
+    }
+    std::stable_sort(out.begin(), out.end(), [](const TomlEntry& a, const TomlEntry& b) {
+      return a.span.begin < b.span.begin;
+    });
+    return out;
+  }
+
+ private:
+  TomlValue value(const toml::node& node) const {
+    TomlValue out{span_of(*file_, node.source()), false};
+    if (const auto* flag = node.as_boolean())
+      out.value = flag->get();
+    else if (const auto* integer = node.as_integer())
+      out.value = integer->get();
+    else if (const auto* real = node.as_floating_point())
+      out.value = real->get();
+    else if (const auto* text = node.as_string())
+      out.value = string(out.span.begin, text->get());
+    else if (const auto* array = node.as_array())
+      out.value = items(*array);
+    else if (const auto* inner = node.as_table())
+      out.value = table(*inner);
+    else
+      refuse(*file_, out.span, "dates and times mean nothing in a scenario");
+    return out;
+  }
+
+  std::vector<TomlValue> items(const toml::array& array) const {
+    std::vector<TomlValue> out;
+    for (const toml::node& node : array) out.push_back(value(node));
+    return out;
+  }
+
+  SourcePtr string(std::uint32_t begin, const std::string& value) const {
+    auto runs = StringPlaces(file_->text(), begin).runs(value);
+    return std::make_shared<const SourceText>(file_, value, std::move(runs));
+  }
+
+  const SourcePtr& file_;
+};
+
+}  // namespace
+
+std::string_view kind_name(const TomlValue& value) {
+  static constexpr std::string_view kNames[] = {"a boolean", "an integer", "a float",
+                                                "a string",  "an array",   "a table"};
+  return kNames[value.value.index()];
+}
+
+const TomlEntry* find(const TomlTable& table, std::string_view key) {
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const TomlEntry& entry) { return entry.key == key; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+TomlTable read_toml(const SourcePtr& file) {
+  try {
+    return Converter(file).table(toml::parse(std::string_view(file->text())));
+  } catch (const toml::parse_error& error) {
+    const std::uint32_t at = offset_of(*file, error.source().begin);
+    refuse(*file, {at, at}, fmt::format("this is not TOML: {}", error.description()));
+  }
+}
+
+}  // namespace shardlab

@@ -1,0 +1,14 @@
+// type_text.h - sizes in type strings may be expressions; this evaluates them and leaves the rest
+// of a type string to the parser of src/mesh.
+#pragma once
+
+#include "sim/scenario/constant.h"
+#include "sim/scenario/scenario.h"
+
+namespace shardlab {
+
+/// "f32[8@dp, 4*hidden@(dp,tp)]{sum:pp}" with hidden = 16 gives "f32[8@dp, 64@(dp,tp)]{sum:pp}".
+///   fails  ScenarioError: no brackets, unknown dtype, a size that is no integer or negative
+TypeText resolve_type(const SourcePtr& text, const Environment& environment);
+
+}  // namespace shardlab
