@@ -10,8 +10,8 @@
 
 namespace shardlab {
 
-/// Calls that decompose composite rows, record gradients and dispatch. Stateless: state lives in handles
-/// and in the rank's context, so one object serves all ranks.
+/// Calls that decompose composite rows, record gradients and dispatch. Stateless: state lives in
+/// handles and in the rank's context, so one object serves all ranks.
 Calls& recording_calls();
 /// The same without recording.
 Calls& plain_calls();
@@ -23,7 +23,8 @@ struct RedistributeDTypes {
 };
 ///
 DTensor redistribute(const DTensor& x, const DTensorSpec* target,
-                     const RedistributeOptions& options = {}, const RedistributeDTypes& dtypes = {});
+                     const RedistributeOptions& options = {},
+                      const RedistributeDTypes& dtypes = {});
 
 /// Plain to distributed and back, with gradients. Without `global` the global shape is local size x
 /// mesh size per cut. The gradient that from_local hands back has the forward placements.
@@ -38,8 +39,8 @@ DTensor full_tensor(const DTensor& x);
 void require_grad(const DTensor& x);
 /// The accumulated gradient of a leaf; undefined when there is none.
 DTensor grad_of(const DTensor& leaf);
-/// Adds gradients of `loss` to every leaf that requires one. A non-scalar loss needs a `seed` of its
-/// shape (Value). Fails with Runtime when nothing requires a gradient.
+/// Adds gradients of `loss` to every leaf that requires one. A non-scalar loss needs a `seed` of
+/// its shape (Value). Fails with Runtime when nothing requires a gradient.
 void backward(const DTensor& loss, const DTensor& seed = {});
 /// Gradients with respect to `inputs`, leaving leaves alone; undefined where loss does not depend.
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,

@@ -17,8 +17,8 @@
 namespace shardlab {
 
 enum class CollectiveKind : std::uint8_t {
-  kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kScatter, kGather, kPermute, kBatch,
-  kAllGatherBytes, kBarrier, kSplit,
+  kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kScatter, kGather, kPermute,
+  kBatch, kAllGatherBytes, kBarrier, kSplit,
 };
 /// "all_reduce", "all_gather", ...
 std::string_view to_string(CollectiveKind kind);
@@ -38,8 +38,8 @@ struct SendRecv {
 };
 
 /// Collectives return their result, so that a backend may hand one Buffer to all ranks: results are
-/// copy-on-write, like every Storage. Inputs may have any strides; results are contiguous. Every rank
-/// of the group takes part, also with an empty tensor (K-9).
+/// copy-on-write, like every Storage. Inputs may have any strides; results are contiguous. Every
+/// rank of the group takes part, also with an empty tensor (K-9).
 ///   fails  Runtime, verdict "mismatch": ranks entered different collectives, or with other dtype,
 ///          lengths, op (B-5); every rank gets the report. Runtime when another rank failed (B-7).
 class Communicator {
@@ -52,8 +52,8 @@ class Communicator {
   virtual std::span<const std::int64_t> ranks() const = 0;
   virtual const std::string& name() const = 0;
 
-  /// avg divides the sum by the group size (integers: Value). f16 and bf16 accumulate in f32 and round
-  /// once; terms are combined in ascending group rank (K-21).
+  /// avg divides the sum by the group size (integers: Value). f16 and bf16 accumulate in f32 and
+  /// round once; terms are combined in ascending group rank (K-21).
   virtual Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue) = 0;
   /// Concatenates along `dim`; rank i brings lengths[i]. All other dims agree.
   virtual Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) = 0;
@@ -80,8 +80,8 @@ class Communicator {
   virtual std::vector<std::string> all_gather_bytes(std::string_view bytes) = 0;
   virtual void barrier() = 0;
 
-  /// A new group of the ranks that bring an equal colour, ordered by key, then rank. Collective over
-  /// this group. A negative colour gives null.
+  /// A new group of the ranks that bring an equal colour, ordered by key, then rank. Collective
+  /// over this group. A negative colour gives null.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                               std::string name) = 0;
   /// Ends the world: every other rank's wait fails with this reason.

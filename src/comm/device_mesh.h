@@ -1,6 +1,7 @@
-// device_mesh.h - a layout with this rank's view of it (M-6): coordinate and one process group per mesh
-// dim. Constructing one is collective over the world, outsiders included, and makes all communicators
-// then, in mesh-dim order; nothing is split lazily, which would deadlock on real backends.
+// device_mesh.h - a layout with this rank's view of it (M-6): coordinate and one process group per
+// mesh dim. Constructing one is collective over the world, outsiders included, and makes all
+// communicators then, in mesh-dim order; nothing is split lazily, which would deadlock on real
+// backends.
 #pragma once
 
 #include <memory>
@@ -29,8 +30,8 @@ class DeviceMesh {
   std::vector<std::unique_ptr<ProcessGroup>> groups_;
 };
 
-/// The meshes of one rank, by layout. Executor and dispatcher look meshes up here; a layout without a
-/// mesh on this rank is an error naming the layout.
+/// The meshes of one rank, by layout. Executor and dispatcher look meshes up here; a layout without
+/// a mesh on this rank is an error naming the layout.
 class MeshRegistry {
  public:
   explicit MeshRegistry(ProcessGroup& world) : world_(&world) {}

@@ -1,5 +1,5 @@
-// observer.h - what a rank does, told as it happens. An observer must not change results (D-35). One
-// per rank, called on that rank. Set in RankContext::observer together with kModeObserve.
+// observer.h - what a rank does, told as it happens. An observer must not change results (D-35).
+// One per rank, called on that rank. Set in RankContext::observer together with kModeObserve.
 #pragma once
 
 #include "comm/process_group.h"
@@ -11,7 +11,8 @@ struct OpSchema;
 struct OutputSharding;
 struct Plan;
 
-/// One executed redistribution (X-9: the executor owns the record, the dispatcher adds the argument).
+/// One executed redistribution (X-9: the executor owns the record, the dispatcher adds the
+/// argument).
 struct RedistributionRecord {
   const DTensorSpec* source = nullptr;
   const DTensorSpec* target = nullptr;

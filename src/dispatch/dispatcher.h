@@ -1,5 +1,5 @@
-// dispatcher.h - one op call on one rank: unwrap, propagate, redistribute inputs, localise, run, wrap
-// (section D of tests/behaviour.md). Below autograd.
+// dispatcher.h - one op call on one rank: unwrap, propagate, redistribute inputs, localise, run,
+// wrap (section D of tests/behaviour.md). Below autograd.
 #pragma once
 
 #include "mesh/local_shape.h"
@@ -11,8 +11,8 @@ namespace shardlab {
 /// D-59 allow; with plain tensors only, the local kernel runs.
 Results dispatch(const OpRow& row, const Arguments& args);
 
-/// The offsets that the reference's tracker would use (K-34 to K-36, W-7); for comparison only, since
-/// random ops here draw by global element index.
+/// The offsets that the reference's tracker would use (K-34 to K-36, W-7); for comparison only,
+/// since random ops here draw by global element index.
 struct ReferenceOffsets {
   std::uint64_t start = 0;
   std::uint64_t end = 0;

@@ -1,5 +1,6 @@
-// dtensor.h - the handle programs hold: a local tensor and, when distributed, the spec it is a piece
-// of (M-14). A plain tensor is a handle without spec. Counted; in-place ops return the same handle.
+// dtensor.h - the handle programs hold: a local tensor and, when distributed, the spec it is a
+// piece of (M-14). A plain tensor is a handle without spec. Counted; in-place ops return the same
+// handle.
 // Used by one rank.
 #pragma once
 

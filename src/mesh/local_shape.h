@@ -15,8 +15,8 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// The piece of a tensor dim of `length` elements that coordinate `index` of `count` holds: ceil-sized
-/// chunks, so trailing ones may be short or empty (L = 5 on n = 4: 2, 2, 1, 0).
+/// The piece of a tensor dim of `length` elements that coordinate `index` of `count` holds:
+/// ceil-sized chunks, so trailing ones may be short or empty (L = 5 on n = 4: 2, 2, 1, 0).
 ///   fails   Value: index outside [0, count), or length < 0
 ///   source  K-1; table W-1
 Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index);

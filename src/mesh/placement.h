@@ -20,7 +20,8 @@ enum class PlacementKind : std::uint8_t {
   kStridedShard,  ///< cut as if `split_factor` chunks were cut first (K-19)
   kPartial,       ///< every rank holds a full-size term; the value is their `op` reduction
   kNormPartial,   ///< every rank holds the n-norm of its shard; combining needs the n-norm again
-  kMaskPartial,   ///< row-sharded lookups: terms valid only under a mask held beside the tensor (K-18)
+  kMaskPartial,   ///< row-sharded lookups: terms valid only under a mask held beside the tensor
+                  ///< (K-18)
 };
 
 /// Interned shape of the table behind a mask partial; ids are equal for equal shapes.

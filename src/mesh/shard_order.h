@@ -21,19 +21,21 @@ bool is_default_order(const Placements& placements, const ShardOrder& order);
 /// Mesh dims that shard `tensor_dim`, first cut first.
 InlineVector<std::size_t, 4> cutting_order(const Placements& placements, const ShardOrder& order,
                                            std::int64_t tensor_dim);
-/// Fails with Internal (M-11) unless every sharding mesh dim has exactly one place 0..k-1 in its dim.
+/// Fails with Internal (M-11) unless every sharding mesh dim has exactly one place 0..k-1 in its
+/// dim.
 void check_order(const Placements& placements, const ShardOrder& order);
 
 /// M-12: "S(0)[1]P(max)S(0)[0]"; the suffix only where a tensor dim is cut twice or more.
 std::string order_text(const Placements& placements, const ShardOrder& order);
 
-/// Strided shards that stand for an order, decoded (layout README): placements with plain shards and
-/// the order, or empty when no order produces them.
+/// Strided shards that stand for an order, decoded (layout README): placements with plain shards
+/// and the order, or empty when no order produces them.
 struct OrderedPlacements {
   Placements placements;
   ShardOrder order;
 };
-std::optional<OrderedPlacements> decode_strided(const Placements& placements, const Dims& mesh_shape);
+std::optional<OrderedPlacements> decode_strided(const Placements& placements,
+                                                const Dims& mesh_shape);
 /// The strided form of an order: split factor = product of sizes of mesh dims cut earlier but later
 /// in the mesh; factor 1 stays a plain shard.
 Placements encode_strided(const Placements& placements, const ShardOrder& order,

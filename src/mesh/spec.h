@@ -57,8 +57,8 @@ class DTensorSpec {
        strided_ = false;
 };
 
-/// Owns layouts and specs. One per process normally (process_arena); tests and fuzzers use their own
-/// and drop it with everything in it. Interning takes a lock per bucket; reading takes none.
+/// Owns layouts and specs. One per process normally (process_arena); tests and fuzzers use their
+/// own and drop it with everything in it. Interning takes a lock per bucket; reading takes none.
 class Arena {
  public:
   Arena();
@@ -69,9 +69,9 @@ class Arena {
   /// Fails with Value: sizes below 1, wrong number of names, duplicate names, duplicate or negative
   /// ranks, wrong number of ranks.
   const MeshLayout* layout(MeshLayout::Init init);
-  /// `placements` has one entry per mesh dim. Fails with Value for a wrong count, a shard dim outside
-  /// the tensor (X-42; negative dims are normalised), mixed kinds of partial; with Internal
-  /// for an invalid order (M-11).
+  /// `placements` has one entry per mesh dim. Fails with Value for a wrong count, a shard dim
+  /// outside the tensor (X-42; negative dims are normalised), mixed kinds of partial; with
+  /// Internal for an invalid order (M-11).
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
                           const TensorMeta& meta);
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,

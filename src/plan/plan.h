@@ -56,7 +56,8 @@ struct Plan {
 
 /// How to plan. Part of the cache key.
 struct PlanOptions {
-  std::optional<PlannerKind> planner;  ///< empty: greedy iff both orders are default, else graph (R-39)
+  std::optional<PlannerKind> planner;  ///< empty: greedy iff both orders are default, else graph
+                                       ///< (R-39)
   PlanRules rules = PlanRules::kV2_15;
   Topology topology;
 };
@@ -70,18 +71,19 @@ using PlanResult = std::variant<Plan, NoPlan>;
 PlanResult plan_greedy(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules);
 PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, CostModel model,
                       const PlanOptions& options);
-/// Chooses the planner as. Fails with Unsupported for different layouts.
+/// Chooses the planner as. Fails with Unsupported for different layouts
+///
 PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
                      const PlanOptions& options);
 
 /// R-1's logical shape: a step as one coordinate sees it; derived, never cached. Greedy: the global
-/// shape cut by the *source* shards of mesh dims before the step's. Graph: cut by every sharding
-/// mesh dim of the state before the step, except its own.
+/// shape cut by the *source* shards of mesh dims before the step's. Graph: cut by every
+/// sharding mesh dim of the state before the step, except its own.
 Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate);
 
-/// Price in microseconds of moving between placements, as propagation needs it: 0 for equal ones or a
-/// fully replicated source, infinity where the reference has it (S -> P, P(x) -> P(y), strided shards
-/// that move). The greedy case allocates nothing.
+/// Price in microseconds of moving between placements, as propagation needs it: 0 for equal ones or
+/// a fully replicated source, infinity where the reference has it (S -> P, P(x) -> P(y), strided
+/// shards that move). The greedy case allocates nothing.
 double redistribute_cost(const DTensorSpec& source, const Placements& target,
                          const PlanOptions& options);
 double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
@@ -91,7 +93,8 @@ struct CacheStats {
   std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
 };
 
-/// Remembers plans by (source, target, planner). Bounded; shared by all ranks; takes no lock on a hit.
+/// Remembers plans by (source, target, planner). Bounded; shared by all ranks; takes no lock on a
+/// hit.
 class PlanCache {
  public:
   explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);

@@ -1,5 +1,5 @@
-// topology.h - what a step costs. Pure data and part of the scenario, never read from the
-// machine: decisions must not differ between backends.
+// topology.h - what a step costs. Pure data and part of the scenario, never read from
+// the machine: decisions must not differ between backends.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace shardlab {
 
 enum class PlanRules : std::uint8_t { kSeed, kV2_15 };
 
-/// One mesh dim's link: bandwidth in GB/s (2^30 bytes, as the reference counts), latency of a hop in
-/// microseconds. The defaults are the reference's for ranks on different hosts.
+/// One mesh dim's link: bandwidth in GB/s (2^30 bytes, as the reference counts), latency of a hop
+/// in microseconds. The defaults are the reference's for ranks on different hosts.
 struct Link {
   double gbps = 87.7 * 0.22;
   double us = 2.7;

@@ -1,5 +1,7 @@
-// propagator.h - from a call with given input specs to the decision (K-22 to K-33; propagate README).
-// Decisions are pure functions of rank-invariant data: computed once per process, shared by all ranks.
+// propagator.h - from a call with given input specs to the decision (K-22 to K-33; propagate
+// README).
+// Decisions are pure functions of rank-invariant data: computed once per process, shared by all
+// ranks.
 #pragma once
 
 #include <memory>
@@ -17,8 +19,8 @@ struct RejectedRow {
   std::string reason;
 };
 
-/// Why a decision came out as it did. Made on request only: a decision is a pure function, so it can
-/// be asked again at any time.
+/// Why a decision came out as it did. Made on request only: a decision is a pure function, so it
+/// can be asked again at any time.
 struct DecisionRecord {
   std::vector<OpStrategy> strategies;  ///< one, or one per list element (foreach)
   std::vector<int> selected;           ///< index into each
@@ -36,9 +38,9 @@ class Propagator {
   const OpRegistry& registry() const { return *registry_; }
   PlanCache& plans() { return plans_; }
 
-  /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no rule
-  /// (K-33), Runtime when no candidate is left or an in-place op would have to move its target, Value
-  /// for what shape inference refuses. The reference stays valid until clear().
+  /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no
+  /// rule (K-33), Runtime when no candidate is left or an in-place op would have to move its
+  /// target, Value for what shape inference refuses. The reference stays valid until clear().
   const OutputSharding& propagate(const OpSchema& schema);
   /// The same, uncached, with everything that led to it.
   DecisionRecord explain(const OpSchema& schema) const;

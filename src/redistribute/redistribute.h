@@ -1,5 +1,5 @@
-// redistribute.h - changing placements. Plans are rank-invariant; the executor cuts bytes
-// at this rank's coordinate.
+// redistribute.h - changing placements. Plans are rank-invariant; the executor cuts
+// bytes at this rank's coordinate.
 #pragma once
 
 #include "comm/device_mesh.h"
@@ -23,10 +23,11 @@ struct RedistributeOptions {
   int argument = -1;  ///< for the observer's record
 };
 
-/// Runs the plan from `source` to `target` on this rank's piece. An empty plan returns the same tensor
-/// a rank outside the mesh gets its tensor back; size-1 mesh dims never communicate
-/// (R-48, B-12). Never more memory than source + destination + one chunk.
-///   fails  Unsupported: different meshes. Runtime: pairs that can't be executed.
+/// Runs the plan from `source` to `target` on this rank's piece. An empty plan returns the same
+/// tensor; a rank outside the mesh gets its tensor back; size-1 mesh dims never
+/// communicate (R-48, B-12). Never more memory than source + destination + one chunk.
+///   fails  Unsupported: different meshes. Runtime: pairs that can't be executed (R-51,
+///
 Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const DTensorSpec* target,
                           const RedistributeOptions& options = {},
                           const TensorExtras* extras = nullptr);
@@ -35,9 +36,9 @@ Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const 
 DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
                             const RedistributeOptions& options = {});
 
-/// The spec in which the gradient of a redistribute from `forward_source` ends (R-73 as X-1): per mesh
-/// dim, an incoming R or S against a partial source ends as R; the same partial stays; every other dim
-/// takes the source's placement.
+/// The spec in which the gradient of a redistribute from `forward_source` ends (R-73 as X-1): per
+/// mesh dim, an incoming R or S against a partial source ends as R; the same partial stays; every
+/// other dim takes the source's placement.
 const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpec* forward_source);
 
 }  // namespace shardlab

@@ -14,15 +14,16 @@
 namespace shardlab {
 
 class Argument;
-/// Lists and tuples are one kind here; the op's schema says what a list holds (X-17 treats them alike).
+/// Lists and tuples are one kind here; the op's schema says what a list holds (X-17 treats them
+/// alike).
 using ArgumentList = std::vector<Argument>;
 
 /// A user's random generator, shared by reference, so that draws advance it.
 using Generator = std::shared_ptr<RandomState>;
 
-/// None, a number, a tensor (plain or distributed), a spec (inside an OpSchema, where it stands for a
-/// tensor), an int list, a dtype, a string, a generator, or a list of arguments. Int lists have their
-/// own alternative, so that shapes never allocate.
+/// None, a number, a tensor (plain or distributed), a spec (inside an OpSchema, where it stands for
+/// a tensor), an int list, a dtype, a string, a generator, or a list of arguments. Int lists have
+/// their own alternative, so that shapes never allocate.
 class Argument {
  public:
   using Variant = std::variant<std::monostate, Scalar, DTensor, const DTensorSpec*, Dims, DType,

@@ -20,7 +20,8 @@ class Calls {
   /// Differentiable redistribute (default order); a plain tensor is returned as it is.
   virtual DTensor redistribute(const DTensor& x, const Placements& placements) = 0;
 
-  /// Missing trailing arguments take the schema's defaults: calls("aten::sum.dim_IntList", {x, dims}).
+  /// Missing trailing arguments take the schema's defaults: calls("aten::sum.dim_IntList", {x,
+  /// dims}).
   Results operator()(std::string_view name, Arguments args);
   /// For ops with one tensor result.
   DTensor one(std::string_view name, Arguments args);

@@ -1,5 +1,5 @@
-// op_descriptor.h - an operator as its ATen schema text declares it (M-1). Immutable; the identity of
-// an op is the address of its row.
+// op_descriptor.h - an operator as its ATen schema text declares it (M-1). Immutable; the identity
+// of an op is the address of its row.
 #pragma once
 
 #include <cstdint>

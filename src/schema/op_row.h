@@ -1,5 +1,6 @@
 // op_row.h - an op is one row (design section 3). Columns answer one question each; nothing else in
-// the code base switches on op names. Rows are immutable after registration and shared by all ranks.
+// the code base switches on op names. Rows are immutable after registration and shared by all
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace shardlab {
 
 enum class KernelId : std::uint16_t;
 
-/// Arguments as shape inference sees them: tensors are metas (global ones in propagation, local ones
-/// when outputs are allocated), all else as given.
+/// Arguments as shape inference sees them: tensors are metas (global ones in propagation, local
+/// ones when outputs are allocated), all else as given.
 class MetaArgs {
  public:
   /// `metas`: all tensor arguments in argument order, lists flattened; null for None.
@@ -39,7 +40,8 @@ class MetaArgs {
   const OpDescriptor* op_;
   const Arguments* args_;
   std::vector<const TensorMeta*> metas_;
-  InlineVector<std::uint32_t, 12> first_;  // per argument, index of its first meta; size() + 1 entries
+  // Per argument, index of its first meta; size() + 1 entries.
+  InlineVector<std::uint32_t, 12> first_;
 };
 
 /// One result of shape inference; `present` false = there is no such tensor (masked off).
@@ -76,7 +78,8 @@ struct RuleRow {
   std::vector<RulePlacement> outputs;
   std::vector<RulePlacement> inputs;  ///< positional then keyword tensors, lists flattened
 };
-/// Rows in preference order; the all-replicated row may be left out. Throwing Error refuses the call.
+/// Rows in preference order; the all-replicated row may be left out. Throwing Error refuses the
+/// call.
 using DimRuleFn = std::vector<RuleRow> (*)(const RuleContext& context);
 
 /// The one candidate of a whole-mesh rule (view family).
@@ -105,7 +108,8 @@ struct GradContext {
   /// Whether a gradient of tensor argument `index` (all tensor arguments, flattened) is wanted.
   std::function<bool(std::size_t index)> needs;
 };
-/// One gradient per tensor argument (schema order, lists flattened, None counted); undefined = none.
+/// One gradient per tensor argument (schema order, lists flattened, None counted); undefined =
+/// none.
 using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
 /// A composite op in terms of others (D-19).
 using DecompositionFn = Results (*)(Calls& calls, const Arguments& args);
@@ -189,9 +193,9 @@ class OpRegistry {
   std::unordered_map<std::string, std::vector<const OpRow*>> by_base_;
 };
 
-/// Brings arguments given by position and keyword into schema order with defaults. One int widens to
-/// an int list where the schema says so; a list of ints becomes Dims. Fails with Value naming the op
-/// and the missing, unknown, doubled or ill-typed argument.
+/// Brings arguments given by position and keyword into schema order with defaults. One int widens
+/// to an int list where the schema says so; a list of ints becomes Dims. Fails with Value naming
+/// the op and the missing, unknown, doubled or ill-typed argument.
 Arguments bind_arguments(const OpRow& row, Arguments positional,
                          std::vector<std::pair<std::string, Argument>> keywords = {});
 

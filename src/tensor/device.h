@@ -1,5 +1,5 @@
-// device.h - the second door: owns memory and runs local kernels (design section 1). Any device goes
-// with any communicator.
+// device.h - the second door: owns memory and runs local kernels (design section 1). Any device
+// goes with any communicator.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,8 @@ class Device {
   /// True for devices without data: values can't be read.
   virtual bool shape_only() const { return false; }
 
-  /// Uninitialised memory, aligned to 64 bytes. Fails with Runtime, naming the size, when there is none.
+  /// Uninitialised memory, aligned to 64 bytes. Fails with Runtime, naming the size, when there is
+  /// none.
   virtual BufferRef allocate(std::size_t size_bytes) = 0;
   /// Runs a kernel on the calling rank's stream. Fails with Unsupported when there is none for this
   /// id or dtype, with Value for what the op refuses.

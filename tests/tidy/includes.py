@@ -30,6 +30,17 @@ LAW = {
 PURE_HEADERS = ("mesh", "schema", "plan", "comm", "ops", "propagate", "redistribute")
 HEAVY = re.compile(r"^(Eigen/|unsupported/Eigen|cuda|cublas|curand|mpi\.h|nccl)")
 
+# Contracts that stand before their first user does; gone from here as soon as they have one.
+AHEAD = {
+    "src/api/distribute.h",
+    "src/autograd/autograd.h",
+    "src/base/scheduler.h",
+    "src/comm/observer.h",
+    "src/dispatch/dispatcher.h",
+    "src/mesh/type_string.h",
+    "src/propagate/propagator.h",
+}
+
 LISTED = re.compile(r"'([^'\n]+\.(?:cpp|cu))'")
 FILES_BLOCK = re.compile(r"\bfiles\(([^()]*)\)")
 
@@ -98,7 +109,7 @@ def check_dead_files(repository):
         included |= {target for target in targets if target != file.path}
     for file in repository.cpp():
         if file.path.endswith(".h"):
-            if file.path not in included:
+            if file.path not in included | AHEAD:
                 yield Problem(file.path, 0, "nothing includes this header")
         elif file.path not in built:
             yield Problem(file.path, 0, "no meson.build lists this file")
