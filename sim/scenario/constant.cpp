@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 #include "sim/scenario/parser.h"
 
 namespace shardlab {

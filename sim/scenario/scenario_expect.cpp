@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 

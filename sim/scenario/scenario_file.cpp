@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 #include "sim/scenario/parser.h"
 #include "sim/scenario/scenario_parts.h"
 

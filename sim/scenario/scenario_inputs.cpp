@@ -1,7 +1,7 @@
 // [inputs]: types, and how the elements come about.
 #include <algorithm>
 
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 #include "sim/scenario/parser.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"

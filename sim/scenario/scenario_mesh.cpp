@@ -1,7 +1,7 @@
 // [mesh], world, [params], [topology], and what a mesh would cost.
 #include <algorithm>
 
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 #include "sim/scenario/scenario_parts.h"
 
 namespace shardlab {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/scenario/lexer.h"
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 
 namespace shardlab {
 

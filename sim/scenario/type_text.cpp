@@ -1,6 +1,6 @@
 #include "sim/scenario/type_text.h"
 
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 
 namespace shardlab {
 

@@ -11,17 +11,17 @@
 
 namespace shardlab {
 
-class GradNode;      // autograd/
-struct TensorExtras; // mask of a mask partial and other rare things; redistribute/
+class GradNode;       // autograd/
+struct TensorExtras;  // mask of a mask partial and other rare things; redistribute/
 
 class DTensorImpl : public Counted {
  public:
   Tensor local;
   const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
   bool requires_grad = false;
-  std::uint32_t output_index = 0;     ///< which output of grad_node this is
-  Ref<Counted> grad_node;             ///< GradNode; null for leaves and untracked values
-  Ref<Counted> grad;                  ///< DTensorImpl: the accumulated gradient of a leaf
+  std::uint32_t output_index = 0;  ///< which output of grad_node this is
+  Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
+  Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf
   std::shared_ptr<const TensorExtras> extras;
 };
 

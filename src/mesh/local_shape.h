@@ -27,9 +27,15 @@ Dims local_shape(const DTensorSpec& spec, const Coordinate& coordinate);
 /// Offset of the piece in the global tensor, per dim. An empty shard's offset is the global size.
 /// For strided shards that own several runs: the first index.
 Dims local_offset(const DTensorSpec& spec, const Coordinate& coordinate);
+/// Local shape and offset of one tensor dim; cheaper than both of the above.
+Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim);
 /// Strides of a local tensor whose dims lie in memory in the order of the global strides.
 Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate);
 TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate);
+/// What even pieces of this meta make up, when nobody says more: sharded dims times the mesh dim's
+/// size, strides of the dims outside of them scaled alike.
+TensorMeta global_meta(const MeshLayout& layout, const Placements& placements,
+                       const TensorMeta& local);
 /// Global index runs per tensor dim.
 LocalView local_view(const DTensorSpec& spec, const Coordinate& coordinate);
 /// Index runs of one tensor dim of `length` elements cut by `cuts`, first cut first.

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/inline_vector.h"
@@ -50,6 +51,9 @@ class MeshLayout {
   bool is_iota() const { return ranks_.empty(); }
   /// The arena this layout lives in.
   Arena& arena() const { return *arena_; }
+  /// Fails with Runtime when a world of `world_size` ranks has fewer ranks than the mesh, with
+  /// Value when a rank of the mesh lies beyond it.
+  void check_fits(std::int64_t world_size) const;
   /// "{x:2, y:3}".
   std::string text() const;
   std::uint64_t hash() const { return hash_; }
@@ -70,14 +74,19 @@ class MeshLayout {
   std::vector<std::string> names_;
   bool named_ = false;
   std::vector<std::int64_t> ranks_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> index_by_rank_;  // sorted; empty for iota
   std::int64_t size_ = 1;
   std::uint64_t hash_ = 0;
 };
 
 /// The part of `layout` along the named dims (in ascending dim order, else Value) that holds
-/// `coordinate`; names that don't exist are Value naming the nearest.
+/// `coordinate`; names that don't exist are Value naming the nearest. All dims: `layout` itself.
 const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
                                const Coordinate& coordinate);
+/// The same as `rank` sees it. Fails with Runtime for a rank outside when a dim is left out: no
+/// part is its own.
+const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
+                               std::int64_t rank);
 /// One dim over all of `names`' dims, order kept; named by joining with "_" unless `name` is given.
 const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
                                  const Coordinate& coordinate, std::string_view name);

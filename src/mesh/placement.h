@@ -31,11 +31,11 @@ Dims mask_shape(MaskShapeId id);
 
 struct Placement {
   PlacementKind kind = PlacementKind::kReplicate;
-  ReduceOp op = ReduceOp::kSum;     ///< partials
-  std::int32_t dim = 0;             ///< shards; mask partials: the sharded dim of the table
-  std::int64_t split_factor = 1;    ///< strided shards
-  double norm = 0;                  ///< norm partials
-  MaskShapeId mask = -1;            ///< mask partials
+  ReduceOp op = ReduceOp::kSum;   ///< partials
+  std::int32_t dim = 0;           ///< shards; mask partials: the sharded dim of the table
+  std::int64_t split_factor = 1;  ///< strided shards
+  double norm = 0;                ///< norm partials
+  MaskShapeId mask = -1;          ///< mask partials
 
   static Placement replicate() { return {}; }
   static Placement shard(std::int64_t tensor_dim) {
@@ -94,11 +94,15 @@ std::uint64_t hash_of(const Placement& placement);
 /// True when both may be partial in one spec: the same partial, or sum with avg (X-41).
 bool may_mix(const Placement& a, const Placement& b);
 
+/// Shard dims counted from the end (-1: the last) become dims from the start: what users write is
+/// normalised with this before a spec is made (M-11). Fails with Value when there is no such dim.
+void normalize_dims(Placements& placements, std::size_t ndim);
+
 /// "R", "S(0)", "SS(0,2)", "P(sum)", "NP(2)", "MP(sum,16x8,0)".
 std::string to_string(const Placement& placement);
 /// Concatenated in mesh order: "S(0)R" (M-5).
 std::string to_string(const Placements& placements);
-/// Also reads "_S(d, f)", "_NormP(n)" and a bare "MP". Empty when malformed.
+/// Also reads "_S(d, f)", "_NormP(n)" and a bare "MP" (of an unknown table). Empty when malformed.
 std::optional<Placement> parse_placement(std::string_view text);
 
 }  // namespace shardlab

@@ -66,12 +66,13 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Fails with Value: sizes below 1, wrong number of names, duplicate names, duplicate or negative
-  /// ranks, wrong number of ranks.
+  /// Fails with Value: a size of 0, duplicate or negative ranks, wrong number of ranks; with
+  /// Runtime: a negative size, wrong number of names, duplicate names.
   const MeshLayout* layout(MeshLayout::Init init);
   /// `placements` has one entry per mesh dim. Fails with Value for a wrong count, a shard dim
-  /// outside the tensor (X-42; negative dims are normalised), mixed kinds of partial; with
-  /// Internal for an invalid order (M-11).
+  /// outside the tensor, mixed kinds of partial, strided shards with an order other
+  /// than the default; with Internal for an invalid order or a negative shard dim (M-11:
+  /// normalize_dims first).
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
                           const TensorMeta& meta);
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,

@@ -1,4 +1,4 @@
-#include "sim/scenario/nearest.h"
+#include "base/nearest.h"
 
 #include <doctest/doctest.h>
 

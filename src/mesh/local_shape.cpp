@@ -1,0 +1,185 @@
+#include "mesh/local_shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardlab {
+namespace {
+
+/// ceil(length / count) without overflow.
+std::int64_t chunk_size(std::int64_t length, std::int64_t count) {
+  return length / count + (length % count != 0 ? 1 : 0);
+}
+
+/// Appends the global runs behind local indices [offset, offset + size) of `map`.
+void append_range(const DimMap& map, std::int64_t offset, std::int64_t size, DimMap* result) {
+  for (const IndexRun& run : map.runs) {
+    if (size <= 0) return;
+    if (offset >= run.size) {
+      offset -= run.size;
+      continue;
+    }
+    const IndexRun part{run.offset + offset, std::min(size, run.size - offset)};
+    auto& runs = result->runs;
+    if (!runs.empty() && runs.back().offset + runs.back().size == part.offset) {
+      runs.back().size += part.size;
+    } else {
+      runs.push_back(part);
+    }
+    size -= part.size;
+    offset = 0;
+  }
+}
+
+/// K-19: the dim in `split_factor` chunks, each in `count` parts; part `index` of every chunk.
+DimMap cut_strided(const DimMap& map, const Cut& cut) {
+  DimMap result;
+  const std::int64_t length = map.local_size();
+  const std::int64_t chunk = chunk_size(length, cut.placement.split_factor);
+  for (std::int64_t i = 0; i * chunk < length; ++i) {  // the chunks that are not empty
+    const Chunk outer = chunk_of(length, cut.placement.split_factor, i);
+    const Chunk inner = chunk_of(outer.size, cut.count, cut.index);
+    append_range(map, outer.offset + inner.offset, inner.size, &result);
+  }
+  return result;
+}
+
+bool cut_by_strided(const DTensorSpec& spec, std::size_t tensor_dim) {
+  if (!spec.has_strided()) return false;
+  for (const Placement& placement : spec.placements()) {
+    if (placement.is_strided_shard() && placement.is_shard(static_cast<std::int64_t>(tensor_dim))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim) {
+  const auto sequence =
+      cutting_order(spec.placements(), spec.order(), static_cast<std::int64_t>(tensor_dim));
+  std::vector<Cut> cuts;
+  for (const std::size_t mesh_dim : sequence) {
+    cuts.push_back({spec.placement(mesh_dim), spec.layout()->size(mesh_dim), coordinate[mesh_dim]});
+  }
+  return dim_map(spec.shape()[tensor_dim], cuts);
+}
+
+}  // namespace
+
+Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
+  if (length < 0) fail(ErrorKind::kValue, "a tensor dim of {} elements", length);
+  if (index < 0 || index >= count) {
+    fail(ErrorKind::kValue, "coordinate {} on a mesh dim of {} ranks", index, count);
+  }
+  const std::int64_t chunk = chunk_size(length, count);
+  const bool beyond = chunk == 0 || index > length / chunk;  // index * chunk might overflow
+  const std::int64_t offset = beyond ? length : std::min(index * chunk, length);
+  return {std::min(chunk, length - offset), offset};
+}
+
+DimMap dim_map(std::int64_t length, std::span<const Cut> cuts) {
+  DimMap map;
+  if (length > 0) map.runs.push_back({0, length});
+  for (const Cut& cut : cuts) {
+    if (cut.placement.is_strided_shard()) {
+      map = cut_strided(map, cut);
+    } else if (cut.placement.is_shard()) {
+      const Chunk chunk = chunk_of(map.local_size(), cut.count, cut.index);
+      DimMap piece;
+      append_range(map, chunk.offset, chunk.size, &piece);
+      map = std::move(piece);
+    }
+  }
+  return map;
+}
+
+Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::size_t tensor_dim) {
+  const std::int64_t length = spec.shape()[tensor_dim];
+  if (cut_by_strided(spec, tensor_dim)) {
+    const DimMap map = map_of_dim(spec, coordinate, tensor_dim);
+    return {map.local_size(), map.runs.empty() ? length : map.runs[0].offset};
+  }
+  Chunk piece{length, 0};
+  const auto wanted = static_cast<std::int64_t>(tensor_dim);
+  // Places run from 0, so looking for them one after another cuts in the spec's order.
+  std::int32_t place = 0;
+  for (bool found = true; found; ++place) {
+    found = false;
+    for (std::size_t mesh_dim = 0; mesh_dim < coordinate.size(); ++mesh_dim) {
+      if (spec.order()[mesh_dim] != place || !spec.placement(mesh_dim).is_shard(wanted)) continue;
+      const Chunk cut = chunk_of(piece.size, spec.layout()->size(mesh_dim), coordinate[mesh_dim]);
+      piece = {cut.size, piece.offset + cut.offset};
+      found = true;
+    }
+  }
+  return piece.size == 0 ? Chunk{0, length} : piece;
+}
+
+Dims local_shape(const DTensorSpec& spec, const Coordinate& coordinate) {
+  Dims shape = spec.shape();
+  if (!spec.is_sharded()) return shape;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    shape[dim] = local_chunk(spec, coordinate, dim).size;
+  }
+  return shape;
+}
+
+Dims local_offset(const DTensorSpec& spec, const Coordinate& coordinate) {
+  Dims offset(spec.ndim());
+  for (std::size_t dim = 0; dim < offset.size(); ++dim) {
+    offset[dim] = local_chunk(spec, coordinate, dim).offset;
+  }
+  return offset;
+}
+
+Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate) {
+  return local_meta(spec, coordinate).stride;
+}
+
+TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate) {
+  if (!spec.is_sharded()) return spec.meta();
+  TensorMeta meta{local_shape(spec, coordinate), spec.stride(), spec.dtype()};
+  if (meta.shape == spec.shape()) return meta;
+  InlineVector<std::size_t, 5> dims(meta.shape.size());
+  std::iota(dims.begin(), dims.end(), std::size_t{0});
+  std::stable_sort(dims.begin(), dims.end(), [&](std::size_t a, std::size_t b) {
+    return spec.stride()[a] > spec.stride()[b];
+  });
+  std::int64_t step = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    meta.stride[dims[i]] = step;
+    step *= std::max<std::int64_t>(meta.shape[dims[i]], 1);
+  }
+  return meta;
+}
+
+TensorMeta global_meta(const MeshLayout& layout, const Placements& placements,
+                       const TensorMeta& local) {
+  TensorMeta meta = local;
+  for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
+    const Placement& placement = placements[mesh_dim];
+    if (!placement.is_shard()) continue;
+    const auto cut = static_cast<std::size_t>(placement.dim);
+    if (placement.dim < 0 || cut >= meta.shape.size()) {
+      fail(ErrorKind::kValue, "placement {} shards a dim that a tensor of {} dims does not have",
+           to_string(placement), meta.shape.size());
+    }
+    meta.shape[cut] *= layout.size(mesh_dim);
+    for (std::size_t dim = 0; dim < meta.stride.size(); ++dim) {
+      const bool outside = dim != cut && meta.stride[dim] >= meta.stride[cut];
+      if (outside) meta.stride[dim] *= layout.size(mesh_dim);
+    }
+  }
+  return meta;
+}
+
+LocalView local_view(const DTensorSpec& spec, const Coordinate& coordinate) {
+  LocalView view{spec.shape(), {}};
+  view.dims.reserve(spec.ndim());
+  for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
+    view.dims.push_back(map_of_dim(spec, coordinate, dim));
+  }
+  return view;
+}
+
+}  // namespace shardlab

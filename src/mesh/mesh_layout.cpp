@@ -1,0 +1,188 @@
+#include "mesh/mesh_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/nearest.h"
+#include "mesh/spec.h"
+
+namespace shardlab {
+namespace {
+
+/// Row-major steps of an array of this shape.
+Dims row_major(const Dims& shape) {
+  Dims steps(shape.size());
+  std::int64_t step = 1;
+  for (std::size_t i = shape.size(); i-- > 0; step *= shape[i]) steps[i] = step;
+  return steps;
+}
+
+/// Indices of the named dims. Fails with Value unless they exist and ascend.
+std::vector<std::size_t> dims_named(const MeshLayout& layout, std::span<const std::string> names) {
+  std::vector<std::size_t> dims;
+  for (const std::string& name : names) {
+    const auto dim = layout.find_dim(name);
+    if (!dim) {
+      throw Error(ErrorKind::kValue, fmt::format("mesh has no dim '{}'", name))
+          .with("mesh", layout.text())
+          .with("fix", suggest(name, layout.names()));
+    }
+    if (!dims.empty() && *dim <= dims.back()) {
+      throw Error(ErrorKind::kValue, "the dims of a mesh slice must be in the mesh's order")
+          .with("mesh", layout.text())
+          .with("fix", fmt::format("got {}", fmt::join(names, ", ")));
+    }
+    dims.push_back(*dim);
+  }
+  if (dims.empty()) fail(ErrorKind::kValue, "a mesh slice needs at least one dim");
+  return dims;
+}
+
+MeshLayout::Init init_of_slice(const MeshLayout& layout, std::span<const std::size_t> dims,
+                               const Coordinate& coordinate) {
+  MeshLayout::Init init;
+  for (const std::size_t dim : dims) {
+    init.shape.push_back(layout.size(dim));
+    init.names.push_back(layout.names()[dim]);
+  }
+  init.ranks = layout.group_ranks(dims, coordinate);
+  return init;
+}
+
+}  // namespace
+
+MeshLayout::MeshLayout(Arena* arena, Init init, std::uint64_t hash)
+    : arena_(arena),
+      shape_(std::move(init.shape)),
+      names_(std::move(init.names)),
+      named_(!names_.empty()),
+      ranks_(std::move(init.ranks)),
+      size_(product(shape_)),
+      hash_(hash) {
+  for (std::size_t dim = 0; !named_ && dim < shape_.size(); ++dim) {
+    names_.push_back(fmt::format("m{}", dim));
+  }
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    index_by_rank_.emplace_back(ranks_[i], static_cast<std::int64_t>(i));
+  }
+  std::sort(index_by_rank_.begin(), index_by_rank_.end());
+}
+
+std::optional<std::size_t> MeshLayout::find_dim(std::string_view name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found == names_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - names_.begin());
+}
+
+std::int64_t MeshLayout::rank_at(const Coordinate& coordinate) const {
+  return rank_at_index(index_of(coordinate));
+}
+
+std::int64_t MeshLayout::rank_at_index(std::int64_t row_major_index) const {
+  return is_iota() ? row_major_index : ranks_[static_cast<std::size_t>(row_major_index)];
+}
+
+std::optional<Coordinate> MeshLayout::coordinate_of(std::int64_t rank) const {
+  if (is_iota()) {
+    if (rank < 0 || rank >= size_) return std::nullopt;
+    return coordinate_at_index(rank);
+  }
+  const auto found = std::lower_bound(index_by_rank_.begin(), index_by_rank_.end(),
+                                      std::pair<std::int64_t, std::int64_t>(rank, 0));
+  if (found == index_by_rank_.end() || found->first != rank) return std::nullopt;
+  return coordinate_at_index(found->second);
+}
+
+Coordinate MeshLayout::coordinate_at_index(std::int64_t row_major_index) const {
+  Coordinate coordinate(shape_.size());
+  for (std::size_t dim = shape_.size(); dim-- > 0;) {
+    coordinate[dim] = row_major_index % shape_[dim];
+    row_major_index /= shape_[dim];
+  }
+  return coordinate;
+}
+
+std::int64_t MeshLayout::index_of(const Coordinate& coordinate) const {
+  std::int64_t index = 0;
+  for (std::size_t dim = 0; dim < shape_.size(); ++dim) {
+    index = index * shape_[dim] + coordinate[dim];
+  }
+  return index;
+}
+
+std::vector<std::int64_t> MeshLayout::group_ranks(std::size_t mesh_dim,
+                                                  const Coordinate& coordinate) const {
+  return group_ranks(std::span(&mesh_dim, 1), coordinate);
+}
+
+std::vector<std::int64_t> MeshLayout::group_ranks(std::span<const std::size_t> mesh_dims,
+                                                  const Coordinate& coordinate) const {
+  const Dims steps = row_major(shape_);
+  std::int64_t start = index_of(coordinate);
+  for (const std::size_t dim : mesh_dims) start -= coordinate[dim] * steps[dim];
+  std::vector<std::int64_t> indices{start};
+  for (const std::size_t dim : mesh_dims) {
+    std::vector<std::int64_t> longer;
+    longer.reserve(indices.size() * static_cast<std::size_t>(shape_[dim]));
+    for (const std::int64_t index : indices) {
+      for (std::int64_t i = 0; i < shape_[dim]; ++i) longer.push_back(index + i * steps[dim]);
+    }
+    indices = std::move(longer);
+  }
+  for (std::int64_t& index : indices) index = rank_at_index(index);
+  return indices;
+}
+
+void MeshLayout::check_fits(std::int64_t world_size) const {
+  if (size_ > world_size) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("mesh of {} ranks in a world of {}", size_, world_size))
+        .with("mesh", text());
+  }
+  if (is_iota() || index_by_rank_.back().first < world_size) return;
+  throw Error(ErrorKind::kValue, fmt::format("mesh holds rank {}, the world ends at rank {}",
+                                             index_by_rank_.back().first, world_size - 1))
+      .with("mesh", text());
+}
+
+std::string MeshLayout::text() const {
+  std::vector<std::string> parts;
+  for (std::size_t dim = 0; dim < ndim(); ++dim) {
+    parts.push_back(fmt::format("{}:{}", names_[dim], shape_[dim]));
+  }
+  return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
+const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
+                               const Coordinate& coordinate) {
+  const std::vector<std::size_t> dims = dims_named(*layout, names);
+  if (dims.size() == layout->ndim()) return layout;
+  return layout->arena().layout(init_of_slice(*layout, dims, coordinate));
+}
+
+const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
+                               std::int64_t rank) {
+  if (dims_named(*layout, names).size() == layout->ndim()) return layout;
+  const auto coordinate = layout->coordinate_of(rank);
+  if (!coordinate) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("rank {} is outside the mesh: no slice along {} is its own", rank,
+                            fmt::join(names, ", ")))
+        .with("mesh", layout->text());
+  }
+  return slice_layout(layout, names, *coordinate);
+}
+
+const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
+                                 const Coordinate& coordinate, std::string_view name) {
+  const std::vector<std::size_t> dims = dims_named(*layout, names);
+  MeshLayout::Init init = init_of_slice(*layout, dims, coordinate);
+  init.shape = {product(init.shape)};
+  init.names = {name.empty() ? fmt::format("{}", fmt::join(names, "_")) : std::string(name)};
+  return layout->arena().layout(std::move(init));
+}
+
+}  // namespace shardlab

@@ -1,0 +1,230 @@
+#include "mesh/spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mesh/intern_table.h"
+
+namespace shardlab {
+namespace {
+
+constexpr std::size_t kLayoutBuckets = 256;
+constexpr std::size_t kSpecBuckets = 1 << 14;
+
+bool is_iota(std::span<const std::int64_t> ranks) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] != static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+void check_names(const MeshLayout::Init& init) {
+  if (init.names.empty()) return;
+  if (init.names.size() != init.shape.size()) {
+    fail(ErrorKind::kRuntime, "{} names for a mesh of {} dims", init.names.size(),
+         init.shape.size());
+  }
+  for (std::size_t i = 1; i < init.names.size(); ++i) {
+    const auto end = init.names.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(init.names.begin(), end, init.names[i]) != end) {
+      fail(ErrorKind::kRuntime, "two mesh dims are called '{}'", init.names[i]);
+    }
+  }
+}
+
+void check_ranks(std::vector<std::int64_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  if (!ranks.empty() && ranks.front() < 0) {
+    fail(ErrorKind::kValue, "a mesh holds rank {}: ranks count from 0", ranks.front());
+  }
+  const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
+  if (twice != ranks.end()) fail(ErrorKind::kValue, "a mesh holds rank {} twice", *twice);
+}
+
+void check_layout(const MeshLayout::Init& init) {
+  std::int64_t size = 1;
+  for (std::size_t dim = 0; dim < init.shape.size(); ++dim) {
+    const std::int64_t count = init.shape[dim];
+    if (count < 1) {
+      fail(count < 0 ? ErrorKind::kRuntime : ErrorKind::kValue,
+           "mesh dim {} has {} ranks; at least 1 is needed", dim, count);
+    }
+    if (__builtin_mul_overflow(size, count, &size)) {
+      fail(ErrorKind::kValue, "a mesh with more than 2^63 ranks");
+    }
+  }
+  check_names(init);
+  if (init.ranks.empty()) return;
+  if (static_cast<std::int64_t>(init.ranks.size()) != size) {
+    fail(ErrorKind::kValue, "{} ranks for a mesh of {}", init.ranks.size(), size);
+  }
+  check_ranks(init.ranks);
+}
+
+std::uint64_t hash_of_layout(const MeshLayout::Init& init) {
+  std::uint64_t hash = hash_range(init.names.size(), init.shape);
+  for (const std::string& name : init.names) hash = hash_text(hash, name);
+  return hash_range(hash, init.ranks);
+}
+
+/// What a spec is looked up by.
+struct SpecKey {
+  const MeshLayout* layout;
+  const Placements& placements;
+  const ShardOrder& order;
+  const TensorMeta& meta;
+
+  std::uint64_t hash() const {
+    std::uint64_t hash = hash_mix(layout->hash(), static_cast<std::uint64_t>(meta.dtype));
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+      hash = hash_mix(hash, hash_of(placements[i]));
+    }
+    for (const std::int32_t place : order) {
+      hash = hash_mix(hash, static_cast<std::uint64_t>(static_cast<std::int64_t>(place)));
+    }
+    return hash_range(hash_range(hash, meta.shape), meta.stride);
+  }
+  bool operator()(const DTensorSpec& spec) const {
+    return spec.layout() == layout && spec.placements() == placements && spec.order() == order &&
+           spec.meta() == meta;
+  }
+};
+
+[[noreturn]] void refuse(const SpecKey& key, ErrorKind kind, std::string summary) {
+  throw Error(kind, std::move(summary))
+      .with("mesh", key.layout->text())
+      .with("placements", to_string(key.placements));
+}
+
+void check_shards(const SpecKey& key) {
+  const auto ndim = static_cast<std::int64_t>(key.meta.shape.size());
+  for (const Placement& placement : key.placements) {
+    if (!placement.is_shard()) continue;
+    if (placement.dim < 0) {
+      refuse(key, ErrorKind::kInternal,
+             fmt::format("placement {} has a negative dim", to_string(placement)));
+    }
+    if (placement.dim >= ndim) {
+      refuse(key, ErrorKind::kValue,
+             fmt::format("placement {} shards a dim that a tensor of {} dims does not have",
+                         to_string(placement), ndim));
+    }
+    if (placement.is_strided_shard() && placement.split_factor < 1) {
+      refuse(key, ErrorKind::kValue,
+             fmt::format("placement {} has a split factor below 1", to_string(placement)));
+    }
+    if (placement.is_strided_shard() && !is_default_order(key.placements, key.order)) {
+      refuse(key, ErrorKind::kValue,
+             fmt::format("placement {} beside an explicit shard order: strided shards are cut in "
+                         "mesh order",
+                         to_string(placement)));
+    }
+  }
+}
+
+void check_partials(const SpecKey& key) {
+  const Placement* first = nullptr;
+  for (const Placement& placement : key.placements) {
+    if (!placement.is_partial()) continue;
+    if (first != nullptr && !may_mix(*first, placement)) {
+      refuse(key, ErrorKind::kValue,
+             fmt::format("{} and {} cannot be pending in one tensor", to_string(*first),
+                         to_string(placement)));
+    }
+    if (first == nullptr) first = &placement;
+  }
+}
+
+void check_spec(const SpecKey& key) {
+  if (key.placements.size() != key.layout->ndim()) {
+    refuse(key, ErrorKind::kValue,
+           fmt::format("{} placements for a mesh of {} dims", key.placements.size(),
+                       key.layout->ndim()));
+  }
+  check_order(key.placements, key.order);
+  check_shards(key);
+  check_partials(key);
+}
+
+}  // namespace
+
+DTensorSpec::DTensorSpec(const MeshLayout* layout, Placements placements, ShardOrder order,
+                         TensorMeta meta, std::uint64_t hash)
+    : layout_(layout),
+      placements_(std::move(placements)),
+      order_(std::move(order)),
+      meta_(std::move(meta)),
+      hash_(hash),
+      default_order_(is_default_order(placements_, order_)) {
+  for (std::size_t mesh_dim = 0; mesh_dim < placements_.size(); ++mesh_dim) {
+    const Placement& placement = placements_[mesh_dim];
+    replicated_ &= placement.is_replicate();
+    sharded_ |= placement.is_shard();
+    partial_ |= placement.is_partial();
+    strided_ |= placement.is_strided_shard();
+    if (placement.is_shard()) num_shards_ *= layout_->size(mesh_dim);
+  }
+}
+
+const DTensorSpec* DTensorSpec::with(const Placements& placements) const {
+  return arena().spec(layout_, placements, meta_);
+}
+
+const DTensorSpec* DTensorSpec::with(const Placements& placements, const ShardOrder& order) const {
+  return arena().spec(layout_, placements, order, meta_);
+}
+
+const DTensorSpec* DTensorSpec::with(const TensorMeta& meta) const {
+  return arena().spec(layout_, placements_, order_, meta);
+}
+
+struct Arena::Impl {
+  InternTable<MeshLayout> layouts{kLayoutBuckets};
+  InternTable<DTensorSpec> specs{kSpecBuckets};
+};
+
+Arena::Arena() : impl_(std::make_unique<Impl>()) {}
+Arena::~Arena() = default;
+
+const MeshLayout* Arena::layout(MeshLayout::Init init) {
+  check_layout(init);
+  if (is_iota(init.ranks)) init.ranks.clear();
+  const std::uint64_t hash = hash_of_layout(init);
+  const auto equal = [&](const MeshLayout& layout) {
+    return layout.shape_ == init.shape && layout.ranks_ == init.ranks &&
+           layout.named_ == !init.names.empty() && (!layout.named_ || layout.names_ == init.names);
+  };
+  const auto make = [&] {
+    return std::unique_ptr<const MeshLayout>(new MeshLayout(this, std::move(init), hash));
+  };
+  return impl_->layouts.find_or_insert(hash, equal, make);
+}
+
+const DTensorSpec* Arena::spec(const MeshLayout* layout, const Placements& placements,
+                               const TensorMeta& meta) {
+  return spec(layout, placements, default_order(placements), meta);
+}
+
+const DTensorSpec* Arena::spec(const MeshLayout* layout, const Placements& placements,
+                               const ShardOrder& order, const TensorMeta& meta) {
+  const SpecKey key{layout, placements, order, meta};
+  const std::uint64_t hash = key.hash();
+  if (const DTensorSpec* found = impl_->specs.find(hash, key)) return found;
+  check_spec(key);
+  const auto make = [&] {
+    return std::unique_ptr<const DTensorSpec>(
+        new DTensorSpec(layout, placements, order, meta, hash));
+  };
+  return impl_->specs.find_or_insert(hash, key, make);
+}
+
+std::size_t Arena::layout_count() const { return impl_->layouts.size(); }
+std::size_t Arena::spec_count() const { return impl_->specs.size(); }
+
+Arena& process_arena() {
+  static Arena arena;
+  return arena;
+}
+
+}  // namespace shardlab
