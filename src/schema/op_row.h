@@ -134,8 +134,7 @@ enum OpFlag : std::uint32_t {
 
 /// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
 enum class HandlerId : std::uint8_t {
-  kNone, kEqual, kIsSameSize, kLocalScalar, kMaskedLookup, kConvolution, kConvolutionBackward,
-  kFoundInf,
+  kNone, kEqual, kIsSameSize, kLocalScalar, kConvolution, kConvolutionBackward, kFoundInf,
 };
 
 struct OpRow {
@@ -144,6 +143,9 @@ struct OpRow {
   ShardingRule rule;
   RuntimeSchemaInfo info;
   KernelId kernel{};                  ///< kNone (0) for views, composites and handlers
+  /// Lookups: the kernel that also yields the mask (last output, shaped like the index) when the
+  /// decision's output is a mask partial; it gets the LocalView of the position argument (K-18).
+  KernelId masked_kernel{};
   ViewFn view = nullptr;              ///< local views: result shares storage with argument 0
   GradientFn gradient = nullptr;
   DecompositionFn decompose = nullptr;

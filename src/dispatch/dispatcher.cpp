@@ -1,0 +1,285 @@
+#include "dispatch/dispatcher.h"
+
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "comm/observer.h"
+#include "dispatch/handlers.h"
+#include "dispatch/local_call.h"
+#include "dispatch/prepare.h"
+#include "kernels/kernel_id.h"
+#include "propagate/propagator.h"
+#include "redistribute/redistribute.h"
+
+namespace shardlab {
+
+namespace {
+
+// Observed ops bracket what happens inside them.
+class ObservedOp {
+ public:
+  ObservedOp(const OpSchema& schema, const OutputSharding& sharding) {
+    RankContext& rank = current_rank();
+    if ((rank.mode & kModeObserve) == 0) return;
+    observer_ = rank.observer;
+    observer_->op_begins(schema, sharding);
+  }
+  ~ObservedOp() {
+    if (observer_ != nullptr) observer_->op_ends();
+  }
+  ObservedOp(const ObservedOp&) = delete;
+  ObservedOp& operator=(const ObservedOp&) = delete;
+
+ private:
+  Observer* observer_ = nullptr;
+};
+
+Argument resolve(const AdaptedArgument& adapted, const OutputSharding& decision,
+                 const Coordinate& coordinate) {
+  switch (adapted.token) {
+    case AdaptedArgument::Token::kLocalShapeOfOutput:
+      return local_shape(*decision.outputs[adapted.index], coordinate);
+    case AdaptedArgument::Token::kLocalStrideOfOutput:
+      return local_stride(*decision.outputs[adapted.index], coordinate);
+    case AdaptedArgument::Token::kLocalOffsetOfInput:
+      return local_offset(*decision.inputs[adapted.index], coordinate)[adapted.dim];
+    case AdaptedArgument::Token::kValue: return adapted.value;
+  }
+  return {};
+}
+
+// What the kernel must know about its position, and which kernel it is.
+struct Position {
+  LocalView view;
+  bool needed = false;
+  KernelId kernel = KernelId::kNone;
+};
+
+bool is_masked_lookup(const OpRow& row, const OutputSharding& decision) {
+  if (row.masked_kernel == KernelId::kNone) return false;
+  for (const Placement& placement : decision.outputs.front()->placements()) {
+    if (placement.kind == PlacementKind::kMaskPartial) return true;
+  }
+  return false;
+}
+
+Position position_of(const OpRow& row, const OutputSharding& decision,
+                     const Coordinate& coordinate) {
+  Position position;
+  if (!row.has(kNeedsPosition)) return position;
+  const DTensorSpec* spec = row.position_argument < 0
+                                ? decision.outputs.front()
+                                : decision.inputs[static_cast<std::size_t>(row.position_argument)];
+  position.view = local_view(*spec, coordinate);
+  position.needed = true;
+  if (is_masked_lookup(row, decision)) position.kernel = row.masked_kernel;
+  return position;
+}
+
+// Random rows draw from the rank's state, or from a user's generator, and advance it by the global
+// element count on every rank alike, outsiders included.
+RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_count) {
+  if (!row.has(kRandom)) return {};
+  RandomState* state = &current_rank().random;
+  for (const Argument& argument : args) {
+    if (const auto* generator = std::get_if<Generator>(&argument.variant())) {
+      state = generator->get();
+    }
+  }
+  const RandomState before = *state;
+  state->offset += static_cast<std::uint64_t>(global_count);
+  return before;
+}
+
+// Zeros of D-37: a 0-dim result keeps its dims, every other becomes 1-d and empty.
+Tensor outsider_value(const DTensorSpec& spec) {
+  const Dims shape = spec.ndim() == 0 ? Dims{} : Dims{0};
+  Tensor value = empty(*current_rank().device, shape, spec.dtype());
+  if (spec.ndim() == 0 && !current_rank().device->shape_only()) {
+    const std::vector<std::byte> zero(static_cast<std::size_t>(item_bytes(spec.dtype())));
+    current_rank().device->write(value, zero.data());
+  }
+  return value;
+}
+
+std::vector<Tensor> run_on_mesh(const Unwrapped& call, const Arguments& args,
+                                const OutputSharding& decision, const Coordinate& coordinate,
+                                std::vector<Tensor> locals, const RandomState& random) {
+  const OpRow& row = decision.local_row != nullptr ? *decision.local_row : *call.schema.row;
+  Arguments adapted_args;
+  const Arguments* local_args = &args;
+  if (!decision.adapted.empty() || decision.local_row != nullptr) {
+    adapted_args = args;
+    adapted_args.resize(row.op.arguments.size());
+    for (const AdaptedArgument& adapted : decision.adapted) {
+      adapted_args[adapted.argument] = resolve(adapted, decision, coordinate);
+    }
+    local_args = &adapted_args;
+  }
+  const Position position = position_of(row, decision, coordinate);
+  const LocalCall local{.row = &row,
+                        .args = local_args,
+                        .tensors = locals,
+                        .view = position.needed ? &position.view : nullptr,
+                        .random = random,
+                        .kernel = position.kernel,
+                        .device = current_rank().device};
+  std::vector<OutputMeta> metas;
+  if (row.view == nullptr) {
+    metas.reserve(decision.outputs.size() + 1);
+    for (const DTensorSpec* spec : decision.outputs) {
+      if (spec == nullptr) {
+        metas.push_back({.meta = {}, .present = false});
+      } else {
+        metas.push_back({.meta = local_meta(*spec, coordinate), .present = true});
+      }
+    }
+    if (position.kernel != KernelId::kNone) {
+      // A masked lookup also yields its mask, shaped like the local index tensor.
+      metas.push_back({.meta = contiguous_meta(locals[1].shape(), DType::kBool), .present = true});
+    }
+  }
+  return run_local(local, metas);
+}
+
+DTensor wrap(Tensor local, const DTensorSpec* spec) { return DTensor(std::move(local), spec); }
+
+// Groups flat tensors as the op's declared returns have them (D-54).
+Results group_results(const OpDescriptor& op, std::vector<DTensor> flat) {
+  Results results;
+  std::size_t next = 0;
+  for (const SchemaReturn& declared : op.returns) {
+    if (!declared.type.is_tensor()) continue;
+    if (!declared.type.is_list) {
+      check_invariant(next < flat.size(), "an op gave fewer results than its schema declares");
+      results.push_back(flat[next].defined() ? Argument(flat[next]) : Argument());
+      ++next;
+      continue;
+    }
+    ArgumentList list;
+    while (next < flat.size()) list.emplace_back(flat[next++]);
+    results.emplace_back(std::move(list));
+  }
+  return results;
+}
+
+// In-place ops return the written handle (D-44). In-place views rebind its local tensor and spec (D-45).
+Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
+                     const std::vector<Tensor>& outputs, bool participates) {
+  const OpRow& row = *call.schema.row;
+  Results results;
+  std::size_t next = 0;
+  for (const TensorSlot& slot : call.slots) {
+    if (!row.op.arguments[slot.argument].alias.write) continue;
+    DTensorImpl* impl = slot.handle.impl();
+    const bool rebinds = row.view != nullptr || row.out_variant() ||
+                         (decision.local_row != nullptr && decision.local_row->view != nullptr);
+    if (rebinds && next < decision.outputs.size()) {
+      if (participates && !row.out_variant()) impl->local = outputs[next];
+      impl->spec = decision.outputs[next];
+    }
+    ++next;
+    results.emplace_back(slot.handle);
+  }
+  if (row.op.returns.empty()) return {};
+  if (row.op.returns.front().type.is_list) {
+    return {Argument(ArgumentList(results.begin(), results.end()))};
+  }
+  return results;
+}
+
+Results dispatch_distributed(const Unwrapped& call, const Arguments& args) {
+  RankContext& rank = current_rank();
+  const OpRow& row = *call.schema.row;
+  const OutputSharding& decision = rank.propagator->propagate(call.schema);
+  const DeviceMesh& mesh = device_mesh(call.schema.layout);
+  const ObservedOp observed(call.schema, decision);
+  const std::int64_t drawn = row.has(kRandom) ? decision.outputs.front()->numel() : 0;
+  const RandomState random = draw(row, args, drawn);
+  std::vector<Tensor> locals = prepare_inputs(call, decision, mesh);
+  std::vector<Tensor> outputs;
+  if (mesh.participates()) {
+    outputs = run_on_mesh(call, args, decision, *mesh.coordinate(), std::move(locals), random);
+  }
+  if (row.inplace() || row.out_variant()) {
+    return wrap_inplace(call, decision, outputs, mesh.participates());
+  }
+  std::vector<DTensor> flat;
+  flat.reserve(decision.outputs.size());
+  for (std::size_t i = 0; i < decision.outputs.size(); ++i) {
+    const DTensorSpec* spec = decision.outputs[i];
+    if (spec == nullptr) {
+      flat.emplace_back();
+    } else {
+      flat.push_back(wrap(mesh.participates() ? outputs[i] : outsider_value(*spec), spec));
+    }
+  }
+  if (mesh.participates() && is_masked_lookup(row, decision)) {
+    flat.front().impl()->extras = std::make_shared<TensorExtras>(TensorExtras{outputs.back()});
+  }
+  return group_results(row.op, std::move(flat));
+}
+
+Results dispatch_plain(const Unwrapped& call, const Arguments& args) {
+  const OpRow& row = *call.schema.row;
+  std::vector<Tensor> locals;
+  locals.reserve(call.slots.size());
+  for (const TensorSlot& slot : call.slots) {
+    locals.push_back(slot.handle.defined() ? slot.handle.local() : Tensor());
+  }
+  LocalCall local{.row = &row,
+                  .args = &args,
+                  .tensors = locals,
+                  .device = current_rank().device};
+  std::vector<OutputMeta> metas;
+  if (row.view == nullptr) metas = infer_local(local);
+  const std::int64_t drawn =
+      row.has(kRandom) && !metas.empty() ? product(metas.front().meta.shape) : 0;
+  local.random = draw(row, args, drawn);
+  std::vector<Tensor> outputs = run_local(local, metas);
+  if (row.inplace() || row.out_variant()) {
+    std::size_t next = 0;
+    Results results;
+    for (const TensorSlot& slot : call.slots) {
+      if (!row.op.arguments[slot.argument].alias.write) continue;
+      if (row.view != nullptr) slot.handle.impl()->local = outputs[next];
+      ++next;
+      results.emplace_back(slot.handle);
+    }
+    if (row.op.returns.empty()) return {};
+    if (row.op.returns.front().type.is_list) return {Argument(ArgumentList(std::move(results)))};
+    return results;
+  }
+  std::vector<DTensor> flat;
+  flat.reserve(outputs.size());
+  for (Tensor& output : outputs) {
+    flat.push_back(output.defined() ? DTensor(std::move(output)) : DTensor());
+  }
+  return group_results(row.op, std::move(flat));
+}
+
+}  // namespace
+
+Results dispatch(const OpRow& row, const Arguments& args) {
+  RankContext& rank = current_rank();
+  ++rank.step;
+  if (row.has(kIncomplete)) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("{}: this op is known but not implemented yet", row.name()))
+        .with("at", place_text(rank));
+  }
+  try {
+    if (replaces_dispatch(row.handler)) return run_handler(row, args);
+    const Unwrapped call = unwrap(row, args);
+    try {
+      return call.distributed ? dispatch_distributed(call, args) : dispatch_plain(call, args);
+    } catch (Error& error) {
+      if (call.distributed) add_context(error, call);
+      throw;
+    }
+  } catch (Error& error) {
+    error.with("at", place_text(rank));
+    throw;
+  }
+}
+
+}  // namespace shardlab

@@ -1,0 +1,105 @@
+#include "dispatch/handlers.h"
+
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "dispatch/local_call.h"
+#include "dispatch/prepare.h"
+#include "propagate/propagator.h"
+#include "redistribute/redistribute.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+Tensor call_locally(std::string_view name, std::vector<Tensor> tensors) {
+  const OpRow& row = current_rank().propagator->registry().at(name);
+  const Arguments args = row.defaults();
+  const LocalCall call{
+      .row = &row, .args = &args, .tensors = tensors, .device = current_rank().device};
+  return run_local(call, infer_local(call)).front();
+}
+
+bool equal_locally(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape()) return false;
+  return read_scalar(call_locally("aten::all", {call_locally("aten::eq.Tensor", {a, b})})).to_bool();
+}
+
+// every rank of the world takes part, outsiders with true.
+Results handle_equal(const OpRow& row, const Arguments& args) {
+  const Unwrapped call = unwrap(row, args);
+  if (!call.distributed) {
+    return {Argument(equal_locally(call.slots[0].handle.local(), call.slots[1].handle.local()))};
+  }
+  RankContext& rank = current_rank();
+  const DeviceMesh& mesh = device_mesh(call.schema.layout);
+  bool mine = true;
+  if (mesh.participates()) {
+    const OutputSharding& decision = rank.propagator->propagate(call.schema);
+    const std::vector<Tensor> locals = prepare_inputs(call, decision, mesh);
+    mine = equal_locally(locals[0], locals[1]);
+  }
+  Tensor flag = empty(*rank.device, Dims{1}, DType::kI32);
+  const std::int64_t value = mine ? 1 : 0;
+  write_integers(flag, {&value, 1});
+  return {Argument(read_scalar(rank.world->all_reduce(flag, ReduceOp::kMin)).to_bool())};
+}
+
+// D-60: global shapes, no communication.
+Results handle_is_same_size(const Arguments& args) {
+  return {Argument(args[0].tensor().shape() == args[1].tensor().shape())};
+}
+
+// The one element of a sharded tensor lies at coordinate 0 of every sharding mesh dim. Groups whose
+// coordinate 0 holds nothing pass a placeholder on; the dim that separates them from the owner
+// overwrites it.
+Tensor broadcast_from_owner(const DTensor& x, const DeviceMesh& mesh) {
+  const DTensorSpec& spec = *x.spec();
+  Tensor value = x.local();
+  if (value.numel() == 0) {
+    value = empty(*current_rank().device, spec.shape(), spec.dtype());
+    const std::vector<std::byte> zero(static_cast<std::size_t>(value.size_bytes()));
+    current_rank().device->write(value, zero.data());
+  }
+  for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
+    if (!spec.placement(mesh_dim).is_shard() || spec.layout()->size(mesh_dim) == 1) continue;
+    value = mesh.group(mesh_dim).broadcast(value, 0, contiguous_meta(spec.shape(), spec.dtype()));
+  }
+  return value;
+}
+
+//
+Results handle_local_scalar(const OpRow& row, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (x.numel() != 1) {
+    throw Error(ErrorKind::kRuntime, fmt::format("{}: a scalar is read from one element", row.name()))
+        .with("op", fmt::format("self {}", type_string(x)))
+        .with("fix", "index it or reduce it first");
+  }
+  if (!x.distributed()) return {Argument(read_scalar(x.local()))};
+  const DeviceMesh& mesh = device_mesh(x.spec()->layout());
+  if (!mesh.participates()) return {Argument()};
+  if (x.spec()->is_replicated()) return {Argument(read_scalar(x.local()))};
+  if (!x.spec()->has_partial()) return {Argument(read_scalar(broadcast_from_owner(x, mesh)))};
+  const DTensorSpec* whole = x.spec()->with(Placements(x.spec()->layout()->ndim()));
+  return {Argument(read_scalar(redistribute_tensor(x, whole).local()))};
+}
+
+}  // namespace
+
+bool replaces_dispatch(HandlerId handler) { return handler != HandlerId::kNone; }
+
+Results run_handler(const OpRow& row, const Arguments& args) {
+  switch (row.handler) {
+    case HandlerId::kEqual: return handle_equal(row, args);
+    case HandlerId::kIsSameSize: return handle_is_same_size(args);
+    case HandlerId::kLocalScalar: return handle_local_scalar(row, args);
+    case HandlerId::kNone:
+    case HandlerId::kConvolution:
+    case HandlerId::kConvolutionBackward:
+    case HandlerId::kFoundInf: break;
+  }
+  fail(ErrorKind::kUnsupported, "{}: its handler is not implemented yet", row.name());
+}
+
+}  // namespace shardlab

@@ -1,0 +1,116 @@
+#include "dispatch/local_call.h"
+
+#include "kernels/kernel_id.h"
+
+namespace shardlab {
+
+namespace {
+
+LocalArg plain_local_arg(const Argument& argument) {
+  struct Convert {
+    LocalArg operator()(const std::monostate&) const { return std::monostate{}; }
+    LocalArg operator()(const Scalar& value) const { return value; }
+    LocalArg operator()(const Dims& value) const { return value; }
+    LocalArg operator()(DType value) const { return value; }
+    LocalArg operator()(const std::string& value) const { return value; }
+    LocalArg operator()(const Generator&) const { return std::monostate{}; }
+    LocalArg operator()(const ArgumentList& list) const {
+      std::vector<double> values;
+      for (const Argument& element : list) values.push_back(element.to_double());
+      return values;
+    }
+    LocalArg operator()(const DTensor&) const { return std::monostate{}; }
+    LocalArg operator()(const DTensorSpec*) const { return std::monostate{}; }
+  };
+  return std::visit(Convert{}, argument.variant());
+}
+
+std::vector<LocalArg> local_args(const LocalCall& call) {
+  const OpDescriptor& op = call.row->op;
+  std::vector<LocalArg> result;
+  result.reserve(op.arguments.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    const Argument& argument = (*call.args)[i];
+    if (!op.arguments[i].type.is_tensor()) {
+      result.push_back(plain_local_arg(argument));
+    } else if (argument.is_list()) {
+      const std::size_t count = argument.list().size();
+      const auto list = call.tensors.subspan(next, count);
+      result.emplace_back(std::vector<Tensor>(list.begin(), list.end()));
+      next += count;
+    } else {
+      const Tensor& tensor = call.tensors[next++];
+      if (tensor.defined()) {
+        result.emplace_back(tensor);
+      } else {
+        result.emplace_back(std::monostate{});
+      }
+    }
+  }
+  return result;
+}
+
+MetaArgs meta_args(const LocalCall& call) {
+  std::vector<const TensorMeta*> metas;
+  metas.reserve(call.tensors.size());
+  for (const Tensor& tensor : call.tensors) {
+    metas.push_back(tensor.defined() ? &tensor.meta() : nullptr);
+  }
+  return MetaArgs(call.row->op, *call.args, std::move(metas));
+}
+
+// The written arguments of an in-place or out= row, in schema order.
+std::vector<Tensor> written_tensors(const LocalCall& call) {
+  std::vector<Tensor> written;
+  std::size_t next = 0;
+  const auto& arguments = call.row->op.arguments;
+  for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t i, const Argument&) {
+    const Tensor& tensor = call.tensors[next++];
+    if (arguments[i].alias.write) written.push_back(tensor);
+  });
+  return written;
+}
+
+}  // namespace
+
+std::vector<OutputMeta> infer_local(const LocalCall& call) {
+  if (call.row->meta == nullptr) {
+    fail(ErrorKind::kUnsupported, "{} has no shape inference", call.row->name());
+  }
+  return call.row->meta(meta_args(call));
+}
+
+std::vector<Tensor> run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
+  const OpRow& row = *call.row;
+  std::vector<Tensor> outputs;
+  if (row.view != nullptr) {
+    const Tensor& base = call.tensors.front();
+    for (ViewResult& view : row.view(base, meta_args(call))) {
+      outputs.push_back(base.as_view(std::move(view.meta), view.offset));
+    }
+    return outputs;
+  }
+  const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel;
+  if (kernel == KernelId::kNone) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))
+        .with("fix", "shardlab ops lists the ops that run");
+  }
+  if (row.inplace() || row.out_variant()) {
+    outputs = written_tensors(call);
+  } else {
+    outputs.reserve(metas.size());
+    for (const OutputMeta& output : metas) {
+      outputs.push_back(output.present ? empty(*call.device, output.meta) : Tensor());
+    }
+  }
+  const std::vector<LocalArg> args = local_args(call);
+  call.device->run({.kernel = kernel,
+                    .args = args,
+                    .outputs = outputs,
+                    .view = call.view,
+                    .random = call.random});
+  return outputs;
+}
+
+}  // namespace shardlab

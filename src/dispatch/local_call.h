@@ -1,0 +1,47 @@
+// local_call.h - running one row on local tensors: the one function that runs all kernels.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// One local call. `args` gives the plain values (adapted to this rank); tensors are taken from
+/// `tensors`: all tensor arguments in schema order, lists flattened, undefined for None.
+struct LocalCall {
+  const OpRow* row = nullptr;
+  const Arguments* args = nullptr;
+  std::span<const Tensor> tensors;
+  const LocalView* view = nullptr;  ///< for rows flagged kNeedsPosition
+  RandomState random;               ///< for rows flagged kRandom
+  /// Which kernel runs when it is not the row's own (masked lookups); kNone otherwise.
+  KernelId kernel{};
+  Device* device = nullptr;
+};
+
+/// Results of shape inference over the local tensors.
+std::vector<OutputMeta> infer_local(const LocalCall& call);
+
+/// Runs the call and returns its tensor results, Tensor[] flattened: views of the base for view rows,
+/// the written arguments for in-place and out= rows, else new tensors of `metas` (absent ones are
+/// undefined).
+std::vector<Tensor> run_local(const LocalCall& call, std::span<const OutputMeta> metas);
+
+/// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None
+/// included, in schema order.
+template <typename Visit>
+void for_each_tensor_slot(const OpDescriptor& op, const Arguments& args, Visit visit) {
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    if (!op.arguments[i].type.is_tensor()) continue;
+    if (args[i].is_list()) {
+      for (const Argument& element : args[i].list()) visit(i, element);
+    } else {
+      visit(i, args[i]);
+    }
+  }
+}
+
+}  // namespace shardlab

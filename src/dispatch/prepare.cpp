@@ -1,0 +1,93 @@
+#include "dispatch/prepare.h"
+
+#include "base/rank_context.h"
+#include "mesh/type_string.h"
+#include "propagate/propagator.h"
+#include "redistribute/redistribute.h"
+
+namespace shardlab {
+
+std::string place_text(const RankContext& rank) {
+  std::string text = fmt::format("rank {}, step {}", rank.rank, rank.step);
+  if (rank.position.file != nullptr) {
+    text += fmt::format(", {}:{}", rank.position.file, rank.position.line);
+  }
+  return text;
+}
+
+namespace {
+
+std::string placements_text(const Unwrapped& call) {
+  std::string text;
+  for (const TensorSlot& slot : call.slots) {
+    if (slot.spec == nullptr) continue;
+    if (!text.empty()) text += "   ";
+    text += fmt::format("{} {}", call.schema.row->op.arguments[slot.argument].name,
+                        order_text(slot.spec->placements(), slot.spec->order()));
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_context(Error& error, const Unwrapped& call) {
+  error.with("op", call.schema.text())
+      .with("mesh", call.schema.layout->text())
+      .with("placements", placements_text(call))
+      .with("at", place_text(current_rank()));
+}
+
+namespace {
+
+void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& plan) {
+  const RankContext& rank = current_rank();
+  if (rank.implicit != ImplicitRedistribution::kForbid) return;
+  for (const PlanStep& step : plan.steps) {
+    if (!step.communicates() || plan.source->layout()->size(step.mesh_dims[0]) == 1) continue;
+    const auto& argument = call.schema.row->op.arguments[slot.argument];
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{}: argument {} needs an implicit redistribution, which is forbidden",
+                            call.schema.row->name(), argument.name))
+        .with("placements", fmt::format("{} {}", argument.name, plan.text()))
+        .with("fix", fmt::format("redistribute {} to {} before this op, or set implicit = \"allow\"",
+                                 argument.name, type_string(*plan.target)));
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
+                                 const DeviceMesh& mesh) {
+  const OpRow& row = *call.schema.row;
+  const std::size_t positional = row.op.positional_count();
+  std::vector<Tensor> locals;
+  locals.reserve(call.slots.size());
+  std::size_t next = 0;
+  int index = -1;
+  for (const TensorSlot& slot : call.slots) {
+    ++index;
+    if (!slot.handle.defined()) {
+      locals.emplace_back();
+      continue;
+    }
+    const DTensorSpec* want = slot.spec;
+    if (slot.argument < positional) want = decision.inputs[next++];
+    if (want == slot.spec || !mesh.participates()) {
+      locals.push_back(slot.handle.local());
+      continue;
+    }
+    if (row.op.arguments[slot.argument].alias.write) {
+      throw Error(ErrorKind::kRuntime,
+                  fmt::format("{}: in-place would need {} to change its placements", row.name(),
+                              row.op.arguments[slot.argument].name))
+          .with("fix", "redistribute it first, or use the op that returns a new tensor");
+    }
+    const Plan& plan = current_rank().propagator->plans().find(slot.spec, want);
+    check_implicit(call, slot, plan);
+    locals.push_back(redistribute_local(slot.handle.local(), slot.spec, want, {.argument = index},
+                                        slot.handle.impl()->extras.get()));
+  }
+  return locals;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,93 @@
+#include "dispatch/unwrap.h"
+
+#include "base/rank_context.h"
+#include "dispatch/local_call.h"
+
+namespace shardlab {
+
+namespace {
+
+const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
+  const MeshLayout* layout = nullptr;
+  for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
+    if (layout != nullptr || !argument.is_tensor() || !argument.tensor().distributed()) return;
+    layout = argument.tensor().spec()->layout();
+  });
+  return layout;
+}
+
+[[noreturn]] void refuse_mixed(const OpRow& row, const SchemaArgument& argument,
+                               const DTensor& plain) {
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("{}: plain and distributed tensors are mixed", row.name()))
+      .with("op", fmt::format("{} is the plain tensor {}", argument.name, type_string(plain)))
+      .with("fix",
+            "distribute(...) it or build it with from_local(...); see README.md#mixed-tensors");
+}
+
+const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument,
+                                const DTensor& plain, const MeshLayout* layout) {
+  const bool allowed =
+      plain.numel() == 1 || current_rank().mixed == MixedTensors::kReplicate;
+  if (!allowed) refuse_mixed(row, argument, plain);
+  return layout->arena().spec(layout, Placements(layout->ndim()), plain.meta());
+}
+
+[[noreturn]] void refuse_meshes(const OpRow& row, const MeshLayout* first, const DTensor& other,
+                                const SchemaArgument& argument) {
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("{}: the inputs live on different meshes", row.name()))
+      .with("mesh", fmt::format("{}   {} {}", first->text(), argument.name,
+                                other.spec()->layout()->text()))
+      .with("fix", "build both from one mesh");
+}
+
+}  // namespace
+
+Unwrapped unwrap(const OpRow& row, const Arguments& args) {
+  Unwrapped result;
+  const MeshLayout* layout = compute_mesh(row, args);
+  result.distributed = layout != nullptr;
+  result.schema.row = &row;
+  result.schema.layout = layout;
+  result.slots.reserve(args.size());
+  const auto take = [&](std::size_t index, const Argument& argument) -> Argument {
+    const SchemaArgument& declared = row.op.arguments[index];
+    TensorSlot slot{.handle = {}, .argument = index, .spec = nullptr};
+    if (argument.is_tensor() && argument.tensor().defined()) {
+      slot.handle = argument.tensor();
+      if (layout != nullptr) {
+        slot.spec = slot.handle.distributed()
+                        ? slot.handle.spec()
+                        : replica_spec(row, declared, slot.handle, layout);
+        if (slot.spec->layout() != layout) {
+          refuse_meshes(row, layout, slot.handle, declared);
+        }
+      }
+    }
+    result.slots.push_back(slot);
+    return slot.spec != nullptr ? Argument(slot.spec) : Argument();
+  };
+  if (!result.distributed) {
+    for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
+      take(index, argument);
+    });
+    return result;
+  }
+  result.schema.args.reserve(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!row.op.arguments[i].type.is_tensor()) {
+      result.schema.args.push_back(args[i]);
+    } else if (args[i].is_list()) {
+      ArgumentList specs;
+      specs.reserve(args[i].list().size());
+      for (const Argument& element : args[i].list()) specs.push_back(take(i, element));
+      result.schema.args.emplace_back(std::move(specs));
+    } else {
+      result.schema.args.push_back(take(i, args[i]));
+    }
+  }
+  return result;
+}
+
+}  // namespace shardlab

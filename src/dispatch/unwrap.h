@@ -1,0 +1,25 @@
+// unwrap.h - from a call on handles to what propagation sees (D-9 to D-17, D-56 to D-59).
+#pragma once
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// The tensors of a call in schema order, lists flattened, undefined handles for None.
+struct TensorSlot {
+  DTensor handle;
+  std::size_t argument = 0;             ///< schema index
+  const DTensorSpec* spec = nullptr;    ///< the handle's, or the replica a plain tensor counts as
+};
+struct Unwrapped {
+  OpSchema schema;
+  std::vector<TensorSlot> slots;
+  bool distributed = false;             ///< some tensor is a DTensor
+};
+
+/// The compute mesh is that of the first DTensor in schema order, keyword ones included (D-11, X-11).
+/// Fails with Runtime when plain tensors of more than one element are mixed in (D-58), or when DTensors
+/// live on different meshes (O-35).
+Unwrapped unwrap(const OpRow& row, const Arguments& args);
+
+}  // namespace shardlab

@@ -1,0 +1,143 @@
+#include "tensor/host.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace shardlab {
+
+namespace {
+
+// Calls visit(T{}) with the stored element type of a real dtype.
+template <typename Visit>
+void with_stored_type(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8: return visit(std::uint8_t{});
+    case DType::kI8: return visit(std::int8_t{});
+    case DType::kI16: return visit(std::int16_t{});
+    case DType::kI32: return visit(std::int32_t{});
+    case DType::kI64: return visit(std::int64_t{});
+    case DType::kU64: return visit(std::uint64_t{});
+    case DType::kF16: return visit(Half{});
+    case DType::kBF16: return visit(BFloat16{});
+    case DType::kF8E4M3FN: return visit(Float8E4M3{});
+    case DType::kF32:
+    case DType::kC64: return visit(float{});
+    case DType::kF64:
+    case DType::kC128: return visit(double{});
+    case DType::kC32:
+    case DType::kBC32: break;
+  }
+  fail(ErrorKind::kUnsupported, "values of dtype {} can't be read or written", to_string(dtype));
+}
+
+template <typename T>
+double widen(T value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(value);
+  } else {
+    return static_cast<double>(to_float(value));
+  }
+}
+
+template <typename T>
+T narrow_to(double value) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return to_half(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return to_bfloat16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, Float8E4M3>) {
+    return to_float8(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+std::vector<std::byte> read_bytes(const Tensor& tensor) {
+  Device& device = *tensor.device();
+  if (device.shape_only()) {
+    fail(ErrorKind::kUnsupported, "a shape-only device holds no values to read");
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
+  device.read(tensor, bytes.data());
+  return bytes;
+}
+
+std::size_t numbers_in(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * (is_complex(tensor.dtype()) ? 2 : 1);
+}
+
+template <typename Out, typename Convert>
+std::vector<Out> read_as(const Tensor& tensor, Convert convert) {
+  const std::vector<std::byte> bytes = read_bytes(tensor);
+  std::vector<Out> values(numbers_in(tensor));
+  with_stored_type(tensor.dtype(), [&](auto example) {
+    using T = decltype(example);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      T value;
+      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      values[i] = convert(value);
+    }
+  });
+  return values;
+}
+
+template <typename In, typename Convert>
+void write_as(const Tensor& tensor, std::span<const In> values, Convert convert) {
+  check_invariant(values.size() == numbers_in(tensor), "as many values as elements");
+  with_stored_type(tensor.dtype(), [&](auto example) {
+    using T = decltype(example);
+    std::vector<T> stored(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) stored[i] = convert(example, values[i]);
+    tensor.device()->write(tensor, stored.data());
+  });
+}
+
+}  // namespace
+
+Scalar read_scalar(const Tensor& tensor) {
+  if (tensor.numel() != 1) {
+    fail(ErrorKind::kValue, "a scalar is read from one element, not from {}", tensor.numel());
+  }
+  if (tensor.dtype() == DType::kBool) return Scalar(read_integers(tensor)[0] != 0);
+  if (is_integral(tensor.dtype())) return Scalar(read_integers(tensor)[0]);
+  const std::vector<double> values = read_doubles(tensor);
+  if (is_complex(tensor.dtype())) return Scalar(std::complex<double>(values[0], values[1]));
+  return Scalar(values[0]);
+}
+
+std::vector<double> read_doubles(const Tensor& tensor) {
+  return read_as<double>(tensor, [](auto value) { return widen(value); });
+}
+
+std::vector<std::int64_t> read_integers(const Tensor& tensor) {
+  check_invariant(is_integral(tensor.dtype()), "read_integers needs an integer or bool tensor");
+  return read_as<std::int64_t>(tensor, [](auto value) {
+    if constexpr (std::is_integral_v<decltype(value)>) {
+      return static_cast<std::int64_t>(value);
+    } else {
+      return std::int64_t{0};
+    }
+  });
+}
+
+void write_doubles(const Tensor& tensor, std::span<const double> values) {
+  const bool truth = tensor.dtype() == DType::kBool;
+  write_as<double>(tensor, values, [truth](auto example, double value) {
+    return narrow_to<decltype(example)>(truth ? (value != 0 ? 1.0 : 0.0) : value);
+  });
+}
+
+void write_integers(const Tensor& tensor, std::span<const std::int64_t> values) {
+  check_invariant(is_integral(tensor.dtype()), "write_integers needs an integer or bool tensor");
+  write_as<std::int64_t>(tensor, values, [](auto example, std::int64_t value) {
+    using T = decltype(example);
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(value);
+    } else {
+      return narrow_to<T>(static_cast<double>(value));
+    }
+  });
+}
+
+}  // namespace shardlab

@@ -1,0 +1,23 @@
+// host.h - values on the host, for reports, verification and scalar reads. Orders the host after the
+// device's stream; fails with Unsupported on shape-only devices.
+#pragma once
+
+#include <complex>
+#include <vector>
+
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// The one element of a one-element tensor. Fails with Value otherwise.
+Scalar read_scalar(const Tensor& tensor);
+/// Row-major values; complex ones as two numbers (re, im). Integers beyond 2^53 lose bits: use
+/// read_integers for them.
+std::vector<double> read_doubles(const Tensor& tensor);
+/// Row-major values of an integer or bool tensor.
+std::vector<std::int64_t> read_integers(const Tensor& tensor);
+/// Writes row-major values, rounding to the tensor's dtype; sizes must agree.
+void write_doubles(const Tensor& tensor, std::span<const double> values);
+void write_integers(const Tensor& tensor, std::span<const std::int64_t> values);
+
+}  // namespace shardlab
