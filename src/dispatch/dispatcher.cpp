@@ -3,6 +3,7 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
+#include "dispatch/factory.h"
 #include "dispatch/handlers.h"
 #include "dispatch/local_call.h"
 #include "dispatch/prepare.h"
@@ -88,17 +89,6 @@ RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_co
   const RandomState before = *state;
   state->offset += static_cast<std::uint64_t>(global_count);
   return before;
-}
-
-// Zeros of D-37: a 0-dim result keeps its dims, every other becomes 1-d and empty.
-Tensor outsider_value(const DTensorSpec& spec) {
-  const Dims shape = spec.ndim() == 0 ? Dims{} : Dims{0};
-  Tensor value = empty(*current_rank().device, shape, spec.dtype());
-  if (spec.ndim() == 0 && !current_rank().device->shape_only()) {
-    const std::vector<std::byte> zero(static_cast<std::size_t>(item_bytes(spec.dtype())));
-    current_rank().device->write(value, zero.data());
-  }
-  return value;
 }
 
 std::vector<Tensor> run_on_mesh(const Unwrapped& call, const Arguments& args,
