@@ -15,7 +15,6 @@ class Observer;
 class MeshRegistry;
 class Propagator;
 class Scheduler;
-class Tape;
 
 /// State of the counter-based generator: equal on every rank of the world at every step of
 /// a program that is not rank-dependent.
@@ -36,11 +35,13 @@ enum class MixedTensors : std::uint8_t { kRefuse, kReplicate };
 /// What happens when an op's input must be redistributed with communication.
 enum class ImplicitRedistribution : std::uint8_t { kAllow, kWarn, kForbid };
 
+/// Which part of a program runs; reports tell them apart.
+enum class Pass : std::uint8_t { kForward, kBackward };
+
 /// Bits of the mode mask: one branch on the fast path asks whether any is set.
 enum ModeBit : std::uint32_t {
   kModeAutograd = 1u << 0,  ///< record a tape
   kModeObserve = 1u << 1,   ///< `observer` is told about ops, redistributions, collectives
-  kModeNoImplicit = 1u << 2,  ///< `implicit` is not kAllow
 };
 
 struct RankContext {
@@ -52,11 +53,11 @@ struct RankContext {
   MeshRegistry* meshes = nullptr;     ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;   ///< decisions and plans, shared by all ranks of the process
   Observer* observer = nullptr;
-  Tape* tape = nullptr;
   RandomState random;
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
   std::uint32_t mode = kModeAutograd;
+  Pass pass = Pass::kForward;
   SourcePosition position;
   std::int64_t step = 0;              ///< ops dispatched so far, for messages
 };

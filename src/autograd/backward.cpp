@@ -1,0 +1,217 @@
+#include <map>
+#include <unordered_map>
+
+#include "autograd/autograd.h"
+#include "autograd/grad_node.h"
+#include "base/rank_context.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+namespace {
+
+DTensor add_gradients(const DTensor& a, const DTensor& b) {
+  if (!a.defined()) return b;
+  return plain_calls().one("aten::add.Tensor", {a, b});
+}
+
+// Runs with the position of the op whose gradient is computed, so that reports point to the forward line.
+class BackwardScope {
+ public:
+  explicit BackwardScope(const SourcePosition& position)
+      : rank_(current_rank()), position_(rank_.position), pass_(rank_.pass) {
+    if (position.file != nullptr) rank_.position = position;
+    rank_.pass = Pass::kBackward;
+  }
+  ~BackwardScope() {
+    rank_.position = position_;
+    rank_.pass = pass_;
+  }
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
+
+ private:
+  RankContext& rank_;
+  SourcePosition position_;
+  Pass pass_;
+};
+
+// Walks the tape from the loss: deepest node first, so that a node runs after everything that feeds it.
+// Equal depths go by discovery order, which is the same on every rank.
+class Walk {
+ public:
+  void start(const DTensor& root, DTensor gradient) {
+    arrive(edge_of(root), std::move(gradient));
+  }
+
+  /// Nodes whose gradients are asked for directly: they are noted, not only passed through.
+  void watch(GradNode* node) { watched_.emplace(node, std::vector<DTensor>()); }
+
+  void run() {
+    while (!ready_.empty()) {
+      const auto first = std::prev(ready_.end());
+      const Ref<GradNode> node = first->second.node;
+      const std::vector<DTensor> grads = std::move(first->second.grads);
+      queued_.erase(node.get());
+      ready_.erase(first);
+      if (const auto found = watched_.find(node.get()); found != watched_.end()) {
+        found->second = grads;
+      }
+      pass_through(*node, grads);
+    }
+  }
+
+  const std::vector<std::pair<DTensor, DTensor>>& leaves() const { return leaves_; }
+  DTensor watched(GradNode* node, std::size_t output) const {
+    const auto& grads = watched_.at(node);
+    return output < grads.size() ? grads[output] : DTensor();
+  }
+
+  static GradNode::Edge edge_of(const DTensor& x) {
+    GradNode::Edge edge;
+    if (x.impl()->grad_node) {
+      edge.node = Ref<GradNode>(static_cast<GradNode*>(x.impl()->grad_node.get()));
+      edge.output = x.impl()->output_index;
+    } else {
+      edge.leaf = x;
+    }
+    return edge;
+  }
+
+ private:
+  struct Pending {
+    Ref<GradNode> node;
+    std::vector<DTensor> grads;
+  };
+  using Key = std::pair<std::uint64_t, std::int64_t>;  // depth, then earlier discovery first
+
+  void arrive(const GradNode::Edge& edge, DTensor gradient) {
+    if (!gradient.defined()) return;
+    if (edge.node) {
+      auto [found, fresh] = queued_.try_emplace(edge.node.get(), Key{});
+      if (fresh) {
+        found->second = {edge.node->depth(), -static_cast<std::int64_t>(++discovered_)};
+        ready_[found->second] = {edge.node, std::vector<DTensor>(edge.node->output_count())};
+      }
+      DTensor& slot = ready_[found->second].grads[edge.output];
+      slot = add_gradients(slot, gradient);
+    } else if (edge.leaf.defined()) {
+      for (auto& [leaf, sum] : leaves_) {
+        if (leaf == edge.leaf) {
+          sum = add_gradients(sum, gradient);
+          return;
+        }
+      }
+      leaves_.emplace_back(edge.leaf, std::move(gradient));
+    }
+  }
+
+  void pass_through(GradNode& node, const std::vector<DTensor>& grads) {
+    if (node.freed()) {
+      throw Error(ErrorKind::kRuntime, "backward ran twice through the same graph")
+          .with("op", node.name())
+          .with("fix", "run the forward again before the second backward");
+    }
+    const BackwardScope scope(node.position());
+    try {
+      const std::vector<DTensor> inputs = node.run(grads);
+      check_invariant(inputs.size() == node.edges().size(), "one gradient per tensor argument");
+      for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], inputs[i]);
+    } catch (Error& error) {
+      error.with("gradient of", node.name());
+      throw;
+    }
+    node.free();
+  }
+
+  std::map<Key, Pending> ready_;
+  std::unordered_map<GradNode*, Key> queued_;
+  std::unordered_map<GradNode*, std::vector<DTensor>> watched_;
+  std::vector<std::pair<DTensor, DTensor>> leaves_;
+  std::uint64_t discovered_ = 0;
+};
+
+DTensor seed_for(const DTensor& loss, const DTensor& seed) {
+  if (!loss.requires_grad()) {
+    throw Error(ErrorKind::kRuntime, "backward: nothing that the loss depends on requires a gradient")
+        .with("op", fmt::format("loss {}", type_string(loss)))
+        .with("fix", "set requires_grad = true on an input, or list it under expect.grads");
+  }
+  if (seed.defined()) return seed;
+  if (loss.numel() != 1) {
+    throw Error(ErrorKind::kValue, "backward: the loss is not a scalar")
+        .with("op", fmt::format("loss {}", type_string(loss)))
+        .with("fix", "reduce it first: loss.sum() or loss.mean()");
+  }
+  // d loss / d loss is 1 wherever the value lies; for a partial one every rank's term counts fully, so
+  // the gradient is a replica.
+  Tensor one = empty(*current_rank().device, loss.local().meta());
+  DTensor result = plain_calls().one("aten::full_like", {DTensor(one), 1.0});
+  if (!loss.distributed()) return result;
+  Placements placements = loss.spec()->placements();
+  for (Placement& placement : placements) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  return DTensor(result.local(), loss.spec()->with(placements));
+}
+
+}  // namespace
+
+void require_grad(const DTensor& x) {
+  if (is_integral(x.dtype())) {
+    throw Error(ErrorKind::kValue, "only floating and complex tensors can require a gradient")
+        .with("op", type_string(x));
+  }
+  if (x.impl()->grad_node) {
+    throw Error(ErrorKind::kValue, "requires_grad is set on inputs, not on results of ops")
+        .with("op", type_string(x));
+  }
+  x.impl()->requires_grad = true;
+}
+
+DTensor grad_of(const DTensor& leaf) {
+  if (!leaf.impl()->grad) return {};
+  return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
+}
+
+void backward(const DTensor& loss, const DTensor& seed) {
+  Walk walk;
+  {
+    const BackwardScope scope({});
+    walk.start(loss, seed_for(loss, seed));
+  }
+  walk.run();
+  for (const auto& [leaf, gradient] : walk.leaves()) {
+    const BackwardScope scope({});
+    leaf.impl()->grad = add_gradients(grad_of(leaf), gradient).ref();
+  }
+}
+
+std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+                               const DTensor& seed) {
+  Walk walk;
+  for (const DTensor& input : inputs) {
+    if (const auto edge = Walk::edge_of(input); edge.node) walk.watch(edge.node.get());
+  }
+  {
+    const BackwardScope scope({});
+    walk.start(loss, seed_for(loss, seed));
+  }
+  walk.run();
+  std::vector<DTensor> result;
+  for (const DTensor& input : inputs) {
+    const GradNode::Edge edge = Walk::edge_of(input);
+    if (edge.node) {
+      result.push_back(walk.watched(edge.node.get(), edge.output));
+      continue;
+    }
+    DTensor found;
+    for (const auto& [leaf, gradient] : walk.leaves()) {
+      if (leaf == edge.leaf) found = gradient;
+    }
+    result.push_back(found);
+  }
+  return result;
+}
+
+}  // namespace shardlab

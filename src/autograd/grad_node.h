@@ -1,0 +1,60 @@
+// grad_node.h - one recorded step of the tape: where gradients come from and where they go on to.
+// A node belongs to one rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/rank_context.h"
+#include "mesh/dtensor.h"
+
+namespace shardlab {
+
+class GradNode : public Counted {
+ public:
+  /// Where the gradient of one tensor argument goes: another node's output, a leaf, or nowhere.
+  struct Edge {
+    Ref<GradNode> node;
+    std::uint32_t output = 0;
+    DTensor leaf;
+    bool wanted() const { return static_cast<bool>(node) || leaf.defined(); }
+  };
+
+  GradNode(std::string name, std::size_t outputs);
+  ~GradNode() override;
+
+  /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
+  virtual std::vector<DTensor> run(const std::vector<DTensor>& grads) = 0;
+  /// Drops what was saved for run(). A freed node can't run again.
+  void free();
+
+  /// Connects the next tensor argument; an undefined handle or one that needs no gradient goes nowhere.
+  void connect(const DTensor& input);
+  const std::vector<Edge>& edges() const { return edges_; }
+  std::size_t output_count() const { return output_count_; }
+  /// Larger than that of every node it leads to.
+  std::uint64_t depth() const { return depth_; }
+  const std::string& name() const { return name_; }
+  const SourcePosition& position() const { return position_; }
+  bool freed() const { return freed_; }
+
+ protected:
+  virtual void free_saved() = 0;
+
+ private:
+  std::string name_;
+  std::size_t output_count_;
+  std::vector<Edge> edges_;
+  std::uint64_t depth_ = 0;
+  SourcePosition position_;
+  bool freed_ = false;
+};
+
+/// Makes `result` output `index` of `node`.
+void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index);
+/// A handle to the same value without a place on the tape; later in-place ops on `x` do not reach it.
+DTensor detached(const DTensor& x);
+/// True when the tape records on this rank and the tensor takes part.
+bool records(const DTensor& x);
+
+}  // namespace shardlab

@@ -1,0 +1,168 @@
+// Differentiable redistribute, from_local and to_local.
+#include "autograd/autograd.h"
+#include "autograd/grad_node.h"
+#include "base/rank_context.h"
+#include "mesh/type_string.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+namespace {
+
+// The cast is local: placements stay what they are, partial terms included.
+DTensor cast(const DTensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  const OpRow& row = plain_calls().find("aten::_to_copy");
+  Arguments args = row.defaults();
+  args[0] = DTensor(x.local());
+  args[1] = dtype;
+  const Tensor local = plain_calls().call(row, args)[0].tensor().local();
+  TensorMeta meta = x.meta();
+  meta.dtype = dtype;
+  return x.distributed() ? DTensor(local, x.spec()->with(meta)) : DTensor(local);
+}
+
+class RedistributeNode : public GradNode {
+ public:
+  RedistributeNode(DType original, const DTensorSpec* source, RedistributeOptions options,
+                   RedistributeDTypes dtypes)
+      : GradNode("redistribute", 1),
+        original_(original),
+        source_(source),
+        options_(options),
+        dtypes_(dtypes) {}
+
+  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+    const DTensor gradient = cast(grads[0], dtypes_.backward.value_or(original_));
+    RedistributeOptions options = options_;
+    options.direction = Direction::kBackward;
+    const DTensor moved =
+        redistribute_tensor(gradient, gradient_target(gradient.spec(), source_), options);
+    return {cast(moved, original_)};
+  }
+
+ protected:
+  void free_saved() override {}
+
+ private:
+  DType original_;
+  const DTensorSpec* source_;
+  RedistributeOptions options_;
+  RedistributeDTypes dtypes_;
+};
+
+class ToLocalNode : public GradNode {
+ public:
+  explicit ToLocalNode(const DTensorSpec* gradient_spec)
+      : GradNode("to_local", 1), spec_(gradient_spec) {}
+  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+    return {DTensor(grads[0].local(), spec_)};
+  }
+
+ protected:
+  void free_saved() override {}
+
+ private:
+  const DTensorSpec* spec_;
+};
+
+class FromLocalNode : public GradNode {
+ public:
+  explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local", 1), spec_(forward) {}
+  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+    const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
+    const DTensor moved =
+        redistribute_tensor(grads[0], target, {.direction = Direction::kBackward});
+    return {DTensor(moved.local())};
+  }
+
+ protected:
+  void free_saved() override {}
+
+ private:
+  const DTensorSpec* spec_;
+};
+
+void record(const DTensor& input, const DTensor& result, GradNode* raw) {
+  const Ref<GradNode> node(raw);
+  node->connect(input);
+  attach(result, node, 0);
+}
+
+TensorMeta even_global_meta(const Tensor& local, const MeshLayout& layout,
+                            const Placements& placements) {
+  Dims shape = local.shape();
+  for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
+    const Placement& placement = placements[mesh_dim];
+    if (!placement.is_shard()) continue;
+    if (placement.dim < 0 || placement.dim >= local.dim()) {
+      fail(ErrorKind::kValue, "from_local: {} cuts a dim that {} does not have",
+           to_string(placement), type_string(local.meta()));
+    }
+    shape[static_cast<std::size_t>(placement.dim)] *= layout.size(mesh_dim);
+  }
+  return contiguous_meta(shape, local.dtype());
+}
+
+}  // namespace
+
+DTensor redistribute(const DTensor& x, const DTensorSpec* target,
+                     const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
+  check_invariant(x.distributed(), "redistribute needs a DTensor");
+  const DType forward = dtypes.forward.value_or(x.dtype());
+  const DTensor source = cast(x, forward);
+  if (target->dtype() != forward) {
+    TensorMeta meta = target->meta();
+    meta.dtype = forward;
+    target = target->with(meta);
+  }
+  DTensor result = redistribute_tensor(source, target, options);
+  if (!records(x)) return result;
+  // A handle of its own, so that the tape tells input and result apart.
+  if (result == x) result = DTensor(x.local(), x.spec());
+  record(x, result, new RedistributeNode(x.dtype(), source.spec(), options, dtypes));
+  return result;
+}
+
+DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& placements,
+                   const std::optional<TensorMeta>& global) {
+  check_invariant(!local.distributed(), "from_local needs a plain tensor");
+  const TensorMeta meta =
+      global ? *global : even_global_meta(local.local(), *layout, placements);
+  const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
+  if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {
+    const Dims expected = local_shape(*spec, *mesh.coordinate());
+    if (expected != local.shape()) {
+      throw Error(ErrorKind::kValue, "from_local: the local tensor is not this rank's piece")
+          .with("placements", type_string(*spec))
+          .with("op", fmt::format("local {}, expected [{}] on rank {}", type_string(local.meta()),
+                                  fmt::join(expected, ", "), current_rank().rank))
+          .with("fix", "pass shape= with the global sizes when shards are uneven");
+    }
+  }
+  DTensor result(local.local(), spec);
+  if (records(local)) record(local, result, new FromLocalNode(spec));
+  return result;
+}
+
+DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
+  if (!x.distributed()) return x;
+  DTensor result(x.local());
+  if (!records(x)) return result;
+  Placements placements = gradient.value_or(x.spec()->placements());
+  for (Placement& placement : placements) {
+    if (!gradient && placement.is_partial()) placement = Placement::replicate();
+  }
+  const DTensorSpec* spec = gradient ? x.spec()->with(placements)
+                                     : x.spec()->with(placements, x.spec()->order());
+  record(x, result, new ToLocalNode(spec));
+  return result;
+}
+
+DTensor full_tensor(const DTensor& x) {
+  if (!x.distributed()) return x;
+  const Placements replicated(x.spec()->layout()->ndim());
+  return to_local(redistribute(x, x.spec()->with(replicated)));
+}
+
+}  // namespace shardlab

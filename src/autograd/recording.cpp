@@ -1,0 +1,162 @@
+#include "autograd/autograd.h"
+#include "autograd/grad_node.h"
+#include "base/rank_context.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/local_call.h"
+#include "propagate/propagator.h"
+
+namespace shardlab {
+
+namespace {
+
+bool is_composite(const OpRow& row) {
+  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
+}
+
+class PlainCalls : public Calls {
+ public:
+  Results call(const OpRow& row, Arguments args) override {
+    if (is_composite(row)) return row.decompose(*this, args);
+    return dispatch(row, args);
+  }
+  const OpRow& find(std::string_view name) const override {
+    return current_rank().propagator->registry().at(name);
+  }
+  DTensor redistribute(const DTensor& x, const Placements& placements) override {
+    if (!x.distributed()) return x;
+    return redistribute_tensor(x, x.spec()->with(placements));
+  }
+};
+
+template <typename Visit>
+void for_each_result(const Results& results, Visit visit) {
+  for (const Argument& result : results) {
+    if (result.is_list()) {
+      for (const Argument& element : result.list()) {
+        visit(element.is_tensor() ? element.tensor() : DTensor());
+      }
+    } else {
+      visit(result.is_tensor() ? result.tensor() : DTensor());
+    }
+  }
+}
+
+Argument detached_argument(const Argument& argument) {
+  if (argument.is_tensor()) return detached(argument.tensor());
+  if (!argument.is_list()) return argument;
+  ArgumentList list;
+  list.reserve(argument.list().size());
+  for (const Argument& element : argument.list()) list.push_back(detached_argument(element));
+  return list;
+}
+
+std::vector<Argument> detached_all(const std::vector<Argument>& arguments) {
+  std::vector<Argument> result;
+  result.reserve(arguments.size());
+  for (const Argument& argument : arguments) result.push_back(detached_argument(argument));
+  return result;
+}
+
+// A recorded row: its gradient program over the saved arguments and results.
+class RowNode : public GradNode {
+ public:
+  RowNode(const OpRow& row, Arguments saved_inputs, std::size_t outputs)
+      : GradNode(row.name(), outputs), row_(&row), inputs_(std::move(saved_inputs)) {}
+
+  void save_outputs(const Results& outputs) { outputs_ = detached_all(outputs); }
+
+  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+    const OpRow& definition = row_->gradient == nullptr && row_->base ? *row_->base : *row_;
+    if (definition.gradient == nullptr) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
+          .with("fix", "detach the input that needs no gradient");
+    }
+    const GradContext context{plain_calls(), inputs_, outputs_, grads,
+                              [this](std::size_t index) { return edges()[index].wanted(); }};
+    return definition.gradient(context);
+  }
+
+ protected:
+  void free_saved() override {
+    inputs_.clear();
+    outputs_.clear();
+  }
+
+ private:
+  const OpRow* row_;
+  Arguments inputs_;
+  Results outputs_;
+};
+
+void refuse_leaf_write(const OpRow& row, const Arguments& args) {
+  for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
+    if (!row.op.arguments[index].alias.write || !argument.is_tensor()) return;
+    const DTensor& target = argument.tensor();
+    const bool leaf = target.requires_grad() && !target.impl()->grad_node;
+    if (!leaf && !row.out_variant()) return;
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{}: writes {} while gradients are recorded", row.name(),
+                            leaf ? "a leaf that requires a gradient" : "an out= tensor"))
+        .with("op", fmt::format("{} {}", row.op.arguments[index].name, type_string(target)))
+        .with("fix", "use the op that returns a new tensor");
+  });
+}
+
+class RecordingCalls : public PlainCalls {
+ public:
+  Results call(const OpRow& row, Arguments args) override {
+    if (is_composite(row)) return row.decompose(*this, args);
+    if (!needs_record(row, args)) return dispatch(row, args);
+    if (row.inplace() || row.out_variant()) refuse_leaf_write(row, args);
+    Arguments saved = detached_all(args);  // before an in-place op changes them
+    Results results = dispatch(row, args);
+    record(row, args, std::move(saved), results);
+    return results;
+  }
+
+  DTensor redistribute(const DTensor& x, const Placements& placements) override {
+    if (!x.distributed()) return x;
+    return shardlab::redistribute(x, x.spec()->with(placements));
+  }
+
+ private:
+  static bool needs_record(const OpRow& row, const Arguments& args) {
+    if ((current_rank().mode & kModeAutograd) == 0 || row.has(kNotDifferentiable)) return false;
+    bool needed = false;
+    for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
+      needed |= argument.is_tensor() && records(argument.tensor());
+    });
+    return needed;
+  }
+
+  static void record(const OpRow& row, const Arguments& args, Arguments saved,
+                     const Results& results) {
+    std::size_t count = 0;
+    for_each_result(results, [&](const DTensor&) { ++count; });
+    RowNode* raw = new RowNode(row, std::move(saved), count);
+    const Ref<GradNode> node(raw);
+    for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
+      node->connect(argument.is_tensor() ? argument.tensor() : DTensor());
+    });
+    raw->save_outputs(results);
+    std::size_t index = 0;
+    for_each_result(results, [&](const DTensor& result) {
+      if (result.defined() && !is_integral(result.dtype())) attach(result, node, index);
+      ++index;
+    });
+  }
+};
+
+}  // namespace
+
+Calls& plain_calls() {
+  static PlainCalls calls;
+  return calls;
+}
+
+Calls& recording_calls() {
+  static RecordingCalls calls;
+  return calls;
+}
+
+}  // namespace shardlab
