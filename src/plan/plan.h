@@ -89,12 +89,18 @@ double redistribute_cost(const DTensorSpec& source, const Placements& target,
 double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
                          const PlanOptions& options);
 
+/// Price of changing one mesh dim, whatever a planner would do: the weight of an edge of the graph
+/// planner under CostModel::kTime.
+double one_step_cost(const DTensorSpec& source, std::size_t mesh_dim, const Placement& to,
+                     const PlanOptions& options);
+
 struct CacheStats {
   std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
 };
 
-/// Remembers plans by (source, target, planner). Bounded; shared by all ranks; takes no lock on a
-/// hit.
+/// Remembers plans by (source, target, planner). Bounded: past `capacity` an old plan is forgotten,
+/// but stays valid until clear(), because a rank may be executing it. Shared by all ranks; takes no
+/// lock on a hit.
 class PlanCache {
  public:
   explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);

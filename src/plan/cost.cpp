@@ -1,0 +1,103 @@
+#include "plan/cost.h"
+
+#include <limits>
+
+#include "plan/greedy.h"
+
+namespace shardlab {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+
+double greedy_cost(const DTensorSpec& source, const Placements& target,
+                   const PlanOptions& options) {
+  StepPricer pricer(source, options);
+  double total = 0;
+  GreedyWalk walk(source, target, options.rules);
+  walk.run([&](std::size_t mesh_dim, const Placement& from, const Placement& to) {
+    total += pricer.price(mesh_dim, from, to);
+  });
+  return total;
+}
+
+double planned_cost(const DTensorSpec& source, const DTensorSpec& target,
+                    const PlanOptions& options) {
+  const PlanResult result = make_plan(source, target, options);
+  const Plan* plan = std::get_if<Plan>(&result);
+  if (!plan) return kInfinity;
+  StepPricer pricer(source, options);
+  double total = 0;
+  for (const PlanStep& step : plan->steps) {
+    total += pricer.price(step.mesh_dims[0], step.from, step.to);
+  }
+  return total;
+}
+
+bool has_strided(const Placements& placements) {
+  for (const Placement& placement : placements) {
+    if (placement.is_strided_shard()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+StepPricer::StepPricer(const DTensorSpec& source, std::int64_t shards, const PlanOptions& options)
+    : layout_(*source.layout()),
+      options_(options),
+      gib_(static_cast<double>(item_bytes(source.dtype()) * source.numel()) /
+           static_cast<double>(shards) / kBytesPerGib) {}
+
+double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Placement& to) {
+  if (from == to) return 0;
+  const std::int64_t n = layout_.size(mesh_dim);
+  const auto count = static_cast<double>(n);
+  if (to.is_partial()) {
+    if (from.is_replicate()) return 0;
+    return from.is_partial() && options_.rules == PlanRules::kSeed ? 0 : kInfinity;
+  }
+  if (from.is_replicate()) {  // the seed forgets that later steps move less
+    if (options_.rules == PlanRules::kV2_15) gib_ /= count;
+    return 0;
+  }
+  const Link link = options_.topology.link(layout_, mesh_dim);
+  if (from.is_partial()) {
+    if (to.is_replicate()) return all_reduce_us(gib_, n, link);
+    const double scatter = reduce_scatter_us(gib_, n, link);
+    gib_ /= count;
+    return scatter;
+  }
+  if (to.is_shard()) return all_to_all_us(gib_, n, link);
+  gib_ *= count;
+  return all_gather_us(gib_, n, link);
+}
+
+double redistribute_cost(const DTensorSpec& source, const Placements& target,
+                         const PlanOptions& options) {
+  if (source.is_replicated()) return 0;
+  const bool same_placements = source.placements() == target;
+  const bool same_order = source.has_strided() || source.has_default_order();
+  if (same_placements && same_order) return 0;
+  if (source.has_strided() || has_strided(target)) return kInfinity;
+  const bool greedy = options.planner.value_or(PlannerKind::kGreedy) == PlannerKind::kGreedy;
+  if (source.has_default_order() && greedy) return greedy_cost(source, target, options);
+  return planned_cost(source, *source.with(target), options);
+}
+
+double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
+                         const PlanOptions& options) {
+  if (source.layout() != target.layout()) return kInfinity;
+  if (source.is_replicated()) return 0;
+  if (source.placements() == target.placements() && source.order() == target.order()) return 0;
+  if (source.has_strided() || target.has_strided()) return kInfinity;
+  if (target.has_default_order()) return redistribute_cost(source, target.placements(), options);
+  return planned_cost(source, target, options);
+}
+
+double one_step_cost(const DTensorSpec& source, std::size_t mesh_dim, const Placement& to,
+                     const PlanOptions& options) {
+  return StepPricer(source, options).price(mesh_dim, source.placement(mesh_dim), to);
+}
+
+}  // namespace shardlab

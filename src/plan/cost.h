@@ -1,0 +1,25 @@
+// cost.h - prices of single steps. Bytes travel from step to step, as the reference carries
+// them: they are not recomputed from the state.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace shardlab {
+
+/// Adds up the steps of one redistribution.
+class StepPricer {
+ public:
+  StepPricer(const DTensorSpec& source, const PlanOptions& options)
+      : StepPricer(source, source.num_shards(), options) {}
+  /// The same tensor cut into `shards` pieces.
+  StepPricer(const DTensorSpec& source, std::int64_t shards, const PlanOptions& options);
+  /// Price of this step in microseconds; infinity for steps that propagation must not choose.
+  double price(std::size_t mesh_dim, const Placement& from, const Placement& to);
+
+ private:
+  const MeshLayout& layout_;
+  const PlanOptions& options_;
+  double gib_;  ///< of one rank's piece, without rounding for uneven shards
+};
+
+}  // namespace shardlab

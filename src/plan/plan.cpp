@@ -1,0 +1,150 @@
+#include "plan/plan.h"
+
+#include "plan/state.h"
+
+namespace shardlab {
+namespace {
+
+/// Logical shape as one mesh dim sees it when `cuts` of the state have been made before it.
+void cut(Dims& shape, const PlanState& state, std::size_t mesh_dim, const MeshLayout& layout,
+         const Coordinate& coordinate) {
+  const Placement& placement = state.placements[mesh_dim];
+  if (!placement.is_shard()) return;
+  const auto dim = static_cast<std::size_t>(placement.dim);
+  const Cut one{placement, layout.size(mesh_dim), coordinate[mesh_dim]};
+  shape[dim] = dim_map(shape[dim], {&one, 1}).local_size();
+}
+
+/// only the source's shards on mesh dims outside of the step's.
+Dims greedy_shape(const Plan& plan, std::size_t mesh_dim, const Coordinate& coordinate) {
+  Dims shape = plan.source->shape();
+  const PlanState source{plan.source->placements(), plan.source->order()};
+  for (std::size_t outer = 0; outer < mesh_dim; ++outer) {
+    if (source.placements[outer].is_plain_shard()) {
+      cut(shape, source, outer, *plan.source->layout(), coordinate);
+    }
+  }
+  return shape;
+}
+
+/// every cut of the state but the step's own, also those made after it.
+Dims graph_shape(const Plan& plan, std::size_t step, std::size_t mesh_dim,
+                 const Coordinate& coordinate) {
+  Dims shape = plan.source->shape();
+  const PlanState state = state_before(plan, step);
+  for (std::size_t tensor_dim = 0; tensor_dim < shape.size(); ++tensor_dim) {
+    const auto dim = static_cast<std::int64_t>(tensor_dim);
+    for (const std::size_t other : cutting_order(state.placements, state.order, dim)) {
+      if (other != mesh_dim) cut(shape, state, other, *plan.source->layout(), coordinate);
+    }
+  }
+  return shape;
+}
+
+PlannerKind choose(const DTensorSpec& source, const DTensorSpec& target,
+                   const PlanOptions& options) {
+  const bool default_orders = source.has_default_order() && target.has_default_order();
+  if (!default_orders) return PlannerKind::kGraph;
+  return options.planner.value_or(PlannerKind::kGreedy);
+}
+
+/// The cuts that the spec's mesh dims make in one tensor dim, first cut first, at one coordinate.
+InlineVector<Cut, 4> cuts_of(const PlanState& state, const MeshLayout& layout, std::int64_t dim,
+                             const Coordinate& coordinate) {
+  InlineVector<Cut, 4> cuts;
+  for (const std::size_t mesh_dim : cutting_order(state.placements, state.order, dim)) {
+    cuts.push_back({state.placements[mesh_dim], layout.size(mesh_dim), coordinate[mesh_dim]});
+  }
+  return cuts;
+}
+
+/// True when no cut of a tensor dim leaves a remainder: strided shards then hold what their order
+/// does.
+bool cuts_evenly(const DTensorSpec& spec) {
+  Dims left = spec.shape();
+  for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
+    if (!spec.placement(mesh_dim).is_shard()) continue;
+    std::int64_t& length = left[static_cast<std::size_t>(spec.placement(mesh_dim).dim)];
+    if (length % spec.layout()->size(mesh_dim) != 0) return false;
+    length /= spec.layout()->size(mesh_dim);
+  }
+  return true;
+}
+
+/// True when the strided shards of a spec stand for an order that holds the same elements on every
+/// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2).
+bool decodable(const DTensorSpec& spec) {
+  if (!spec.has_strided()) return true;
+  const MeshLayout& layout = *spec.layout();
+  const auto decoded = decode_strided(spec.placements(), layout.shape());
+  if (!decoded) return false;
+  if (cuts_evenly(spec)) return true;
+  const PlanState strided{spec.placements(), spec.order()};
+  const PlanState ordered{decoded->placements, decoded->order};
+  for (std::int64_t rank = 0; rank < layout.size(); ++rank) {
+    const Coordinate coordinate = layout.coordinate_at_index(rank);
+    for (std::size_t tensor_dim = 0; tensor_dim < spec.ndim(); ++tensor_dim) {
+      const auto dim = static_cast<std::int64_t>(tensor_dim);
+      const std::int64_t length = spec.shape()[tensor_dim];
+      const DimMap held = dim_map(length, cuts_of(strided, layout, dim, coordinate));
+      if (held.runs != dim_map(length, cuts_of(ordered, layout, dim, coordinate)).runs)
+        return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view to_string(PlannerKind kind) {
+  switch (kind) {
+    case PlannerKind::kGreedy:
+      return "greedy";
+    case PlannerKind::kGraph:
+      return "graph";
+    case PlannerKind::kBytes:
+      return "bytes";
+  }
+  return "?";
+}
+
+std::string Plan::text() const {
+  const PlanState first = first_state(*this);
+  std::string text = order_text(first.placements, first.order);
+  for (const PlanStep& step : steps) {
+    text += step.mesh_dims.size() > 1 ? "-->" : "->";
+    text += order_text(step.after, step.order_after);
+  }
+  return text;
+}
+
+PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
+                     const PlanOptions& options) {
+  if (source.layout() != target.layout()) {
+    throw Error(ErrorKind::kUnsupported, "redistribute between different meshes")
+        .with("mesh", source.layout()->text() + " -> " + target.layout()->text())
+        .with("placements",
+              to_string(source.placements()) + " -> " + to_string(target.placements()))
+        .with("fix", "build both tensors from one mesh");
+  }
+  if (options.planner == PlannerKind::kBytes) return NoPlan{"planner bytes is not built yet"};
+  if (source.has_strided() || target.has_strided()) {
+    if (!decodable(source) || !decodable(target)) {
+      return plan_greedy(source, target, options.rules);
+    }
+    return plan_graph(source, target, CostModel::kTime, options);
+  }
+  if (choose(source, target, options) == PlannerKind::kGreedy) {
+    return plan_greedy(source, target, options.rules);
+  }
+  const bool seed = options.rules == PlanRules::kSeed;
+  return plan_graph(source, target, seed ? CostModel::kFixed : CostModel::kTime, options);
+}
+
+Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate) {
+  const std::size_t mesh_dim = plan.steps[step].mesh_dims[0];
+  if (plan.planner == PlannerKind::kGreedy) return greedy_shape(plan, mesh_dim, coordinate);
+  return graph_shape(plan, step, mesh_dim, coordinate);
+}
+
+}  // namespace shardlab

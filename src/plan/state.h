@@ -1,0 +1,31 @@
+// state.h - placements with their cutting order, as plans go through them. Pure.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace shardlab {
+
+struct PlanState {
+  Placements placements;
+  ShardOrder order;
+  bool operator==(const PlanState&) const = default;
+};
+
+/// What changing one mesh dim means for the executor.
+StepKind step_kind(const Placement& from, const Placement& to);
+
+/// The state after `mesh_dim` became `to`: its place in the old tensor dim's order is removed, and
+/// it becomes the last cut of the new one.
+void advance(PlanState& state, std::size_t mesh_dim, const Placement& to);
+
+/// Appends the step that takes `state` to `to` on one mesh dim, and advances the state.
+void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Placement& to);
+
+/// The state before step `index` of a plan.
+PlanState state_before(const Plan& plan, std::size_t index);
+/// The state a plan starts from.
+PlanState first_state(const Plan& plan);
+/// A spec's state with strided shards decoded to the order they stand for, where there is one.
+PlanState ordered_state(const DTensorSpec& spec);
+
+}  // namespace shardlab

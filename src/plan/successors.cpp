@@ -1,0 +1,107 @@
+#include "plan/successors.h"
+
+#include <algorithm>
+
+namespace shardlab {
+namespace {
+
+void collect(EdgeRules& edges, const Placements& placements) {
+  for (const Placement& placement : placements) {
+    if (!placement.is_partial() || placement.kind == PlacementKind::kNormPartial) continue;
+    auto& ops = edges.to_partial;
+    if (std::find(ops.begin(), ops.end(), placement.op) == ops.end()) ops.push_back(placement.op);
+  }
+}
+
+/// The mesh dim that cut each tensor dim last: only that one may change.
+InlineVector<std::size_t, 4> last_cuts(const PlanState& state, std::size_t tensor_dims) {
+  InlineVector<std::size_t, 4> last;
+  for (std::size_t dim = 0; dim < tensor_dims; ++dim) {
+    const auto cuts = cutting_order(state.placements, state.order, static_cast<std::int64_t>(dim));
+    if (!cuts.empty()) last.push_back(cuts.back());
+  }
+  return last;
+}
+
+void add_shards(std::vector<Change>& changes, std::size_t mesh_dim, const Placement& from,
+                const EdgeRules& rules) {
+  for (std::size_t dim = 0; dim < rules.tensor_dims; ++dim) {
+    const auto to = static_cast<std::int64_t>(dim);
+    if (!from.is_shard(to)) changes.push_back({mesh_dim, Placement::shard(to)});
+  }
+}
+
+/// a spec holds one kind of partial, except sum with avg.
+bool mixes(const Placements& placements, ReduceOp op) {
+  return std::any_of(placements.begin(), placements.end(), [&](const Placement& other) {
+    return other.is_partial() && !may_mix(other, Placement::partial(op));
+  });
+}
+
+}  // namespace
+
+EdgeRules edge_rules(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules) {
+  EdgeRules edges;
+  edges.tensor_dims = source.ndim();
+  edges.rules = rules;
+  if (rules == PlanRules::kSeed) {
+    edges.to_partial = {ReduceOp::kSum};
+  } else {
+    collect(edges, source.placements());
+    collect(edges, target.placements());
+  }
+  return edges;
+}
+
+std::vector<Change> successors(const PlanState& state, const EdgeRules& rules) {
+  std::vector<Change> changes;
+  const Placements& placements = state.placements;
+  const auto movable = last_cuts(state, rules.tensor_dims);
+  for (const std::size_t cut : movable) add_shards(changes, cut, placements[cut], rules);
+  for (const std::size_t cut : movable) changes.push_back({cut, Placement::replicate()});
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (placements[dim].is_partial()) changes.push_back({dim, Placement::replicate()});
+  }
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (placements[dim].is_replicate()) add_shards(changes, dim, placements[dim], rules);
+  }
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (placements[dim].is_partial()) add_shards(changes, dim, placements[dim], rules);
+  }
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (!placements[dim].is_replicate()) continue;
+    for (const ReduceOp op : rules.to_partial) {
+      if (rules.rules == PlanRules::kV2_15 && mixes(placements, op)) continue;
+      changes.push_back({dim, Placement::partial(op)});
+    }
+  }
+  return changes;
+}
+
+std::vector<Change> successors_to_partial(const PlanState& state, const PlanState& target,
+                                          const EdgeRules& rules) {
+  std::vector<Change> changes;
+  for (const std::size_t cut : last_cuts(state, rules.tensor_dims)) {
+    const Placement& wanted = target.placements[cut];
+    const bool local = step_kind(state.placements[cut], wanted) == StepKind::kShardToPartial;
+    if (local) changes.push_back({cut, wanted});
+  }
+  return changes;
+}
+
+double fixed_weight(StepKind kind) {
+  switch (kind) {
+    case StepKind::kAllReduce:
+      return 4;
+    case StepKind::kAllGather:
+      return 2;
+    case StepKind::kReduceScatter:
+      return 2;
+    case StepKind::kAllToAll:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace shardlab

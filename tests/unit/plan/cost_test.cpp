@@ -1,0 +1,71 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/unit/plan/plan_support.h"
+
+namespace shardlab {
+namespace {
+
+using test::SpecMaker;
+
+double cost(SpecMaker& spec, const char* from, const char* to, const PlanOptions& options = {}) {
+  return redistribute_cost(*spec(from), *spec(to), options);
+}
+
+TEST_CASE("X-31 prices of one step: recorded values") {
+  SpecMaker rows({2, 2}, {9, 6});
+  CHECK(cost(rows, "R S(0)", "P(avg) S(1)") == doctest::Approx(10.302606583343488).epsilon(1e-12));
+  CHECK(all_gather_us(0.25, 2, {87.7, 0.6}) == doctest::Approx(1432.5135689851768).epsilon(1e-12));
+  CHECK(all_reduce_us(0.25, 2, {87.7, 0.6}) == doctest::Approx(2858.4271379703537).epsilon(1e-12));
+  CHECK(reduce_scatter_us(3, 2, {19.294, 2.7}) ==
+        doctest::Approx(77753.67649010055).epsilon(1e-12));
+}
+
+TEST_CASE("X-31 nothing to pay: equal placements, or a replicated source") {
+  SpecMaker spec({2, 2}, {8, 8});
+  CHECK(cost(spec, "S(0) P", "S(0) P") == 0);
+  CHECK(cost(spec, "R R", "S(0) P") == 0);
+}
+
+TEST_CASE("X-31 partial targets of a shard or another partial are never chosen") {
+  SpecMaker spec({2, 2}, {8, 8});
+  PlanOptions seed;
+  seed.rules = PlanRules::kSeed;
+  CHECK(std::isinf(cost(spec, "R S(0)", "R P")));
+  CHECK(std::isinf(cost(spec, "R S(0)", "R P", seed)));
+  CHECK(std::isinf(cost(spec, "R P(max)", "R P(min)")));
+  CHECK(cost(spec, "R P(max)", "R P(min)", seed) == 0);
+}
+
+TEST_CASE("X-31 a strided shard costs nothing where it stays and everything where it moves") {
+  SpecMaker spec({4}, {64});
+  CHECK(cost(spec, "SS(0,4)", "SS(0,4)") == 0);
+  CHECK(std::isinf(cost(spec, "SS(0,4)", "R")));
+  CHECK(std::isinf(cost(spec, "S(0)", "SS(0,4)")));
+  CHECK(redistribute_cost(*spec("SS(0,4)"), test::placements("SS(0,4)"), {}) == 0);
+}
+
+TEST_CASE("X-31 another order is priced along its graph plan") {
+  SpecMaker spec({2, 2}, {8, 8});
+  const DTensorSpec* swapped = spec("S(0) S(0)", {{0, {1, 0}}});
+  CHECK(redistribute_cost(*swapped, *swapped, {}) == 0);
+  // All-gather of 128 bytes over m0, then of 256 over m1: 2 x (6.6 + 2.7 us) and the bytes' time.
+  const double gib = 1.0 / (1024.0 * 1024.0 * 1024.0);
+  const double bytes_us = (128 * gib + 256 * gib) / 2 / 19.294 * 1e6;
+  CHECK(redistribute_cost(*swapped, *spec("R R"), {}) ==
+        doctest::Approx(2 * 9.3 + bytes_us).epsilon(1e-12));
+}
+
+TEST_CASE("M-7 links: within a host fast, across hosts slow, or as the scenario says") {
+  SpecMaker spec({2, 4}, {8, 8});
+  Topology topology;
+  topology.devices_per_host = 4;
+  CHECK(topology.link(spec.layout(), 1) == Link{87.7, 0.6});
+  CHECK(topology.link(spec.layout(), 0) == Link{});
+  topology.links["m0"] = {400, 5};
+  CHECK(topology.link(spec.layout(), 0) == Link{400, 5});
+}
+
+}  // namespace
+}  // namespace shardlab

@@ -1,0 +1,118 @@
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "tests/unit/plan/plan_support.h"
+
+namespace shardlab {
+namespace {
+
+using test::SpecMaker;
+
+TEST_CASE("R-41 plans are remembered by source, target and planner") {
+  SpecMaker spec({2, 2}, {8, 8});
+  PlanCache cache{PlanOptions{}};
+  const Plan& first = cache.find(spec("S(0) R"), spec("R R"));
+  CHECK(&cache.find(spec("S(0) R"), spec("R R")) == &first);
+  CHECK(&cache.find(spec("S(0) R"), spec("R R"), PlannerKind::kGraph) != &first);
+  CHECK(&cache.find(spec("S(0) R"), spec("R R"), PlannerKind::kGreedy) != &first);
+  CHECK(cache.stats().hits == 1);
+  CHECK(cache.stats().misses == 3);
+  CHECK(cache.stats().entries == 3);
+}
+
+TEST_CASE("X-29 one call forgets all plans") {
+  SpecMaker spec({2, 2}, {8, 8});
+  PlanCache cache{PlanOptions{}};
+  cache.find(spec("S(0) R"), spec("R R"));
+  cache.clear();
+  CHECK(cache.stats().entries == 0);
+  cache.find(spec("S(0) R"), spec("R R"));
+  CHECK(cache.stats().misses == 1);
+}
+
+TEST_CASE("R-41 a full cache forgets old plans, which stay valid") {
+  PlanCache cache{PlanOptions{}, 8};
+  SpecMaker spec({2, 2}, {8, 8, 8, 8});
+  const Plan& first = cache.find(spec("S(0) R"), spec("R R"));
+  for (int from = 0; from < 4; ++from) {
+    for (int to = 0; to < 4; ++to) {
+      const std::string source = fmt::format("S({}) R", from), target = fmt::format("R S({})", to);
+      cache.find(spec(source), spec(target));
+    }
+  }
+  CHECK(cache.stats().entries == 8);
+  CHECK(cache.stats().evictions == 9);
+  CHECK(first.text() == "S(0)R->RR");
+}
+
+TEST_CASE("R-24 no plan is an error that names both ends") {
+  SpecMaker spec({2, 2}, {8, 8});
+  PlanOptions options;
+  options.rules = PlanRules::kSeed;
+  PlanCache cache{options};
+  try {
+    cache.find(spec("R R"), spec("R P(max)"), PlannerKind::kGraph);
+    FAIL("expected an error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kRuntime);
+    CHECK(error.summary() == "no plan leads from RR to RP(max): no path from RR to RP(max)");
+  }
+}
+
+TEST_CASE("R-45 different meshes are refused") {
+  SpecMaker one({2, 2}, {8, 8}), other({4}, {8, 8});
+  CHECK_THROWS_AS(make_plan(*one("R R"), *other("R"), {}), const Error&);
+}
+
+TEST_CASE("R-39 X-34 the planner: greedy for default orders, graph for others whatever the flag") {
+  SpecMaker spec({2, 2}, {8, 8});
+  const auto planner = [&](const DTensorSpec* from, const PlanOptions& options) {
+    return std::get<Plan>(make_plan(*from, *spec("R R"), options)).planner;
+  };
+  PlanOptions greedy, graph;
+  greedy.planner = PlannerKind::kGreedy;
+  graph.planner = PlannerKind::kGraph;
+  const DTensorSpec* swapped = spec("S(0) S(0)", {{0, {1, 0}}});
+  CHECK(planner(spec("S(0) S(0)"), {}) == PlannerKind::kGreedy);
+  CHECK(planner(spec("S(0) S(0)"), graph) == PlannerKind::kGraph);
+  CHECK(planner(swapped, {}) == PlannerKind::kGraph);
+  CHECK(planner(swapped, greedy) == PlannerKind::kGraph);
+}
+
+TEST_CASE("R-39 strided shards: graph where they stand for an order, else greedy") {
+  SpecMaker spec({2, 2}, {8, 8});
+  const auto text = [&](const char* from, const char* to) {
+    const PlanResult result = make_plan(*spec(from), *spec(to), {});
+    return std::get<Plan>(result).text();
+  };
+  CHECK(text("SS(0,2) S(0)", "R R") == "S(0)[1]S(0)[0]->RS(0)->RR");
+  CHECK(text("SS(0,3) R", "R R") == "SS(0,3)R->RR");
+  // 7 rows: rank (2,1) holds none as a strided shard, and row 6 in the order that it stands for.
+  SpecMaker uneven({3, 2}, {7, 8});
+  const PlanResult result = make_plan(*uneven("SS(0,2) S(0)"), *uneven("R R"), {});
+  CHECK(std::get<Plan>(result).planner == PlannerKind::kGreedy);
+}
+
+TEST_CASE("B-3 threads that share a cache get the same plans") {
+  SpecMaker spec({2, 2}, {8, 8, 8, 8});
+  PlanCache cache{PlanOptions{}};
+  std::vector<const DTensorSpec*> sources;
+  for (int dim = 0; dim < 4; ++dim) sources.push_back(spec(fmt::format("S({}) R", dim)));
+  const DTensorSpec* target = spec("R R");
+  const auto look_up = [&](std::vector<const Plan*>& plans) {
+    for (int round = 0; round < 100; ++round) {
+      for (const DTensorSpec* source : sources) plans.push_back(&cache.find(source, target));
+    }
+  };
+  std::vector<const Plan*> mine, theirs;
+  std::thread other(look_up, std::ref(theirs));
+  look_up(mine);
+  other.join();
+  CHECK(mine == theirs);
+  CHECK(cache.stats().entries == 4);
+  CHECK(cache.stats().hits + cache.stats().misses == 800);
+}
+
+}  // namespace
+}  // namespace shardlab
