@@ -29,8 +29,8 @@ std::vector<std::int64_t> global_indices(const LocalView& view) {
   return indices;
 }
 
-// How a value is dealt out over the n ranks of one partial mesh dim. Each element has an owner rank;
-// the parts differ between ranks and reduce to the value exactly (avg: up to one rounding).
+// How a value is dealt out over the n ranks of one partial mesh dim. Each element has an owner
+// rank; the parts differ between ranks and reduce to the value exactly (avg: up to one rounding).
 struct Part {
   Placement placement;
   std::int64_t n;
@@ -90,7 +90,8 @@ void deal_out(const Tensor& piece, const Part& part, const std::vector<std::int6
     std::vector<std::int64_t> values = read_integers(piece);
     const bool truth = piece.dtype() == DType::kBool;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = truth ? part.of_bool(values[i], indices[i]) : part.of_integer(values[i], indices[i]);
+      values[i] =
+          truth ? part.of_bool(values[i], indices[i]) : part.of_integer(values[i], indices[i]);
     }
     write_integers(piece, values);
     return;

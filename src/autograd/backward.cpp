@@ -15,7 +15,8 @@ DTensor add_gradients(const DTensor& a, const DTensor& b) {
   return plain_calls().one("aten::add.Tensor", {a, b});
 }
 
-// Runs with the position of the op whose gradient is computed, so that reports point to the forward line.
+// Runs with the position of the op whose gradient is computed, so that reports point to the forward
+// line.
 class BackwardScope {
  public:
   explicit BackwardScope(const SourcePosition& position)
@@ -36,7 +37,8 @@ class BackwardScope {
   Pass pass_;
 };
 
-// Walks the tape from the loss: deepest node first, so that a node runs after everything that feeds it.
+// Walks the tape from the loss: deepest node first, so that a node runs after everything that feeds
+// it.
 // Equal depths go by discovery order, which is the same on every rank.
 class Walk {
  public:
@@ -133,7 +135,8 @@ class Walk {
 
 DTensor seed_for(const DTensor& loss, const DTensor& seed) {
   if (!loss.requires_grad()) {
-    throw Error(ErrorKind::kRuntime, "backward: nothing that the loss depends on requires a gradient")
+    throw Error(ErrorKind::kRuntime,
+                "backward: nothing that the loss depends on requires a gradient")
         .with("op", fmt::format("loss {}", type_string(loss)))
         .with("fix", "set requires_grad = true on an input, or list it under expect.grads");
   }
@@ -143,8 +146,8 @@ DTensor seed_for(const DTensor& loss, const DTensor& seed) {
         .with("op", fmt::format("loss {}", type_string(loss)))
         .with("fix", "reduce it first: loss.sum() or loss.mean()");
   }
-  // d loss / d loss is 1 wherever the value lies; for a partial one every rank's term counts fully, so
-  // the gradient is a replica.
+  // d loss / d loss is 1 wherever the value lies; for a partial one every rank's term counts fully,
+  // so the gradient is a replica.
   Tensor one = empty(*current_rank().device, loss.local().meta());
   DTensor result = plain_calls().one("aten::full_like", {DTensor(one), 1.0});
   if (!loss.distributed()) return result;

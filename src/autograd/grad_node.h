@@ -28,7 +28,8 @@ class GradNode : public Counted {
   /// Drops what was saved for run(). A freed node can't run again.
   void free();
 
-  /// Connects the next tensor argument; an undefined handle or one that needs no gradient goes nowhere.
+  /// Connects the next tensor argument; an undefined handle or one that needs no gradient goes
+  /// nowhere.
   void connect(const DTensor& input);
   const std::vector<Edge>& edges() const { return edges_; }
   std::size_t output_count() const { return output_count_; }
@@ -52,7 +53,8 @@ class GradNode : public Counted {
 
 /// Makes `result` output `index` of `node`.
 void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index);
-/// A handle to the same value without a place on the tape; later in-place ops on `x` do not reach it.
+/// A handle to the same value without a place on the tape; later in-place ops on `x` do not reach
+/// it.
 DTensor detached(const DTensor& x);
 /// True when the tape records on this rank and the tensor takes part.
 bool records(const DTensor& x);

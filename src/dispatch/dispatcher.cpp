@@ -152,7 +152,8 @@ Results group_results(const OpDescriptor& op, std::vector<DTensor> flat) {
   return results;
 }
 
-// In-place ops return the written handle (D-44). In-place views rebind its local tensor and spec (D-45).
+// In-place ops return the written handle (D-44). In-place views rebind its local tensor and spec
+// (D-45).
 Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
                      const std::vector<Tensor>& outputs, bool participates) {
   const OpRow& row = *call.schema.row;

@@ -23,7 +23,8 @@ Tensor outsider_value(const DTensorSpec& spec) {
 DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorSpec* spec,
                          RandomState* random) {
   if (spec->has_partial()) {
-    throw Error(ErrorKind::kValue, fmt::format("{}: a factory can't make a partial value", row.name()))
+    throw Error(ErrorKind::kValue,
+                fmt::format("{}: a factory can't make a partial value", row.name()))
         .with("placements", type_string(*spec))
         .with("fix", "make it replicated, then redistribute");
   }

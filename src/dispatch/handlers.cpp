@@ -22,7 +22,8 @@ Tensor call_locally(std::string_view name, std::vector<Tensor> tensors) {
 
 bool equal_locally(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape()) return false;
-  return read_scalar(call_locally("aten::all", {call_locally("aten::eq.Tensor", {a, b})})).to_bool();
+  return read_scalar(call_locally("aten::all", {call_locally("aten::eq.Tensor", {a, b})}))
+      .to_bool();
 }
 
 // every rank of the world takes part, outsiders with true.
@@ -72,7 +73,8 @@ Tensor broadcast_from_owner(const DTensor& x, const DeviceMesh& mesh) {
 Results handle_local_scalar(const OpRow& row, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.numel() != 1) {
-    throw Error(ErrorKind::kRuntime, fmt::format("{}: a scalar is read from one element", row.name()))
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{}: a scalar is read from one element", row.name()))
         .with("op", fmt::format("self {}", type_string(x)))
         .with("fix", "index it or reduce it first");
   }

@@ -25,9 +25,9 @@ struct LocalCall {
 /// Results of shape inference over the local tensors.
 std::vector<OutputMeta> infer_local(const LocalCall& call);
 
-/// Runs the call and returns its tensor results, Tensor[] flattened: views of the base for view rows,
-/// the written arguments for in-place and out= rows, else new tensors of `metas` (absent ones are
-/// undefined).
+/// Runs the call and returns its tensor results, Tensor[] flattened: views of the base for view
+/// rows, the written arguments for in-place and out= rows, else new tensors of `metas` (absent ones
+/// are undefined).
 std::vector<Tensor> run_local(const LocalCall& call, std::span<const OutputMeta> metas);
 
 /// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None

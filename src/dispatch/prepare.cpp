@@ -49,8 +49,9 @@ void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& p
                 fmt::format("{}: argument {} needs an implicit redistribution, which is forbidden",
                             call.schema.row->name(), argument.name))
         .with("placements", fmt::format("{} {}", argument.name, plan.text()))
-        .with("fix", fmt::format("redistribute {} to {} before this op, or set implicit = \"allow\"",
-                                 argument.name, type_string(*plan.target)));
+        .with("fix",
+              fmt::format("redistribute {} to {} before this op, or set implicit = \"allow\"",
+                          argument.name, type_string(*plan.target)));
   }
 }
 

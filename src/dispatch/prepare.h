@@ -1,5 +1,5 @@
-// prepare.h - what every path through the dispatcher shares: inputs brought to the decision's placements,
-// and the context that errors get.
+// prepare.h - what every path through the dispatcher shares: inputs brought to the decision's
+// placements, and the context that errors get.
 #pragma once
 
 #include <string>
@@ -15,9 +15,10 @@ namespace shardlab {
 std::string place_text(const RankContext& rank);
 /// Adds op, mesh, placements and place to an error that left a distributed call.
 void add_context(Error& error, const Unwrapped& call);
-/// The local tensors of a call, brought to what the decision wants (D-30 to D-36); None is undefined.
-/// Fails with Runtime when a written argument would have to move, or when communication is needed
-/// and the rank forbids implicit redistribution.
+/// The local tensors of a call, brought to what the decision wants (D-30 to D-36); None is
+/// undefined.
+/// Fails with Runtime when a written argument would have to move, or when communication is
+/// needed and the rank forbids implicit redistribution.
 std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
                                    const DeviceMesh& mesh);
 

@@ -8,8 +8,8 @@ std::uint64_t round_up_to_4(std::uint64_t value) { return (value + 3) / 4 * 4; }
 
 ReferenceOffsets reference_rng_offsets(const DTensorSpec& spec, const Coordinate& coordinate,
                                        std::uint64_t offset) {
-  // As recorded: per tensor dim row-major over its mesh dims, then row-major over tensor dims; the first
-  // shard's size takes only the last mesh dim of a tensor dim into account.
+  // As recorded: per tensor dim row-major over its mesh dims, then row-major over tensor dims; the
+  // first shard's size takes only the last mesh dim of a tensor dim into account.
   std::uint64_t shard_index = 0;
   std::uint64_t first_shard = 1;
   for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
@@ -21,7 +21,8 @@ ReferenceOffsets reference_rng_offsets(const DTensorSpec& spec, const Coordinate
       count *= size;
       first = chunk_of(spec.shape()[dim], size, 0).size;
     }
-    shard_index = shard_index * static_cast<std::uint64_t>(count) + static_cast<std::uint64_t>(index);
+    shard_index =
+        shard_index * static_cast<std::uint64_t>(count) + static_cast<std::uint64_t>(index);
     first_shard *= static_cast<std::uint64_t>(first);
   }
   return {.start = offset + round_up_to_4(shard_index * first_shard),

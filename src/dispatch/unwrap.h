@@ -17,9 +17,10 @@ struct Unwrapped {
   bool distributed = false;             ///< some tensor is a DTensor
 };
 
-/// The compute mesh is that of the first DTensor in schema order, keyword ones included (D-11, X-11).
-/// Fails with Runtime when plain tensors of more than one element are mixed in (D-58), or when DTensors
-/// live on different meshes (O-35).
+/// The compute mesh is that of the first DTensor in schema order, keyword ones included (D-11,
+///
+/// Fails with Runtime when plain tensors of more than one element are mixed in (D-58), or when
+/// DTensors live on different meshes (O-35).
 Unwrapped unwrap(const OpRow& row, const Arguments& args);
 
 }  // namespace shardlab

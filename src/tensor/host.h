@@ -1,5 +1,5 @@
-// host.h - values on the host, for reports, verification and scalar reads. Orders the host after the
-// device's stream; fails with Unsupported on shape-only devices.
+// host.h - values on the host, for reports, verification and scalar reads. Orders the host after
+// the device's stream; fails with Unsupported on shape-only devices.
 #pragma once
 
 #include <complex>
