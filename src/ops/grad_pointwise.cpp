@@ -130,12 +130,12 @@ Gradients where(const GradContext& context) {
   const DTensor nothing = zeros_like(calls, gradient);
   Gradients gradients(3);
   if (context.needs(1)) {
-    gradients[1] =
-        sum_to(calls, calls.one("aten::where.self", {condition, gradient, nothing}), input(context, 1));
+    gradients[1] = sum_to(calls, calls.one("aten::where.self", {condition, gradient, nothing}),
+                          input(context, 1));
   }
   if (context.needs(2)) {
-    gradients[2] =
-        sum_to(calls, calls.one("aten::where.self", {condition, nothing, gradient}), input(context, 2));
+    gradients[2] = sum_to(calls, calls.one("aten::where.self", {condition, nothing, gradient}),
+                          input(context, 2));
   }
   return gradients;
 }
@@ -156,16 +156,16 @@ Gradients unscale(const GradContext& context) {
 }
 
 Gradients rsub_scalar(const GradContext& context) {
-  return {negate(context.calls,
-                 times(context.calls, context.grads[0], context.inputs[2].scalar()))};
+  return {
+      negate(context.calls, times(context.calls, context.grads[0], context.inputs[2].scalar()))};
 }
 
 Gradients pow_scalar(const GradContext& context) {
   Calls& calls = context.calls;
   const Scalar exponent = context.inputs[1].scalar();
   if (exponent.to_double() == 0) return {zeros_like(calls, input(context, 0))};
-  const Scalar less = exponent.is_integral() ? Scalar(exponent.to_int() - 1)
-                                             : Scalar(exponent.to_double() - 1);
+  const Scalar less =
+      exponent.is_integral() ? Scalar(exponent.to_int() - 1) : Scalar(exponent.to_double() - 1);
   const DTensor power = calls.one("aten::pow.Tensor_Scalar", {input(context, 0), less});
   return {mul(calls, context.grads[0], times(calls, power, exponent))};
 }
@@ -212,7 +212,8 @@ Gradients copy(const GradContext& context) {
 Gradients neg(const GradContext& context) { return {negate(context.calls, context.grads[0])}; }
 
 Gradients abs(const GradContext& context) {
-  return {mul(context.calls, context.grads[0], context.calls.one("aten::sign", {input(context, 0)}))};
+  return {
+      mul(context.calls, context.grads[0], context.calls.one("aten::sign", {input(context, 0)}))};
 }
 
 Gradients exp(const GradContext& context) {
@@ -254,7 +255,8 @@ Gradients square(const GradContext& context) {
 }
 
 Gradients sin(const GradContext& context) {
-  return {mul(context.calls, context.grads[0], context.calls.one("aten::cos", {input(context, 0)}))};
+  return {
+      mul(context.calls, context.grads[0], context.calls.one("aten::cos", {input(context, 0)}))};
 }
 
 Gradients cos(const GradContext& context) {

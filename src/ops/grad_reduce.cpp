@@ -120,10 +120,10 @@ Gradients log_softmax(const GradContext& context) {
 
 Gradients layer_norm(const GradContext& context) {
   const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
-  const Results results = context.calls(
-      "aten::native_layer_norm_backward",
-      {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
-       context.outputs[2], context.inputs[2], context.inputs[3], mask});
+  const Results results =
+      context.calls("aten::native_layer_norm_backward",
+                    {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
+                     context.outputs[2], context.inputs[2], context.inputs[3], mask});
   Gradients gradients(3);
   for (std::size_t i = 0; i < 3; ++i) {
     if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
@@ -134,27 +134,27 @@ Gradients layer_norm(const GradContext& context) {
 Gradients embedding(const GradContext& context) {
   Gradients gradients(2);
   if (!context.needs(0)) return gradients;
-  gradients[0] = context.calls.one(
-      "aten::embedding_dense_backward", {context.grads[0], input(context, 1),
-                                         input(context, 0).shape()[0], context.inputs[2],
-                                         context.inputs[3]});
+  gradients[0] =
+      context.calls.one("aten::embedding_dense_backward",
+                        {context.grads[0], input(context, 1), input(context, 0).shape()[0],
+                         context.inputs[2], context.inputs[3]});
   return gradients;
 }
 
 Gradients nll_loss(const GradContext& context) {
   Gradients gradients(3);
   if (!context.needs(0)) return gradients;
-  gradients[0] = context.calls.one(
-      "aten::nll_loss_backward",
-      {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2], context.inputs[3],
-       context.inputs[4], context.outputs[1]});
+  gradients[0] =
+      context.calls.one("aten::nll_loss_backward",
+                        {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
+                         context.inputs[3], context.inputs[4], context.outputs[1]});
   return gradients;
 }
 
 Gradients mse_loss(const GradContext& context) {
-  const DTensor gradient =
-      context.calls.one("aten::mse_loss_backward", {context.grads[0], context.inputs[0],
-                                                    context.inputs[1], context.inputs[2]});
+  const DTensor gradient = context.calls.one(
+      "aten::mse_loss_backward",
+      {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2]});
   Gradients gradients(2);
   if (context.needs(0)) gradients[0] = gradient;
   if (context.needs(1)) gradients[1] = context.calls.one("aten::neg", {gradient});
@@ -165,10 +165,12 @@ Gradients mm(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(2);
   if (context.needs(0)) {
-    gradients[0] = calls.one("aten::mm", {context.grads[0], calls.one("aten::t", {input(context, 1)})});
+    gradients[0] =
+        calls.one("aten::mm", {context.grads[0], calls.one("aten::t", {input(context, 1)})});
   }
   if (context.needs(1)) {
-    gradients[1] = calls.one("aten::mm", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
+    gradients[1] =
+        calls.one("aten::mm", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
   }
   return gradients;
 }
@@ -196,11 +198,13 @@ Gradients addmm(const GradContext& context) {
     gradients[0] = sum_to(calls, scaled(gradient, context.inputs[3]), input(context, 0));
   }
   if (context.needs(1)) {
-    const DTensor product = calls.one("aten::mm", {gradient, calls.one("aten::t", {input(context, 2)})});
+    const DTensor product =
+        calls.one("aten::mm", {gradient, calls.one("aten::t", {input(context, 2)})});
     gradients[1] = scaled(product, context.inputs[4]);
   }
   if (context.needs(2)) {
-    const DTensor product = calls.one("aten::mm", {calls.one("aten::t", {input(context, 1)}), gradient});
+    const DTensor product =
+        calls.one("aten::mm", {calls.one("aten::t", {input(context, 1)}), gradient});
     gradients[2] = scaled(product, context.inputs[4]);
   }
   return gradients;

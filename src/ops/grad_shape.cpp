@@ -150,8 +150,8 @@ Gradients gather(const GradContext& context) {
   Gradients gradients(2);
   if (!context.needs(0)) return gradients;
   const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
-  gradients[0] = context.calls.one(
-      "aten::scatter_add", {zeros, context.inputs[1], input(context, 2), context.grads[0]});
+  gradients[0] = context.calls.one("aten::scatter_add",
+                                   {zeros, context.inputs[1], input(context, 2), context.grads[0]});
   return gradients;
 }
 
@@ -159,8 +159,8 @@ Gradients scatter_add(const GradContext& context) {
   Gradients gradients(3);
   if (context.needs(0)) gradients[0] = context.grads[0];
   if (context.needs(2)) {
-    gradients[2] = context.calls.one(
-        "aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
+    gradients[2] =
+        context.calls.one("aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
   }
   return gradients;
 }

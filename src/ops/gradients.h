@@ -1,5 +1,5 @@
-// gradients.h - the gradient column of the rows: small programs over other ops, on global values, so that
-// placements follow by propagation. One gradient per tensor argument, in schema order.
+// gradients.h - the gradient column of the rows: small programs over other ops, on global values,
+// so that placements follow by propagation. One gradient per tensor argument, in schema order.
 #pragma once
 
 #include "schema/op_row.h"
@@ -24,9 +24,9 @@ Gradients pow_tensors(const GradContext& context);
 Gradients where(const GradContext& context);
 
 // Pointwise, a tensor and numbers.
-Gradients pass(const GradContext& context);          ///< add.Scalar, clone, _to_copy, alias
-Gradients scale(const GradContext& context);         ///< mul.Scalar
-Gradients unscale(const GradContext& context);       ///< div.Scalar
+Gradients pass(const GradContext& context);     ///< add.Scalar, clone, _to_copy, alias
+Gradients scale(const GradContext& context);    ///< mul.Scalar
+Gradients unscale(const GradContext& context);  ///< div.Scalar
 Gradients rsub_scalar(const GradContext& context);
 Gradients pow_scalar(const GradContext& context);
 Gradients scalar_pow(const GradContext& context);
@@ -65,27 +65,27 @@ Gradients sum_dims(const GradContext& context);
 Gradients mean_all(const GradContext& context);
 Gradients mean_dims(const GradContext& context);
 Gradients amax_amin(const GradContext& context);
-Gradients var(const GradContext& context);           ///< var.correction
-Gradients softmax(const GradContext& context);       ///< _softmax
-Gradients log_softmax(const GradContext& context);   ///< _log_softmax
-Gradients layer_norm(const GradContext& context);    ///< native_layer_norm
+Gradients var(const GradContext& context);          ///< var.correction
+Gradients softmax(const GradContext& context);      ///< _softmax
+Gradients log_softmax(const GradContext& context);  ///< _log_softmax
+Gradients layer_norm(const GradContext& context);   ///< native_layer_norm
 Gradients embedding(const GradContext& context);
-Gradients nll_loss(const GradContext& context);      ///< nll_loss_forward
+Gradients nll_loss(const GradContext& context);  ///< nll_loss_forward
 Gradients mse_loss(const GradContext& context);
 
 // Shapes.
-Gradients reshape(const GradContext& context);       ///< view, _unsafe_view, reshape
+Gradients reshape(const GradContext& context);  ///< view, _unsafe_view, reshape
 Gradients transpose(const GradContext& context);
 Gradients t(const GradContext& context);
 Gradients permute(const GradContext& context);
-Gradients squeeze(const GradContext& context);       ///< every overload
+Gradients squeeze(const GradContext& context);  ///< every overload
 Gradients unsqueeze(const GradContext& context);
 Gradients expand(const GradContext& context);
 Gradients slice(const GradContext& context);
 Gradients select(const GradContext& context);
 Gradients cat(const GradContext& context);
 Gradients stack(const GradContext& context);
-Gradients split(const GradContext& context);         ///< split.Tensor, split_with_sizes
+Gradients split(const GradContext& context);  ///< split.Tensor, split_with_sizes
 Gradients unbind(const GradContext& context);
 Gradients gather(const GradContext& context);
 Gradients scatter_add(const GradContext& context);
