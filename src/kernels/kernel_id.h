@@ -1,0 +1,188 @@
+// kernel_id.h - the list of local computations. A row of src/ops names one; each Device has its own
+// table id -> kernel.
+//
+// Arguments come in the schema order of the functional op, defaults filled in, keyword-only ones
+// last; in-place and out= variants run the same kernel with the written tensor as output. An
+// argument is a Tensor or a Scalar wherever overloads differ only in that: kAdd serves add.Tensor
+// and add.Scalar. The text beside an id gives the arguments it reads where the op's name does not.
+#pragma once
+
+#include <cstdint>
+
+namespace shardlab {
+
+enum class KernelId : std::uint16_t {
+  kNone = 0,
+
+  // Copies and constants.
+  kCopy,       ///< copy(self, src, ..): src, converted and broadcast
+  kConvert,    ///< argument 0 converted to the output: _to_copy, clone, contiguous
+  kFill,       ///< argument 1 everywhere: fill, full, full_like
+  kFillThird,  ///< argument 2 everywhere: new_full(self, size, fill_value)
+  kZeros,      ///< zeros, zeros_like, new_zeros, zero; also empty, so that results are reproducible
+  kOnes,
+  kArange,  ///< (end), (start, end) or (start, end, step) in front of dtype
+  kLinspace,
+  kEye,
+  kTril,
+  kTriu,
+
+  // Pointwise, one tensor.
+  kNeg,
+  kAbs,
+  kSign,
+  kSgn,
+  kSquare,
+  kReciprocal,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,
+  kFrac,
+  kPositive,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog10,
+  kLog1p,
+  kSqrt,
+  kRsqrt,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kErf,
+  kErfc,
+  kSigmoid,
+  kRelu,
+  kGelu,
+  kSilu,
+  kSoftplus,
+  kLeakyRelu,
+  kIsNan,
+  kIsInf,
+  kIsFinite,
+  kSignbit,
+  kLogicalNot,
+  kBitwiseNot,
+
+  // Pointwise, several tensors.
+  kAdd,
+  kSub,
+  kRsub,
+  kMul,
+  kDiv,
+  kRemainder,
+  kFmod,
+  kPow,
+  kMaximum,
+  kMinimum,
+  kAtan2,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kLogicalAnd,
+  kLogicalOr,
+  kLogicalXor,
+  kBitwiseAnd,
+  kBitwiseOr,
+  kBitwiseXor,
+  kClamp,
+  kClampMin,
+  kClampMax,
+  kWhere,
+  kMaskedFill,
+  kLerp,
+  kAddcmul,
+  kAddcdiv,
+  kThresholdBackward,
+  kGeluBackward,
+  kSiluBackward,
+  kTanhBackward,
+  kSigmoidBackward,
+  kSoftplusBackward,
+  kLeakyReluBackward,
+
+  // Matrix products.
+  kMm,
+  kBmm,
+  kAddmm,
+  kBaddbmm,
+  kMv,
+  kDot,
+
+  // Reductions: over all dims when argument 1 is no dim list.
+  kSum,
+  kMean,
+  kProd,
+  kAmax,
+  kAmin,
+  kAny,
+  kAll,
+  kVar,
+  kStd,
+  kVarMean,
+  kArgmax,
+  kArgmin,
+  kMax,
+  kMin,  ///< max(self), min(self)
+  kMaxDim,
+  kMinDim,      ///< outputs: values, indices
+  kVectorNorm,  ///< linalg_vector_norm(self, ord, dim, keepdim, *, dtype)
+
+  // Along one dim.
+  kSoftmax,
+  kLogSoftmax,
+  kSoftmaxBackward,
+  kLogSoftmaxBackward,
+  kCumsum,
+  kSort,
+  kTopk,
+
+  // Normalisation and losses.
+  kNativeLayerNorm,
+  kNativeLayerNormBackward,
+  kNllLossForward,
+  kNllLossBackward,
+
+  // Selection.
+  kCat,
+  kIndexSelect,
+  kGather,
+  kScatterAdd,
+  kScatter,
+  kEmbedding,
+  kEmbeddingDenseBackward,
+  kEmbeddingMasked,  ///< embedding's arguments; table rows as `view` says; outputs: values, mask
+  kGatherMasked,     ///< gather's arguments; self as `view` says; outputs: values, mask
+  kSliceBackward,
+  kSelectBackward,
+  kFlip,
+  kRepeat,
+  kConstantPadNd,
+
+  // Random: element i draws from counter `random.offset` + global index i.
+  kRand,        ///< uniform in [0, 1): rand, rand_like
+  kRandn,       ///< standard normal: randn, randn_like
+  kRandint,     ///< randint(high, size), randint_like(self, high)
+  kRandintLow,  ///< randint.low(low, high, size), randint_like.low_dtype(self, low, high)
+  kUniform,
+  kNormal,
+  kBernoulli,      ///< bernoulli(self): probabilities are self
+  kBernoulliP,     ///< bernoulli.p(self, p)
+  kNativeDropout,  ///< outputs: values, mask
+
+  kCount,
+};
+
+}  // namespace shardlab
