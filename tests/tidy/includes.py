@@ -16,7 +16,7 @@ LAW = {
     "src/comm": ["src/mesh"],
     "src/ops": ["src/schema", "src/kernels"],
     "src/propagate": ["src/ops", "src/plan"],
-    "src/redistribute": ["src/plan", "src/comm"],
+    "src/redistribute": ["src/plan", "src/comm", "src/kernels"],
     "src/dispatch": ["src/propagate", "src/redistribute"],
     "src/autograd": ["src/dispatch"],
     "src/trace": ["src/autograd"],
