@@ -15,7 +15,7 @@ namespace shardlab {
 
 /// A rule row, or a combination of rows, that was dropped.
 struct RejectedRow {
-  std::string row;     ///< "(S(0), R) -> S(0)" on one mesh dim, or a whole-mesh combination
+  std::string row;  ///< "(S(0), R) -> S(0)" on one mesh dim, or a whole-mesh combination
   std::string reason;
 };
 
@@ -25,7 +25,7 @@ struct DecisionRecord {
   std::vector<OpStrategy> strategies;  ///< one, or one per list element (foreach)
   std::vector<int> selected;           ///< index into each
   std::vector<RejectedRow> rejected;
-  std::string choice;                  ///< which rule of the selection decided, in words
+  std::string choice;  ///< which rule of the selection decided, in words
   OutputSharding sharding;
 };
 

@@ -53,11 +53,12 @@ struct OutputMeta {
 /// what the op refuses. Pure.
 using MetaFn = std::vector<OutputMeta> (*)(const MetaArgs& args);
 
-/// What a rule may look at: the call with global specs and the output metas.
+/// What a rule may look at: the call with global specs and the output metas. Rules of a base row also
+/// serve its in-place and out= variants: they see the call without the out= tensors.
 struct RuleContext {
   const OpSchema& schema;
   const std::vector<OutputMeta>& outputs;
-  std::vector<const DTensorSpec*> tensors;  ///< positional then keyword, lists flattened
+  std::vector<const DTensorSpec*> tensors;  ///< positional then keyword, lists flattened, no out=
 };
 
 /// One cell of a rule row. A shard written as any() stands for every kind of shard (plain, strided)
@@ -81,6 +82,10 @@ struct RuleRow {
 /// Rows in preference order; the all-replicated row may be left out. Throwing Error refuses the
 /// call.
 using DimRuleFn = std::vector<RuleRow> (*)(const RuleContext& context);
+/// What a rule for one mesh dim cannot see: whether a whole-mesh combination is right. Null, or the
+/// reason why the combination is dropped.
+using MeshFilterFn = const char* (*)(const RuleContext& context,
+                                     std::span<const Placements> inputs);
 
 /// The one candidate of a whole-mesh rule (view family).
 struct MeshRuleResult {
@@ -92,12 +97,20 @@ struct MeshRuleResult {
 using MeshRuleFn = MeshRuleResult (*)(const RuleContext& context);
 
 /// Einsum-like rule as data: "mk,kn->mn". Kept factors shard, contracted ones give P(sum), linear
-/// operands pass partials.
+/// operands pass partials. An operand marked "+" is added to the product, broadcast, and is laid out
+/// like the result: "+mn,mk,kn->mn".
 struct FactorRule {
   const char* text = nullptr;
 };
+/// Pointwise rule as data: output dims follow the broadcast input dims, so it only says which pending
+/// reductions pass. One word per row, one letter for the outputs and then one per positional tensor:
+/// s P(sum), a P(avg), x P(max), n P(min), r R. "sss aar": sums pass when both have them; an average
+/// passes beside a replica. Words of another number of tensors do not apply.
+struct PointwiseRule {
+  const char* passes = "";
+};
 struct NoRule {};
-using ShardingRule = std::variant<NoRule, DimRuleFn, MeshRuleFn, FactorRule>;
+using ShardingRule = std::variant<NoRule, DimRuleFn, MeshRuleFn, FactorRule, PointwiseRule>;
 
 /// What a gradient program sees. Saved inputs and outputs are handles as they were in forward.
 struct GradContext {
@@ -130,7 +143,6 @@ enum OpFlag : std::uint32_t {
   kNeedsPosition = 1u << 5,   ///< the kernel gets a LocalView, see position_argument
   kNotDifferentiable = 1u << 6,  ///< no gradient flows (comparisons, integer results)
   kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
-  kExact = 1u << 8,           ///< elements are moved or computed one by one: bits don't depend on the cut
 };
 
 /// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
@@ -142,6 +154,7 @@ struct OpRow {
   OpDescriptor op;
   MetaFn meta = nullptr;
   ShardingRule rule;
+  MeshFilterFn filter = nullptr;      ///< drops whole-mesh combinations of a rule for one mesh dim
   RuntimeSchemaInfo info;
   KernelId kernel{};                  ///< kNone (0) for views, composites and handlers
   /// Lookups: the kernel that also yields the mask (last output, shaped like the index) when the
@@ -154,6 +167,9 @@ struct OpRow {
   std::uint32_t flags = 0;
   /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
   int position_argument = -1;
+  /// Arguments that hold output 0's shape and stride, which are local when it is sharded (K-30).
+  int shape_argument = -1;
+  int stride_argument = -1;
   const char* why = "";
   const OpRow* base = nullptr;        ///< derived rows (in-place, out=, copy): where they come from
 
@@ -195,6 +211,9 @@ class OpRegistry {
   std::unordered_map<std::string, const OpRow*> by_name_;
   std::unordered_map<std::string, std::vector<const OpRow*>> by_base_;
 };
+
+/// The value of an argument's default text; None where there is none.
+Argument parse_default(const SchemaArgument& argument);
 
 /// Brings arguments given by position and keyword into schema order with defaults. One int widens
 /// to an int list where the schema says so; a list of ints becomes Dims. Fails with Value naming

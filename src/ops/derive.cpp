@@ -1,0 +1,46 @@
+#include "ops/derive.h"
+
+namespace shardlab {
+namespace {
+
+std::string alias_name(std::size_t index) { return std::string(1, static_cast<char>('a' + index)); }
+
+}  // namespace
+
+const OpRow& add_inplace(OpRegistry& registry, const OpRow& base) {
+  OpRow row = base;
+  row.base = &base;
+  row.op.base += "_";
+  row.op.arguments[0].alias = {alias_name(0), true};
+  row.op.returns[0].alias = {alias_name(0), true};
+  return registry.add(std::move(row));
+}
+
+const OpRow& add_out(OpRegistry& registry, const OpRow& base, std::string_view overload) {
+  OpRow row = base;
+  row.base = &base;
+  row.op.overload = overload;
+  for (std::size_t i = 0; i < row.op.returns.size(); ++i) {
+    SchemaReturn& result = row.op.returns[i];
+    result.alias = {alias_name(i), true};
+    SchemaArgument out;
+    out.name = row.op.returns.size() == 1 ? (overload == "grad_input" ? "grad_input" : "out")
+               : result.name.empty()      ? "out" + std::to_string(i)
+                                          : result.name;
+    out.type = result.type;
+    out.alias = result.alias;
+    out.keyword_only = true;
+    out.is_out = true;
+    row.op.arguments.push_back(std::move(out));
+  }
+  return registry.add(std::move(row));
+}
+
+const OpRow& add_with_variants(OpRegistry& registry, OpRow row, const Variants& variants) {
+  const OpRow& base = registry.add(std::move(row));
+  if (variants.inplace) add_inplace(registry, base);
+  if (variants.out != nullptr) add_out(registry, base, variants.out);
+  return base;
+}
+
+}  // namespace shardlab

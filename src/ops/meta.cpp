@@ -1,0 +1,305 @@
+#include "ops/meta.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardlab {
+namespace {
+
+/// Stride of broadcast dim `dim` of `ndim` in an operand; 0 where the operand is stretched.
+std::int64_t broadcast_stride(const TensorMeta& operand, std::size_t dim, std::size_t ndim) {
+  const std::size_t missing = ndim - operand.shape.size();
+  if (dim < missing || operand.shape[dim - missing] == 1) return 0;
+  return operand.stride[dim - missing];
+}
+
+/// Whether dim `a` lies outside of dim `b`: > 0 yes, < 0 no, 0 the operands do not tell.
+int compare_dims(const Dims& shape, std::span<const TensorMeta* const> operands, std::size_t a,
+                 std::size_t b) {
+  for (const TensorMeta* operand : operands) {
+    const std::int64_t stride_a = broadcast_stride(*operand, a, shape.size());
+    const std::int64_t stride_b = broadcast_stride(*operand, b, shape.size());
+    if (stride_a == 0 || stride_b == 0) continue;
+    if (stride_a != stride_b) return stride_a > stride_b ? 1 : -1;
+    if (shape[a] > shape[b]) return 1;
+  }
+  return 0;
+}
+
+/// Dims from innermost to outermost. The comparison is not a total order, so the sort is the
+/// reference's own: insertion that steps over undecided neighbours.
+InlineVector<std::size_t, 5> memory_order(const Dims& shape,
+                                          std::span<const TensorMeta* const> operands) {
+  InlineVector<std::size_t, 5> order;
+  for (std::size_t i = shape.size(); i-- > 0;) order.push_back(i);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    std::size_t moving = i;
+    for (std::size_t j = i; j-- > 0;) {
+      const int comparison = compare_dims(shape, operands, order[j], order[moving]);
+      if (comparison > 0) {
+        std::swap(order[j], order[moving]);
+        moving = j;
+      } else if (comparison < 0) {
+        break;
+      }
+    }
+  }
+  return order;
+}
+
+Dims strides_in_order(const Dims& shape, const InlineVector<std::size_t, 5>& order) {
+  Dims strides(shape.size());
+  std::int64_t stride = 1;
+  for (const std::size_t dim : order) {
+    strides[dim] = stride;
+    stride *= std::max<std::int64_t>(shape[dim], 1);
+  }
+  return strides;
+}
+
+/// The higher one's dtype unless the lower one is of a higher category.
+DType combine_categories(std::optional<DType> higher, std::optional<DType> lower) {
+  if (!higher) return *lower;
+  if (!lower || is_complex(*higher)) return *higher;
+  if (is_floating(*higher)) {
+    if (!is_complex(*lower)) return *higher;
+    switch (*higher) {
+      case DType::kF16:
+        return DType::kC32;
+      case DType::kBF16:
+        return DType::kBC32;
+      case DType::kF64:
+        return DType::kC128;
+      default:
+        return DType::kC64;
+    }
+  }
+  if (*higher == DType::kBool || !is_integral(*lower)) return promote(*higher, *lower);
+  return *higher;
+}
+
+void join(std::optional<DType>& state, DType dtype) {
+  state = state ? promote(*state, dtype) : dtype;
+}
+
+OutputMeta inplace_meta(const OpRow& row, const OutputMeta& result, const TensorMeta& target) {
+  if (!(result.meta.shape == target.shape)) {
+    fail(ErrorKind::kValue, "{}: the result's shape is not that of the tensor it is written to",
+         row.name());
+  }
+  if (category_of(result.meta.dtype) > category_of(target.dtype)) {
+    fail(ErrorKind::kValue, "{}: a result of dtype {} cannot be written to a {} tensor", row.name(),
+         to_string(result.meta.dtype), to_string(target.dtype));
+  }
+  return {target};
+}
+
+OutputMeta out_meta(const OutputMeta& result, const TensorMeta& out) {
+  TensorMeta meta = result.meta.shape == out.shape ? out : result.meta;
+  meta.dtype = out.dtype;
+  return {meta};
+}
+
+/// Results of the base row written to the targets of a derived one.
+std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args,
+                                      std::vector<const TensorMeta*> metas) {
+  const std::size_t base_count = row.base->op.arguments.size();
+  const Arguments base_args(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count));
+  const std::size_t outs = args.size() - base_count;
+  std::vector<const TensorMeta*> base_metas(metas.begin(),
+                                            metas.end() - static_cast<std::ptrdiff_t>(outs));
+  std::vector<OutputMeta> results =
+      row.base->meta(MetaArgs(row.base->op, base_args, std::move(base_metas)));
+  if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
+  for (std::size_t i = 0; i < outs; ++i) {
+    const TensorMeta* out = metas[metas.size() - outs + i];
+    if (out != nullptr) results[i] = out_meta(results[i], *out);
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args,
+                                    std::vector<const TensorMeta*> metas) {
+  if (row.base != nullptr && (row.inplace() || row.out_variant())) {
+    return derived_metas(row, args, std::move(metas));
+  }
+  if (row.meta == nullptr) return {};
+  return row.meta(MetaArgs(row.op, args, std::move(metas)));
+}
+
+std::int64_t normalize_dim(const OpDescriptor& op, std::int64_t dim, std::size_t ndim) {
+  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(ndim), 1);
+  if (dim < -count || dim >= count) {
+    fail(ErrorKind::kValue, "{}: dim {} is outside of [{}, {}]", op.name(), dim, -count, count - 1);
+  }
+  return dim < 0 ? dim + count : dim;
+}
+
+Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands) {
+  Dims shape;
+  for (const TensorMeta* operand : operands) {
+    const Dims& other = operand->shape;
+    while (shape.size() < other.size()) shape.insert(0, 1);
+    const std::size_t missing = shape.size() - other.size();
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      std::int64_t& size = shape[missing + i];
+      if (size == 1) {
+        size = other[i];
+      } else if (other[i] != 1 && other[i] != size) {
+        fail(ErrorKind::kValue, "{}: sizes {} and {} of dim {} do not broadcast", op.name(), size,
+             other[i], missing + i);
+      }
+    }
+  }
+  return shape;
+}
+
+Dims elementwise_strides(const Dims& shape, std::span<const TensorMeta* const> operands) {
+  bool contiguous = true;
+  for (const TensorMeta* operand : operands) {
+    contiguous =
+        contiguous && operand->shape == shape && is_contiguous(operand->shape, operand->stride);
+  }
+  if (contiguous) return contiguous_strides(shape);
+  return strides_in_order(shape, memory_order(shape, operands));
+}
+
+Operands positional_operands(const MetaArgs& args) {
+  Operands operands = tensor_operands(args);
+  const std::size_t count = args.op().positional_count();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (args[i].is_scalar() && !args.op().arguments[i].type.is_tensor()) {
+      operands.numbers.push_back(args[i].scalar());
+    }
+  }
+  return operands;
+}
+
+Operands tensor_operands(const MetaArgs& args) {
+  Operands operands;
+  const std::size_t count = args.op().positional_count();
+  for (std::size_t i = 0; i < count; ++i) {
+    const SchemaType& type = args.op().arguments[i].type;
+    if (!type.is_tensor() || type.is_list) continue;
+    if (args[i].is_scalar()) {
+      operands.numbers.push_back(args[i].scalar());
+    } else if (args.tensor(i) != nullptr) {
+      operands.tensors.push_back(args.tensor(i));
+    }
+  }
+  return operands;
+}
+
+DType result_dtype(const Operands& operands) {
+  std::optional<DType> with_dims, zero_dim, number;
+  for (const TensorMeta* tensor : operands.tensors) {
+    join(tensor->shape.empty() ? zero_dim : with_dims, tensor->dtype);
+  }
+  for (const Scalar& scalar : operands.numbers) join(number, default_dtype(scalar.category()));
+  if (zero_dim || number) zero_dim = combine_categories(zero_dim, number);
+  return combine_categories(with_dims, zero_dim);
+}
+
+OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DType dtype) {
+  TensorMeta meta;
+  meta.shape = broadcast_shapes(args.op(), operands.tensors);
+  meta.stride = elementwise_strides(meta.shape, operands.tensors);
+  meta.dtype = dtype;
+  return {meta};
+}
+
+std::vector<OutputMeta> meta_promoted(const MetaArgs& args) {
+  const Operands operands = positional_operands(args);
+  return {elementwise_meta(args, operands, result_dtype(operands))};
+}
+
+std::vector<OutputMeta> meta_promoted_float(const MetaArgs& args) {
+  const Operands operands = positional_operands(args);
+  return {elementwise_meta(args, operands, float_dtype(result_dtype(operands)))};
+}
+
+std::vector<OutputMeta> meta_tensors(const MetaArgs& args) {
+  const Operands operands = tensor_operands(args);
+  return {elementwise_meta(args, operands, result_dtype(operands))};
+}
+
+std::vector<OutputMeta> meta_bool(const MetaArgs& args) {
+  return {elementwise_meta(args, tensor_operands(args), DType::kBool)};
+}
+
+std::vector<OutputMeta> meta_first(const MetaArgs& args) {
+  const Operands operands = tensor_operands(args);
+  return {elementwise_meta(args, operands, operands.tensors.at(0)->dtype)};
+}
+
+std::vector<OutputMeta> meta_like(const MetaArgs& args) {
+  TensorMeta meta = *args.tensor(0);
+  meta.stride = preserved_strides(meta);
+  return {{meta}};
+}
+
+bool is_dense(const TensorMeta& meta) {
+  InlineVector<std::size_t, 5> order(meta.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return meta.stride[a] < meta.stride[b]; });
+  std::int64_t expected = 1;
+  for (const std::size_t dim : order) {
+    if (meta.shape[dim] == 0) return true;
+    if (meta.shape[dim] == 1) continue;
+    if (meta.stride[dim] != expected) return false;
+    expected *= meta.shape[dim];
+  }
+  return true;
+}
+
+Dims preserved_strides(const TensorMeta& meta) {
+  if (is_dense(meta)) return meta.stride;
+  const TensorMeta* const operand = &meta;
+  return strides_in_order(meta.shape, memory_order(meta.shape, {&operand, 1}));
+}
+
+Dims reduced_dims(const OpDescriptor& op, const Argument& dims, std::size_t ndim) {
+  Dims all(ndim);
+  std::iota(all.begin(), all.end(), 0);
+  Dims chosen;
+  if (dims.is_scalar()) {
+    chosen.push_back(dims.to_int());
+  } else if (dims.is_ints()) {
+    chosen = dims.ints();
+  }
+  if (chosen.empty() || ndim == 0) {
+    for (const std::int64_t dim : chosen) normalize_dim(op, dim, ndim);
+    return all;
+  }
+  for (std::int64_t& dim : chosen) dim = normalize_dim(op, dim, ndim);
+  std::sort(chosen.begin(), chosen.end());
+  if (std::adjacent_find(chosen.begin(), chosen.end()) != chosen.end()) {
+    fail(ErrorKind::kValue, "{}: a dim is named twice", op.name());
+  }
+  return chosen;
+}
+
+Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims) {
+  Dims result;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const bool reduced =
+        std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(i)) != dims.end();
+    if (!reduced) {
+      result.push_back(shape[i]);
+    } else if (keep_dims) {
+      result.push_back(1);
+    }
+  }
+  return result;
+}
+
+const Argument& argument_or_none(const MetaArgs& args, std::string_view name) {
+  static const Argument none;
+  const std::optional<std::size_t> index = args.op().find_argument(name);
+  return index ? args[*index] : none;
+}
+
+}  // namespace shardlab

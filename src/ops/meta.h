@@ -1,0 +1,62 @@
+// meta.h - what the shape functions of the families are made of: broadcasting, dtypes, output
+// strides as the reference computes them, dims of reductions. Pure; failures are Value and name the
+// op.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// Metadata of a call's results, for base rows and derived ones: an in-place op gives its target's
+/// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
+/// and their strides where the shape is right already.
+std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args,
+                                    std::vector<const TensorMeta*> metas);
+
+/// A dim counted from the end is negative; 0-dim tensors take 0 and -1.
+std::int64_t normalize_dim(const OpDescriptor& op, std::int64_t dim, std::size_t ndim);
+
+/// Common shape; sizes of 1 stretch.
+Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands);
+/// Strides of a fresh elementwise result: dims lie in memory in the order of the operands' strides,
+/// the first operand that tells two dims apart decides.
+Dims elementwise_strides(const Dims& shape, std::span<const TensorMeta* const> operands);
+
+/// Operands of an elementwise op: tensors, and numbers that stand for one.
+struct Operands {
+  std::vector<const TensorMeta*> tensors;
+  std::vector<Scalar> numbers;
+};
+/// All positional arguments.
+Operands positional_operands(const MetaArgs& args);
+/// Positional tensors only: the op's numbers are parameters (threshold, value, ..).
+Operands tensor_operands(const MetaArgs& args);
+/// Tensors with dims rule; 0-dim tensors and then numbers count only when their category is higher.
+DType result_dtype(const Operands& operands);
+OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DType dtype);
+
+// Shape functions of pointwise ops: named after what decides the dtype.
+std::vector<OutputMeta> meta_promoted(const MetaArgs& args);        ///< tensors and numbers
+std::vector<OutputMeta> meta_promoted_float(const MetaArgs& args);  ///< the same; integers give f32
+std::vector<OutputMeta> meta_tensors(const MetaArgs& args);         ///< tensors only
+std::vector<OutputMeta> meta_bool(const MetaArgs& args);            ///< always bool
+std::vector<OutputMeta> meta_first(const MetaArgs& args);           ///< dtype of the first tensor
+/// Shape, dtype and (where dense) strides of the first tensor.
+std::vector<OutputMeta> meta_like(const MetaArgs& args);
+
+/// Strides kept where they cover memory without gaps or overlap, else computed from their order.
+Dims preserved_strides(const TensorMeta& meta);
+bool is_dense(const TensorMeta& meta);
+
+/// The dims argument of a reduction: None, and an empty list, mean all; sorted, without doubles.
+Dims reduced_dims(const OpDescriptor& op, const Argument& dims, std::size_t ndim);
+Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims);
+
+/// The value of an argument by name; None when the op has no such argument.
+const Argument& argument_or_none(const MetaArgs& args, std::string_view name);
+
+}  // namespace shardlab

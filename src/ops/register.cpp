@@ -1,0 +1,11 @@
+#include "ops/register.h"
+
+namespace shardlab {
+
+void register_all_ops(OpRegistry& registry) {
+  register_pointwise(registry);
+  register_matrix(registry);
+  register_reduction(registry);
+}
+
+}  // namespace shardlab

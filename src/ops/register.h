@@ -1,0 +1,16 @@
+// register.h - fills a registry with every op there is: one call per family, no static
+// constructors.
+#pragma once
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+void register_all_ops(OpRegistry& registry);
+
+// Families; each is one file with one table.
+void register_pointwise(OpRegistry& registry);
+void register_matrix(OpRegistry& registry);
+void register_reduction(OpRegistry& registry);
+
+}  // namespace shardlab

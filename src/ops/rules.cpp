@@ -1,0 +1,207 @@
+#include "ops/rules.h"
+
+#include <string_view>
+
+#include "ops/meta.h"
+
+namespace shardlab {
+namespace {
+
+struct Factors {
+  std::vector<std::string_view> operands;  ///< of the product
+  std::string_view result;
+  std::string_view added;  ///< operand outside of the product, in front of it; empty: none
+};
+
+Factors parse_factors(std::string_view text) {
+  Factors factors;
+  const std::size_t arrow = text.find("->");
+  factors.result = text.substr(arrow + 2);
+  text = text.substr(0, arrow);
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view operand = text.substr(0, comma);
+    if (operand.starts_with('+')) {
+      factors.added = operand.substr(1);
+    } else {
+      factors.operands.push_back(operand);
+    }
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return factors;
+}
+
+bool has(std::string_view operand, char factor) {
+  return operand.find(factor) != std::string_view::npos;
+}
+
+RulePlacement shard_of(std::string_view operand, char factor) {
+  const std::size_t dim = operand.find(factor);
+  if (dim == std::string_view::npos) return RulePlacement::of(Placement::replicate());
+  return RulePlacement::any(static_cast<std::int64_t>(dim));
+}
+
+/// Shards `factor` everywhere; a contracted one leaves a partial sum.
+RuleRow factor_row(const Factors& factors, char factor) {
+  RuleRow row;
+  row.outputs.push_back(has(factors.result, factor)
+                            ? shard_of(factors.result, factor)
+                            : RulePlacement::of(Placement::partial(ReduceOp::kSum)));
+  for (const std::string_view operand : factors.operands) {
+    row.inputs.push_back(shard_of(operand, factor));
+  }
+  return row;
+}
+
+/// In the order batch, contracted, only in the first operand, only in the last.
+std::string ordered_factors(const Factors& factors) {
+  std::string all;
+  for (const std::string_view operand : factors.operands) {
+    for (const char factor : operand) {
+      if (!has(all, factor)) all += factor;
+    }
+  }
+  std::string groups[4];
+  for (const char factor : all) {
+    const bool kept = has(factors.result, factor);
+    bool everywhere = true;
+    for (const std::string_view operand : factors.operands) {
+      everywhere = everywhere && has(operand, factor);
+    }
+    const bool first = has(factors.operands.front(), factor);
+    groups[everywhere ? (kept ? 0 : 1) : (first ? 2 : 3)] += factor;
+  }
+  return groups[0] + groups[1] + groups[2] + groups[3];
+}
+
+/// The added operand is laid out like the result, but replicated where it is stretched.
+RulePlacement added_placement(const RulePlacement& output, const Dims& shape,
+                              std::size_t result_ndim) {
+  if (!output.any_shard) return output;
+  const std::size_t missing = result_ndim - shape.size();
+  const auto dim = static_cast<std::size_t>(output.placement.dim);
+  if (dim < missing || shape[dim - missing] == 1) {
+    return RulePlacement::of(Placement::replicate());
+  }
+  return RulePlacement::any(static_cast<std::int64_t>(dim - missing));
+}
+
+/// Tensor dim of an operand that dim `dim` of the common shape comes from; -1 where it is
+/// stretched.
+std::int64_t operand_dim(const Dims& common, const Dims& shape, std::size_t dim) {
+  const std::size_t missing = common.size() - shape.size();
+  if (dim < missing || shape[dim - missing] != common[dim]) return -1;
+  return static_cast<std::int64_t>(dim - missing);
+}
+
+std::size_t output_count(const RuleContext& context) {
+  std::size_t count = 0;
+  for (const SchemaReturn& result : context.schema.row->op.returns)
+    count += result.type.is_tensor();
+  return count;
+}
+
+}  // namespace
+
+RulePlacement placement_of_letter(char letter) {
+  switch (letter) {
+    case 's':
+      return RulePlacement::of(Placement::partial(ReduceOp::kSum));
+    case 'a':
+      return RulePlacement::of(Placement::partial(ReduceOp::kAvg));
+    case 'x':
+      return RulePlacement::of(Placement::partial(ReduceOp::kMax));
+    case 'n':
+      return RulePlacement::of(Placement::partial(ReduceOp::kMin));
+    default:
+      return RulePlacement::of(Placement::replicate());
+  }
+}
+
+RuleRow uniform_row(RulePlacement placement, std::size_t outputs, std::size_t inputs) {
+  return {std::vector<RulePlacement>(outputs, placement),
+          std::vector<RulePlacement>(inputs, placement)};
+}
+
+void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
+                    std::size_t inputs) {
+  for (const char* kind = kinds; *kind != '\0'; ++kind) {
+    rows.push_back(uniform_row(placement_of_letter(*kind), outputs, inputs));
+  }
+}
+
+std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t skipped,
+                                        std::size_t inputs) {
+  std::vector<RuleRow> rows;
+  const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
+  for (std::int64_t dim = 0; dim < ndim; ++dim) {
+    if (dim == skipped) continue;
+    rows.push_back(uniform_row(RulePlacement::any(dim), output_count(context), inputs));
+  }
+  return rows;
+}
+
+std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context) {
+  const Factors factors = parse_factors(rule.text);
+  std::vector<RuleRow> rows;
+  for (const char factor : ordered_factors(factors)) rows.push_back(factor_row(factors, factor));
+  for (const char partial : {'s', 'a'}) {  // linear in each operand by itself
+    for (std::size_t i = 0; i < factors.operands.size(); ++i) {
+      RuleRow row = uniform_row(placement_of_letter('r'), 0, factors.operands.size());
+      row.outputs.push_back(placement_of_letter(partial));
+      row.inputs[i] = placement_of_letter(partial);
+      rows.push_back(std::move(row));
+    }
+  }
+  if (factors.added.empty()) return rows;
+  const Dims& shape = context.tensors[0]->shape();
+  for (RuleRow& row : rows) {
+    row.inputs.insert(row.inputs.begin(),
+                      added_placement(row.outputs[0], shape, factors.result.size()));
+  }
+  return rows;
+}
+
+std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext& context) {
+  const std::size_t positional = context.schema.tensor_specs().size();
+  const std::size_t outputs = output_count(context);
+  std::vector<const TensorMeta*> operands;
+  for (std::size_t i = 0; i < positional; ++i) operands.push_back(&context.tensors[i]->meta());
+  const Dims common = broadcast_shapes(context.schema.row->op, operands);
+
+  std::vector<RuleRow> rows;
+  for (std::size_t dim = 0; dim < common.size(); ++dim) {
+    RuleRow row;
+    row.outputs.assign(outputs, RulePlacement::any(static_cast<std::int64_t>(dim)));
+    for (const TensorMeta* operand : operands) {
+      const std::int64_t from = operand_dim(common, operand->shape, dim);
+      row.inputs.push_back(from < 0 ? placement_of_letter('r') : RulePlacement::any(from));
+    }
+    rows.push_back(std::move(row));
+  }
+  std::string_view passes = rule.passes;
+  while (!passes.empty()) {
+    const std::string_view word = passes.substr(0, passes.find(' '));
+    passes.remove_prefix(std::min(word.size() + 1, passes.size()));
+    if (word.size() != positional + 1) continue;
+    RuleRow row;
+    row.outputs.assign(outputs, placement_of_letter(word[0]));
+    for (const char letter : word.substr(1)) row.inputs.push_back(placement_of_letter(letter));
+    rows.push_back(std::move(row));
+  }
+  for (RuleRow& row : rows) {
+    row.inputs.resize(context.tensors.size(), placement_of_letter('r'));
+  }
+  return rows;
+}
+
+std::vector<RuleRow> rule_rows(const ShardingRule& rule, const RuleContext& context) {
+  if (const auto* function = std::get_if<DimRuleFn>(&rule)) return (*function)(context);
+  if (const auto* factors = std::get_if<FactorRule>(&rule)) return factor_rows(*factors, context);
+  if (const auto* pointwise = std::get_if<PointwiseRule>(&rule)) {
+    return pointwise_rows(*pointwise, context);
+  }
+  return {};
+}
+
+}  // namespace shardlab

@@ -1,0 +1,22 @@
+// elements.h - what decisions a call needs: one, or one per list element (foreach family, O-15,
+// K-31).
+#pragma once
+
+#include "propagate/expansion.h"
+
+namespace shardlab {
+
+/// Where a list element's tensors stand among the call's.
+struct ElementOfList {
+  OpSchema schema;                     ///< lists replaced by their element
+  std::vector<std::size_t> positions;  ///< per tensor of the element: index among the call's
+};
+
+/// The elements of a foreach call. Fails with Value for lists of different lengths, or none at all.
+std::vector<ElementOfList> list_elements(const OpSchema& schema);
+/// True when the call is decided element by element.
+bool independent_lists(const OpSchema& schema);
+
+Element make_element(const OpSchema& schema, std::vector<OutputMeta> outputs);
+
+}  // namespace shardlab

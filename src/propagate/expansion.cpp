@@ -1,0 +1,297 @@
+#include "propagate/expansion.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+constexpr double kNotPriced = std::numeric_limits<double>::quiet_NaN();
+
+RuleContext context_of(const Element& element) {
+  RuleContext context{element.schema, element.outputs, element.tensors};
+  context.tensors.resize(element.tensors.size() - element.outs);
+  return context;
+}
+
+bool replicated(const RuleRow& row) {
+  const auto is_replica = [](const RulePlacement& cell) {
+    return cell.absent || (!cell.any_shard && cell.placement.is_replicate());
+  };
+  return std::all_of(row.outputs.begin(), row.outputs.end(), is_replica) &&
+         std::all_of(row.inputs.begin(), row.inputs.end(), is_replica);
+}
+
+/// The kinds of sharding that occur among the inputs: 0 plain, else the factor of strided shards.
+InlineVector<std::int64_t, 4> shard_kinds(const std::vector<const DTensorSpec*>& tensors) {
+  InlineVector<std::int64_t, 4> kinds;
+  for (const DTensorSpec* spec : tensors) {
+    for (const Placement& placement : spec->placements()) {
+      if (!placement.is_shard()) continue;
+      const std::int64_t kind = placement.is_plain_shard() ? 0 : placement.split_factor;
+      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+    }
+  }
+  return kinds;
+}
+
+RulePlacement instantiated(const RulePlacement& cell, std::int64_t kind) {
+  if (!cell.any_shard || kind == 0) return {cell.placement, false, cell.absent};
+  return RulePlacement::of(Placement::strided_shard(cell.placement.dim, kind));
+}
+
+/// A dim must be at least as long as the number of pieces, times the factor of a strided cut.
+bool shardable(const Dims& shape, const Placements& placements, const MeshLayout& layout) {
+  Dims pieces(shape.size(), 1);
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    if (!placements[i].is_shard()) continue;
+    const auto dim = static_cast<std::size_t>(placements[i].dim);
+    if (dim >= shape.size()) return false;
+    pieces[dim] *= layout.size(i);
+    const std::int64_t factor = placements[i].is_strided_shard() ? placements[i].split_factor : 1;
+    if (shape[dim] < pieces[dim] * factor) return false;
+  }
+  return true;
+}
+
+bool mixes_partials(const Placements& placements) {
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    if (!placements[i].is_partial()) continue;
+    for (std::size_t j = i + 1; j < placements.size(); ++j) {
+      if (placements[j].is_partial() && !may_mix(placements[i], placements[j])) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view to_string(ChoiceRule rule) {
+  switch (rule) {
+    case ChoiceRule::kOnly:
+      return "the only candidate, taken whatever it costs";
+    case ChoiceRule::kNegative:
+      return "the candidate of least, negative cost";
+    case ChoiceRule::kUnchanged:
+      return "free, and every input stays as it is";
+    case ChoiceRule::kFree:
+      return "the first candidate that costs nothing";
+    case ChoiceRule::kCheapest:
+      return "the first candidate of least cost";
+  }
+  return "";
+}
+
+Expansion::Expansion(const Element& element, const PlanOptions& options)
+    : element_(element),
+      row_(*element.schema.row),
+      options_(options),
+      layout_(*element.schema.layout),
+      context_(context_of(element)) {
+  std::vector<RuleRow> rows = rule_rows(row_.rule, context_);
+  const std::size_t inputs = context_.tensors.size();
+  if (rows.empty()) {
+    output_count_ = element.outputs.size();
+  } else {
+    output_count_ = rows.front().outputs.size();
+  }
+  if (std::none_of(rows.begin(), rows.end(), replicated)) {
+    RuleRow all = uniform_row(placement_of_letter('r'), output_count_, inputs);
+    for (std::size_t i = 0; i < output_count_; ++i) {
+      const bool never = !rows.empty() && std::all_of(rows.begin(), rows.end(), [&](const auto& r) {
+        return r.outputs[i].absent;
+      });
+      const bool masked = i < element.outputs.size() && !element.outputs[i].present;
+      if (never || masked) all.outputs[i] = RulePlacement::none();
+    }
+    rows.insert(rows.begin(), std::move(all));
+  }
+  for (const RuleRow& row : rows) {
+    check_invariant(row.outputs.size() == output_count_ && row.inputs.size() == inputs,
+                    "a rule row has a cell for every output and input");
+  }
+  instantiate(std::move(rows));
+  make_columns();
+}
+
+void Expansion::instantiate(std::vector<RuleRow> rows) {
+  const auto kinds = shard_kinds(element_.tensors);
+  const auto open = [](const RulePlacement& cell) { return cell.any_shard; };
+  for (RuleRow& row : rows) {
+    // An out= tensor is laid out like its output.
+    for (std::size_t i = 0; i < element_.outs; ++i) row.inputs.push_back(row.outputs[i]);
+    if (std::none_of(row.outputs.begin(), row.outputs.end(), open) &&
+        std::none_of(row.inputs.begin(), row.inputs.end(), open)) {
+      rows_.push_back(std::move(row));
+      continue;
+    }
+    for (const std::int64_t kind : kinds) {
+      RuleRow& filled = rows_.emplace_back(row);
+      for (RulePlacement& cell : filled.outputs) cell = instantiated(cell, kind);
+      for (RulePlacement& cell : filled.inputs) cell = instantiated(cell, kind);
+    }
+  }
+}
+
+void Expansion::make_columns() {
+  const std::vector<const DTensorSpec*>& tensors = element_.tensors;
+  columns_.resize(output_count_ + tensors.size());
+  std::vector<RulePlacement> cells(rows_.size());
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const bool is_output = c < output_count_;
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      cells[r] = is_output ? rows_[r].outputs[c] : rows_[r].inputs[c - output_count_];
+    }
+    Column& column = columns_[c];
+    if (!is_output) column.given = tensors[c - output_count_];
+    fill_column(column, cells);
+  }
+  if (row_.inplace()) {
+    columns_[output_count_].required = tensors[0];
+    columns_[output_count_].unless_required = Drop::kInplace;
+    if (output_count_ > 0) {
+      columns_[0].required = tensors[0];
+      columns_[0].unless_required = Drop::kInplace;
+    }
+  }
+  for (std::size_t i = 0; i < element_.outs; ++i) {
+    columns_[i].required = tensors[tensors.size() - element_.outs + i];
+    columns_[i].unless_required = Drop::kOut;
+  }
+}
+
+void Expansion::fill_column(Column& column, std::span<const RulePlacement> cells) {
+  for (const RulePlacement& cell : cells) {
+    const auto found = std::find(column.kinds.begin(), column.kinds.end(), cell.placement);
+    column.kind_of_row.push_back(static_cast<std::uint16_t>(found - column.kinds.begin()));
+    if (found == column.kinds.end()) column.kinds.push_back(cell.placement);
+  }
+  std::size_t codes = 1;
+  for (std::size_t i = 0; i < layout_.ndim(); ++i) codes *= column.kinds.size();
+  column.drops.assign(codes, Drop::kFilter);
+  if (column.given != nullptr) column.costs.assign(codes, kNotPriced);
+}
+
+std::size_t Expansion::code_of(const Column& column, const Combination& rows) const {
+  std::size_t code = 0;
+  for (const std::uint16_t row : rows) code = code * column.kinds.size() + column.kind_of_row[row];
+  return code;
+}
+
+Placements Expansion::placements_of(const Column& column, const Combination& rows) const {
+  Placements placements;
+  for (const std::uint16_t row : rows) placements.push_back(column.kinds[column.kind_of_row[row]]);
+  return placements;
+}
+
+Drop Expansion::judge(const Column& column, const Placements& placements) const {
+  if (mixes_partials(placements)) return Drop::kMixedPartials;
+  if (column.required != nullptr && !(column.required->placements() == placements)) {
+    return column.unless_required;
+  }
+  if (column.given == nullptr) return Drop::kKept;
+  if (row_.has(kAllowUneven) && column.given->placements() == placements) return Drop::kKept;
+  return shardable(column.given->shape(), placements, layout_) ? Drop::kKept : Drop::kTooShort;
+}
+
+Drop Expansion::drop_of(Column& column, std::size_t code, const Combination& rows) {
+  Drop& drop = column.drops[code];
+  if (drop == Drop::kFilter) drop = judge(column, placements_of(column, rows));
+  return drop;
+}
+
+Drop Expansion::drop_of(const Combination& rows) {
+  Drop first = Drop::kKept;
+  for (Column& column : columns_) {
+    const Drop drop = drop_of(column, code_of(column, rows), rows);
+    if (drop != Drop::kKept && (first == Drop::kKept || drop < first)) first = drop;
+  }
+  if (first != Drop::kKept || row_.filter == nullptr) return first;
+  std::vector<Placements> inputs;
+  for (std::size_t i = 0; i < context_.tensors.size(); ++i) {
+    inputs.push_back(input_placements(rows, i));
+  }
+  return row_.filter(context_, inputs) == nullptr ? Drop::kKept : Drop::kFilter;
+}
+
+double Expansion::cost_of(Column& column, std::size_t code, const Combination& rows) {
+  double& cost = column.costs[code];
+  if (std::isnan(cost)) {
+    cost = redistribute_cost(*column.given, placements_of(column, rows), options_);
+  }
+  return cost;
+}
+
+double Expansion::input_cost(const Combination& rows, std::size_t index) {
+  Column& column = columns_[output_count_ + index];
+  return cost_of(column, code_of(column, rows), rows);
+}
+
+bool Expansion::unchanged(const Combination& rows) const {
+  for (std::size_t i = 0; i < element_.positional; ++i) {
+    const Column& column = columns_[output_count_ + i];
+    for (std::size_t m = 0; m < rows.size(); ++m) {
+      if (!(column.kinds[column.kind_of_row[rows[m]]] == column.given->placement(m))) return false;
+    }
+  }
+  return true;
+}
+
+bool Expansion::advance(Combination& rows) const {
+  for (std::size_t m = rows.size(); m-- > 0;) {
+    if (++rows[m] < rows_.size()) return true;
+    rows[m] = 0;
+  }
+  return false;
+}
+
+Choice Expansion::choose(Selection selection) {
+  Choice first, negative, kept, free, cheapest;
+  cheapest.cost = negative.cost = std::numeric_limits<double>::infinity();
+  int count = 0;
+  bool blocked = false;
+  for_each([&](const Combination& rows, Drop drop) {
+    blocked = blocked || drop == Drop::kInplace;
+    if (drop != Drop::kKept) return;
+    Choice candidate{.rows = rows, .index = count++};
+    for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
+      candidate.cost += input_cost(rows, i);
+    }
+    if (first.index < 0) first = candidate;
+    if (candidate.cost < 0 && candidate.cost < negative.cost) negative = candidate;
+    if (candidate.cost == 0 && free.index < 0) free = candidate;
+    if (candidate.cost == 0 && unchanged(rows)) kept = candidate;
+    if (cheapest.index < 0 || candidate.cost < cheapest.cost) cheapest = candidate;
+  });
+  Choice choice = first;
+  choice.rule = ChoiceRule::kOnly;
+  if (count > 1) {
+    const bool full = selection == Selection::kFull;
+    const bool by_cost = !full || (negative.index < 0 && free.index < 0);
+    choice = by_cost ? cheapest : negative.index >= 0 ? negative : kept.index >= 0 ? kept : free;
+    choice.rule = by_cost               ? ChoiceRule::kCheapest
+                  : negative.index >= 0 ? ChoiceRule::kNegative
+                  : kept.index >= 0     ? ChoiceRule::kUnchanged
+                                        : ChoiceRule::kFree;
+  }
+  choice.count = count;
+  choice.blocked_inplace = blocked;
+  return choice;
+}
+
+Placements Expansion::input_placements(const Combination& rows, std::size_t index) const {
+  return placements_of(columns_[output_count_ + index], rows);
+}
+
+Placements Expansion::output_placements(const Combination& rows, std::size_t index) const {
+  return placements_of(columns_[index], rows);
+}
+
+bool Expansion::output_present(const Combination& rows, std::size_t index) const {
+  return std::none_of(rows.begin(), rows.end(),
+                      [&](std::uint16_t row) { return rows_[row].outputs[index].absent; });
+}
+
+}  // namespace shardlab

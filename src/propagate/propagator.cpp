@@ -1,0 +1,193 @@
+#include "propagate/propagator.h"
+
+#include "ops/meta.h"
+#include "propagate/decision_cache.h"
+#include "propagate/elements.h"
+#include "propagate/refusal.h"
+
+namespace shardlab {
+namespace {
+
+/// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
+std::vector<const TensorMeta*> argument_metas(const OpSchema& schema) {
+  std::vector<const TensorMeta*> metas;
+  const auto add = [&](const Argument& value) {
+    metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
+  };
+  for (std::size_t i = 0; i < schema.args.size(); ++i) {
+    const SchemaType& type = schema.row->op.arguments[i].type;
+    if (!type.is_tensor()) continue;
+    if (!type.is_list) {
+      add(schema.args[i]);
+    } else if (schema.args[i].is_list()) {
+      for (const Argument& element : schema.args[i].list()) add(element);
+    }
+  }
+  return metas;
+}
+
+/// The spec a tensor is wanted with: as it is where nothing moves, else in default order. A tensor
+/// in another cutting order moves too: pieces of different orders do not line up.
+const DTensorSpec* wanted(const DTensorSpec* given, const Placements& placements) {
+  if (given->placements() == placements && (given->has_default_order() || given->has_strided())) {
+    return given;
+  }
+  return given->with(placements);
+}
+
+/// Shape and stride arguments are local ones when the output is sharded (K-30).
+void adapt_shape_arguments(const OpSchema& schema, OutputSharding& sharding) {
+  const OpRow& row = *schema.row;
+  if (row.shape_argument < 0 || sharding.outputs.empty() || !sharding.outputs[0]->is_sharded()) {
+    return;
+  }
+  using Token = AdaptedArgument::Token;
+  sharding.adapted.push_back({.argument = static_cast<std::size_t>(row.shape_argument),
+                              .token = Token::kLocalShapeOfOutput});
+  if (row.stride_argument >= 0) {
+    sharding.adapted.push_back({.argument = static_cast<std::size_t>(row.stride_argument),
+                                .token = Token::kLocalStrideOfOutput});
+  }
+}
+
+void add_outputs(const Element& element, const Expansion& expansion, const Choice& choice,
+                 OutputSharding& sharding) {
+  Arena& arena = element.schema.layout->arena();
+  for (std::size_t i = 0; i < element.outputs.size(); ++i) {
+    const bool present = element.outputs[i].present && i < expansion.output_count() &&
+                         expansion.output_present(choice.rows, i);
+    const DTensorSpec* spec = nullptr;
+    if (present) {
+      spec = arena.spec(element.schema.layout, expansion.output_placements(choice.rows, i),
+                        element.outputs[i].meta);
+    }
+    sharding.outputs.push_back(spec);
+  }
+}
+
+Choice chosen(Expansion& expansion, const Element& element, Expansion::Selection selection) {
+  Choice choice = expansion.choose(selection);
+  if (choice.index < 0) refuse_call(element, expansion, choice);
+  return choice;
+}
+
+OutputSharding decide_by_rows(const OpSchema& schema, const PlanOptions& options) {
+  const Element element = make_element(schema, infer_outputs(schema));
+  Expansion expansion(element, options);
+  const Choice choice = chosen(expansion, element, Expansion::Selection::kFull);
+  OutputSharding sharding;
+  add_outputs(element, expansion, choice, sharding);
+  for (std::size_t i = 0; i < element.positional; ++i) {
+    const DTensorSpec* given = element.tensors[i];
+    sharding.inputs.push_back(wanted(given, expansion.input_placements(choice.rows, i)));
+    sharding.needs_redistribute = sharding.needs_redistribute || sharding.inputs[i] != given;
+  }
+  sharding.costs = {choice.cost};
+  sharding.candidate_counts = {choice.count};
+  adapt_shape_arguments(schema, sharding);
+  return sharding;
+}
+
+OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& options) {
+  const std::vector<OutputMeta> outputs = infer_outputs(schema);
+  OutputSharding sharding;
+  sharding.inputs = schema.tensor_specs();
+  const std::vector<const DTensorSpec*> given = sharding.inputs;
+  std::vector<bool> decided(given.size(), false);
+  const std::vector<ElementOfList> elements = list_elements(schema);
+  for (std::size_t k = 0; k < elements.size(); ++k) {
+    std::vector<OutputMeta> own;
+    if (k < outputs.size()) own.push_back(outputs[k]);
+    const Element element = make_element(elements[k].schema, std::move(own));
+    Expansion expansion(element, options);
+    const Choice choice = chosen(expansion, element, Expansion::Selection::kCheapestOnly);
+    add_outputs(element, expansion, choice, sharding);
+    for (std::size_t i = 0; i < element.positional; ++i) {
+      const std::size_t position = elements[k].positions[i];
+      if (decided[position]) continue;  // a tensor beside the lists follows the first element
+      decided[position] = true;
+      sharding.inputs[position] =
+          wanted(given[position], expansion.input_placements(choice.rows, i));
+    }
+    sharding.costs.push_back(choice.cost);
+    sharding.candidate_counts.push_back(choice.count);
+  }
+  sharding.needs_redistribute = !(sharding.inputs == given);
+  return sharding;
+}
+
+OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
+                                   const OpRegistry& registry, const PlanOptions& options) {
+  const Element element = make_element(schema, infer_outputs(schema));
+  const MeshRuleResult result = rule({schema, element.outputs, element.tensors});
+  Arena& arena = schema.layout->arena();
+  OutputSharding sharding;
+  for (std::size_t i = 0; i < element.outputs.size(); ++i) {
+    const OutputMeta& output = element.outputs[i];
+    sharding.outputs.push_back(
+        output.present ? arena.spec(schema.layout, result.outputs[i], output.meta) : nullptr);
+  }
+  double cost = 0;
+  for (std::size_t i = 0; i < element.positional; ++i) {
+    const DTensorSpec* given = element.tensors[i];
+    cost += redistribute_cost(*given, result.inputs[i], options);
+    sharding.inputs.push_back(
+        given->placements() == result.inputs[i] ? given : given->with(result.inputs[i]));
+    sharding.needs_redistribute = sharding.needs_redistribute || sharding.inputs[i] != given;
+  }
+  if (schema.row->inplace() && sharding.needs_redistribute) refuse_inplace_move(element);
+  sharding.adapted = result.adapted;
+  if (result.local_op != nullptr) sharding.local_row = &registry.at(result.local_op);
+  sharding.costs = {cost};
+  sharding.candidate_counts = {1};
+  return sharding;
+}
+
+OutputSharding decide(const OpSchema& schema, const OpRegistry& registry,
+                      const PlanOptions& options) {
+  const ShardingRule& rule = schema.row->rule;
+  if (std::holds_alternative<NoRule>(rule)) refuse_without_rule(schema);
+  if (const auto* mesh_rule = std::get_if<MeshRuleFn>(&rule)) {
+    return decide_by_mesh_rule(schema, *mesh_rule, registry, options);
+  }
+  if (independent_lists(schema)) return decide_per_element(schema, options);
+  return decide_by_rows(schema, options);
+}
+
+}  // namespace
+
+std::vector<OutputMeta> infer_outputs(const OpSchema& schema) {
+  return infer_metas(*schema.row, schema.args, argument_metas(schema));
+}
+
+struct Propagator::Impl {
+  explicit Impl(std::size_t capacity) : cache(capacity) {}
+  DecisionCache cache;
+};
+
+Propagator::Propagator(const OpRegistry& registry, PlanOptions options, std::size_t capacity)
+    : registry_(&registry), plans_(std::move(options)), impl_(std::make_unique<Impl>(capacity)) {}
+
+Propagator::~Propagator() = default;
+
+const OutputSharding& Propagator::propagate(const OpSchema& schema) {
+  const std::uint64_t hash = schema.key_hash();
+  if (const OutputSharding* known = impl_->cache.find(hash, schema)) return *known;
+  return impl_->cache.insert({hash, schema, decide(schema, *registry_, plans_.options())});
+}
+
+DecisionRecord Propagator::explain(const OpSchema& schema) const {
+  DecisionRecord record;
+  record.sharding = decide(schema, *registry_, plans_.options());
+  explain_choice(schema, plans_.options(), record);
+  return record;
+}
+
+CacheStats Propagator::stats() const { return impl_->cache.stats(); }
+
+void Propagator::clear() {
+  impl_->cache.clear();
+  plans_.clear();
+}
+
+}  // namespace shardlab

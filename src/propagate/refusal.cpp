@@ -1,0 +1,157 @@
+#include "propagate/refusal.h"
+
+#include <algorithm>
+#include <map>
+
+#include "mesh/type_string.h"
+#include "ops/meta.h"
+
+namespace shardlab {
+namespace {
+
+std::string placements_text(const Element& element) {
+  std::string text;
+  for (const DTensorSpec* spec : element.tensors) {
+    text += (text.empty() ? "" : ", ") + order_text(spec->placements(), spec->order());
+  }
+  return text;
+}
+
+const char* reason_of(Drop drop) {
+  switch (drop) {
+    case Drop::kMixedPartials:
+      return "a tensor would hold different kinds of partial";
+    case Drop::kInplace:
+      return "the tensor that is written in place would move";
+    case Drop::kOut:
+      return "the out= tensor is laid out differently";
+    case Drop::kTooShort:
+      return "a tensor dim is shorter than the number of its pieces";
+    case Drop::kFilter:
+      return "the op's own condition refuses it";
+    case Drop::kKept:
+      break;
+  }
+  return "";
+}
+
+/// "(S(0), R) -> S(0)" for the whole mesh.
+std::string combination_text(const Expansion& expansion, const Element& element,
+                             const Combination& rows) {
+  std::string inputs;
+  for (std::size_t i = 0; i < element.tensors.size(); ++i) {
+    inputs += (i > 0 ? ", " : "") + to_string(expansion.input_placements(rows, i));
+  }
+  std::string outputs;
+  for (std::size_t i = 0; i < expansion.output_count(); ++i) {
+    outputs += i > 0 ? ", " : "";
+    outputs += expansion.output_present(rows, i) ? to_string(expansion.output_placements(rows, i))
+                                                 : "None";
+  }
+  if (expansion.output_count() != 1) outputs = "(" + outputs + ")";
+  return "(" + inputs + ") -> " + outputs;
+}
+
+Error runtime_error(const Element& element, std::string summary) {
+  return Error(ErrorKind::kRuntime, std::move(summary))
+      .with("op", element.schema.text())
+      .with("mesh", element.schema.layout->text())
+      .with("placements", placements_text(element));
+}
+
+OpSpec spec_of(Expansion& expansion, const Element& element, const Combination& rows) {
+  OpSpec spec;
+  Arena& arena = element.schema.layout->arena();
+  for (std::size_t i = 0; i < element.outputs.size() && i < expansion.output_count(); ++i) {
+    const bool present = element.outputs[i].present && expansion.output_present(rows, i);
+    spec.outputs.push_back(present ? arena.spec(element.schema.layout,
+                                                expansion.output_placements(rows, i),
+                                                element.outputs[i].meta)
+                                   : nullptr);
+  }
+  for (std::size_t i = 0; i < element.tensors.size(); ++i) {
+    spec.inputs.push_back(element.tensors[i]->with(expansion.input_placements(rows, i)));
+    spec.input_costs.push_back(expansion.input_cost(rows, i));
+  }
+  return spec;
+}
+
+void explain_element(const Element& element, Expansion::Selection selection,
+                     const PlanOptions& options, DecisionRecord& record) {
+  Expansion expansion(element, options);
+  const Choice choice = expansion.choose(selection);
+  OpStrategy strategy;
+  expansion.for_each([&](const Combination& rows, Drop drop) {
+    if (drop == Drop::kKept) {
+      strategy.candidates.push_back(spec_of(expansion, element, rows));
+    } else {
+      record.rejected.push_back({combination_text(expansion, element, rows), reason_of(drop)});
+    }
+  });
+  record.strategies.push_back(std::move(strategy));
+  record.selected.push_back(choice.index);
+  record.choice = to_string(choice.rule);
+}
+
+}  // namespace
+
+void refuse_without_rule(const OpSchema& schema) {
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("{}: no sharding rule for this op", schema.row->name()))
+      .with("op", schema.text())
+      .with("mesh", schema.layout->text())
+      .with("fix",
+            "gather the inputs and use plain tensors, or write the op as others that have one");
+}
+
+void refuse_inplace_move(const Element& element) {
+  throw runtime_error(element,
+                      fmt::format("{}: written in place, but the tensor would have to move",
+                                  element.schema.row->name()))
+      .with("fix", "use the op that returns a new tensor, or redistribute the tensor first");
+}
+
+void refuse_call(const Element& element, Expansion& expansion, const Choice& choice) {
+  if (choice.blocked_inplace) refuse_inplace_move(element);
+  std::map<Drop, int> counts;
+  expansion.for_each([&](const Combination&, Drop drop) { ++counts[drop]; });
+  std::string reasons;
+  for (const auto& [drop, count] : counts) {
+    reasons +=
+        fmt::format("{}{} ({} combinations)", reasons.empty() ? "" : "; ", reason_of(drop), count);
+  }
+  throw runtime_error(
+      element, fmt::format("{}: no sharding fits these placements", element.schema.row->name()))
+      .with("reasons", reasons)
+      .with("fix", element.outs > 0 ? "redistribute the out= tensor, or leave it out"
+                                    : "redistribute an input, for example to replicas");
+}
+
+void explain_choice(const OpSchema& schema, const PlanOptions& options, DecisionRecord& record) {
+  if (std::holds_alternative<MeshRuleFn>(schema.row->rule)) {
+    OpSpec spec{record.sharding.outputs, record.sharding.inputs, {}};
+    const std::vector<const DTensorSpec*> given = schema.tensor_specs();
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      spec.input_costs.push_back(
+          redistribute_cost(*given[i], record.sharding.inputs[i]->placements(), options));
+    }
+    record.strategies = {{{std::move(spec)}}};
+    record.selected = {0};
+    record.choice = to_string(ChoiceRule::kOnly);
+    return;
+  }
+  const std::vector<OutputMeta> outputs = infer_outputs(schema);
+  if (!independent_lists(schema)) {
+    explain_element(make_element(schema, outputs), Expansion::Selection::kFull, options, record);
+    return;
+  }
+  const std::vector<ElementOfList> elements = list_elements(schema);
+  for (std::size_t k = 0; k < elements.size(); ++k) {
+    std::vector<OutputMeta> own;
+    if (k < outputs.size()) own.push_back(outputs[k]);
+    explain_element(make_element(elements[k].schema, std::move(own)),
+                    Expansion::Selection::kCheapestOnly, options, record);
+  }
+}
+
+}  // namespace shardlab

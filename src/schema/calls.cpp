@@ -1,0 +1,18 @@
+#include "schema/calls.h"
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+Results Calls::operator()(std::string_view name, Arguments args) {
+  const OpRow& row = find(name);
+  return call(row, bind_arguments(row, std::move(args)));
+}
+
+DTensor Calls::one(std::string_view name, Arguments args) {
+  Results results = (*this)(name, std::move(args));
+  check_invariant(results.size() == 1 && results[0].is_tensor(), "the op has one tensor result");
+  return results[0].tensor();
+}
+
+}  // namespace shardlab

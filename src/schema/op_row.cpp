@@ -1,0 +1,111 @@
+#include "schema/op_row.h"
+
+#include <algorithm>
+
+#include "base/nearest.h"
+
+namespace shardlab {
+namespace {
+
+std::string normal_name(std::string_view name) {
+  std::string text(name);
+  constexpr std::string_view kDefault = ".default";
+  if (text.ends_with(kDefault)) text.resize(text.size() - kDefault.size());
+  if (text.find("::") != std::string::npos) return text;
+  for (const std::string_view space : {"aten.", "prims."}) {
+    if (text.starts_with(space)) {
+      return std::string(space.substr(0, space.size() - 1)) + "::" + text.substr(space.size());
+    }
+  }
+  return "aten::" + text;
+}
+
+/// What decides a call when the row does not say: every plain positional value, and the keywords
+/// that shape, type or lay out a result.
+RuntimeSchemaInfo default_info(const OpDescriptor& op) {
+  RuntimeSchemaInfo info;
+  info.static_argnum = 0;
+  for (const SchemaArgument& argument : op.arguments) {
+    if (argument.type.is_tensor()) {
+      info.needs_pytree = info.needs_pytree || argument.type.is_list;
+      continue;
+    }
+    const TypeKind kind = argument.type.kind;
+    const bool decides = kind != TypeKind::kScalar && kind != TypeKind::kGenerator &&
+                         kind != TypeKind::kDevice && kind != TypeKind::kFloat;
+    if (argument.keyword_only && decides) info.static_kwargs.push_back(argument.name);
+  }
+  return info;
+}
+
+}  // namespace
+
+MetaArgs::MetaArgs(const OpDescriptor& op, const Arguments& args,
+                   std::vector<const TensorMeta*> metas)
+    : op_(&op), args_(&args), metas_(std::move(metas)) {
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    first_.push_back(next);
+    const SchemaType& type = op.arguments[i].type;
+    if (!type.is_tensor()) continue;
+    next += type.is_list ? (args[i].is_list() ? args[i].list().size() : 0) : 1;
+  }
+  first_.push_back(next);
+  check_invariant(next == metas_.size(), "one meta per tensor argument");
+}
+
+const TensorMeta* MetaArgs::tensor(std::size_t index) const {
+  return first_[index] == first_[index + 1] ? nullptr : metas_[first_[index]];
+}
+
+std::span<const TensorMeta* const> MetaArgs::tensors(std::size_t index) const {
+  return {metas_.data() + first_[index], first_[index + 1] - first_[index]};
+}
+
+const OpRow& OpRegistry::add(OpRow row) {
+  row.name_ = row.op.name();
+  row.inplace_ = row.op.is_inplace();
+  row.out_variant_ = row.op.is_out_variant();
+  row.defaults_.clear();
+  for (const SchemaArgument& argument : row.op.arguments) {
+    row.defaults_.push_back(parse_default(argument));
+  }
+  if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
+  if (by_name_.count(row.name_) != 0) {
+    fail(ErrorKind::kInternal, "{} is registered twice", row.name_);
+  }
+  storage_.push_back(std::make_unique<OpRow>(std::move(row)));
+  const OpRow* stored = storage_.back().get();
+  order_.push_back(stored);
+  by_name_.emplace(stored->name(), stored);
+  by_base_[stored->op.base].push_back(stored);
+  return *stored;
+}
+
+const OpRow* OpRegistry::find(std::string_view name) const {
+  const auto found = by_name_.find(normal_name(name));
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+const OpRow& OpRegistry::at(std::string_view name) const {
+  if (const OpRow* row = find(name)) return *row;
+  const std::string wanted = normal_name(name);
+  std::vector<std::pair<int, const OpRow*>> near;
+  for (const OpRow* row : order_) near.emplace_back(edit_distance(wanted, row->name()), row);
+  const std::size_t shown = std::min<std::size_t>(3, near.size());
+  std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(shown), near.end(),
+                    [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string names;
+  for (std::size_t i = 0; i < shown; ++i) {
+    names += (i > 0 ? ", " : "") + near[i].second->name();
+  }
+  throw Error(ErrorKind::kUnsupported, fmt::format("{}: no such op is registered", wanted))
+      .with("fix", names.empty() ? "register ops first" : "the nearest registered ops: " + names);
+}
+
+std::vector<const OpRow*> OpRegistry::overloads(std::string_view base) const {
+  const auto found = by_base_.find(normal_name(base));
+  return found == by_base_.end() ? std::vector<const OpRow*>{} : found->second;
+}
+
+}  // namespace shardlab

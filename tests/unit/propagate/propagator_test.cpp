@@ -1,0 +1,110 @@
+#include "propagate/propagator.h"
+
+#include <doctest/doctest.h>
+
+#include "ops/register.h"
+
+namespace shardlab {
+namespace {
+
+struct Fixture {
+  Arena arena;
+  OpRegistry registry;
+  std::unique_ptr<Propagator> propagator;
+  const MeshLayout* layout = nullptr;
+
+  explicit Fixture(Dims mesh) {
+    register_all_ops(registry);
+    propagator = std::make_unique<Propagator>(registry, PlanOptions{});
+    layout = arena.layout({.shape = std::move(mesh), .names = {}, .ranks = {}});
+  }
+  const DTensorSpec* spec(Dims shape, Placements placements) {
+    return arena.spec(layout, placements, contiguous_meta(shape, DType::kF32));
+  }
+  OpSchema schema(const char* name, Arguments args) {
+    const OpRow& row = registry.at(name);
+    return {&row, bind_arguments(row, std::move(args)), layout};
+  }
+  const OutputSharding& decide(const char* name, Arguments args) {
+    return propagator->propagate(schema(name, std::move(args)));
+  }
+};
+
+const Placement kReplica = Placement::replicate();
+Placement shard(std::int64_t dim) { return Placement::shard(dim); }
+
+ErrorKind kind_of(const auto& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  return ErrorKind::kAssert;
+}
+
+}  // namespace
+
+TEST_CASE("K-26 mm: examples of the propagate README") {
+  Fixture f({4});
+  SUBCASE("the second operand is gathered") {
+    const OutputSharding& got =
+        f.decide("mm", {f.spec({8, 16}, {shard(0)}), f.spec({16, 8}, {shard(1)})});
+    CHECK(to_string(got.outputs[0]->placements()) == "S(0)");
+    CHECK(to_string(got.inputs[1]->placements()) == "R");
+    CHECK(got.needs_redistribute);
+    CHECK(got.costs[0] == doctest::Approx(14.7185).epsilon(1e-5));
+  }
+  SUBCASE("large operands move to the contracted dim") {
+    const OutputSharding& got =
+        f.decide("mm", {f.spec({4096, 4096}, {shard(0)}), f.spec({4096, 4096}, {shard(1)})});
+    CHECK(to_string(got.outputs[0]->placements()) == "P(sum)");
+    CHECK(got.costs[0] == doctest::Approx(1246.16).epsilon(1e-5));
+  }
+  SUBCASE("3 rows cannot be cut in 4") {
+    const OutputSharding& got =
+        f.decide("mm", {f.spec({3, 16}, {shard(0)}), f.spec({16, 3}, {shard(1)})});
+    CHECK(to_string(got.outputs[0]->placements()) == "R");
+    CHECK(got.costs[0] == doctest::Approx(29.4139).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("candidates depend on which kinds of shard occur") {
+  Fixture f({4});
+  const Placement sum = Placement::partial(ReduceOp::kSum);
+  CHECK(f.decide("relu", {f.spec({8, 8}, {sum})}).candidate_counts[0] == 3);
+  CHECK(f.decide("relu", {f.spec({8, 8}, {shard(0)})}).candidate_counts[0] == 5);
+}
+
+TEST_CASE("K-25 a decision is made once per key") {
+  Fixture f({2, 2});
+  const DTensorSpec* x = f.spec({8, 8}, {shard(0), kReplica});
+  const OutputSharding& first = f.decide("add.Tensor", {x, x});
+  CHECK(&f.decide("add.Tensor", {x, x}) == &first);
+  CHECK(f.propagator->stats().hits == 1);
+  CHECK(f.propagator->stats().entries == 1);
+  f.propagator->clear();
+  CHECK(f.propagator->stats().entries == 0);
+}
+
+TEST_CASE("X-13 an in-place op never moves its target") {
+  Fixture f({4});
+  const DTensorSpec* sum = f.spec({8, 8}, {Placement::partial(ReduceOp::kSum)});
+  const DTensorSpec* rows = f.spec({8, 8}, {shard(0)});
+  CHECK(to_string(f.decide("add_.Tensor", {rows, sum}).inputs[1]->placements()) == "S(0)");
+  CHECK(kind_of([&] { f.decide("relu_", {sum}); }) == ErrorKind::kRuntime);
+}
+
+TEST_CASE("O-29 a decision record says what was priced and what was dropped") {
+  Fixture f({4});
+  const DecisionRecord record = f.propagator->explain(
+      f.schema("mm", {f.spec({3, 16}, {shard(0)}), f.spec({16, 8}, {shard(1)})}));
+  REQUIRE(record.strategies.size() == 1);
+  const OpStrategy& strategy = record.strategies[0];
+  CHECK(strategy.candidates[static_cast<std::size_t>(record.selected[0])].text() ==
+        "(R, S(1)) -> S(1)");
+  REQUIRE(record.rejected.size() == 1);
+  CHECK(record.rejected[0].row == "(S(0), R) -> S(0)");
+  CHECK(record.choice == "the first candidate of least cost");
+}
+
+}  // namespace shardlab
