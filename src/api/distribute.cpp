@@ -44,12 +44,18 @@ struct Part {
     const bool owner = owns(index);
     if (placement.kind == PlacementKind::kNormPartial) return owner ? value : 0;
     switch (placement.op) {
-      case ReduceOp::kSum: return owner ? value : 0;
-      case ReduceOp::kAvg: return owner ? value * static_cast<double>(n) : 0;
-      case ReduceOp::kMax: return owner ? value : value - static_cast<double>(1 + coordinate);
-      case ReduceOp::kMin: return owner ? value : value + static_cast<double>(1 + coordinate);
-      case ReduceOp::kProduct: return owner ? value : 1;
-      default: break;
+      case ReduceOp::kSum:
+        return owner ? value : 0;
+      case ReduceOp::kAvg:
+        return owner ? value * static_cast<double>(n) : 0;
+      case ReduceOp::kMax:
+        return owner ? value : value - static_cast<double>(1 + coordinate);
+      case ReduceOp::kMin:
+        return owner ? value : value + static_cast<double>(1 + coordinate);
+      case ReduceOp::kProduct:
+        return owner ? value : 1;
+      default:
+        break;
     }
     fail(ErrorKind::kValue, "{} needs an integer tensor", to_string(placement));
   }
@@ -57,14 +63,22 @@ struct Part {
   std::int64_t of_integer(std::int64_t value, std::int64_t index) const {
     const bool owner = owns(index);
     switch (placement.op) {
-      case ReduceOp::kSum: return (owner ? value : 0) + zero_sum_term();
-      case ReduceOp::kMax: return owner ? value : value - (1 + coordinate);
-      case ReduceOp::kMin: return owner ? value : value + (1 + coordinate);
-      case ReduceOp::kProduct: return owner ? value : 1;
-      case ReduceOp::kBitAnd: return owner ? value : -1;
-      case ReduceOp::kBitOr: return owner ? value : value & (1 + coordinate);
-      case ReduceOp::kBitXor: return owner ? value : 0;
-      case ReduceOp::kAvg: break;
+      case ReduceOp::kSum:
+        return (owner ? value : 0) + zero_sum_term();
+      case ReduceOp::kMax:
+        return owner ? value : value - (1 + coordinate);
+      case ReduceOp::kMin:
+        return owner ? value : value + (1 + coordinate);
+      case ReduceOp::kProduct:
+        return owner ? value : 1;
+      case ReduceOp::kBitAnd:
+        return owner ? value : -1;
+      case ReduceOp::kBitOr:
+        return owner ? value : value & (1 + coordinate);
+      case ReduceOp::kBitXor:
+        return owner ? value : 0;
+      case ReduceOp::kAvg:
+        break;
     }
     fail(ErrorKind::kValue, "{} needs a floating tensor", to_string(placement));
   }
@@ -75,11 +89,14 @@ struct Part {
       case ReduceOp::kMax:
       case ReduceOp::kSum:
       case ReduceOp::kBitOr:
-      case ReduceOp::kBitXor: return 0;
+      case ReduceOp::kBitXor:
+        return 0;
       case ReduceOp::kMin:
       case ReduceOp::kProduct:
-      case ReduceOp::kBitAnd: return 1;
-      case ReduceOp::kAvg: break;
+      case ReduceOp::kBitAnd:
+        return 1;
+      case ReduceOp::kAvg:
+        break;
     }
     fail(ErrorKind::kValue, "{} needs a floating tensor", to_string(placement));
   }

@@ -42,9 +42,7 @@ class BackwardScope {
 // Equal depths go by discovery order, which is the same on every rank.
 class Walk {
  public:
-  void start(const DTensor& root, DTensor gradient) {
-    arrive(edge_of(root), std::move(gradient));
-  }
+  void start(const DTensor& root, DTensor gradient) { arrive(edge_of(root), std::move(gradient)); }
 
   /// Nodes whose gradients are asked for directly: they are noted, not only passed through.
   void watch(GradNode* node) { watched_.emplace(node, std::vector<DTensor>()); }

@@ -117,6 +117,7 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
     target = target->with(meta);
   }
   DTensor result = redistribute_tensor(source, target, options);
+  result.impl()->exact = x.impl()->exact && (result == x || !x.spec()->has_partial());
   if (!records(x)) return result;
   // A handle of its own, so that the tape tells input and result apart.
   if (result == x) result = DTensor(x.local(), x.spec());
@@ -127,8 +128,7 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
 DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& placements,
                    const std::optional<TensorMeta>& global) {
   check_invariant(!local.distributed(), "from_local needs a plain tensor");
-  const TensorMeta meta =
-      global ? *global : even_global_meta(local.local(), *layout, placements);
+  const TensorMeta meta = global ? *global : even_global_meta(local.local(), *layout, placements);
   const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
   if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {
     const Dims expected = local_shape(*spec, *mesh.coordinate());
@@ -141,6 +141,7 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
     }
   }
   DTensor result(local.local(), spec);
+  result.impl()->exact = local.impl()->exact;
   if (records(local)) record(local, result, new FromLocalNode(spec));
   return result;
 }
@@ -148,13 +149,15 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
 DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
   if (!x.distributed()) return x;
   DTensor result(x.local());
+  result.impl()->exact = x.impl()->exact;
+  result.impl()->rank_local = !x.spec()->is_replicated();
   if (!records(x)) return result;
   Placements placements = gradient.value_or(x.spec()->placements());
   for (Placement& placement : placements) {
     if (!gradient && placement.is_partial()) placement = Placement::replicate();
   }
-  const DTensorSpec* spec = gradient ? x.spec()->with(placements)
-                                     : x.spec()->with(placements, x.spec()->order());
+  const DTensorSpec* spec =
+      gradient ? x.spec()->with(placements) : x.spec()->with(placements, x.spec()->order());
   record(x, result, new ToLocalNode(spec));
   return result;
 }

@@ -12,6 +12,7 @@ namespace shardlab {
 class Device;
 class ProcessGroup;
 class Observer;
+class PlanCache;
 class MeshRegistry;
 class Propagator;
 class Scheduler;
@@ -52,6 +53,7 @@ struct RankContext {
   ProcessGroup* world = nullptr;      ///< all ranks of the run
   MeshRegistry* meshes = nullptr;     ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;   ///< decisions and plans, shared by all ranks of the process
+  PlanCache* plans = nullptr;         ///< the propagator's; what the executor needs of it
   Observer* observer = nullptr;
   RandomState random;
   MixedTensors mixed = MixedTensors::kRefuse;

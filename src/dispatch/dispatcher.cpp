@@ -43,7 +43,8 @@ Argument resolve(const AdaptedArgument& adapted, const OutputSharding& decision,
       return local_stride(*decision.outputs[adapted.index], coordinate);
     case AdaptedArgument::Token::kLocalOffsetOfInput:
       return local_offset(*decision.inputs[adapted.index], coordinate)[adapted.dim];
-    case AdaptedArgument::Token::kValue: return adapted.value;
+    case AdaptedArgument::Token::kValue:
+      return adapted.value;
   }
   return {};
 }
@@ -178,10 +179,9 @@ Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
   return results;
 }
 
-Results dispatch_distributed(const Unwrapped& call, const Arguments& args) {
-  RankContext& rank = current_rank();
+Results run_distributed(const Unwrapped& call, const Arguments& args,
+                        const OutputSharding& decision) {
   const OpRow& row = *call.schema.row;
-  const OutputSharding& decision = rank.propagator->propagate(call.schema);
   const DeviceMesh& mesh = device_mesh(call.schema.layout);
   const ObservedOp observed(call.schema, decision);
   const std::int64_t drawn = row.has(kRandom) ? decision.outputs.front()->numel() : 0;
@@ -210,17 +210,14 @@ Results dispatch_distributed(const Unwrapped& call, const Arguments& args) {
   return group_results(row.op, std::move(flat));
 }
 
-Results dispatch_plain(const Unwrapped& call, const Arguments& args) {
+Results run_plain(const Unwrapped& call, const Arguments& args) {
   const OpRow& row = *call.schema.row;
   std::vector<Tensor> locals;
   locals.reserve(call.slots.size());
   for (const TensorSlot& slot : call.slots) {
     locals.push_back(slot.handle.defined() ? slot.handle.local() : Tensor());
   }
-  LocalCall local{.row = &row,
-                  .args = &args,
-                  .tensors = locals,
-                  .device = current_rank().device};
+  LocalCall local{.row = &row, .args = &args, .tensors = locals, .device = current_rank().device};
   std::vector<OutputMeta> metas;
   if (row.view == nullptr) metas = infer_local(local);
   const std::int64_t drawn =
@@ -248,6 +245,32 @@ Results dispatch_plain(const Unwrapped& call, const Arguments& args) {
   return group_results(row.op, std::move(flat));
 }
 
+// Carries over what the verifier must know about values (mesh/dtensor.h). A float that was reduced
+// on the way to its placement is no longer exact; integers always are.
+void mark_results(const Unwrapped& call, const OutputSharding* decision, const Results& results) {
+  const OpRow& row = *call.schema.row;
+  bool exact = row.has(kExact), rank_local = false;
+  std::size_t next = 0;
+  for (const TensorSlot& slot : call.slots) {
+    if (!slot.handle.defined()) continue;
+    exact = exact && slot.handle.impl()->exact;
+    rank_local = rank_local || slot.handle.impl()->rank_local;
+    if (decision == nullptr || slot.argument >= row.op.positional_count()) continue;
+    const DTensorSpec* want = decision->inputs[next++];
+    if (slot.spec->has_partial() && want != slot.spec) exact = false;
+  }
+  const auto mark = [&](const Argument& result) {
+    if (!result.is_tensor()) return;
+    result.tensor().impl()->exact = exact;
+    result.tensor().impl()->rank_local = rank_local && !result.tensor().distributed();
+  };
+  for (const Argument& result : results) {
+    mark(result);
+    if (!result.is_list()) continue;
+    for (const Argument& element : result.list()) mark(element);
+  }
+}
+
 }  // namespace
 
 Results dispatch(const OpRow& row, const Arguments& args) {
@@ -262,7 +285,12 @@ Results dispatch(const OpRow& row, const Arguments& args) {
     if (replaces_dispatch(row.handler)) return run_handler(row, args);
     const Unwrapped call = unwrap(row, args);
     try {
-      return call.distributed ? dispatch_distributed(call, args) : dispatch_plain(call, args);
+      const OutputSharding* decision =
+          call.distributed ? &rank.propagator->propagate(call.schema) : nullptr;
+      const Results results =
+          decision != nullptr ? run_distributed(call, args, *decision) : run_plain(call, args);
+      mark_results(call, decision, results);
+      return results;
     } catch (Error& error) {
       if (call.distributed) add_context(error, call);
       throw;

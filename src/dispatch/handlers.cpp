@@ -93,13 +93,17 @@ bool replaces_dispatch(HandlerId handler) { return handler != HandlerId::kNone; 
 
 Results run_handler(const OpRow& row, const Arguments& args) {
   switch (row.handler) {
-    case HandlerId::kEqual: return handle_equal(row, args);
-    case HandlerId::kIsSameSize: return handle_is_same_size(args);
-    case HandlerId::kLocalScalar: return handle_local_scalar(row, args);
+    case HandlerId::kEqual:
+      return handle_equal(row, args);
+    case HandlerId::kIsSameSize:
+      return handle_is_same_size(args);
+    case HandlerId::kLocalScalar:
+      return handle_local_scalar(row, args);
     case HandlerId::kNone:
     case HandlerId::kConvolution:
     case HandlerId::kConvolutionBackward:
-    case HandlerId::kFoundInf: break;
+    case HandlerId::kFoundInf:
+      break;
   }
   fail(ErrorKind::kUnsupported, "{}: its handler is not implemented yet", row.name());
 }

@@ -58,7 +58,7 @@ void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& p
 }  // namespace
 
 std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
-                                 const DeviceMesh& mesh) {
+                                   const DeviceMesh& mesh) {
   const OpRow& row = *call.schema.row;
   const std::size_t positional = row.op.positional_count();
   std::vector<Tensor> locals;

@@ -27,8 +27,7 @@ const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
 
 const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument,
                                 const DTensor& plain, const MeshLayout* layout) {
-  const bool allowed =
-      plain.numel() == 1 || current_rank().mixed == MixedTensors::kReplicate;
+  const bool allowed = plain.numel() == 1 || current_rank().mixed == MixedTensors::kReplicate;
   if (!allowed) refuse_mixed(row, argument, plain);
   return layout->arena().spec(layout, Placements(layout->ndim()), plain.meta());
 }
@@ -37,8 +36,8 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
                                 const SchemaArgument& argument) {
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: the inputs live on different meshes", row.name()))
-      .with("mesh", fmt::format("{}   {} {}", first->text(), argument.name,
-                                other.spec()->layout()->text()))
+      .with("mesh",
+            fmt::format("{}   {} {}", first->text(), argument.name, other.spec()->layout()->text()))
       .with("fix", "build both from one mesh");
 }
 
@@ -57,9 +56,8 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
     if (argument.is_tensor() && argument.tensor().defined()) {
       slot.handle = argument.tensor();
       if (layout != nullptr) {
-        slot.spec = slot.handle.distributed()
-                        ? slot.handle.spec()
-                        : replica_spec(row, declared, slot.handle, layout);
+        slot.spec = slot.handle.distributed() ? slot.handle.spec()
+                                              : replica_spec(row, declared, slot.handle, layout);
         if (slot.spec->layout() != layout) {
           refuse_meshes(row, layout, slot.handle, declared);
         }
@@ -69,9 +67,8 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
     return slot.spec != nullptr ? Argument(slot.spec) : Argument();
   };
   if (!result.distributed) {
-    for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
-      take(index, argument);
-    });
+    for_each_tensor_slot(
+        row.op, args, [&](std::size_t index, const Argument& argument) { take(index, argument); });
     return result;
   }
   result.schema.args.reserve(args.size());

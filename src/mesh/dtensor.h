@@ -19,6 +19,11 @@ class DTensorImpl : public Counted {
   Tensor local;
   const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
   bool requires_grad = false;
+  /// Computed by movement and pointwise ops alone: however it is cut, its bits are the same (design
+  /// section 9). The verifier compares such values bitwise.
+  bool exact = true;
+  /// A plain tensor that holds one rank's piece or term: not comparable with one device.
+  bool rank_local = false;
   std::uint32_t output_index = 0;  ///< which output of grad_node this is
   Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
   Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf

@@ -52,6 +52,20 @@ MeshLayout::Init init_of_slice(const MeshLayout& layout, std::span<const std::si
   return init;
 }
 
+/// Coordinate of `rank`, for a slice along `names`. A rank outside is as good as any when the slice
+/// is the whole mesh.
+Coordinate place_of(const MeshLayout& layout, std::span<const std::string> names,
+                    std::int64_t rank) {
+  const bool whole = dims_named(layout, names).size() == layout.ndim();
+  const auto coordinate = layout.coordinate_of(rank);
+  if (coordinate) return *coordinate;
+  if (whole) return layout.coordinate_at_index(0);
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("rank {} is outside the mesh: no slice along {} is its own", rank,
+                          fmt::join(names, ", ")))
+      .with("mesh", layout.text());
+}
+
 }  // namespace
 
 MeshLayout::MeshLayout(Arena* arena, Init init, std::uint64_t hash)
@@ -136,6 +150,15 @@ std::vector<std::int64_t> MeshLayout::group_ranks(std::span<const std::size_t> m
   return indices;
 }
 
+std::vector<std::int64_t> MeshLayout::group_of(std::size_t mesh_dim, std::int64_t rank) const {
+  const auto coordinate = coordinate_of(rank);
+  if (coordinate) return group_ranks(mesh_dim, *coordinate);
+  throw Error(
+      ErrorKind::kValue,
+      fmt::format("rank {} is outside the mesh: it has no group along {}", rank, names_[mesh_dim]))
+      .with("mesh", text());
+}
+
 void MeshLayout::check_fits(std::int64_t world_size) const {
   if (size_ > world_size) {
     throw Error(ErrorKind::kRuntime,
@@ -165,15 +188,7 @@ const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::st
 
 const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
                                std::int64_t rank) {
-  if (dims_named(*layout, names).size() == layout->ndim()) return layout;
-  const auto coordinate = layout->coordinate_of(rank);
-  if (!coordinate) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("rank {} is outside the mesh: no slice along {} is its own", rank,
-                            fmt::join(names, ", ")))
-        .with("mesh", layout->text());
-  }
-  return slice_layout(layout, names, *coordinate);
+  return slice_layout(layout, names, place_of(*layout, names, rank));
 }
 
 const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
@@ -183,6 +198,11 @@ const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::
   init.shape = {product(init.shape)};
   init.names = {name.empty() ? fmt::format("{}", fmt::join(names, "_")) : std::string(name)};
   return layout->arena().layout(std::move(init));
+}
+
+const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
+                                 std::int64_t rank, std::string_view name) {
+  return flatten_layout(layout, names, place_of(*layout, names, rank), name);
 }
 
 }  // namespace shardlab

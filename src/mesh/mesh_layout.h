@@ -47,6 +47,9 @@ class MeshLayout {
   std::vector<std::int64_t> group_ranks(std::span<const std::size_t> mesh_dims,
                                         const Coordinate& coordinate) const;
 
+  /// The group along `mesh_dim` that holds `rank`. Fails with Value for a rank outside.
+  std::vector<std::int64_t> group_of(std::size_t mesh_dim, std::int64_t rank) const;
+
   /// True when rank_at_index(i) == i: nothing is stored per rank.
   bool is_iota() const { return ranks_.empty(); }
   /// The arena this layout lives in.
@@ -90,5 +93,9 @@ const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::st
 /// One dim over all of `names`' dims, order kept; named by joining with "_" unless `name` is given.
 const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
                                  const Coordinate& coordinate, std::string_view name);
+
+/// The same as `rank` sees it; a rank outside as with slice_layout.
+const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::string> names,
+                                 std::int64_t rank, std::string_view name);
 
 }  // namespace shardlab

@@ -96,11 +96,14 @@ void check_order(const Placements& placements, const ShardOrder& order) {
 }
 
 std::string order_text(const Placements& placements, const ShardOrder& order) {
+  for (const Placement& placement : placements) {
+    if (placement.is_strided_shard()) return to_string(placements);  // always in mesh order
+  }
   std::string text;
   for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
     const Placement& placement = placements[mesh_dim];
     text += to_string(placement);
-    if (placement.is_plain_shard() && cut_count(placements, placement.dim) > 1) {
+    if (placement.is_shard() && cut_count(placements, placement.dim) > 1) {
       text += fmt::format("[{}]", order[mesh_dim]);
     }
   }

@@ -60,7 +60,7 @@ TEST_CASE("type strings mean placements and orders") {
       {"f32[4]{norm(0.5):tp}", "RNP(0.5)R"},
       {"f32[4, 8]{mask(sum,16x8,0):tp}", "RMP(sum,16x8,0)R"},
       {"f32[7@dp~2]", "SS(0,2)RR"},
-      {"f32[7@(dp~2,tp)]", "SS(0,2)S(0)[1]R"},
+      {"f32[7@(dp~2,tp)]", "SS(0,2)S(0)R"},
   };
   Fixture fixture;
   for (const Row& row : rows) {

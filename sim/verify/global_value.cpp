@@ -1,0 +1,249 @@
+#include "sim/verify/global_value.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "mesh/local_shape.h"
+#include "mesh/type_string.h"
+#include "redistribute/redistribute.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+std::size_t numbers_per_element(DType dtype) { return is_complex(dtype) ? 2 : 1; }
+
+// The same bytes without reading them, or equal after reading.
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.storage()->buffer() == b.storage()->buffer() && a.offset() == b.offset() &&
+      a.stride() == b.stride()) {
+    return true;
+  }
+  std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
+  a.device()->read(a, bytes_a.data());
+  b.device()->read(b, bytes_b.data());
+  return std::memcmp(bytes_a.data(), bytes_b.data(), bytes_a.size()) == 0;
+}
+
+// Calls visit(local element, global element) over a piece, row-major.
+template <typename Visit>
+void for_each_element(const LocalView& view, Visit visit) {
+  const std::size_t ndim = view.dims.size();
+  Dims size(ndim), index(ndim);
+  std::int64_t count = 1;
+  for (std::size_t dim = 0; dim < ndim; ++dim) {
+    size[dim] = view.dims[dim].local_size();
+    count *= size[dim];
+  }
+  for (std::int64_t local = 0; local < count; ++local) {
+    std::int64_t global = 0;
+    for (std::size_t dim = 0; dim < ndim; ++dim) {
+      global = global * view.global_shape[dim] + view.dims[dim].global_index(index[dim]);
+    }
+    visit(static_cast<std::size_t>(local), static_cast<std::size_t>(global));
+    for (std::size_t dim = ndim; dim-- > 0;) {
+      if (++index[dim] < size[dim]) break;
+      index[dim] = 0;
+    }
+  }
+}
+
+// How terms of the partial mesh dims of one spec combine; there is one kind (sum with avg counts as
+// one).
+class Reduction {
+ public:
+  explicit Reduction(const DTensorSpec& spec) {
+    for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
+      const Placement& placement = spec.placement(mesh_dim);
+      if (!placement.is_partial()) continue;
+      any_ = true;
+      placement_ = placement;
+      if (placement.is_partial(ReduceOp::kAvg))
+        scale_ /= static_cast<double>(spec.layout()->size(mesh_dim));
+    }
+  }
+
+  bool any() const { return any_; }
+  bool masked() const { return placement_.kind == PlacementKind::kMaskPartial; }
+
+  double start() const {
+    if (placement_.kind == PlacementKind::kNormPartial) {
+      return std::isinf(placement_.norm) && placement_.norm < 0 ? INFINITY : 0;
+    }
+    switch (placement_.op) {
+      case ReduceOp::kMax:
+        return -INFINITY;
+      case ReduceOp::kMin:
+        return INFINITY;
+      case ReduceOp::kProduct:
+        return 1;
+      default:
+        return 0;
+    }
+  }
+  double add(double sum, double term) const {
+    if (placement_.kind == PlacementKind::kNormPartial) return add_norm(sum, term);
+    switch (placement_.op) {
+      case ReduceOp::kMax:
+        return std::isnan(sum) || sum > term ? sum : term;
+      case ReduceOp::kMin:
+        return std::isnan(sum) || sum < term ? sum : term;
+      case ReduceOp::kProduct:
+        return sum * term;
+      default:
+        return sum + term;
+    }
+  }
+  double finish(double sum) const {
+    if (placement_.kind != PlacementKind::kNormPartial) return sum * scale_;
+    if (std::isinf(placement_.norm) || placement_.norm == 0) return sum;
+    return std::pow(sum, 1 / placement_.norm);
+  }
+
+  std::int64_t integer_start() const {
+    switch (placement_.op) {
+      case ReduceOp::kMax:
+        return std::numeric_limits<std::int64_t>::min();
+      case ReduceOp::kMin:
+        return std::numeric_limits<std::int64_t>::max();
+      case ReduceOp::kProduct:
+        return 1;
+      case ReduceOp::kBitAnd:
+        return -1;
+      default:
+        return 0;
+    }
+  }
+  std::int64_t add_integer(std::int64_t sum, std::int64_t term) const {
+    switch (placement_.op) {
+      case ReduceOp::kMax:
+        return std::max(sum, term);
+      case ReduceOp::kMin:
+        return std::min(sum, term);
+      case ReduceOp::kProduct:
+        return sum * term;
+      case ReduceOp::kBitAnd:
+        return sum & term;
+      case ReduceOp::kBitOr:
+        return sum | term;
+      case ReduceOp::kBitXor:
+        return sum ^ term;
+      default:
+        return sum + term;
+    }
+  }
+
+ private:
+  double add_norm(double sum, double term) const {
+    if (std::isinf(placement_.norm)) {
+      return placement_.norm > 0 ? std::max(sum, std::fabs(term)) : std::min(sum, std::fabs(term));
+    }
+    return sum + (placement_.norm == 0 ? term : std::pow(std::fabs(term), placement_.norm));
+  }
+
+  Placement placement_;
+  double scale_ = 1;
+  bool any_ = false;
+};
+
+// Mask elements broadcast over the trailing dims of the piece.
+std::vector<std::int64_t> mask_of(const DTensor& piece) {
+  if (!piece.impl()->extras || !piece.impl()->extras->mask.defined()) return {};
+  return read_integers(piece.impl()->extras->mask);
+}
+
+void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTensor& piece,
+               const Reduction& reduction, GlobalValue& value) {
+  const LocalView view = local_view(spec, coordinate);
+  const std::vector<std::int64_t> mask =
+      reduction.masked() ? mask_of(piece) : std::vector<std::int64_t>();
+  const std::size_t per_mask =
+      mask.empty() ? 1 : static_cast<std::size_t>(piece.local().numel()) / mask.size();
+  const auto counts = [&](std::size_t local) {
+    return mask.empty() || mask[local / per_mask] == 0;
+  };
+  if (value.is_integral()) {
+    const std::vector<std::int64_t> local = read_integers(piece.local());
+    for_each_element(view, [&](std::size_t from, std::size_t to) {
+      if (!counts(from)) return;
+      std::int64_t& slot = value.integers[to];
+      slot = reduction.any() ? reduction.add_integer(slot, local[from]) : local[from];
+    });
+    return;
+  }
+  const std::vector<double> local = read_doubles(piece.local());
+  const std::size_t width = numbers_per_element(spec.dtype());
+  for_each_element(view, [&](std::size_t from, std::size_t to) {
+    if (!counts(from)) return;
+    for (std::size_t part = 0; part < width; ++part) {
+      double& slot = value.reals[to * width + part];
+      const double term = local[from * width + part];
+      slot = reduction.any() ? reduction.add(slot, term) : term;
+    }
+  });
+}
+
+// The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
+Coordinate representative(const DTensorSpec& spec, Coordinate coordinate) {
+  for (std::size_t mesh_dim = 0; mesh_dim < coordinate.size(); ++mesh_dim) {
+    if (spec.placement(mesh_dim).is_replicate()) coordinate[mesh_dim] = 0;
+  }
+  return coordinate;
+}
+
+}  // namespace
+
+GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                     std::vector<AssemblyFault>& faults) {
+  const MeshLayout& layout = *spec.layout();
+  const Reduction reduction(spec);
+  GlobalValue value;
+  value.meta = contiguous_meta(spec.shape(), spec.dtype());
+  const auto count = static_cast<std::size_t>(spec.numel()) * numbers_per_element(spec.dtype());
+  if (value.is_integral()) {
+    value.integers.assign(count, reduction.any() ? reduction.integer_start() : 0);
+  } else {
+    value.reals.assign(count, reduction.any() ? reduction.start() : 0);
+  }
+  for (std::int64_t index = 0; index < layout.size(); ++index) {
+    const Coordinate coordinate = layout.coordinate_at_index(index);
+    const DTensor& piece = pieces[static_cast<std::size_t>(index)];
+    const Dims expected = local_shape(spec, coordinate);
+    if (piece.local().shape() != expected) {
+      faults.push_back(
+          {fmt::format("rank {} holds {}, but its piece has shape [{}]", layout.rank_at(coordinate),
+                       type_string(piece.local().meta()), fmt::join(expected, ", "))});
+      continue;
+    }
+    const Coordinate first = representative(spec, coordinate);
+    if (first == coordinate) {
+      add_piece(spec, coordinate, piece, reduction, value);
+    } else if (!same_bits(piece.local(),
+                          pieces[static_cast<std::size_t>(layout.index_of(first))].local())) {
+      faults.push_back({fmt::format("ranks {} and {} hold different replicas",
+                                    layout.rank_at(first), layout.rank_at(coordinate))});
+    }
+  }
+  if (reduction.any() && !value.is_integral()) {
+    for (double& number : value.reals) number = reduction.finish(number);
+  }
+  return value;
+}
+
+GlobalValue whole_value(const Tensor& tensor) {
+  GlobalValue value;
+  value.meta = contiguous_meta(tensor.shape(), tensor.dtype());
+  if (value.is_integral()) {
+    value.integers = read_integers(tensor);
+  } else {
+    value.reals = read_doubles(tensor);
+  }
+  return value;
+}
+
+}  // namespace shardlab

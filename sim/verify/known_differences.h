@@ -1,0 +1,60 @@
+// known_differences.h - answers that deliberately differ from a recorded one: the rows of
+// tests/golden/known_differences.toml.
+//
+//   [[difference]]
+//   cause = "X-43"                      # X id of behaviour.md, or a README heading
+//   family = "layout/device_mesh"       # CheckFamily::name
+//   files = ["device_mesh"]             # whose lines `count` counts; default: the family's last
+//   part when = { mesh = { ascending = false } }   # every predicate holds on the case's fields
+//   ours = { "local_rank" = "$coordinate" }   # field -> the answer we give, compared
+//   count = 8                           # lines of tests/golden/facts, exact
+//   proof = "X-43 the array's order rules: groups keep it"   # name of the test that proves it
+//
+// Predicates: a plain value (equality), or a table of { present, one_of, contains, starts_with,
+// at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*" stands for one
+// component. `ours` may refer to the case: "$field" from its root, "^field" beside the field
+// itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardlab {
+
+using Json = nlohmann::json;
+
+class KnownDifferences {
+ public:
+  /// Fails with Value, naming file and line, for malformed rows.
+  static KnownDifferences read(const std::string& path);
+  /// The file that goes with this program: tests/golden/known_differences.toml, looked for in the
+  /// folders above `fact_file`, above the current folder and above the program. Empty when there is
+  /// none.
+  static std::optional<std::string> find_file(const std::string& fact_file);
+
+  KnownDifferences();
+  KnownDifferences(KnownDifferences&&) noexcept;
+  KnownDifferences& operator=(KnownDifferences&&) noexcept;
+  ~KnownDifferences();
+
+  struct Row;
+  std::size_t size() const;
+  const Row& row(std::size_t index) const;
+  /// Index of the row that explains this difference of a case, or empty.
+  std::optional<std::size_t> explain(std::string_view family, const Json& fact,
+                                     std::string_view field, const Json& got) const;
+  /// True when `fact_file` is one of the project's own facts (in facts/ beside the rows' file):
+  /// only for those the counts are exact.
+  bool counts_apply(const std::string& fact_file) const;
+
+ private:
+  std::string folder_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,81 @@
+// Comparisons, logic, bits, and choosing between operands.
+#include "kernels/elementwise.h"
+#include "kernels/functors.h"
+#include "kernels/kernel_table.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
+
+template <typename F>
+void bound_kernel(const KernelCall& call) {
+  pointwise_kernel<F, 2, kNoComplex>(call);
+}
+
+// clamp(self, min, max) with either bound None.
+void clamp_kernel(const KernelCall& call) {
+  const bool low = !std::holds_alternative<std::monostate>(call.args[1]);
+  const bool high = call.args.size() > 2 && !std::holds_alternative<std::monostate>(call.args[2]);
+  if (low && high) return pointwise_kernel<Clamp, 3, kNoComplex>(call);
+  check_invariant(low || high, "clamp has a bound");
+  const LocalArg operands[] = {call.args[0], call.args[low ? 1 : 2]};
+  const DType dtype = promote_operands(operands);
+  if (low) return apply_as<Maximum, 2, kNoComplex>(dtype, call.outputs[0], operands);
+  apply_as<Minimum, 2, kNoComplex>(dtype, call.outputs[0], operands);
+}
+
+template <typename T>
+void where_block(const KernelCall& call, std::span<const LocalArg> operands) {
+  apply_block<Where, bool, T, T>(call.outputs[0], operands);
+}
+
+void choose(const KernelCall& call, std::span<const LocalArg> operands, DType dtype) {
+  switch (compute_dtype(dtype)) {
+    case DType::kI64:
+      return where_block<std::int64_t>(call, operands);
+    case DType::kF32:
+      return where_block<float>(call, operands);
+    case DType::kF64:
+      return where_block<double>(call, operands);
+    case DType::kC64:
+      return where_block<std::complex<float>>(call, operands);
+    default:
+      return where_block<std::complex<double>>(call, operands);
+  }
+}
+
+void where_kernel(const KernelCall& call) {
+  choose(call, call.args.first(3), promote_operands(call.args.subspan(1, 2)));
+}
+
+// masked_fill(self, mask, value): the value takes self's dtype.
+void masked_fill_kernel(const KernelCall& call) {
+  const LocalArg operands[] = {call.args[1], call.args[2], call.args[0]};
+  choose(call, operands, tensor_arg(call, 0).dtype());
+}
+
+}  // namespace
+
+void add_comparison_kernels(KernelTable& table) {
+  table.set(KernelId::kEq, pointwise_kernel<Eq, 2, kAllKinds>);
+  table.set(KernelId::kNe, pointwise_kernel<Ne, 2, kAllKinds>);
+  table.set(KernelId::kLt, pointwise_kernel<Lt, 2, kNoComplex>);
+  table.set(KernelId::kLe, pointwise_kernel<Le, 2, kNoComplex>);
+  table.set(KernelId::kGt, pointwise_kernel<Gt, 2, kNoComplex>);
+  table.set(KernelId::kGe, pointwise_kernel<Ge, 2, kNoComplex>);
+  table.set(KernelId::kLogicalAnd, pointwise_kernel<LogicalAnd, 2, kAllKinds>);
+  table.set(KernelId::kLogicalOr, pointwise_kernel<LogicalOr, 2, kAllKinds>);
+  table.set(KernelId::kLogicalXor, pointwise_kernel<LogicalXor, 2, kAllKinds>);
+  table.set(KernelId::kBitwiseAnd, pointwise_kernel<BitwiseAnd, 2, kIntegerKind>);
+  table.set(KernelId::kBitwiseOr, pointwise_kernel<BitwiseOr, 2, kIntegerKind>);
+  table.set(KernelId::kBitwiseXor, pointwise_kernel<BitwiseXor, 2, kIntegerKind>);
+  table.set(KernelId::kClamp, clamp_kernel);
+  table.set(KernelId::kClampMin, bound_kernel<Maximum>);
+  table.set(KernelId::kClampMax, bound_kernel<Minimum>);
+  table.set(KernelId::kWhere, where_kernel);
+  table.set(KernelId::kMaskedFill, masked_fill_kernel);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,205 @@
+#include "kernels/convert.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/element_types.h"
+#include "kernels/strided_loop.h"
+#include "tensor/strided_copy.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+struct Tag {
+  using type = T;
+};
+
+// Calls visit(Tag<T>{}) with the storage type of `dtype`.
+template <typename Visit>
+void with_storage_type(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::kBool:
+      return visit(Tag<bool>{});
+    case DType::kU8:
+      return visit(Tag<std::uint8_t>{});
+    case DType::kU64:
+      return visit(Tag<std::uint64_t>{});
+    case DType::kI8:
+      return visit(Tag<std::int8_t>{});
+    case DType::kI16:
+      return visit(Tag<std::int16_t>{});
+    case DType::kI32:
+      return visit(Tag<std::int32_t>{});
+    case DType::kI64:
+      return visit(Tag<std::int64_t>{});
+    case DType::kF16:
+      return visit(Tag<Half>{});
+    case DType::kBF16:
+      return visit(Tag<BFloat16>{});
+    case DType::kF32:
+      return visit(Tag<float>{});
+    case DType::kF64:
+      return visit(Tag<double>{});
+    case DType::kC64:
+      return visit(Tag<std::complex<float>>{});
+    case DType::kC128:
+      return visit(Tag<std::complex<double>>{});
+    case DType::kF8E4M3FN:
+      return visit(Tag<Float8E4M3>{});
+    case DType::kC32:
+    case DType::kBC32:
+      break;
+  }
+  fail(ErrorKind::kUnsupported, "no kernel reads or writes {}", to_string(dtype));
+}
+
+template <typename T>
+T widen(T value) {
+  return value;
+}
+inline float widen(Half value) { return half_to_float(value); }
+inline float widen(BFloat16 value) { return to_float(value); }
+inline float widen(Float8E4M3 value) { return to_float(value); }
+
+template <typename To, typename From>
+To narrow_to(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (kIsComplex<To>) {
+    using Real = typename To::value_type;
+    if constexpr (kIsComplex<From>) {
+      return To(static_cast<Real>(value.real()), static_cast<Real>(value.imag()));
+    } else {
+      return To(static_cast<Real>(value));
+    }
+  } else if constexpr (kIsComplex<From>) {
+    return narrow_to<To>(value.real());
+  } else if constexpr (std::is_same_v<To, Half>) {
+    return float_to_half(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return to_bfloat16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, Float8E4M3>) {
+    return to_float8(static_cast<float>(value));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8) {
+    return static_cast<To>(
+        static_cast<std::int64_t>(value));  // out of range wraps, as for integers
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <typename To, typename From>
+void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
+  auto* target = static_cast<To*>(to.data);
+  const auto* source = static_cast<const From*>(from.data);
+  if (to.stride == 1 && from.stride == 1) {
+    for (std::int64_t i = 0; i < count; ++i) target[i] = narrow_to<To>(widen(source[i]));
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      target[i * to.stride] = narrow_to<To>(widen(source[i * from.stride]));
+    }
+  }
+}
+
+}  // namespace
+
+void convert_run(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
+  if (from.stride == 0 && count > 1) {  // converted once, then repeated
+    const std::int64_t bytes = item_bytes(to.dtype);
+    convert_run(to, from, 1);
+    const std::int64_t repeats = count - 1;
+    const std::int64_t ones[] = {to.stride}, zeros[] = {0}, shape[] = {repeats};
+    strided_copy({static_cast<std::byte*>(to.data) + to.stride * bytes, ones}, {to.data, zeros},
+                 shape, bytes);
+    return;
+  }
+  with_storage_type(to.dtype, [&](auto to_tag) {
+    with_storage_type(from.dtype, [&](auto from_tag) {
+      using To = typename decltype(to_tag)::type;
+      using From = typename decltype(from_tag)::type;
+      convert_typed<To, From>(to, from, count);
+    });
+  });
+}
+
+void store_scalar(void* to, DType dtype, const Scalar& number) {
+  const MutableElementRun target{to, 1, dtype};
+  switch (number.category()) {
+    case Category::kBool:
+    case Category::kInteger: {
+      const std::int64_t value = number.to_int();
+      return convert_run(target, {&value, 1, DType::kI64}, 1);
+    }
+    case Category::kFloat: {
+      const double value = number.to_double();
+      return convert_run(target, {&value, 1, DType::kF64}, 1);
+    }
+    case Category::kComplex: {
+      const std::complex<double> value = number.to_complex();
+      return convert_run(target, {&value, 1, DType::kC128}, 1);
+    }
+  }
+}
+
+namespace {
+
+struct StridedElements {
+  std::byte* data;
+  DType dtype;
+  Dims stride;
+};
+
+void convert_strided(const StridedElements& to, const StridedElements& from,
+                     std::span<const std::int64_t> shape) {
+  if (to.dtype == from.dtype) {
+    return strided_copy({to.data, to.stride}, {from.data, from.stride}, shape,
+                        item_bytes(to.dtype));
+  }
+  StridedLoop loop(shape);
+  loop.add(to.stride, item_bytes(to.dtype));
+  loop.add(from.stride, item_bytes(from.dtype));
+  loop.run([&](std::span<const std::int64_t> offsets, std::span<const std::int64_t> inner,
+               std::int64_t count) {
+    convert_run({to.data + offsets[0], inner[0], to.dtype},
+                {from.data + offsets[1], inner[1], from.dtype}, count);
+  });
+}
+
+// For reading only.
+std::byte* source_bytes(const Tensor& tensor) {
+  return const_cast<std::byte*>(readable_bytes(tensor));
+}
+
+}  // namespace
+
+void convert_tensor(const Tensor& out, const Tensor& source) {
+  // The output first: writable() may replace the Buffer that both share.
+  const StridedElements to{writable_bytes(out), out.dtype(), out.stride()};
+  const StridedElements from{source_bytes(source), source.dtype(),
+                             broadcast_strides(source, out.shape())};
+  const bool same = to.data == from.data && to.dtype == from.dtype && to.stride == from.stride;
+  if (!same) convert_strided(to, from, out.shape());
+}
+
+void load_row_major(void* to, DType dtype, const Tensor& source) {
+  convert_strided({static_cast<std::byte*>(to), dtype, contiguous_strides(source.shape())},
+                  {source_bytes(source), source.dtype(), source.stride()}, source.shape());
+}
+
+void store_row_major(const Tensor& out, const void* from, DType dtype) {
+  auto* source = const_cast<std::byte*>(static_cast<const std::byte*>(from));
+  convert_strided({writable_bytes(out), out.dtype(), out.stride()},
+                  {source, dtype, contiguous_strides(out.shape())}, out.shape());
+}
+
+void fill_tensor(const Tensor& out, const Scalar& number) {
+  alignas(16) std::byte element[16];
+  store_scalar(element, out.dtype(), number);
+  const Dims zeros(out.shape().size(), 0);
+  strided_copy({writable_bytes(out), out.stride()}, {element, zeros}, out.shape(),
+               item_bytes(out.dtype()));
+}
+
+}  // namespace shardlab

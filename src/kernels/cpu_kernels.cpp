@@ -1,0 +1,32 @@
+#include "kernels/cpu_kernels.h"
+
+#include "kernels/kernel_table.h"
+#include "kernels/matmul.h"
+
+namespace shardlab {
+
+namespace {
+
+KernelTable make_table() {
+  fix_matmul_blocking();
+  KernelTable table;
+  add_activation_kernels(table);
+  add_binary_kernels(table);
+  add_comparison_kernels(table);
+  add_copy_kernels(table);
+  add_matmul_kernels(table);
+  add_random_kernels(table);
+  add_reduce_kernels(table);
+  add_unary_kernels(table);
+  add_unary_math_kernels(table);
+  return table;
+}
+
+}  // namespace
+
+std::span<const CpuKernel> cpu_kernel_table() {
+  static const KernelTable table = make_table();
+  return table.kernels();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,134 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/convert.h"
+#include "kernels/strided_loop.h"
+
+namespace shardlab {
+
+namespace {
+
+// Small enough for four operands on a fiber's stack, large enough to amortise the conversions.
+constexpr std::size_t kBlockBytes = 2048;
+
+struct BlockBuffer {
+  alignas(64) std::byte bytes[kBlockBytes];
+};
+
+struct Operand {
+  const std::byte* data;  // first element
+  DType dtype;
+  Dims stride;  // broadcast to the output's shape
+  alignas(16) std::byte number[16];
+};
+
+void prepare_operand(Operand& operand, const LocalArg& argument, DType compute, const Tensor& out) {
+  if (const auto* tensor = std::get_if<Tensor>(&argument)) {
+    operand.data = readable_bytes(*tensor);
+    operand.dtype = tensor->dtype();
+    operand.stride = broadcast_strides(*tensor, out.shape());
+    return;
+  }
+  const auto* number = std::get_if<Scalar>(&argument);
+  check_invariant(number != nullptr, "an operand is a tensor or a number");
+  store_scalar(operand.number, compute, *number);
+  operand.data = operand.number;
+  operand.dtype = compute;
+  operand.stride.resize(out.shape().size(), 0);
+}
+
+// The elementwise call, prepared; rows() runs one inner row of the loop.
+class BlockRunner {
+ public:
+  BlockRunner(const Tensor& out, std::span<const LocalArg> arguments,
+              const BlockSignature& signature, BlockFunction function)
+      : out_(out), signature_(signature), function_(function), operands_(arguments.size()) {
+    target_ = writable_bytes(out);
+    for (std::size_t i = 0; i < operands_; ++i) {
+      prepare_operand(operand_[i], arguments[i], signature.in[i], out);
+    }
+  }
+
+  void run() {
+    StridedLoop loop(out_.shape());
+    loop.add(out_.stride(), item_bytes(out_.dtype()));
+    for (std::size_t i = 0; i < operands_; ++i) {
+      loop.add(operand_[i].stride, item_bytes(operand_[i].dtype));
+    }
+    loop.run([this](std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
+                    std::int64_t count) { run_row(offsets, strides, count); });
+  }
+
+ private:
+  void run_row(std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
+               std::int64_t count) {
+    bool direct = out_.dtype() == signature_.out && strides[0] == 1;
+    const bool direct_out = direct;
+    std::array<bool, kMaxOperands> direct_in{};
+    for (std::size_t i = 0; i < operands_; ++i) {
+      direct_in[i] = operand_[i].dtype == signature_.in[i] && strides[i + 1] == 1;
+      direct = direct && direct_in[i];
+    }
+    const std::int64_t block = direct ? count : block_elements();
+    for (std::int64_t start = 0; start < count; start += block) {
+      const std::int64_t size = std::min(block, count - start);
+      std::array<const std::byte*, kMaxOperands> in{};
+      for (std::size_t i = 0; i < operands_; ++i) {
+        const Operand& operand = operand_[i];
+        const std::int64_t bytes = item_bytes(operand.dtype);
+        const std::byte* from = operand.data + offsets[i + 1] + start * strides[i + 1] * bytes;
+        in[i] = direct_in[i] ? from : load(i, {from, strides[i + 1], operand.dtype}, size);
+      }
+      std::byte* to = target_ + offsets[0] + start * strides[0] * item_bytes(out_.dtype());
+      function_(in.data(), direct_out ? to : buffer_[kMaxOperands].bytes, size);
+      if (!direct_out) {
+        convert_run({to, strides[0], out_.dtype()},
+                    {buffer_[kMaxOperands].bytes, 1, signature_.out}, size);
+      }
+    }
+  }
+
+  std::int64_t block_elements() const {
+    std::int64_t widest = item_bytes(signature_.out);
+    for (std::size_t i = 0; i < operands_; ++i) {
+      widest = std::max(widest, item_bytes(signature_.in[i]));
+    }
+    return static_cast<std::int64_t>(kBlockBytes) / widest;
+  }
+
+  // Constants are converted once, not for every block.
+  const std::byte* load(std::size_t i, const ElementRun& run, std::int64_t size) {
+    std::byte* buffer = buffer_[i].bytes;
+    const bool constant = run.stride == 0;
+    if (constant && filled_from_[i] == run.data && filled_[i] >= size) return buffer;
+    convert_run({buffer, 1, signature_.in[i]}, run, size);
+    filled_from_[i] = constant ? run.data : nullptr;
+    filled_[i] = size;
+    return buffer;
+  }
+
+  const Tensor& out_;
+  const BlockSignature& signature_;
+  BlockFunction function_;
+  std::size_t operands_;
+  std::byte* target_;
+  std::array<Operand, kMaxOperands> operand_;
+  std::array<const void*, kMaxOperands> filled_from_{};
+  std::array<std::int64_t, kMaxOperands> filled_{};
+  std::array<BlockBuffer, kMaxOperands + 1> buffer_;
+};
+
+}  // namespace
+
+void refuse_dtype(DType dtype) {
+  fail(ErrorKind::kUnsupported, "device cpu has no kernel of this op for {}", to_string(dtype));
+}
+
+void run_elementwise(const Tensor& out, std::span<const LocalArg> operands,
+                     const BlockSignature& signature, BlockFunction function) {
+  BlockRunner(out, operands, signature, function).run();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,62 @@
+#include "kernels/kernel_args.h"
+
+#include "base/error.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+const T* find_arg(const KernelCall& call, std::size_t index) {
+  return index < call.args.size() ? std::get_if<T>(&call.args[index]) : nullptr;
+}
+
+template <typename T>
+const T& require_arg(const KernelCall& call, std::size_t index, const char* what) {
+  const T* found = find_arg<T>(call, index);
+  check_invariant(found != nullptr, what);
+  return *found;
+}
+
+}  // namespace
+
+const Tensor& tensor_arg(const KernelCall& call, std::size_t index) {
+  return require_arg<Tensor>(call, index, "a kernel argument is a tensor");
+}
+
+const Tensor* optional_tensor_arg(const KernelCall& call, std::size_t index) {
+  const Tensor* found = find_arg<Tensor>(call, index);
+  return found != nullptr && found->defined() ? found : nullptr;
+}
+
+const std::vector<Tensor>& tensor_list_arg(const KernelCall& call, std::size_t index) {
+  return require_arg<std::vector<Tensor>>(call, index, "a kernel argument is a tensor list");
+}
+
+const Scalar& scalar_arg(const KernelCall& call, std::size_t index) {
+  return require_arg<Scalar>(call, index, "a kernel argument is a number");
+}
+
+const Scalar* optional_scalar_arg(const KernelCall& call, std::size_t index) {
+  return find_arg<Scalar>(call, index);
+}
+
+std::int64_t int_arg(const KernelCall& call, std::size_t index) {
+  return scalar_arg(call, index).to_int();
+}
+
+const Dims* optional_dims_arg(const KernelCall& call, std::size_t index) {
+  return find_arg<Dims>(call, index);
+}
+
+const std::string* optional_text_arg(const KernelCall& call, std::size_t index) {
+  return find_arg<std::string>(call, index);
+}
+
+std::size_t wrap_dim(std::int64_t dim, std::size_t dims) {
+  const auto count = static_cast<std::int64_t>(dims == 0 ? 1 : dims);
+  check_invariant(dim >= -count && dim < count, "a tensor dim is in range");
+  return static_cast<std::size_t>(dim < 0 ? dim + count : dim);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,32 @@
+// kernel_table.h - how the families fill the CPU device's table.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "kernels/kernel_id.h"
+#include "tensor/cpu_device.h"
+
+namespace shardlab {
+
+class KernelTable {
+ public:
+  void set(KernelId id, CpuKernel kernel) { kernels_[static_cast<std::size_t>(id)] = kernel; }
+  std::span<const CpuKernel> kernels() const { return kernels_; }
+
+ private:
+  std::array<CpuKernel, static_cast<std::size_t>(KernelId::kCount)> kernels_{};
+};
+
+// One function per family.
+void add_activation_kernels(KernelTable& table);
+void add_binary_kernels(KernelTable& table);
+void add_comparison_kernels(KernelTable& table);
+void add_copy_kernels(KernelTable& table);
+void add_matmul_kernels(KernelTable& table);
+void add_random_kernels(KernelTable& table);
+void add_reduce_kernels(KernelTable& table);
+void add_unary_kernels(KernelTable& table);
+void add_unary_math_kernels(KernelTable& table);
+
+}  // namespace shardlab

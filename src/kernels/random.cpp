@@ -1,0 +1,173 @@
+// Random numbers by element: element i of the global tensor draws from counter
+// random.offset + i with key random.seed, so that every placement gives the single-device values
+// bit for bit. i is the row-major index in the global shape that `view` gives, or in the output.
+//   rand     f64: 53 bits of words 0 and 1; f32, f16, bf16: 24, 11, 8 bits of word 0
+//   randn    Box-Muller in f64 from all four words, rounded to the dtype
+//   randint  low + words 0 and 1 as a 64-bit number modulo (high - low)
+//   bernoulli and dropout   the f64 uniform number < probability of 1
+#include <algorithm>
+
+#include "kernels/kernel_args.h"
+#include "kernels/kernel_table.h"
+#include "kernels/philox.h"
+#include "kernels/scratch.h"
+
+namespace shardlab {
+
+namespace {
+
+// Calls draw(first local index, first global index, count) for runs of consecutive elements.
+template <typename Draw>
+void for_each_run(const Tensor& out, const LocalView* view, Draw&& draw) {
+  if (out.numel() == 0) return;
+  if (view == nullptr || out.dim() == 0) return draw(0, 0, out.numel());
+  const Dims global_stride = contiguous_strides(view->global_shape);
+  const std::size_t inner = view->dims.size() - 1;
+  Dims index(inner, 0);
+  for (std::int64_t local = 0; local < out.numel();) {
+    std::int64_t row = 0;
+    for (std::size_t d = 0; d < inner; ++d) {
+      row += view->dims[d].global_index(index[d]) * global_stride[d];
+    }
+    for (const IndexRun& run : view->dims[inner].runs) {
+      draw(local, row + run.offset, run.size);
+      local += run.size;
+    }
+    for (std::size_t d = inner; d-- > 0 && ++index[d] == out.shape()[d];) index[d] = 0;
+  }
+}
+
+// results[i] = make(words of element i, i) in row-major order, stored in `out`.
+template <typename T, typename Make>
+void draw_elements(const KernelCall& call, const Tensor& out, Make make) {
+  const RowMajorOutput<T> result(out);
+  for_each_run(out, call.view, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
+    const std::uint64_t first = call.random.offset + static_cast<std::uint64_t>(global);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const PhiloxWords words =
+          element_words(call.random.seed, first + static_cast<std::uint64_t>(i));
+      result.data()[local + i] = make(words, local + i);
+    }
+  });
+  result.store();
+}
+
+int uniform_digits(DType dtype) {
+  return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24;
+}
+
+struct Interval {
+  double low;
+  double high;
+};
+
+void draw_uniform(const KernelCall& call, const Interval& interval) {
+  const Tensor& out = call.outputs[0];
+  const double width = interval.high - interval.low;
+  if (out.dtype() == DType::kF64) {
+    return draw_elements<double>(call, out, [&](const PhiloxWords& words, std::int64_t) {
+      return interval.low + width * uniform_double(words);
+    });
+  }
+  const int digits = uniform_digits(out.dtype());
+  const auto low = static_cast<float>(interval.low), scale = static_cast<float>(width);
+  draw_elements<float>(call, out, [&](const PhiloxWords& words, std::int64_t) {
+    return low + scale * uniform_float(words, digits);
+  });
+}
+
+struct NormalLaw {
+  double mean;
+  double deviation;
+};
+
+void draw_normal(const KernelCall& call, const NormalLaw& law) {
+  const auto normal = [&](const PhiloxWords& words, std::int64_t) {
+    return law.mean + law.deviation * normal_double(words);
+  };
+  const Tensor& out = call.outputs[0];
+  if (out.dtype() == DType::kF64) return draw_elements<double>(call, out, normal);
+  draw_elements<float>(call, out, normal);
+}
+
+void draw_integers(const KernelCall& call, std::int64_t low, std::int64_t high) {
+  if (high <= low) fail(ErrorKind::kValue, "randint needs low < high, not {} and {}", low, high);
+  const std::uint64_t range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  draw_elements<std::int64_t>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
+    return sum_of(low, wrapped(word_pair(words, 0) % range));
+  });
+}
+
+void rand_kernel(const KernelCall& call) { draw_uniform(call, {0, 1}); }
+void randn_kernel(const KernelCall& call) { draw_normal(call, {0, 1}); }
+
+void uniform_kernel(const KernelCall& call) {
+  draw_uniform(call, {scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double()});
+}
+
+void normal_kernel(const KernelCall& call) {
+  draw_normal(call, {scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double()});
+}
+
+// The number arguments stand in front, behind self for the _like variants.
+std::size_t first_number(const KernelCall& call) {
+  return std::holds_alternative<Tensor>(call.args[0]) ? 1 : 0;
+}
+
+void randint_kernel(const KernelCall& call) {
+  draw_integers(call, 0, int_arg(call, first_number(call)));
+}
+
+void randint_low_kernel(const KernelCall& call) {
+  const std::size_t first = first_number(call);
+  draw_integers(call, int_arg(call, first), int_arg(call, first + 1));
+}
+
+void bernoulli_kernel(const KernelCall& call) {
+  const RowMajor<double> probability(tensor_arg(call, 0));
+  draw_elements<bool>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t i) {
+    return uniform_double(words) < probability.data()[i];
+  });
+}
+
+void bernoulli_p_kernel(const KernelCall& call) {
+  const double probability = scalar_arg(call, 1).to_double();
+  draw_elements<bool>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
+    return uniform_double(words) < probability;
+  });
+}
+
+// native_dropout(input, p, train): values scaled by 1 / (1 - p), and the mask of kept elements.
+void native_dropout_kernel(const KernelCall& call) {
+  const Tensor &values = call.outputs[0], &mask = call.outputs[1];
+  const Scalar* train = optional_scalar_arg(call, 2);
+  if (train != nullptr && !train->to_bool()) {
+    convert_tensor(values, tensor_arg(call, 0));
+    return fill_tensor(mask, Scalar(true));
+  }
+  const double keep = 1 - scalar_arg(call, 1).to_double();
+  const RowMajor<double> input(tensor_arg(call, 0));
+  const auto kept = scratch<double>(values.numel());
+  draw_elements<bool>(call, mask, [&](const PhiloxWords& words, std::int64_t i) {
+    const bool keeps = uniform_double(words) < keep;
+    kept[i] = keeps ? input.data()[i] / keep : 0.0;
+    return keeps;
+  });
+  store_row_major(values, kept.get(), DType::kF64);
+}
+
+}  // namespace
+
+void add_random_kernels(KernelTable& table) {
+  table.set(KernelId::kRand, rand_kernel);
+  table.set(KernelId::kRandn, randn_kernel);
+  table.set(KernelId::kRandint, randint_kernel);
+  table.set(KernelId::kRandintLow, randint_low_kernel);
+  table.set(KernelId::kUniform, uniform_kernel);
+  table.set(KernelId::kNormal, normal_kernel);
+  table.set(KernelId::kBernoulli, bernoulli_kernel);
+  table.set(KernelId::kBernoulliP, bernoulli_p_kernel);
+  table.set(KernelId::kNativeDropout, native_dropout_kernel);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,136 @@
+// Sums, products, extrema, truth. Integers are computed in i64, f16 and bf16 in f32, rounded once.
+#include "kernels/reduce.h"
+
+#include "kernels/kernel_table.h"
+#include "kernels/row_reduce.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
+
+// In the output's dtype: sum(x, dtype) converts first.
+template <typename Op>
+void accumulate_kernel(const KernelCall& call) {
+  const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
+  with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
+    using T = decltype(type);
+    reduce_rows<T, T>(out, self, reduced_dims(call, 1, self), reduce_row<Op, T>);
+  });
+}
+
+void mean_kernel(const KernelCall& call) {
+  const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
+  with_compute_type<kRealKind | kComplexKind>(out.dtype(), [&](auto type) {
+    using T = decltype(type);
+    reduce_rows<T, T>(out, self, reduced_dims(call, 1, self), [](const T* row, std::int64_t n) {
+      return reduce_row<SumOp>(row, n) / T(static_cast<double>(n));
+    });
+  });
+}
+
+template <typename Op>
+void extremum_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const DimMask reduced = reduced_dims(call, 1, self);
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    reduce_rows<T, T>(call.outputs[0], self, reduced, [](const T* row, std::int64_t n) {
+      if (n == 0) fail(ErrorKind::kValue, "an empty dim has no largest or smallest element");
+      return reduce_row<Op>(row, n);
+    });
+  });
+}
+
+template <typename T>
+bool any_of_row(const T* row, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (truth(row[i])) return true;
+  }
+  return false;
+}
+
+template <typename T>
+bool all_of_row(const T* row, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!truth(row[i])) return false;
+  }
+  return true;
+}
+
+void any_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    reduce_rows<T, bool>(call.outputs[0], self, reduced_dims(call, 1, self), any_of_row<T>);
+  });
+}
+
+void all_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    reduce_rows<T, bool>(call.outputs[0], self, reduced_dims(call, 1, self), all_of_row<T>);
+  });
+}
+
+// The lowest index among equals; NaN wins.
+template <typename Op, typename T>
+std::int64_t index_of_extremum(const T* row, std::int64_t count) {
+  if (count == 0) fail(ErrorKind::kValue, "an empty dim has no largest or smallest element");
+  std::int64_t best = 0;
+  for (std::int64_t i = 1; i < count && !is_nan(row[best]); ++i) {
+    const T winner = Op::combine(row[best], row[i]);
+    if (is_nan(winner) || winner != row[best]) best = i;
+  }
+  return best;
+}
+
+template <typename Op>
+void index_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    reduce_rows<T, std::int64_t>(call.outputs[0], self, reduced_dims(call, 1, self),
+                                 index_of_extremum<Op, T>);
+  });
+}
+
+template <typename Op>
+void extremum_with_index_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    Rows<T> rows(self, single_dim(int_arg(call, 1), self));
+    const auto values = scratch<T>(rows.count());
+    const auto indices = scratch<std::int64_t>(rows.count());
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const T* row = rows.row(i);
+      indices[i] = index_of_extremum<Op>(row, rows.size());
+      values[i] = row[indices[i]];
+    }
+    store_row_major(call.outputs[0], values.get(), dtype_of<T>());
+    store_row_major(call.outputs[1], indices.get(), DType::kI64);
+  });
+}
+
+}  // namespace
+
+void add_reduce_kernels(KernelTable& table) {
+  table.set(KernelId::kSum, accumulate_kernel<SumOp>);
+  table.set(KernelId::kProd, accumulate_kernel<ProdOp>);
+  table.set(KernelId::kMean, mean_kernel);
+  table.set(KernelId::kAmax, extremum_kernel<MaxOp>);
+  table.set(KernelId::kAmin, extremum_kernel<MinOp>);
+  table.set(KernelId::kMax, extremum_kernel<MaxOp>);
+  table.set(KernelId::kMin, extremum_kernel<MinOp>);
+  table.set(KernelId::kAny, any_kernel);
+  table.set(KernelId::kAll, all_kernel);
+  table.set(KernelId::kArgmax, index_kernel<MaxOp>);
+  table.set(KernelId::kArgmin, index_kernel<MinOp>);
+  table.set(KernelId::kMaxDim, extremum_with_index_kernel<MaxOp>);
+  table.set(KernelId::kMinDim, extremum_with_index_kernel<MinOp>);
+}
+
+}  // namespace shardlab

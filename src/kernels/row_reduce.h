@@ -1,0 +1,98 @@
+// row_reduce.h - reducing one contiguous row in a fixed order: 16 lanes within leaves of 1024
+// elements, leaves pairwise. The order depends on the number of elements only.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/functors.h"
+
+namespace shardlab {
+
+struct SumOp {
+  template <typename T>
+  static T identity() {
+    return T(0);
+  }
+  template <typename T>
+  static T combine(T a, T b) {
+    return sum_of(a, b);
+  }
+};
+struct ProdOp {
+  template <typename T>
+  static T identity() {
+    return T(1);
+  }
+  template <typename T>
+  static T combine(T a, T b) {
+    return product_of(a, b);
+  }
+};
+struct MaxOp {
+  template <typename T>
+  static T identity() {
+    if constexpr (Integer<T>)
+      return std::numeric_limits<T>::lowest();
+    else
+      return -std::numeric_limits<T>::infinity();
+  }
+  template <typename T>
+  static T combine(T a, T b) {
+    return Maximum::apply(a, b);
+  }
+};
+struct MinOp {
+  template <typename T>
+  static T identity() {
+    if constexpr (Integer<T>)
+      return std::numeric_limits<T>::max();
+    else
+      return std::numeric_limits<T>::infinity();
+  }
+  template <typename T>
+  static T combine(T a, T b) {
+    return Minimum::apply(a, b);
+  }
+};
+
+inline constexpr std::int64_t kReduceLanes = 16;
+inline constexpr std::int64_t kReduceLeaf = 1024;
+
+/// Op over get(i) for i in [first, first + count), at most one leaf.
+template <typename Op, typename T, typename Get>
+T reduce_leaf(const Get& get, std::int64_t first, std::int64_t count) {
+  T lanes[kReduceLanes];
+  for (T& lane : lanes) lane = Op::template identity<T>();
+  std::int64_t i = 0;
+  for (; i + kReduceLanes <= count; i += kReduceLanes) {
+    for (std::int64_t lane = 0; lane < kReduceLanes; ++lane) {
+      lanes[lane] = Op::combine(lanes[lane], get(first + i + lane));
+    }
+  }
+  for (std::int64_t lane = 0; i + lane < count; ++lane) {
+    lanes[lane] = Op::combine(lanes[lane], get(first + i + lane));
+  }
+  for (std::int64_t width = kReduceLanes / 2; width > 0; width /= 2) {
+    for (std::int64_t lane = 0; lane < width; ++lane) {
+      lanes[lane] = Op::combine(lanes[lane], lanes[lane + width]);
+    }
+  }
+  return lanes[0];
+}
+
+template <typename Op, typename T, typename Get>
+T reduce_range(const Get& get, std::int64_t first, std::int64_t count) {
+  if (count <= kReduceLeaf) return reduce_leaf<Op, T>(get, first, count);
+  const std::int64_t leaves = (count + kReduceLeaf - 1) / kReduceLeaf;
+  const std::int64_t half = leaves / 2 * kReduceLeaf;
+  return Op::combine(reduce_range<Op, T>(get, first, half),
+                     reduce_range<Op, T>(get, first + half, count - half));
+}
+
+template <typename Op, typename T>
+T reduce_row(const T* row, std::int64_t count) {
+  return reduce_range<Op, T>([row](std::int64_t i) { return row[i]; }, 0, count);
+}
+
+}  // namespace shardlab

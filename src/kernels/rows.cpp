@@ -1,0 +1,58 @@
+#include "kernels/rows.h"
+
+namespace shardlab {
+
+DimMask single_dim(std::int64_t dim, const Tensor& source) {
+  DimMask mask(source.shape().size(), 0);
+  const std::size_t wrapped = wrap_dim(dim, mask.size());
+  if (wrapped < mask.size()) mask[wrapped] = 1;
+  return mask;
+}
+
+DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& source) {
+  const std::size_t count = source.shape().size();
+  if (const Dims* dims = optional_dims_arg(call, index); dims != nullptr && !dims->empty()) {
+    DimMask mask(count, 0);
+    for (const std::int64_t dim : *dims) {
+      const std::size_t wrapped = wrap_dim(dim, count);
+      if (wrapped < count) mask[wrapped] = 1;
+    }
+    return mask;
+  }
+  const Scalar* dim = optional_scalar_arg(call, index);
+  if (dim != nullptr && dim->category() == Category::kInteger) {
+    return single_dim(dim->to_int(), source);
+  }
+  return DimMask(count, 1);
+}
+
+RowLayout::RowLayout(const Tensor& source, const DimMask& reduced) {
+  TensorMeta meta{{}, {}, source.dtype()};
+  for (const unsigned char wanted : {0, 1}) {
+    for (std::size_t d = 0; d < reduced.size(); ++d) {
+      if (reduced[d] != wanted) continue;
+      meta.shape.push_back(source.shape()[d]);
+      meta.stride.push_back(source.stride()[d]);
+      (wanted ? size_ : rows_) *= source.shape()[d];
+      if (!wanted) {
+        kept_shape_.push_back(source.shape()[d]);
+        kept_stride_.push_back(source.stride()[d]);
+      }
+    }
+  }
+  const std::size_t kept = kept_shape_.size();
+  in_one_piece_ = is_contiguous({meta.shape.data() + kept, meta.shape.size() - kept},
+                                {meta.stride.data() + kept, meta.stride.size() - kept});
+  permuted_ = source.as_view(std::move(meta), source.offset());
+}
+
+std::int64_t RowLayout::offset_of(std::int64_t row) const {
+  std::int64_t offset = 0;
+  for (std::size_t d = kept_shape_.size(); d-- > 1;) {
+    offset += row % kept_shape_[d] * kept_stride_[d];
+    row /= kept_shape_[d];
+  }
+  return kept_shape_.empty() ? 0 : offset + row * kept_stride_[0];
+}
+
+}  // namespace shardlab

@@ -1,0 +1,80 @@
+// rows.h - a tensor seen as rows to be reduced: one per kept index, in row-major order; the
+// elements of a row in row-major order of the reduced dims.
+#pragma once
+
+#include <memory>
+
+#include "base/inline_vector.h"
+#include "kernels/kernel_args.h"
+#include "kernels/scratch.h"
+
+namespace shardlab {
+
+/// One flag per tensor dim.
+using DimMask = InlineVector<unsigned char, 8>;
+
+/// The dims that argument `index` names: a list (empty: all), an integer, or all for anything else.
+DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& source);
+DimMask single_dim(std::int64_t dim, const Tensor& source);
+
+/// How rows lie in memory: element r of row i is at offset_of(i) + r, counted in elements.
+class RowLayout {
+ public:
+  RowLayout(const Tensor& source, const DimMask& reduced);
+
+  std::int64_t rows() const { return rows_; }
+  /// Elements in a row.
+  std::int64_t size() const { return size_; }
+  /// Whether each row lies in one piece.
+  bool in_one_piece() const { return in_one_piece_; }
+  std::int64_t offset_of(std::int64_t row) const;
+  /// The source with the kept dims in front.
+  const Tensor& permuted() const { return permuted_; }
+
+ private:
+  Tensor permuted_;
+  Dims kept_shape_;
+  Dims kept_stride_;
+  std::int64_t rows_ = 1;
+  std::int64_t size_ = 1;
+  bool in_one_piece_ = true;
+};
+
+/// The rows as T. Not for several threads: row() may reuse one buffer.
+template <typename T>
+class Rows {
+ public:
+  Rows(const Tensor& source, const DimMask& reduced)
+      : layout_(source, reduced), source_(source), data_(readable_bytes(source)) {
+    const bool direct = source.dtype() == dtype_of<T>();
+    if (layout_.in_one_piece()) {
+      if (!direct) buffer_ = scratch<T>(layout_.size());
+      return;
+    }
+    // Turned as a whole: tiles of a transpose are much faster than one column after another.
+    copied_ = true;
+    buffer_ = scratch<T>(source.numel());
+    load_row_major(buffer_.get(), dtype_of<T>(), layout_.permuted());
+  }
+
+  std::int64_t count() const { return layout_.rows(); }
+  std::int64_t size() const { return layout_.size(); }
+
+  /// Valid until the next call.
+  const T* row(std::int64_t index) {
+    if (copied_) return buffer_.get() + index * size();
+    const std::byte* from = data_ + layout_.offset_of(index) * item_bytes(source_.dtype());
+    if (!buffer_) return reinterpret_cast<const T*>(from);
+    convert_run({buffer_.get(), 1, dtype_of<T>()}, {from, 1, source_.dtype()}, size());
+    return buffer_.get();
+  }
+
+ private:
+  RowLayout layout_;
+  const Tensor& source_;
+  const std::byte* data_;
+  std::unique_ptr<T[]> buffer_;
+  bool copied_ = false;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,149 @@
+// vector_math.h - exp, tanh and the like over contiguous runs, through Eigen's packets. The tail is
+// padded to a whole packet, so that a value never depends on where its element stands (design
+// section 9).
+#pragma once
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "kernels/functors.h"
+
+namespace shardlab {
+
+template <typename T>
+using PacketOf = typename Eigen::internal::packet_traits<T>::type;
+
+/// to[i] = function(from[i]), packet by packet; `to` may equal `from`.
+template <typename T, typename Function>
+void map_packets(const T* from, T* to, std::int64_t count, Function function) {
+  constexpr std::int64_t kWidth = Eigen::internal::packet_traits<T>::size;
+  std::int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    Eigen::internal::pstoreu(to + i, function(Eigen::internal::ploadu<PacketOf<T>>(from + i)));
+  }
+  if (i == count) return;
+  T padded[kWidth] = {};
+  const auto rest = static_cast<std::size_t>(count - i) * sizeof(T);
+  std::memcpy(padded, from + i, rest);
+  Eigen::internal::pstoreu(padded, function(Eigen::internal::ploadu<PacketOf<T>>(padded)));
+  std::memcpy(to + i, padded, rest);
+}
+
+/// exp of each lane. Eigen saturates at both ends: results below the smallest normal number are 0
+/// here and those above the largest one are infinite.
+template <typename T>
+PacketOf<T> packet_exp(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  const Packet highest = pset1<Packet>(std::log(std::numeric_limits<T>::max()));
+  const Packet lowest = pset1<Packet>(std::log(std::numeric_limits<T>::min()));
+  const Packet infinite = pset1<Packet>(std::numeric_limits<T>::infinity());
+  const Packet high = pselect(pcmp_lt(highest, x), infinite, pexp(x));
+  return pselect(pcmp_lt(x, lowest), pset1<Packet>(0), high);
+}
+
+/// log of each lane. Eigen takes subnormal numbers for the smallest normal one: they are scaled.
+template <typename T>
+PacketOf<T> packet_log(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  constexpr int kShift = 60;
+  const Packet small = pcmp_lt(x, pset1<Packet>(std::numeric_limits<T>::min()));
+  const Packet scale = pset1<Packet>(std::ldexp(T(1), kShift));
+  const Packet shift = pset1<Packet>(T(kShift * 0.693147180559945309417));
+  const Packet scaled = pselect(small, pmul(x, scale), x);
+  return psub(plog(scaled), pselect(small, shift, pset1<Packet>(0)));
+}
+
+/// 1 / (1 + exp(-x)).
+template <typename T>
+PacketOf<T> packet_sigmoid(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const PacketOf<T> one = pset1<PacketOf<T>>(1);
+  return pdiv(one, padd(one, packet_exp<T>(pnegate(x))));
+}
+
+/// Eigen has packets of float only, and makes numbers of NaN.
+inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  return pselect(pcmp_eq(x, x), ptanh(x), x);
+}
+
+// Functors with a vector form; the other types take the scalar one.
+
+struct Exp {
+  template <typename T>
+  static T apply(T a) {
+    return std::exp(a);
+  }
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_exp<T>(x); });
+  }
+};
+struct Log {
+  template <typename T>
+  static T apply(T a) {
+    return std::log(a);
+  }
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log<T>(x); });
+  }
+};
+struct Sin {
+  template <typename T>
+  static T apply(T a) {
+    return std::sin(a);
+  }
+  static void map(const float* from, float* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::psin(x); });
+  }
+};
+struct Cos {
+  template <typename T>
+  static T apply(T a) {
+    return std::cos(a);
+  }
+  static void map(const float* from, float* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::pcos(x); });
+  }
+};
+struct Tanh {
+  template <typename T>
+  static T apply(T a) {
+    return std::tanh(a);
+  }
+  static void map(const float* from, float* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<float>& x) { return packet_tanh(x); });
+  }
+};
+struct Sigmoid {
+  template <typename T>
+  static T apply(T a) {
+    return T(1) / (T(1) + std::exp(-a));
+  }
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_sigmoid<T>(x); });
+  }
+};
+struct Silu {
+  template <typename T>
+  static T apply(T a) {
+    return a / (T(1) + std::exp(-a));
+  }
+  template <Real T>
+  static void map(const T* from, T* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<T>& x) {
+      using namespace Eigen::internal;
+      const PacketOf<T> one = pset1<PacketOf<T>>(1);
+      return pdiv(x, padd(one, packet_exp<T>(pnegate(x))));
+    });
+  }
+};
+
+}  // namespace shardlab

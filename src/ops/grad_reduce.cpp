@@ -1,0 +1,213 @@
+#include "ops/gradients.h"
+
+#include <algorithm>
+
+namespace shardlab::grad {
+
+namespace {
+
+const DTensor& input(const GradContext& context, std::size_t index) {
+  return context.inputs[index].tensor();
+}
+
+// Reduced dims of a dim-list argument; none or an empty list means all.
+Dims reduced_dims(const Argument& dims, std::size_t ndim) {
+  Dims result;
+  if (dims.is_scalar()) {
+    result.push_back(dims.to_int());
+  } else if (dims.is_ints()) {
+    result = dims.ints();
+  }
+  if (result.empty()) {
+    for (std::size_t i = 0; i < ndim; ++i) result.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::int64_t& dim : result) {
+    if (dim < 0) dim += static_cast<std::int64_t>(ndim);
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+// A reduced value beside its input: dims put back, then broadcast.
+DTensor unreduce(Calls& calls, DTensor value, const Dims& dims, bool kept) {
+  if (kept) return value;
+  for (const std::int64_t dim : dims) value = calls.one("aten::unsqueeze", {value, dim});
+  return value;
+}
+
+DTensor spread(const GradContext& context, const Dims& dims, bool kept) {
+  const DTensor& x = input(context, 0);
+  const DTensor gradient = unreduce(context.calls, context.grads[0], dims, kept);
+  const DTensor whole = context.calls.one("aten::expand", {gradient, x.shape()});
+  return cast_like(context.calls, whole, x);
+}
+
+DTensor per_element(const GradContext& context, const DTensor& whole, const Dims& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) {
+    count *= input(context, 0).shape()[static_cast<std::size_t>(dim)];
+  }
+  return context.calls.one("aten::div.Scalar", {whole, count});
+}
+
+Dims all_dims(const DTensor& x) { return reduced_dims(Argument(), x.ndim()); }
+
+}  // namespace
+
+Gradients sum_all(const GradContext& context) {
+  const DTensor& x = input(context, 0);
+  const DTensor whole = context.calls.one("aten::expand", {context.grads[0], x.shape()});
+  return {cast_like(context.calls, whole, x)};
+}
+
+Gradients sum_dims(const GradContext& context) {
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  return {spread(context, dims, context.inputs[2].to_bool())};
+}
+
+Gradients mean_all(const GradContext& context) {
+  return {per_element(context, sum_all(context)[0], all_dims(input(context, 0)))};
+}
+
+Gradients mean_dims(const GradContext& context) {
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  return {per_element(context, spread(context, dims, context.inputs[2].to_bool()), dims)};
+}
+
+// Equal maxima share the gradient.
+Gradients amax_amin(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const Dims dims = reduced_dims(context.inputs[1], x.ndim());
+  const bool kept = context.inputs[2].to_bool();
+  const DTensor extreme = unreduce(calls, context.outputs[0].tensor(), dims, kept);
+  const DTensor gradient = unreduce(calls, context.grads[0], dims, kept);
+  const DTensor chosen =
+      calls.one("aten::_to_copy", {calls.one("aten::eq.Tensor", {x, extreme}), x.dtype()});
+  const DTensor count = calls.one("aten::sum.dim_IntList", {chosen, dims, true});
+  const DTensor share = calls.one("aten::div.Tensor", {gradient, count});
+  return {calls.one("aten::mul.Tensor", {chosen, share})};
+}
+
+Gradients var(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const Dims dims = reduced_dims(context.inputs[1], x.ndim());
+  const double correction = context.inputs[2].is_none() ? 1.0 : context.inputs[2].to_double();
+  double count = 1;
+  for (const std::int64_t dim : dims) {
+    count *= static_cast<double>(x.shape()[static_cast<std::size_t>(dim)]);
+  }
+  const DTensor gradient = unreduce(calls, context.grads[0], dims, context.inputs[3].to_bool());
+  const DTensor mean = calls.one("aten::mean.dim", {x, dims, true});
+  const DTensor distance = calls.one("aten::sub.Tensor", {x, mean});
+  const DTensor scaled =
+      calls.one("aten::mul.Scalar", {gradient, 2.0 / std::max(count - correction, 0.0)});
+  return {calls.one("aten::mul.Tensor", {distance, scaled})};
+}
+
+Gradients softmax(const GradContext& context) {
+  return {context.calls.one("aten::_softmax_backward_data",
+                            {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
+                             input(context, 0).dtype()})};
+}
+
+Gradients log_softmax(const GradContext& context) {
+  return {context.calls.one("aten::_log_softmax_backward_data",
+                            {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
+                             input(context, 0).dtype()})};
+}
+
+Gradients layer_norm(const GradContext& context) {
+  const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
+  const Results results =
+      context.calls("aten::native_layer_norm_backward",
+                    {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
+                     context.outputs[2], context.inputs[2], context.inputs[3], mask});
+  Gradients gradients(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
+  }
+  return gradients;
+}
+
+Gradients embedding(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  gradients[0] =
+      context.calls.one("aten::embedding_dense_backward",
+                        {context.grads[0], input(context, 1), input(context, 0).shape()[0],
+                         context.inputs[2], context.inputs[3]});
+  return gradients;
+}
+
+Gradients nll_loss(const GradContext& context) {
+  Gradients gradients(3);
+  if (!context.needs(0)) return gradients;
+  gradients[0] =
+      context.calls.one("aten::nll_loss_backward",
+                        {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
+                         context.inputs[3], context.inputs[4], context.outputs[1]});
+  return gradients;
+}
+
+Gradients mse_loss(const GradContext& context) {
+  const DTensor gradient = context.calls.one(
+      "aten::mse_loss_backward",
+      {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2]});
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = gradient;
+  if (context.needs(1)) gradients[1] = context.calls.one("aten::neg", {gradient});
+  return gradients;
+}
+
+Gradients mm(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(2);
+  if (context.needs(0)) {
+    gradients[0] =
+        calls.one("aten::mm", {context.grads[0], calls.one("aten::t", {input(context, 1)})});
+  }
+  if (context.needs(1)) {
+    gradients[1] =
+        calls.one("aten::mm", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
+  }
+  return gradients;
+}
+
+Gradients bmm(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto turned = [&](std::size_t index) {
+    return calls.one("aten::transpose.int", {input(context, index), 1, 2});
+  };
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = calls.one("aten::bmm", {context.grads[0], turned(1)});
+  if (context.needs(1)) gradients[1] = calls.one("aten::bmm", {turned(0), context.grads[0]});
+  return gradients;
+}
+
+Gradients addmm(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  const auto scaled = [&](const DTensor& x, const Argument& factor) {
+    if (factor.to_double() == 1) return x;
+    return calls.one("aten::mul.Scalar", {x, factor.scalar()});
+  };
+  Gradients gradients(3);
+  if (context.needs(0)) {
+    gradients[0] = sum_to(calls, scaled(gradient, context.inputs[3]), input(context, 0));
+  }
+  if (context.needs(1)) {
+    const DTensor product =
+        calls.one("aten::mm", {gradient, calls.one("aten::t", {input(context, 2)})});
+    gradients[1] = scaled(product, context.inputs[4]);
+  }
+  if (context.needs(2)) {
+    const DTensor product =
+        calls.one("aten::mm", {calls.one("aten::t", {input(context, 1)}), gradient});
+    gradients[2] = scaled(product, context.inputs[4]);
+  }
+  return gradients;
+}
+
+}  // namespace shardlab::grad

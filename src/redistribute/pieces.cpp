@@ -1,0 +1,58 @@
+#include "redistribute/pieces.h"
+
+namespace shardlab {
+namespace {
+
+DimMap runs_of(std::int64_t length, const Placement& shard, std::int64_t count,
+               std::int64_t index) {
+  const Cut cut{shard, count, index};
+  return dim_map(length, {&cut, 1});
+}
+
+}  // namespace
+
+PieceLengths piece_lengths(std::int64_t length, std::int64_t count, const Placement& shard) {
+  PieceLengths lengths;
+  lengths.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t index = 0; index < count; ++index) {
+    lengths.push_back(shard.is_plain_shard() ? chunk_of(length, count, index).size
+                                             : runs_of(length, shard, count, index).local_size());
+  }
+  return lengths;
+}
+
+Tensor cut_piece(const Tensor& whole, const Placement& shard, std::int64_t count,
+                 std::int64_t index) {
+  const auto dim = static_cast<std::size_t>(shard.dim);
+  if (shard.is_plain_shard()) {
+    const Chunk chunk = chunk_of(whole.size(dim), count, index);
+    return clone_contiguous(whole.narrow(dim, chunk.offset, chunk.size));
+  }
+  const DimMap map = runs_of(whole.size(dim), shard, count, index);
+  Dims shape = whole.shape();
+  shape[dim] = map.local_size();
+  const Tensor piece = empty(*whole.device(), shape, whole.dtype());
+  std::int64_t at = 0;
+  for (const IndexRun& run : map.runs) {
+    whole.device()->copy(piece.narrow(dim, at, run.size), whole.narrow(dim, run.offset, run.size));
+    at += run.size;
+  }
+  return piece;
+}
+
+Tensor assemble(const Tensor& pieces, const Placement& shard, std::int64_t count) {
+  if (shard.is_plain_shard()) return pieces;
+  const auto dim = static_cast<std::size_t>(shard.dim);
+  const Tensor whole = empty(*pieces.device(), pieces.shape(), pieces.dtype());
+  std::int64_t at = 0;
+  for (std::int64_t index = 0; index < count; ++index) {
+    for (const IndexRun& run : runs_of(whole.size(dim), shard, count, index).runs) {
+      pieces.device()->copy(whole.narrow(dim, run.offset, run.size),
+                            pieces.narrow(dim, at, run.size));
+      at += run.size;
+    }
+  }
+  return whole;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,25 @@
+// pieces.h - cutting and assembling tensors along one dim, for plain and strided shards (K-2, K-6,
+// K-19). Local: no communication.
+#pragma once
+
+#include "mesh/local_shape.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// One count per coordinate of a mesh dim.
+using PieceLengths = InlineVector<std::int64_t, 16>;
+
+/// Lengths of the pieces of a dim of `length` elements cut over `count` coordinates by a shard.
+PieceLengths piece_lengths(std::int64_t length, std::int64_t count, const Placement& shard);
+
+/// Coordinate `index`'s piece of `whole`, an independent contiguous copy (K-6). A strided shard's
+/// piece is its runs, one after another.
+Tensor cut_piece(const Tensor& whole, const Placement& shard, std::int64_t count,
+                 std::int64_t index);
+
+/// The whole from all pieces in coordinate order, one after another along the shard's dim. A plain
+/// shard's are the whole already and come back as they are.
+Tensor assemble(const Tensor& pieces, const Placement& shard, std::int64_t count);
+
+}  // namespace shardlab

@@ -1,0 +1,85 @@
+#include "redistribute/redistribute.h"
+
+#include "comm/observer.h"
+#include "redistribute/local_math.h"
+#include "redistribute/step_runner.h"
+
+namespace shardlab {
+namespace {
+
+void check_one_mesh(const DTensorSpec* source, const DTensorSpec* target) {
+  if (source->layout() == target->layout()) return;
+  throw Error(ErrorKind::kUnsupported, "redistribute between different meshes")
+      .with("mesh", source->layout()->text() + " -> " + target->layout()->text())
+      .with("fix", "build both tensors from one mesh");
+}
+
+const Plan& find_plan(const DTensorSpec* source, const DTensorSpec* target,
+                      const RedistributeOptions& options) {
+  RankContext& context = current_rank();
+  check_invariant(context.plans != nullptr, "this rank has no plan cache");
+  return context.plans->find(source, target, options.planner);
+}
+
+/// one record for one execution, made by the executor.
+void tell_observer(const Plan& plan, const RedistributeOptions& options) {
+  const RankContext& context = current_rank();
+  if (!(context.mode & kModeObserve) || !context.observer) return;
+  context.observer->redistribution({.source = plan.source,
+                                    .target = plan.target,
+                                    .plan = &plan,
+                                    .argument = options.argument,
+                                    .backward = options.direction == Direction::kBackward,
+                                    .position = context.position});
+}
+
+Tensor execute(const Plan& plan, const DeviceMesh& mesh, Tensor x,
+               const RedistributeOptions& options, const TensorExtras* extras) {
+  tell_observer(plan, options);
+  // The mask lies as the tensor does now, so it is applied before anything moves (K-18, X-15).
+  if (extras && extras->mask.defined()) x = masked(x, extras->mask);
+  const StepRunner runner(plan, mesh, options);
+  for (std::size_t index = 0; index < plan.steps.size(); ++index) x = runner.run(index, x);
+  return x;
+}
+
+}  // namespace
+
+Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const DTensorSpec* target,
+                          const RedistributeOptions& options, const TensorExtras* extras) {
+  check_one_mesh(source, target);
+  const DeviceMesh& mesh = device_mesh(source->layout());
+  if (!mesh.participates()) return local;
+  const Plan& plan = find_plan(source, target, options);
+  return plan.steps.empty() ? local : execute(plan, mesh, local, options, extras);
+}
+
+DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
+                            const RedistributeOptions& options) {
+  const DTensorSpec* source = x.spec();
+  if (source == target) return x;
+  check_one_mesh(source, target);
+  const DeviceMesh& mesh = device_mesh(source->layout());
+  if (!mesh.participates()) return DTensor(x.local(), target);
+  const Plan& plan = find_plan(source, target, options);
+  if (!plan.steps.empty()) {
+    return DTensor(execute(plan, mesh, x.local(), options, x.impl()->extras.get()), target);
+  }
+  DTensor result(x.local(), target);
+  result.impl()->extras = x.impl()->extras;
+  return result;
+}
+
+const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpec* forward_source) {
+  Placements placements = forward_source->placements();
+  for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
+    const bool whole_or_shard = !gradient->placement(mesh_dim).is_partial();
+    if (whole_or_shard && placements[mesh_dim].is_partial()) {
+      placements[mesh_dim] = Placement::replicate();
+    }
+  }
+  return forward_source->arena().spec(forward_source->layout(), placements, forward_source->order(),
+                                      gradient->meta());
+}
+
+}  // namespace shardlab
