@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "sim/verify/layout_facts.h"
+#include "sim/verify/redistribute_facts.h"
 
 namespace shardlab {
 namespace {
@@ -20,6 +20,25 @@ class LineChecker : public FactChecker {
 template <CheckLine kLine>
 std::unique_ptr<FactChecker> make_line(std::string_view) {
   return std::make_unique<LineChecker<kLine>>();
+}
+
+using CheckPlanLine = void (*)(Arena&, PlanRules, const Json&, CaseReport&);
+
+/// Files about plans: which release they were recorded from stands in their name.
+template <CheckPlanLine kLine>
+class PlanLineChecker : public FactChecker {
+ public:
+  explicit PlanLineChecker(PlanRules rules) : rules_(rules) {}
+  void check(const Json& fact, CaseReport& report) override { kLine(arena_, rules_, fact, report); }
+
+ private:
+  PlanRules rules_;
+  Arena arena_;
+};
+
+template <CheckPlanLine kLine>
+std::unique_ptr<FactChecker> make_plan_line(std::string_view stem) {
+  return std::make_unique<PlanLineChecker<kLine>>(rules_of(stem));
 }
 
 /// True when the first line is an object with this field.
@@ -62,6 +81,23 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "is_shard") || has(first, "hash_equal");
      },
      make_line<check_text_and_equality>},
+    {"redistribute/plans",
+     [](std::string_view, const Json& first) { return has(first, "selected"); },
+     make_plan_line<check_plan>},
+    {"redistribute/plans_flat",
+     [](std::string_view, const Json& first) { return has(first, "flattened_meshes"); },
+     make_plan_line<check_flattened_plan>},
+    {"redistribute/plans_strided",
+     [](std::string_view, const Json& first) {
+       return has(first, "plan") || has(first, "plan_error");
+     },
+     make_plan_line<check_strided_plan>},
+    {"redistribute/cost",
+     [](std::string_view, const Json& first) { return has(first, "cost") && has(first, "src"); },
+     make_plan_line<check_cost>},
+    {"redistribute/cost_primitives",
+     [](std::string_view, const Json& first) { return has(first, "bandwidth"); },
+     make_plan_line<check_cost_primitives>},
 };
 
 }  // namespace

@@ -94,6 +94,20 @@ bool decodable(const DTensorSpec& spec) {
   return true;
 }
 
+/// As order_text, but places are told for strided shards, too: in a plan they say what was cut
+/// when.
+std::string state_text(const PlanState& state) {
+  std::string text;
+  for (std::size_t mesh_dim = 0; mesh_dim < state.placements.size(); ++mesh_dim) {
+    const Placement& placement = state.placements[mesh_dim];
+    text += to_string(placement);
+    if (!placement.is_shard()) continue;
+    const auto cuts = cutting_order(state.placements, state.order, placement.dim);
+    if (cuts.size() > 1) text += fmt::format("[{}]", state.order[mesh_dim]);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view to_string(PlannerKind kind) {
@@ -109,11 +123,10 @@ std::string_view to_string(PlannerKind kind) {
 }
 
 std::string Plan::text() const {
-  const PlanState first = first_state(*this);
-  std::string text = order_text(first.placements, first.order);
+  std::string text = state_text(ordered_state(*source));
   for (const PlanStep& step : steps) {
     text += step.mesh_dims.size() > 1 ? "-->" : "->";
-    text += order_text(step.after, step.order_after);
+    text += state_text({step.after, step.order_after});
   }
   return text;
 }
