@@ -10,17 +10,17 @@
 
 namespace shardlab {
 
-std::string_view to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kBitwise:
+std::string_view to_string(Agreement agreement) {
+  switch (agreement) {
+    case Agreement::kBitwise:
       return "bitwise";
-    case Verdict::kEnvelope:
+    case Agreement::kEnvelope:
       return "envelope";
-    case Verdict::kTolerance:
+    case Agreement::kTolerance:
       return "tolerance";
-    case Verdict::kUndecided:
+    case Agreement::kUndecided:
       return "undecided";
-    case Verdict::kWrong:
+    case Agreement::kWrong:
       return "wrong";
   }
   return "?";
@@ -30,7 +30,7 @@ namespace {
 
 Comparison wrong(std::string what) {
   Comparison result;
-  result.verdict = Verdict::kWrong;
+  result.agreement = Agreement::kWrong;
   result.what = std::move(what);
   return result;
 }
@@ -51,7 +51,7 @@ Comparison compare_integers(const GlobalValue& sharded, const GlobalValue& singl
     if (sharded.integers[i] == single.integers[i]) continue;
     Comparison result = wrong(fmt::format("element {} is {}, one device has {}", i,
                                           sharded.integers[i], single.integers[i]));
-    if (!exact) result.verdict = Verdict::kUndecided;
+    if (!exact) result.agreement = Agreement::kUndecided;
     result.worst_index = static_cast<std::int64_t>(i);
     result.got = static_cast<double>(sharded.integers[i]);
     result.expected = static_cast<double>(single.integers[i]);
@@ -107,7 +107,7 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
                             const GlobalValue& reference, const Judgement& judgement) {
   const Distance off = distance(sharded.reals, reference.reals);
   Comparison result;
-  result.verdict = Verdict::kEnvelope;
+  result.agreement = Agreement::kEnvelope;
   if (!sharded.reals.empty()) {
     result.worst_index = element_of(sharded, off.at);
     result.got = sharded.reals[off.at];
@@ -116,7 +116,7 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
   if (!off.kinds_agree) {
     // An overflow of the narrow dtype that one device shows too is not sharding's doing.
     if (same_number(sharded.reals[off.at], single.reals[off.at])) return result;
-    result.verdict = Verdict::kWrong;
+    result.agreement = Agreement::kWrong;
     result.what = fmt::format("element {} is {:.9g}, expected {:.9g}", result.worst_index,
                               result.got, result.expected);
     return result;
@@ -127,11 +127,11 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
   result.allowed = 4 * e1 + 16 * unit_roundoff(sharded.meta.dtype) * scale;
   if (result.error <= result.allowed) return result;
   if (judgement.relative_tolerance && result.error <= *judgement.relative_tolerance * scale) {
-    result.verdict = Verdict::kTolerance;
+    result.agreement = Agreement::kTolerance;
     result.allowed = *judgement.relative_tolerance * scale;
     return result;
   }
-  result.verdict = Verdict::kWrong;
+  result.agreement = Agreement::kWrong;
   result.what =
       fmt::format("element {} is {:.9g}, expected {:.9g}: off by {:.3g}, allowed {:.3g}",
                   result.worst_index, result.got, result.expected, result.error, result.allowed);

@@ -9,17 +9,17 @@
 
 namespace shardlab {
 
-enum class Verdict : std::uint8_t {
+enum class Agreement : std::uint8_t {
   kBitwise,    ///< right, bit for bit
   kEnvelope,   ///< right, within the envelope
   kTolerance,  ///< right by the user's tolerance only
   kUndecided,  ///< integers or bools that depend on floats inside their envelope
   kWrong,
 };
-std::string_view to_string(Verdict verdict);
+std::string_view to_string(Agreement agreement);
 
 struct Comparison {
-  Verdict verdict = Verdict::kBitwise;
+  Agreement agreement = Agreement::kBitwise;
   double error = 0;               ///< max |sharded - ref| (bitwise: against the single device)
   double allowed = 0;             ///< 4 e1 + 16 u s, or the user's tolerance
   std::int64_t worst_index = -1;  ///< row-major global element with the largest error

@@ -1,0 +1,75 @@
+// trace.h - what one rank did, in order: ops with their decisions, redistributions, collectives. Filled by
+// an observer while the rank runs; read afterwards by reports.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/observer.h"
+#include "plan/plan.h"
+#include "schema/op_schema.h"
+#include "schema/op_strategy.h"
+
+namespace shardlab {
+
+struct TraceEvent {
+  enum class Kind : std::uint8_t { kOp, kRedistribution, kCollective };
+  Kind kind = Kind::kOp;
+  int depth = 0;  ///< ops and redistributions that this one happened inside of
+  Pass pass = Pass::kForward;
+  SourcePosition position;
+  // kOp
+  OpSchema schema;
+  const OutputSharding* decision = nullptr;
+  // kRedistribution
+  RedistributionRecord redistribution;
+  // kCollective
+  CollectiveRecord collective;
+};
+
+/// Counts of one rank. Kept by every rank; the full list of events only by the one that reports.
+struct CollectiveCounts {
+  static constexpr std::size_t kKinds = 12;
+  std::array<std::int64_t, kKinds> forward{};
+  std::array<std::int64_t, kKinds> backward{};
+  double forward_bytes = 0;   ///< what a ring would send from this rank
+  double backward_bytes = 0;
+  std::int64_t total(CollectiveKind kind) const {
+    const auto index = static_cast<std::size_t>(kind);
+    return forward[index] + backward[index];
+  }
+  double bytes() const { return forward_bytes + backward_bytes; }
+};
+
+enum class TraceDetail : std::uint8_t { kCounts, kEvents };
+
+class Trace : public Observer {
+ public:
+  explicit Trace(TraceDetail detail) : detail_(detail) {}
+
+  const std::vector<TraceEvent>& events() const { return events_; }
+  const CollectiveCounts& counts() const { return counts_; }
+  /// Redistributions that an op asked for and that communicate (`implicit = "warn"`).
+  std::int64_t implicit_count() const { return implicit_count_; }
+
+  void op_begins(const OpSchema& schema, const OutputSharding& sharding) override;
+  void op_ends() override { --depth_; }
+  void redistribution(const RedistributionRecord& record) override;
+  void collective(const CollectiveRecord& record) override;
+
+ private:
+  TraceEvent& add(TraceEvent::Kind kind);
+
+  TraceDetail detail_;
+  std::vector<TraceEvent> events_;
+  CollectiveCounts counts_;
+  std::int64_t implicit_count_ = 0;
+  int depth_ = 0;
+};
+
+/// True when some step of the plan moves bytes on a mesh dim longer than 1.
+bool communicates(const Plan& plan);
+
+}  // namespace shardlab

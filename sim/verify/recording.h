@@ -1,0 +1,53 @@
+// recording.h - the values that one rank gave names to, kept for verification and reports. A recorded
+// value is a snapshot: later in-place ops do not reach it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/scenario/interpreter.h"
+
+namespace shardlab {
+
+struct RecordedValue {
+  std::string name;  ///< "x", "outs[1]" for a tensor inside a list, "w.grad" for a gradient
+  std::int64_t occurrence = 0;
+  DTensor value;
+  Where where;
+
+  std::string key() const { return name + "#" + std::to_string(occurrence); }
+};
+
+/// Which assignments are kept.
+enum class RecordScope : std::uint8_t { kEvery, kNothing };
+
+class Recording : public ValueSink {
+ public:
+  explicit Recording(RecordScope scope) : scope_(scope) {}
+
+  void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
+                const Where& where) override;
+  void printed(const std::string& line) override { lines_.push_back(line); }
+  /// Keeps a value whatever the scope: results and gradients.
+  void keep(RecordedValue value);
+
+  const std::vector<RecordedValue>& values() const { return values_; }
+  const RecordedValue* find(const std::string& key) const;
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  void record(const std::string& name, std::int64_t occurrence, const Value& value,
+              const Where& where);
+
+  RecordScope scope_;
+  std::vector<RecordedValue> values_;
+  std::unordered_map<std::string, std::size_t> by_key_;
+  std::vector<std::string> lines_;
+};
+
+/// The handle's value as it is now, off the tape.
+DTensor snapshot_of(const DTensor& value);
+
+}  // namespace shardlab

@@ -1,0 +1,170 @@
+#include "sim/verify/verify.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "mesh/type_string.h"
+
+namespace shardlab {
+
+namespace {
+
+// One value on every rank that has it.
+struct Gathered {
+  std::vector<const RecordedValue*> by_rank;
+  const RecordedValue* first = nullptr;
+};
+
+Gathered gather(const VerifyInputs& inputs, const std::string& key) {
+  Gathered result;
+  for (const Recording* rank : inputs.ranks) {
+    const RecordedValue* value = rank->find(key);
+    if (result.first == nullptr) result.first = value;
+    result.by_rank.push_back(value);
+  }
+  return result;
+}
+
+std::optional<double> tolerance_for(const VerifyInputs& inputs, DType dtype) {
+  for (const auto& [named, tolerance] : inputs.tolerance) {
+    if (named == dtype) return tolerance;
+  }
+  return std::nullopt;
+}
+
+bool worse(const Comparison& a, const Comparison& b) {
+  if (a.agreement != b.agreement) return a.agreement > b.agreement;
+  const double share_a = a.allowed > 0 ? a.error / a.allowed : a.error;
+  const double share_b = b.allowed > 0 ? b.error / b.allowed : b.error;
+  return share_a > share_b;
+}
+
+// The value as each mesh (or, for a slice of it, each sub-mesh) holds it.
+class Judge {
+ public:
+  Judge(const VerifyInputs& inputs, const Gathered& value, const RecordedValue& single,
+        const RecordedValue& reference)
+      : inputs_(inputs),
+        value_(value),
+        single_(whole_value(single.value.local())),
+        reference_(whole_value(reference.value.local())) {}
+
+  void run(ValueReport& report) {
+    if (value_.first->value.distributed()) {
+      judge_distributed(report);
+    } else {
+      judge_plain(report);
+    }
+  }
+
+ private:
+  void add(ValueReport& report, Comparison comparison) {
+    if (!report.verified || worse(comparison, report.comparison)) report.comparison = comparison;
+    report.verified = true;
+  }
+
+  Comparison judged(const GlobalValue& value, bool exact) const {
+    return compare(value, single_, reference_,
+                   {.exact = exact, .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)});
+  }
+
+  void judge_distributed(ValueReport& report) {
+    std::map<std::int64_t, const DTensorSpec*> specs;  // by the first rank that has the layout
+    std::set<const MeshLayout*> seen;
+    for (std::size_t rank = 0; rank < value_.by_rank.size(); ++rank) {
+      const RecordedValue* held = value_.by_rank[rank];
+      if (held == nullptr || !held->value.distributed()) continue;
+      const DTensorSpec* spec = held->value.spec();
+      if (!spec->layout()->coordinate_of(static_cast<std::int64_t>(rank))) continue;
+      if (seen.insert(spec->layout()).second) specs[static_cast<std::int64_t>(rank)] = spec;
+    }
+    for (const auto& [rank, spec] : specs) judge_on(*spec, report);
+    if (specs.empty()) report.not_verified = "no rank of its mesh holds it";
+  }
+
+  void judge_on(const DTensorSpec& spec, ValueReport& report) {
+    const MeshLayout& layout = *spec.layout();
+    std::vector<DTensor> pieces;
+    bool exact = !spec.has_partial();
+    for (std::int64_t index = 0; index < layout.size(); ++index) {
+      const std::int64_t rank = layout.rank_at_index(index);
+      const RecordedValue* held = value_.by_rank[static_cast<std::size_t>(rank)];
+      if (held == nullptr || !held->value.distributed() || held->value.spec() != &spec) {
+        Comparison comparison;
+        comparison.agreement = Agreement::kWrong;
+        comparison.what = fmt::format("rank {} holds {}, others {}", rank,
+                                      held == nullptr ? "nothing" : type_string(held->value),
+                                      type_string(spec));
+        add(report, comparison);
+        return;
+      }
+      exact = exact && held->value.impl()->exact;
+      pieces.push_back(held->value);
+    }
+    std::vector<AssemblyFault> faults;
+    const GlobalValue whole = assemble(spec, pieces, faults);
+    Comparison comparison = judged(whole, exact);
+    if (!faults.empty()) {
+      comparison.agreement = Agreement::kWrong;
+      comparison.what = faults.front().what;
+    }
+    add(report, comparison);
+  }
+
+  void judge_plain(ValueReport& report) {
+    const Tensor* last = nullptr;
+    for (const RecordedValue* held : value_.by_rank) {
+      if (held == nullptr) continue;
+      if (held->value.impl()->rank_local) {
+        report.verified = false;
+        report.not_verified = "holds one rank's piece or term";
+        return;
+      }
+      const Tensor& local = held->value.local();
+      const bool shared = last != nullptr && last->storage()->buffer() == local.storage()->buffer();
+      if (shared && last->offset() == local.offset() && last->meta() == local.meta()) continue;
+      last = &local;
+      add(report, judged(whole_value(local), held->value.impl()->exact));
+    }
+  }
+
+  const VerifyInputs& inputs_;
+  const Gathered& value_;
+  GlobalValue single_;
+  GlobalValue reference_;
+};
+
+ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
+  const Gathered value = gather(inputs, key);
+  ValueReport report;
+  report.name = value.first->name;
+  report.occurrence = value.first->occurrence;
+  report.where = value.first->where;
+  report.type = type_string(value.first->value);
+  const RecordedValue* single = inputs.single->find(key);
+  const RecordedValue* reference = inputs.reference->find(key);
+  if (single == nullptr || reference == nullptr) {
+    report.not_verified = "one device does not get here";
+    return report;
+  }
+  Judge(inputs, value, *single, *reference).run(report);
+  return report;
+}
+
+}  // namespace
+
+std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
+  std::vector<ValueReport> reports;
+  std::set<std::string> done;
+  for (const Recording* rank : inputs.ranks) {
+    for (const RecordedValue& value : rank->values()) {
+      const std::string key = value.key();
+      if (done.insert(key).second) reports.push_back(report_on(inputs, key));
+    }
+  }
+  return reports;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,35 @@
+// verify.h - every recorded value of all ranks against one device (design section 9).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+#include "sim/verify/compare.h"
+#include "sim/verify/recording.h"
+
+namespace shardlab {
+
+/// One value of the program and what became of it.
+struct ValueReport {
+  std::string name;
+  std::int64_t occurrence = 0;
+  Where where;
+  std::string type;            ///< "f32[8@dp, 16]" on the first rank
+  bool verified = false;
+  std::string not_verified;    ///< the reason otherwise
+  Comparison comparison;
+};
+
+struct VerifyInputs {
+  std::vector<const Recording*> ranks;   ///< by global rank
+  const Recording* single = nullptr;     ///< one device, the program's dtypes
+  const Recording* reference = nullptr;  ///< one device, f64
+  std::vector<std::pair<DType, double>> tolerance;
+};
+
+/// In the order of the first rank that recorded a value; values that only some ranks have come last.
+std::vector<ValueReport> verify_values(const VerifyInputs& inputs);
+
+}  // namespace shardlab
