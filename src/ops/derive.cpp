@@ -1,5 +1,7 @@
 #include "ops/derive.h"
 
+#include "ops/gradients.h"
+
 namespace shardlab {
 namespace {
 
@@ -37,6 +39,7 @@ const OpRow& add_out(OpRegistry& registry, const OpRow& base, std::string_view o
 }
 
 const OpRow& add_with_variants(OpRegistry& registry, OpRow row, const Variants& variants) {
+  row.gradient = grad::gradient_of(row.op.name());
   const OpRow& base = registry.add(std::move(row));
   if (variants.inplace) add_inplace(registry, base);
   if (variants.out != nullptr) add_out(registry, base, variants.out);

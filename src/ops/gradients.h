@@ -8,6 +8,10 @@ namespace shardlab::grad {
 
 using Gradients = std::vector<DTensor>;
 
+/// The gradient program of an op ("aten::mm"), or null.
+GradientFn gradient_of(std::string_view op);
+std::vector<std::string_view> ops_with_gradients();
+
 // Broadcasting undone: sums the dims that broadcasting added, then casts to the input's dtype.
 DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input);
 /// `gradient` in `input`'s dtype.
