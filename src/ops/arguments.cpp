@@ -1,0 +1,36 @@
+#include "ops/arguments.h"
+
+#include <algorithm>
+
+namespace shardlab {
+
+std::int64_t wrap_dim(std::int64_t dim, std::size_t ndim) {
+  const auto count = std::max<std::int64_t>(1, static_cast<std::int64_t>(ndim));
+  if (dim < -count || dim >= count) {
+    fail(ErrorKind::kValue, "dim {} is out of range: it must lie in [{}, {}]", dim, -count,
+         count - 1);
+  }
+  return dim < 0 ? dim + count : dim;
+}
+
+Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim) {
+  Dims wrapped;
+  for (const std::int64_t dim : dims) wrapped.push_back(wrap_dim(dim, ndim));
+  return wrapped;
+}
+
+std::int64_t int_or(const Argument& argument, std::int64_t fallback) {
+  return argument.is_none() ? fallback : argument.to_int();
+}
+
+DType dtype_or(const Argument& argument, DType fallback) {
+  return argument.is_none() ? fallback : argument.dtype();
+}
+
+Dims ints_of(const Argument& argument) {
+  if (argument.is_none()) return {};
+  if (argument.is_scalar()) return {argument.to_int()};
+  return argument.ints();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,25 @@
+// arguments.h - reading plain arguments in shape inference and sharding rules.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// A dim counted from the end made positive. A tensor without dims counts as having one.
+///   fails   Value: outside [-ndim, ndim)
+std::int64_t wrap_dim(std::int64_t dim, std::size_t ndim);
+Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim);
+
+/// An argument that may be None.
+std::int64_t int_or(const Argument& argument, std::int64_t fallback);
+DType dtype_or(const Argument& argument, DType fallback);
+/// An int list; one int counts as a list of one, None as an empty list.
+Dims ints_of(const Argument& argument);
+
+/// A dim as a size_t index.
+inline std::size_t index_of(std::int64_t dim) { return static_cast<std::size_t>(dim); }
+
+}  // namespace shardlab

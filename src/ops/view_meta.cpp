@@ -1,0 +1,118 @@
+#include "ops/view_meta.h"
+
+#include <algorithm>
+
+#include "ops/arguments.h"
+
+namespace shardlab {
+
+Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
+  Dims result(sizes);
+  std::optional<std::size_t> open;
+  std::int64_t known = 1;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] >= 0) {
+      known *= sizes[i];
+      continue;
+    }
+    if (sizes[i] != -1) fail(ErrorKind::kValue, "invalid size {} at dim {}", sizes[i], i);
+    if (open) fail(ErrorKind::kValue, "only one size may be inferred, dims {} and {} are -1", *open, i);
+    open = i;
+  }
+  const bool fits = open ? known > 0 && numel % known == 0 : known == numel;
+  if (!fits) {
+    fail(ErrorKind::kValue, "the sizes [{}] do not hold {} elements", fmt::join(sizes, ", "), numel);
+  }
+  if (open) result[*open] = numel / known;
+  return result;
+}
+
+std::optional<Dims> view_strides(const TensorMeta& meta, std::span<const std::int64_t> shape) {
+  if (product(meta.shape) == 0) {
+    return meta.shape == Dims(shape) ? meta.stride : contiguous_strides(shape);
+  }
+  Dims strides(shape.size());
+  auto out = static_cast<std::int64_t>(shape.size()) - 1;
+  std::int64_t base = meta.shape.empty() ? 1 : meta.stride.back();
+  std::int64_t run = 1, filled = 1;  // elements of the run read so far, and written so far
+  // Reads input dims from the back; as long as they continue one run of memory, output dims may
+  // share it in any way.
+  for (std::size_t i = meta.shape.size(); i-- > 0;) {
+    run *= meta.shape[i];
+    const bool ends = i == 0 || (meta.shape[i - 1] != 1 && meta.stride[i - 1] != run * base);
+    if (!ends) continue;
+    while (out >= 0 && (filled < run || shape[index_of(out)] == 1)) {
+      strides[index_of(out)] = filled * base;
+      filled *= shape[index_of(out--)];
+    }
+    if (filled != run) return std::nullopt;
+    if (i > 0) {
+      base = meta.stride[i - 1];
+      run = filled = 1;
+    }
+  }
+  for (; out >= 0; --out) strides[index_of(out)] = filled * base;  // a 0-dim input
+  return strides;
+}
+
+TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> sizes) {
+  if (sizes.size() < meta.shape.size()) {
+    fail(ErrorKind::kValue, "cannot expand {} dims to {}", meta.shape.size(), sizes.size());
+  }
+  TensorMeta result{Dims(sizes), Dims(sizes.size()), meta.dtype};
+  const std::size_t pad = sizes.size() - meta.shape.size();
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    const bool added = i < pad;
+    const std::int64_t size = added ? 1 : meta.shape[i - pad];
+    std::int64_t stride = 1;
+    if (!added) stride = meta.stride[i - pad];
+    if (added && i + 1 < sizes.size()) stride = result.shape[i + 1] * result.stride[i + 1];
+    if (sizes[i] == -1 && !added) result.shape[i] = size;
+    if (result.shape[i] != size) {
+      if (size != 1 || result.shape[i] < 0) {
+        fail(ErrorKind::kValue, "cannot expand dim {} of size {} to {}", i, size, sizes[i]);
+      }
+      stride = 0;
+    }
+    result.stride[i] = stride;
+  }
+  return result;
+}
+
+TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> dims) {
+  if (dims.size() != meta.shape.size()) {
+    fail(ErrorKind::kValue, "permute got {} dims for a tensor of {}", dims.size(),
+         meta.shape.size());
+  }
+  TensorMeta result{Dims(dims.size()), Dims(dims.size()), meta.dtype};
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (std::ranges::count(dims, dims[i]) > 1) {
+      fail(ErrorKind::kValue, "permute names dim {} twice", dims[i]);
+    }
+    result.shape[i] = meta.shape[index_of(dims[i])];
+    result.stride[i] = meta.stride[index_of(dims[i])];
+  }
+  return result;
+}
+
+TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> removed) {
+  TensorMeta result{{}, {}, meta.dtype};
+  for (std::size_t i = 0; i < meta.shape.size(); ++i) {
+    if (std::ranges::find(removed, static_cast<std::int64_t>(i)) != removed.end()) continue;
+    result.shape.push_back(meta.shape[i]);
+    result.stride.push_back(meta.stride[i]);
+  }
+  return result;
+}
+
+TensorMeta unsqueeze_meta(const TensorMeta& meta, std::int64_t position) {
+  TensorMeta result = meta;
+  const std::size_t at = index_of(position);
+  const bool last = at == meta.shape.size();
+  const std::int64_t stride = last ? 1 : meta.shape[at] * meta.stride[at];
+  result.shape.insert(at, 1);
+  result.stride.insert(at, stride);
+  return result;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,319 @@
+#include "ops/view_rows.h"
+
+#include <algorithm>
+
+#include "ops/arguments.h"
+#include "ops/view_map.h"
+#include "ops/view_meta.h"
+
+namespace shardlab {
+namespace {
+
+using Metas = std::vector<OutputMeta>;
+
+// Shapes. Argument 0 is the tensor, argument 1 the sizes or dims.
+
+Metas meta_view(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const Dims shape = infer_sizes(ints_of(args[1]), product(self.shape));
+  const std::optional<Dims> strides = view_strides(self, shape);
+  if (!strides) {
+    throw Error(ErrorKind::kValue, fmt::format("the strides [{}] do not allow a view of shape [{}]",
+                                               fmt::join(self.stride, ", "), fmt::join(shape, ", ")))
+        .with("fix", "use reshape, which copies where it must");
+  }
+  return {{{shape, *strides, self.dtype}}};
+}
+
+Metas meta_reshape(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const Dims shape = infer_sizes(ints_of(args[1]), product(self.shape));
+  const std::optional<Dims> strides = view_strides(self, shape);
+  return {{{shape, strides ? *strides : contiguous_strides(shape), self.dtype}}};
+}
+
+Metas meta_view_copy(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  return {{contiguous_meta(infer_sizes(ints_of(args[1]), product(self.shape)), self.dtype)}};
+}
+
+Metas meta_expand(const MetaArgs& args) {
+  return {{expand_meta(*args.tensor(0), ints_of(args[1]))}};
+}
+
+Metas meta_expand_copy(const MetaArgs& args) {
+  const TensorMeta expanded = expand_meta(*args.tensor(0), ints_of(args[1]));
+  return {{contiguous_meta(expanded.shape, expanded.dtype)}};
+}
+
+Metas meta_permute(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  return {{permute_meta(self, wrap_dims(ints_of(args[1]), self.shape.size()))}};
+}
+
+/// The identity with dims `a` and `b` exchanged.
+Dims exchanged(std::size_t ndim, std::int64_t a, std::int64_t b) {
+  Dims dims;
+  for (std::size_t i = 0; i < ndim; ++i) dims.push_back(static_cast<std::int64_t>(i));
+  if (ndim > 0) std::swap(dims[index_of(a)], dims[index_of(b)]);
+  return dims;
+}
+
+Dims transposed_dims(std::size_t ndim, const Argument& dim0, const Argument& dim1) {
+  return exchanged(ndim, wrap_dim(dim0.to_int(), ndim), wrap_dim(dim1.to_int(), ndim));
+}
+
+Metas meta_transpose(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  return {{permute_meta(self, transposed_dims(self.shape.size(), args[1], args[2]))}};
+}
+
+Metas meta_t(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  if (self.shape.size() > 2) {
+    fail(ErrorKind::kValue, "t takes at most 2 dims, the tensor has {}", self.shape.size());
+  }
+  return {{permute_meta(self, exchanged(self.shape.size(), 0, self.shape.size() == 2 ? 1 : 0))}};
+}
+
+/// Which dims a squeeze removes: those of size 1 among `dims`, or among all when it is null.
+Dims squeezed_dims(const Dims& shape, const Argument* dims) {
+  Dims wanted;
+  if (dims != nullptr) {
+    wanted = wrap_dims(ints_of(*dims), shape.size());
+  } else {
+    for (std::size_t i = 0; i < shape.size(); ++i) wanted.push_back(static_cast<std::int64_t>(i));
+  }
+  Dims removed;
+  for (const std::int64_t dim : wanted) {
+    if (!shape.empty() && shape[index_of(dim)] == 1) removed.push_back(dim);
+  }
+  return removed;
+}
+
+Metas meta_squeeze(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  return {{remove_dims(self, squeezed_dims(self.shape, args.size() > 1 ? &args[1] : nullptr))}};
+}
+
+Metas meta_unsqueeze(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  return {{unsqueeze_meta(self, wrap_dim(args[1].to_int(), self.shape.size() + 1))}};
+}
+
+Metas meta_repeat(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  Dims shape = ints_of(args[1]);
+  if (shape.size() < self.shape.size()) {
+    fail(ErrorKind::kValue, "repeat got {} counts for {} dims", shape.size(), self.shape.size());
+  }
+  const std::size_t pad = shape.size() - self.shape.size();
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 0) fail(ErrorKind::kValue, "repeat of dim {} by {}", i, shape[i]);
+    if (i >= pad) shape[i] *= self.shape[i - pad];
+  }
+  return {{contiguous_meta(shape, self.dtype)}};
+}
+
+Metas meta_view_as_real(const MetaArgs& args) {
+  TensorMeta result = *args.tensor(0);
+  if (!is_complex(result.dtype)) {
+    fail(ErrorKind::kValue, "view_as_real takes complex tensors, not {}", to_string(result.dtype));
+  }
+  for (std::int64_t& stride : result.stride) stride *= 2;
+  result.shape.push_back(2);
+  result.stride.push_back(1);
+  result.dtype = real_dtype(result.dtype);
+  return {{result}};
+}
+
+Metas meta_view_as_complex(const MetaArgs& args) {
+  TensorMeta result = *args.tensor(0);
+  if (result.shape.empty() || result.shape.back() != 2 || result.stride.back() != 1) {
+    fail(ErrorKind::kValue, "view_as_complex takes a last dim of size 2 and stride 1");
+  }
+  result.shape.pop_back();
+  result.stride.pop_back();
+  for (std::int64_t& stride : result.stride) {
+    if (stride % 2 != 0) fail(ErrorKind::kValue, "view_as_complex takes even strides only");
+    stride /= 2;
+  }
+  if (!is_floating(result.dtype)) {
+    fail(ErrorKind::kValue, "view_as_complex takes f32 or f64, not {}", to_string(result.dtype));
+  }
+  result.dtype = result.dtype == DType::kF64 ? DType::kC128 : DType::kC64;
+  return {{result}};
+}
+
+// Rules.
+
+MeshRuleResult apply_map(const RuleContext& context, const ViewMap& map, ViewPolicy policy) {
+  const DTensorSpec& self = *context.tensors[0];
+  ViewPlacements placements =
+      propagate_view(self.placements(), self.shape(), map, self.layout()->shape(), policy);
+  return {{std::move(placements.outputs)}, {std::move(placements.inputs)}, {}, nullptr};
+}
+
+/// Argument 1 is the output's shape: ranks pass the shape of their piece.
+MeshRuleResult with_local_shape(MeshRuleResult result) {
+  if (std::ranges::any_of(result.outputs[0], [](const Placement& p) { return p.is_shard(); })) {
+    result.adapted = {{1, AdaptedArgument::Token::kLocalShapeOfOutput, 0, 0, {}}};
+  }
+  return result;
+}
+
+template <ViewPolicy policy>
+MeshRuleResult rule_reshape(const RuleContext& context) {
+  const ViewMap map = map_reshape(context.tensors[0]->shape(), context.outputs[0].meta.shape);
+  return with_local_shape(apply_map(context, map, policy));
+}
+
+MeshRuleResult rule_expand(const RuleContext& context) {
+  const ViewMap map = map_expand(context.tensors[0]->shape(), context.outputs[0].meta.shape);
+  return with_local_shape(apply_map(context, map, ViewPolicy::kRedistribute));
+}
+
+MeshRuleResult rule_repeat(const RuleContext& context) {
+  const ViewMap map = map_repeat(context.tensors[0]->ndim(), ints_of(context.schema.args[1]));
+  return apply_map(context, map, ViewPolicy::kRedistribute);
+}
+
+MeshRuleResult rule_permute(const RuleContext& context) {
+  const Dims dims = wrap_dims(ints_of(context.schema.args[1]), context.tensors[0]->ndim());
+  return apply_map(context, map_permute(dims), ViewPolicy::kRedistribute);
+}
+
+MeshRuleResult rule_transpose(const RuleContext& context) {
+  const Arguments& args = context.schema.args;
+  const Dims dims = transposed_dims(context.tensors[0]->ndim(), args[1], args[2]);
+  return apply_map(context, map_permute(dims), ViewPolicy::kRedistribute);
+}
+
+MeshRuleResult rule_unsqueeze(const RuleContext& context) {
+  const std::size_t ndim = context.tensors[0]->ndim();
+  const std::int64_t position = wrap_dim(context.schema.args[1].to_int(), ndim + 1);
+  return apply_map(context, map_unsqueeze(ndim, position), ViewPolicy::kRedistribute);
+}
+
+MeshRuleResult rule_view_as_real(const RuleContext& context) {
+  return apply_map(context, map_view_as_real(context.tensors[0]->shape()),
+                   ViewPolicy::kRedistribute);
+}
+
+/// A piece may have size 1 where the whole has not: ranks are told which dims go.
+template <bool inplace>
+MeshRuleResult rule_squeeze(const RuleContext& context) {
+  const DTensorSpec& self = *context.tensors[0];
+  const Arguments& args = context.schema.args;
+  const Dims removed = squeezed_dims(self.shape(), args.size() > 1 ? &args[1] : nullptr);
+  MeshRuleResult result =
+      apply_map(context, map_remove(self.ndim(), removed), ViewPolicy::kStrict);
+  result.local_op = inplace ? "aten::squeeze_.dims" : "aten::squeeze.dims";
+  result.adapted = {{1, AdaptedArgument::Token::kValue, 0, 0, Argument(removed)}};
+  return result;
+}
+
+constexpr ReduceOp kPassing[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin};
+
+std::vector<RuleRow> rule_t(const RuleContext& context) {
+  std::vector<RuleRow> rows;
+  const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
+  for (std::int64_t dim = 0; dim < ndim; ++dim) {
+    rows.push_back({{RulePlacement::any(ndim - 1 - dim)}, {RulePlacement::any(dim)}});
+  }
+  for (const ReduceOp op : kPassing) {
+    const RulePlacement partial = RulePlacement::of(Placement::partial(op));
+    rows.push_back({{partial}, {partial}});
+  }
+  return rows;
+}
+
+/// Complex numbers have no order: max and min do not pass.
+std::vector<RuleRow> rule_view_as_complex(const RuleContext& context) {
+  std::vector<RuleRow> rows;
+  const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
+  for (std::int64_t dim = 0; dim + 1 < ndim; ++dim) {
+    rows.push_back({{RulePlacement::any(dim)}, {RulePlacement::any(dim)}});
+  }
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
+    const RulePlacement partial = RulePlacement::of(Placement::partial(op));
+    rows.push_back({{partial}, {partial}});
+  }
+  return rows;
+}
+
+/// Local views that start where their base starts. Offsets count elements of the result's dtype.
+template <MetaFn meta>
+std::vector<ViewResult> view_in_place(const Tensor& base, const MetaArgs& args) {
+  std::vector<ViewResult> results;
+  for (const OutputMeta& output : meta(args)) {
+    const std::int64_t offset =
+        base.offset() * item_bytes(base.dtype()) / item_bytes(output.meta.dtype);
+    results.push_back({output.meta, offset});
+  }
+  return results;
+}
+
+struct ViewRow {
+  const char* schema;
+  MetaFn meta;
+  ShardingRule rule;
+  ViewFn view;
+  int static_argnum;
+  const char* why;
+};
+
+constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedistribute;
+
+// Sorted by name. Ops without a view function copy.
+const ViewRow kRows[] = {
+    {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", meta_view,
+     rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
+    {"aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+     meta_expand, rule_expand, view_in_place<meta_expand>, 1, "broadcast dims are whole anywhere"},
+    {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", meta_permute, rule_permute,
+     view_in_place<meta_permute>, 1, "shards follow their dim"},
+    {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", meta_reshape,
+     rule_reshape<kGather>, view_in_place<meta_view>, 1, "may copy, so it may gather too"},
+    {"aten::squeeze(Tensor(a) self) -> Tensor(a)", meta_squeeze, rule_squeeze<false>,
+     view_in_place<meta_squeeze>, 100, "dims of global size 1"},
+    {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", meta_squeeze, rule_squeeze<false>,
+     view_in_place<meta_squeeze>, 1, "removes nothing when the dim is longer"},
+    {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", meta_squeeze,
+     rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "what all squeezes run locally"},
+    {"aten::squeeze_(Tensor(a!) self) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>,
+     view_in_place<meta_squeeze>, 100, "the handle's spec changes"},
+    {"aten::squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", meta_squeeze,
+     rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
+    {"aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", meta_squeeze,
+     rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
+    {"aten::t(Tensor(a) self) -> Tensor(a)", meta_t, rule_t, view_in_place<meta_t>, 100,
+     "exchanges both dims"},
+    {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", meta_transpose,
+     rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
+    {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", meta_unsqueeze, rule_unsqueeze,
+     view_in_place<meta_unsqueeze>, 1, "later dims move up by one"},
+    {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", meta_view, rule_reshape<kStrict>,
+     view_in_place<meta_view>, 1, "never moves data"},
+    {"aten::view_as_complex(Tensor(a) self) -> Tensor(a)", meta_view_as_complex,
+     rule_view_as_complex, view_in_place<meta_view_as_complex>, 100, "the pair must stay together"},
+    {"aten::view_as_real(Tensor(a) self) -> Tensor(a)", meta_view_as_real, rule_view_as_real,
+     view_in_place<meta_view_as_real>, 100, "adds the pair as a last dim"},
+};
+
+}  // namespace
+
+void register_views(OpRegistry& registry) {
+  for (const ViewRow& entry : kRows) {
+    OpRow row;
+    row.op = parse_op_schema(entry.schema);
+    row.meta = entry.meta;
+    row.rule = entry.rule;
+    row.view = entry.view;
+    row.info.static_argnum = entry.static_argnum;
+    row.why = entry.why;
+    registry.add(std::move(row));
+  }
+}
+
+}  // namespace shardlab
