@@ -6,6 +6,7 @@ void register_all_ops(OpRegistry& registry) {
   register_pointwise(registry);
   register_matrix(registry);
   register_reduction(registry);
+  register_view(registry);
 }
 
 }  // namespace shardlab

@@ -12,5 +12,6 @@ void register_all_ops(OpRegistry& registry);
 void register_pointwise(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_reduction(OpRegistry& registry);
+void register_view(OpRegistry& registry);
 
 }  // namespace shardlab

@@ -63,7 +63,8 @@ struct ViewPlacements {
 /// Placements of the input (as it has to be) and of the output, one per mesh dim. Partials pass.
 /// A shard of a dim that is flattened behind others becomes a strided shard, whose split factor is
 /// the length of the dims to its left, as left over by the earlier mesh dims.
-///   fails   Runtime: a sharded dim would vanish, be cut unevenly (kStrict) or be expanded
+///   fails   Runtime: a sharded dim would vanish or be cut unevenly (kStrict)
+///           Value: a sharded dim of size 1 is expanded
 ViewPlacements propagate_view(const Placements& placements, std::span<const std::int64_t> shape,
                               const ViewMap& map, std::span<const std::int64_t> mesh_sizes,
                               ViewPolicy policy);

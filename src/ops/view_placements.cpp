@@ -14,8 +14,8 @@ using Kind = DimSource::Kind;
 
 std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 
-[[noreturn]] void refuse(std::string summary) {
-  throw Error(ErrorKind::kRuntime, std::move(summary))
+[[noreturn]] void refuse(std::string summary, ErrorKind kind = ErrorKind::kRuntime) {
+  throw Error(kind, std::move(summary))
       .with("fix", "redistribute the input before the view");
 }
 
@@ -69,11 +69,40 @@ class ViewPropagation {
     }
   }
 
-  std::optional<std::size_t> find_plain_shard(std::int64_t dim) const {
-    for (std::size_t mesh_dim = 0; mesh_dim < source_.size(); ++mesh_dim) {
-      if (source_[mesh_dim].is_plain_shard() && source_[mesh_dim].dim == dim) return mesh_dim;
+  bool is_plain(std::size_t mesh_dim, std::int64_t dim) const {
+    return source_[mesh_dim].is_plain_shard() && source_[mesh_dim].dim == dim;
+  }
+
+  /// The first mesh dim that shards `dim` plainly; the number of mesh dims when none does.
+  std::size_t outermost(std::int64_t dim) const {
+    std::size_t m = 0;
+    while (m < source_.size() && !is_plain(m, dim)) ++m;
+    return m;
+  }
+
+  /// Per mesh dim: whether it divides what the earlier plain shards of input dim `dim`, where they
+  /// divide, leave of `size`.
+  std::vector<char> even_cuts(std::int64_t dim, std::int64_t size) const {
+    std::vector<char> even(mesh_.size());
+    for (std::size_t m = 0; m < mesh_.size(); ++m) {
+      even[m] = divides(size, m);
+      if (even[m] && is_plain(m, dim)) size /= mesh_[m];
     }
-    return std::nullopt;
+    return even;
+  }
+
+  /// Mesh dims before `end` must cut `size` evenly where they shard `dim`.
+  void require_even(const char* what, std::int64_t dim, std::int64_t size, std::size_t end) const {
+    const std::vector<char> even = even_cuts(dim, size);
+    for (std::size_t m = 0; m < end; ++m) {
+      if (is_plain(m, dim) && !even[m]) refuse_uneven(what, dim, size, m);
+    }
+  }
+
+  /// How many mesh dims must cut `dim` evenly. A split behind the first flattened dim gathers, so
+  /// there only the outermost cut is looked at, as in the reference.
+  std::size_t checked(std::int64_t dim, bool all_stay) const {
+    return all_stay ? mesh_.size() : std::min(outermost(dim) + 1, mesh_.size());
   }
 
   /// The input dims whose shards survive, or the first one when none is sharded.
@@ -81,41 +110,58 @@ class ViewPropagation {
     Dims sharded;
     for (std::size_t i = 0; i < source.inputs.size(); ++i) {
       const std::int64_t dim = source.inputs[i];
-      const std::optional<std::size_t> mesh_dim = find_plain_shard(dim);
-      if (!mesh_dim) continue;
-      const bool even = divides(shape_[at(dim)], *mesh_dim);
+      if (outermost(dim) == mesh_.size()) continue;
       const bool last = i + 1 == source.inputs.size();
-      if (strict_ && !last && !even) refuse_uneven("flatten", dim, shape_[at(dim)], *mesh_dim);
+      const bool all_stay = source.kind == Kind::kFlatten || i == 0;
+      if (strict_ && !last) require_even("flatten", dim, shape_[at(dim)], checked(dim, all_stay));
       if (strict_ || i == 0) sharded.push_back(dim);
-      allow_all(dim, strict_ || (i == 0 && even));
+      allow_all(dim, strict_);
+      if (!strict_ && i == 0) allow_until_uneven(dim);
     }
     if (sharded.empty()) sharded.push_back(source.inputs[0]);
     return sharded;
   }
 
+  /// Mesh dims before the first uneven cut may keep their shards of `dim`, if one of them cuts it.
+  void allow_until_uneven(std::int64_t dim) {
+    const std::vector<char> even = even_cuts(dim, shape_[at(dim)]);
+    bool cut = false;
+    std::size_t end = 0;
+    for (; end < mesh_.size() && (even[end] || !is_plain(end, dim)); ++end) {
+      cut = cut || is_plain(end, dim);
+    }
+    if (cut) std::fill_n(allowed_[at(dim)].begin(), end, true);
+  }
+
   std::int64_t analyze_split(const DimSource& source) {
-    const std::int64_t input =
-        source.inputs.size() > 1 ? analyze_flatten(source)[0] : source.inputs[0];
+    // Once per group: the reference asks again for each part, which forgets that the first part could
+    // not be cut evenly.
+    if (source.part == 0) {
+      split_input_ = source.inputs.size() > 1 ? analyze_flatten(source)[0] : source.inputs[0];
+    }
+    const std::int64_t input = split_input_;
     // A shard behind the first flattened dim would need a strided shard between the flatten and the
     // split: that mesh dim is gathered even by strict views.
     for (std::size_t i = 1; i < source.inputs.size(); ++i) {
-      for (std::size_t mesh_dim = 0; mesh_dim < source_.size(); ++mesh_dim) {
-        if (!source_[mesh_dim].is_plain_shard() || source_[mesh_dim].dim != source.inputs[i]) continue;
-        allowed_[at(source.inputs[i])][mesh_dim] = false;
-        gathered_anyway_.insert({source.inputs[i], mesh_dim});
+      for (std::size_t m = 0; m < source_.size(); ++m) {
+        if (!is_plain(m, source.inputs[i])) continue;
+        allowed_[at(source.inputs[i])][m] = false;
+        gathered_anyway_.insert({source.inputs[i], m});
       }
     }
-    const std::int64_t size = source.group[source.part];
     const std::optional<std::size_t> shard = find_shard_for_split(source, input);
-    if (source.part == 0) {
-      for (std::size_t m = 0; m < mesh_.size(); ++m) allowed_[at(input)][m] = divides(size, m);
-      const std::optional<std::size_t> plain = find_plain_shard(input);
-      if (strict_ && plain && !allowed_[at(input)][*plain]) {
-        refuse_uneven("unflatten", input, size, *plain);
-      }
-    }
+    if (source.part == 0) allow_first_part(source, input);
     if (shard && source_[*shard].is_strided_shard()) accept_strided(source, input, *shard);
     return input;
+  }
+
+  void allow_first_part(const DimSource& source, std::int64_t input) {
+    const std::int64_t size = source.group[0];
+    if (strict_) {
+      require_even("unflatten", input, size, checked(input, input == source.inputs[0]));
+    }
+    const std::vector<char> even = even_cuts(input, size);
+    for (std::size_t m = 0; m < mesh_.size(); ++m) allowed_[at(input)][m] &= even[m];
   }
 
   /// The last part may be cut unevenly: its local size follows from the others.
@@ -183,7 +229,7 @@ class ViewPropagation {
   Dims unclaimed_outputs(std::int64_t dim) const {
     if (outputs_of_[at(dim)].empty()) {
       refuse(fmt::format("dim {} is sharded and has no dim of its own in the view's result "
-                         "(a dim of size 1 is expanded)", dim));
+                         "(a dim of size 1 is expanded)", dim), ErrorKind::kValue);
     }
     Dims result;
     for (const std::int64_t output : outputs_of_[at(dim)]) {
@@ -286,6 +332,7 @@ class ViewPropagation {
   const bool strict_;
   std::vector<std::vector<char>> allowed_;  // [input dim][mesh dim]: may stay sharded
   std::vector<Dims> outputs_of_;            // per input dim
+  std::int64_t split_input_ = 0;            // the input dim that the current split is sharded by
   std::set<std::size_t> matched_;           // mesh dims whose strided shard found its part
   std::set<std::pair<std::int64_t, std::size_t>> gathered_anyway_;
   std::set<std::pair<std::int64_t, std::int64_t>> claimed_;  // (input dim, output dim)

@@ -1,8 +1,7 @@
-#include "ops/view_rows.h"
-
 #include <algorithm>
 
 #include "ops/arguments.h"
+#include "ops/register.h"
 #include "ops/view_map.h"
 #include "ops/view_meta.h"
 
@@ -303,7 +302,7 @@ const ViewRow kRows[] = {
 
 }  // namespace
 
-void register_views(OpRegistry& registry) {
+void register_view(OpRegistry& registry) {
   for (const ViewRow& entry : kRows) {
     OpRow row;
     row.op = parse_op_schema(entry.schema);
