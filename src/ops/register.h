@@ -11,7 +11,9 @@ void register_all_ops(OpRegistry& registry);
 // Families; each is one file with one table.
 void register_pointwise(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
+void register_index(OpRegistry& registry);
 void register_reduction(OpRegistry& registry);
+void register_select(OpRegistry& registry);
 void register_view(OpRegistry& registry);
 
 }  // namespace shardlab

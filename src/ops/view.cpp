@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/register.h"
+#include "ops/rules.h"
 #include "ops/view_map.h"
 #include "ops/view_meta.h"
 
@@ -144,6 +146,31 @@ Metas meta_view_as_complex(const MetaArgs& args) {
   return {{result}};
 }
 
+Metas meta_alias(const MetaArgs& args) { return {{*args.tensor(0)}}; }
+
+/// The bytes under another dtype: the last dim stretches or shrinks with the size of an element.
+Metas meta_view_dtype(const MetaArgs& args) {
+  TensorMeta result = *args.tensor(0);
+  const std::int64_t from = item_bytes(result.dtype), to = item_bytes(args[1].dtype());
+  result.dtype = args[1].dtype();
+  if (from == to) return {{result}};
+  const bool even = !result.shape.empty() && result.stride.back() == 1 &&
+                    (result.shape.back() * from) % to == 0;
+  if (!even) {
+    fail(ErrorKind::kValue, "a view as {} needs a last dim of stride 1 whose bytes divide by {}",
+         to_string(result.dtype), to);
+  }
+  result.shape.back() = result.shape.back() * from / to;
+  for (std::size_t i = 0; i + 1 < result.stride.size(); ++i) {
+    if ((result.stride[i] * from) % to != 0) {
+      fail(ErrorKind::kValue, "a view as {} needs strides whose bytes divide by {}",
+           to_string(result.dtype), to);
+    }
+    result.stride[i] = result.stride[i] * from / to;
+  }
+  return {{result}};
+}
+
 // Rules.
 
 MeshRuleResult apply_map(const RuleContext& context, const ViewMap& map, ViewPolicy policy) {
@@ -212,7 +239,12 @@ MeshRuleResult rule_squeeze(const RuleContext& context) {
   return result;
 }
 
-constexpr ReduceOp kPassing[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin};
+/// Ops that leave shape and values alone.
+std::vector<RuleRow> rule_alias(const RuleContext& context) {
+  std::vector<RuleRow> rows = shard_all_dims_but(context, -1, 1);
+  append_passing(rows, "sanx", 1, 1);
+  return rows;
+}
 
 std::vector<RuleRow> rule_t(const RuleContext& context) {
   std::vector<RuleRow> rows;
@@ -220,24 +252,15 @@ std::vector<RuleRow> rule_t(const RuleContext& context) {
   for (std::int64_t dim = 0; dim < ndim; ++dim) {
     rows.push_back({{RulePlacement::any(ndim - 1 - dim)}, {RulePlacement::any(dim)}});
   }
-  for (const ReduceOp op : kPassing) {
-    const RulePlacement partial = RulePlacement::of(Placement::partial(op));
-    rows.push_back({{partial}, {partial}});
-  }
+  append_passing(rows, "saxn", 1, 1);
   return rows;
 }
 
 /// Complex numbers have no order: max and min do not pass.
 std::vector<RuleRow> rule_view_as_complex(const RuleContext& context) {
-  std::vector<RuleRow> rows;
-  const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
-  for (std::int64_t dim = 0; dim + 1 < ndim; ++dim) {
-    rows.push_back({{RulePlacement::any(dim)}, {RulePlacement::any(dim)}});
-  }
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
-    const RulePlacement partial = RulePlacement::of(Placement::partial(op));
-    rows.push_back({{partial}, {partial}});
-  }
+  const auto last = static_cast<std::int64_t>(context.tensors[0]->ndim()) - 1;
+  std::vector<RuleRow> rows = shard_all_dims_but(context, last, 1);
+  append_passing(rows, "sa", 1, 1);
   return rows;
 }
 
@@ -260,45 +283,39 @@ struct ViewRow {
   ViewFn view;
   int static_argnum;
   const char* why;
+  std::uint32_t flags = 0;
+  KernelId kernel = KernelId::kNone;
 };
 
 constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedistribute;
 
-// Sorted by name. Ops without a view function copy.
+// Sorted by name. Rows without a view function copy.
+// clang-format off
 const ViewRow kRows[] = {
-    {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", meta_view,
-     rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
-    {"aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-     meta_expand, rule_expand, view_in_place<meta_expand>, 1, "broadcast dims are whole anywhere"},
-    {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", meta_permute, rule_permute,
-     view_in_place<meta_permute>, 1, "shards follow their dim"},
-    {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", meta_reshape,
-     rule_reshape<kGather>, view_in_place<meta_view>, 1, "may copy, so it may gather too"},
-    {"aten::squeeze(Tensor(a) self) -> Tensor(a)", meta_squeeze, rule_squeeze<false>,
-     view_in_place<meta_squeeze>, 100, "dims of global size 1"},
-    {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", meta_squeeze, rule_squeeze<false>,
-     view_in_place<meta_squeeze>, 1, "removes nothing when the dim is longer"},
-    {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", meta_squeeze,
-     rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "what all squeezes run locally"},
-    {"aten::squeeze_(Tensor(a!) self) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>,
-     view_in_place<meta_squeeze>, 100, "the handle's spec changes"},
-    {"aten::squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", meta_squeeze,
-     rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
-    {"aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", meta_squeeze,
-     rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
-    {"aten::t(Tensor(a) self) -> Tensor(a)", meta_t, rule_t, view_in_place<meta_t>, 100,
-     "exchanges both dims"},
-    {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", meta_transpose,
-     rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
-    {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", meta_unsqueeze, rule_unsqueeze,
-     view_in_place<meta_unsqueeze>, 1, "later dims move up by one"},
-    {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", meta_view, rule_reshape<kStrict>,
-     view_in_place<meta_view>, 1, "never moves data"},
-    {"aten::view_as_complex(Tensor(a) self) -> Tensor(a)", meta_view_as_complex,
-     rule_view_as_complex, view_in_place<meta_view_as_complex>, 100, "the pair must stay together"},
-    {"aten::view_as_real(Tensor(a) self) -> Tensor(a)", meta_view_as_real, rule_view_as_real,
-     view_in_place<meta_view_as_real>, 100, "adds the pair as a last dim"},
+    {"_unsafe_view(Tensor self, SymInt[] size) -> Tensor", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
+    {"alias(Tensor(a) self) -> Tensor(a)", meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
+    {"expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", meta_expand, rule_expand, view_in_place<meta_expand>, 1, "a stretched dim is whole anywhere"},
+    {"expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", meta_expand_copy, rule_expand, nullptr, 1, "as expand", kIncomplete},
+    {"permute(Tensor(a) self, int[] dims) -> Tensor(a)", meta_permute, rule_permute, view_in_place<meta_permute>, 1, "shards follow their dim"},
+    {"prims::view_of(Tensor(a) a) -> Tensor(a)", meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
+    {"repeat(Tensor self, SymInt[] repeats) -> Tensor", meta_repeat, rule_repeat, nullptr, 1, "a repeated dim starts over on every rank", 0, KernelId::kRepeat},
+    {"reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", meta_reshape, rule_reshape<kGather>, view_in_place<meta_view>, 1, "may copy, so it may gather too"},
+    {"squeeze(Tensor(a) self) -> Tensor(a)", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 100, "dims of global size 1"},
+    {"squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "a dim of global size 1"},
+    {"squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "what all squeezes run locally"},
+    {"squeeze_(Tensor(a!) self) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 100, "the handle's spec changes"},
+    {"squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
+    {"squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
+    {"t(Tensor(a) self) -> Tensor(a)", meta_t, rule_t, view_in_place<meta_t>, 100, "exchanges both dims"},
+    {"transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", meta_transpose, rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
+    {"unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>, 1, "later dims move up by one"},
+    {"view(Tensor(a) self, SymInt[] size) -> Tensor(a)", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "never moves data"},
+    {"view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, 100, "the bytes of a piece are its own", kAllowUneven},
+    {"view_as_complex(Tensor(a) self) -> Tensor(a)", meta_view_as_complex, rule_view_as_complex, view_in_place<meta_view_as_complex>, 100, "a pair must stay together"},
+    {"view_as_real(Tensor(a) self) -> Tensor(a)", meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, 100, "adds the pair as a last dim"},
+    {"view_copy(Tensor self, SymInt[] size) -> Tensor", meta_view_copy, rule_reshape<kGather>, nullptr, 1, "as reshape", kIncomplete},
 };
+// clang-format on
 
 }  // namespace
 
@@ -308,8 +325,10 @@ void register_view(OpRegistry& registry) {
     row.op = parse_op_schema(entry.schema);
     row.meta = entry.meta;
     row.rule = entry.rule;
-    row.view = entry.view;
     row.info.static_argnum = entry.static_argnum;
+    row.kernel = entry.kernel;
+    row.view = entry.view;
+    row.flags = entry.flags;
     row.why = entry.why;
     registry.add(std::move(row));
   }

@@ -1,0 +1,339 @@
+// Reading and writing at positions that a tensor of indices holds. Indexed dims stay whole, because
+// indices count over the whole tensor, except where a mask can say which rank owns a position.
+#include <algorithm>
+
+#include "kernels/kernel_id.h"
+#include "ops/arguments.h"
+#include "ops/derive.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+using Metas = std::vector<OutputMeta>;
+using Rows = std::vector<RuleRow>;
+
+RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
+RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
+RulePlacement plain_shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
+
+std::int64_t ndim_of(const RuleContext& context) {
+  return static_cast<std::int64_t>(context.tensors[0]->ndim());
+}
+
+std::int64_t dim_argument(const RuleContext& context) {
+  return wrap_dim(context.schema.args[1].to_int(), context.tensors[0]->ndim());
+}
+
+void require_index(const TensorMeta& index) {
+  if (index.dtype != DType::kI64 && index.dtype != DType::kI32) {
+    fail(ErrorKind::kValue, "an index has dtype i64 or i32, not {}", to_string(index.dtype));
+  }
+}
+
+Metas meta_self(const MetaArgs& args) {
+  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
+}
+
+// gather(self, dim, index)
+
+Metas meta_gather(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const TensorMeta& index = *args.tensor(2);
+  require_index(index);
+  const std::size_t dim = index_of(wrap_dim(args[1].to_int(), self.shape.size()));
+  if (product(index.shape) != 0) {
+    const std::size_t ndim = std::max<std::size_t>(self.shape.size(), 1);
+    if (std::max<std::size_t>(index.shape.size(), 1) != ndim) {
+      fail(ErrorKind::kValue, "gather takes an index of {} dims, not {}", ndim, index.shape.size());
+    }
+    for (std::size_t i = 0; i < std::min(self.shape.size(), index.shape.size()); ++i) {
+      if (i != dim && index.shape[i] > self.shape[i]) {
+        fail(ErrorKind::kValue, "the index of a gather is longer than the tensor in dim {}", i);
+      }
+    }
+  }
+  return {{contiguous_meta(index.shape, self.dtype)}};
+}
+
+Rows rule_gather(const RuleContext& context) {
+  const Dims& shape = context.tensors[0]->shape();
+  const Dims& index = context.tensors[1]->shape();
+  const std::int64_t dim = dim_argument(context);
+  const bool has_dim = !shape.empty() && index_of(dim) < index.size();
+  Rows rows;
+  if (has_dim && index[index_of(dim)] == 1) {
+    // One position each: the rank that owns it answers, the others are masked.
+    const RulePlacement mask = RulePlacement::of(
+        Placement::mask_partial(ReduceOp::kSum, intern_mask_shape(shape), dim));
+    rows.push_back({{mask}, {plain_shard(dim), mask}});
+  }
+  if (has_dim) rows.push_back({{plain_shard(dim)}, {whole(), plain_shard(dim)}});
+  if (shape.size() != index.size()) return rows;
+  for (std::int64_t d = 0; d < ndim_of(context); ++d) {
+    if (d != dim) rows.push_back(uniform_row(any(d), 1, 2));
+  }
+  return rows;
+}
+
+// scatter(self, dim, index, src or value), scatter_add
+
+Metas meta_scatter(const MetaArgs& args) {
+  require_index(*args.tensor(2));
+  wrap_dim(args[1].to_int(), args.tensor(0)->shape.size());
+  return meta_self(args);
+}
+
+/// Dims of equal size everywhere may be sharded together.
+template <bool look_at_source>
+Rows rule_scatter(const RuleContext& context) {
+  const std::vector<const DTensorSpec*> specs = context.schema.tensor_specs();
+  const Dims& shape = specs[0]->shape();
+  const Dims& index = specs[1]->shape();
+  Rows rows;
+  if (shape.size() != index.size()) return rows;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (static_cast<std::int64_t>(d) == dim_argument(context) || shape[d] != index[d]) continue;
+    if (look_at_source && specs.size() > 2) {
+      const Dims& source = specs[2]->shape();
+      if (source.size() != index.size() || source[d] != index[d]) continue;
+    }
+    rows.push_back(uniform_row(any(static_cast<std::int64_t>(d)), 1, specs.size()));
+  }
+  return rows;
+}
+
+// index_select(self, dim, index), index_fill, index_reduce
+
+Metas meta_index_select(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const TensorMeta& index = *args.tensor(2);
+  require_index(index);
+  if (index.shape.size() > 1) fail(ErrorKind::kValue, "index_select takes an index of one dim");
+  Dims shape = self.shape;
+  const std::size_t dim = index_of(wrap_dim(args[1].to_int(), shape.size()));
+  if (!shape.empty()) shape[dim] = product(index.shape);
+  return {{contiguous_meta(shape, self.dtype)}};
+}
+
+Rows rule_index_select(const RuleContext& context) {
+  const std::int64_t dim = dim_argument(context);
+  Rows rows;
+  for (std::int64_t d = 0; d < ndim_of(context); ++d) {
+    if (d != dim) rows.push_back({{any(d)}, {any(d), whole()}});
+  }
+  rows.push_back({{any(dim)}, {whole(), any(0)}});
+  for (const char letter : {'s', 'a', 'n', 'x'}) {
+    rows.push_back({{placement_of_letter(letter)}, {placement_of_letter(letter), whole()}});
+  }
+  return rows;
+}
+
+/// Rows that shard a dim other than the indexed one; `last` is what the tensor after the index does.
+Rows other_dims(const RuleContext& context, std::size_t tensors, bool source_follows) {
+  Rows rows;
+  for (std::int64_t d = 0; d < ndim_of(context); ++d) {
+    if (d == dim_argument(context)) continue;
+    RuleRow row{{any(d)}, {any(d), whole()}};
+    if (tensors == 3) row.inputs.push_back(source_follows ? any(d) : whole());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// The same number written on every rank stays itself under avg, max and min, not under sum.
+Rows rule_index_fill(const RuleContext& context) {
+  const bool value_is_tensor = context.schema.tensor_specs().size() == 3;
+  Rows rows = other_dims(context, value_is_tensor ? 3 : 2, false);
+  for (const char letter : std::string_view(value_is_tensor ? "sanx" : "axn")) {
+    const RulePlacement partial = placement_of_letter(letter);
+    RuleRow row{{partial}, {partial, whole()}};
+    if (value_is_tensor) row.inputs.push_back(partial);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Rows rule_index_reduce(const RuleContext& context) { return other_dims(context, 3, true); }
+
+// index(self, indices), index_put(self, indices, values): one tensor or None per dim.
+
+/// Where the dims of an index call come from.
+struct Indexing {
+  Dims indexed;            ///< dims of self that have an index
+  Dims broadcast;          ///< common shape of the indices
+  bool adjacent = true;    ///< indexed dims lie side by side
+  /// The common shape takes the place of adjacent indexed dims, else it comes first.
+  std::int64_t insert_at() const { return adjacent && !indexed.empty() ? indexed[0] : 0; }
+  bool is_indexed(std::int64_t dim) const {
+    return std::ranges::find(indexed, dim) != indexed.end();
+  }
+  /// Where a dim of self that has no index ends up in the result.
+  std::int64_t output_dim(std::int64_t dim) const {
+    if (dim < insert_at()) return dim;
+    const auto before = std::ranges::count_if(indexed, [&](std::int64_t d) { return d < dim; });
+    return dim - before + static_cast<std::int64_t>(broadcast.size());
+  }
+};
+
+Indexing read_indices(const OpDescriptor& op, std::span<const TensorMeta* const> indices) {
+  Indexing result;
+  std::vector<const TensorMeta*> present;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] == nullptr) continue;
+    if (indices[i]->dtype == DType::kBool || indices[i]->dtype == DType::kU8) {
+      fail(ErrorKind::kUnsupported, "{}: indexing with a mask depends on data", op.name());
+    }
+    const auto dim = static_cast<std::int64_t>(i);
+    if (!result.indexed.empty() && result.indexed.back() + 1 != dim) result.adjacent = false;
+    result.indexed.push_back(dim);
+    present.push_back(indices[i]);
+  }
+  result.broadcast = broadcast_shapes(op, present);
+  return result;
+}
+
+Indexing read_indices(const RuleContext& context) {
+  std::vector<const TensorMeta*> metas;
+  for (const Argument& index : context.schema.args[1].list()) {
+    metas.push_back(index.is_none() ? nullptr : &index.spec()->meta());
+  }
+  return read_indices(context.schema.row->op, metas);
+}
+
+Metas meta_index(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const Indexing indexing = read_indices(args.op(), args.tensors(1));
+  if (args.tensors(1).size() > self.shape.size()) {
+    fail(ErrorKind::kValue, "{} indices for {} dims", args.tensors(1).size(), self.shape.size());
+  }
+  Dims shape;
+  for (std::size_t d = 0; d <= self.shape.size(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    if (dim == indexing.insert_at()) {
+      for (const std::int64_t size : indexing.broadcast) shape.push_back(size);
+    }
+    if (d < self.shape.size() && !indexing.is_indexed(dim)) shape.push_back(self.shape[d]);
+  }
+  return {{contiguous_meta(shape, self.dtype)}};
+}
+
+Metas meta_index_put(const MetaArgs& args) {
+  read_indices(args.op(), args.tensors(1));
+  return meta_self(args);
+}
+
+/// Rows where the indices are sharded along dim `dim` of their common shape.
+bool append_index_row(Rows& rows, const RuleContext& context, const Indexing& indexing,
+                      std::size_t dim) {
+  RuleRow row{{any(static_cast<std::int64_t>(dim) + indexing.insert_at())}, {whole()}};
+  bool cuts = false;
+  for (std::size_t i = 1; i < context.tensors.size(); ++i) {
+    const Dims& shape = context.tensors[i]->shape();
+    const std::size_t missing = indexing.broadcast.size() - shape.size();
+    const bool follows = dim >= missing && shape[dim - missing] > 1;
+    row.inputs.push_back(follows ? any(static_cast<std::int64_t>(dim - missing)) : whole());
+    const std::int64_t size = dim >= missing ? shape[dim - missing] : 1;
+    cuts = cuts || size != 1;
+  }
+  if (cuts) rows.push_back(std::move(row));
+  return cuts;
+}
+
+Rows rule_index(const RuleContext& context) {
+  const Indexing indexing = read_indices(context);
+  const auto row_of = [&](RulePlacement output, RulePlacement self) {
+    RuleRow row{{output}, {self}};
+    row.inputs.resize(1 + indexing.indexed.size(), whole());
+    return row;
+  };
+  Rows rows;
+  for (std::int64_t d = 0; d < ndim_of(context); ++d) {
+    if (!indexing.is_indexed(d)) rows.push_back(row_of(any(indexing.output_dim(d)), any(d)));
+  }
+  for (std::size_t d = 0; d < indexing.broadcast.size(); ++d) {
+    append_index_row(rows, context, indexing, d);
+  }
+  for (const char letter : {'s', 'a'}) {
+    rows.push_back(row_of(placement_of_letter(letter), placement_of_letter(letter)));
+  }
+  return rows;
+}
+
+Rows rule_index_put(const RuleContext& context) {
+  const Indexing indexing = read_indices(context);
+  const std::vector<const DTensorSpec*> specs = context.schema.tensor_specs();
+  const Dims& values = specs.back()->shape();
+  const auto row_of = [&](RulePlacement self, RulePlacement value) {
+    RuleRow row{{self}, {self}};
+    row.inputs.resize(1 + indexing.indexed.size(), whole());
+    row.inputs.push_back(value);
+    return row;
+  };
+  const auto result_ndim = ndim_of(context) - static_cast<std::int64_t>(indexing.indexed.size()) +
+                           static_cast<std::int64_t>(indexing.broadcast.size());
+  Rows rows;
+  for (std::int64_t d = 0; d < ndim_of(context); ++d) {
+    if (indexing.is_indexed(d)) continue;
+    // Values align with the result at the right; where they are stretched they stay whole.
+    const std::int64_t dim =
+        indexing.output_dim(d) - (result_ndim - static_cast<std::int64_t>(values.size()));
+    const bool follows = dim >= 0 && values[index_of(dim)] != 1;
+    rows.push_back(row_of(any(d), follows ? any(dim) : whole()));
+  }
+  rows.push_back(row_of(placement_of_letter('s'), placement_of_letter('s')));
+  return rows;
+}
+
+struct IndexRow {
+  const char* schema;
+  MetaFn meta;
+  DimRuleFn rule;
+  KernelId kernel;
+  int static_argnum;
+  Variants variants;
+  const char* why;
+  std::uint32_t flags = 0;
+  KernelId masked_kernel = KernelId::kNone;
+};
+
+constexpr KernelId kNoKernel = KernelId::kNone;
+
+// Sorted by name.
+// clang-format off
+const IndexRow kRows[] = {
+    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", meta_gather, rule_gather, KernelId::kGather, 1, {false, "out"}, "a mask tells which rank owns a position", kNeedsPosition, KernelId::kGatherMasked},
+    {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"}, "indices count over the whole dim", kIncomplete},
+    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Scalar_out"}, "indices count over the whole dim", kIncomplete},
+    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Tensor_out"}, "indices count over the whole dim", kIncomplete},
+    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", meta_index_put, rule_index_put, kNoKernel, 100, {true, "out"}, "indices count over the whole dim", kIncomplete},
+    {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor", meta_scatter, rule_index_reduce, kNoKernel, 1, {true, "out"}, "indices count over the whole dim", kIncomplete},
+    {"index_select(Tensor self, int dim, Tensor index) -> Tensor", meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"}, "indices count over the whole dim"},
+    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"}, "indices count over the whole dim"},
+    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "value_out"}, "indices count over the whole dim"},
+    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", meta_scatter, rule_scatter<false>, KernelId::kScatterAdd, 1, {true, "out"}, "indices count over the whole dim"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_index(OpRegistry& registry) {
+  for (const IndexRow& entry : kRows) {
+    OpRow row;
+    row.op = parse_op_schema(entry.schema);
+    row.meta = entry.meta;
+    row.rule = entry.rule;
+    row.info.static_argnum = entry.static_argnum;
+    row.info.needs_pytree = entry.static_argnum == 100;
+    row.kernel = entry.kernel;
+    row.masked_kernel = entry.masked_kernel;
+    row.position_argument = entry.masked_kernel == KernelId::kNone ? -1 : 0;
+    row.flags = entry.flags;
+    row.why = entry.why;
+    add_with_variants(registry, std::move(row), entry.variants);
+  }
+}
+
+}  // namespace shardlab
