@@ -66,8 +66,8 @@ Rows rule_gather(const RuleContext& context) {
   Rows rows;
   if (has_dim && index[index_of(dim)] == 1) {
     // One position each: the rank that owns it answers, the others are masked.
-    const RulePlacement mask = RulePlacement::of(
-        Placement::mask_partial(ReduceOp::kSum, intern_mask_shape(shape), dim));
+    const RulePlacement mask =
+        RulePlacement::of(Placement::mask_partial(ReduceOp::kSum, intern_mask_shape(shape), dim));
     rows.push_back({{mask}, {plain_shard(dim), mask}});
   }
   if (has_dim) rows.push_back({{plain_shard(dim)}, {whole(), plain_shard(dim)}});
@@ -131,7 +131,8 @@ Rows rule_index_select(const RuleContext& context) {
   return rows;
 }
 
-/// Rows that shard a dim other than the indexed one; `last` is what the tensor after the index does.
+/// Rows that shard a dim other than the indexed one; `last` is what the tensor after the index
+/// does.
 Rows other_dims(const RuleContext& context, std::size_t tensors, bool source_follows) {
   Rows rows;
   for (std::int64_t d = 0; d < ndim_of(context); ++d) {
@@ -162,9 +163,9 @@ Rows rule_index_reduce(const RuleContext& context) { return other_dims(context, 
 
 /// Where the dims of an index call come from.
 struct Indexing {
-  Dims indexed;            ///< dims of self that have an index
-  Dims broadcast;          ///< common shape of the indices
-  bool adjacent = true;    ///< indexed dims lie side by side
+  Dims indexed;          ///< dims of self that have an index
+  Dims broadcast;        ///< common shape of the indices
+  bool adjacent = true;  ///< indexed dims lie side by side
   /// The common shape takes the place of adjacent indexed dims, else it comes first.
   std::int64_t insert_at() const { return adjacent && !indexed.empty() ? indexed[0] : 0; }
   bool is_indexed(std::int64_t dim) const {
@@ -304,16 +305,37 @@ constexpr KernelId kNoKernel = KernelId::kNone;
 // Sorted by name.
 // clang-format off
 const IndexRow kRows[] = {
-    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", meta_gather, rule_gather, KernelId::kGather, 1, {false, "out"}, "a mask tells which rank owns a position", kNeedsPosition, KernelId::kGatherMasked},
-    {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"}, "indices count over the whole dim", kIncomplete},
-    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Scalar_out"}, "indices count over the whole dim", kIncomplete},
-    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Tensor_out"}, "indices count over the whole dim", kIncomplete},
-    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", meta_index_put, rule_index_put, kNoKernel, 100, {true, "out"}, "indices count over the whole dim", kIncomplete},
-    {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor", meta_scatter, rule_index_reduce, kNoKernel, 1, {true, "out"}, "indices count over the whole dim", kIncomplete},
-    {"index_select(Tensor self, int dim, Tensor index) -> Tensor", meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"}, "indices count over the whole dim"},
-    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"}, "indices count over the whole dim"},
-    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "value_out"}, "indices count over the whole dim"},
-    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", meta_scatter, rule_scatter<false>, KernelId::kScatterAdd, 1, {true, "out"}, "indices count over the whole dim"},
+    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+     meta_gather, rule_gather, KernelId::kGather, 1, {false, "out"},
+     "a mask tells which rank owns a position", kNeedsPosition, KernelId::kGatherMasked},
+    {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+     meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"},
+     "indices count over the whole dim", kIncomplete},
+    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+     meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Scalar_out"},
+     "indices count over the whole dim", kIncomplete},
+    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+     meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Tensor_out"},
+     "indices count over the whole dim", kIncomplete},
+    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+     meta_index_put, rule_index_put, kNoKernel, 100, {true, "out"},
+     "indices count over the whole dim", kIncomplete},
+    {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
+     "include_self=True) -> Tensor",
+     meta_scatter, rule_index_reduce, kNoKernel, 1, {true, "out"},
+     "indices count over the whole dim", kIncomplete},
+    {"index_select(Tensor self, int dim, Tensor index) -> Tensor",
+     meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"},
+     "indices count over the whole dim"},
+    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+     meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"},
+     "indices count over the whole dim"},
+    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+     meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "value_out"},
+     "indices count over the whole dim"},
+    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+     meta_scatter, rule_scatter<false>, KernelId::kScatterAdd, 1, {true, "out"},
+     "indices count over the whole dim"},
 };
 // clang-format on
 

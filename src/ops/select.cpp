@@ -1,5 +1,6 @@
-// Selecting and joining pieces along one dim. That dim must be whole on every rank, since its positions
-// count over the whole tensor; all others may be sharded, and partials pass where values are only moved.
+// Selecting and joining pieces along one dim. That dim must be whole on every rank, since its
+// positions count over the whole tensor; all others may be sharded, and partials pass where values
+// are only moved.
 #include <algorithm>
 
 #include "kernels/kernel_id.h"
@@ -207,7 +208,8 @@ Metas meta_split(const MetaArgs& args) {
     sum += size;
   }
   if (sum != length) {
-    fail(ErrorKind::kValue, "the sizes of a split of dim {} add up to {}, not {}", dim, sum, length);
+    fail(ErrorKind::kValue, "the sizes of a split of dim {} add up to {}, not {}", dim, sum,
+         length);
   }
   return metas;
 }
@@ -251,7 +253,8 @@ Metas meta_unbind(const MetaArgs& args) {
 }
 
 std::vector<ViewResult> view_unbind(const Tensor& base, const MetaArgs& args) {
-  const std::int64_t stride = base.stride()[index_of(wrap_dim(args[1].to_int(), base.shape().size()))];
+  const std::int64_t stride =
+      base.stride()[index_of(wrap_dim(args[1].to_int(), base.shape().size()))];
   std::vector<ViewResult> views;
   for (OutputMeta& output : meta_unbind(args)) {
     const auto position = static_cast<std::int64_t>(views.size());
@@ -271,7 +274,8 @@ Rows rule_unbind(const RuleContext& context) {
 }
 
 const char* keeps_input(const RuleContext& context, std::span<const Placements> inputs) {
-  return inputs[0] == context.tensors[0]->placements() ? nullptr : "unbind is a view: its input stays";
+  return inputs[0] == context.tensors[0]->placements() ? nullptr
+                                                       : "unbind is a view: its input stays";
 }
 
 // cat(tensors, dim), stack(tensors, dim)
@@ -324,7 +328,8 @@ Rows rule_cat(const RuleContext& context) {
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(ndim); ++d) {
     if (d != dim) rows.push_back(row_of(any(d)));
   }
-  for (const char letter : {'s', 'a', 'n', 'x'}) rows.push_back(row_of(placement_of_letter(letter)));
+  for (const char letter : {'s', 'a', 'n', 'x'})
+    rows.push_back(row_of(placement_of_letter(letter)));
   return rows;
 }
 
@@ -340,8 +345,8 @@ Metas meta_stack(const MetaArgs& args) {
   return {{contiguous_meta(shape, joined_dtype(tensors))}};
 }
 
-/// What two tensors agree on, on one mesh dim: a shard wins over a partial, a partial over a replica;
-/// two shards or two partials that differ are gathered.
+/// What two tensors agree on, on one mesh dim: a shard wins over a partial, a partial over a
+/// replica; two shards or two partials that differ are gathered.
 Placement merged(const Placement& current, const Placement& other) {
   if (current == other || other.is_replicate()) return current;
   if (current.is_replicate()) return other;
@@ -404,21 +409,49 @@ constexpr KernelId kNoKernel = KernelId::kNone;
 // Sorted by name.
 // clang-format off
 const SelectRow kRows[] = {
-    {"cat(Tensor[] tensors, int dim=0) -> Tensor", meta_cat, rule_cat, KernelId::kCat, nullptr, 1, {false, "out"}, "positions along the dim are global", 0, -1, nullptr, true},
-    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", meta_self, rule_diagonal_scatter, kNoKernel, nullptr, 1, {false, "out"}, "both dims of the diagonal stay whole", kIncomplete},
-    {"flip(Tensor self, int[] dims) -> Tensor", meta_self, rule_other_dims<1>, KernelId::kFlip, nullptr, 1, {false, "out"}, "a flipped dim crosses ranks"},
-    {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", meta_self, rule_other_dims<2>, kNoKernel, nullptr, 1, {false, "out"}, "a rolled dim crosses ranks", kIncomplete},
-    {"select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", meta_select, rule_select, kNoKernel, view_select, 1, {}, "the index is global", kAllowUneven},
-    {"select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor", meta_of_sizes, rule_select_backward, KernelId::kSelectBackward, nullptr, 1, {false, "out"}, "the index is global", kAllowUneven, 1},
-    {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", meta_self, rule_select_scatter, kNoKernel, nullptr, 1, {false, "out"}, "the index is global", kIncomplete},
-    {"slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", meta_slice, rule_slice, kNoKernel, view_slice, 1, {}, "bounds are global", kAllowUneven},
-    {"slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor", meta_of_sizes, rule_slice_backward, KernelId::kSliceBackward, nullptr, 1, {false, "out"}, "bounds are global", kAllowUneven, 1},
-    {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", meta_self, rule_slice_scatter, kNoKernel, nullptr, 2, {false, "out"}, "bounds are global", kAllowUneven | kIncomplete},
-    {"split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
-    {"split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
-    {"split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", meta_split_copy, rule_split, kNoKernel, nullptr, 1, {}, "bounds are global", kIncomplete},
-    {"stack(Tensor[] tensors, int dim=0) -> Tensor", meta_stack, rule_stack, kNoKernel, nullptr, 1, {}, "all tensors follow one layout", 0, -1, nullptr, true},
-    {"unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", meta_unbind, rule_unbind, kNoKernel, view_unbind, 1, {}, "a view that never moves data", kAllowUneven, -1, keeps_input},
+    {"cat(Tensor[] tensors, int dim=0) -> Tensor",
+     meta_cat, rule_cat, KernelId::kCat, nullptr, 1, {false, "out"},
+     "positions along the dim are global", 0, -1, nullptr, true},
+    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     meta_self, rule_diagonal_scatter, kNoKernel, nullptr, 1, {false, "out"},
+     "both dims of the diagonal stay whole", kIncomplete},
+    {"flip(Tensor self, int[] dims) -> Tensor",
+     meta_self, rule_other_dims<1>, KernelId::kFlip, nullptr, 1, {false, "out"},
+     "a flipped dim crosses ranks"},
+    {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+     meta_self, rule_other_dims<2>, kNoKernel, nullptr, 1, {false, "out"},
+     "a rolled dim crosses ranks", kIncomplete},
+    {"select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+     meta_select, rule_select, kNoKernel, view_select, 1, {}, "the index is global", kAllowUneven},
+    {"select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
+     meta_of_sizes, rule_select_backward, KernelId::kSelectBackward, nullptr, 1, {false, "out"},
+     "the index is global", kAllowUneven, 1},
+    {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+     meta_self, rule_select_scatter, kNoKernel, nullptr, 1, {false, "out"}, "the index is global",
+     kIncomplete},
+    {"slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
+     "step=1) -> Tensor(a)",
+     meta_slice, rule_slice, kNoKernel, view_slice, 1, {}, "bounds are global", kAllowUneven},
+    {"slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, "
+     "SymInt step) -> Tensor",
+     meta_of_sizes, rule_slice_backward, KernelId::kSliceBackward, nullptr, 1, {false, "out"},
+     "bounds are global", kAllowUneven, 1},
+    {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
+     "SymInt step=1) -> Tensor",
+     meta_self, rule_slice_scatter, kNoKernel, nullptr, 2, {false, "out"}, "bounds are global",
+     kAllowUneven | kIncomplete},
+    {"split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+     meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
+    {"split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+     meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
+    {"split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+     meta_split_copy, rule_split, kNoKernel, nullptr, 1, {}, "bounds are global", kIncomplete},
+    {"stack(Tensor[] tensors, int dim=0) -> Tensor",
+     meta_stack, rule_stack, kNoKernel, nullptr, 1, {}, "all tensors follow one layout", 0, -1,
+     nullptr, true},
+    {"unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
+     meta_unbind, rule_unbind, kNoKernel, view_unbind, 1, {}, "a view that never moves data",
+     kAllowUneven, -1, keeps_input},
 };
 // clang-format on
 

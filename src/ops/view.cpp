@@ -19,8 +19,9 @@ Metas meta_view(const MetaArgs& args) {
   const Dims shape = infer_sizes(ints_of(args[1]), product(self.shape));
   const std::optional<Dims> strides = view_strides(self, shape);
   if (!strides) {
-    throw Error(ErrorKind::kValue, fmt::format("the strides [{}] do not allow a view of shape [{}]",
-                                               fmt::join(self.stride, ", "), fmt::join(shape, ", ")))
+    throw Error(ErrorKind::kValue,
+                fmt::format("the strides [{}] do not allow a view of shape [{}]",
+                            fmt::join(self.stride, ", "), fmt::join(shape, ", ")))
         .with("fix", "use reshape, which copies where it must");
   }
   return {{{shape, *strides, self.dtype}}};
@@ -154,8 +155,8 @@ Metas meta_view_dtype(const MetaArgs& args) {
   const std::int64_t from = item_bytes(result.dtype), to = item_bytes(args[1].dtype());
   result.dtype = args[1].dtype();
   if (from == to) return {{result}};
-  const bool even = !result.shape.empty() && result.stride.back() == 1 &&
-                    (result.shape.back() * from) % to == 0;
+  const bool even =
+      !result.shape.empty() && result.stride.back() == 1 && (result.shape.back() * from) % to == 0;
   if (!even) {
     fail(ErrorKind::kValue, "a view as {} needs a last dim of stride 1 whose bytes divide by {}",
          to_string(result.dtype), to);
@@ -232,8 +233,7 @@ MeshRuleResult rule_squeeze(const RuleContext& context) {
   const DTensorSpec& self = *context.tensors[0];
   const Arguments& args = context.schema.args;
   const Dims removed = squeezed_dims(self.shape(), args.size() > 1 ? &args[1] : nullptr);
-  MeshRuleResult result =
-      apply_map(context, map_remove(self.ndim(), removed), ViewPolicy::kStrict);
+  MeshRuleResult result = apply_map(context, map_remove(self.ndim(), removed), ViewPolicy::kStrict);
   result.local_op = inplace ? "aten::squeeze_.dims" : "aten::squeeze.dims";
   result.adapted = {{1, AdaptedArgument::Token::kValue, 0, 0, Argument(removed)}};
   return result;
@@ -292,28 +292,57 @@ constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedis
 // Sorted by name. Rows without a view function copy.
 // clang-format off
 const ViewRow kRows[] = {
-    {"_unsafe_view(Tensor self, SymInt[] size) -> Tensor", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
-    {"alias(Tensor(a) self) -> Tensor(a)", meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
-    {"expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", meta_expand, rule_expand, view_in_place<meta_expand>, 1, "a stretched dim is whole anywhere"},
-    {"expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", meta_expand_copy, rule_expand, nullptr, 1, "as expand", kIncomplete},
-    {"permute(Tensor(a) self, int[] dims) -> Tensor(a)", meta_permute, rule_permute, view_in_place<meta_permute>, 1, "shards follow their dim"},
-    {"prims::view_of(Tensor(a) a) -> Tensor(a)", meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
-    {"repeat(Tensor self, SymInt[] repeats) -> Tensor", meta_repeat, rule_repeat, nullptr, 1, "a repeated dim starts over on every rank", 0, KernelId::kRepeat},
-    {"reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", meta_reshape, rule_reshape<kGather>, view_in_place<meta_view>, 1, "may copy, so it may gather too"},
-    {"squeeze(Tensor(a) self) -> Tensor(a)", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 100, "dims of global size 1"},
-    {"squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "a dim of global size 1"},
-    {"squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "what all squeezes run locally"},
-    {"squeeze_(Tensor(a!) self) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 100, "the handle's spec changes"},
-    {"squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
-    {"squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
-    {"t(Tensor(a) self) -> Tensor(a)", meta_t, rule_t, view_in_place<meta_t>, 100, "exchanges both dims"},
-    {"transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", meta_transpose, rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
-    {"unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>, 1, "later dims move up by one"},
-    {"view(Tensor(a) self, SymInt[] size) -> Tensor(a)", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "never moves data"},
-    {"view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, 100, "the bytes of a piece are its own", kAllowUneven},
-    {"view_as_complex(Tensor(a) self) -> Tensor(a)", meta_view_as_complex, rule_view_as_complex, view_in_place<meta_view_as_complex>, 100, "a pair must stay together"},
-    {"view_as_real(Tensor(a) self) -> Tensor(a)", meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, 100, "adds the pair as a last dim"},
-    {"view_copy(Tensor self, SymInt[] size) -> Tensor", meta_view_copy, rule_reshape<kGather>, nullptr, 1, "as reshape", kIncomplete},
+    {"_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
+     meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
+    {"alias(Tensor(a) self) -> Tensor(a)",
+     meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
+    {"expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+     meta_expand, rule_expand, view_in_place<meta_expand>, 1, "a stretched dim is whole anywhere"},
+    {"expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
+     meta_expand_copy, rule_expand, nullptr, 1, "as expand", kIncomplete},
+    {"permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+     meta_permute, rule_permute, view_in_place<meta_permute>, 1, "shards follow their dim"},
+    {"prims::view_of(Tensor(a) a) -> Tensor(a)",
+     meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
+    {"repeat(Tensor self, SymInt[] repeats) -> Tensor",
+     meta_repeat, rule_repeat, nullptr, 1, "a repeated dim starts over on every rank", 0,
+     KernelId::kRepeat},
+    {"reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+     meta_reshape, rule_reshape<kGather>, view_in_place<meta_view>, 1,
+     "may copy, so it may gather too"},
+    {"squeeze(Tensor(a) self) -> Tensor(a)",
+     meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 100, "dims of global size 1"},
+    {"squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+     meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "a dim of global size 1"},
+    {"squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+     meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1,
+     "what all squeezes run locally"},
+    {"squeeze_(Tensor(a!) self) -> Tensor(a!)",
+     meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 100,
+     "the handle's spec changes"},
+    {"squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)",
+     meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
+    {"squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)",
+     meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
+    {"t(Tensor(a) self) -> Tensor(a)",
+     meta_t, rule_t, view_in_place<meta_t>, 100, "exchanges both dims"},
+    {"transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+     meta_transpose, rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
+    {"unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+     meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>, 1, "later dims move up by one"},
+    {"view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+     meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "never moves data"},
+    {"view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
+     meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, 100,
+     "the bytes of a piece are its own", kAllowUneven},
+    {"view_as_complex(Tensor(a) self) -> Tensor(a)",
+     meta_view_as_complex, rule_view_as_complex, view_in_place<meta_view_as_complex>, 100,
+     "a pair must stay together"},
+    {"view_as_real(Tensor(a) self) -> Tensor(a)",
+     meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, 100,
+     "adds the pair as a last dim"},
+    {"view_copy(Tensor self, SymInt[] size) -> Tensor",
+     meta_view_copy, rule_reshape<kGather>, nullptr, 1, "as reshape", kIncomplete},
 };
 // clang-format on
 

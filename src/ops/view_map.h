@@ -1,5 +1,5 @@
-// view_map.h - how the dims of a view's result come from the dims of its input, and what a view does
-// to placements. Pure arithmetic on global shapes: no tensor, no coordinate.
+// view_map.h - how the dims of a view's result come from the dims of its input, and what a view
+// does to placements. Pure arithmetic on global shapes: no tensor, no coordinate.
 #pragma once
 
 #include <cstdint>

@@ -16,12 +16,14 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
       continue;
     }
     if (sizes[i] != -1) fail(ErrorKind::kValue, "invalid size {} at dim {}", sizes[i], i);
-    if (open) fail(ErrorKind::kValue, "only one size may be inferred, dims {} and {} are -1", *open, i);
+    if (open)
+      fail(ErrorKind::kValue, "only one size may be inferred, dims {} and {} are -1", *open, i);
     open = i;
   }
   const bool fits = open ? known > 0 && numel % known == 0 : known == numel;
   if (!fits) {
-    fail(ErrorKind::kValue, "the sizes [{}] do not hold {} elements", fmt::join(sizes, ", "), numel);
+    fail(ErrorKind::kValue, "the sizes [{}] do not hold {} elements", fmt::join(sizes, ", "),
+         numel);
   }
   if (open) result[*open] = numel / known;
   return result;

@@ -15,16 +15,20 @@ using Kind = DimSource::Kind;
 std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 
 [[noreturn]] void refuse(std::string summary, ErrorKind kind = ErrorKind::kRuntime) {
-  throw Error(kind, std::move(summary))
-      .with("fix", "redistribute the input before the view");
+  throw Error(kind, std::move(summary)).with("fix", "redistribute the input before the view");
 }
 
 class ViewPropagation {
  public:
   ViewPropagation(const Placements& placements, std::span<const std::int64_t> shape,
                   const ViewMap& map, std::span<const std::int64_t> mesh_sizes, ViewPolicy policy)
-      : source_(placements), shape_(shape), map_(map), mesh_(mesh_sizes),
-        strict_(policy == ViewPolicy::kStrict), allowed_(shape.size()), outputs_of_(shape.size()) {}
+      : source_(placements),
+        shape_(shape),
+        map_(map),
+        mesh_(mesh_sizes),
+        strict_(policy == ViewPolicy::kStrict),
+        allowed_(shape.size()),
+        outputs_of_(shape.size()) {}
 
   ViewPlacements run() {
     for (auto& per_mesh_dim : allowed_) per_mesh_dim.assign(mesh_.size(), false);
@@ -38,10 +42,10 @@ class ViewPropagation {
   }
 
  private:
-  void allow_all(std::int64_t dim, bool value) {
-    std::ranges::fill(allowed_[at(dim)], value);
+  void allow_all(std::int64_t dim, bool value) { std::ranges::fill(allowed_[at(dim)], value); }
+  bool divides(std::int64_t size, std::size_t mesh_dim) const {
+    return size % mesh_[mesh_dim] == 0;
   }
-  bool divides(std::int64_t size, std::size_t mesh_dim) const { return size % mesh_[mesh_dim] == 0; }
 
   // First pass: allowed_ and outputs_of_.
   void analyze(std::size_t output) {
@@ -49,9 +53,12 @@ class ViewPropagation {
     const auto dim = static_cast<std::int64_t>(output);
     switch (source.kind) {
       case Kind::kNew:
-      case Kind::kBroadcast: return;
-      case Kind::kRepeat: return allow_all(source.inputs[0], false);
-      case Kind::kInput: return outputs_of_[at(source.inputs[0])].push_back(dim);
+      case Kind::kBroadcast:
+        return;
+      case Kind::kRepeat:
+        return allow_all(source.inputs[0], false);
+      case Kind::kInput:
+        return outputs_of_[at(source.inputs[0])].push_back(dim);
       case Kind::kFlatten:
         for (const std::int64_t input : analyze_flatten(source)) {
           outputs_of_[at(input)].push_back(dim);
@@ -134,8 +141,8 @@ class ViewPropagation {
   }
 
   std::int64_t analyze_split(const DimSource& source) {
-    // Once per group: the reference asks again for each part, which forgets that the first part could
-    // not be cut evenly.
+    // Once per group: the reference asks again for each part, which forgets that the first part
+    // could not be cut evenly.
     if (source.part == 0) {
       split_input_ = source.inputs.size() > 1 ? analyze_flatten(source)[0] : source.inputs[0];
     }
@@ -179,12 +186,14 @@ class ViewPropagation {
       const Placement& placement = source_[mesh_dim];
       if (!placement.is_shard(dim) || matched_.contains(mesh_dim)) continue;
       if (placement.is_plain_shard()) return mesh_dim;
-      if (expected_factor(source, dim, mesh_dim, source_) == placement.split_factor) return mesh_dim;
+      if (expected_factor(source, dim, mesh_dim, source_) == placement.split_factor)
+        return mesh_dim;
     }
     return std::nullopt;
   }
 
-  /// The length left of the part, as left over by the earlier mesh dims; none when it does not divide.
+  /// The length left of the part, as left over by the earlier mesh dims; none when it does not
+  /// divide.
   std::optional<std::int64_t> expected_factor(const DimSource& source, std::int64_t dim,
                                               std::size_t mesh_dim,
                                               const Placements& placements) const {
@@ -229,15 +238,19 @@ class ViewPropagation {
   Dims unclaimed_outputs(std::int64_t dim) const {
     if (outputs_of_[at(dim)].empty()) {
       refuse(fmt::format("dim {} is sharded and has no dim of its own in the view's result "
-                         "(a dim of size 1 is expanded)", dim), ErrorKind::kValue);
+                         "(a dim of size 1 is expanded)",
+                         dim),
+             ErrorKind::kValue);
     }
     Dims result;
     for (const std::int64_t output : outputs_of_[at(dim)]) {
       if (!claimed_.contains({dim, output})) result.push_back(output);
     }
     if (result.empty()) {
-      refuse(fmt::format("every dim of the view's result that dim {} maps to is already sharded by "
-                         "an earlier mesh dim", dim));
+      refuse(
+          fmt::format("every dim of the view's result that dim {} maps to is already sharded by "
+                      "an earlier mesh dim",
+                      dim));
     }
     return result;
   }
@@ -251,8 +264,7 @@ class ViewPropagation {
     const std::int64_t first = source.inputs.front(), last = source.inputs.back();
     // An uneven cut leaves the ranks with different numbers of groups, so no split factor would fit
     // them all; only the last cut of the flattened dims may differ between ranks.
-    if (!divides(left_over_[at(dim)], mesh_dim) &&
-        cut_again_behind(targets, mesh_dim, last)) {
+    if (!divides(left_over_[at(dim)], mesh_dim) && cut_again_behind(targets, mesh_dim, last)) {
       refuse_uneven("flatten", dim, left_over_[at(dim)], mesh_dim);
     }
     if (dim == first) return Placement::shard(output);

@@ -7,21 +7,27 @@
 namespace shardlab {
 namespace {
 
-TensorMeta meta(Dims shape, Dims stride) { return {std::move(shape), std::move(stride), DType::kF32}; }
+TensorMeta meta(Dims shape, Dims stride) {
+  return {std::move(shape), std::move(stride), DType::kF32};
+}
 
 TEST_CASE("strides of a view, where memory allows one") {
-  struct Row { TensorMeta from; Dims shape; std::optional<Dims> stride; };
+  struct Row {
+    TensorMeta from;
+    Dims shape;
+    std::optional<Dims> stride;
+  };
   const Row rows[] = {
       {meta({2, 3, 4}, {12, 4, 1}), {6, 4}, Dims{4, 1}},
       {meta({2, 3, 4}, {12, 4, 1}), {2, 2, 6}, Dims{12, 6, 1}},
-      {meta({4, 3}, {1, 4}), {12}, std::nullopt},             // a transposed matrix
-      {meta({4, 6}, {1, 4}), {4, 2, 3}, Dims{1, 12, 4}},      // splitting always works
-      {meta({2, 3}, {6, 1}), {2, 3, 1}, Dims{6, 1, 1}},       // rows with gaps
+      {meta({4, 3}, {1, 4}), {12}, std::nullopt},         // a transposed matrix
+      {meta({4, 6}, {1, 4}), {4, 2, 3}, Dims{1, 12, 4}},  // splitting always works
+      {meta({2, 3}, {6, 1}), {2, 3, 1}, Dims{6, 1, 1}},   // rows with gaps
       {meta({2, 3}, {6, 1}), {6}, std::nullopt},
-      {meta({4, 3}, {0, 1}), {2, 2, 3}, Dims{0, 0, 1}},       // an expanded dim may be split
+      {meta({4, 3}, {0, 1}), {2, 2, 3}, Dims{0, 0, 1}},  // an expanded dim may be split
       {meta({}, {}), {1, 1}, Dims{1, 1}},
-      {meta({0, 4}, {4, 1}), {4, 0}, Dims{1, 1}},             // no elements
-      {meta({1, 5}, {77, 1}), {5}, Dims{1}},                  // the stride of size 1 does not matter
+      {meta({0, 4}, {4, 1}), {4, 0}, Dims{1, 1}},  // no elements
+      {meta({1, 5}, {77, 1}), {5}, Dims{1}},       // the stride of size 1 does not matter
   };
   for (const Row& row : rows) CHECK(view_strides(row.from, row.shape) == row.stride);
 }

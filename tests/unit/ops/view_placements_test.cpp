@@ -31,7 +31,8 @@ TEST_CASE("K-30 flattening a shard behind other dims gives a strided shard") {
 }
 
 TEST_CASE("K-30 undoing the flatten turns a strided shard plain again") {
-  CHECK(reshape(placements({"SS(0,8)"}), {128, 8}, {8, 16, 8}, {4}).outputs == placements({"S(1)"}));
+  CHECK(reshape(placements({"SS(0,8)"}), {128, 8}, {8, 16, 8}, {4}).outputs ==
+        placements({"S(1)"}));
   CHECK(reshape(placements({"S(0)", "SS(0,4)"}), {128, 8}, {8, 16, 8}, {2, 2}).outputs ==
         placements({"S(0)", "S(1)"}));
 }
@@ -42,7 +43,10 @@ TEST_CASE("K-30 a reshape gathers where a view refuses") {
       reshape(placements({"S(1)"}), from, to, {4}, ViewPolicy::kRedistribute);
   CHECK(gathered.inputs == placements({"R"}));
   CHECK(gathered.outputs == placements({"R"}));
-  struct Row { const char* placement; Dims from, to, mesh; };
+  struct Row {
+    const char* placement;
+    Dims from, to, mesh;
+  };
   const Row refused[] = {
       {"S(1)", {8, 1, 16}, {8, 16}, {2}},  // vanishes
       {"S(0)", {6, 4}, {24}, {4}},         // 6 rows do not flatten evenly on 4 ranks
@@ -51,15 +55,17 @@ TEST_CASE("K-30 a reshape gathers where a view refuses") {
   };
   for (const Row& row : refused) {
     CHECK_THROWS_AS(reshape(placements({row.placement}), row.from, row.to, row.mesh), Error);
-    CHECK(reshape(placements({row.placement}), row.from, row.to, row.mesh, ViewPolicy::kRedistribute)
-              .inputs == placements({"R"}));
+    CHECK(
+        reshape(placements({row.placement}), row.from, row.to, row.mesh, ViewPolicy::kRedistribute)
+            .inputs == placements({"R"}));
   }
 }
 
 TEST_CASE("expanding a sharded dim of size 1 is refused, also where others gather") {
   const ViewMap map = map_expand(Dims{1, 16}, Dims{8, 16});
-  CHECK_THROWS_AS(propagate_view(placements({"S(0)"}), Dims{1, 16}, map, Dims{4},
-                                 ViewPolicy::kRedistribute), Error);
+  CHECK_THROWS_AS(
+      propagate_view(placements({"S(0)"}), Dims{1, 16}, map, Dims{4}, ViewPolicy::kRedistribute),
+      Error);
   CHECK(propagate_view(placements({"S(1)"}), Dims{1, 16}, map, Dims{4}, ViewPolicy::kRedistribute)
             .outputs == placements({"S(1)"}));
 }
@@ -89,8 +95,9 @@ struct Draw {
 };
 
 TEST_CASE("every view that is accepted gives each rank the elements of its output piece") {
-  const Dims shapes[] = {{12}, {2, 6}, {6, 2}, {3, 4}, {4, 3}, {2, 3, 2}, {2, 2, 3}, {1, 12}, {12, 1},
-                         {16}, {4, 4}, {2, 8}, {8, 2}, {2, 2, 4}, {2, 2, 2, 2}, {4, 2, 2}, {1, 4, 4}};
+  const Dims shapes[] = {{12},      {2, 6},    {6, 2},       {3, 4},    {4, 3},   {2, 3, 2},
+                         {2, 2, 3}, {1, 12},   {12, 1},      {16},      {4, 4},   {2, 8},
+                         {8, 2},    {2, 2, 4}, {2, 2, 2, 2}, {4, 2, 2}, {1, 4, 4}};
   const Dims meshes[] = {{2}, {3}, {4}, {2, 2}, {3, 2}, {2, 4}, {2, 2, 2}};
   Arena arena;
   Draw draw;
