@@ -74,10 +74,18 @@ void div_kernel(const KernelCall& call) {
   fail(ErrorKind::kValue, "rounding_mode is None, 'trunc' or 'floor', not '{}'", *rounding);
 }
 
+// f(self, tensor1, tensor2, value); value does not take part in the promotion.
+template <typename F, unsigned kinds>
+void scaled_pair_kernel(const KernelCall& call) {
+  const std::span<const LocalArg> operands = call.args.first(4);
+  apply_as<F, 4, kinds>(promote_operands(operands.first(3)), call.outputs[0], operands);
+}
+
 }  // namespace
 
 void add_binary_kernels(KernelTable& table) {
   constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
+  constexpr unsigned kFloatKinds = kRealKind | kComplexKind;
   table.set(KernelId::kAdd, scaled_kernel<Add, AddScaled>);
   table.set(KernelId::kSub, scaled_kernel<Sub, SubScaled>);
   table.set(KernelId::kRsub, rsub_kernel);
@@ -88,6 +96,9 @@ void add_binary_kernels(KernelTable& table) {
   table.set(KernelId::kPow, pointwise_kernel<Pow, 2, kAllKinds>);
   table.set(KernelId::kMaximum, pointwise_kernel<Maximum, 2, kNoComplex>);
   table.set(KernelId::kMinimum, pointwise_kernel<Minimum, 2, kNoComplex>);
+  table.set(KernelId::kLerp, pointwise_kernel<Lerp, 3, kFloatKinds>);
+  table.set(KernelId::kAddcmul, scaled_pair_kernel<Addcmul, kAllKinds>);
+  table.set(KernelId::kAddcdiv, scaled_pair_kernel<Addcdiv, kFloatKinds>);
   table.set(KernelId::kAtan2, float_kernel<Atan2, 2, kRealKind>);
 }
 

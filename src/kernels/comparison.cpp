@@ -27,23 +27,13 @@ void clamp_kernel(const KernelCall& call) {
 }
 
 template <typename T>
-void where_block(const KernelCall& call, std::span<const LocalArg> operands) {
-  apply_block<Where, bool, T, T>(call.outputs[0], operands);
+void where_block(const KernelCall& call, std::span<const LocalArg> operands, DType dtype) {
+  apply_block<Where, bool, T, T>(dtype, call.outputs[0], operands);
 }
 
 void choose(const KernelCall& call, std::span<const LocalArg> operands, DType dtype) {
-  switch (compute_dtype(dtype)) {
-    case DType::kI64:
-      return where_block<std::int64_t>(call, operands);
-    case DType::kF32:
-      return where_block<float>(call, operands);
-    case DType::kF64:
-      return where_block<double>(call, operands);
-    case DType::kC64:
-      return where_block<std::complex<float>>(call, operands);
-    default:
-      return where_block<std::complex<double>>(call, operands);
-  }
+  with_compute_type<kAllKinds>(
+      dtype, [&](auto type) { where_block<decltype(type)>(call, operands, dtype); });
 }
 
 void where_kernel(const KernelCall& call) {

@@ -68,7 +68,8 @@ class BlockRunner {
     const bool direct_out = direct;
     std::array<bool, kMaxOperands> direct_in{};
     for (std::size_t i = 0; i < operands_; ++i) {
-      direct_in[i] = operand_[i].dtype == signature_.in[i] && strides[i + 1] == 1;
+      direct_in[i] = operand_[i].dtype == signature_.in[i] && strides[i + 1] == 1 &&
+                     !rounds(operand_[i].dtype);
       direct = direct && direct_in[i];
     }
     const std::int64_t block = direct ? count : block_elements();
@@ -90,6 +91,11 @@ class BlockRunner {
     }
   }
 
+  bool rounds(DType dtype) const {
+    return signature_.rounded != DType::kF64 && dtype != signature_.rounded &&
+           dtype != DType::kBool;
+  }
+
   std::int64_t block_elements() const {
     std::int64_t widest = item_bytes(signature_.out);
     for (std::size_t i = 0; i < operands_; ++i) {
@@ -103,7 +109,14 @@ class BlockRunner {
     std::byte* buffer = buffer_[i].bytes;
     const bool constant = run.stride == 0;
     if (constant && filled_from_[i] == run.data && filled_[i] >= size) return buffer;
-    convert_run({buffer, 1, signature_.in[i]}, run, size);
+    if (rounds(run.dtype) && operand_[i].data != operand_[i].number) {
+      // The output's buffer is free until the block function runs.
+      std::byte* rounded = buffer_[kMaxOperands].bytes;
+      convert_run({rounded, 1, signature_.rounded}, run, size);
+      convert_run({buffer, 1, signature_.in[i]}, {rounded, 1, signature_.rounded}, size);
+    } else {
+      convert_run({buffer, 1, signature_.in[i]}, run, size);
+    }
     filled_from_[i] = constant ? run.data : nullptr;
     filled_[i] = size;
     return buffer;

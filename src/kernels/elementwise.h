@@ -26,6 +26,8 @@ using BlockFunction = void (*)(const std::byte* const* in, std::byte* out, std::
 struct BlockSignature {
   std::array<DType, kMaxOperands> in;
   DType out;
+  /// f16 or bf16: tensors of other dtypes are rounded to it before they are computed with.
+  DType rounded = DType::kF64;
 };
 
 /// out[i] = function(operands[0][i], ...): tensors broadcast to the output, numbers are constant.
@@ -59,50 +61,18 @@ struct Block {
   }
 };
 
-/// Runs Block<F, In...> over these operands.
+/// Runs Block<F, In...> over these operands, which meet in `promoted`.
 template <typename F, typename... In>
-void apply_block(const Tensor& out, std::span<const LocalArg> operands) {
-  run_elementwise(out, operands, Block<F, In...>::signature(), &Block<F, In...>::run);
+void apply_block(DType promoted, const Tensor& out, std::span<const LocalArg> operands) {
+  BlockSignature signature = Block<F, In...>::signature();
+  if (promoted == DType::kF16 || promoted == DType::kBF16) signature.rounded = promoted;
+  run_elementwise(out, operands, signature, &Block<F, In...>::run);
 }
 
 /// Which compute types a functor takes; the rest is Unsupported.
 enum Kinds : unsigned { kIntegerKind = 1, kRealKind = 2, kComplexKind = 4, kAllKinds = 7 };
 
 [[noreturn]] void refuse_dtype(DType dtype);
-
-template <typename F, typename T, std::size_t... I>
-void apply_same(const Tensor& out, std::span<const LocalArg> operands, std::index_sequence<I...>) {
-  apply_block<F, std::conditional_t<(I >= 0), T, void>...>(out, operands);
-}
-
-/// Runs F with N operands, all in the compute type of `dtype`.
-template <typename F, std::size_t N, unsigned kinds>
-void apply_as(DType dtype, const Tensor& out, std::span<const LocalArg> operands) {
-  constexpr auto kIndices = std::make_index_sequence<N>{};
-  switch (compute_dtype(dtype)) {
-    case DType::kI64:
-      if constexpr ((kinds & kIntegerKind) != 0) {
-        return apply_same<F, std::int64_t>(out, operands, kIndices);
-      }
-      break;
-    case DType::kF32:
-      if constexpr ((kinds & kRealKind) != 0) return apply_same<F, float>(out, operands, kIndices);
-      break;
-    case DType::kF64:
-      if constexpr ((kinds & kRealKind) != 0) return apply_same<F, double>(out, operands, kIndices);
-      break;
-    case DType::kC64:
-      if constexpr ((kinds & kComplexKind) != 0) {
-        return apply_same<F, std::complex<float>>(out, operands, kIndices);
-      }
-      break;
-    default:
-      if constexpr ((kinds & kComplexKind) != 0) {
-        return apply_same<F, std::complex<double>>(out, operands, kIndices);
-      }
-  }
-  refuse_dtype(dtype);
-}
 
 /// Calls run(T{}) with the compute type of `dtype`, if it is among these kinds.
 template <unsigned kinds, typename Run>
@@ -124,6 +94,20 @@ void with_compute_type(DType dtype, Run&& run) {
       if constexpr ((kinds & kComplexKind) != 0) return run(std::complex<double>{});
   }
   refuse_dtype(dtype);
+}
+
+template <typename F, typename T, std::size_t... I>
+void apply_same(DType promoted, const Tensor& out, std::span<const LocalArg> operands,
+                std::index_sequence<I...>) {
+  apply_block<F, std::conditional_t<(I >= 0), T, void>...>(promoted, out, operands);
+}
+
+/// Runs F with N operands, all in the compute type of `dtype`.
+template <typename F, std::size_t N, unsigned kinds>
+void apply_as(DType dtype, const Tensor& out, std::span<const LocalArg> operands) {
+  with_compute_type<kinds>(dtype, [&](auto type) {
+    apply_same<F, decltype(type)>(dtype, out, operands, std::make_index_sequence<N>{});
+  });
 }
 
 /// A kernel of the first N arguments in their promoted dtype.

@@ -59,11 +59,18 @@ bool all_of_row(const T* row, std::int64_t count) {
   return true;
 }
 
+// Unlike sums, an empty dim list reduces nothing here.
+DimMask truth_dims(const KernelCall& call, const Tensor& self) {
+  const Dims* dims = optional_dims_arg(call, 1);
+  if (dims != nullptr && dims->empty()) return DimMask(self.shape().size(), 0);
+  return reduced_dims(call, 1, self);
+}
+
 void any_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    reduce_rows<T, bool>(call.outputs[0], self, reduced_dims(call, 1, self), any_of_row<T>);
+    reduce_rows<T, bool>(call.outputs[0], self, truth_dims(call, self), any_of_row<T>);
   });
 }
 
@@ -71,7 +78,7 @@ void all_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    reduce_rows<T, bool>(call.outputs[0], self, reduced_dims(call, 1, self), all_of_row<T>);
+    reduce_rows<T, bool>(call.outputs[0], self, truth_dims(call, self), all_of_row<T>);
   });
 }
 

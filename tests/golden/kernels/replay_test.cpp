@@ -1,0 +1,227 @@
+// replay_test.cpp - every recorded value case of an op that has a kernel must give its value.
+//   kernel_replay FACTS_FOLDER
+// Each case runs twice, with its inputs as recorded and with turned strides. Tolerances are those
+// of the facts' README; where only ten times the tolerance holds, the case counts as "loose".
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <sstream>
+
+#include "base/error.h"
+#include "kernels/convert.h"
+#include "kernels/cpu_kernels.h"
+#include "tests/golden/kernels/replayed_ops.h"
+#include "tests/golden/kernels/value_cases.h"
+
+using namespace shardlab;
+
+namespace {
+
+// Cases where we differ on purpose.
+constexpr const char* kDifferences[] = {
+    "aten.gelu.default#000",  // gelu(inf) is inf; the reference's vector code gives NaN
+    "aten.gelu.default#008",
+    "aten.gelu_.default#000",
+    "aten.gelu_.default#003",
+};
+
+struct Parameter {
+  std::string name;
+  std::string fallback;  // empty: required or None
+};
+
+std::vector<Parameter> parameters_of(const ReplayedOp& op) {
+  std::vector<Parameter> parameters;
+  std::istringstream words(op.parameters);
+  for (std::string word; words >> word;) {
+    const auto equals = word.find('=');
+    parameters.push_back(equals == std::string::npos
+                             ? Parameter{word, ""}
+                             : Parameter{word.substr(0, equals), word.substr(equals + 1)});
+  }
+  return parameters;
+}
+
+LocalArg default_value(const std::string& text) {
+  if (text.empty()) return std::monostate{};
+  if (text == "True" || text == "False") return Scalar(text == "True");
+  if (text == "[]") return Dims{};
+  if (text[0] == '\'') return text.substr(1, text.size() - 2);
+  if (text.find('.') != std::string::npos) return Scalar(std::stod(text));
+  return Scalar(static_cast<std::int64_t>(std::stoll(text)));
+}
+
+std::vector<LocalArg> arguments_of(const ReplayedOp& op, const ValueCase& value_case) {
+  const auto parameters = parameters_of(op);
+  std::vector<LocalArg> arguments;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto named = value_case.kwargs.find(parameters[i].name);
+    if (i < value_case.args.size()) {
+      arguments.push_back(value_case.args[i]);
+    } else if (named != value_case.kwargs.end()) {
+      arguments.push_back(named->second);
+    } else {
+      arguments.push_back(default_value(parameters[i].fallback));
+    }
+  }
+  return arguments;
+}
+
+double relative_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 1e-3;
+    case DType::kBF16:
+      return 1.6e-2;
+    case DType::kF8E4M3FN:
+      return 0;
+    case DType::kF64:
+    case DType::kC128:
+      return 1e-7;
+    default:
+      return 1.3e-6;
+  }
+}
+
+double absolute_tolerance(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kC128 ? 1e-7 : 1e-5;
+}
+
+bool close(double got, double expected, DType dtype, double factor) {
+  if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got);
+  if (std::isinf(expected) || std::isinf(got)) return expected == got;
+  const double room = absolute_tolerance(dtype) + relative_tolerance(dtype) * std::fabs(expected);
+  return std::fabs(got - expected) <= factor * room;
+}
+
+// The largest tolerance factor that is needed: 1, 10, or 0 for a mismatch. `where` tells the
+// element.
+double agreement(const Tensor& got, const RecordedOutput& expected, std::string& where) {
+  const auto count = static_cast<std::size_t>(got.numel());
+  std::vector<std::byte> bytes(count * static_cast<std::size_t>(item_bytes(got.dtype())));
+  got.device()->read(got, bytes.data());
+  double needed = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* element = bytes.data() + i * static_cast<std::size_t>(item_bytes(got.dtype()));
+    if (is_integral(got.dtype())) {
+      std::int64_t value = 0;
+      convert_run({&value, 1, DType::kI64}, {element, 1, got.dtype()}, 1);
+      if (value == expected.integers[i]) continue;
+      where = fmt::format("[{}] is {}, not {}", i, value, expected.integers[i]);
+      return 0;
+    }
+    std::complex<double> value;
+    convert_run({&value, 1, DType::kC128}, {element, 1, got.dtype()}, 1);
+    const std::complex<double> wanted = expected.values[i];
+    for (const double factor : {1.0, 10.0, 0.0}) {
+      if (factor == 0) {
+        where = fmt::format("[{}] is {} {}, not {} {}", i, value.real(), value.imag(),
+                            wanted.real(), wanted.imag());
+        return 0;
+      }
+      if (close(value.real(), wanted.real(), got.dtype(), factor) &&
+          close(value.imag(), wanted.imag(), got.dtype(), factor)) {
+        needed = std::max(needed, factor);
+        break;
+      }
+    }
+  }
+  return needed;
+}
+
+class Replay {
+ public:
+  explicit Replay(std::string folder)
+      : folder_(std::move(folder)), device_(make_cpu_device(cpu_kernel_table())) {
+    for (const ReplayedOp& op : replayed_ops()) ops_[op.name] = &op;
+  }
+
+  bool family(const std::string& name) {
+    counts_ = {};
+    for (const Layout layout : {Layout::kRecorded, Layout::kTurned}) {
+      for_each_value_case(folder_ + "/" + name + ".jsonl.gz", *device_, layout,
+                          [this](ValueCase& value_case) { replay(value_case); });
+    }
+    fmt::print("{:<18} {:>5} passed ({} loose), {} failed, {} skipped\n", name, counts_.passed,
+               counts_.loose, counts_.failed, counts_.skipped);
+    return counts_.failed == 0;
+  }
+
+ private:
+  void replay(ValueCase& value_case) {
+    const bool in_place = is_in_place(value_case);
+    const std::string& base = value_case.derived.empty() ? value_case.op : value_case.derived;
+    const auto op = ops_.find(base);
+    const bool out_variant = !value_case.derived.empty() && !in_place;
+    if (op == ops_.end() || out_variant || value_case.raises || value_case.has_scalar_output ||
+        std::ranges::count(kDifferences, value_case.id) > 0) {
+      ++counts_.skipped;
+      return;
+    }
+    std::string problem;
+    try {
+      problem = run(*op->second, value_case, in_place);
+    } catch (const Error& error) {
+      problem = error.text();
+    }
+    if (problem.empty()) {
+      ++counts_.passed;
+      return;
+    }
+    ++counts_.failed;
+    fmt::print("  {}: {}\n", value_case.id, problem);
+  }
+
+  static bool is_in_place(const ValueCase& value_case) {
+    const std::string name = value_case.op.substr(0, value_case.op.find('.'));
+    return !value_case.derived.empty() && name.back() == '_';
+  }
+
+  // Empty when every output agrees.
+  std::string run(const ReplayedOp& op, const ValueCase& value_case, bool in_place) {
+    const auto arguments = arguments_of(op, value_case);
+    std::vector<Tensor> outputs;
+    for (const RecordedOutput& output : value_case.outputs) {
+      outputs.push_back(in_place ? std::get<Tensor>(arguments[0]) : empty(*device_, output.meta));
+    }
+    device_->run({op.kernel, arguments, outputs, nullptr, {7, 0}});
+    double needed = 1;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!value_case.outputs[i].comparable) continue;
+      std::string where;
+      const double factor = agreement(outputs[i], value_case.outputs[i], where);
+      if (factor == 0) return fmt::format("output {} {}", i, where);
+      needed = std::max(needed, factor);
+    }
+    if (needed > 1) ++counts_.loose;
+    return {};
+  }
+
+  struct Counts {
+    int passed = 0, loose = 0, failed = 0, skipped = 0;
+  };
+
+  std::string folder_;
+  std::unique_ptr<Device> device_;
+  std::map<std::string, const ReplayedOp*> ops_;
+  Counts counts_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: kernel_replay FACTS_FOLDER\n", stderr);
+    return 2;
+  }
+  Replay replay(argv[1]);
+  bool good = true;
+  for (const char* family :
+       {"creation", "index", "linalg", "matmul", "misc", "norm_loss", "pointwise_binary",
+        "pointwise_unary", "random", "reduce", "sort_scan", "views"}) {
+    good = replay.family(family) && good;
+  }
+  return good ? 0 : 1;
+}

@@ -1,0 +1,199 @@
+#include "tests/golden/kernels/value_cases.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "kernels/convert.h"
+
+namespace shardlab {
+
+namespace {
+
+using Json = nlohmann::json;
+
+double real_number(const Json& value) {
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    const double infinity = std::numeric_limits<double>::infinity();
+    return text == "-inf" ? -infinity : infinity;
+  }
+  return value.is_boolean() ? double(value.get<bool>()) : value.get<double>();
+}
+
+std::vector<std::complex<double>> numbers_of(const Json& data, DType dtype) {
+  std::vector<std::complex<double>> values;
+  if (is_complex(dtype)) {
+    for (std::size_t i = 0; i + 1 < data.size(); i += 2) {
+      values.emplace_back(real_number(data[i]), real_number(data[i + 1]));
+    }
+    return values;
+  }
+  for (const Json& number : data) values.emplace_back(real_number(number));
+  return values;
+}
+
+// The elements of `data` as bytes of `dtype`, one after another.
+std::vector<std::byte> bytes_of(const Json& data, DType dtype) {
+  const std::size_t pieces = is_complex(dtype) ? 2 : 1;
+  const std::size_t count = data.size() / pieces;
+  std::vector<std::byte> bytes(count * static_cast<std::size_t>(item_bytes(dtype)));
+  const auto size = static_cast<std::int64_t>(count);
+  if (is_integral(dtype)) {
+    std::vector<std::int64_t> values;
+    for (const Json& number : data) {
+      values.push_back(number.is_boolean() ? number.get<bool>() : number.get<std::int64_t>());
+    }
+    convert_run({bytes.data(), 1, dtype}, {values.data(), 1, DType::kI64}, size);
+    return bytes;
+  }
+  const auto values = numbers_of(data, dtype);
+  if (dtype == DType::kF64 || dtype == DType::kC128) {
+    convert_run({bytes.data(), 1, dtype}, {values.data(), 1, DType::kC128}, size);
+    return bytes;
+  }
+  std::vector<std::complex<float>> rounded(values.begin(), values.end());
+  convert_run({bytes.data(), 1, dtype}, {rounded.data(), 1, DType::kC64}, size);
+  return bytes;
+}
+
+DType dtype_named(const Json& name) {
+  const auto dtype = parse_dtype(name.get<std::string>());
+  if (!dtype) throw std::runtime_error("unknown dtype " + name.get<std::string>());
+  return *dtype;
+}
+
+Dims dims_of(const Json& list) {
+  Dims dims;
+  for (const Json& size : list) dims.push_back(size.get<std::int64_t>());
+  return dims;
+}
+
+// The same value with strides that no allocator would choose.
+Tensor turned(Device& device, const Tensor& tensor) {
+  TensorMeta meta = tensor.meta();
+  std::int64_t next = 2;
+  for (std::size_t d = 0; d < meta.shape.size(); ++d) {
+    meta.stride[d] = next;
+    next *= std::max<std::int64_t>(meta.shape[d], 1);
+  }
+  const Tensor room = empty(device, Dims{next + 1}, tensor.dtype());
+  const Tensor copy = room.as_view(meta, 1);
+  device.copy(copy, tensor);
+  return copy;
+}
+
+Tensor read_tensor(const Json& json, Device& device, Layout layout) {
+  const DType dtype = dtype_named(json.at("dtype"));
+  TensorMeta meta = contiguous_meta(dims_of(json.at("shape")), dtype);
+  const bool strided = json.contains("storage");
+  const auto bytes = bytes_of(json.at(strided ? "storage" : "data"), dtype);
+  const auto elements = static_cast<std::int64_t>(bytes.size()) / item_bytes(dtype);
+  const Tensor flat = empty(device, Dims{elements}, dtype);
+  device.write(flat, bytes.data());
+  if (strided) meta.stride = dims_of(json.at("stride"));
+  const Tensor tensor = flat.as_view(meta, json.value("offset", std::int64_t{0}));
+  return layout == Layout::kTurned ? turned(device, tensor) : tensor;
+}
+
+LocalArg read_object(const Json& json, Device& device, Layout layout) {
+  if (json.contains("t")) return read_tensor(json.at("t"), device, layout);
+  if (json.contains("f")) return Scalar(real_number(json.at("f")));
+  if (json.contains("dtype")) return dtype_named(json.at("dtype"));
+  if (json.contains("c")) {
+    return Scalar(std::complex<double>(real_number(json["c"][0]), real_number(json["c"][1])));
+  }
+  return json.begin()->is_string() ? json.begin()->get<std::string>() : std::string();
+}
+
+LocalArg read_argument(const Json& json, Device& device, Layout layout) {
+  if (json.is_null()) return std::monostate{};
+  if (json.is_boolean()) return Scalar(json.get<bool>());
+  if (json.is_number_integer()) return Scalar(json.get<std::int64_t>());
+  if (json.is_number()) return Scalar(json.get<double>());
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_object()) return read_object(json, device, layout);
+  const bool tensors = std::any_of(json.begin(), json.end(), [](const Json& item) {
+    return item.is_object() && item.contains("t");
+  });
+  if (tensors) {
+    std::vector<Tensor> list;
+    for (const Json& item : json) {
+      list.push_back(item.is_null() ? Tensor() : read_tensor(item.at("t"), device, layout));
+    }
+    return list;
+  }
+  const bool integers = std::all_of(json.begin(), json.end(),
+                                    [](const Json& item) { return item.is_number_integer(); });
+  if (integers) return dims_of(json);
+  std::vector<double> list;
+  for (const Json& item : json) list.push_back(real_number(item));
+  return list;
+}
+
+RecordedOutput read_output(const Json& json) {
+  RecordedOutput output;
+  output.meta = contiguous_meta(dims_of(json.at("shape")), dtype_named(json.at("dtype")));
+  const Json& data = json.at("data");
+  output.comparable = !data.is_null();
+  if (!output.comparable) return output;
+  output.values = numbers_of(data, output.meta.dtype);
+  if (is_integral(output.meta.dtype)) {
+    for (const Json& number : data) output.integers.push_back(number.get<std::int64_t>());
+  }
+  return output;
+}
+
+ValueCase read_case(const Json& json, Device& device, Layout layout) {
+  const auto without_library = [](const std::string& op) {
+    return op.rfind("aten.", 0) == 0 ? op.substr(5) : op;
+  };
+  ValueCase result;
+  result.id = json.at("id").get<std::string>();
+  result.op = without_library(json.at("op").get<std::string>());
+  const auto source = json.value("src", std::string());
+  if (source.rfind("derived:", 0) == 0) result.derived = without_library(source.substr(8));
+  result.raises = json.contains("raises");
+  for (const Json& argument : json.at("args")) {
+    result.args.push_back(read_argument(argument, device, layout));
+  }
+  for (const auto& [name, argument] : json.at("kwargs").items()) {
+    result.kwargs[name] = read_argument(argument, device, layout);
+  }
+  if (result.raises) return result;
+  for (const Json& output : json.at("outputs")) {
+    if (!output.is_object() || !output.contains("shape")) {
+      result.has_scalar_output = true;
+      continue;
+    }
+    result.outputs.push_back(read_output(output));
+  }
+  return result;
+}
+
+}  // namespace
+
+void for_each_value_case(const std::string& path, Device& device, Layout layout,
+                         const std::function<void(ValueCase&)>& visit) {
+  const gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) throw std::runtime_error("cannot open " + path);
+  std::string line;
+  char piece[1 << 16];
+  while (gzgets(file, piece, sizeof piece) != nullptr) {
+    line += piece;
+    if (line.back() != '\n') continue;
+    const Json json = Json::parse(line);
+    line.clear();
+    // c32 and bc32 are names only.
+    if (json.dump().find("c32\"") != std::string::npos) continue;
+    ValueCase read = read_case(json, device, layout);
+    visit(read);
+  }
+  gzclose(file);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,42 @@
+// value_cases.h - the recorded value cases of tests/golden/facts/kernels as C++ data.
+#pragma once
+
+#include <complex>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// How the inputs of a case lie in memory.
+enum class Layout {
+  kRecorded,  ///< as the case gives them
+  kTurned,    ///< dims in reverse order with gaps
+};
+
+struct RecordedOutput {
+  TensorMeta meta;
+  bool comparable = false;                   ///< false: only shape and dtype are facts
+  std::vector<std::complex<double>> values;  ///< row-major; bool and integers in the real part
+  std::vector<std::int64_t> integers;        ///< of integer dtypes, exactly
+};
+
+struct ValueCase {
+  std::string id;
+  std::string op;       ///< without "aten."
+  std::string derived;  ///< the functional op of an in-place or out= case, else empty
+  bool raises = false;
+  bool has_scalar_output = false;
+  std::vector<LocalArg> args;
+  std::map<std::string, LocalArg> kwargs;
+  std::vector<RecordedOutput> outputs;
+};
+
+/// Calls visit(case) for each line of a gzip file of JSON lines.
+void for_each_value_case(const std::string& path, Device& device, Layout layout,
+                         const std::function<void(ValueCase&)>& visit);
+
+}  // namespace shardlab
