@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/verify/propagate_checkers.h"
 #include "sim/verify/redistribute_facts.h"
 
 namespace shardlab {
@@ -98,6 +99,12 @@ constexpr CheckFamily kFamilies[] = {
     {"redistribute/cost_primitives",
      [](std::string_view, const Json& first) { return has(first, "bandwidth"); },
      make_plan_line<check_cost_primitives>},
+    {"propagate/cases",
+     [](std::string_view, const Json& first) { return has(first, "expect") && has(first, "op"); },
+     make_propagate_checker},
+    {"propagate/strategies",
+     [](std::string_view, const Json& first) { return has(first, "strategies"); },
+     make_strategy_checker},
 };
 
 }  // namespace

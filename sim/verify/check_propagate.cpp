@@ -1,0 +1,175 @@
+// Decisions and candidate lists of the propagator against the recorded ones.
+#include "mesh/local_shape.h"
+#include "ops/register.h"
+#include "sim/verify/layout_facts.h"
+#include "sim/verify/propagate_checkers.h"
+#include "sim/verify/propagate_facts.h"
+
+namespace shardlab {
+namespace {
+
+/// What all lines of a file share.
+class PropagateChecker : public FactChecker {
+ public:
+  PropagateChecker() : propagator_(registered(registry_), PlanOptions{}) {}
+
+ protected:
+  static OpRegistry& registered(OpRegistry& registry) {
+    register_all_ops(registry);
+    return registry;
+  }
+  /// The row of the line's op, or null with the reason reported.
+  const OpRow* row_of(const Json& fact, CaseReport& report) const {
+    const OpRow* row = registry_.find(fact["op"].get<std::string>());
+    if (row == nullptr) report.skip(SkipReason::kNotRegistered);
+    if (row != nullptr && row->has(kIncomplete)) {
+      report.skip(SkipReason::kIncomplete);
+      return nullptr;
+    }
+    return row;
+  }
+
+  Arena arena_;
+  OpRegistry registry_;
+  Propagator propagator_;
+};
+
+Json adapted_value(const OpSchema& schema, const OutputSharding& sharding,
+                   const AdaptedArgument& adapted) {
+  using Token = AdaptedArgument::Token;
+  const Coordinate origin(schema.layout->ndim(), 0);
+  switch (adapted.token) {
+    case Token::kLocalShapeOfOutput:
+      return json_of(local_shape(*sharding.outputs[adapted.index], origin));
+    case Token::kLocalStrideOfOutput:
+      return json_of(local_stride(*sharding.outputs[adapted.index], origin));
+    case Token::kLocalOffsetOfInput:
+      return nullptr;
+    case Token::kValue:
+      break;
+  }
+  if (adapted.value.is_ints()) return json_of(adapted.value.ints());
+  return adapted.value.to_int();
+}
+
+/// Only adapted arguments are compared: the others are as recorded in "args".
+Json local_arguments(const OpSchema& schema, const OutputSharding& sharding, const Json& recorded) {
+  Json arguments = recorded;
+  for (const AdaptedArgument& adapted : sharding.adapted) {
+    if (adapted.argument < arguments.size()) {
+      arguments[adapted.argument] = adapted_value(schema, sharding, adapted);
+    }
+  }
+  return arguments;
+}
+
+class CaseChecker : public PropagateChecker {
+ public:
+  void check(const Json& fact, CaseReport& report) override {
+    const Json& expect = fact["expect"];
+    if (expect["path"] == "decomp") return report.skip(SkipReason::kDecomposition);
+    const OpRow* row = row_of(fact, report);
+    if (row == nullptr) return;
+    const MeshLayout* layout = fact_layout(arena_, fact);
+    const Json& error = expect["error"];
+    if (!error.is_null()) {
+      report.expect_error("error", error["kind"],
+                          [&] { propagator_.propagate(fact_call(*row, layout, fact)); });
+      return;
+    }
+    const OpSchema schema = fact_call(*row, layout, fact);
+    compare(schema, propagator_.propagate(schema), expect, report);
+  }
+
+ private:
+  static void compare(const OpSchema& schema, const OutputSharding& got, const Json& expect,
+                      CaseReport& report) {
+    compare_outputs(got, expect["outputs"], report);
+    Json inputs = Json::array();
+    for (const DTensorSpec* spec : got.inputs) inputs.push_back(texts_of(spec->placements()));
+    report.expect("inputs", expect["inputs"], inputs);
+    const bool adapts = !got.adapted.empty();
+    report.expect("needs_redistribute", expect["needs_redistribute"],
+                  got.needs_redistribute || adapts);
+    report.expect("use_val", expect.value("use_val", false), adapts);
+    if (expect.contains("local_args")) {
+      report.expect("local_args", expect["local_args"],
+                    local_arguments(schema, got, expect["local_args"]));
+    }
+    if (expect.contains("local_op")) {
+      report.expect("local_op", expect["local_op"],
+                    got.local_row == nullptr ? Json() : Json(recorded_name(*got.local_row)));
+    }
+    if (!expect.contains("cost")) return;
+    if (!same_costs(expect["cost"], got.costs)) {
+      report.differs("cost", expect["cost"], costs_json(got.costs));
+    }
+    report.expect("n_strategies", expect["n_strategies"], got.candidate_counts);
+  }
+
+  static void compare_outputs(const OutputSharding& got, const Json& expected, CaseReport& report) {
+    Json outputs = Json::array();
+    for (const DTensorSpec* spec : got.outputs) outputs.push_back(output_json(spec));
+    Json wanted = Json::array();
+    if (!expected.is_null()) {
+      for (const Json& output : expected) wanted.push_back(expected_output(output));
+    }
+    report.expect("outputs", wanted, outputs);
+  }
+};
+
+Json texts_of_specs(const std::vector<const DTensorSpec*>& specs) {
+  Json texts = Json::array();
+  for (const DTensorSpec* spec : specs) {
+    texts.push_back(spec == nullptr ? Json() : texts_of(spec->placements()));
+  }
+  return texts;
+}
+
+class StrategyChecker : public PropagateChecker {
+ public:
+  void check(const Json& fact, CaseReport& report) override {
+    const OpRow* row = row_of(fact, report);
+    if (row == nullptr) return;
+    const DecisionRecord record =
+        propagator_.explain(fact_call(*row, fact_layout(arena_, fact), fact));
+    const Json& expected = fact["strategies"];
+    report.expect("strategies", expected.size(), record.strategies.size());
+    for (std::size_t i = 0; i < std::min(expected.size(), record.strategies.size()); ++i) {
+      compare(expected[i], record.strategies[i], record.selected[i], report);
+    }
+  }
+
+ private:
+  static void compare(const Json& expected, const OpStrategy& got, int selected,
+                      CaseReport& report) {
+    report.expect("selected", expected["selected"], selected);
+    const Json& specs = expected["specs"];
+    report.expect("count", specs.size(), got.candidates.size());
+    for (std::size_t i = 0; i < std::min(specs.size(), got.candidates.size()); ++i) {
+      const OpSpec& candidate = got.candidates[i];
+      const Json& wanted = specs[i];
+      if (!wanted["out"].is_null()) {
+        report.expect("out", wanted["out"], texts_of_specs(candidate.outputs));
+      }
+      report.expect("in", wanted["in"], texts_of_specs(candidate.inputs));
+      Json costs = Json::array();
+      for (const Json& row : wanted["cost"]) costs.push_back(row[0]);
+      if (!same_costs(costs, candidate.input_costs)) {
+        report.differs("cost", costs, costs_json(candidate.input_costs));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FactChecker> make_propagate_checker(std::string_view) {
+  return std::make_unique<CaseChecker>();
+}
+
+std::unique_ptr<FactChecker> make_strategy_checker(std::string_view) {
+  return std::make_unique<StrategyChecker>();
+}
+
+}  // namespace shardlab
