@@ -61,6 +61,7 @@ struct RankContext {
   std::uint32_t mode = kModeAutograd;
   Pass pass = Pass::kForward;
   SourcePosition position;
+  const char* op = nullptr;           ///< ATen name of the op being dispatched; outlives the run
   std::int64_t step = 0;              ///< ops dispatched so far, for messages
 };
 

@@ -1,0 +1,64 @@
+// group.h - an ordered set of ranks and its rounds. Shared by its members; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/threads/round.h"
+#include "comm/verdict.h"
+
+namespace shardlab::threads {
+
+class World;
+
+/// Whether the caller will wait at once or later.
+enum class Entry : std::uint8_t { kBlocks, kGoesOn };
+
+class Group {
+ public:
+  /// `ranks`: global, in group order.
+  Group(World& world, std::vector<std::int64_t> ranks, std::string name);
+  /// Rounds that are still open fail.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  const std::vector<std::int64_t>& ranks() const { return ranks_; }
+  const std::string& name() const { return name_; }
+
+  /// Publishes the call of group rank `rank` in round `sequence`. The last rank to come checks that
+  /// all calls fit together and does the work for everybody. `keep` is held until the round is
+  /// over.
+  Ref<Round> enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
+                   Ref<Counted> keep);
+  /// Returns when the round is done. Throws what it failed with, or the world's failure.
+  void await(Round& round, std::size_t rank, const Call& call, Entry entry);
+
+  /// Adds what a rank that waits in `round` does and for whom it waits. When all ranks are parked.
+  void describe(const Round& round, const Call& call, RankReport& report) const;
+  /// True when the calls that have come to `round` already cannot meet.
+  static bool torn(const Round& round);
+  /// Global ranks of `round` that differ from the majority; all of them when there is none.
+  std::vector<std::int64_t> odd_ones(const Round& round) const;
+
+ private:
+  Round& round_of(std::uint64_t sequence);
+  void complete(Round& round);
+  /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
+  bool abandon(Round& round);
+  void perform(Round& round);
+  Verdict mismatch(const Round& round) const;
+  void split(std::span<Call* const> calls);
+
+  World& world_;
+  const std::vector<std::int64_t> ranks_;
+  const std::string name_;
+  std::mutex mutex_;                 // guards the following
+  std::vector<Ref<Round>> open_;     // by sequence number, without gaps
+  std::vector<Ref<Round>> resting_;  // over; used again once nobody looks at them
+  std::uint64_t first_open_ = 0;
+};
+
+}  // namespace shardlab::threads

@@ -1,0 +1,308 @@
+#include "backends/threads/reduce.h"
+
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+
+#include "base/error.h"
+
+namespace shardlab::threads {
+
+namespace {
+
+// How elements are held while they are combined.
+template <typename Element>
+struct Format {
+  using Accumulator = Element;
+  static Element load(Element value) { return value; }
+  static Element store(Element value) { return value; }
+};
+template <>
+struct Format<Half> {
+  using Accumulator = float;
+  static float load(Half value) { return to_float(value); }
+  static Half store(float value) { return to_half(value); }
+};
+template <>
+struct Format<BFloat16> {
+  using Accumulator = float;
+  static float load(BFloat16 value) { return to_float(value); }
+  static BFloat16 store(float value) { return to_bfloat16(value); }
+};
+template <>
+struct Format<Float8E4M3> {
+  using Accumulator = float;
+  static float load(Float8E4M3 value) { return to_float(value); }
+  static Float8E4M3 store(float value) { return to_float8(value); }
+};
+
+// Signed overflow wraps, as on devices.
+template <typename T, typename Function>
+T wrapping(T a, T b, Function function) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wide = std::conditional_t<(sizeof(T) < 8), std::uint32_t, std::uint64_t>;
+    return static_cast<T>(function(static_cast<Wide>(a), static_cast<Wide>(b)));
+  } else {
+    return function(a, b);
+  }
+}
+
+struct Sum {
+  template <typename T>
+  static T combine(T a, T b) {
+    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+struct Product {
+  template <typename T>
+  static T combine(T a, T b) {
+    return wrapping(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+struct Max {
+  template <typename T>
+  static T combine(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+struct Min {
+  template <typename T>
+  static T combine(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+struct BitAnd {
+  template <typename T>
+  static T combine(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+struct BitOr {
+  template <typename T>
+  static T combine(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+struct BitXor {
+  template <typename T>
+  static T combine(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+// Accumulators of one block stay in L1 while the inputs stream past.
+constexpr std::int64_t kBlockElements = 1024;
+// Inputs that are combined in registers at a time.
+constexpr std::size_t kWidth = 8;
+
+template <typename Element, typename Op>
+class Reducer {
+  using Traits = Format<Element>;
+  using Accumulator = typename Traits::Accumulator;
+
+ public:
+  Reducer(const Reduction& work, bool averages) : work_(work), averages_(averages) {}
+
+  void run() const {
+    for (std::int64_t row = 0; row < work_.rows; ++row) {
+      const std::int64_t from = row * work_.row_stride;
+      Element* to = static_cast<Element*>(work_.output) + row * work_.row_elements;
+      for (std::int64_t done = 0; done < work_.row_elements; done += kBlockElements) {
+        reduce_block(from + done, to + done, std::min(kBlockElements, work_.row_elements - done));
+      }
+    }
+  }
+
+ private:
+  void reduce_block(std::int64_t from, Element* to, std::int64_t count) const {
+    const std::size_t inputs = work_.inputs.size();
+    if constexpr (std::is_same_v<Element, Accumulator>) {
+      // Nothing to convert: the output itself, whose block is in L1 while it is written.
+      fold(from, to, count, inputs);
+      if (averages_) finish(to, to, count);
+    } else {
+      Accumulator sums[kBlockElements];
+      fold(from, sums, count, inputs);
+      finish(sums, to, count);
+    }
+  }
+
+  void fold(std::int64_t from, Accumulator* sums, std::int64_t count, std::size_t inputs) const {
+    std::size_t done = std::min(inputs, kWidth);
+    add(done, true, 0, from, sums, count);
+    while (done < inputs) {
+      const std::size_t width = std::min(inputs - done, kWidth);
+      add(width, false, done, from, sums, count);
+      done += width;
+    }
+  }
+
+  const Element* input(std::size_t index, std::int64_t from) const {
+    return static_cast<const Element*>(work_.inputs[index]) + from;
+  }
+
+  // sums = [sums op] input[first] op ... op input[first + width - 1].
+  void add(std::size_t width, bool fresh, std::size_t first, std::int64_t from, Accumulator* sums,
+           std::int64_t count) const {
+    switch (width) {
+      case 8:
+        return fresh ? add<8, true>(first, from, sums, count)
+                     : add<8, false>(first, from, sums, count);
+      case 4:
+        return fresh ? add<4, true>(first, from, sums, count)
+                     : add<4, false>(first, from, sums, count);
+      case 2:
+        return fresh ? add<2, true>(first, from, sums, count)
+                     : add<2, false>(first, from, sums, count);
+      default:
+        if (fresh) {
+          add<1, true>(first, from, sums, count);
+        } else {
+          add<1, false>(first, from, sums, count);
+        }
+        for (std::size_t i = 1; i < width; ++i) add<1, false>(first + i, from, sums, count);
+    }
+  }
+
+  template <std::size_t kInputs, bool kFresh>
+  void add(std::size_t first, std::int64_t from, Accumulator* sums, std::int64_t count) const {
+    const Element* rows[kInputs];
+    for (std::size_t k = 0; k < kInputs; ++k) rows[k] = input(first + k, from);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) {
+      Accumulator sum =
+          kFresh ? Traits::load(rows[0][i]) : Op::combine(sums[i], Traits::load(rows[0][i]));
+#pragma GCC unroll 8
+      for (std::size_t k = 1; k < kInputs; ++k) sum = Op::combine(sum, Traits::load(rows[k][i]));
+      sums[i] = sum;
+    }
+  }
+
+  void finish(const Accumulator* sums, Element* to, std::int64_t count) const {
+    if constexpr (!std::is_integral_v<Element>) {
+      if (averages_) {
+        using Real = decltype(std::abs(Accumulator{}));
+        const auto n = static_cast<Real>(work_.inputs.size());
+        for (std::int64_t i = 0; i < count; ++i) to[i] = Traits::store(sums[i] / n);
+        return;
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) to[i] = Traits::store(sums[i]);
+  }
+
+  const Reduction& work_;
+  const bool averages_;
+};
+
+template <typename Element, typename Op>
+void run(const Reduction& work) {
+  Reducer<Element, Op>(work, work.op == ReduceOp::kAvg).run();
+}
+
+template <typename Element>
+void reduce_real(const Reduction& work) {
+  switch (work.op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return run<Element, Sum>(work);
+    case ReduceOp::kProduct:
+      return run<Element, Product>(work);
+    case ReduceOp::kMax:
+      return run<Element, Max>(work);
+    case ReduceOp::kMin:
+      return run<Element, Min>(work);
+    default:
+      return check_invariant(false, "bit ops take integers");
+  }
+}
+
+template <typename Element>
+void reduce_integer(const Reduction& work) {
+  switch (work.op) {
+    case ReduceOp::kBitAnd:
+      return run<Element, BitAnd>(work);
+    case ReduceOp::kBitOr:
+      return run<Element, BitOr>(work);
+    case ReduceOp::kBitXor:
+      return run<Element, BitXor>(work);
+    default:
+      return reduce_real<Element>(work);
+  }
+}
+
+template <typename Element>
+void reduce_complex(const Reduction& work) {
+  return work.op == ReduceOp::kProduct ? run<Element, Product>(work) : run<Element, Sum>(work);
+}
+
+// Elements are 0 or 1.
+void reduce_bool(const Reduction& work) {
+  switch (work.op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kMax:
+    case ReduceOp::kBitOr:
+      return run<std::uint8_t, BitOr>(work);
+    case ReduceOp::kBitXor:
+      return run<std::uint8_t, BitXor>(work);
+    default:
+      return run<std::uint8_t, BitAnd>(work);
+  }
+}
+
+}  // namespace
+
+bool reducible(DType dtype, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kProduct:
+      return true;
+    case ReduceOp::kAvg:
+      return !is_integral(dtype);
+    case ReduceOp::kMax:
+    case ReduceOp::kMin:
+      return !is_complex(dtype);
+    case ReduceOp::kBitAnd:
+    case ReduceOp::kBitOr:
+    case ReduceOp::kBitXor:
+      return is_integral(dtype);
+  }
+  return false;
+}
+
+void reduce(const Reduction& work) {
+  switch (work.dtype) {
+    case DType::kBool:
+      return reduce_bool(work);
+    case DType::kU8:
+      return reduce_integer<std::uint8_t>(work);
+    case DType::kU64:
+      return reduce_integer<std::uint64_t>(work);
+    case DType::kI8:
+      return reduce_integer<std::int8_t>(work);
+    case DType::kI16:
+      return reduce_integer<std::int16_t>(work);
+    case DType::kI32:
+      return reduce_integer<std::int32_t>(work);
+    case DType::kI64:
+      return reduce_integer<std::int64_t>(work);
+    case DType::kF16:
+      return reduce_real<Half>(work);
+    case DType::kBF16:
+      return reduce_real<BFloat16>(work);
+    case DType::kF32:
+      return reduce_real<float>(work);
+    case DType::kF64:
+      return reduce_real<double>(work);
+    case DType::kC64:
+      return reduce_complex<std::complex<float>>(work);
+    case DType::kC128:
+      return reduce_complex<std::complex<double>>(work);
+    case DType::kF8E4M3FN:
+      return reduce_real<Float8E4M3>(work);
+    case DType::kC32:
+    case DType::kBC32:
+      fail(ErrorKind::kUnsupported, "no reduction of {}", to_string(work.dtype));
+  }
+}
+
+}  // namespace shardlab::threads

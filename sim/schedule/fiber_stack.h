@@ -1,0 +1,32 @@
+// fiber_stack.h - stacks for fibers: mapped on demand, with a guard page below, used again.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "sim/schedule/sanitizer.h"
+
+namespace shardlab {
+
+/// Owns all stacks it handed out. One thread at a time.
+class StackPool {
+ public:
+  /// `size_bytes` is rounded up to whole pages.
+  explicit StackPool(std::size_t size_bytes);
+  ~StackPool();
+  StackPool(const StackPool&) = delete;
+  StackPool& operator=(const StackPool&) = delete;
+
+  /// Makes at least `count` stacks. Fails with Runtime naming the limit on memory maps (each stack
+  /// takes two) when the system refuses.
+  void reserve(std::size_t count);
+  std::size_t size() const { return bottoms_.size(); }
+  FiberStack stack(std::size_t index) const { return {bottoms_[index], size_bytes_}; }
+
+ private:
+  std::size_t page_bytes_;
+  std::size_t size_bytes_;
+  std::vector<std::byte*> bottoms_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,116 @@
+// sanitizer.h - what ASan and TSan must be told about fibers; nothing in other builds. The only
+// place that asks which sanitizer is on.
+#pragma once
+
+#include <cstddef>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
+#endif
+
+namespace shardlab {
+
+/// Usable memory of one stack; it grows down from bottom + size_bytes.
+struct FiberStack {
+  std::byte* bottom = nullptr;
+  std::size_t size_bytes = 0;
+  std::byte* top() const { return bottom + size_bytes; }
+};
+
+}  // namespace shardlab
+
+namespace shardlab::sanitizer {
+
+/// What a sanitizer keeps for one suspended fiber.
+struct FiberState {
+  void* fake_stack = nullptr;  ///< ASan
+  void* fiber = nullptr;       ///< TSan
+};
+
+#ifdef __SANITIZE_ADDRESS__
+
+/// Instrumented frames are several times larger.
+inline constexpr std::size_t kStackFactor = 4;
+inline void before_switch(FiberState& from, const FiberStack& to) {
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.size_bytes);
+}
+/// The last switch of a fiber: its fake stack goes.
+inline void before_last_switch(const FiberStack& to) {
+  __sanitizer_start_switch_fiber(nullptr, to.bottom, to.size_bytes);
+}
+/// On the new stack; fills in the bounds of the stack that was left.
+inline void after_switch(FiberState& to, FiberStack& left) {
+  const void* bottom = nullptr;
+  __sanitizer_finish_switch_fiber(to.fake_stack, &bottom, &left.size_bytes);
+  left.bottom = static_cast<std::byte*>(const_cast<void*>(bottom));
+}
+/// A stack is used again: frames that were left without returning poisoned it.
+inline void unpoison(const FiberStack& stack) {
+  __asan_unpoison_memory_region(stack.bottom, stack.size_bytes);
+}
+
+#else
+
+inline constexpr std::size_t kStackFactor = 1;
+inline void before_switch(FiberState&, const FiberStack&) {}
+inline void before_last_switch(const FiberStack&) {}
+inline void after_switch(FiberState&, FiberStack&) {}
+inline void unpoison(const FiberStack&) {}
+
+#endif
+
+#ifdef __SANITIZE_THREAD__
+
+inline void create_fiber(FiberState& state) { state.fiber = __tsan_create_fiber(0); }
+inline void adopt_thread(FiberState& state) { state.fiber = __tsan_get_current_fiber(); }
+inline void destroy_fiber(FiberState& state) { __tsan_destroy_fiber(state.fiber); }
+/// Without synchronisation: with it, every switch would order the ranks and hide their races.
+inline void switch_fiber(FiberState& to) {
+  __tsan_switch_to_fiber(to.fiber, __tsan_switch_to_fiber_no_sync);
+}
+inline void release(void* address) { __tsan_release(address); }
+inline void acquire(void* address) { __tsan_acquire(address); }
+
+/// Scheduler state is shared by fibers of one OS thread without locks, which TSan, not seeing the
+/// order of switches, would call a race: its accesses are not looked at.
+class Section {
+ public:
+  Section() {
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  }
+  ~Section() {
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+  }
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+};
+
+#else
+
+inline void create_fiber(FiberState&) {}
+inline void adopt_thread(FiberState&) {}
+inline void destroy_fiber(FiberState&) {}
+inline void switch_fiber(FiberState&) {}
+inline void release(void*) {}
+inline void acquire(void*) {}
+class Section {
+ public:
+  Section() {}
+  ~Section() {}
+};
+
+#endif
+
+}  // namespace shardlab::sanitizer

@@ -1,0 +1,24 @@
+#include "sim/schedule/schedulers.h"
+
+#include "sim/schedule/pool_scheduler.h"
+#include "sim/schedule/thread_scheduler.h"
+
+namespace shardlab {
+
+std::string_view to_string(SchedulerKind kind) {
+  return kind == SchedulerKind::kPool ? "pool" : "threads";
+}
+
+std::optional<SchedulerKind> parse_scheduler(std::string_view name) {
+  for (const SchedulerKind kind : {SchedulerKind::kPool, SchedulerKind::kThreads}) {
+    if (name == to_string(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options) {
+  if (options.kind == SchedulerKind::kThreads) return std::make_unique<ThreadScheduler>();
+  return std::make_unique<PoolScheduler>(options.stack_bytes);
+}
+
+}  // namespace shardlab

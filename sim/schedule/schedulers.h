@@ -1,0 +1,34 @@
+// schedulers.h - the schedulers of simulated ranks (design section 7).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/scheduler.h"
+
+namespace shardlab {
+
+enum class SchedulerKind : std::uint8_t {
+  kPool,     ///< fibers on one OS thread: the default
+  kThreads,  ///< one std::thread each: for debuggers and race detectors
+};
+/// "pool", "threads".
+std::string_view to_string(SchedulerKind kind);
+std::optional<SchedulerKind> parse_scheduler(std::string_view name);
+
+struct SchedulerOptions {
+  SchedulerKind kind = SchedulerKind::kPool;
+  /// Of a fiber; threads have the system's. Touched pages only are ever resident.
+  std::size_t stack_bytes = 256 * 1024;
+};
+
+/// A scheduler for any number of runs, one at a time; `pool` keeps its stacks for the next run.
+/// run() fails with Runtime, before any rank starts, when the system gives no stack or thread.
+/// When all ranks are parked and the stall handler wakes none (or there is none), park() fails with
+/// Internal on every rank.
+std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options);
+
+}  // namespace shardlab

@@ -1,0 +1,115 @@
+#include "sim/schedule/thread_scheduler.h"
+
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rank_context.h"
+
+namespace shardlab {
+
+std::int64_t ThreadScheduler::current() const {
+  const RankContext* running = current_rank_or_null();
+  return running != nullptr && running->scheduler == this ? running->rank : -1;
+}
+
+void ThreadScheduler::run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) {
+  check_invariant(ranks >= 1, "a run has at least one rank");
+  seats_ = std::make_unique<Seat[]>(static_cast<std::size_t>(ranks));
+  ranks_ = live_ = ranks;
+  parked_ = 0;
+  broken_ = false;
+  gate_ = Gate::kClosed;
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
+  std::string refusal;
+  try {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([this, rank, ranks, &body] { serve(rank, ranks, body); });
+    }
+  } catch (const std::system_error& error) {
+    refusal = error.what();
+  }
+  open(refusal.empty() ? Gate::kOpen : Gate::kCancelled);
+  const std::size_t started = threads.size();
+  for (std::thread& thread : threads) thread.join();
+  if (!refusal.empty()) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("no thread for rank {} of {}: {}", started, ranks, refusal))
+        .with("fix", "scheduler pool, which needs no thread per rank, or fewer ranks");
+  }
+}
+
+void ThreadScheduler::open(Gate gate) {
+  const std::lock_guard lock(mutex_);
+  gate_ = gate;
+  gate_opened_.notify_all();
+}
+
+void ThreadScheduler::serve(std::int64_t rank, std::int64_t ranks,
+                            const std::function<void(std::int64_t)>& body) {
+  {
+    std::unique_lock lock(mutex_);
+    gate_opened_.wait(lock, [this] { return gate_ != Gate::kClosed; });
+    if (gate_ == Gate::kCancelled) return;
+  }
+  RankContext identity;
+  identity.rank = rank;
+  identity.world_size = ranks;
+  identity.scheduler = this;
+  set_current_rank(&identity);
+  body(rank);
+  set_current_rank(nullptr);
+  std::unique_lock lock(mutex_);
+  --live_;
+  if (live_ > 0 && parked_ == live_) resolve_stall(lock);
+}
+
+void ThreadScheduler::wake(Seat& seat) {
+  seat.permit = true;
+  if (!seat.parked) return;
+  seat.parked = false;
+  --parked_;
+  ++wakes_;
+  seat.woken.notify_one();
+}
+
+void ThreadScheduler::park() {
+  const std::int64_t rank = current();
+  check_invariant(rank >= 0, "park() is for ranks");
+  Seat& seat = seats_[static_cast<std::size_t>(rank)];
+  std::unique_lock lock(mutex_);
+  if (!seat.permit) {
+    seat.parked = true;
+    ++parked_;
+    if (parked_ == live_) resolve_stall(lock);
+    seat.woken.wait(lock, [&seat] { return !seat.parked; });
+  }
+  seat.permit = false;
+  check_invariant(!broken_, "all ranks were parked and nothing woke one");
+}
+
+void ThreadScheduler::resolve_stall(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t wakes = wakes_;
+  if (stall_handler_) {
+    // All other ranks sleep until the handler wakes one. It runs on no rank.
+    lock.unlock();
+    RankContext* context = set_current_rank(nullptr);
+    stall_handler_();
+    set_current_rank(context);
+    lock.lock();
+  }
+  if (wakes_ != wakes) return;
+  broken_ = true;
+  for (std::int64_t rank = 0; rank < ranks_; ++rank) wake(seats_[static_cast<std::size_t>(rank)]);
+}
+
+void ThreadScheduler::unpark(std::int64_t rank) {
+  const std::lock_guard lock(mutex_);
+  wake(seats_[static_cast<std::size_t>(rank)]);
+}
+
+void ThreadScheduler::yield() { std::this_thread::yield(); }
+
+}  // namespace shardlab

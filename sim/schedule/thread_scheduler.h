@@ -1,0 +1,49 @@
+// thread_scheduler.h - one std::thread per rank: real stacks for debuggers, real races for TSan.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "base/scheduler.h"
+
+namespace shardlab {
+
+class ThreadScheduler final : public Scheduler {
+ public:
+  void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;
+  void park() override;
+  void unpark(std::int64_t rank) override;
+  void yield() override;
+  /// Waits here: the other ranks have threads of their own.
+  void block_on(const std::function<void()>& wait) override { wait(); }
+  std::int64_t current() const override;
+
+ private:
+  struct Seat {
+    std::condition_variable woken;
+    bool parked = false;
+    bool permit = false;
+  };
+  enum class Gate : std::uint8_t { kClosed, kOpen, kCancelled };
+
+  void serve(std::int64_t rank, std::int64_t ranks, const std::function<void(std::int64_t)>& body);
+  void open(Gate gate);
+  /// Called with the mutex held; lets go of it while the handler runs.
+  void resolve_stall(std::unique_lock<std::mutex>& lock);
+  void wake(Seat& seat);
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable gate_opened_;
+  Gate gate_ = Gate::kClosed;
+  std::unique_ptr<Seat[]> seats_;
+  std::int64_t ranks_ = 0;
+  std::int64_t live_ = 0;
+  std::int64_t parked_ = 0;
+  std::uint64_t wakes_ = 0;
+  bool broken_ = false;  // a stall that nobody resolved
+};
+
+}  // namespace shardlab

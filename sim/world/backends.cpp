@@ -1,0 +1,34 @@
+#include "sim/world/backends.h"
+
+#include "backends/threads/threads.h"
+#include "base/error.h"
+
+namespace shardlab {
+
+namespace {
+
+struct BackendRow {
+  std::string_view name;
+  BackendFactory make;
+};
+constexpr BackendRow kBackends[] = {
+    {"threads", make_threads_backend},
+};
+
+}  // namespace
+
+std::vector<std::string_view> backend_names() {
+  std::vector<std::string_view> names;
+  for (const BackendRow& row : kBackends) names.push_back(row.name);
+  return names;
+}
+
+BackendFactory find_backend(std::string_view name) {
+  for (const BackendRow& row : kBackends) {
+    if (row.name == name) return row.make;
+  }
+  throw Error(ErrorKind::kValue, fmt::format("no backend named {}", name))
+      .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));
+}
+
+}  // namespace shardlab

@@ -1,0 +1,149 @@
+#include "sim/world/world.h"
+
+#include <utility>
+
+#include "comm/device_mesh.h"
+#include "comm/process_group.h"
+#include "sim/world/backends.h"
+
+namespace shardlab {
+
+namespace {
+
+struct Outcome {
+  std::optional<Error> error;
+  std::exception_ptr foreign;
+};
+
+Outcome outcome_of(const std::function<void()>& function) {
+  try {
+    function();
+    return {};
+  } catch (const Error& error) {
+    return {error, nullptr};
+  } catch (const std::exception& exception) {
+    return {Error(ErrorKind::kInternal, exception.what()), std::current_exception()};
+  } catch (...) {
+    return {Error(ErrorKind::kInternal, "an exception of unknown type"), std::current_exception()};
+  }
+}
+
+// What a rank throws because another one failed, and every rank for mismatch and deadlock.
+bool repeats_verdict(const Error& error) { return error.find("verdict") != nullptr; }
+
+class Run {
+ public:
+  Run(const WorldOptions& options, Scheduler& scheduler, std::vector<Device*> devices,
+      const std::function<void(RankContext&)>& body)
+      : options_(options),
+        scheduler_(scheduler),
+        devices_(std::move(devices)),
+        body_(body),
+        backend_(find_backend(options.backend)(options.ranks, scheduler)),
+        outcomes_(static_cast<std::size_t>(options.ranks)) {}
+
+  void serve(std::int64_t rank) {
+    RankContext context;
+    context.rank = rank;
+    context.world_size = options_.ranks;
+    context.device = devices_[static_cast<std::size_t>(rank)];
+    context.scheduler = &scheduler_;
+    context.propagator = options_.propagator;
+    context.plans = options_.plans;
+    context.random.seed = options_.seed;
+    context.mixed = options_.mixed;
+    context.implicit = options_.implicit;
+    RankContext* outside = set_current_rank(&context);
+    Outcome outcome = outcome_of([&] { live(context); });
+    if (outcome.error) backend_->rank_failed(rank, *outcome.error);
+    backend_->rank_ended(rank);
+    set_current_rank(outside);
+    outcomes_[static_cast<std::size_t>(rank)] = std::move(outcome);
+  }
+
+  WorldResult result() {
+    WorldResult result;
+    if (const Verdict* verdict = backend_->verdict()) result.verdict = *verdict;
+    for (std::size_t i = 0; i < outcomes_.size(); ++i) {
+      Outcome& outcome = outcomes_[i];
+      if (!outcome.error) continue;
+      const bool consequence = repeats_verdict(*outcome.error);
+      result.failures.push_back({static_cast<std::int64_t>(i), std::move(*outcome.error),
+                                 std::move(outcome.foreign), consequence});
+    }
+    return result;
+  }
+
+ private:
+  void live(RankContext& context) {
+    ProcessGroup world(backend_->world(context.rank), "world");
+    MeshRegistry meshes(world);
+    context.world = &world;
+    context.meshes = &meshes;
+    body_(context);
+  }
+
+  const WorldOptions& options_;
+  Scheduler& scheduler_;
+  const std::vector<Device*> devices_;
+  const std::function<void(RankContext&)>& body_;
+  std::unique_ptr<Backend> backend_;
+  std::vector<Outcome> outcomes_;
+};
+
+// The failure that explains the others.
+const RankFailure& primary_of(const WorldResult& result) {
+  const RankFailure* fallback = &result.failures.front();
+  if (!result.verdict || result.verdict->kind != VerdictKind::kRankFailed) return *fallback;
+  for (const RankFailure& failure : result.failures) {
+    if (failure.rank == result.verdict->culprits.front()) return failure;
+  }
+  return *fallback;
+}
+
+}  // namespace
+
+Error WorldResult::merged() const {
+  const RankFailure& primary = primary_of(*this);
+  Error error = primary.error;
+  if (!repeats_verdict(error)) error.with("rank", fmt::format("{}", primary.rank));
+  std::string others;
+  for (const RankFailure& failure : failures) {
+    if (&failure == &primary || failure.consequence) continue;
+    others += fmt::format("{}rank {}: {}", others.empty() ? "" : "\n", failure.rank,
+                          failure.error.summary());
+  }
+  if (!others.empty()) error.with("others", std::move(others));
+  return error;
+}
+
+void WorldResult::rethrow() const {
+  if (ok()) return;
+  const RankFailure& primary = primary_of(*this);
+  if (primary.foreign) std::rethrow_exception(primary.foreign);
+  throw merged();
+}
+
+World::World(WorldOptions options) : options_(std::move(options)) {
+  if (options_.ranks < 1) fail(ErrorKind::kValue, "a world of {} ranks", options_.ranks);
+  if (!options_.device) fail(ErrorKind::kValue, "a world needs a device for its ranks");
+  find_backend(options_.backend);
+  scheduler_ = make_scheduler(options_.schedule);
+}
+
+WorldResult World::run(const std::function<void(RankContext&)>& body) {
+  std::vector<Device*> devices;
+  devices.reserve(static_cast<std::size_t>(options_.ranks));
+  for (std::int64_t rank = 0; rank < options_.ranks; ++rank) {
+    devices.push_back(&options_.device(rank));
+  }
+  Run run(options_, *scheduler_, std::move(devices), body);
+  scheduler_->run(options_.ranks, [&run](std::int64_t rank) { run.serve(rank); });
+  return run.result();
+}
+
+WorldResult run_world(WorldOptions options, const std::function<void(RankContext&)>& body) {
+  return World(std::move(options)).run(body);
+}
+
+}  // namespace shardlab

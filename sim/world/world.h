@@ -1,0 +1,75 @@
+// world.h - runs a function on every rank of a simulated world and says how it went.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rank_context.h"
+#include "comm/verdict.h"
+#include "sim/schedule/schedulers.h"
+
+namespace shardlab {
+
+struct WorldOptions {
+  std::int64_t ranks = 1;
+  SchedulerOptions schedule;
+  std::string backend = "threads";
+  /// The device of each rank; called once per rank, in rank order, before any rank starts. One
+  /// device may serve all ranks. Devices outlive the run.
+  std::function<Device&(std::int64_t rank)> device;
+  std::uint64_t seed = 0;
+  Propagator* propagator = nullptr;  ///< shared by all ranks
+  PlanCache* plans = nullptr;        ///< shared by all ranks
+  MixedTensors mixed = MixedTensors::kRefuse;
+  ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+};
+
+/// A rank that threw.
+struct RankFailure {
+  std::int64_t rank = 0;
+  Error error;
+  /// What the rank threw, if it was no Error.
+  std::exception_ptr foreign;
+  /// The rank only learned that another one had failed (B-7), or repeats the common verdict.
+  bool consequence = false;
+};
+
+struct WorldResult {
+  std::vector<RankFailure> failures;  ///< by rank
+  std::optional<Verdict> verdict;     ///< empty when no rank failed
+  bool ok() const { return failures.empty(); }
+  /// All failures in one: the primary one with its rank; part "ranks" says who waited where,
+  /// "others" which further ranks failed on their own. Only when !ok().
+  Error merged() const;
+  /// Throws merged() unless ok(); an exception of another type than Error is thrown as it was.
+  void rethrow() const;
+};
+
+/// A world may run many bodies, one after another; it keeps stacks between runs. Each run starts
+/// with fresh contexts, groups and meshes.
+class World {
+ public:
+  /// Fails with Value for fewer than one rank, an unknown backend or a missing device.
+  explicit World(WorldOptions options);
+
+  /// Runs `body` on every rank and returns when all have ended. Pending results end with the run.
+  /// Fails with Runtime, before any rank starts, when the system cannot carry so many ranks.
+  WorldResult run(const std::function<void(RankContext&)>& body);
+
+  const WorldOptions& options() const { return options_; }
+
+ private:
+  WorldOptions options_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+/// One run of a world of its own.
+WorldResult run_world(WorldOptions options, const std::function<void(RankContext&)>& body);
+
+}  // namespace shardlab

@@ -1,0 +1,28 @@
+// backend.h - what a launcher of ranks needs from a backend: the world's communicators, and one
+// place that is told who ended and who failed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "comm/verdict.h"
+
+namespace shardlab {
+
+/// One run of `n` ranks. Any rank may call it at any time. Outlives the ranks' communicators and
+/// pending results.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// The world's communicator of the running rank; once per rank.
+  virtual std::unique_ptr<Communicator> world(std::int64_t rank) = 0;
+  virtual void rank_ended(std::int64_t rank) = 0;
+  /// Releases all other ranks, unless the world has failed before.
+  virtual void rank_failed(std::int64_t rank, const Error& cause) = 0;
+  /// Null while the world is sound. Stays as it is once set.
+  virtual const Verdict* verdict() const = 0;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,13 @@
+#include "comm/communicator.h"
+
+namespace shardlab {
+
+std::string_view to_string(CollectiveKind kind) {
+  constexpr std::string_view kNames[] = {
+      "all_reduce", "all_gather", "reduce_scatter", "all_to_all",       "broadcast", "scatter",
+      "gather",     "permute",    "batch",          "all_gather_bytes", "barrier",   "split",
+  };
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace shardlab

@@ -1,0 +1,91 @@
+#include "comm/verdict.h"
+
+#include <map>
+#include <utility>
+
+namespace shardlab {
+
+std::string_view to_string(VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::kMismatch:
+      return "mismatch";
+    case VerdictKind::kDeadlock:
+      return "deadlock";
+    case VerdictKind::kRankFailed:
+      return "rank_failed";
+  }
+  return "?";
+}
+
+std::string fold_ranks(std::span<const std::int64_t> ranks) {
+  std::string result = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (i > 0) result += ',';
+    result += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
+    i = last + 1;
+  }
+  return result;
+}
+
+std::string summary(const Verdict& verdict) {
+  switch (verdict.kind) {
+    case VerdictKind::kMismatch:
+      return fmt::format("mismatch: the ranks of a group entered different collectives ({})",
+                         fold_ranks(verdict.culprits));
+    case VerdictKind::kDeadlock:
+      return fmt::format("deadlock: no rank can advance, {} missing", fold_ranks(verdict.culprits));
+    case VerdictKind::kRankFailed:
+      return fmt::format("{} failed: {}", fold_ranks(verdict.culprits), verdict.cause);
+  }
+  return "?";
+}
+
+namespace {
+
+std::string describe(const RankReport& report) {
+  switch (report.state) {
+    case RankReport::State::kRuns:
+      return "running";
+    case RankReport::State::kEnded:
+      return "ended";
+    case RankReport::State::kFailed:
+      return "failed";
+    case RankReport::State::kWaits:
+      break;
+  }
+  std::string result = fmt::format("in {}", report.what);
+  if (!report.op.empty()) result += " of " + report.op;
+  result += fmt::format(" on group {}, call {}", report.group, report.call);
+  if (!report.where.empty()) result += ", at " + report.where;
+  if (!report.missing.empty()) result += ", waiting for " + fold_ranks(report.missing);
+  return result;
+}
+
+}  // namespace
+
+std::string text(const Verdict& verdict) {
+  // Ordered by the first rank of each set.
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> sets;
+  std::map<std::string, std::size_t> index;
+  for (const RankReport& report : verdict.ranks) {
+    const auto [place, fresh] = index.try_emplace(describe(report), sets.size());
+    if (fresh) sets.emplace_back(place->first, std::vector<std::int64_t>{});
+    sets[place->second].second.push_back(report.rank);
+  }
+  std::string result;
+  for (const auto& [what, ranks] : sets) {
+    if (!result.empty()) result += '\n';
+    result += fmt::format("{}: {}", fold_ranks(ranks), what);
+  }
+  return result;
+}
+
+Error to_error(const Verdict& verdict) {
+  return Error(ErrorKind::kRuntime, summary(verdict))
+      .with("verdict", std::string(to_string(verdict.kind)))
+      .with("ranks", text(verdict));
+}
+
+}  // namespace shardlab

@@ -1,0 +1,28 @@
+#include "tests/support/on_ranks.h"
+
+#include "tensor/cpu_device.h"
+
+namespace shardlab {
+
+Device& plain_device() {
+  static const std::unique_ptr<Device> device = make_cpu_device({});
+  return *device;
+}
+
+WorldOptions plain_world(std::int64_t ranks, SchedulerKind kind) {
+  WorldOptions options;
+  options.ranks = ranks;
+  options.schedule.kind = kind;
+  options.device = [](std::int64_t) -> Device& { return plain_device(); };
+  return options;
+}
+
+void on_ranks(std::int64_t ranks, const std::function<void(RankContext&)>& body) {
+  on_ranks(plain_world(ranks), body);
+}
+
+void on_ranks(const WorldOptions& options, const std::function<void(RankContext&)>& body) {
+  run_world(options, body).rethrow();
+}
+
+}  // namespace shardlab
