@@ -1,0 +1,31 @@
+// grid.h - a table of labelled, coloured cells with lines where the owner changes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/report/show.h"
+
+namespace shardlab {
+
+/// One row or column of the drawing.
+struct GridLine {
+  std::string header;
+  std::size_t block = 0;  ///< which block it belongs to; a line is drawn where this changes
+  bool skipped = false;   ///< stands for blocks that are left out
+};
+
+struct Grid {
+  std::string row_title, column_title;
+  std::vector<GridLine> rows, columns;
+  /// labels[row block][column block]; equal labels have equal colours.
+  std::vector<std::vector<std::string>> labels;
+};
+
+/// Lines end with a newline and are indented by two columns.
+std::string draw_grid(const Grid& grid, Color color);
+/// Columns that draw_grid needs.
+std::int64_t grid_width(const Grid& grid);
+
+}  // namespace shardlab

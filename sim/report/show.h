@@ -1,0 +1,27 @@
+// show.h - who holds what: the drawing behind `shardlab show`. Pure text from a spec; no world
+// runs. Abridged drawings say how much they leave out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mesh/spec.h"
+
+namespace shardlab {
+
+enum class Color : std::uint8_t { kOff, kOn };
+
+struct DrawOptions {
+  Color color = Color::kOff;    ///< ANSI colours; labels are drawn either way
+  std::int64_t width = 100;     ///< columns of the terminal
+  std::int64_t max_ranks = 32;  ///< rows of the per-rank table; more are abridged
+};
+
+/// A header with the meaning of every mesh dim, the tensor as a grid of cells or blocks labelled
+/// with the ranks that hold them (1-d and 2-d tensors), a table per rank, totals and imbalance. In
+/// labels "0,3" are replicas, "0+3" terms of a pending reduction.
+std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options);
+/// The same facts as JSON text, all ranks up to 65,536 of them.
+std::string json_of_spec(const DTensorSpec& spec);
+
+}  // namespace shardlab

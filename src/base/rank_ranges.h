@@ -1,0 +1,13 @@
+// rank_ranges.h - many ranks in a short text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace shardlab {
+
+/// "0-3,7,8": three and more consecutive ranks fold; the order is kept.
+std::string rank_ranges(std::span<const std::int64_t> ranks);
+
+}  // namespace shardlab
