@@ -35,7 +35,8 @@ void Trace::redistribution(const RedistributionRecord& record) {
   if (record.argument >= 0 && record.plan != nullptr && communicates(*record.plan)) {
     ++implicit_count_;
   }
-  if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kRedistribution).redistribution = record;
+  if (detail_ == TraceDetail::kEvents)
+    add(TraceEvent::Kind::kRedistribution).redistribution = record;
 }
 
 void Trace::collective(const CollectiveRecord& record) {

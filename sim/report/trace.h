@@ -1,5 +1,5 @@
-// trace.h - what one rank did, in order: ops with their decisions, redistributions, collectives. Filled by
-// an observer while the rank runs; read afterwards by reports.
+// trace.h - what one rank did, in order: ops with their decisions, redistributions, collectives.
+// Filled by an observer while the rank runs; read afterwards by reports.
 #pragma once
 
 #include <array>

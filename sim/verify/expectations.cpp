@@ -12,7 +12,8 @@ namespace shardlab {
 namespace {
 
 // The last value of a name on the first rank that has one.
-const DTensor* last_value(const std::vector<const Recording*>& recordings, const std::string& name) {
+const DTensor* last_value(const std::vector<const Recording*>& recordings,
+                          const std::string& name) {
   for (const Recording* rank : recordings) {
     const auto& values = rank->values();
     for (auto value = values.rbegin(); value != values.rend(); ++value) {
@@ -48,7 +49,8 @@ ExpectationReport check_type(const ExpectedType& expected, const MeshLayout* lay
   return report;
 }
 
-std::int64_t largest_count(const std::vector<const CollectiveCounts*>& counts, CollectiveKind kind) {
+std::int64_t largest_count(const std::vector<const CollectiveCounts*>& counts,
+                           CollectiveKind kind) {
   std::int64_t largest = 0;
   for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->total(kind));
   return largest;

@@ -1,5 +1,5 @@
-// inputs.h - a scenario's inputs on one rank. Values depend on the scenario's seed and the input's name
-// alone: not on mesh, placements or the order of inputs.
+// inputs.h - a scenario's inputs on one rank. Values depend on the scenario's seed and the input's
+// name alone: not on mesh, placements or the order of inputs.
 #pragma once
 
 #include "sim/scenario/interpreter.h"

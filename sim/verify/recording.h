@@ -1,5 +1,5 @@
-// recording.h - the values that one rank gave names to, kept for verification and reports. A recorded
-// value is a snapshot: later in-place ops do not reach it.
+// recording.h - the values that one rank gave names to, kept for verification and reports. A
+// recorded value is a snapshot: later in-place ops do not reach it.
 #pragma once
 
 #include <cstdint>

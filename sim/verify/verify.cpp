@@ -66,8 +66,9 @@ class Judge {
   }
 
   Comparison judged(const GlobalValue& value, bool exact) const {
-    return compare(value, single_, reference_,
-                   {.exact = exact, .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)});
+    return compare(
+        value, single_, reference_,
+        {.exact = exact, .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)});
   }
 
   void judge_distributed(ValueReport& report) {

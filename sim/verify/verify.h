@@ -29,7 +29,8 @@ struct VerifyInputs {
   std::vector<std::pair<DType, double>> tolerance;
 };
 
-/// In the order of the first rank that recorded a value; values that only some ranks have come last.
+/// In the order of the first rank that recorded a value; values that only some ranks have come
+/// last.
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs);
 
 }  // namespace shardlab

@@ -1,5 +1,5 @@
-// The gradient column of all rows. It stands apart because its entries are programs shared by families;
-// variants (in-place, out=) use their base row's.
+// The gradient column of all rows. It stands apart because its entries are programs shared by
+// families; variants (in-place, out=) use their base row's.
 #include <algorithm>
 #include <iterator>
 

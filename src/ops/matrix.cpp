@@ -34,7 +34,8 @@ struct MatrixRow {
 
 // clang-format off
 constexpr MatrixRow kRows[] = {
-    {"mm(Tensor self, Tensor mat2) -> Tensor", meta_mm, "mk,kn->mn", KernelId::kMm, {false, "out"}, "linear in each operand; a cut contraction leaves partial sums"},
+    {"mm(Tensor self, Tensor mat2) -> Tensor", meta_mm, "mk,kn->mn", KernelId::kMm, {false, "out"},
+     "linear in each operand; a cut contraction leaves partial sums"},
 };
 // clang-format on
 

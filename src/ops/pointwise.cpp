@@ -23,8 +23,10 @@ struct PointwiseRow {
 
 // clang-format off
 constexpr PointwiseRow kRows[] = {
-    {"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", meta_promoted, kAdditive, KernelId::kAdd, {true, "out"}, "P(sum) + R counts R n times"},
-    {"relu(Tensor self) -> Tensor", meta_promoted, kNonDecreasing, KernelId::kRelu, {true, "out"}, "max(relu(a), relu(b)) = relu(max(a, b))"},
+    {"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", meta_promoted, kAdditive,
+     KernelId::kAdd, {true, "out"}, "P(sum) + R counts R n times"},
+    {"relu(Tensor self) -> Tensor", meta_promoted, kNonDecreasing, KernelId::kRelu, {true, "out"},
+     "max(relu(a), relu(b)) = relu(max(a, b))"},
 };
 // clang-format on
 

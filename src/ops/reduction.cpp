@@ -99,8 +99,11 @@ struct ReductionRow {
 
 // clang-format off
 constexpr ReductionRow kRows[] = {
-    {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, {false, "out"}, "a sum of sums"},
-    {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, {false, "IntList_out"}, "a sum of sums"},
+    {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", meta_sum, linear_rule<ReduceOp::kSum>,
+     KernelId::kSum, {false, "out"}, "a sum of sums"},
+    {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, "
+     "ScalarType? dtype=None) -> Tensor", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum,
+     {false, "IntList_out"}, "a sum of sums"},
 };
 // clang-format on
 

@@ -53,8 +53,8 @@ struct OutputMeta {
 /// what the op refuses. Pure.
 using MetaFn = std::vector<OutputMeta> (*)(const MetaArgs& args);
 
-/// What a rule may look at: the call with global specs and the output metas. Rules of a base row also
-/// serve its in-place and out= variants: they see the call without the out= tensors.
+/// What a rule may look at: the call with global specs and the output metas. Rules of a base row
+/// also serve its in-place and out= variants: they see the call without the out= tensors.
 struct RuleContext {
   const OpSchema& schema;
   const std::vector<OutputMeta>& outputs;
@@ -97,15 +97,15 @@ struct MeshRuleResult {
 using MeshRuleFn = MeshRuleResult (*)(const RuleContext& context);
 
 /// Einsum-like rule as data: "mk,kn->mn". Kept factors shard, contracted ones give P(sum), linear
-/// operands pass partials. An operand marked "+" is added to the product, broadcast, and is laid out
-/// like the result: "+mn,mk,kn->mn".
+/// operands pass partials. An operand marked "+" is added to the product, broadcast, and is laid
+/// out like the result: "+mn,mk,kn->mn".
 struct FactorRule {
   const char* text = nullptr;
 };
-/// Pointwise rule as data: output dims follow the broadcast input dims, so it only says which pending
-/// reductions pass. One word per row, one letter for the outputs and then one per positional tensor:
-/// s P(sum), a P(avg), x P(max), n P(min), r R. "sss aar": sums pass when both have them; an average
-/// passes beside a replica. Words of another number of tensors do not apply.
+/// Pointwise rule as data: output dims follow the broadcast input dims, so it only says which
+/// pending reductions pass. One word per row, one letter for the outputs and then one per
+/// positional tensor: s P(sum), a P(avg), x P(max), n P(min), r R. "sss aar": sums pass when both
+/// have them; an average passes beside a replica. Words of another number of tensors do not apply.
 struct PointwiseRule {
   const char* passes = "";
 };
@@ -143,7 +143,8 @@ enum OpFlag : std::uint32_t {
   kNeedsPosition = 1u << 5,   ///< the kernel gets a LocalView, see position_argument
   kNotDifferentiable = 1u << 6,  ///< no gradient flows (comparisons, integer results)
   kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
-  kExact = 1u << 8,           ///< elements are moved or computed one by one: bits don't depend on the cut
+  kExact = 1u << 8,           ///< elements are moved or computed one by one: bits don't depend on
+                              ///< the cut
 };
 
 /// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
