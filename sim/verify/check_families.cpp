@@ -105,6 +105,16 @@ constexpr CheckFamily kFamilies[] = {
     {"propagate/strategies",
      [](std::string_view, const Json& first) { return has(first, "strategies"); },
      make_strategy_checker},
+    {"redistribute/values",
+     [](std::string_view, const Json& first) {
+       return first.is_object() && first.value("kind", "") == "values";
+     },
+     make_values_checker},
+    {"redistribute/backward",
+     [](std::string_view, const Json& first) {
+       return first.is_object() && first.value("kind", "") == "backward";
+     },
+     make_backward_checker},
 };
 
 }  // namespace

@@ -26,4 +26,8 @@ void check_strided_plan(Arena& arena, PlanRules rules, const Json& fact, CaseRep
 void check_cost(Arena& arena, PlanRules rules, const Json& fact, CaseReport& report);
 void check_cost_primitives(Arena& arena, PlanRules rules, const Json& fact, CaseReport& report);
 
+// Checkers that run on simulated ranks.
+std::unique_ptr<FactChecker> make_values_checker(std::string_view stem);
+std::unique_ptr<FactChecker> make_backward_checker(std::string_view stem);
+
 }  // namespace shardlab

@@ -53,7 +53,7 @@ const std::string* optional_text_arg(const KernelCall& call, std::size_t index) 
   return find_arg<std::string>(call, index);
 }
 
-std::size_t wrap_dim(std::int64_t dim, std::size_t dims) {
+std::size_t wrapped_dim(std::int64_t dim, std::size_t dims) {
   const auto count = static_cast<std::int64_t>(dims == 0 ? 1 : dims);
   check_invariant(dim >= -count && dim < count, "a tensor dim is in range");
   return static_cast<std::size_t>(dim < 0 ? dim + count : dim);

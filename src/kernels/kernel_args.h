@@ -24,6 +24,6 @@ std::int64_t int_arg(const KernelCall& call, std::size_t index);
 const Dims* optional_dims_arg(const KernelCall& call, std::size_t index);
 const std::string* optional_text_arg(const KernelCall& call, std::size_t index);
 /// `dim` with negative values counted from the end; a 0-dim tensor counts as one dim.
-std::size_t wrap_dim(std::int64_t dim, std::size_t dims);
+std::size_t wrapped_dim(std::int64_t dim, std::size_t dims);
 
 }  // namespace shardlab

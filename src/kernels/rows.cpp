@@ -4,7 +4,7 @@ namespace shardlab {
 
 DimMask single_dim(std::int64_t dim, const Tensor& source) {
   DimMask mask(source.shape().size(), 0);
-  const std::size_t wrapped = wrap_dim(dim, mask.size());
+  const std::size_t wrapped = wrapped_dim(dim, mask.size());
   if (wrapped < mask.size()) mask[wrapped] = 1;
   return mask;
 }
@@ -14,7 +14,7 @@ DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& so
   if (const Dims* dims = optional_dims_arg(call, index); dims != nullptr && !dims->empty()) {
     DimMask mask(count, 0);
     for (const std::int64_t dim : *dims) {
-      const std::size_t wrapped = wrap_dim(dim, count);
+      const std::size_t wrapped = wrapped_dim(dim, count);
       if (wrapped < count) mask[wrapped] = 1;
     }
     return mask;

@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "comm/device_mesh.h"
+#include "kernels/cpu_kernels.h"
+#include "mesh/local_shape.h"
+#include "redistribute/redistribute.h"
+#include "sim/world/world.h"
+#include "tensor/host.h"
+#include "tests/property/redistribute_case.h"
+
+namespace shardlab::test {
+namespace {
+
+using Values = std::vector<double>;  // small integers: exact in every dtype that is drawn
+
+Device& cpu() {
+  static const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
+  return *device;
+}
+
+/// The terms that `count` holders of a partial have of `value`; reducing them gives it back.
+/// `scale` divides a sum afterwards (avg).
+Values terms_of(double value, std::int64_t count, ReduceOp op, double scale,
+                std::mt19937_64& random) {
+  Values terms(static_cast<std::size_t>(count));
+  const std::size_t holder = random() % terms.size();
+  const auto noise = [&](int span) {
+    return static_cast<double>(random() % static_cast<unsigned>(span));
+  };
+  for (double& term : terms) {
+    switch (op) {
+      case ReduceOp::kSum:
+      case ReduceOp::kAvg:
+        term = noise(5) - 2;
+        break;
+      case ReduceOp::kMax:
+        term = value - noise(5);
+        break;
+      case ReduceOp::kMin:
+        term = value + noise(5);
+        break;
+      case ReduceOp::kProduct:
+        term = 1;
+        break;
+      case ReduceOp::kBitAnd:
+        term = -1;
+        break;  // all bits
+      case ReduceOp::kBitOr:
+      case ReduceOp::kBitXor:
+        term = 0;
+        break;
+    }
+  }
+  terms[holder] = value;
+  if (op == ReduceOp::kSum || op == ReduceOp::kAvg) {
+    terms[holder] = 0;
+    terms[holder] = value * scale - std::accumulate(terms.begin(), terms.end(), 0.0);
+  }
+  return terms;
+}
+
+double reduced(const Values& terms, ReduceOp op, double scale) {
+  double value = terms[0];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const auto a = static_cast<std::int64_t>(value), b = static_cast<std::int64_t>(terms[i]);
+    switch (op) {
+      case ReduceOp::kSum:
+      case ReduceOp::kAvg:
+        value += terms[i];
+        break;
+      case ReduceOp::kMax:
+        value = std::max(value, terms[i]);
+        break;
+      case ReduceOp::kMin:
+        value = std::min(value, terms[i]);
+        break;
+      case ReduceOp::kProduct:
+        value *= terms[i];
+        break;
+      case ReduceOp::kBitAnd:
+        value = static_cast<double>(a & b);
+        break;
+      case ReduceOp::kBitOr:
+        value = static_cast<double>(a | b);
+        break;
+      case ReduceOp::kBitXor:
+        value = static_cast<double>(a ^ b);
+        break;
+    }
+  }
+  return value / scale;
+}
+
+/// One spec's pieces, by definition: every rank holds the elements that its index map names; along
+/// partial mesh dims its coordinates pick the term.
+class Pieces {
+ public:
+  explicit Pieces(const DTensorSpec* spec) : spec_(*spec) {
+    for (std::size_t dim = 0; dim < spec_.placements().size(); ++dim) {
+      if (!spec_.placement(dim).is_partial()) continue;
+      op_ = spec_.placement(dim).op;
+      holders_ *= spec_.layout()->size(dim);
+      if (op_ == ReduceOp::kAvg) scale_ *= static_cast<double>(spec_.layout()->size(dim));
+    }
+  }
+  std::int64_t holders() const { return holders_; }
+  ReduceOp op() const { return op_; }
+  double scale() const { return scale_; }
+
+  std::int64_t holder(const Coordinate& coordinate) const {
+    std::int64_t index = 0;
+    for (std::size_t dim = 0; dim < coordinate.size(); ++dim) {
+      if (!spec_.placement(dim).is_partial()) continue;
+      index = index * spec_.layout()->size(dim) + coordinate[dim];
+    }
+    return index;
+  }
+  /// Row-major global index of every local element of a rank, in local row-major order.
+  std::vector<std::size_t> elements(const Coordinate& coordinate) const {
+    const LocalView view = local_view(spec_, coordinate);
+    std::vector<std::size_t> indices{0};
+    for (std::size_t dim = 0; dim < view.dims.size(); ++dim) {
+      std::vector<std::size_t> next;
+      const std::int64_t size = view.dims[dim].local_size();
+      for (const std::size_t outer : indices) {
+        for (std::int64_t local = 0; local < size; ++local) {
+          const auto along = static_cast<std::size_t>(view.dims[dim].global_index(local));
+          next.push_back(outer * static_cast<std::size_t>(view.global_shape[dim]) + along);
+        }
+      }
+      indices = std::move(next);
+    }
+    return indices;
+  }
+
+ private:
+  const DTensorSpec& spec_;
+  std::int64_t holders_ = 1;
+  double scale_ = 1;
+  ReduceOp op_ = ReduceOp::kSum;
+};
+
+class CaseRun {
+ public:
+  explicit CaseRun(const RedistributeCase& one) : one_(one), random_(one.values) {
+    MeshLayout::Init init;
+    init.shape = one.mesh;
+    std::vector<std::int64_t> ranks(static_cast<std::size_t>(product(one.mesh) + one.outsiders));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::shuffle(ranks.begin(), ranks.end(), random_);
+    world_size_ = static_cast<std::int64_t>(ranks.size());
+    ranks.resize(static_cast<std::size_t>(product(one.mesh)));
+    init.ranks = std::move(ranks);
+    layout_ = arena_.layout(std::move(init));
+    const TensorMeta meta = contiguous_meta(one.shape, one.dtype);
+    source_ = arena_.spec(layout_, one.source, one.source_order, meta);
+    target_ = arena_.spec(layout_, one.target, one.target_order, meta);
+  }
+
+  std::optional<std::string> fault() {
+    draw_values();
+    if (auto failed = run_world_once()) return failed;
+    return target_->has_partial() ? compare_terms() : compare_pieces();
+  }
+
+ private:
+  void draw_values() {
+    const Pieces pieces(source_);
+    for (std::int64_t i = 0; i < product(one_.shape); ++i) {
+      values_.push_back(static_cast<double>(random_() % 13) - 4);
+      terms_.push_back(
+          terms_of(values_.back(), pieces.holders(), pieces.op(), pieces.scale(), random_));
+    }
+  }
+
+  Values piece_before(const Coordinate& coordinate) const {
+    const Pieces pieces(source_);
+    Values piece;
+    for (const std::size_t element : pieces.elements(coordinate)) {
+      piece.push_back(terms_[element][static_cast<std::size_t>(pieces.holder(coordinate))]);
+    }
+    return piece;
+  }
+
+  std::optional<std::string> run_world_once() {
+    WorldOptions options;
+    options.ranks = world_size_;
+    options.device = [](std::int64_t) -> Device& { return cpu(); };
+    PlanCache plans(PlanOptions{}, 8);
+    options.plans = &plans;
+    results_.resize(static_cast<std::size_t>(layout_->size()));
+    const WorldResult result = run_world(options, [&](RankContext& context) {
+      const DeviceMesh& mesh = context.meshes->construct(layout_);
+      if (!mesh.participates()) return run_outsider();
+      run_rank(*mesh.coordinate());
+    });
+    if (result.ok()) return std::nullopt;
+    return result.merged().text();
+  }
+
+  void run_outsider() const {
+    const Tensor nothing = empty(cpu(), Dims{0}, one_.dtype);
+    const Tensor same = redistribute_local(nothing, source_, target_, options());
+    check_invariant(same.storage() == nothing.storage(), "R-46 outsiders keep their tensor");
+  }
+
+  void run_rank(const Coordinate& coordinate) {
+    const Tensor local = empty(cpu(), local_shape(*source_, coordinate), one_.dtype);
+    const Values before = piece_before(coordinate);
+    write_doubles(local, before);
+    const Tensor result = redistribute_local(local, source_, target_, options());
+    const Dims shape = local_shape(*target_, coordinate);
+    check_invariant(result.shape() == shape, "the result has the target's local shape");
+    check_invariant(result.contiguous(), "results are contiguous");
+    results_[static_cast<std::size_t>(layout_->index_of(coordinate))] = read_doubles(result);
+    check_invariant(read_doubles(local) == before, "R-69 the input is not written to");
+  }
+
+  RedistributeOptions options() const {
+    return {.issue = one_.async ? Issue::kAsync : Issue::kWait, .planner = one_.planner};
+  }
+
+  std::optional<std::string> compare_pieces() const {
+    const Pieces pieces(target_);
+    const double slack = Pieces(source_).scale() == 1 ? 0 : rounding_slack();
+    for (std::int64_t index = 0; index < layout_->size(); ++index) {
+      const Coordinate coordinate = layout_->coordinate_at_index(index);
+      const Values& got = results_[static_cast<std::size_t>(index)];
+      const auto elements = pieces.elements(coordinate);
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        const double off = std::abs(got[i] - values_[elements[i]]);
+        if (!(off <= slack)) return describe(index, elements[i], got[i]);
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> compare_terms() const {
+    const Pieces pieces(target_);
+    std::vector<Values> held(values_.size());
+    for (std::int64_t index = 0; index < layout_->size(); ++index) {
+      const Coordinate coordinate = layout_->coordinate_at_index(index);
+      const auto elements = pieces.elements(coordinate);
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        Values& terms = held[elements[i]];
+        terms.resize(static_cast<std::size_t>(pieces.holders()), std::nan(""));
+        terms[static_cast<std::size_t>(pieces.holder(coordinate))] =
+            results_[static_cast<std::size_t>(index)][i];
+      }
+    }
+    for (std::size_t element = 0; element < held.size(); ++element) {
+      const double got = reduced(held[element], pieces.op(), pieces.scale());
+      if (!(std::abs(got - values_[element]) <= rounding_slack())) return describe(-1, element, got);
+    }
+    return std::nullopt;
+  }
+
+  /// A division by 3 rounds, and sums of such terms are off by a few units of the dtype. Terms are
+  /// below 2^8.
+  double rounding_slack() const { return 2048 * unit_roundoff(one_.dtype); }
+
+  std::string describe(std::int64_t index, std::size_t element, double got) const {
+    const std::string who =
+        index < 0 ? "the terms"
+                  : fmt::format("mesh index {} (rank {})", index, layout_->rank_at_index(index));
+    return fmt::format("global element {}: {} give {}, expected {}", element, who, got,
+                       values_[element]);
+  }
+
+  const RedistributeCase& one_;
+  std::mt19937_64 random_;
+  Arena arena_;
+  const MeshLayout* layout_ = nullptr;
+  const DTensorSpec* source_ = nullptr;
+  const DTensorSpec* target_ = nullptr;
+  std::int64_t world_size_ = 0;
+  Values values_;                ///< by global element
+  std::vector<Values> terms_;    ///< of the source, by global element, then holder
+  std::vector<Values> results_;  ///< by mesh index
+};
+
+}  // namespace
+
+std::optional<std::string> fault_of(const RedistributeCase& one) {
+  try {
+    return CaseRun(one).fault();
+  } catch (const Error& error) {
+    return error.text();
+  }
+}
+
+}  // namespace shardlab::test
