@@ -17,7 +17,7 @@ struct CollectiveRecord {
   DType dtype = DType::kF32;
   Dims input_shape;              ///< this rank's input
   ReduceOp op = ReduceOp::kSum;  ///< reductions only
-  double sent_bytes = 0;         ///< what a ring would send from this rank (scenario.md, `bytes`)
+  double sent_bytes = 0;         ///< what a ring would send from this rank (scenarios/README.md)
   SourcePosition position;
 };
 

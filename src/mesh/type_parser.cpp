@@ -1,4 +1,4 @@
-// Reads the type strings that type_string.cpp prints (scenario.md section 1).
+// Reads the type strings that type_string.cpp prints (scenarios/README.md section 1).
 #include <fmt/format.h>
 
 #include <algorithm>

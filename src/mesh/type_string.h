@@ -1,5 +1,5 @@
 // type_string.h - "f32[8@dp, 64@(dp,tp), 16]{sum:pp}": reading and printing specs as users write
-// them (scenario.md section 1). Printing a spec and parsing it back gives the same spec.
+// them (scenarios/README.md section 1). Printing a spec and parsing it back gives the same spec.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,7 @@ BACKEND_MACRO = re.compile(r"(?:^|[^A-Z])(NCCL|MPI|CUDA|CUDACC|THREADS|FAKE)(?![
 # An open end states what it waits for after a colon.
 OPEN_END = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b(?!: \S.{9,})")
 MACHINE_PATH = re.compile(r"(?<![\w.})$<*-])/(?:work|root|tmp)(?:/|\b)(?!\.)")
+PAGE = re.compile(r"\b([\w/]+\.md)\b")
 MAX_COLUMNS = 100
 WRAPPED = CPP_SUFFIXES + (".py", ".sh", ".build", "meson_options.txt", "/run")
 
@@ -108,6 +109,16 @@ def check_machine_paths(repository):
             yield Problem(file.path, line, f"{match[0]}: a path of one machine")
 
 
+def check_pages(repository):
+    """A comment may call a page by the end of its path, but there has to be such a page."""
+    pages = [path for path in repository.files if path.endswith(".md")]
+    for file in repository.cpp():
+        for line, match in matches(file, file.text, PAGE):
+            ends = any(("/" + page).endswith("/" + match[1]) for page in pages)
+            if not ends and not (repository.root / match[1]).exists():
+                yield Problem(file.path, line, f"there is no page {match[1]}")
+
+
 def check_columns(repository):
     for file in repository.files.values():
         if file.path.endswith(WRAPPED):
@@ -123,5 +134,6 @@ CHECKS = (
     check_backend_names,
     check_open_ends,
     check_machine_paths,
+    check_pages,
     check_columns,
 )

@@ -181,6 +181,13 @@ class Tidy(unittest.TestCase):
             self.assertIn("a path of one machine", "".join(self.in_error_cpp(text)), text)
         self.assertEqual(self.in_error_cpp(f'#include <a{SLASH}work.h>'), [])
 
+    def test_a_page_that_is_not_there(self):
+        found = self.found({
+            "src/base/error.cpp": '#include "base/error.h"  // see b.md and c.md\n',
+            "a/b.md": "",
+        })
+        self.assertEqual(found, ["src/base/error.cpp:1: there is no page c.md"])
+
     def test_long_lines(self):
         self.assert_finds({"a.py": "x" * 101 + "\n"}, "a.py:1: 101 columns of 100")
         self.assertEqual(self.found({"a.py": "é" * 100 + "\n"}), [])
