@@ -31,8 +31,8 @@ struct Where {
 
 /// A type string whose sizes are numbers: "f32[8@dp, 4*hidden]" became "f32[8@dp, 64]".
 struct TypeText {
-  SourcePtr text;                   ///< places are those of the expressions it came from
-  std::optional<DType> dtype;       ///< none: placements alone, "[8@dp, 64]"
+  SourcePtr text;              ///< places are those of the expressions it came from
+  std::optional<DType> dtype;  ///< none: placements alone, "[8@dp, 64]"
   std::vector<std::int64_t> sizes;
 };
 
@@ -50,7 +50,16 @@ struct ScenarioMesh {
 
 /// How the elements of an input come about.
 enum class InputInit : std::uint8_t {
-  kRandn, kRand, kRandint, kZeros, kOnes, kFull, kArange, kEye, kValues, kFile,
+  kRandn,
+  kRand,
+  kRandint,
+  kZeros,
+  kOnes,
+  kFull,
+  kArange,
+  kEye,
+  kValues,
+  kFile,
 };
 
 struct ScenarioInput {
@@ -76,7 +85,7 @@ struct Bound {
 };
 
 struct ExpectedType {
-  std::string name;       ///< of the value
+  std::string name;          ///< of the value
   bool of_gradient = false;  ///< "w.grad"
   TypeText type;
   Where where;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sim/scenario/lexer.h"
 #include "base/nearest.h"
+#include "sim/scenario/lexer.h"
 
 namespace shardlab {
 

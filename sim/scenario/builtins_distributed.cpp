@@ -1,0 +1,184 @@
+// Placing tensors on the mesh, moving them, and gradients.
+#include "api/distribute.h"
+#include "autograd/autograd.h"
+#include "comm/device_mesh.h"
+#include "mesh/type_string.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/mesh_value.h"
+
+namespace shardlab {
+
+namespace {
+
+const MeshLayout* constructed(const MeshLayout* layout) {
+  current_rank().meshes->construct(layout);
+  return layout;
+}
+
+// Text of a type or of placements; its place is that of the call.
+ParsedType parsed_type(const std::string& text, const MeshLayout& layout) {
+  try {
+    return parse_type(text, layout);
+  } catch (const TypeStringError& error) {
+    throw Error(ErrorKind::kValue, fmt::format("'{}': {}", text, error.summary()));
+  }
+}
+
+// What a string says about a tensor whose dtype and shape are known.
+const DTensorSpec* spec_of_text(const std::string& text, const MeshLayout* layout,
+                                const TensorMeta& meta, const Interpreter& in) {
+  const ParsedType type = parsed_type(text, *layout);
+  if (type.shape != meta.shape) {
+    throw Error(ErrorKind::kValue, fmt::format("'{}' is for another shape", text))
+        .with("op", fmt::format("the tensor is {}", type_string(meta)));
+  }
+  if (type.dtype && in.effective(*type.dtype) != meta.dtype) {
+    throw Error(ErrorKind::kValue, fmt::format("'{}' is of another dtype", text))
+        .with("op", fmt::format("the tensor is {}", type_string(meta)))
+        .with("fix", "cast it first: x.to(dtype)");
+  }
+  return layout->arena().spec(layout, type.placements, type.order, meta);
+}
+
+Value run_distribute(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("distribute", {"t", "placements=", "mesh="}, std::move(call),
+                         Parameters::Others::kKeep);
+  const DTensor tensor = given.tensor("t");
+  if (tensor.distributed()) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("distribute: {} is distributed already", type_string(tensor)))
+        .with("fix", "use x.redistribute(...)");
+  }
+  const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
+  const DTensorSpec* spec = nullptr;
+  if (given.has("placements")) {
+    spec = spec_of_text(given.text("placements"), layout, tensor.meta(), in);
+  } else {
+    const Placements placements =
+        placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
+    spec = layout->arena().spec(layout, placements, tensor.meta());
+  }
+  const DTensor out = shardlab::distribute(tensor.local(), spec);
+  if (tensor.requires_grad()) {
+    fail(ErrorKind::kUnsupported, "not yet supported: distribute() of a tensor with a gradient");
+  }
+  return out;
+}
+
+Value run_from_local(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("from_local", {"t", "mesh=", "shape="}, std::move(call),
+                         Parameters::Others::kKeep);
+  const DTensor tensor = given.tensor("t");
+  if (tensor.distributed()) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("from_local: {} is distributed already", type_string(tensor)));
+  }
+  const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
+  const Placements placements =
+      placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local");
+  std::optional<TensorMeta> global;
+  if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
+  return from_local(tensor, layout, placements, global);
+}
+
+Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("redistribute", {"x", "placements="}, std::move(call),
+                         Parameters::Others::kKeep);
+  const DTensor tensor = given.tensor("x");
+  if (!tensor.distributed()) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("redistribute: {} is a plain tensor", type_string(tensor)))
+        .with("fix", "distribute(x, tp=...) places it on the mesh");
+  }
+  const DTensorSpec* source = tensor.spec();
+  const MeshLayout* layout = source->layout();
+  const DTensorSpec* target = source;
+  if (given.has("placements")) {
+    target = spec_of_text(given.text("placements"), layout, source->meta(), in);
+  }
+  if (!given.others().empty()) {
+    target =
+        target->with(placements_of(*layout, target->placements(), given.others(), "redistribute"));
+  }
+  return redistribute(tensor, target);
+}
+
+Value run_to_local(Interpreter&, const Value*, CallValues call) {
+  return to_local(Parameters("to_local", {"x"}, std::move(call)).tensor("x"));
+}
+
+Value run_full_tensor(Interpreter&, const Value*, CallValues call) {
+  const DTensor tensor = Parameters("full_tensor", {"x"}, std::move(call)).tensor("x");
+  return tensor.distributed() ? full_tensor(tensor) : tensor;
+}
+
+Value run_shard(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("S", {"dim"}, std::move(call));
+  return Placement::shard(given.integer("dim"));
+}
+
+Value run_strided_shard(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("SS", {"dim", "split_factor"}, std::move(call));
+  return Placement::strided_shard(given.integer("dim"), given.integer("split_factor"));
+}
+
+Value run_partial(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("P", {"op="}, std::move(call));
+  return Placement::partial(given.has("op") ? reduction_of(given["op"]) : ReduceOp::kSum);
+}
+
+Value run_norm_partial(Interpreter&, const Value*, CallValues call) {
+  return Placement::norm_partial(Parameters("NP", {"n"}, std::move(call)).number("n"));
+}
+
+Value run_backward(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("backward", {"loss", "gradient="}, std::move(call));
+  backward(given.tensor("loss"), given.has("gradient") ? given.tensor("gradient") : DTensor());
+  return {};
+}
+
+std::vector<DTensor> tensors_of(const Parameters& given, std::string_view name) {
+  const Value& value = given[name];
+  if (value.is_tensor()) return {value.as<DTensor>()};
+  std::vector<DTensor> out;
+  if (value.is_sequence()) {
+    for (const Value& item : items_of(value)) {
+      if (!item.is_tensor()) given.refuse(name, "a list of tensors");
+      out.push_back(item.as<DTensor>());
+    }
+    return out;
+  }
+  given.refuse(name, "a tensor or a list of tensors");
+}
+
+Value run_grad(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("grad", {"loss", "inputs", "gradient="}, std::move(call));
+  const DTensor seed = given.has("gradient") ? given.tensor("gradient") : DTensor();
+  Values out;
+  for (const DTensor& gradient :
+       gradients(given.tensor("loss"), tensors_of(given, "inputs"), seed)) {
+    out.push_back(gradient.defined() ? Value(gradient) : Value());
+  }
+  return given["inputs"].is_tensor() ? out.at(0) : make_tuple(std::move(out));
+}
+
+}  // namespace
+
+BuiltinTable distributed_builtins() {
+  static const Builtin kTable[] = {
+      {"NP", run_norm_partial},
+      {"P", run_partial},
+      {"S", run_shard},
+      {"SS", run_strided_shard},
+      {"backward", run_backward},
+      {"distribute", run_distribute},
+      {"from_local", run_from_local},
+      {"full_tensor", run_full_tensor},
+      {"grad", run_grad},
+      {"redistribute", run_redistribute},
+      {"to_local", run_to_local},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

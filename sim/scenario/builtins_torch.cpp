@@ -1,0 +1,163 @@
+// torch's spellings that are not one op of the same name and arguments: functions of
+// torch.nn.functional, and ops that may be there under another form.
+#include <cmath>
+
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/op_call.h"
+
+namespace shardlab {
+
+namespace {
+
+Value run_embedding(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("embedding", {"input", "weight", "padding_idx="}, std::move(call));
+  const std::int64_t padding = given.integer_or("padding_idx", -1);
+  return in.call_op("embedding", {{given.tensor("weight"), given.tensor("input"), padding}, {}});
+}
+
+Value run_linear(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("linear", {"input", "weight", "bias="}, std::move(call));
+  if (in.has_op("linear")) {
+    return in.call_op("linear",
+                      {{given.tensor("input"), given.tensor("weight"), given["bias"]}, {}});
+  }
+  const DTensor transposed = in.tensor_op("t", {given.tensor("weight")});
+  const Value product = in.binary(ast::BinaryOp::kMatMul, given.tensor("input"), transposed);
+  return given.has("bias") ? in.call_op("add", {{product, given.tensor("bias")}, {}}) : product;
+}
+
+// softmax(x, dim, dtype): ATen's plain form has its own name.
+Value softmax_like(Interpreter& in, const std::string& name, CallValues call) {
+  const Parameters given(name, {"input", "dim", "dtype="}, std::move(call));
+  DTensor input = given.tensor("input");
+  if (const auto dtype = given.dtype("dtype")) input = in.cast(input, in.effective(*dtype));
+  const Value dim = given.integer("dim");
+  if (in.has_op(name)) return in.call_op(name, {{input, dim}, {}});
+  return in.call_op("_" + name, {{input, dim, false}, {}});
+}
+
+Value run_softmax(Interpreter& in, const Value*, CallValues call) {
+  return softmax_like(in, "softmax", std::move(call));
+}
+
+Value run_log_softmax(Interpreter& in, const Value*, CallValues call) {
+  return softmax_like(in, "log_softmax", std::move(call));
+}
+
+Value run_layer_norm(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("layer_norm", {"input", "normalized_shape", "weight=", "bias=", "eps="},
+                         std::move(call));
+  const Values arguments = {given.tensor("input"), make_tuple(given.sizes("normalized_shape")),
+                            given["weight"], given["bias"], given.number_or("eps", 1e-5)};
+  if (in.has_op("layer_norm")) return in.call_op("layer_norm", {arguments, {}});
+  return items_of(in.call_op("native_layer_norm", {arguments, {}})).at(0);
+}
+
+Value run_rms_norm(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("rms_norm", {"input", "normalized_shape", "weight=", "eps="},
+                         std::move(call));
+  const DTensor input = given.tensor("input");
+  const Value sizes = make_tuple(given.sizes("normalized_shape"));
+  if (in.has_op("rms_norm")) {
+    return in.call_op("rms_norm", {{input, sizes, given["weight"], given["eps"]}, {}});
+  }
+  return items_of(
+             in.call_op("_fused_rms_norm", {{input, sizes, given["weight"], given["eps"]}, {}}))
+      .at(0);
+}
+
+Value reduced(Interpreter& in, const DTensor& value, const std::string& reduction) {
+  if (reduction == "none") return value;
+  if (reduction == "mean" || reduction == "sum") return in.call_op(reduction, {{value}, {}});
+  throw Error(ErrorKind::kValue, fmt::format("reduction '{}'", reduction))
+      .with("fix", "use 'mean', 'sum' or 'none'");
+}
+
+// -log_softmax(x)[target] over the class dim: 1 where there is a batch, else 0.
+Value run_cross_entropy(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("cross_entropy", {"input", "target", "reduction="}, std::move(call));
+  const DTensor input = given.tensor("input");
+  const DTensor target = given.tensor("target");
+  const Value dim = input.ndim() > 1 ? 1 : 0;
+  const Value log_probability = run_log_softmax(in, nullptr, {{input, dim}, {}});
+  const DTensor index = in.tensor_op("unsqueeze", {target, dim});
+  const DTensor picked = in.tensor_op("gather", {log_probability, dim, index});
+  const DTensor loss = in.tensor_op("neg", {in.tensor_op("squeeze", {picked, dim})});
+  return reduced(in, loss, given.text_or("reduction", "mean"));
+}
+
+Value run_mse_loss(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("mse_loss", {"input", "target", "reduction="}, std::move(call));
+  const DTensor difference = in.tensor_op("sub", {given.tensor("input"), given.tensor("target")});
+  const DTensor square = in.tensor_op("mul", {difference, difference});
+  return reduced(in, square, given.text_or("reduction", "mean"));
+}
+
+// q, k, v: [..., length, features].
+Value run_attention(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("scaled_dot_product_attention", {"query", "key", "value", "scale="},
+                         std::move(call));
+  const DTensor query = given.tensor("query");
+  if (query.ndim() < 2) fail(ErrorKind::kValue, "scaled_dot_product_attention: at least two dims");
+  const double features = static_cast<double>(query.shape().back());
+  const double scale = given.number_or("scale", 1 / std::sqrt(features));
+  const DTensor key = in.tensor_op("transpose", {given.tensor("key"), -2, -1});
+  const Value scores = in.binary(ast::BinaryOp::kMatMul, query, key);
+  const Value scaled = in.binary(ast::BinaryOp::kMul, scores, scale);
+  const Value weights = run_softmax(in, nullptr, {{scaled, -1}, {}});
+  return in.binary(ast::BinaryOp::kMatMul, weights, given.tensor("value"));
+}
+
+Value run_split(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("split", {"tensor", "split_size_or_sections", "dim="}, std::move(call));
+  const Value& sizes = given["split_size_or_sections"];
+  const Values arguments = {given.tensor("tensor"), sizes, given.integer_or("dim", 0)};
+  const bool sections = sizes.is_sequence() && in.has_op("split_with_sizes");
+  return in.call_op(sections ? "split_with_sizes" : "split", {arguments, {}});
+}
+
+Value run_chunk(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("chunk", {"input", "chunks", "dim="}, std::move(call));
+  const DTensor input = given.tensor("input");
+  const std::int64_t chunks = given.integer("chunks");
+  const auto dims = static_cast<std::int64_t>(input.ndim());
+  const std::int64_t dim = given.integer_or("dim", 0);
+  if (chunks < 1) fail(ErrorKind::kValue, "chunk: into {} pieces", chunks);
+  if (dim < -dims || dim >= dims) fail(ErrorKind::kValue, "chunk: dim {} of {} dims", dim, dims);
+  const std::int64_t size = input.shape()[static_cast<std::size_t>(dim < 0 ? dim + dims : dim)];
+  const std::int64_t piece = std::max<std::int64_t>(1, (size + chunks - 1) / chunks);
+  return in.call_op("split", {{input, piece, dim}, {}});
+}
+
+Value run_dropout(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("dropout", {"input", "p=", "training="}, std::move(call));
+  const DTensor input = given.tensor("input");
+  const double p = given.number_or("p", 0.5);
+  if (!given.flag_or("training", true) || p == 0) return input;
+  if (in.has_op("native_dropout")) {
+    return items_of(in.call_op("native_dropout", {{input, p, true}, {}})).at(0);
+  }
+  return in.call_op("dropout", {{input, p, true}, {}});
+}
+
+}  // namespace
+
+BuiltinTable torch_builtins() {
+  static const Builtin kTable[] = {
+      {"chunk", run_chunk},
+      {"cross_entropy", run_cross_entropy},
+      {"dropout", run_dropout},
+      {"embedding", run_embedding},
+      {"layer_norm", run_layer_norm},
+      {"linear", run_linear},
+      {"log_softmax", run_log_softmax},
+      {"mse_loss", run_mse_loss},
+      {"rms_norm", run_rms_norm},
+      {"scaled_dot_product_attention", run_attention},
+      {"softmax", run_softmax},
+      {"split", run_split},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

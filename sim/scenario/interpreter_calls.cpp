@@ -1,0 +1,138 @@
+// Calls: user functions, built-in functions, methods and ops.
+#include "base/nearest.h"
+#include "sim/scenario/global_names.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/op_call.h"
+#include "sim/scenario/tensor_data.h"
+
+namespace shardlab {
+
+namespace {
+
+BuiltinTable methods_of(const Value& object) {
+  if (object.is_tensor()) return tensor_methods();
+  if (object.is<MeshValue>()) return mesh_methods();
+  return container_methods();
+}
+
+DType reference_dtype(DType dtype) {
+  if (is_complex(dtype)) return DType::kC128;
+  return is_floating(dtype) ? DType::kF64 : dtype;
+}
+
+// A number where an op wants a tensor is a tensor without dims, which decides no dtype.
+void wrap_numbers(const OpRow& row, Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].is_scalar() || !row.op.arguments[i].type.is_tensor()) continue;
+    const Scalar scalar = args[i].scalar();
+    const Number number =
+        scalar.is_integral() ? Number(scalar.to_int()) : Number(scalar.to_double());
+    const DType dtype = default_dtype(scalar.category());
+    args[i] = Argument(DTensor(tensor_of(*current_rank().device, {}, dtype, {&number, 1})));
+  }
+}
+
+[[noreturn]] void refuse_method(const Value& object, const std::string& name,
+                                const OpRegistry& registry) {
+  std::vector<std::string> known;
+  for (const Builtin& method : methods_of(object)) known.push_back(method.name);
+  if (object.is_tensor()) {
+    for (std::string& op : op_names(registry)) known.push_back(std::move(op));
+  }
+  throw Error(ErrorKind::kValue, fmt::format("a {} has no '{}'", kind_name(object), name))
+      .with("fix", suggest(name, known));
+}
+
+}  // namespace
+
+Value Interpreter::call(const Value& function, CallValues call) {
+  check_stack();
+  if (const auto* user = function.get<FunctionValue>())
+    return call_function(*user, std::move(call));
+  if (const auto* builtin = function.get<BuiltinValue>()) {
+    return builtin->builtin->run(*this, builtin->self.get(), std::move(call));
+  }
+  if (const auto* op = function.get<OpValue>()) {
+    if (op->self) call.positional.insert(call.positional.begin(), *op->self);
+    return call_op(op->name, std::move(call));
+  }
+  if (const auto* row = function.get<RowValue>()) {
+    ResolvedCall resolved = bind_call(*row->row, call);
+    return call_row(*resolved.row, std::move(resolved.args));
+  }
+  if (const auto* module = function.get<ModuleValue>();
+      module && module->path.starts_with("aten.")) {
+    return call_op(module->path.substr(5), std::move(call));
+  }
+  fail(ErrorKind::kValue, "a {} cannot be called", kind_name(function));
+}
+
+Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {
+  if (const Builtin* method = find_builtin(methods_of(object), name)) {
+    return method->run(*this, &object, std::move(call));
+  }
+  if (!object.is_tensor()) {
+    if (object.is<ListValue>() || object.is<DictValue>() || object.is<std::string>() ||
+        object.is<MeshValue>()) {
+      refuse_method(object, name, *setup_.registry);
+    }
+    return this->call(attribute(object, name), std::move(call));
+  }
+  call.positional.insert(call.positional.begin(), object);
+  if (const Builtin* spelling = find_builtin(torch_builtins(), name)) {
+    return spelling->run(*this, nullptr, std::move(call));
+  }
+  if (!has_op(name)) refuse_method(object, name, *setup_.registry);
+  return call_op(name, std::move(call));
+}
+
+bool Interpreter::has_op(std::string_view base) const {
+  return is_op(*setup_.registry, aten_name(base));
+}
+
+Value Interpreter::call_op(std::string_view base, CallValues call) {
+  for (auto& [keyword, value] : call.keywords) {
+    const auto* builtin = value.get<BuiltinValue>();
+    if (keyword == "dtype" && builtin && builtin->builtin->name == "bool") value = DType::kBool;
+  }
+  ResolvedCall resolved = resolve_call(*setup_.registry, aten_name(base), call);
+  return call_row(*resolved.row, std::move(resolved.args));
+}
+
+Value Interpreter::call_row(const OpRow& row, Arguments args) {
+  const bool reference = setup_.precision == Precision::kReference;
+  const bool random = row.has(kRandom);
+  if (reference && !random) {
+    for (Argument& argument : args) {
+      if (argument.is_dtype()) argument = Argument(reference_dtype(argument.dtype()));
+    }
+  }
+  wrap_numbers(row, args);
+  Results results = setup_.calls->call(row, std::move(args));
+  if (!reference || row.inplace()) return value_of(results);
+  for (Argument& result : results) {
+    if (!result.is_tensor() || !result.tensor().defined()) continue;
+    const DType wanted = reference_dtype(result.tensor().dtype());
+    if (wanted != result.tensor().dtype()) result = Argument(cast(result.tensor(), wanted));
+  }
+  return value_of(results);
+}
+
+DTensor Interpreter::tensor_op(std::string_view base, Values positional) {
+  const Value result = call_op(base, {std::move(positional), {}});
+  if (const auto* tensor = result.get<DTensor>()) return *tensor;
+  fail(ErrorKind::kInternal, "{} gave {} instead of one tensor", base, kind_name(result));
+}
+
+DType Interpreter::effective(DType dtype) const {
+  return setup_.precision == Precision::kReference ? reference_dtype(dtype) : dtype;
+}
+
+DTensor Interpreter::cast(const DTensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  const OpRow& row = setup_.registry->at("aten::_to_copy");
+  const CallValues call{{tensor}, {{"dtype", dtype}}};
+  return setup_.calls->call(row, bind_call(row, call).args).at(0).tensor();
+}
+
+}  // namespace shardlab

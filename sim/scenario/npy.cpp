@@ -1,0 +1,134 @@
+#include "sim/scenario/npy.h"
+
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+Number load(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  if constexpr (std::is_same_v<T, Half>)
+    return static_cast<double>(to_float(value));
+  else if constexpr (std::is_floating_point_v<T>)
+    return static_cast<double>(value);
+  else
+    return static_cast<std::int64_t>(value);
+}
+
+struct FormatRow {
+  std::string_view descr;
+  std::size_t bytes;
+  Number (*load)(const char*);
+};
+constexpr FormatRow kFormats[] = {
+    {"<f4", 4, load<float>},         {"<f8", 8, load<double>},       {"<f2", 2, load<Half>},
+    {"<i8", 8, load<std::int64_t>},  {"<i4", 4, load<std::int32_t>}, {"<i2", 2, load<std::int16_t>},
+    {"|i1", 1, load<std::int8_t>},   {"|u1", 1, load<std::uint8_t>}, {"|b1", 1, load<std::uint8_t>},
+    {"<u8", 8, load<std::uint64_t>},
+};
+
+class NpyReader {
+ public:
+  NpyReader(const std::string& path, std::string bytes) : path_(path), bytes_(std::move(bytes)) {}
+
+  NpyArray read() {
+    read_header();
+    if (entry("fortran_order").starts_with("True")) refuse("is in Fortran order");
+    const FormatRow& format = find_format();
+    NpyArray out{read_shape(), {}};
+    std::int64_t count = 1;
+    for (const std::int64_t size : out.shape) {
+      if (__builtin_mul_overflow(count, size, &count)) refuse("has an impossible shape");
+    }
+    const std::size_t available = (bytes_.size() - data_) / format.bytes;
+    if (static_cast<std::uint64_t>(count) > available) refuse("is too short for its shape");
+    for (std::int64_t i = 0; i < count; ++i) {
+      out.numbers.push_back(
+          format.load(bytes_.data() + data_ + static_cast<std::size_t>(i) * format.bytes));
+    }
+    return out;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const {
+    fail(ErrorKind::kValue, "{} {}", path_, what);
+  }
+
+  void read_header() {
+    constexpr std::string_view kMagic("\x93NUMPY", 6);
+    if (bytes_.size() < 12 || !bytes_.starts_with(kMagic)) refuse("is not an .npy file");
+    const auto byte = [&](std::size_t i) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(bytes_[i]));
+    };
+    const bool wide = byte(6) > 1;
+    std::size_t length = byte(8) | byte(9) << 8;
+    if (wide) length |= byte(10) << 16 | byte(11) << 24;
+    const std::size_t start = wide ? 12 : 10;
+    if (length > bytes_.size() - start) refuse("has a broken header");
+    header_ = bytes_.substr(start, length);
+    data_ = start + length;
+  }
+
+  // What follows 'key': in the header's dict.
+  std::string_view entry(std::string_view key) const {
+    const std::size_t at = header_.find("'" + std::string(key) + "'");
+    const std::size_t colon = at == std::string::npos ? at : header_.find(':', at);
+    if (colon == std::string::npos) refuse("has a broken header");
+    const std::size_t value = header_.find_first_not_of(' ', colon + 1);
+    return std::string_view(header_).substr(std::min(value, header_.size()));
+  }
+
+  const FormatRow& find_format() const {
+    const std::string_view text = entry("descr");
+    for (const FormatRow& row : kFormats) {
+      if (text.substr(1).starts_with(row.descr)) return row;
+    }
+    refuse("holds a dtype that is not read here (little-endian f2 f4 f8 i1 i2 i4 i8 u1 u8 b1 are)");
+  }
+
+  Dims read_shape() const {
+    std::string_view text = entry("shape");
+    const std::size_t close = text.find(')');
+    if (!text.starts_with('(') || close == std::string_view::npos) refuse("has a broken header");
+    Dims shape;
+    const char* at = text.data() + 1;
+    const char* end = text.data() + close;
+    while (at < end) {
+      if (*at == ' ' || *at == ',') {
+        ++at;
+        continue;
+      }
+      std::int64_t size = 0;
+      const auto [stop, fault] = std::from_chars(at, end, size);
+      if (fault != std::errc() || size < 0) refuse("has a broken header");
+      shape.push_back(size);
+      at = stop;
+    }
+    return shape;
+  }
+
+  const std::string& path_;
+  std::string bytes_;
+  std::string header_;
+  std::size_t data_ = 0;
+};
+
+}  // namespace
+
+NpyArray read_npy(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail(ErrorKind::kValue, "{} cannot be read", path);
+  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return NpyReader(path, std::move(bytes)).read();
+}
+
+}  // namespace shardlab
