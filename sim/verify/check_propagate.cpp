@@ -77,8 +77,12 @@ class CaseChecker : public PropagateChecker {
                           [&] { propagator_.propagate(fact_call(*row, layout, fact)); });
       return;
     }
-    const OpSchema schema = fact_call(*row, layout, fact);
-    compare(schema, propagator_.propagate(schema), expect, report);
+    try {
+      const OpSchema schema = fact_call(*row, layout, fact);
+      compare(schema, propagator_.propagate(schema), expect, report);
+    } catch (const Error& refusal) {
+      report.differs("error", nullptr, to_string(refusal.kind()));
+    }
   }
 
  private:

@@ -9,18 +9,23 @@ std::string alias_name(std::size_t index) { return std::string(1, static_cast<ch
 
 }  // namespace
 
-const OpRow& add_inplace(OpRegistry& registry, const OpRow& base) {
+OpRow inplace_variant(const OpRow& base, std::string_view overload) {
   OpRow row = base;
   row.base = &base;
   row.op.base += "_";
+  row.op.overload = overload;
   row.op.arguments[0].alias = {alias_name(0), true};
   row.op.returns[0].alias = {alias_name(0), true};
-  return registry.add(std::move(row));
+  return row;
 }
 
-const OpRow& add_out(OpRegistry& registry, const OpRow& base, std::string_view overload) {
+OpRow out_variant(const OpRow& base, std::string_view overload) {
   OpRow row = base;
   row.base = &base;
+  if (overload.find('(') != std::string_view::npos) {
+    row.op = parse_op_schema(overload);
+    return row;
+  }
   row.op.overload = overload;
   for (std::size_t i = 0; i < row.op.returns.size(); ++i) {
     SchemaReturn& result = row.op.returns[i];
@@ -35,14 +40,14 @@ const OpRow& add_out(OpRegistry& registry, const OpRow& base, std::string_view o
     out.is_out = true;
     row.op.arguments.push_back(std::move(out));
   }
-  return registry.add(std::move(row));
+  return row;
 }
 
 const OpRow& add_with_variants(OpRegistry& registry, OpRow row, const Variants& variants) {
   row.gradient = grad::gradient_of(row.op.name());
   const OpRow& base = registry.add(std::move(row));
-  if (variants.inplace) add_inplace(registry, base);
-  if (variants.out != nullptr) add_out(registry, base, variants.out);
+  if (variants.inplace) registry.add(inplace_variant(base, base.op.overload));
+  if (variants.out != nullptr) registry.add(out_variant(base, variants.out));
   return base;
 }
 

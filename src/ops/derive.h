@@ -6,16 +6,17 @@
 
 namespace shardlab {
 
-/// "aten::add.Tensor" -> "aten::add_.Tensor": writes and returns argument 0.
-const OpRow& add_inplace(OpRegistry& registry, const OpRow& base);
+/// "aten::add.Tensor" -> "aten::add_.Tensor": writes and returns argument 0. `base` is a registered
+/// row.
+OpRow inplace_variant(const OpRow& base, std::string_view overload);
 /// `overload` names the variant: "out", "grad_input", ... Out arguments are called `out`, or like
-/// the base's named returns.
-const OpRow& add_out(OpRegistry& registry, const OpRow& base, std::string_view overload);
+/// the base's named returns; where they are not, it is the variant's whole schema.
+OpRow out_variant(const OpRow& base, std::string_view overload);
 
 /// Which variants a table row asks for.
 struct Variants {
   bool inplace = false;
-  const char* out = nullptr;  ///< overload of the out= variant
+  const char* out = nullptr;  ///< overload of the out= variant, or its schema
 };
 inline constexpr Variants kNoVariants{};
 /// Registers a row with its variants.

@@ -170,7 +170,8 @@ Operands positional_operands(const MetaArgs& args) {
   Operands operands = tensor_operands(args);
   const std::size_t count = args.op().positional_count();
   for (std::size_t i = 0; i < count; ++i) {
-    if (args[i].is_scalar() && !args.op().arguments[i].type.is_tensor()) {
+    const SchemaArgument& declared = args.op().arguments[i];
+    if (args[i].is_scalar() && !declared.type.is_tensor() && declared.name != "alpha") {
       operands.numbers.push_back(args[i].scalar());
     }
   }

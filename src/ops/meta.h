@@ -31,7 +31,7 @@ struct Operands {
   std::vector<const TensorMeta*> tensors;
   std::vector<Scalar> numbers;
 };
-/// All positional arguments.
+/// All positional arguments but alpha, a mere factor.
 Operands positional_operands(const MetaArgs& args);
 /// Positional tensors only: the op's numbers are parameters (threshold, value, ..).
 Operands tensor_operands(const MetaArgs& args);

@@ -3,6 +3,7 @@
 namespace shardlab {
 
 void register_all_ops(OpRegistry& registry) {
+  register_copy(registry);
   register_pointwise(registry);
   register_matrix(registry);
   register_index(registry);

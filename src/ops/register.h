@@ -9,6 +9,7 @@ namespace shardlab {
 void register_all_ops(OpRegistry& registry);
 
 // Families; each is one file with one table.
+void register_copy(OpRegistry& registry);
 void register_pointwise(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_index(OpRegistry& registry);
