@@ -20,6 +20,7 @@ void ThreadScheduler::run(std::int64_t ranks, const std::function<void(std::int6
   ranks_ = live_ = ranks;
   parked_ = 0;
   broken_ = false;
+  resolving_ = false;
   gate_ = Gate::kClosed;
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
@@ -63,7 +64,7 @@ void ThreadScheduler::serve(std::int64_t rank, std::int64_t ranks,
   set_current_rank(nullptr);
   std::unique_lock lock(mutex_);
   --live_;
-  if (live_ > 0 && parked_ == live_) resolve_stall(lock);
+  resolve_stalls(lock);
 }
 
 void ThreadScheduler::wake(Seat& seat) {
@@ -83,26 +84,33 @@ void ThreadScheduler::park() {
   if (!seat.permit) {
     seat.parked = true;
     ++parked_;
-    if (parked_ == live_) resolve_stall(lock);
+    resolve_stalls(lock);
     seat.woken.wait(lock, [&seat] { return !seat.parked; });
   }
   seat.permit = false;
   check_invariant(!broken_, "all ranks were parked and nothing woke one");
 }
 
-void ThreadScheduler::resolve_stall(std::unique_lock<std::mutex>& lock) {
-  const std::uint64_t wakes = wakes_;
-  if (stall_handler_) {
-    // All other ranks sleep until the handler wakes one. It runs on no rank.
-    lock.unlock();
-    RankContext* context = set_current_rank(nullptr);
-    stall_handler_();
-    set_current_rank(context);
-    lock.lock();
+void ThreadScheduler::resolve_stalls(std::unique_lock<std::mutex>& lock) {
+  // While the handler wakes ranks one by one, those it woke may end or park again before it has
+  // come to the others: that is no stall of its own, but is looked at afterwards.
+  if (resolving_) return;
+  resolving_ = true;
+  while (live_ > 0 && parked_ == live_) {
+    const std::uint64_t wakes = wakes_;
+    if (stall_handler_) {
+      // It runs on no rank.
+      lock.unlock();
+      RankContext* context = set_current_rank(nullptr);
+      stall_handler_();
+      set_current_rank(context);
+      lock.lock();
+    }
+    if (wakes_ != wakes) continue;
+    broken_ = true;
+    for (std::int64_t rank = 0; rank < ranks_; ++rank) wake(seats_[static_cast<std::size_t>(rank)]);
   }
-  if (wakes_ != wakes) return;
-  broken_ = true;
-  for (std::int64_t rank = 0; rank < ranks_; ++rank) wake(seats_[static_cast<std::size_t>(rank)]);
+  resolving_ = false;
 }
 
 void ThreadScheduler::unpark(std::int64_t rank) {

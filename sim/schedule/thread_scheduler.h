@@ -31,8 +31,9 @@ class ThreadScheduler final : public Scheduler {
 
   void serve(std::int64_t rank, std::int64_t ranks, const std::function<void(std::int64_t)>& body);
   void open(Gate gate);
-  /// Called with the mutex held; lets go of it while the handler runs.
-  void resolve_stall(std::unique_lock<std::mutex>& lock);
+  /// Runs the stall handler as long as all live ranks are parked. Called with the mutex held; lets
+  /// go of it while the handler runs.
+  void resolve_stalls(std::unique_lock<std::mutex>& lock);
   void wake(Seat& seat);
 
   std::mutex mutex_;  // guards all below
@@ -43,6 +44,7 @@ class ThreadScheduler final : public Scheduler {
   std::int64_t live_ = 0;
   std::int64_t parked_ = 0;
   std::uint64_t wakes_ = 0;
+  bool resolving_ = false;
   bool broken_ = false;  // a stall that nobody resolved
 };
 

@@ -1,0 +1,336 @@
+#include "sim/schedule/schedulers.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rank_context.h"
+
+using namespace shardlab;
+
+namespace {
+
+constexpr SchedulerKind kKinds[] = {SchedulerKind::kPool, SchedulerKind::kThreads};
+
+std::unique_ptr<Scheduler> scheduler_of(SchedulerKind kind) {
+  SchedulerOptions options;
+  options.kind = kind;
+  return make_scheduler(options);
+}
+
+// All ranks meet here again and again.
+class Meeting {
+ public:
+  Meeting(Scheduler& scheduler, std::int64_t ranks) : scheduler_(scheduler), ranks_(ranks) {}
+
+  void meet() {
+    std::int64_t turn = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      turn = turn_;
+      if (++arrived_ == ranks_) {
+        arrived_ = 0;
+        ++turn_;
+        for (std::int64_t rank = 0; rank < ranks_; ++rank) scheduler_.unpark(rank);
+        return;
+      }
+    }
+    while (over(turn)) scheduler_.park();
+  }
+
+ private:
+  bool over(std::int64_t turn) {
+    const std::lock_guard lock(mutex_);
+    return turn_ == turn;
+  }
+
+  Scheduler& scheduler_;
+  const std::int64_t ranks_;
+  std::mutex mutex_;
+  std::int64_t arrived_ = 0;
+  std::int64_t turn_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("schedulers have names that parse") {
+  for (const SchedulerKind kind : kKinds) CHECK(parse_scheduler(to_string(kind)) == kind);
+  CHECK(to_string(SchedulerKind::kPool) == "pool");
+  CHECK(to_string(SchedulerKind::kThreads) == "threads");
+  CHECK_FALSE(parse_scheduler("coroutines").has_value());
+}
+
+TEST_CASE("run() serves every rank once, tells ranks apart, and can be called again") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    for (const std::int64_t ranks : {1, 2, 7, 40}) {
+      std::vector<std::int64_t> seen(static_cast<std::size_t>(ranks), -1);
+      scheduler->run(ranks, [&](std::int64_t rank) {
+        seen[static_cast<std::size_t>(rank)] = scheduler->current();
+      });
+      for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        CHECK(seen[static_cast<std::size_t>(rank)] == rank);
+      }
+      CHECK(scheduler->current() == -1);
+    }
+  }
+}
+
+TEST_CASE("ranks meet many times") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    Meeting meeting(*scheduler, 6);
+    std::atomic<int> sum{0};
+    std::atomic<int> wrong{0};
+    scheduler->run(6, [&](std::int64_t) {
+      for (int i = 1; i <= 50; ++i) {
+        sum.fetch_add(1);
+        meeting.meet();
+        if (sum.load() != 6 * i) ++wrong;
+        meeting.meet();
+      }
+    });
+    CHECK(wrong.load() == 0);
+  }
+}
+
+TEST_CASE("an unpark that comes before the park is not lost") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    bool stalled = false;
+    scheduler->on_stall([&] { stalled = true; });
+    scheduler->run(1, [&](std::int64_t) {
+      scheduler->unpark(0);
+      scheduler->park();
+    });
+    CHECK_FALSE(stalled);
+  }
+}
+
+TEST_CASE("unpark of a rank that has ended is harmless") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    scheduler->run(2, [&](std::int64_t rank) {
+      if (rank == 0) return;
+      scheduler->yield();
+      scheduler->unpark(0);
+    });
+  }
+}
+
+TEST_CASE("each rank keeps its own context across switches") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    Meeting meeting(*scheduler, 4);
+    std::vector<RankContext> contexts(4);
+    std::atomic<int> wrong{0};
+    scheduler->run(4, [&](std::int64_t rank) {
+      RankContext& mine = contexts[static_cast<std::size_t>(rank)];
+      mine.rank = rank;
+      mine.scheduler = scheduler.get();
+      RankContext* before = set_current_rank(&mine);
+      for (int i = 0; i < 10; ++i) {
+        meeting.meet();
+        if (current_rank_or_null() != &mine || scheduler->current() != rank) ++wrong;
+      }
+      set_current_rank(before);
+    });
+    CHECK(wrong.load() == 0);
+    CHECK(current_rank_or_null() == nullptr);
+  }
+}
+
+TEST_CASE("throw; in one rank rethrows its own exception while another handles one, too") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    constexpr std::int64_t kRanks = 3;
+    Meeting meeting(*scheduler, kRanks);
+    std::vector<std::string> caught(kRanks);
+    std::vector<int> depth(kRanks, -1);
+    scheduler->run(kRanks, [&](std::int64_t rank) {
+      try {
+        try {
+          throw std::runtime_error("of rank " + std::to_string(rank));
+        } catch (...) {
+          // All ranks are here at once; they leave in another order than they came.
+          meeting.meet();
+          for (std::int64_t i = 0; i < kRanks - rank; ++i) scheduler->yield();
+          throw;
+        }
+      } catch (const std::runtime_error& error) {
+        caught[static_cast<std::size_t>(rank)] = error.what();
+      }
+      depth[static_cast<std::size_t>(rank)] = std::uncaught_exceptions();
+    });
+    CHECK(caught == std::vector<std::string>{"of rank 0", "of rank 1", "of rank 2"});
+    CHECK(depth == std::vector<int>{0, 0, 0});
+    CHECK(std::current_exception() == nullptr);
+  }
+}
+
+TEST_CASE("a switch during unwinding keeps the count of exceptions in flight") {
+  struct Switches {
+    Scheduler& scheduler;
+    int& count;
+    ~Switches() {
+      scheduler.yield();
+      count = std::uncaught_exceptions();
+    }
+  };
+  const auto scheduler = scheduler_of(SchedulerKind::kPool);
+  std::vector<int> counts(2, -1);
+  int idle = -1;
+  scheduler->run(2, [&](std::int64_t rank) {
+    if (rank == 1) {
+      idle = std::uncaught_exceptions();
+      return;
+    }
+    try {
+      const Switches guard{*scheduler, counts[0]};
+      throw 1;
+    } catch (int) {
+      counts[1] = std::uncaught_exceptions();
+    }
+  });
+  CHECK(idle == 0);
+  CHECK(counts == std::vector<int>{1, 0});
+}
+
+TEST_CASE("when all live ranks are parked the stall handler runs, on no rank") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    std::atomic<int> stalls{0};
+    std::atomic<bool> released{false};
+    std::int64_t on_rank = 5;
+    scheduler->on_stall([&] {
+      ++stalls;
+      on_rank = scheduler->current();
+      released = true;
+      for (std::int64_t rank = 0; rank < 3; ++rank) scheduler->unpark(rank);
+    });
+    scheduler->run(3, [&](std::int64_t rank) {
+      if (rank == 0) return;  // ended ranks do not keep a stall from being seen
+      while (!released) scheduler->park();
+    });
+    CHECK(stalls.load() == 1);
+    CHECK(on_rank == -1);
+  }
+}
+
+TEST_CASE("a stall that nobody resolves fails on every rank instead of hanging") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    std::atomic<int> failed{0};
+    scheduler->run(3, [&](std::int64_t) {
+      try {
+        scheduler->park();
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kInternal) ++failed;
+      }
+    });
+    CHECK(failed.load() == 3);
+  }
+}
+
+TEST_CASE("block_on: other ranks go on, and a wait outside is no stall") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    std::atomic<int> stalls{0};
+    scheduler->on_stall([&] { ++stalls; });
+    std::atomic<bool> other_ran{false};
+    bool waited = false;
+    scheduler->run(2, [&](std::int64_t rank) {
+      if (rank == 1) {
+        other_ran = true;
+        return;
+      }
+      // Ends only when the other rank has run.
+      scheduler->block_on([&] {
+        while (!other_ran) std::this_thread::yield();
+      });
+      waited = true;
+    });
+    CHECK(waited);
+    CHECK(stalls.load() == 0);
+  }
+}
+
+TEST_CASE("block_on passes on what the wait threw") {
+  for (const SchedulerKind kind : kKinds) {
+    const auto scheduler = scheduler_of(kind);
+    std::string caught;
+    scheduler->run(1, [&](std::int64_t) {
+      try {
+        scheduler->block_on([] { throw std::runtime_error("no such file"); });
+      } catch (const std::runtime_error& error) {
+        caught = error.what();
+      }
+    });
+    CHECK(caught == "no such file");
+  }
+}
+
+TEST_CASE("pool: ranks run in order of readiness on the thread that called run()") {
+  const auto scheduler = scheduler_of(SchedulerKind::kPool);
+  std::vector<std::int64_t> order;
+  const auto caller = std::this_thread::get_id();
+  int elsewhere = 0;
+  scheduler->run(3, [&](std::int64_t rank) {
+    for (int i = 0; i < 2; ++i) {
+      order.push_back(rank);
+      if (std::this_thread::get_id() != caller) ++elsewhere;
+      scheduler->yield();
+    }
+  });
+  CHECK(order == std::vector<std::int64_t>{0, 1, 2, 0, 1, 2});
+  CHECK(elsewhere == 0);
+}
+
+TEST_CASE("pool: stacks are deep enough to recurse and are used again") {
+  const auto scheduler = scheduler_of(SchedulerKind::kPool);
+  const std::function<int(int)> deep = [&](int level) {
+    volatile char frame[512] = {};
+    frame[0] = static_cast<char>(level);
+    return level == 0 ? 0 : deep(level - 1) + (frame[0] == static_cast<char>(level) ? 1 : 0);
+  };
+  for (int run = 0; run < 3; ++run) {
+    std::vector<int> depth(4);
+    scheduler->run(4, [&](std::int64_t rank) {
+      scheduler->yield();
+      depth[static_cast<std::size_t>(rank)] = deep(150);
+      scheduler->yield();
+    });
+    CHECK(depth == std::vector<int>{150, 150, 150, 150});
+  }
+}
+
+TEST_CASE("pool: when memory maps run out the error names the limit, before any rank starts") {
+  std::ifstream file("/proc/sys/vm/max_map_count");
+  std::int64_t maps = 0;
+  file >> maps;
+  if (maps == 0 || maps > 200'000) {
+    MESSAGE("vm.max_map_count is " << maps << ": not reached by a test");
+    return;
+  }
+  const auto scheduler = scheduler_of(SchedulerKind::kPool);
+  std::int64_t started = 0;
+  std::string limit;
+  try {
+    scheduler->run(maps / 2 + 1000, [&](std::int64_t) { ++started; });
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kRuntime);
+    REQUIRE(error.find("limit") != nullptr);
+    limit = *error.find("limit");
+  }
+  CHECK(started == 0);
+  CHECK(limit.find("vm.max_map_count is " + std::to_string(maps)) != std::string::npos);
+}
