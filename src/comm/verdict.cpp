@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "base/rank_ranges.h"
+
 namespace shardlab {
 
 std::string_view to_string(VerdictKind kind) {
@@ -18,15 +20,7 @@ std::string_view to_string(VerdictKind kind) {
 }
 
 std::string fold_ranks(std::span<const std::int64_t> ranks) {
-  std::string result = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (i > 0) result += ',';
-    result += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
-    i = last + 1;
-  }
-  return result;
+  return (ranks.size() == 1 ? "rank " : "ranks ") + rank_ranges(ranks);
 }
 
 std::string summary(const Verdict& verdict) {

@@ -44,7 +44,7 @@ struct Verdict {
   std::string cause;              ///< rank_failed: the failure's summary
 };
 
-/// "ranks 0-3,7" or "rank 4"; `ranks` ascend.
+/// "ranks 0-3,7" or "rank 4".
 std::string fold_ranks(std::span<const std::int64_t> ranks);
 /// One line: "deadlock: no rank can advance".
 std::string summary(const Verdict& verdict);
