@@ -252,7 +252,8 @@ class CaseRun {
     }
     for (std::size_t element = 0; element < held.size(); ++element) {
       const double got = reduced(held[element], pieces.op(), pieces.scale());
-      if (!(std::abs(got - values_[element]) <= rounding_slack())) return describe(-1, element, got);
+      if (!(std::abs(got - values_[element]) <= rounding_slack()))
+        return describe(-1, element, got);
     }
     return std::nullopt;
   }
