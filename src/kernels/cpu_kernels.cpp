@@ -11,14 +11,22 @@ KernelTable make_table() {
   fix_matmul_blocking();
   KernelTable table;
   add_activation_kernels(table);
+  add_along_dim_kernels(table);
   add_binary_kernels(table);
   add_comparison_kernels(table);
   add_copy_kernels(table);
+  add_embedding_kernels(table);
+  add_index_element_kernels(table);
+  add_loss_kernels(table);
   add_matmul_kernels(table);
+  add_normalization_kernels(table);
   add_random_kernels(table);
   add_reduce_kernels(table);
+  add_selection_kernels(table);
+  add_sequence_kernels(table);
   add_unary_kernels(table);
   add_unary_math_kernels(table);
+  add_variance_kernels(table);
   return table;
 }
 

@@ -132,6 +132,7 @@ enum class KernelId : std::uint16_t {
   kVar,
   kStd,
   kVarMean,
+  kStdMean,
   kArgmax,
   kArgmin,
   kMax,
@@ -146,7 +147,8 @@ enum class KernelId : std::uint16_t {
   kSoftmaxBackward,
   kLogSoftmaxBackward,
   kCumsum,
-  kSort,
+  kSort,        ///< sort(self, dim, descending); always stable
+  kSortStable,  ///< sort.stable(self, stable, dim, descending)
   kTopk,
 
   // Normalisation and losses.

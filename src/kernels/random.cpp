@@ -10,32 +10,12 @@
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/philox.h"
+#include "kernels/positions.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
 
 namespace {
-
-// Calls draw(first local index, first global index, count) for runs of consecutive elements.
-template <typename Draw>
-void for_each_run(const Tensor& out, const LocalView* view, Draw&& draw) {
-  if (out.numel() == 0) return;
-  if (view == nullptr || out.dim() == 0) return draw(0, 0, out.numel());
-  const Dims global_stride = contiguous_strides(view->global_shape);
-  const std::size_t inner = view->dims.size() - 1;
-  Dims index(inner, 0);
-  for (std::int64_t local = 0; local < out.numel();) {
-    std::int64_t row = 0;
-    for (std::size_t d = 0; d < inner; ++d) {
-      row += view->dims[d].global_index(index[d]) * global_stride[d];
-    }
-    for (const IndexRun& run : view->dims[inner].runs) {
-      draw(local, row + run.offset, run.size);
-      local += run.size;
-    }
-    for (std::size_t d = inner; d-- > 0 && ++index[d] == out.shape()[d];) index[d] = 0;
-  }
-}
 
 // results[i] = make(words of element i, i) in row-major order, stored in `out`.
 template <typename T, typename Make>

@@ -19,13 +19,28 @@ using namespace shardlab;
 
 namespace {
 
-// Cases where we differ on purpose.
+// Cases where we differ on purpose, because the recorded value is wrong in digits that matter.
 constexpr const char* kDifferences[] = {
-    "aten.gelu.default#000",  // gelu(inf) is inf; the reference's vector code gives NaN
+    // gelu(inf) is inf; the reference's vector code gives NaN.
+    "aten.gelu.default#000",
     "aten.gelu.default#008",
     "aten.gelu_.default#000",
     "aten.gelu_.default#003",
+    // Two roundings in bf16: log(1 + exp(-8.125) + exp(-3.961)) is 0.01916, not 0.01550.
+    "aten._log_softmax.default#035",
+    // One element normalised is exactly 0; the reference gives rounding noise.
+    "aten.native_layer_norm.default#031",
+    "aten.native_layer_norm_backward.default#014",
+    "aten.native_layer_norm_backward.default#016",
+    // 1e8 + {0, 8, 16} in f32: the variance is 64, not 160.
+    "aten.std.correction#018",
+    "aten.var.correction#018",
 };
+
+// Which of several equal values topk names is not determined; its values are.
+bool is_free(const std::string& op, std::size_t output) {
+  return op == "topk.default" && output == 1;
+}
 
 struct Parameter {
   std::string name;
@@ -184,12 +199,16 @@ class Replay {
     const auto arguments = arguments_of(op, value_case);
     std::vector<Tensor> outputs;
     for (const RecordedOutput& output : value_case.outputs) {
-      outputs.push_back(in_place ? std::get<Tensor>(arguments[0]) : empty(*device_, output.meta));
+      if (!output.defined) {
+        outputs.push_back(Tensor());
+      } else {
+        outputs.push_back(in_place ? std::get<Tensor>(arguments[0]) : empty(*device_, output.meta));
+      }
     }
     device_->run({op.kernel, arguments, outputs, nullptr, {7, 0}});
     double needed = 1;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!value_case.outputs[i].comparable) continue;
+      if (!value_case.outputs[i].comparable || is_free(value_case.op, i)) continue;
       std::string where;
       const double factor = agreement(outputs[i], value_case.outputs[i], where);
       if (factor == 0) return fmt::format("output {} {}", i, where);

@@ -167,7 +167,10 @@ ValueCase read_case(const Json& json, Device& device, Layout layout) {
   if (result.raises) return result;
   for (const Json& output : json.at("outputs")) {
     if (!output.is_object() || !output.contains("shape")) {
-      result.has_scalar_output = true;
+      const bool none =
+          output.is_object() && output.contains("scalar") && output["scalar"].is_null();
+      result.has_scalar_output = result.has_scalar_output || !none;
+      result.outputs.push_back({.defined = false});
       continue;
     }
     result.outputs.push_back(read_output(output));

@@ -18,6 +18,7 @@ enum class Layout {
 };
 
 struct RecordedOutput {
+  bool defined = true;  ///< false: the op returned None here
   TensorMeta meta;
   bool comparable = false;                   ///< false: only shape and dtype are facts
   std::vector<std::complex<double>> values;  ///< row-major; bool and integers in the real part

@@ -1,0 +1,198 @@
+// Ops along one dim that keep it: softmax and its gradients, running sums, sorting.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "kernels/kernel_table.h"
+#include "kernels/row_reduce.h"
+#include "kernels/rows.h"
+#include "kernels/vector_math.h"
+
+namespace shardlab {
+
+namespace {
+
+// The output with `dim` innermost, computed row by row. Made before any input is read.
+template <typename T>
+class OutputRows {
+ public:
+  OutputRows(const Tensor& out, const DimMask& dim)
+      : permuted_(RowLayout(out, dim).permuted()), result_(permuted_) {}
+
+  T* row(std::int64_t index, std::int64_t size) const { return result_.data() + index * size; }
+  void store() const { result_.store(); }
+
+ private:
+  Tensor permuted_;
+  RowMajorOutput<T> result_;
+};
+
+// to = exp(x - largest); returns the sum of them.
+template <typename T>
+T exp_shifted(const T* x, T* to, std::int64_t count) {
+  const T largest = reduce_row<MaxOp>(x, count);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest;
+  Exp::map(to, to, count);
+  return reduce_row<SumOp>(static_cast<const T*>(to), count);
+}
+
+struct SoftmaxRow {
+  template <typename T>
+  static void apply(const T* x, T* to, std::int64_t count) {
+    const T total = exp_shifted(x, to, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i] /= total;
+  }
+};
+
+struct LogSoftmaxRow {
+  template <typename T>
+  static void apply(const T* x, T* to, std::int64_t count) {
+    const T log_total = std::log(exp_shifted(x, to, count));
+    const T largest = reduce_row<MaxOp>(x, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest - log_total;
+  }
+};
+
+struct SoftmaxGradRow {
+  template <typename T>
+  static void apply(const T* grad, const T* y, T* to, std::int64_t count) {
+    const auto product = [=](std::int64_t i) { return grad[i] * y[i]; };
+    const T dot = reduce_range<SumOp, T>(product, 0, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = (grad[i] - dot) * y[i];
+  }
+};
+
+struct LogSoftmaxGradRow {
+  template <typename T>
+  static void apply(const T* grad, const T* y, T* to, std::int64_t count) {
+    const T total = reduce_row<SumOp>(grad, count);
+    Exp::map(y, to, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = grad[i] - to[i] * total;
+  }
+};
+
+// f32 adds up in f64, as the reference does.
+struct CumsumRow {
+  template <typename T>
+  static void apply(const T* x, T* to, std::int64_t count) {
+    using Sum = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    Sum sum(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      sum = sum_of(sum, Sum(x[i]));
+      to[i] = static_cast<T>(sum);
+    }
+  }
+};
+
+template <typename Row, typename T>
+void map_rows(const KernelCall& call, std::size_t dim_argument) {
+  const Tensor& self = tensor_arg(call, 0);
+  const DimMask dim = single_dim(int_arg(call, dim_argument), self);
+  OutputRows<T> out(call.outputs[0], dim);
+  Rows<T> rows(self, dim);
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    Row::apply(rows.row(i), out.row(i, rows.size()), rows.size());
+  }
+  out.store();
+}
+
+template <typename Row>
+void softmax_kernel(const KernelCall& call) {
+  with_compute_type<kRealKind>(tensor_arg(call, 0).dtype(),
+                               [&](auto type) { map_rows<Row, decltype(type)>(call, 1); });
+}
+
+void cumsum_kernel(const KernelCall& call) {
+  with_compute_type<kAllKinds>(call.outputs[0].dtype(),
+                               [&](auto type) { map_rows<CumsumRow, decltype(type)>(call, 1); });
+}
+
+// (grad_output, output, dim, input_dtype)
+template <typename Row>
+void softmax_backward_kernel(const KernelCall& call) {
+  const Tensor &grad = tensor_arg(call, 0), &output = tensor_arg(call, 1);
+  with_compute_type<kRealKind>(grad.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const DimMask dim = single_dim(int_arg(call, 2), grad);
+    OutputRows<T> out(call.outputs[0], dim);
+    Rows<T> grads(grad, dim), outputs(output, dim);
+    for (std::int64_t i = 0; i < grads.count(); ++i) {
+      Row::apply(grads.row(i), outputs.row(i), out.row(i, grads.size()), grads.size());
+    }
+    out.store();
+  });
+}
+
+enum class SortOrder { kAscending, kDescending };
+
+// Sorts the first `wanted` indices of a row; equal elements keep their order, NaN is the largest.
+template <typename T>
+void sort_indices(const T* row, std::vector<std::int64_t>& indices, std::int64_t wanted,
+                  SortOrder order) {
+  std::iota(indices.begin(), indices.end(), 0);
+  const auto less = [](T a, T b) { return is_nan(a) ? false : is_nan(b) || a < b; };
+  const auto before = [&](std::int64_t a, std::int64_t b) {
+    const bool first = order == SortOrder::kAscending ? less(row[a], row[b]) : less(row[b], row[a]);
+    const bool second =
+        order == SortOrder::kAscending ? less(row[b], row[a]) : less(row[a], row[b]);
+    return first || (!second && a < b);
+  };
+  std::partial_sort(indices.begin(), indices.begin() + wanted, indices.end(), before);
+}
+
+void sort_rows(const KernelCall& call, const DimMask& dim, std::int64_t wanted, SortOrder order) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kIntegerKind | kRealKind>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    OutputRows<T> values(call.outputs[0], dim);
+    OutputRows<std::int64_t> positions(call.outputs[1], dim);
+    Rows<T> rows(self, dim);
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(rows.size()));
+    std::vector<T> sorted(static_cast<std::size_t>(wanted));
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const T* row = rows.row(i);
+      sort_indices(row, indices, wanted, order);
+      for (std::size_t j = 0; j < sorted.size(); ++j) sorted[j] = row[indices[j]];
+      std::copy(sorted.begin(), sorted.end(), values.row(i, wanted));
+      std::copy_n(indices.begin(), wanted, positions.row(i, wanted));
+    }
+    values.store();
+    positions.store();
+  });
+}
+
+SortOrder order_of(const Scalar& descending) {
+  return descending.to_bool() ? SortOrder::kDescending : SortOrder::kAscending;
+}
+
+// (self, dim, descending) from argument `first` on.
+template <std::size_t first>
+void sort_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const DimMask dim = single_dim(int_arg(call, first), self);
+  sort_rows(call, dim, RowLayout(self, dim).size(), order_of(scalar_arg(call, first + 1)));
+}
+
+// topk(self, k, dim, largest, sorted); always sorted.
+void topk_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const DimMask dim = single_dim(int_arg(call, 2), self);
+  const std::int64_t wanted = self.dim() == 0 ? 1 : int_arg(call, 1);
+  sort_rows(call, dim, wanted, order_of(scalar_arg(call, 3)));
+}
+
+}  // namespace
+
+void add_along_dim_kernels(KernelTable& table) {
+  table.set(KernelId::kSoftmax, softmax_kernel<SoftmaxRow>);
+  table.set(KernelId::kLogSoftmax, softmax_kernel<LogSoftmaxRow>);
+  table.set(KernelId::kSoftmaxBackward, softmax_backward_kernel<SoftmaxGradRow>);
+  table.set(KernelId::kLogSoftmaxBackward, softmax_backward_kernel<LogSoftmaxGradRow>);
+  table.set(KernelId::kCumsum, cumsum_kernel);
+  table.set(KernelId::kSort, sort_kernel<1>);
+  table.set(KernelId::kSortStable, sort_kernel<2>);
+  table.set(KernelId::kTopk, topk_kernel);
+}
+
+}  // namespace shardlab
