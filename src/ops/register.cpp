@@ -4,9 +4,13 @@ namespace shardlab {
 
 void register_all_ops(OpRegistry& registry) {
   register_copy(registry);
-  register_pointwise(registry);
-  register_matrix(registry);
+  register_create(registry);
   register_index(registry);
+  register_lookup(registry);
+  register_loss(registry);
+  register_matrix(registry);
+  register_norm(registry);
+  register_pointwise(registry);
   register_reduction(registry);
   register_select(registry);
   register_view(registry);

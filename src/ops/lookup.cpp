@@ -1,0 +1,88 @@
+// Embedding tables. A table cut by rows answers only the lookups of its own rows, the others are
+// masked; a table cut by columns gives columns of the result.
+#include "kernels/kernel_id.h"
+#include "ops/arguments.h"
+#include "ops/derive.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+RulePlacement shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
+RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
+RulePlacement sum() { return RulePlacement::of(Placement::partial(ReduceOp::kSum)); }
+
+/// embedding(weight [rows, columns], indices): [.., columns]
+std::vector<OutputMeta> meta_embedding(const MetaArgs& args) {
+  const TensorMeta& weight = *args.tensor(0);
+  const TensorMeta& indices = *args.tensor(1);
+  if (weight.shape.size() != 2) {
+    fail(ErrorKind::kValue, "embedding takes a table of 2 dims, not {}", weight.shape.size());
+  }
+  if (indices.dtype != DType::kI64 && indices.dtype != DType::kI32) {
+    fail(ErrorKind::kValue, "embedding takes indices of dtype i64 or i32, not {}",
+         to_string(indices.dtype));
+  }
+  Dims shape = indices.shape;
+  shape.push_back(weight.shape[1]);
+  return {{contiguous_meta(shape, weight.dtype)}};
+}
+
+std::vector<RuleRow> rule_embedding(const RuleContext& context) {
+  const auto dims = static_cast<std::int64_t>(context.tensors[1]->ndim());
+  const RulePlacement mask = RulePlacement::of(
+      Placement::mask_partial(ReduceOp::kSum, intern_mask_shape(context.tensors[0]->shape()), 0));
+  std::vector<RuleRow> rows;
+  rows.push_back({{shard(dims)}, {shard(1), whole()}});
+  rows.push_back({{mask}, {shard(0), mask}});
+  for (std::int64_t d = 0; d < dims; ++d) rows.push_back({{shard(d)}, {whole(), shard(d)}});
+  return rows;
+}
+
+/// embedding_dense_backward(grad_output, indices, num_weights, ..): [num_weights, columns]
+std::vector<OutputMeta> meta_embedding_backward(const MetaArgs& args) {
+  const TensorMeta& grad = *args.tensor(0);
+  if (grad.shape.empty()) fail(ErrorKind::kValue, "the gradient of an embedding has a last dim");
+  return {{contiguous_meta(Dims{args[2].to_int(), grad.shape.back()}, grad.dtype)}};
+}
+
+std::vector<RuleRow> rule_embedding_backward(const RuleContext& context) {
+  const auto last = static_cast<std::int64_t>(context.tensors[0]->ndim()) - 1;
+  const auto dims = static_cast<std::int64_t>(context.tensors[1]->ndim());
+  std::vector<RuleRow> rows;
+  rows.push_back({{shard(1)}, {shard(last), whole()}});
+  for (std::int64_t d = 0; d < dims; ++d) rows.push_back({{sum()}, {shard(d), shard(d)}});
+  rows.push_back({{sum()}, {sum(), whole()}});
+  return rows;
+}
+
+}  // namespace
+
+void register_lookup(OpRegistry& registry) {
+  OpRow forward;
+  forward.op = parse_op_schema(
+      "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, "
+      "bool scale_grad_by_freq=False, bool sparse=False) -> Tensor");
+  forward.meta = meta_embedding;
+  forward.rule = rule_embedding;
+  forward.kernel = KernelId::kEmbedding;
+  forward.masked_kernel = KernelId::kEmbeddingMasked;
+  forward.flags = kNeedsPosition;
+  forward.position_argument = 0;
+  forward.why = "a mask tells which rank owns a row";
+  add_with_variants(registry, std::move(forward), {false, "out"});
+
+  OpRow backward;
+  backward.op = parse_op_schema(
+      "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, "
+      "SymInt padding_idx, bool scale_grad_by_freq) -> Tensor");
+  backward.meta = meta_embedding_backward;
+  backward.rule = rule_embedding_backward;
+  backward.info.static_argnum = 2;
+  backward.kernel = KernelId::kEmbeddingDenseBackward;
+  backward.why = "lookups of one row add up";
+  add_with_variants(registry, std::move(backward), {false, "out"});
+}
+
+}  // namespace shardlab

@@ -1,0 +1,161 @@
+// Normalisation over the last dims, which stay whole; weight and bias are replicated, and what
+// flows back to them adds up over the ranks.
+#include "kernels/kernel_id.h"
+#include "ops/arguments.h"
+#include "ops/derive.h"
+#include "ops/register.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+using Metas = std::vector<OutputMeta>;
+using Rows = std::vector<RuleRow>;
+
+/// How many leading dims are left alone.
+std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
+  bool fits = !normalized.empty() && normalized.size() <= shape.size();
+  const std::size_t outer = fits ? shape.size() - normalized.size() : 0;
+  for (std::size_t i = 0; fits && i < normalized.size(); ++i) {
+    fits = shape[outer + i] == normalized[i];
+  }
+  if (!fits) {
+    fail(ErrorKind::kValue, "the normalized shape [{}] is not the end of the input's shape [{}]",
+         fmt::join(normalized, ", "), fmt::join(shape, ", "));
+  }
+  return outer;
+}
+
+/// The statistics: one number per row.
+TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
+  Dims sizes = shape;
+  for (std::size_t i = outer; i < sizes.size(); ++i) sizes[i] = 1;
+  return contiguous_meta(sizes, dtype);
+}
+
+/// native_layer_norm(input, normalized_shape, weight, bias, eps): output, mean, rstd
+Metas meta_layer_norm(const MetaArgs& args) {
+  const TensorMeta& input = *args.tensor(0);
+  const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
+  const TensorMeta statistics = statistics_meta(input.shape, outer, input.dtype);
+  return {{contiguous_meta(input.shape, input.dtype)}, {statistics}, {statistics}};
+}
+
+/// _fused_rms_norm(input, normalized_shape, weight, eps): output, rstd
+Metas meta_rms_norm(const MetaArgs& args) {
+  const TensorMeta& input = *args.tensor(0);
+  const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
+  const bool half = input.dtype == DType::kF16 || input.dtype == DType::kBF16;
+  const DType dtype = half ? DType::kF32 : input.dtype;
+  return {{contiguous_meta(input.shape, input.dtype)},
+          {statistics_meta(input.shape, outer, dtype)}};
+}
+
+template <std::size_t outputs>
+Rows rule_norm(const RuleContext& context) {
+  const std::size_t outer =
+      outer_dims(context.tensors[0]->shape(), ints_of(context.schema.args[1]));
+  Rows rows;
+  for (std::size_t d = 0; d < outer; ++d) {
+    RuleRow row = uniform_row(RulePlacement::any(static_cast<std::int64_t>(d)), outputs, 1);
+    row.inputs.resize(context.schema.tensor_specs().size(), placement_of_letter('r'));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// The backwards: (grad_output, input, normalized_shape, statistics.., weight, [bias,] output_mask)
+
+bool mask_at(const Argument& mask, std::size_t index) { return mask.list()[index].to_bool(); }
+
+/// A gradient is made where the mask asks for it and there is something to have it.
+OutputMeta masked_grad(const MetaArgs& args, std::size_t input, std::size_t output) {
+  const TensorMeta* meta = args.tensor(input);
+  if (meta == nullptr || !mask_at(args[args.size() - 1], output)) return {{}, false};
+  return {contiguous_meta(meta->shape, meta->dtype)};
+}
+
+Metas meta_layer_norm_backward(const MetaArgs& args) {
+  outer_dims(args.tensor(1)->shape, ints_of(args[2]));
+  return {masked_grad(args, 1, 0), masked_grad(args, 5, 1), masked_grad(args, 6, 2)};
+}
+
+Metas meta_rms_norm_backward(const MetaArgs& args) {
+  outer_dims(args.tensor(1)->shape, ints_of(args[2]));
+  return {masked_grad(args, 1, 0), masked_grad(args, 4, 1)};
+}
+
+/// `statistics`: how many of them stand before the weight.
+template <std::size_t statistics>
+Rows rule_norm_backward(const RuleContext& context) {
+  const std::size_t outer =
+      outer_dims(context.tensors[1]->shape(), ints_of(context.schema.args[2]));
+  Rows rows;
+  for (std::size_t d = 0; d < outer; ++d) {
+    const RulePlacement shard = RulePlacement::any(static_cast<std::int64_t>(d));
+    RuleRow row;
+    for (std::size_t i = 0; i < context.outputs.size(); ++i) {
+      if (!context.outputs[i].present) {
+        row.outputs.push_back(RulePlacement::none());
+      } else {
+        row.outputs.push_back(i == 0 ? shard : placement_of_letter('s'));
+      }
+    }
+    row.inputs.assign(2 + statistics, shard);
+    row.inputs.resize(context.schema.tensor_specs().size(), placement_of_letter('r'));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+struct NormRow {
+  const char* schema;
+  MetaFn meta;
+  DimRuleFn rule;
+  KernelId kernel;
+  int static_argnum;
+  Variants variants;
+  const char* why;
+  std::uint32_t flags = 0;
+};
+
+// Sorted by name.
+// clang-format off
+const NormRow kRows[] = {
+    {"_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
+     "(Tensor, Tensor)",
+     meta_rms_norm, rule_norm<2>, KernelId::kNone, 1, {}, "rows are independent",
+     kAllowUneven | kIncomplete},
+    {"_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor "
+     "rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
+     meta_rms_norm_backward, rule_norm_backward<1>, KernelId::kNone, 2, {}, "rows are independent",
+     kIncomplete},
+    {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
+     "float eps) -> (Tensor, Tensor, Tensor)",
+     meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm, 1, {false, "out"},
+     "rows are independent", kAllowUneven},
+    {"native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor "
+     "mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, "
+     "Tensor)",
+     meta_layer_norm_backward, rule_norm_backward<2>, KernelId::kNativeLayerNormBackward, 2,
+     {false, "out"}, "rows are independent"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_norm(OpRegistry& registry) {
+  for (const NormRow& entry : kRows) {
+    OpRow row;
+    row.op = parse_op_schema(entry.schema);
+    row.meta = entry.meta;
+    row.rule = entry.rule;
+    row.info.static_argnum = entry.static_argnum;
+    row.kernel = entry.kernel;
+    row.flags = entry.flags;
+    row.why = entry.why;
+    add_with_variants(registry, std::move(row), entry.variants);
+  }
+}
+
+}  // namespace shardlab
