@@ -20,11 +20,17 @@ bool ascending(const Json& value) {
   return std::is_sorted(numbers.begin(), numbers.end());
 }
 
+/// Numbers and texts in nested lists.
+void leaves(const Json& value, std::vector<Json>* found) {
+  if (!value.is_array()) return found->push_back(value);
+  for (const Json& item : value) leaves(item, found);
+}
+
 bool unique(const Json& value) {
-  std::vector<std::int64_t> numbers;
-  flatten(value, &numbers);
-  std::sort(numbers.begin(), numbers.end());
-  return std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
+  std::vector<Json> found;
+  leaves(value, &found);
+  std::sort(found.begin(), found.end());
+  return std::adjacent_find(found.begin(), found.end()) == found.end();
 }
 
 bool contains(const Json& value, const Json& wanted) {

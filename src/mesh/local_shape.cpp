@@ -64,6 +64,22 @@ DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::si
   return dim_map(spec.shape()[tensor_dim], cuts);
 }
 
+/// Strides of `shape` with dims in the memory order of `global`; sizes count as `smallest` at
+/// least.
+Dims strides_in_order(const Dims& global, const Dims& shape, std::int64_t smallest) {
+  InlineVector<std::size_t, 5> dims(shape.size());
+  std::iota(dims.begin(), dims.end(), std::size_t{0});
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](std::size_t a, std::size_t b) { return global[a] > global[b]; });
+  Dims stride(shape.size());
+  std::int64_t step = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    stride[dims[i]] = step;
+    step *= std::max(shape[dims[i]], smallest);
+  }
+  return stride;
+}
+
 }  // namespace
 
 Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
@@ -133,22 +149,14 @@ Dims local_offset(const DTensorSpec& spec, const Coordinate& coordinate) {
 }
 
 Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate) {
-  return local_meta(spec, coordinate).stride;
+  return strides_in_order(spec.stride(), local_shape(spec, coordinate), 0);
 }
 
 TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate) {
   if (!spec.is_sharded()) return spec.meta();
   TensorMeta meta{local_shape(spec, coordinate), spec.stride(), spec.dtype()};
-  if (meta.shape == spec.shape()) return meta;
-  InlineVector<std::size_t, 5> dims(meta.shape.size());
-  std::iota(dims.begin(), dims.end(), std::size_t{0});
-  std::stable_sort(dims.begin(), dims.end(), [&](std::size_t a, std::size_t b) {
-    return spec.stride()[a] > spec.stride()[b];
-  });
-  std::int64_t step = 1;
-  for (std::size_t i = dims.size(); i-- > 0;) {
-    meta.stride[dims[i]] = step;
-    step *= std::max<std::int64_t>(meta.shape[dims[i]], 1);
+  if (!(meta.shape == spec.shape())) {
+    meta.stride = strides_in_order(spec.stride(), meta.shape, 1);
   }
   return meta;
 }

@@ -105,13 +105,6 @@ Rows rule_like(const RuleContext& context) {
   return rows;
 }
 
-/// Memory that is still to be written may be partial.
-Rows rule_alike(const RuleContext& context) {
-  Rows rows = shard_all_dims_but(context, -1, 1);
-  append_passing(rows, "sanx", 1, 1);
-  return rows;
-}
-
 /// Another shape cannot follow the input's layout.
 enum class Contents { kSet, kOpen };
 
@@ -191,7 +184,6 @@ constexpr std::uint32_t kDraws = kRandom | kNeedsPosition;
 constexpr std::uint32_t kDrawsUneven = kDraws | kAllowUneven;
 const RuntimeSchemaInfo kAll{};
 const RuntimeSchemaInfo kLike{1, {"dtype"}, false};
-const RuntimeSchemaInfo kLikeFilled{2, {"dtype"}, false};
 const RuntimeSchemaInfo kLikeRange{3, {"dtype"}, false};
 const RuntimeSchemaInfo kFirst{1, {}, false};
 
@@ -221,17 +213,13 @@ const CreateRow kRows[] = {
     {"empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
      "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
      meta_sized, NoRule{}, KernelId::kZeros, kAll, {}, "zeros, so that runs repeat"},
-    {"empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_alike, KernelId::kZeros, kLike, {}, "memory yet to be written",
-     kAllowUneven},
     {"exponential.out(Tensor self, float lambd=1., *, Generator? generator=None, Tensor(a!) out) "
      "-> Tensor(a!)",
      meta_drawn, rule_draw, kNoKernel, {0, {"out"}, false}, {}, "drawn by global index",
-     kDrawsUneven | kIncomplete},
+     kDrawsUneven},
     {"exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!)",
      meta_drawn, rule_draw, kNoKernel, {0, {"out"}, false}, {}, "drawn by global index",
-     kDrawsUneven | kIncomplete},
+     kDrawsUneven},
     {"eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
      "pin_memory=None) -> Tensor",
      meta_eye, NoRule{}, KernelId::kEye, kAll, {}, "from global positions", kNeedsPosition},
@@ -241,17 +229,13 @@ const CreateRow kRows[] = {
     {"full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, "
      "Device? device=None, bool? pin_memory=None) -> Tensor",
      meta_full, NoRule{}, KernelId::kFill, kAll, {}, "the same everywhere"},
-    {"full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kFill, kLikeFilled, {}, "the same everywhere",
-     kAllowUneven},
     {"geometric.out(Tensor self, float p, *, Generator? generator=None, Tensor(a!) out) -> "
      "Tensor(a!)",
      meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven | kIncomplete},
+     kDrawsUneven},
     {"geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
      meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven | kIncomplete},
+     kDrawsUneven},
     {"linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? "
      "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
      meta_linspace, NoRule{}, KernelId::kLinspace, kAll, {}, "from global positions",
@@ -259,15 +243,15 @@ const CreateRow kRows[] = {
     {"log_normal.out(Tensor self, float mean=1., float std=2., *, Generator? generator=None, "
      "Tensor(a!) out) -> Tensor(a!)",
      meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven | kIncomplete},
+     kDrawsUneven},
     {"log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> "
      "Tensor(a!)",
      meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven | kIncomplete},
+     kDrawsUneven},
     {"multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? "
      "generator=None) -> Tensor",
      meta_multinomial, rule_multinomial, kNoKernel, kAll, {false, "out"},
-     "a draw looks at all categories", kDraws | kIncomplete},
+     "a draw looks at all categories", kDraws},
     {"native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
      meta_dropout, rule_draw, KernelId::kNativeDropout, kAll, {false, "out"},
      "drawn by global index", kDrawsUneven},
@@ -303,9 +287,6 @@ const CreateRow kRows[] = {
     {"ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor",
      meta_sized, NoRule{}, KernelId::kOnes, kAll, {}, "the same everywhere"},
-    {"ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kOnes, kLike, {}, "the same everywhere", kAllowUneven},
     {"rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor",
      meta_sized, NoRule{}, KernelId::kRand, kAll, {}, "drawn by global index", kDraws},
@@ -350,9 +331,6 @@ const CreateRow kRows[] = {
     {"zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
      "bool? pin_memory=None) -> Tensor",
      meta_sized, NoRule{}, KernelId::kZeros, kAll, {}, "the same everywhere"},
-    {"zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kZeros, kLike, {}, "the same everywhere", kAllowUneven},
 };
 // clang-format on
 

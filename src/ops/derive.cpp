@@ -27,6 +27,7 @@ OpRow out_variant(const OpRow& base, std::string_view overload) {
     return row;
   }
   row.op.overload = overload;
+  row.shape_argument = row.stride_argument = -1;  // shapes are those of the out tensors
   for (std::size_t i = 0; i < row.op.returns.size(); ++i) {
     SchemaReturn& result = row.op.returns[i];
     result.alias = {alias_name(i), true};

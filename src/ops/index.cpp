@@ -179,18 +179,28 @@ struct Indexing {
   }
 };
 
+bool is_mask(const TensorMeta& index) {
+  return index.dtype == DType::kBool || index.dtype == DType::kU8;
+}
+
+/// A mask stands for as many dims as it has, and for a list of positions of unknown length.
 Indexing read_indices(const OpDescriptor& op, std::span<const TensorMeta* const> indices) {
+  static const TensorMeta kPositions{{1}, {1}, DType::kI64};
   Indexing result;
   std::vector<const TensorMeta*> present;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] == nullptr) continue;
-    if (indices[i]->dtype == DType::kBool || indices[i]->dtype == DType::kU8) {
-      fail(ErrorKind::kUnsupported, "{}: indexing with a mask depends on data", op.name());
+  std::int64_t dim = 0;
+  for (const TensorMeta* index : indices) {
+    const bool mask = index != nullptr && is_mask(*index);
+    const std::size_t covered = mask ? index->shape.size() : 1;
+    if (index != nullptr) {
+      present.push_back(mask ? &kPositions : index);
+      const bool gap = !result.indexed.empty() && result.indexed.back() + 1 != dim;
+      if (gap) result.adjacent = false;
+      for (std::size_t i = 0; i < covered; ++i) {
+        result.indexed.push_back(dim + static_cast<std::int64_t>(i));
+      }
     }
-    const auto dim = static_cast<std::int64_t>(i);
-    if (!result.indexed.empty() && result.indexed.back() + 1 != dim) result.adjacent = false;
-    result.indexed.push_back(dim);
-    present.push_back(indices[i]);
+    dim += static_cast<std::int64_t>(covered);
   }
   result.broadcast = broadcast_shapes(op, present);
   return result;
@@ -206,6 +216,10 @@ Indexing read_indices(const RuleContext& context) {
 
 Metas meta_index(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
+  for (const TensorMeta* index : args.tensors(1)) {
+    if (index == nullptr || !is_mask(*index)) continue;
+    fail(ErrorKind::kUnsupported, "{}: indexing with a mask depends on data", args.op().name());
+  }
   const Indexing indexing = read_indices(args.op(), args.tensors(1));
   if (args.tensors(1).size() > self.shape.size()) {
     fail(ErrorKind::kValue, "{} indices for {} dims", args.tensors(1).size(), self.shape.size());
@@ -269,7 +283,7 @@ Rows rule_index_put(const RuleContext& context) {
   const Dims& values = specs.back()->shape();
   const auto row_of = [&](RulePlacement self, RulePlacement value) {
     RuleRow row{{self}, {self}};
-    row.inputs.resize(1 + indexing.indexed.size(), whole());
+    row.inputs.resize(specs.size() - 1, whole());
     row.inputs.push_back(value);
     return row;
   };
@@ -310,20 +324,20 @@ const IndexRow kRows[] = {
      "a mask tells which rank owns a position", kNeedsPosition, KernelId::kGatherMasked},
     {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
      meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"},
-     "indices count over the whole dim", kIncomplete},
+     "indices count over the whole dim"},
     {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Scalar_out"},
-     "indices count over the whole dim", kIncomplete},
+     "indices count over the whole dim"},
     {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
      meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Tensor_out"},
-     "indices count over the whole dim", kIncomplete},
+     "indices count over the whole dim"},
     {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
      meta_index_put, rule_index_put, kNoKernel, 100, {true, "out"},
-     "indices count over the whole dim", kIncomplete},
+     "indices count over the whole dim"},
     {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
      "include_self=True) -> Tensor",
      meta_scatter, rule_index_reduce, kNoKernel, 1, {true, "out"},
-     "indices count over the whole dim", kIncomplete},
+     "indices count over the whole dim"},
     {"index_select(Tensor self, int dim, Tensor index) -> Tensor",
      meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"},
      "indices count over the whole dim"},

@@ -125,11 +125,11 @@ const NormRow kRows[] = {
     {"_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
      "(Tensor, Tensor)",
      meta_rms_norm, rule_norm<2>, KernelId::kNone, 1, {}, "rows are independent",
-     kAllowUneven | kIncomplete},
+     kAllowUneven},
     {"_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor "
      "rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
      meta_rms_norm_backward, rule_norm_backward<1>, KernelId::kNone, 2, {}, "rows are independent",
-     kIncomplete},
+     0},
     {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
      "float eps) -> (Tensor, Tensor, Tensor)",
      meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm, 1, {false, "out"},

@@ -365,6 +365,15 @@ MeshRuleResult rule_stack(const RuleContext& context) {
       common[m] = merged(common[m], spec->placement(m));
     }
   }
+  // Different kinds of pending reductions cannot be in one tensor: the later ones are
+  // reduced.
+  for (std::size_t m = 0; m < common.size(); ++m) {
+    const auto clashes = [&](const Placement& p) {
+      return p.is_partial() && common[m].is_partial() && !may_mix(p, common[m]);
+    };
+    if (std::any_of(common.begin(), common.begin() + m, clashes))
+      common[m] = Placement::replicate();
+  }
   Placements output = common;
   for (Placement& placement : output) {
     if (placement.is_shard() && placement.dim >= dim) ++placement.dim;
@@ -414,13 +423,13 @@ const SelectRow kRows[] = {
      "positions along the dim are global", 0, -1, nullptr, true},
     {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
      meta_self, rule_diagonal_scatter, kNoKernel, nullptr, 1, {false, "out"},
-     "both dims of the diagonal stay whole", kIncomplete},
+     "both dims of the diagonal stay whole"},
     {"flip(Tensor self, int[] dims) -> Tensor",
      meta_self, rule_other_dims<1>, KernelId::kFlip, nullptr, 1, {false, "out"},
      "a flipped dim crosses ranks"},
     {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
      meta_self, rule_other_dims<2>, kNoKernel, nullptr, 1, {false, "out"},
-     "a rolled dim crosses ranks", kIncomplete},
+     "a rolled dim crosses ranks"},
     {"select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
      meta_select, rule_select, kNoKernel, view_select, 1, {}, "the index is global", kAllowUneven},
     {"select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
@@ -428,7 +437,7 @@ const SelectRow kRows[] = {
      "the index is global", kAllowUneven, 1},
     {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
      meta_self, rule_select_scatter, kNoKernel, nullptr, 1, {false, "out"}, "the index is global",
-     kIncomplete},
+     0},
     {"slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
      "step=1) -> Tensor(a)",
      meta_slice, rule_slice, kNoKernel, view_slice, 1, {}, "bounds are global", kAllowUneven},
@@ -439,13 +448,13 @@ const SelectRow kRows[] = {
     {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
      "SymInt step=1) -> Tensor",
      meta_self, rule_slice_scatter, kNoKernel, nullptr, 2, {false, "out"}, "bounds are global",
-     kAllowUneven | kIncomplete},
+     kAllowUneven},
     {"split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
      meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
     {"split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
      meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
     {"split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-     meta_split_copy, rule_split, kNoKernel, nullptr, 1, {}, "bounds are global", kIncomplete},
+     meta_split_copy, rule_split, kNoKernel, nullptr, 1, {}, "bounds are global"},
     {"stack(Tensor[] tensors, int dim=0) -> Tensor",
      meta_stack, rule_stack, kNoKernel, nullptr, 1, {}, "all tensors follow one layout", 0, -1,
      nullptr, true},
