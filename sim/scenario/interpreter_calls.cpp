@@ -1,5 +1,7 @@
 // Calls: user functions, built-in functions, methods and ops.
 #include "base/nearest.h"
+#include <algorithm>
+
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/op_call.h"
@@ -82,12 +84,14 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
   if (const Builtin* spelling = find_builtin(torch_builtins(), name)) {
     return spelling->run(*this, nullptr, std::move(call));
   }
-  if (!has_op(name)) refuse_method(object, name, *setup_.registry);
+  if (!is_op(*setup_.registry, aten_name(name))) refuse_method(object, name, *setup_.registry);
   return call_op(name, std::move(call));
 }
 
 bool Interpreter::has_op(std::string_view base) const {
-  return is_op(*setup_.registry, aten_name(base));
+  const auto rows = setup_.registry->overloads(aten_name(base));
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const OpRow* row) { return !row->has(kIncomplete); });
 }
 
 Value Interpreter::call_op(std::string_view base, CallValues call) {

@@ -1,0 +1,188 @@
+// Whole programs on simulated ranks: expected lines are worked out by hand, or are what PyTorch prints.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "autograd/autograd.h"
+#include "kernels/cpu_kernels.h"
+#include "ops/register.h"
+#include "propagate/propagator.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/world/world.h"
+#include "tensor/cpu_device.h"
+
+using namespace shardlab;
+
+namespace {
+
+struct PrintedLines : ValueSink {
+  void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
+  void printed(const std::string& line) override { lines.push_back(line); }
+  std::vector<std::string> lines;
+};
+
+const OpRegistry& all_ops() {
+  static const OpRegistry kRegistry = [] {
+    OpRegistry registry;
+    register_all_ops(registry);
+    return registry;
+  }();
+  return kRegistry;
+}
+
+struct Outcome {
+  std::vector<std::vector<std::string>> lines;  ///< per rank
+  std::string error;
+};
+
+/// Runs `code` on tp x dp ranks (2 x 2 unless said otherwise).
+Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
+            Precision precision = Precision::kDeclared) {
+  const std::string text = "[mesh]\n" + mesh + "\n[program]\ncode = '''\n" + code + "'''\n";
+  const ScenarioFile file =
+      ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
+  const Scenario scenario = file.at(file.points().at(0));
+  check_names(scenario, all_ops());
+  const auto device = make_cpu_device(cpu_kernel_table());
+  Propagator propagator(all_ops(), PlanOptions{});
+  Arena arena;
+  MeshLayout::Init init;
+  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
+    init.shape.push_back(dim.size);
+    init.names.push_back(dim.name);
+  }
+  const MeshLayout* layout = arena.layout(init);
+  WorldOptions options;
+  options.ranks = scenario.world;
+  options.device = [&](std::int64_t) -> Device& { return *device; };
+  options.propagator = &propagator;
+  options.plans = &propagator.plans();
+  Outcome out;
+  std::vector<PrintedLines> sinks(static_cast<std::size_t>(scenario.world));
+  const WorldResult result = run_world(options, [&](RankContext& rank) {
+    rank.meshes->construct(layout);
+    ProgramSetup setup;
+    setup.scenario = &scenario;
+    setup.registry = &all_ops();
+    setup.calls = &recording_calls();
+    setup.layout = setup.reported = layout;
+    setup.rank = rank.rank;
+    setup.world_size = rank.world_size;
+    setup.precision = precision;
+    setup.sink = &sinks[static_cast<std::size_t>(rank.rank)];
+    Interpreter(setup).run();
+  });
+  if (!result.ok()) out.error = result.merged().text();
+  for (PrintedLines& sink : sinks) out.lines.push_back(std::move(sink.lines));
+  return out;
+}
+
+/// The lines of a program that prints the same on all ranks.
+std::vector<std::string> printed(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
+                                 Precision precision = Precision::kDeclared) {
+  Outcome out = run(code, mesh, precision);
+  if (!out.error.empty()) return {out.error};
+  for (const auto& lines : out.lines) CHECK(lines == out.lines[0]);
+  return out.lines[0];
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a plain tensor is placed, moved and brought back; uneven and empty shards") {
+  CHECK(printed("x = tensor([[1., 2.], [3., 4.], [5., 6.]])\n"
+                "d = distribute(x, tp=S(0), dp=S(1))\n"
+                "print(d, d.type, d.placements, d.shape, d.ndim)\n"
+                "print(d.full_tensor())\n"
+                "print(d.redistribute(dp=R).type, redistribute(d, '[3@(dp,tp), 2]').type)\n"
+                "print(d.redistribute('[3, 2@(tp,dp)]').full_tensor())\n") ==
+        Lines{"f32[3@tp, 2@dp] f32[3@tp, 2@dp] (S(0), S(1)) (3, 2) 2",
+              "f32[3, 2] [[1, 2], [3, 4], [5, 6]]", "f32[3@tp, 2] f32[3@(dp,tp), 2]",
+              "f32[3, 2] [[1, 2], [3, 4], [5, 6]]"});
+  CHECK(printed("x = distribute(tensor([7.]), tp=S(0))\nprint(x.redistribute(tp=R).full_tensor())\n",
+                "tp = 3") == Lines{"f32[1] [7]"});
+  const Outcome local = run("x = distribute(tensor([1., 2., 3.]), tp=S(0))\nprint(x.to_local())\n",
+                            "tp = 4");
+  CHECK(local.error == "");
+  CHECK(local.lines == std::vector<Lines>{{"f32[1] [1]"}, {"f32[1] [2]"}, {"f32[1] [3]"}, {"f32[0] []"}});
+}
+
+TEST_CASE("matrix product, sum and relu follow their rules") {
+  CHECK(printed("x = distribute(tensor([[1., 2.], [3., 4.]]), tp=S(1))\n"
+                "w = distribute(tensor([[1., -1.], [1., 0.]]), tp=S(0))\n"
+                "y = x @ w\nprint(y.type)\nprint(relu(y).full_tensor(), y.sum().item())\n"
+                "z = y + y\nprint(z.type, z.full_tensor())\n") ==
+        Lines{"f32[2, 2]{sum:tp}", "f32[2, 2] [[3, 0], [7, 0]] 6.0",
+              "f32[2, 2]{sum:tp} f32[2, 2] [[6, -2], [14, -6]]"});
+}
+
+TEST_CASE("indices become select, slice and unsqueeze") {
+  CHECK(printed("x = distribute(tensor([[1., 2., 3.], [4., 5., 6.]]), tp=S(0))\n"
+                "print(x[1].full_tensor(), x[:, 1:3].full_tensor(), x[-1, 0].item())\n"
+                "print(x[:, None, ::2].shape, x[..., 0].full_tensor(), x[0:1, ..., None].shape)\n"
+                "print(x.T.type, x.mT.shape, [r.full_tensor().tolist() for r in x])\n") ==
+        Lines{"f32[3] [4, 5, 6] f32[2, 2] [[2, 3], [5, 6]] 4.0",
+              "(2, 1, 2) f32[2] [1, 4] (1, 3, 1)",
+              "f32[3, 2@tp] (3, 2) [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]"});
+}
+
+TEST_CASE("gradients: backward, grad and x.grad") {
+  CHECK(printed("x = distribute(tensor([[1., 2.], [3., 4.]]), tp=S(0))\n"
+                "w = distribute(tensor([[1., -1.], [1., 0.]]), dp=S(1))\n"
+                "w.requires_grad_()\n"
+                "loss = (x @ w).sum()\n"
+                "print(w.grad)\nbackward(loss)\nprint(w.grad.full_tensor())\n"
+                "print(grad((x @ w).sum(), [w])[0].full_tensor(), w.requires_grad)\n") ==
+        Lines{"None", "f32[2, 2] [[4, 4], [6, 6]]", "f32[2, 2] [[4, 4], [6, 6]] True"});
+}
+
+TEST_CASE("collectives on local tensors, over a mesh dim and the world") {
+  const Outcome out =
+      run("t = tensor([float(rank)])\n"
+          "print(all_reduce(t, sum), all_reduce(t, 'max', group='tp'), all_gather(t, 0, group='dp'))\n"
+          "print(reduce_scatter(tensor([1., 2., 3.]), sum, 0, group='tp'), broadcast(t, 1, group='dp'))\n"
+          "print(all_to_all(tensor([rank * 10, rank * 10 + 1]), 0, 0, group=mesh['tp']))\n"
+          "barrier()\nbarrier(group='tp')\n");
+  CHECK(out.error == "");
+  CHECK(out.lines[1] == Lines{"f32[1] [6] f32[1] [3] f32[2] [0, 1]", "f32[2] [2, 4] f32[1] [1]",
+                              "i64[2] [10, 30]"});
+  CHECK(out.lines[2] == Lines{"f32[1] [6] f32[1] [2] f32[2] [2, 3]", "f32[1] [6] f32[1] [3]",
+                              "i64[2] [1, 21]"});
+}
+
+TEST_CASE("from_local joins the pieces; local shapes decide the whole unless it is given") {
+  CHECK(printed("t = tensor([float(mesh.coordinate('tp'))])\n"
+                "x = from_local(t, tp=S(0))\nprint(x.type, x.full_tensor())\n"
+                "y = from_local(t, tp=P(sum))\nprint(y.type, y.full_tensor())\n") ==
+        Lines{"f32[2@tp] f32[2] [0, 1]", "f32[1]{sum:tp} f32[1] [1]"});
+}
+
+TEST_CASE("faults on ranks carry the place in the program") {
+  struct Row {
+    const char* code;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"x = distribute(tensor([1., 2.]), tp=S(0)) + tensor([1., 2.])\n", "plain and distributed"},
+      {"x = distribute(tensor([1., 2.]), pp=S(0))\n", "distribute: 'pp' is no mesh dim"},
+      {"x = distribute(tensor([1., 2.]), tp=S(3))\n", "3"},
+      {"x = tensor([1., 2.]).redistribute(tp=R)\n", "is a plain tensor"},
+      {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[3@tp]')\n", "is for another shape"},
+      {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[2@qq]')\n", "qq"},
+      {"x = tensor([[1., 2.]]) @ tensor([[1., 2.]])\n", "mm"},
+      {"x = tensor([1., 2.]).item()\n", "item: a tensor of 2 elements"},
+      {"x = tensor([1., 2.])[2]\n", "index 2 of dim 0 of size 2"},
+      {"x = tensor([[1., 2.], [3.]])\n", "rows of different lengths"},
+      {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n", "collectives take local tensors"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.code));
+    const Outcome out = run(row.code);
+    CAPTURE(out.error);
+    CHECK(out.error.find(row.says) != std::string::npos);
+    CHECK(out.error.find("t.toml:") != std::string::npos);
+  }
+}
