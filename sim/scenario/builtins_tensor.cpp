@@ -199,7 +199,8 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
     if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
     if (const Builtin* method = find_builtin(tensor_methods(), name))
       return BuiltinValue{method, shared()};
-    if (is_op(*setup_.registry, aten_name(name))) return OpValue{std::string(aten_name(name)), shared()};
+    if (is_op(*setup_.registry, aten_name(name)))
+      return OpValue{std::string(aten_name(name)), shared()};
     std::vector<std::string> known(std::begin(kAttributes), std::end(kAttributes));
     for (const Builtin& method : tensor_methods()) known.push_back(method.name);
     for (std::string& op : op_names(*setup_.registry)) known.push_back(std::move(op));

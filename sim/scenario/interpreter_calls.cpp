@@ -1,6 +1,6 @@
 // Calls: user functions, built-in functions, methods and ops.
-#include "base/nearest.h"
 #include <algorithm>
+#include "base/nearest.h"
 
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"

@@ -105,7 +105,7 @@ struct ExpectedName {
 };
 
 enum class Verify : std::uint8_t { kEvery, kOutputs, kNone };
-enum class Verdict : std::uint8_t { kMismatch, kDeadlock };
+enum class ExpectedVerdict : std::uint8_t { kMismatch, kDeadlock };
 
 struct Expectation {
   std::vector<ExpectedType> types;
@@ -117,7 +117,7 @@ struct Expectation {
   Verify verify = Verify::kEvery;
   std::vector<std::pair<DType, double>> tolerance;
   std::optional<ExpectedError> error;
-  std::optional<Verdict> verdict;
+  std::optional<ExpectedVerdict> verdict;
 };
 
 /// Bandwidth and latency of one mesh dim, for predicted times.

@@ -159,7 +159,7 @@ class ExpectReader {
 
   void read_verdict(const TomlEntry& entry) {
     static const std::vector<std::string> kNames = {"mismatch", "deadlock"};
-    out_.verdict = static_cast<Verdict>(read_choice(file_, entry, kNames));
+    out_.verdict = static_cast<ExpectedVerdict>(read_choice(file_, entry, kNames));
   }
 
   void read_tolerance(const TomlEntry& entry) {

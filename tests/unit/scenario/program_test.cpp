@@ -1,4 +1,5 @@
-// Whole programs on simulated ranks: expected lines are worked out by hand, or are what PyTorch prints.
+// Whole programs on simulated ranks: expected lines are worked out by hand, or are what PyTorch
+// prints.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -80,7 +81,8 @@ Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
 }
 
 /// The lines of a program that prints the same on all ranks.
-std::vector<std::string> printed(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
+std::vector<std::string> printed(const std::string& code,
+                                 const std::string& mesh = "tp = 2\ndp = 2",
                                  Precision precision = Precision::kDeclared) {
   Outcome out = run(code, mesh, precision);
   if (!out.error.empty()) return {out.error};
@@ -102,12 +104,14 @@ TEST_CASE("a plain tensor is placed, moved and brought back; uneven and empty sh
         Lines{"f32[3@tp, 2@dp] f32[3@tp, 2@dp] (S(0), S(1)) (3, 2) 2",
               "f32[3, 2] [[1, 2], [3, 4], [5, 6]]", "f32[3@tp, 2] f32[3@(dp,tp), 2]",
               "f32[3, 2] [[1, 2], [3, 4], [5, 6]]"});
-  CHECK(printed("x = distribute(tensor([7.]), tp=S(0))\nprint(x.redistribute(tp=R).full_tensor())\n",
-                "tp = 3") == Lines{"f32[1] [7]"});
-  const Outcome local = run("x = distribute(tensor([1., 2., 3.]), tp=S(0))\nprint(x.to_local())\n",
-                            "tp = 4");
+  CHECK(
+      printed("x = distribute(tensor([7.]), tp=S(0))\nprint(x.redistribute(tp=R).full_tensor())\n",
+              "tp = 3") == Lines{"f32[1] [7]"});
+  const Outcome local =
+      run("x = distribute(tensor([1., 2., 3.]), tp=S(0))\nprint(x.to_local())\n", "tp = 4");
   CHECK(local.error == "");
-  CHECK(local.lines == std::vector<Lines>{{"f32[1] [1]"}, {"f32[1] [2]"}, {"f32[1] [3]"}, {"f32[0] []"}});
+  CHECK(local.lines ==
+        std::vector<Lines>{{"f32[1] [1]"}, {"f32[1] [2]"}, {"f32[1] [3]"}, {"f32[0] []"}});
 }
 
 TEST_CASE("matrix product, sum and relu follow their rules") {
@@ -140,17 +144,18 @@ TEST_CASE("gradients: backward, grad and x.grad") {
 }
 
 TEST_CASE("collectives on local tensors, over a mesh dim and the world") {
-  const Outcome out =
-      run("t = tensor([float(rank)])\n"
-          "print(all_reduce(t, sum), all_reduce(t, 'max', group='tp'), all_gather(t, 0, group='dp'))\n"
-          "print(reduce_scatter(tensor([1., 2., 3.]), sum, 0, group='tp'), broadcast(t, 1, group='dp'))\n"
-          "print(all_to_all(tensor([rank * 10, rank * 10 + 1]), 0, 0, group=mesh['tp']))\n"
-          "barrier()\nbarrier(group='tp')\n");
+  const Outcome out = run(
+      "t = tensor([float(rank)])\n"
+      "print(all_reduce(t, sum), all_reduce(t, 'max', group='tp'), all_gather(t, 0, group='dp'))\n"
+      "print(reduce_scatter(tensor([1., 2., 3.]), sum, 0, group='tp'), broadcast(t, 1, "
+      "group='dp'))\n"
+      "print(all_to_all(tensor([rank * 10, rank * 10 + 1]), 0, 0, group=mesh['tp']))\n"
+      "barrier()\nbarrier(group='tp')\n");
   CHECK(out.error == "");
   CHECK(out.lines[1] == Lines{"f32[1] [6] f32[1] [3] f32[2] [0, 1]", "f32[2] [2, 4] f32[1] [1]",
                               "i64[2] [10, 30]"});
-  CHECK(out.lines[2] == Lines{"f32[1] [6] f32[1] [2] f32[2] [2, 3]", "f32[1] [6] f32[1] [3]",
-                              "i64[2] [1, 21]"});
+  CHECK(out.lines[2] ==
+        Lines{"f32[1] [6] f32[1] [2] f32[2] [2, 3]", "f32[1] [6] f32[1] [3]", "i64[2] [1, 21]"});
 }
 
 TEST_CASE("from_local joins the pieces; local shapes decide the whole unless it is given") {
@@ -170,13 +175,15 @@ TEST_CASE("faults on ranks carry the place in the program") {
       {"x = distribute(tensor([1., 2.]), pp=S(0))\n", "distribute: 'pp' is no mesh dim"},
       {"x = distribute(tensor([1., 2.]), tp=S(3))\n", "3"},
       {"x = tensor([1., 2.]).redistribute(tp=R)\n", "is a plain tensor"},
-      {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[3@tp]')\n", "is for another shape"},
+      {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[3@tp]')\n",
+       "is for another shape"},
       {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[2@qq]')\n", "qq"},
       {"x = tensor([[1., 2.]]) @ tensor([[1., 2.]])\n", "mm"},
       {"x = tensor([1., 2.]).item()\n", "item: a tensor of 2 elements"},
       {"x = tensor([1., 2.])[2]\n", "index 2 of dim 0 of size 2"},
       {"x = tensor([[1., 2.], [3.]])\n", "rows of different lengths"},
-      {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n", "collectives take local tensors"},
+      {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n",
+       "collectives take local tensors"},
   };
   for (const Row& row : rows) {
     CAPTURE(std::string(row.code));

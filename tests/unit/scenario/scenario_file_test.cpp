@@ -148,7 +148,7 @@ TEST_CASE("expectations") {
   CHECK(expect.tolerance.at(0).first == DType::kF32);
   CHECK(expect.error->kind == ErrorKind::kRuntime);
   CHECK(expect.error->contains == "different meshes");
-  CHECK(expect.verdict == Verdict::kDeadlock);
+  CHECK(expect.verdict == ExpectedVerdict::kDeadlock);
 }
 
 TEST_CASE("places in the program and in types are those of the file") {
