@@ -1,0 +1,104 @@
+#include "sim/report/decision_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "mesh/type_string.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::size_t kShownCandidates = 8;
+constexpr std::size_t kShownRejections = 6;
+
+std::string price(double us) {
+  if (std::isinf(us)) return "impossible";
+  return us == 0 ? "free" : fmt::format("{:.1f} us", us);
+}
+
+std::string placements_of(const std::vector<const DTensorSpec*>& specs) {
+  std::string text;
+  for (const DTensorSpec* spec : specs) {
+    if (!text.empty()) text += ", ";
+    text += spec == nullptr ? "-" : order_text(spec->placements(), spec->order());
+  }
+  return text;
+}
+
+std::string candidate_line(const OpSpec& candidate, bool selected) {
+  std::string line = fmt::format("{} {:<12}({}) -> {}", selected ? "*" : " ", price(candidate.cost()),
+                                 placements_of(candidate.inputs), placements_of(candidate.outputs));
+  const auto& costs = candidate.input_costs;
+  if (costs.size() > 1 && candidate.cost() > 0) {
+    std::string parts;
+    for (const double cost : costs) parts += (parts.empty() ? "" : " + ") + price(cost);
+    line += "   = " + parts;
+  }
+  return line;
+}
+
+void append_candidates(std::string& out, const OpStrategy& strategy, int selected,
+                       const std::string& indent) {
+  std::vector<std::size_t> order(strategy.candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return strategy.candidates[a].cost() < strategy.candidates[b].cost();
+  });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool chosen = static_cast<int>(order[i]) == selected;
+    if (i >= kShownCandidates && !chosen) continue;
+    out += indent + candidate_line(strategy.candidates[order[i]], chosen) + "\n";
+  }
+  const std::size_t shown = std::min(order.size(), kShownCandidates);
+  if (order.size() > shown) {
+    out += fmt::format("{}  ... {} more candidates, none cheaper\n", indent, order.size() - shown);
+  }
+}
+
+}  // namespace
+
+std::string op_text(const OpSchema& schema, const OutputSharding& decision) {
+  const auto typed = [](const std::vector<const DTensorSpec*>& specs) {
+    std::string text;
+    for (const DTensorSpec* spec : specs) {
+      if (!text.empty()) text += ", ";
+      text += spec == nullptr ? "-" : type_string(*spec);
+    }
+    return text;
+  };
+  std::string_view name = schema.row->name();
+  if (name.starts_with("aten::")) name.remove_prefix(6);
+  const std::string inputs = typed(schema.tensor_specs());
+  const std::string outputs = decision.outputs.empty() ? "()" : typed(decision.outputs);
+  return fmt::format("{:<18} {} -> {}", name, inputs, outputs);
+}
+
+std::string why_text(const OpSchema& schema, const DecisionRecord& record,
+                     const std::string& indent) {
+  std::string out;
+  const std::vector<const DTensorSpec*> have = schema.tensor_specs();
+  for (std::size_t i = 0; i < record.strategies.size(); ++i) {
+    if (record.strategies.size() > 1) out += fmt::format("{}list element {}\n", indent, i);
+    append_candidates(out, record.strategies[i], record.selected[i], indent);
+  }
+  out += fmt::format("{}chosen: {}\n", indent, record.choice);
+  for (std::size_t i = 0; i < have.size() && i < record.sharding.inputs.size(); ++i) {
+    if (have[i] == record.sharding.inputs[i]) continue;
+    out += fmt::format("{}moves: input {} {} => {}\n", indent, i, type_string(*have[i]),
+                       type_string(*record.sharding.inputs[i]));
+  }
+  for (std::size_t i = 0; i < record.rejected.size() && i < kShownRejections; ++i) {
+    out += fmt::format("{}rejected: {}: {}\n", indent, record.rejected[i].row,
+                       record.rejected[i].reason);
+  }
+  if (record.rejected.size() > kShownRejections) {
+    out += fmt::format("{}... {} more rejected\n", indent, record.rejected.size() - kShownRejections);
+  }
+  return out;
+}
+
+}  // namespace shardlab

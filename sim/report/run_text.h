@@ -1,0 +1,31 @@
+// run_text.h - a scenario run as people read it.
+#pragma once
+
+#include <string>
+
+#include "sim/report/show.h"
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+/// How much is told of each op.
+enum class RunDetail : std::uint8_t {
+  kSteps,  ///< one line per op and redistribution
+  kWhy,    ///< below each op: candidates with prices, what was rejected, which rule decided
+};
+
+struct RunTextOptions {
+  Color color = Color::kOff;
+  RunDetail detail = RunDetail::kSteps;
+};
+
+/// Header, inputs, the program's ops with their collectives, backward, sums, verdict on values,
+/// expectations. Ends with a line that says whether everything is as expected.
+std::string run_text(const ScenarioResult& result, const RunTextOptions& options);
+/// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
+std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
+
+/// "1.5 KiB", "640 B".
+std::string bytes_text(double bytes);
+
+}  // namespace shardlab

@@ -1,0 +1,292 @@
+#include "sim/verify/scenario_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/autograd.h"
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "kernels/cpu_kernels.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/verify/inputs.h"
+#include "tensor/cpu_device.h"
+
+namespace shardlab {
+
+namespace {
+
+const MeshLayout* layout_of(const Scenario& scenario, Arena& arena) {
+  MeshLayout::Init init;
+  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
+    init.shape.push_back(dim.size);
+    init.names.push_back(dim.name);
+  }
+  if (scenario.mesh.ranks) init.ranks = *scenario.mesh.ranks;
+  return arena.layout(std::move(init));
+}
+
+// The same names, every size 1: one device runs the program unchanged.
+const MeshLayout* one_device_layout(const MeshLayout& layout, Arena& arena) {
+  MeshLayout::Init init;
+  init.shape = Dims(layout.ndim(), 1);
+  init.names = layout.names();
+  return arena.layout(std::move(init));
+}
+
+Topology topology_of(const Scenario& scenario) {
+  Topology topology;
+  for (const TopologyDim& dim : scenario.topology) {
+    topology.links[dim.mesh_dim] = {dim.gbps, dim.us};
+  }
+  return topology;
+}
+
+// One program on the ranks of one world, and what was seen there.
+struct ProgramRun {
+  const Scenario* scenario = nullptr;
+  const OpRegistry* registry = nullptr;
+  const MeshLayout* layout = nullptr;
+  const MeshLayout* reported = nullptr;
+  Precision precision = Precision::kDeclared;
+  std::int64_t reporting_rank = 0;
+  std::vector<Recording> recordings;
+  std::vector<Trace> traces;
+  std::vector<RecordedValue> inputs;
+  WorldResult outcome;
+  MemoryReport memory;
+};
+
+void keep_gradients(const ProgramRun& run, const Interpreter& interpreter, Recording& recording) {
+  for (const ScenarioInput& input : run.scenario->inputs) {
+    if (!input.requires_grad) continue;
+    const Value* value = interpreter.find(input.name);
+    if (value == nullptr || !value->is_tensor()) continue;
+    const DTensor gradient = grad_of(value->as<DTensor>());
+    if (gradient.defined()) {
+      recording.keep({input.name + ".grad", 0, snapshot_of(gradient), input.where});
+    }
+  }
+}
+
+void run_on_rank(ProgramRun& run, RankContext& rank) {
+  const auto index = static_cast<std::size_t>(rank.rank);
+  Recording& recording = run.recordings[index];
+  rank.meshes->construct(run.layout);
+  Interpreter interpreter({.scenario = run.scenario,
+                           .registry = run.registry,
+                           .calls = &recording_calls(),
+                           .layout = run.layout,
+                           .reported = run.reported,
+                           .rank = rank.rank,
+                           .world_size = run.scenario->world,
+                           .precision = run.precision,
+                           .sink = &recording});
+  for (const ScenarioInput& input : run.scenario->inputs) {
+    const DTensor value = make_input(*run.scenario, input, run.layout, run.precision);
+    if (input.requires_grad) require_grad(value);
+    if (rank.rank == run.reporting_rank) {
+      run.inputs.push_back({input.name, 0, snapshot_of(value), input.where});
+    }
+    interpreter.define(input.name, Value(value));
+  }
+  rank.observer = &run.traces[index];
+  rank.mode |= kModeObserve;
+  interpreter.run();
+  rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+  keep_gradients(run, interpreter, recording);
+}
+
+void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+             const ScenarioOptions& options) {
+  std::vector<std::unique_ptr<Device>> devices;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    devices.push_back(make_cpu_device(cpu_kernel_table()));
+    run.recordings.emplace_back(RecordScope::kEvery);
+    run.traces.emplace_back(rank == run.reporting_rank ? TraceDetail::kEvents
+                                                       : TraceDetail::kCounts);
+  }
+  WorldOptions world;
+  world.ranks = ranks;
+  world.schedule = options.schedule;
+  world.backend = options.backend;
+  world.device = [&](std::int64_t rank) -> Device& { return *devices[static_cast<std::size_t>(rank)]; };
+  world.seed = run.scenario->seed;
+  world.propagator = &propagator;
+  world.plans = &propagator.plans();
+  world.implicit = run.scenario->expect.implicit;
+  run.outcome = run_world(std::move(world), [&](RankContext& rank) { run_on_rank(run, rank); });
+  for (const auto& device : devices) {
+    const std::int64_t peak = device->memory().peak_bytes;
+    run.memory.largest_rank_bytes = std::max(run.memory.largest_rank_bytes, peak);
+    run.memory.sum_bytes += peak;
+  }
+}
+
+// Type strings and names are looked at before any rank starts: what is wrong with them is the file's
+// fault, not the run's.
+void check_as_written(const Scenario& scenario, const MeshLayout* layout,
+                      const OpRegistry& registry) {
+  check_names(scenario, registry);
+  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout, DType::kF32);
+  for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
+}
+
+bool matches(const ExpectedError& expected, const Error& error) {
+  if (expected.kind && *expected.kind != error.kind()) return false;
+  return expected.contains.empty() || error.text().find(expected.contains) != std::string::npos;
+}
+
+bool matches(ExpectedVerdict expected, const std::optional<Verdict>& verdict) {
+  if (!verdict) return false;
+  return expected == ExpectedVerdict::kMismatch ? verdict->kind == VerdictKind::kMismatch
+                                                : verdict->kind == VerdictKind::kDeadlock;
+}
+
+void judge_failure(ScenarioResult& result) {
+  const Expectation& expect = result.scenario.expect;
+  if (expect.error) {
+    result.error_expected = result.error && matches(*expect.error, *result.error);
+    result.expectations.push_back(
+        {.what = "error",
+         .met = result.error_expected,
+         .text = result.error_expected ? std::string(to_string(result.error->kind()))
+                 : result.error        ? "the program failed with another error"
+                                       : "the program ended without an error",
+         .where = expect.error->where});
+  }
+  if (expect.verdict) {
+    result.error_expected = matches(*expect.verdict, result.verdict);
+    const std::string got = result.verdict ? std::string(to_string(result.verdict->kind))
+                                           : std::string("none");
+    result.expectations.push_back({.what = "verdict",
+                                   .met = result.error_expected,
+                                   .text = result.error_expected ? got : "got " + got,
+                                   .where = {}});
+  }
+}
+
+// Values that [expect] names, at their last occurrence.
+void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& values) {
+  std::vector<ValueReport> kept;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& name = values[i].name;
+    const bool gradient = name.ends_with(".grad");
+    const bool named = std::any_of(scenario.expect.types.begin(), scenario.expect.types.end(),
+                                   [&](const ExpectedType& t) { return t.full_name() == name; });
+    const bool last = std::none_of(values.begin() + static_cast<std::ptrdiff_t>(i) + 1, values.end(),
+                                   [&](const ValueReport& v) { return v.name == name; });
+    if (gradient || (named && last)) kept.push_back(values[i]);
+  }
+  values = std::move(kept);
+}
+
+void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propagator) {
+  if (result.scenario.expect.verify == Verify::kNone) {
+    result.not_verified = "verify = \"none\"";
+    return;
+  }
+  ScenarioOptions alone = result.options;
+  alone.backend = "threads";
+  ProgramRun single, reference;
+  for (ProgramRun* run : {&single, &reference}) {
+    run->scenario = &result.scenario;
+    run->registry = sharded.registry;
+    run->layout = one_device_layout(*result.layout, result.layout->arena());
+    run->reported = result.layout;
+  }
+  reference.precision = Precision::kReference;
+  execute(single, propagator, 1, alone);
+  execute(reference, propagator, 1, alone);
+  for (const ProgramRun* run : {&single, &reference}) {
+    if (run->outcome.ok()) continue;
+    result.not_verified =
+        fmt::format("the program fails on one device: {}", run->outcome.merged().summary());
+    return;
+  }
+  VerifyInputs inputs;
+  for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
+  inputs.single = &single.recordings.front();
+  inputs.reference = &reference.recordings.front();
+  inputs.tolerance = result.scenario.expect.tolerance;
+  result.values = verify_values(inputs);
+  if (result.scenario.expect.verify == Verify::kOutputs) {
+    keep_outputs_only(result.scenario, result.values);
+  }
+}
+
+void check_missing_gradients(ScenarioResult& result, const ProgramRun& run) {
+  for (const ExpectedName& name : result.scenario.expect.gradients) {
+    const std::string key = name.name + ".grad#0";
+    const bool found = std::any_of(run.recordings.begin(), run.recordings.end(),
+                                   [&](const Recording& r) { return r.find(key) != nullptr; });
+    if (found) continue;
+    result.expectations.push_back({.what = name.name + ".grad",
+                                   .met = false,
+                                   .text = "expected a gradient, got none: does the program call "
+                                           "backward()?",
+                                   .where = name.where});
+  }
+}
+
+}  // namespace
+
+bool ScenarioResult::met() const {
+  if (error && !error_expected) return false;
+  for (const ExpectationReport& expectation : expectations) {
+    if (!expectation.met) return false;
+  }
+  for (const ValueReport& value : values) {
+    if (value.verified && value.comparison.agreement == Agreement::kWrong) return false;
+  }
+  return not_verified.empty() || scenario.expect.verify == Verify::kNone || error.has_value();
+}
+
+ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
+                            const ScenarioOptions& options) {
+  ScenarioResult result;
+  result.scenario = scenario;
+  result.options = options;
+  result.layout = layout_of(scenario, process_arena());
+  check_as_written(scenario, result.layout, registry);
+  PlanOptions plans;
+  plans.topology = topology_of(scenario);
+  result.propagator = std::make_unique<Propagator>(registry, plans);
+  result.reporting_rank = result.layout->rank_at_index(0);
+
+  ProgramRun run;
+  run.scenario = &result.scenario;
+  run.registry = &registry;
+  run.layout = result.layout;
+  run.reported = result.layout;
+  run.reporting_rank = result.reporting_rank;
+  execute(run, *result.propagator, scenario.world, options);
+
+  result.inputs = run.inputs;
+  result.memory = run.memory;
+  result.verdict = run.outcome.verdict;
+  const auto reporter = static_cast<std::size_t>(result.reporting_rank);
+  result.events = run.traces[reporter].events();
+  result.printed = run.recordings[reporter].lines();
+  for (const Trace& trace : run.traces) {
+    result.counts.push_back(trace.counts());
+    result.implicit_count = std::max(result.implicit_count, trace.implicit_count());
+  }
+  if (!run.outcome.ok()) result.error = run.outcome.merged();
+  judge_failure(result);
+  if (result.error) return result;
+
+  std::vector<const Recording*> recordings;
+  for (const Recording& recording : run.recordings) recordings.push_back(&recording);
+  std::vector<const CollectiveCounts*> counts;
+  for (const CollectiveCounts& count : result.counts) counts.push_back(&count);
+  for (ExpectationReport& report :
+       check_expectations(result.scenario, result.layout, recordings, counts)) {
+    result.expectations.push_back(std::move(report));
+  }
+  check_missing_gradients(result, run);
+  verify(result, run, *result.propagator);
+  return result;
+}
+
+}  // namespace shardlab

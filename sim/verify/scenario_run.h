@@ -1,0 +1,57 @@
+// scenario_run.h - one scenario on simulated ranks: run, traced, checked against one device and against
+// its own expectations.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "propagate/propagator.h"
+#include "sim/report/trace.h"
+#include "sim/scenario/scenario.h"
+#include "sim/verify/expectations.h"
+#include "sim/verify/verify.h"
+#include "sim/world/world.h"
+
+namespace shardlab {
+
+struct ScenarioOptions {
+  std::string backend = "threads";
+  SchedulerOptions schedule;
+};
+
+/// Bytes that ranks held at most, per rank and together.
+struct MemoryReport {
+  std::int64_t largest_rank_bytes = 0;
+  std::int64_t sum_bytes = 0;
+};
+
+struct ScenarioResult {
+  Scenario scenario;
+  ScenarioOptions options;
+  const MeshLayout* layout = nullptr;
+  std::unique_ptr<Propagator> propagator;   ///< events point into its decisions
+  std::vector<RecordedValue> inputs;        ///< as the reporting rank holds them
+  std::int64_t reporting_rank = 0;          ///< the mesh's first rank: whose events these are
+  std::vector<TraceEvent> events;
+  std::vector<CollectiveCounts> counts;     ///< by rank
+  std::int64_t implicit_count = 0;
+  std::vector<std::string> printed;
+  std::vector<ValueReport> values;
+  std::string not_verified;                 ///< why nothing was verified, or empty
+  std::vector<ExpectationReport> expectations;
+  std::optional<Error> error;               ///< of the run on the ranks
+  std::optional<Verdict> verdict;
+  bool error_expected = false;              ///< [expect] asked for this error or verdict
+  MemoryReport memory;
+
+  bool met() const;
+};
+
+/// Fails with ScenarioError for what can't run as written (exit code 2); what goes wrong on the ranks is
+/// in the result. `registry` outlives it.
+ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
+                            const ScenarioOptions& options);
+
+}  // namespace shardlab
