@@ -1,8 +1,174 @@
-#include <fmt/format.h>
+// Argument parsing only; what commands do is in their own files.
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
 
-#include "base/error.h"
+#include <CLI/CLI.hpp>
 
-int main() {
-  fmt::print("shardlab\n");
-  return 0;
+#include "sim/cli/commands.h"
+
+namespace {
+
+using namespace shardlab;
+
+void on_interrupt(int) {
+  static constexpr char kText[] = "\ninterrupted\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  _exit(kInterrupted);
+}
+
+void add_common(CLI::App* command, CommonArguments& common) {
+  command->add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->add_flag_callback(
+      "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
+}
+
+void add_run_options(CLI::App* command, RunArguments& arguments) {
+  command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
+      ->type_name("KEY=VALUE");
+  command->add_option("--backend", arguments.backend, "who moves the bytes: threads");
+  command
+      ->add_option_function<std::string>(
+          "--scheduler",
+          [&arguments](const std::string& name) { arguments.scheduler = *parse_scheduler(name); },
+          "how ranks share the processor: pool (fibers) or threads")
+      ->check(CLI::IsMember({"pool", "threads"}));
+  command->add_option_function<std::uint64_t>(
+      "--seed",
+      [&arguments](std::uint64_t seed) {
+        arguments.seed = seed;
+        arguments.seed_given = true;
+      },
+      "seed of inputs and random ops");
+}
+
+struct Parsed {
+  RunArguments run, test;
+  SpecArguments show, plan, explain;
+  OpsArguments ops;
+  CheckArguments check;
+  std::function<int()> chosen;
+};
+
+void add_run(CLI::App& app, Parsed& parsed) {
+  auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
+  run->add_option("FILE", parsed.run.files, "scenario files (.toml)")->required();
+  run->add_flag("--why", parsed.run.why, "for each op: candidates with prices, and what decided");
+  add_run_options(run, parsed.run);
+  add_common(run, parsed.run.common);
+  run->footer(
+      "Examples:\n"
+      "  shardlab run scenarios/models/megatron_mlp.toml\n"
+      "  shardlab run --why --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
+      "Figures: 'sent a rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, all_gather and\n"
+      "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts every\n"
+      "buffer that a rank's device allocated.");
+  run->callback([&parsed] { parsed.chosen = [&parsed] { return run_command(parsed.run); }; });
+
+  auto* test = app.add_subcommand("test", "run scenarios and print one line each");
+  test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
+  test->add_flag("--list", parsed.test.list, "print titles and what each is about, run nothing");
+  add_run_options(test, parsed.test);
+  add_common(test, parsed.test.common);
+  test->footer(
+      "Examples:\n  shardlab test scenarios\n  shardlab test --scheduler threads scenarios/models");
+  test->callback([&parsed] { parsed.chosen = [&parsed] { return test_command(parsed.test); }; });
+}
+
+void add_spec_commands(CLI::App& app, Parsed& parsed) {
+  const auto add = [&app](const char* name, const char* about, SpecArguments& arguments,
+                          const char* text_help, int count) {
+    auto* command = app.add_subcommand(name, about);
+    auto* texts = command->add_option("TYPE", arguments.texts, text_help)->required();
+    if (count > 0) texts->expected(count);
+    command->add_option("--mesh", arguments.mesh, "mesh dims in order: x=2,y=3")->required();
+    add_common(command, arguments.common);
+    return command;
+  };
+  auto* show = add("show", "draw who holds what", parsed.show, "a type string", 1);
+  show->footer(
+      "Examples:\n"
+      "  shardlab show \"f32[10@x, 6@(x,y)]\" --mesh x=2,y=3\n"
+      "  shardlab show \"f32[7@(y,x)]{sum:z}\" --mesh x=2,y=2,z=2");
+  show->callback([&parsed] { parsed.chosen = [&parsed] { return show_command(parsed.show); }; });
+
+  auto* plan = add("plan", "the steps from one type to another", parsed.plan, "source and target", 2);
+  plan->footer(
+      "Examples:\n"
+      "  shardlab plan \"f32[7@x, 6]\" \"f32[7, 6@y]\" --mesh x=2,y=3\n"
+      "  shardlab plan \"f32[8]{sum:x}\" \"f32[8@x]\" --mesh x=4\n"
+      "Prices are the reference's time model in microseconds.");
+  plan->callback([&parsed] { parsed.chosen = [&parsed] { return plan_command(parsed.plan); }; });
+
+  auto* explain = add("explain", "why an op call is placed as it is", parsed.explain,
+                      "op name, then a type string or plain value per argument", -1);
+  explain->footer(
+      "Examples:\n"
+      "  shardlab explain mm \"f32[8@x, 16]\" \"f32[16, 4@x]\" --mesh x=4\n"
+      "  shardlab explain add.Tensor \"f32[8]{sum:x}\" \"f32[8]\" --mesh x=2");
+  explain->callback(
+      [&parsed] { parsed.chosen = [&parsed] { return explain_command(parsed.explain); }; });
+}
+
+void add_table_commands(CLI::App& app, Parsed& parsed) {
+  auto* ops = app.add_subcommand("ops", "the ops and their sharding rules");
+  ops->add_option("NAME", parsed.ops.name, "one op, or all overloads of a base name");
+  add_common(ops, parsed.ops.common);
+  ops->footer("Examples:\n  shardlab ops\n  shardlab ops mm");
+  ops->callback([&parsed] { parsed.chosen = [&parsed] { return ops_command(parsed.ops); }; });
+
+  auto* check = app.add_subcommand("check", "compare recorded facts with our answers");
+  check->add_option("FILE", parsed.check.files, "facts: .jsonl or .jsonl.gz")->required();
+  check->add_option("--max-shown", parsed.check.max_shown, "failing lines to print");
+  check->add_option("--known", parsed.check.known,
+                    "known_differences.toml (default: the nearest above the first file)");
+  add_common(check, parsed.check.common);
+  check->footer(
+      "Examples:\n"
+      "  shardlab check tests/golden/facts/layout/*.gz\n"
+      "  shardlab check --max-shown 3 tests/golden/facts/propagate/matrix.jsonl.gz");
+  check->callback([&parsed] { parsed.chosen = [&parsed] { return check_command(parsed.check); }; });
+}
+
+void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
+  auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
+  command->allow_extras();
+  const std::string text(name);
+  command->footer("Examples of what works today:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
+                  "  shardlab test scenarios");
+  command->callback([&parsed, text] {
+    parsed.chosen = [text] {
+      std::fprintf(stderr, "error: not yet supported: shardlab %s\n", text.c_str());
+      return static_cast<int>(kCannotRun);
+    };
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGPIPE, SIG_DFL);
+  CLI::App app("shardlab - distributed tensors on simulated ranks: placements, collectives, numbers");
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "help of all commands");
+  app.footer(
+      "Examples:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
+      "  shardlab show \"f32[10@x, 6@(x,y)]\" --mesh x=2,y=3\n"
+      "Exit codes: 0 fine, 1 the program ran and something failed, 2 it can't run as written,\n"
+      "3 a defect of shardlab, 130 interrupted.");
+  Parsed parsed;
+  add_run(app, parsed);
+  add_spec_commands(app, parsed);
+  add_table_commands(app, parsed);
+  add_later(app, parsed, "verify-ops", "every rule of an op on real ranks");
+  add_later(app, parsed, "diff", "compare two runs");
+  add_later(app, parsed, "doctor", "what this machine can run");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kFine : kCannotRun;
+  }
+  return guarded(parsed.chosen);
 }

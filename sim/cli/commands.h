@@ -1,0 +1,66 @@
+// commands.h - what each command of the program does, once its arguments are parsed. Every function returns
+// the exit code (scenario.md section 4) and writes results to stdout, errors to stderr.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/report/show.h"
+#include "sim/schedule/schedulers.h"
+
+namespace shardlab {
+
+enum ExitCode : int { kFine = 0, kFailed = 1, kCannotRun = 2, kOurDefect = 3, kInterrupted = 130 };
+enum class Output : std::uint8_t { kText, kJson };
+
+/// What every command understands.
+struct CommonArguments {
+  std::string color = "auto";
+  Output output = Output::kText;
+  /// Colour for stdout: asked for, or a terminal without NO_COLOR.
+  Color stdout_color() const;
+};
+
+struct RunArguments {
+  CommonArguments common;
+  std::vector<std::string> files;     ///< `test`: files and folders
+  std::vector<std::string> settings;  ///< "key=value"
+  std::string backend = "threads";
+  SchedulerKind scheduler = SchedulerKind::kPool;
+  std::uint64_t seed = 0;
+  bool seed_given = false;
+  bool why = false;
+  bool list = false;
+};
+int run_command(const RunArguments& arguments);
+int test_command(const RunArguments& arguments);
+
+struct SpecArguments {
+  CommonArguments common;
+  std::vector<std::string> texts;  ///< type strings, or an op call
+  std::string mesh;                ///< "x=2,y=3"
+};
+int show_command(const SpecArguments& arguments);
+int plan_command(const SpecArguments& arguments);
+int explain_command(const SpecArguments& arguments);
+
+struct OpsArguments {
+  CommonArguments common;
+  std::string name;  ///< empty: all
+};
+int ops_command(const OpsArguments& arguments);
+
+struct CheckArguments {
+  CommonArguments common;
+  std::vector<std::string> files;
+  std::string known;  ///< known_differences.toml; empty: the nearest above the first file
+  std::int64_t max_shown = 20;
+};
+int check_command(const CheckArguments& arguments);
+
+/// Runs a command; maps what it throws to a message on stderr and an exit code.
+int guarded(const std::function<int()>& command);
+
+}  // namespace shardlab

@@ -1,0 +1,126 @@
+// run and test.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "ops/register.h"
+#include "sim/cli/commands.h"
+#include "sim/report/run_json.h"
+#include "sim/report/run_text.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+std::vector<Setting> settings_of(const RunArguments& arguments) {
+  std::vector<Setting> settings;
+  for (const std::string& text : arguments.settings) settings.push_back(parse_setting(text));
+  if (arguments.seed_given) {
+    settings.push_back(parse_setting("seed=" + std::to_string(arguments.seed)));
+  }
+  return settings;
+}
+
+// Sorted, so that runs are alike on every file system.
+std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!fs::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
+    }
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+ScenarioOptions options_of(const RunArguments& arguments) {
+  ScenarioOptions options;
+  options.backend = arguments.backend;
+  options.schedule.kind = arguments.scheduler;
+  return options;
+}
+
+RunTextOptions text_options(const RunArguments& arguments) {
+  return {.color = arguments.common.stdout_color(),
+          .detail = arguments.why ? RunDetail::kWhy : RunDetail::kSteps};
+}
+
+}  // namespace
+
+int run_command(const RunArguments& arguments) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  int code = kFine;
+  bool first = true;
+  for (const std::string& path : scenario_files(arguments.files)) {
+    const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
+    for (const MatrixPoint& point : file.points()) {
+      const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
+      if (arguments.common.output == Output::kJson) {
+        print(run_json(result) + "\n");
+      } else {
+        print((first ? "" : "\n") + run_text(result, text_options(arguments)));
+      }
+      first = false;
+      if (!result.met()) code = kFailed;
+    }
+  }
+  return code;
+}
+
+int test_command(const RunArguments& arguments) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  int passed = 0, failed = 0, unreadable = 0;
+  const std::vector<std::string> files = scenario_files(arguments.files);
+  for (const std::string& path : files) {
+    const int code = guarded([&] {
+      const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
+      if (arguments.list) {
+        print(fmt::format("{}\n  {}\n  {}\n", path, file.title(), file.about()));
+        return static_cast<int>(kFine);
+      }
+      for (const MatrixPoint& point : file.points()) {
+        const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
+        ++(result.met() ? passed : failed);
+        if (arguments.common.output == Output::kJson) {
+          print(run_json(result) + "\n");
+        } else if (result.met()) {
+          print(run_line(result, text_options(arguments)) + "\n");
+        } else {
+          print(run_text(result, text_options(arguments)));
+        }
+      }
+      return static_cast<int>(kFine);
+    });
+    if (code != kFine) ++unreadable;
+  }
+  if (arguments.list) return unreadable > 0 ? kCannotRun : kFine;
+  if (files.empty()) {
+    fail(ErrorKind::kValue, "no scenarios (.toml files) under what was given");
+  }
+  if (arguments.common.output == Output::kText) {
+    print(fmt::format("{} passed, {} failed\n", passed, failed + unreadable));
+  }
+  if (unreadable > 0) return kCannotRun;
+  return failed > 0 ? kFailed : kFine;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,38 @@
+// ops and check.
+#include <cstdio>
+
+#include "ops/register.h"
+#include "sim/cli/commands.h"
+#include "sim/report/ops_text.h"
+#include "sim/verify/check.h"
+#include "sim/verify/known_differences.h"
+
+namespace shardlab {
+
+int ops_command(const OpsArguments& arguments) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  const std::string text = arguments.common.output == Output::kJson
+                               ? ops_json(registry, arguments.name) + "\n"
+                               : ops_text(registry, arguments.name);
+  std::fputs(text.c_str(), stdout);
+  return kFine;
+}
+
+int check_command(const CheckArguments& arguments) {
+  KnownDifferences known;
+  if (!arguments.known.empty()) {
+    known = KnownDifferences::read(arguments.known);
+  } else if (const auto found = KnownDifferences::find_file(arguments.files.front())) {
+    known = KnownDifferences::read(*found);
+  }
+  CheckRun run(check_families(), &known, {.max_shown = arguments.max_shown});
+  for (const std::string& file : arguments.files) run.check_file(file);
+  const CheckSummary summary = run.finish();
+  const std::string text =
+      arguments.common.output == Output::kJson ? summary.json().dump() + "\n" : summary.text();
+  std::fputs(text.c_str(), stdout);
+  return summary.failed == 0 ? kFine : kFailed;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,179 @@
+#include "sim/report/run_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "mesh/type_string.h"
+#include "sim/report/spec_json.h"
+
+namespace shardlab {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::string_view text_of(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
+
+// JSON has no infinity.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
+
+Json specs_json(const std::vector<const DTensorSpec*>& specs) {
+  Json list = Json::array();
+  for (const DTensorSpec* spec : specs) {
+    list.push_back(spec == nullptr ? Json(nullptr) : Json(type_string(*spec)));
+  }
+  return list;
+}
+
+Json event_json(const TraceEvent& event) {
+  Json json = {{"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
+  switch (event.kind) {
+    case TraceEvent::Kind::kOp:
+      json["op"] = event.schema.row->name();
+      json["given"] = specs_json(event.schema.tensor_specs());
+      json["inputs"] = specs_json(event.decision->inputs);
+      json["outputs"] = specs_json(event.decision->outputs);
+      break;
+    case TraceEvent::Kind::kRedistribution:
+      json["redistribute"] = {{"source", type_string(*event.redistribution.source)},
+                              {"target", type_string(*event.redistribution.target)},
+                              {"argument", event.redistribution.argument}};
+      if (event.redistribution.plan != nullptr) {
+        json["redistribute"]["plan"] = event.redistribution.plan->text();
+      }
+      break;
+    case TraceEvent::Kind::kCollective: {
+      const CollectiveRecord& record = event.collective;
+      json["collective"] = {{"kind", to_string(record.kind)},
+                            {"group", record.group},
+                            {"ranks", record.group_size},
+                            {"dtype", to_string(record.dtype)},
+                            {"input_shape", std::vector<std::int64_t>(record.input_shape.begin(),
+                                                                      record.input_shape.end())},
+                            {"sent_bytes", record.sent_bytes}};
+      break;
+    }
+  }
+  return json;
+}
+
+Json counts_json(const std::vector<CollectiveCounts>& counts) {
+  Json json = Json::object();
+  double bytes = 0;
+  for (const CollectiveCounts& rank : counts) {
+    bytes = std::max(bytes, rank.bytes());
+    for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i) {
+      const auto kind = static_cast<CollectiveKind>(i);
+      if (rank.total(kind) == 0) continue;
+      Json& slot = json[std::string(to_string(kind))];
+      slot["forward"] = std::max<std::int64_t>(slot.value("forward", std::int64_t{0}), rank.forward[i]);
+      slot["backward"] =
+          std::max<std::int64_t>(slot.value("backward", std::int64_t{0}), rank.backward[i]);
+    }
+  }
+  return {{"largest_rank", json}, {"sent_bytes", bytes}};
+}
+
+Json value_json(const ValueReport& value) {
+  Json json = {{"name", value.name}, {"occurrence", value.occurrence}, {"type", value.type}};
+  if (value.where.source) json["at"] = value.where.at();
+  if (!value.verified) {
+    json["not_verified"] = value.not_verified;
+    return json;
+  }
+  json["verdict"] = to_string(value.comparison.agreement);
+  json["error"] = number(value.comparison.error);
+  json["allowed"] = number(value.comparison.allowed);
+  if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
+  return json;
+}
+
+}  // namespace
+
+std::string run_json(const ScenarioResult& result) {
+  const Scenario& scenario = result.scenario;
+  Json json = {{"file", scenario.file->file()},
+               {"title", scenario.title},
+               {"point", scenario.point},
+               {"mesh", result.layout->text()},
+               {"ranks", scenario.world},
+               {"backend", result.options.backend},
+               {"scheduler", to_string(result.options.schedule.kind)},
+               {"seed", scenario.seed},
+               {"ok", result.met()},
+               {"implicit_redistributions", result.implicit_count},
+               {"printed", result.printed},
+               {"collectives", counts_json(result.counts)},
+               {"memory", {{"largest_rank_bytes", result.memory.largest_rank_bytes},
+                           {"sum_bytes", result.memory.sum_bytes}}}};
+  json["inputs"] = Json::object();
+  for (const RecordedValue& input : result.inputs) json["inputs"][input.name] = type_string(input.value);
+  json["events"] = Json::array();
+  for (const TraceEvent& event : result.events) json["events"].push_back(event_json(event));
+  json["values"] = Json::array();
+  for (const ValueReport& value : result.values) json["values"].push_back(value_json(value));
+  if (!result.not_verified.empty()) json["not_verified"] = result.not_verified;
+  json["expectations"] = Json::array();
+  for (const ExpectationReport& expectation : result.expectations) {
+    json["expectations"].push_back(
+        {{"what", expectation.what}, {"met", expectation.met}, {"text", expectation.text}});
+  }
+  if (result.error) {
+    json["error"] = {{"kind", to_string(result.error->kind())}, {"text", result.error->text()}};
+  }
+  if (result.verdict) json["verdict"] = to_string(result.verdict->kind);
+  return json.dump();
+}
+
+std::string plans_json(const DTensorSpec& source, const DTensorSpec& target) {
+  Json json = {{"source", type_string(source)}, {"target", type_string(target)},
+               {"predicted_us", number(redistribute_cost(source, target, {}))}};
+  for (const PlannerKind planner : {PlannerKind::kGreedy, PlannerKind::kGraph}) {
+    const bool ordered = !source.has_default_order() || !target.has_default_order();
+    if (planner == PlannerKind::kGreedy && ordered) continue;
+    PlanOptions options;
+    options.planner = planner;
+    const PlanResult result = make_plan(source, target, options);
+    Json& slot = json["planners"][std::string(to_string(planner))];
+    if (const auto* none = std::get_if<NoPlan>(&result)) {
+      slot = {{"no_plan", none->reason}};
+      continue;
+    }
+    const Plan& plan = std::get<Plan>(result);
+    slot["text"] = plan.text();
+    slot["steps"] = Json::array();
+    for (const PlanStep& step : plan.steps) {
+      Json dims = Json::array();
+      for (const std::size_t mesh_dim : step.mesh_dims) dims.push_back(source.layout()->names()[mesh_dim]);
+      slot["steps"].push_back({{"mesh_dims", dims},
+                               {"from", to_string(step.from)},
+                               {"to", to_string(step.to)},
+                               {"communicates", step.communicates()}});
+    }
+  }
+  return json.dump();
+}
+
+std::string decision_json(const OpSchema& schema, const DecisionRecord& record) {
+  Json json = {{"op", schema.row->name()},
+               {"given", specs_json(schema.tensor_specs())},
+               {"inputs", specs_json(record.sharding.inputs)},
+               {"outputs", specs_json(record.sharding.outputs)},
+               {"choice", record.choice}};
+  json["candidates"] = Json::array();
+  for (std::size_t i = 0; i < record.strategies.size(); ++i) {
+    const auto& candidates = record.strategies[i].candidates;
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      json["candidates"].push_back({{"text", candidates[c].text()},
+                                    {"cost_us", number(candidates[c].cost())},
+                                    {"selected", record.selected[i] == static_cast<int>(c)}});
+    }
+  }
+  json["rejected"] = Json::array();
+  for (const RejectedRow& row : record.rejected) {
+    json["rejected"].push_back({{"row", row.row}, {"reason", row.reason}});
+  }
+  return json.dump();
+}
+
+}  // namespace shardlab
