@@ -1,5 +1,6 @@
 // ops and check.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "ops/register.h"
 #include "sim/cli/commands.h"

@@ -1,0 +1,100 @@
+#include "sim/report/ops_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace shardlab {
+
+namespace {
+
+// What the rule column says, in a word or in the rule's own notation.
+std::string rule_text(const OpRow& row) {
+  if (row.has(kIncomplete)) return "incomplete: schema and metadata only";
+  struct Visit {
+    const OpRow& row;
+    std::string operator()(const NoRule&) const {
+      if (row.handler != HandlerId::kNone) return "handler";
+      return row.decompose != nullptr ? "in terms of other ops" : "none: makes new tensors";
+    }
+    std::string operator()(const FactorRule& rule) const { return rule.text; }
+    std::string operator()(const PointwiseRule& rule) const {
+      return rule.passes[0] == '\0' ? "pointwise"
+                                    : fmt::format("pointwise, passes {}", rule.passes);
+    }
+    std::string operator()(DimRuleFn) const { return "rows per mesh dim"; }
+    std::string operator()(MeshRuleFn) const { return "follows its input"; }
+  };
+  return std::visit(Visit{row}, row.rule);
+}
+
+std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_view name) {
+  if (name.empty()) return registry.rows();
+  if (std::vector<const OpRow*> overloads = registry.overloads(name); !overloads.empty()) {
+    return overloads;
+  }
+  return {&registry.at(name)};
+}
+
+std::string flags_text(const OpRow& row) {
+  std::string text;
+  const auto add = [&](OpFlag flag, std::string_view word) {
+    if (row.has(flag)) text += fmt::format("{}{}", text.empty() ? "" : ", ", word);
+  };
+  add(kRandom, "random by global index");
+  add(kDataDependent, "result depends on data");
+  add(kNeedsPosition, "knows its position");
+  add(kAllowUneven, "takes short dims");
+  add(kIncomplete, "incomplete");
+  add(kExact, "bitwise however it is cut");
+  return text;
+}
+
+void append_row(std::string& out, const OpRow& row) {
+  out += fmt::format("{}\n  rule        {}\n", row.op.text(), rule_text(row));
+  if (const std::string flags = flags_text(row); !flags.empty()) {
+    out += fmt::format("  flags       {}\n", flags);
+  }
+  const OpRow& base = row.base != nullptr ? *row.base : row;
+  if (row.base != nullptr) out += fmt::format("  variant of  {}\n", base.name());
+  out += fmt::format("  gradient    {}\n", base.gradient != nullptr   ? "yes"
+                                           : base.decompose != nullptr ? "through its parts"
+                                                                       : "no");
+  if (row.why[0] != '\0') out += fmt::format("  why         {}\n", row.why);
+}
+
+}  // namespace
+
+std::string ops_text(const OpRegistry& registry, std::string_view name) {
+  const std::vector<const OpRow*> rows = named_rows(registry, name);
+  std::string out;
+  if (!name.empty()) {
+    for (const OpRow* row : rows) append_row(out, *row);
+    return out;
+  }
+  int incomplete = 0, variants = 0;
+  for (const OpRow* row : rows) {
+    incomplete += row->has(kIncomplete);
+    variants += row->base != nullptr;
+    if (row->base == nullptr) out += fmt::format("{:<48} {}\n", row->name(), rule_text(*row));
+  }
+  out += fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
+                     rows.size() - static_cast<std::size_t>(variants), variants, incomplete);
+  return out;
+}
+
+std::string ops_json(const OpRegistry& registry, std::string_view name) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const OpRow* row : named_rows(registry, name)) {
+    list.push_back({{"op", row->name()},
+                    {"schema", row->op.text()},
+                    {"rule", rule_text(*row)},
+                    {"incomplete", row->has(kIncomplete)},
+                    {"gradient", row->gradient != nullptr},
+                    {"variant_of", row->base != nullptr ? row->base->name() : ""},
+                    {"why", row->why}});
+  }
+  return list.dump();
+}
+
+}  // namespace shardlab
