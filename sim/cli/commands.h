@@ -1,5 +1,5 @@
-// commands.h - what each command of the program does, once its arguments are parsed. Every function returns
-// the exit code (scenario.md section 4) and writes results to stdout, errors to stderr.
+// commands.h - what each command of the program does, once its arguments are parsed. Every function
+// returns the exit code (scenarios/README.md) and writes results to stdout, errors to stderr.
 #pragma once
 
 #include <cstdint>

@@ -31,9 +31,10 @@ int guarded(const std::function<int()>& command) {
     std::fputs("error: out of memory\n  fix         use fewer ranks or smaller tensors\n", stderr);
     return kCannotRun;
   } catch (const std::exception& error) {
-    std::fprintf(stderr,
-                 "error: unexpected: %s\n  fix         this is a defect of shardlab; please report it\n",
-                 error.what());
+    std::fprintf(
+        stderr,
+        "error: unexpected: %s\n  fix         this is a defect of shardlab; please report it\n",
+        error.what());
     return kOurDefect;
   }
 }

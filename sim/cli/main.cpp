@@ -1,7 +1,7 @@
 // Argument parsing only; what commands do is in their own files.
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -18,7 +18,8 @@ void on_interrupt(int) {
 }
 
 void add_common(CLI::App* command, CommonArguments& common) {
-  command->add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
+  command
+      ->add_option("--color", common.color, "colours: auto, always or never (NO_COLOR is honoured)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   command->add_flag_callback(
       "--json", [&common] { common.output = Output::kJson; }, "the same facts for machines");
@@ -61,8 +62,10 @@ void add_run(CLI::App& app, Parsed& parsed) {
       "Examples:\n"
       "  shardlab run scenarios/models/megatron_mlp.toml\n"
       "  shardlab run --why --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
-      "Figures: 'sent a rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, all_gather and\n"
-      "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts every\n"
+      "Figures: 'sent a rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, "
+      "all_gather and\n"
+      "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts "
+      "every\n"
       "buffer that a rank's device allocated.");
   run->callback([&parsed] { parsed.chosen = [&parsed] { return run_command(parsed.run); }; });
 
@@ -93,7 +96,8 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
       "  shardlab show \"f32[7@(y,x)]{sum:z}\" --mesh x=2,y=2,z=2");
   show->callback([&parsed] { parsed.chosen = [&parsed] { return show_command(parsed.show); }; });
 
-  auto* plan = add("plan", "the steps from one type to another", parsed.plan, "source and target", 2);
+  auto* plan =
+      add("plan", "the steps from one type to another", parsed.plan, "source and target", 2);
   plan->footer(
       "Examples:\n"
       "  shardlab plan \"f32[7@x, 6]\" \"f32[7, 6@y]\" --mesh x=2,y=3\n"
@@ -135,8 +139,9 @@ void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* abou
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
   command->allow_extras();
   const std::string text(name);
-  command->footer("Examples of what works today:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
-                  "  shardlab test scenarios");
+  command->footer(
+      "Examples of what works today:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
+      "  shardlab test scenarios");
   command->callback([&parsed, text] {
     parsed.chosen = [text] {
       std::fprintf(stderr, "error: not yet supported: shardlab %s\n", text.c_str());
@@ -150,7 +155,8 @@ void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* abou
 int main(int argc, char** argv) {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGPIPE, SIG_DFL);
-  CLI::App app("shardlab - distributed tensors on simulated ranks: placements, collectives, numbers");
+  CLI::App app(
+      "shardlab - distributed tensors on simulated ranks: placements, collectives, numbers");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of all commands");
   app.footer(

@@ -42,7 +42,8 @@ const MeshLayout* parse_mesh(const std::string& text) {
 
 [[noreturn]] void refuse_type(const std::string& text, const Error& error, TextSpan span) {
   Error shown(error.kind(), error.summary());
-  shown.with("at", fmt::format("{}\n{}^", text, std::string(std::min(span.offset, text.size()), ' ')));
+  shown.with("at",
+             fmt::format("{}\n{}^", text, std::string(std::min(span.offset, text.size()), ' ')));
   if (const std::string* fix = error.find("fix")) shown.with("fix", *fix);
   throw shown;
 }
@@ -60,7 +61,9 @@ const DTensorSpec* parse_spec(const std::string& text, const MeshLayout* layout)
   }
 }
 
-std::string price(double us) { return std::isinf(us) ? "impossible" : fmt::format("{:.2f} us", us); }
+std::string price(double us) {
+  return std::isinf(us) ? "impossible" : fmt::format("{:.2f} us", us);
+}
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
@@ -72,7 +75,8 @@ std::string plan_text(const DTensorSpec& source, const DTensorSpec& target, Plan
     return fmt::format("{}: no plan: {}\n", to_string(planner), none->reason);
   }
   const Plan& plan = std::get<Plan>(result);
-  std::string out = fmt::format("{}: {} steps, {}\n", to_string(planner), plan.steps.size(), plan.text());
+  std::string out =
+      fmt::format("{}: {} steps, {}\n", to_string(planner), plan.steps.size(), plan.text());
   for (const PlanStep& step : plan.steps) {
     std::string dims;
     for (const std::size_t mesh_dim : step.mesh_dims) {

@@ -30,8 +30,9 @@ std::string placements_of(const std::vector<const DTensorSpec*>& specs) {
 }
 
 std::string candidate_line(const OpSpec& candidate, bool selected) {
-  std::string line = fmt::format("{} {:<12}({}) -> {}", selected ? "*" : " ", price(candidate.cost()),
-                                 placements_of(candidate.inputs), placements_of(candidate.outputs));
+  std::string line =
+      fmt::format("{} {:<12}({}) -> {}", selected ? "*" : " ", price(candidate.cost()),
+                  placements_of(candidate.inputs), placements_of(candidate.outputs));
   const auto& costs = candidate.input_costs;
   if (costs.size() > 1 && candidate.cost() > 0) {
     std::string parts;
@@ -96,7 +97,8 @@ std::string why_text(const OpSchema& schema, const DecisionRecord& record,
                        record.rejected[i].reason);
   }
   if (record.rejected.size() > kShownRejections) {
-    out += fmt::format("{}... {} more rejected\n", indent, record.rejected.size() - kShownRejections);
+    out +=
+        fmt::format("{}... {} more rejected\n", indent, record.rejected.size() - kShownRejections);
   }
   return out;
 }

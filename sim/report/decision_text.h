@@ -10,8 +10,10 @@ namespace shardlab {
 /// "mm  f32[8@dp, 16], f32[16, 64@tp] -> f32[8@dp, 64@tp]".
 std::string op_text(const OpSchema& schema, const OutputSharding& decision);
 
-/// The candidates of a decision, cheapest first, with prices per input, the rejected rows with reasons,
-/// and which rule of the selection decided. Lines end with a newline and start with `indent`.
-std::string why_text(const OpSchema& schema, const DecisionRecord& record, const std::string& indent);
+/// The candidates of a decision, cheapest first, with prices per input, the rejected rows with
+/// reasons, and which rule of the selection decided. Lines end with a newline and start with
+/// `indent`.
+std::string why_text(const OpSchema& schema, const DecisionRecord& record,
+                     const std::string& indent);
 
 }  // namespace shardlab

@@ -57,7 +57,7 @@ void append_row(std::string& out, const OpRow& row) {
   }
   const OpRow& base = row.base != nullptr ? *row.base : row;
   if (row.base != nullptr) out += fmt::format("  variant of  {}\n", base.name());
-  out += fmt::format("  gradient    {}\n", base.gradient != nullptr   ? "yes"
+  out += fmt::format("  gradient    {}\n", base.gradient != nullptr    ? "yes"
                                            : base.decompose != nullptr ? "through its parts"
                                                                        : "no");
   if (row.why[0] != '\0') out += fmt::format("  why         {}\n", row.why);
@@ -78,8 +78,9 @@ std::string ops_text(const OpRegistry& registry, std::string_view name) {
     variants += row->base != nullptr;
     if (row->base == nullptr) out += fmt::format("{:<48} {}\n", row->name(), rule_text(*row));
   }
-  out += fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
-                     rows.size() - static_cast<std::size_t>(variants), variants, incomplete);
+  out +=
+      fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
+                  rows.size() - static_cast<std::size_t>(variants), variants, incomplete);
   return out;
 }
 

@@ -8,8 +8,8 @@
 
 namespace shardlab {
 
-/// All rows, one line each, or everything about one op (or all overloads of a base name). Fails with
-/// Unsupported naming the nearest ops for an unknown name.
+/// All rows, one line each, or everything about one op (or all overloads of a base name). Fails
+/// with Unsupported naming the nearest ops for an unknown name.
 std::string ops_text(const OpRegistry& registry, std::string_view name);
 /// The same facts as JSON text.
 std::string ops_json(const OpRegistry& registry, std::string_view name);

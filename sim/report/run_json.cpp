@@ -15,7 +15,9 @@ using Json = nlohmann::json;
 std::string_view text_of(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
 
 // JSON has no infinity.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value)); }
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
 
 Json specs_json(const std::vector<const DTensorSpec*>& specs) {
   Json list = Json::array();
@@ -26,7 +28,8 @@ Json specs_json(const std::vector<const DTensorSpec*>& specs) {
 }
 
 Json event_json(const TraceEvent& event) {
-  Json json = {{"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
+  Json json = {
+      {"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
   switch (event.kind) {
     case TraceEvent::Kind::kOp:
       json["op"] = event.schema.row->name();
@@ -66,7 +69,8 @@ Json counts_json(const std::vector<CollectiveCounts>& counts) {
       const auto kind = static_cast<CollectiveKind>(i);
       if (rank.total(kind) == 0) continue;
       Json& slot = json[std::string(to_string(kind))];
-      slot["forward"] = std::max<std::int64_t>(slot.value("forward", std::int64_t{0}), rank.forward[i]);
+      slot["forward"] =
+          std::max<std::int64_t>(slot.value("forward", std::int64_t{0}), rank.forward[i]);
       slot["backward"] =
           std::max<std::int64_t>(slot.value("backward", std::int64_t{0}), rank.backward[i]);
     }
@@ -104,10 +108,12 @@ std::string run_json(const ScenarioResult& result) {
                {"implicit_redistributions", result.implicit_count},
                {"printed", result.printed},
                {"collectives", counts_json(result.counts)},
-               {"memory", {{"largest_rank_bytes", result.memory.largest_rank_bytes},
-                           {"sum_bytes", result.memory.sum_bytes}}}};
+               {"memory",
+                {{"largest_rank_bytes", result.memory.largest_rank_bytes},
+                 {"sum_bytes", result.memory.sum_bytes}}}};
   json["inputs"] = Json::object();
-  for (const RecordedValue& input : result.inputs) json["inputs"][input.name] = type_string(input.value);
+  for (const RecordedValue& input : result.inputs)
+    json["inputs"][input.name] = type_string(input.value);
   json["events"] = Json::array();
   for (const TraceEvent& event : result.events) json["events"].push_back(event_json(event));
   json["values"] = Json::array();
@@ -126,7 +132,8 @@ std::string run_json(const ScenarioResult& result) {
 }
 
 std::string plans_json(const DTensorSpec& source, const DTensorSpec& target) {
-  Json json = {{"source", type_string(source)}, {"target", type_string(target)},
+  Json json = {{"source", type_string(source)},
+               {"target", type_string(target)},
                {"predicted_us", number(redistribute_cost(source, target, {}))}};
   for (const PlannerKind planner : {PlannerKind::kGreedy, PlannerKind::kGraph}) {
     const bool ordered = !source.has_default_order() || !target.has_default_order();
@@ -144,7 +151,8 @@ std::string plans_json(const DTensorSpec& source, const DTensorSpec& target) {
     slot["steps"] = Json::array();
     for (const PlanStep& step : plan.steps) {
       Json dims = Json::array();
-      for (const std::size_t mesh_dim : step.mesh_dims) dims.push_back(source.layout()->names()[mesh_dim]);
+      for (const std::size_t mesh_dim : step.mesh_dims)
+        dims.push_back(source.layout()->names()[mesh_dim]);
       slot["steps"].push_back({{"mesh_dims", dims},
                                {"from", to_string(step.from)},
                                {"to", to_string(step.to)},

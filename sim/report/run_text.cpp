@@ -104,22 +104,29 @@ class RunText {
       case TraceEvent::Kind::kOp:
         line("{}{}", indent, op_text(event.schema, *event.decision));
         if (options_.detail == RunDetail::kWhy) {
-          out_ += ink(why_text(event.schema, result_.propagator->explain(event.schema), indent + "    "),
-                      Ink::kDim);
+          out_ += ink(
+              why_text(event.schema, result_.propagator->explain(event.schema), indent + "    "),
+              Ink::kDim);
         }
         break;
-      case TraceEvent::Kind::kRedistribution: redistribution(event, indent); break;
-      case TraceEvent::Kind::kCollective: collective(event, indent); break;
+      case TraceEvent::Kind::kRedistribution:
+        redistribution(event, indent);
+        break;
+      case TraceEvent::Kind::kCollective:
+        collective(event, indent);
+        break;
     }
   }
 
   void redistribution(const TraceEvent& event, const std::string& indent) {
     const RedistributionRecord& record = event.redistribution;
     const bool moves = record.plan != nullptr && communicates(*record.plan);
-    std::string text = fmt::format("{} -> {}", type_string(*record.source), type_string(*record.target));
+    std::string text =
+        fmt::format("{} -> {}", type_string(*record.source), type_string(*record.target));
     if (record.argument >= 0) text = fmt::format("input {}: {}", record.argument, text);
-    line("{}{}", indent, ink(fmt::format("{:<18} {}{}", "redistribute", text, moves ? "" : "  (local)"),
-                             moves ? Ink::kMove : Ink::kDim));
+    line("{}{}", indent,
+         ink(fmt::format("{:<18} {}{}", "redistribute", text, moves ? "" : "  (local)"),
+             moves ? Ink::kMove : Ink::kDim));
   }
 
   void collective(const TraceEvent& event, const std::string& indent) {
@@ -157,12 +164,16 @@ class RunText {
            largest.forward[i], largest.backward[i]);
     }
     if (!any) line("  none");
-    if (any) line("  {} sent forward, {} backward", bytes_text(largest.forward_bytes), bytes_text(largest.backward_bytes));
+    if (any)
+      line("  {} sent forward, {} backward", bytes_text(largest.forward_bytes),
+           bytes_text(largest.backward_bytes));
     if (result_.implicit_count > 0) {
-      line("  {}", ink(fmt::format("{} implicit redistributions communicate", result_.implicit_count),
-                       Ink::kWarn));
+      line("  {}",
+           ink(fmt::format("{} implicit redistributions communicate", result_.implicit_count),
+               Ink::kWarn));
     }
-    line("  memory: a rank held at most {}", bytes_text(static_cast<double>(result_.memory.largest_rank_bytes)));
+    line("  memory: a rank held at most {}",
+         bytes_text(static_cast<double>(result_.memory.largest_rank_bytes)));
   }
 
   void failure() {
@@ -199,8 +210,8 @@ class RunText {
     }
     for (const auto& [agreement, count] : counts) line("  {:>4} {}", count, to_string(agreement));
     if (worst_value != nullptr && worst > 0) {
-      line("       closest to its bound: {} uses {:.0f} % of what rounding allows", worst_value->name,
-           100 * worst);
+      line("       closest to its bound: {} uses {:.0f} % of what rounding allows",
+           worst_value->name, 100 * worst);
     }
     for (const auto& [reason, count] : skipped) line("  {:>4} not verified: {}", count, reason);
   }
@@ -209,9 +220,11 @@ class RunText {
     if (result_.expectations.empty()) return;
     line("\n{}", ink("expected", Ink::kTitle));
     for (const ExpectationReport& expectation : result_.expectations) {
-      const std::string mark = expectation.met ? ink("met ", Ink::kGood) : ink("not met", Ink::kBad);
+      const std::string mark =
+          expectation.met ? ink("met ", Ink::kGood) : ink("not met", Ink::kBad);
       line("  {} {:<24} {}", mark, expectation.what, expectation.text);
-      if (!expectation.met && expectation.where.source) line("          {}", expectation.where.at());
+      if (!expectation.met && expectation.where.source)
+        line("          {}", expectation.where.at());
     }
   }
 
@@ -232,7 +245,8 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
   std::int64_t collectives = 0;
   for (const CollectiveCounts& rank : result.counts) {
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i) sum += rank.forward[i] + rank.backward[i];
+    for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i)
+      sum += rank.forward[i] + rank.backward[i];
     collectives = std::max(collectives, sum);
   }
   const auto verified = std::count_if(result.values.begin(), result.values.end(),
@@ -243,7 +257,8 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
   if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
   std::string facts = fmt::format("{} ranks, {} values verified, {} collectives",
                                   result.scenario.world, verified, collectives);
-  if (result.error) facts = fmt::format("{} ranks, {}", result.scenario.world, result.error->summary());
+  if (result.error)
+    facts = fmt::format("{} ranks, {}", result.scenario.world, result.error->summary());
   return fmt::format("{} {}  {}", verdict, name, facts);
 }
 

@@ -34,7 +34,7 @@ struct CollectiveCounts {
   static constexpr std::size_t kKinds = 12;
   std::array<std::int64_t, kKinds> forward{};
   std::array<std::int64_t, kKinds> backward{};
-  double forward_bytes = 0;   ///< what a ring would send from this rank
+  double forward_bytes = 0;  ///< what a ring would send from this rank
   double backward_bytes = 0;
   std::int64_t total(CollectiveKind kind) const {
     const auto index = static_cast<std::size_t>(kind);

@@ -43,9 +43,9 @@ ExpectationReport check_type(const ExpectedType& expected, const MeshLayout* lay
     return report;
   }
   report.met = same_layout(*value, *wanted);
-  report.text = report.met ? type_string(*wanted)
-                           : fmt::format("expected {}, got {}", type_string(*wanted),
-                                         type_string(*value));
+  report.text = report.met
+                    ? type_string(*wanted)
+                    : fmt::format("expected {}, got {}", type_string(*wanted), type_string(*value));
   return report;
 }
 
@@ -90,9 +90,9 @@ void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCou
   for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->bytes());
   ExpectationReport report{.what = "bytes", .where = scenario.expect.bytes->where};
   report.met = scenario.expect.bytes->holds(largest);
-  report.text = report.met ? fmt::format("{:.0f}", largest)
-                           : fmt::format("expected {}, got {:.0f}", scenario.expect.bytes->text,
-                                         largest);
+  report.text = report.met
+                    ? fmt::format("{:.0f}", largest)
+                    : fmt::format("expected {}, got {:.0f}", scenario.expect.bytes->text, largest);
   reports.push_back(report);
 }
 

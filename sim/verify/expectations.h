@@ -12,9 +12,9 @@ namespace shardlab {
 
 /// One key of [expect].
 struct ExpectationReport {
-  std::string what;   ///< "y", "collectives.all_reduce", "bytes"
+  std::string what;  ///< "y", "collectives.all_reduce", "bytes"
   bool met = false;
-  std::string text;   ///< "f32[8@dp, 16]"; when unmet "expected ..., got ..."
+  std::string text;  ///< "f32[8@dp, 16]"; when unmet "expected ..., got ..."
   Where where;
 };
 

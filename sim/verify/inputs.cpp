@@ -22,9 +22,12 @@ std::uint64_t stable_hash(std::string_view text) {
 
 DType reference_dtype(DType dtype) {
   switch (category_of(dtype)) {
-    case Category::kFloat: return DType::kF64;
-    case Category::kComplex: return DType::kC128;
-    default: return dtype;
+    case Category::kFloat:
+      return DType::kF64;
+    case Category::kComplex:
+      return DType::kC128;
+    default:
+      return dtype;
   }
 }
 
@@ -41,9 +44,12 @@ struct Recipe {
 Recipe recipe_of(const ScenarioInput& input, const Dims& shape, DType dtype) {
   std::vector<std::pair<std::string, Argument>> named = {{"size", shape}, {"dtype", dtype}};
   switch (input.init) {
-    case InputInit::kZeros: return {"aten::zeros", named};
-    case InputInit::kOnes: return {"aten::ones", named};
-    case InputInit::kRand: return {"aten::rand", named};
+    case InputInit::kZeros:
+      return {"aten::zeros", named};
+    case InputInit::kOnes:
+      return {"aten::ones", named};
+    case InputInit::kRand:
+      return {"aten::rand", named};
     case InputInit::kFull:
       named.emplace_back("fill_value", argument_of(input.arguments.at(0)));
       return {"aten::full", named};
@@ -57,7 +63,8 @@ Recipe recipe_of(const ScenarioInput& input, const Dims& shape, DType dtype) {
       const std::int64_t columns = shape.size() == 2 ? shape[1] : shape[0];
       return {"aten::eye.m", {{"n", shape[0]}, {"m", columns}, {"dtype", dtype}}};
     }
-    default: return {"aten::randn", named};
+    default:
+      return {"aten::randn", named};
   }
 }
 
@@ -122,8 +129,7 @@ DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const M
   if (spec->has_partial()) piece = deal_partials(piece, spec);
   const DType dtype = reference_dtype(spec->dtype());
   if (precision == Precision::kReference && dtype != spec->dtype()) {
-    const DTensor local = plain_calls().one(
-        "aten::_to_copy", {DTensor(piece.local()), dtype});
+    const DTensor local = plain_calls().one("aten::_to_copy", {DTensor(piece.local()), dtype});
     TensorMeta meta = spec->meta();
     meta.dtype = dtype;
     piece = DTensor(local.local(), spec->with(meta));

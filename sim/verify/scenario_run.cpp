@@ -110,7 +110,9 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.ranks = ranks;
   world.schedule = options.schedule;
   world.backend = options.backend;
-  world.device = [&](std::int64_t rank) -> Device& { return *devices[static_cast<std::size_t>(rank)]; };
+  world.device = [&](std::int64_t rank) -> Device& {
+    return *devices[static_cast<std::size_t>(rank)];
+  };
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
   world.plans = &propagator.plans();
@@ -123,8 +125,8 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   }
 }
 
-// Type strings and names are looked at before any rank starts: what is wrong with them is the file's
-// fault, not the run's.
+// Type strings and names are looked at before any rank starts: what is wrong with them is the
+// file's fault, not the run's.
 void check_as_written(const Scenario& scenario, const MeshLayout* layout,
                       const OpRegistry& registry) {
   check_names(scenario, registry);
@@ -147,18 +149,18 @@ void judge_failure(ScenarioResult& result) {
   const Expectation& expect = result.scenario.expect;
   if (expect.error) {
     result.error_expected = result.error && matches(*expect.error, *result.error);
-    result.expectations.push_back(
-        {.what = "error",
-         .met = result.error_expected,
-         .text = result.error_expected ? std::string(to_string(result.error->kind()))
-                 : result.error        ? "the program failed with another error"
-                                       : "the program ended without an error",
-         .where = expect.error->where});
+    result.expectations.push_back({.what = "error",
+                                   .met = result.error_expected,
+                                   .text = result.error_expected
+                                               ? std::string(to_string(result.error->kind()))
+                                           : result.error ? "the program failed with another error"
+                                                          : "the program ended without an error",
+                                   .where = expect.error->where});
   }
   if (expect.verdict) {
     result.error_expected = matches(*expect.verdict, result.verdict);
-    const std::string got = result.verdict ? std::string(to_string(result.verdict->kind))
-                                           : std::string("none");
+    const std::string got =
+        result.verdict ? std::string(to_string(result.verdict->kind)) : std::string("none");
     result.expectations.push_back({.what = "verdict",
                                    .met = result.error_expected,
                                    .text = result.error_expected ? got : "got " + got,
@@ -174,8 +176,9 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
     const bool gradient = name.ends_with(".grad");
     const bool named = std::any_of(scenario.expect.types.begin(), scenario.expect.types.end(),
                                    [&](const ExpectedType& t) { return t.full_name() == name; });
-    const bool last = std::none_of(values.begin() + static_cast<std::ptrdiff_t>(i) + 1, values.end(),
-                                   [&](const ValueReport& v) { return v.name == name; });
+    const bool last =
+        std::none_of(values.begin() + static_cast<std::ptrdiff_t>(i) + 1, values.end(),
+                     [&](const ValueReport& v) { return v.name == name; });
     if (gradient || (named && last)) kept.push_back(values[i]);
   }
   values = std::move(kept);

@@ -1,5 +1,5 @@
-// scenario_run.h - one scenario on simulated ranks: run, traced, checked against one device and against
-// its own expectations.
+// scenario_run.h - one scenario on simulated ranks: run, traced, checked against one device and
+// against its own expectations.
 #pragma once
 
 #include <memory>
@@ -31,26 +31,26 @@ struct ScenarioResult {
   Scenario scenario;
   ScenarioOptions options;
   const MeshLayout* layout = nullptr;
-  std::unique_ptr<Propagator> propagator;   ///< events point into its decisions
-  std::vector<RecordedValue> inputs;        ///< as the reporting rank holds them
-  std::int64_t reporting_rank = 0;          ///< the mesh's first rank: whose events these are
+  std::unique_ptr<Propagator> propagator;  ///< events point into its decisions
+  std::vector<RecordedValue> inputs;       ///< as the reporting rank holds them
+  std::int64_t reporting_rank = 0;         ///< the mesh's first rank: whose events these are
   std::vector<TraceEvent> events;
-  std::vector<CollectiveCounts> counts;     ///< by rank
+  std::vector<CollectiveCounts> counts;  ///< by rank
   std::int64_t implicit_count = 0;
   std::vector<std::string> printed;
   std::vector<ValueReport> values;
-  std::string not_verified;                 ///< why nothing was verified, or empty
+  std::string not_verified;  ///< why nothing was verified, or empty
   std::vector<ExpectationReport> expectations;
-  std::optional<Error> error;               ///< of the run on the ranks
+  std::optional<Error> error;  ///< of the run on the ranks
   std::optional<Verdict> verdict;
-  bool error_expected = false;              ///< [expect] asked for this error or verdict
+  bool error_expected = false;  ///< [expect] asked for this error or verdict
   MemoryReport memory;
 
   bool met() const;
 };
 
-/// Fails with ScenarioError for what can't run as written (exit code 2); what goes wrong on the ranks is
-/// in the result. `registry` outlives it.
+/// Fails with ScenarioError for what can't run as written (exit code 2); what goes wrong on the
+/// ranks is in the result. `registry` outlives it.
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
                             const ScenarioOptions& options);
 

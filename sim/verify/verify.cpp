@@ -95,9 +95,9 @@ class Judge {
       if (held == nullptr || !held->value.distributed() || held->value.spec() != &spec) {
         Comparison comparison;
         comparison.agreement = Agreement::kWrong;
-        comparison.what = fmt::format("rank {} holds {}, others {}", rank,
-                                      held == nullptr ? "nothing" : type_string(held->value),
-                                      type_string(spec));
+        comparison.what =
+            fmt::format("rank {} holds {}, others {}", rank,
+                        held == nullptr ? "nothing" : type_string(held->value), type_string(spec));
         add(report, comparison);
         return;
       }

@@ -16,9 +16,9 @@ struct ValueReport {
   std::string name;
   std::int64_t occurrence = 0;
   Where where;
-  std::string type;            ///< "f32[8@dp, 16]" on the first rank
+  std::string type;  ///< "f32[8@dp, 16]" on the first rank
   bool verified = false;
-  std::string not_verified;    ///< the reason otherwise
+  std::string not_verified;  ///< the reason otherwise
   Comparison comparison;
 };
 
