@@ -1,4 +1,4 @@
-// row_reduce.h - reducing one contiguous row in a fixed order: 16 lanes within leaves of 1024
+// row_reduce.h - reducing one contiguous row in a fixed order: 32 lanes within leaves of 512
 // elements, leaves pairwise. The order depends on the number of elements only.
 #pragma once
 
@@ -56,8 +56,8 @@ struct MinOp {
   }
 };
 
-inline constexpr std::int64_t kReduceLanes = 16;
-inline constexpr std::int64_t kReduceLeaf = 1024;
+inline constexpr std::int64_t kReduceLanes = 32;
+inline constexpr std::int64_t kReduceLeaf = 512;
 
 /// Op over get(i) for i in [first, first + count), at most one leaf.
 template <typename Op, typename T, typename Get>

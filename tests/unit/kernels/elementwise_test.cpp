@@ -1,0 +1,113 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "tests/unit/kernels/fixtures.h"
+
+using namespace shardlab;
+using namespace shardlab::test;
+
+namespace {
+
+std::vector<float> wavy(std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(std::sin(0.37 * static_cast<double>(i)) * 5));
+  }
+  return values;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("an element's value does not depend on where it stands, bit for bit") {
+  Kernels kernels;
+  const Tensor whole = kernels.f32({37}, wavy(37));
+  const std::vector<LocalArg> options[] = {{}, {std::string("tanh")}};
+  for (const KernelId kernel : {KernelId::kExp, KernelId::kLog, KernelId::kTanh, KernelId::kSigmoid,
+                                KernelId::kSin, KernelId::kCos, KernelId::kGelu, KernelId::kSilu,
+                                KernelId::kRsqrt, KernelId::kErf, KernelId::kLog1p}) {
+    for (const auto& option : options) {
+      std::vector<LocalArg> args{whole};
+      args.insert(args.end(), option.begin(), option.end());
+      const auto all = values_of<float>(kernels.run(kernel, args, Dims{37}));
+      for (std::int64_t start = 0; start < 37; ++start) {
+        args[0] = whole.narrow(0, start, 37 - start);
+        const auto rest = values_of<float>(kernels.run(kernel, args, Dims{37 - start}));
+        CAPTURE(static_cast<int>(kernel));
+        CAPTURE(start);
+        CHECK(same_bits(rest, {all.begin() + start, all.end()}));
+        args[0] = whole.narrow(0, start, 1);
+        CHECK(same_bits(values_of<float>(kernels.run(kernel, args, Dims{1})), {all[start]}));
+      }
+    }
+  }
+}
+
+TEST_CASE("an op may write over its input") {
+  Kernels kernels;
+  const Tensor a = kernels.f32({3}, {1, 2, 3});
+  kernels.run(KernelId::kMul, {a, a}, std::vector<Tensor>{a});
+  CHECK(values_of<float>(a) == std::vector<float>{1, 4, 9});
+}
+
+TEST_CASE("writing in place leaves a snapshot of the value alone") {
+  Kernels kernels;
+  const Tensor a = kernels.f32({2}, {1, 2});
+  const Tensor before = a.snapshot();
+  kernels.run(KernelId::kAdd, {a, before, Scalar(1)}, std::vector<Tensor>{a});
+  CHECK(values_of<float>(a) == std::vector<float>{2, 4});
+  CHECK(values_of<float>(before) == std::vector<float>{1, 2});
+}
+
+TEST_CASE("operands broadcast, and outputs have any strides") {
+  Kernels kernels;
+  const Tensor column = kernels.f32({2, 1}, {10, 20}), row = kernels.f32({3}, {1, 2, 3});
+  const Tensor out = empty(kernels.device(), TensorMeta{{2, 3}, {1, 2}, DType::kF32});
+  kernels.run(KernelId::kAdd, {column, row, Scalar(1)}, std::vector<Tensor>{out});
+  CHECK(values_of<float>(out) == std::vector<float>{11, 12, 13, 21, 22, 23});
+}
+
+TEST_CASE("rows longer than a block, converted and constant operands") {
+  Kernels kernels;
+  std::vector<std::int32_t> counting(5000);
+  for (std::int32_t i = 0; i < 5000; ++i) counting[static_cast<std::size_t>(i)] = i;
+  const Tensor integers = kernels.tensor({5000}, DType::kI32, counting);
+  const Tensor out = kernels.run(KernelId::kMul, {integers, Scalar(0.5)}, Dims{5000});
+  const auto values = values_of<float>(out);
+  for (std::size_t i = 0; i < values.size(); ++i) REQUIRE(values[i] == 0.5f * float(i));
+}
+
+TEST_CASE("empty tensors are no work") {
+  Kernels kernels;
+  const Tensor none = kernels.f32({0, 3}, {});
+  CHECK(values_of<float>(kernels.run(KernelId::kExp, {none}, Dims{0, 3})).empty());
+  CHECK(values_of<float>(kernels.run(KernelId::kAdd, {none, Scalar(1)}, Dims{0, 3})).empty());
+}
+
+TEST_CASE("dividing integers by zero is refused, floats give infinity") {
+  Kernels kernels;
+  const Tensor ones = kernels.i64({2}, {1, 1}), zeros = kernels.i64({2}, {3, 0});
+  CHECK_THROWS_AS(
+      kernels.run(KernelId::kDiv, {ones, zeros, std::string("floor")}, Dims{2}, DType::kI64),
+      Error);
+  const Tensor quotient = kernels.run(KernelId::kDiv, {ones, zeros}, Dims{2});
+  CHECK(std::isinf(values_of<float>(quotient)[1]));
+}
+
+TEST_CASE("a dtype without arithmetic is Unsupported") {
+  Kernels kernels;
+  const Tensor complex = empty(kernels.device(), Dims{2}, DType::kC64);
+  try {
+    kernels.run(KernelId::kLt, {complex, complex}, Dims{2}, DType::kBool);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kUnsupported);
+    CHECK(error.summary() == "device cpu has no kernel of this op for c64");
+  }
+}

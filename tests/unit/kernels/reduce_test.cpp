@@ -1,0 +1,74 @@
+#include "kernels/row_reduce.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/unit/kernels/fixtures.h"
+
+using namespace shardlab;
+using namespace shardlab::test;
+
+namespace {
+
+std::vector<float> harmonic(std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(1.0f / static_cast<float>(i % 97 + 1));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("bf16 accumulates in f32 and rounds once: 4097 times 0.1 is 410") {
+  Kernels kernels;
+  const std::vector<std::uint16_t> tenths(4097, to_bfloat16(0.1f).bits);
+  const Tensor x = kernels.tensor({4097}, DType::kBF16, tenths);
+  const Tensor sum = kernels.run(KernelId::kSum, {x}, Dims{}, DType::kBF16);
+  CHECK(to_float(BFloat16{values_of<std::uint16_t>(sum)[0]}) == 410.0f);
+}
+
+TEST_CASE("a sum does not depend on how the tensor lies in memory, bit for bit") {
+  Kernels kernels;
+  const Tensor flat = kernels.f32({3, 2500}, harmonic(7500));
+  const auto rows = values_of<float>(kernels.run(KernelId::kSum, {flat, Dims{1}}, Dims{3}));
+  const Tensor turned = clone_contiguous(flat.as_view({{2500, 3}, {1, 2500}, DType::kF32}, 0));
+  const auto columns = values_of<float>(kernels.run(KernelId::kSum, {turned, Dims{0}}, Dims{3}));
+  CHECK(rows == columns);
+}
+
+TEST_CASE("f32 sums of many elements keep their digits") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({1000000}, std::vector<float>(1000000, 0.1f));
+  const Tensor sum = kernels.run(KernelId::kSum, {x}, Dims{});
+  CHECK(values_of<float>(sum)[0] == doctest::Approx(100000.0015).epsilon(5e-7));
+}
+
+TEST_CASE("reductions of nothing give the neutral element, extrema fail") {
+  Kernels kernels;
+  const Tensor none = kernels.f32({2, 0}, {});
+  CHECK(values_of<float>(kernels.run(KernelId::kSum, {none, Dims{1}}, Dims{2})) ==
+        std::vector<float>{0, 0});
+  CHECK(values_of<float>(kernels.run(KernelId::kProd, {none}, Dims{})) == std::vector<float>{1});
+  CHECK(std::isnan(values_of<float>(kernels.run(KernelId::kMean, {none}, Dims{}))[0]));
+  CHECK_THROWS_AS(kernels.run(KernelId::kAmax, {none, Dims{1}}, Dims{2}), Error);
+  const Tensor no_rows = kernels.f32({0, 3}, {});
+  CHECK(values_of<float>(kernels.run(KernelId::kAmax, {no_rows, Dims{1}}, Dims{0})).empty());
+}
+
+TEST_CASE("equal maxima: the lowest index; NaN wins") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({2, 4}, {1, 7, 7, 2, 5, NAN, 9, NAN});
+  const Tensor index = kernels.run(KernelId::kArgmax, {x, Scalar(1)}, Dims{2}, DType::kI64);
+  CHECK(values_of<std::int64_t>(index) == std::vector<std::int64_t>{1, 1});
+}
+
+TEST_CASE("topk names elements that hold its values") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({6}, {3, 9, 3, 1, 9, 4});
+  const Tensor values = empty(kernels.device(), Dims{3}, DType::kF32);
+  const Tensor indices = empty(kernels.device(), Dims{3}, DType::kI64);
+  kernels.run(KernelId::kTopk, {x, Scalar(3), Scalar(0), Scalar(true), Scalar(true)},
+              std::vector<Tensor>{values, indices});
+  CHECK(values_of<float>(values) == std::vector<float>{9, 9, 4});
+  CHECK(values_of<std::int64_t>(indices) == std::vector<std::int64_t>{1, 4, 5});
+}
