@@ -78,10 +78,16 @@ void check_line(FactChecker& checker, const Json& fact, CaseReport& report) {
   }
 }
 
+/// The family that takes the file: the first of its lines that one knows decides, as not every line
+/// of a kind has the fields that tell it.
 const CheckFamily* family_of(std::span<const CheckFamily> families, std::string_view stem,
-                             const Json& first) {
-  for (const CheckFamily& family : families) {
-    if (family.takes(stem, first)) return &family;
+                             std::span<const std::string> lines) {
+  constexpr std::size_t kTried = 100;
+  for (const std::string& line : lines.first(std::min(lines.size(), kTried))) {
+    const Json fact = Json::parse(line, nullptr, false);
+    for (const CheckFamily& family : families) {
+      if (family.takes(stem, fact)) return &family;
+    }
   }
   return nullptr;
 }
@@ -106,8 +112,7 @@ void CheckRun::check_file(const std::string& path) {
   }
   const std::string stem(fact_stem(path));
   const bool own = state_->known != nullptr && state_->known->counts_apply(path);
-  const Json first = Json::parse(lines.front(), nullptr, false);
-  const CheckFamily* family = family_of(state_->families, stem, first);
+  const CheckFamily* family = family_of(state_->families, stem, lines);
   if (family == nullptr) {
     const auto count = static_cast<std::int64_t>(lines.size());
     state_->summary.skipped += count;

@@ -90,8 +90,8 @@ class FactChecker {
 struct CheckFamily {
   /// "layout/shard_orders": what known_differences.toml calls it.
   std::string_view name;
-  /// Decides by the file's name without folder and extensions and by its first line.
-  bool (*takes)(std::string_view stem, const Json& first);
+  /// Decides by the file's name without folder and extensions and by one of its first lines.
+  bool (*takes)(std::string_view stem, const Json& line);
   std::unique_ptr<FactChecker> (*make)(std::string_view stem);
 };
 /// All families, looked through in order.

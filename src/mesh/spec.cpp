@@ -75,15 +75,20 @@ struct SpecKey {
   const ShardOrder& order;
   const TensorMeta& meta;
 
+  /// A sum of terms that do not wait for one another; `position` keeps their order.
   std::uint64_t hash() const {
-    std::uint64_t hash = hash_mix(layout->hash(), static_cast<std::uint64_t>(meta.dtype));
-    for (std::size_t i = 0; i < placements.size(); ++i) {
-      hash = hash_mix(hash, hash_of(placements[i]));
-    }
+    std::uint64_t sum = layout->hash(), position = static_cast<std::uint64_t>(meta.dtype) << 8;
+    for (const Placement& placement : placements) sum += hash_mix(++position, hash_of(placement));
     for (const std::int32_t place : order) {
-      hash = hash_mix(hash, static_cast<std::uint64_t>(static_cast<std::int64_t>(place)));
+      sum += hash_mix(++position, static_cast<std::uint64_t>(place + 1));
     }
-    return hash_range(hash_range(hash, meta.shape), meta.stride);
+    for (const std::int64_t size : meta.shape) {
+      sum += hash_mix(++position, static_cast<std::uint64_t>(size));
+    }
+    for (const std::int64_t step : meta.stride) {
+      sum += hash_mix(++position, static_cast<std::uint64_t>(step));
+    }
+    return hash_mix(position, sum);
   }
   bool operator()(const DTensorSpec& spec) const {
     return spec.layout() == layout && spec.placements() == placements && spec.order() == order &&

@@ -84,6 +84,19 @@ TEST_CASE("W-6 uneven nested shards: S(0)S(0) of 5x3 on (2,3)") {
   }
 }
 
+TEST_CASE("W-6 uneven nested shards: S(0)S(0) of 7x3 on (2,2)") {
+  Arena arena;
+  const auto* spec = make_spec(arena, {2, 2}, {7, 3}, {Placement::shard(0), Placement::shard(0)});
+  const std::int64_t sizes[] = {2, 2, 2, 1};
+  const std::int64_t offsets[] = {0, 2, 4, 6};
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    CAPTURE(rank);
+    const Coordinate at = spec->layout()->coordinate_at_index(rank);
+    CHECK(local_shape(*spec, at) == Dims{sizes[rank], 3});
+    CHECK(local_offset(*spec, at) == Dims{offsets[rank], 0});
+  }
+}
+
 TEST_CASE("local shapes follow the shard order: later cuts act on the earlier cut's size") {
   // mesh [4,2], 9 rows, order 1 then 0: the first row of the layout facts where the strided form
   // and the order own different rows.

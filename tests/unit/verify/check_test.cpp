@@ -136,6 +136,20 @@ TEST_CASE("files that no family takes are skipped line by line, with the reason"
   CHECK(summary.skips.at(SkipReason::kNoChecker) == 2);
 }
 
+TEST_CASE("a family that tells its files by a field may find it in a later line") {
+  constexpr CheckFamily kByField[] = {
+      {"test/doubles", [](std::string_view, const Json& line) { return line.contains("number"); },
+       kDoubles[0].make}};
+  Folder folder;
+  const std::string file =
+      folder.write("renamed.jsonl", "{\"skip\":true}\n{\"number\":1,\"double\":2}\n");
+  CheckRun run(kByField, nullptr, {});
+  run.check_file(file);
+  const CheckSummary summary = run.finish();
+  CHECK(summary.passed == 1);
+  CHECK(summary.skipped == 1);
+}
+
 TEST_CASE("a known difference needs family, predicate and our answer to agree") {
   Folder folder;
   const auto known = KnownDifferences::read(folder.write("known_differences.toml", kKnown));
