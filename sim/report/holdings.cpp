@@ -76,6 +76,11 @@ HoldingTotals totals_of(const DTensorSpec& spec) {
   std::stable_sort(totals.shapes.begin(), totals.shapes.end(),
                    [](const auto& a, const auto& b) { return a.elements > b.elements; });
   for (const auto& row : totals.shapes) {
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(row.elements, row.ranks * item_bytes(spec.dtype()), &bytes) ||
+        __builtin_add_overflow(totals.bytes, bytes, &totals.bytes)) {
+      fail(ErrorKind::kValue, "all ranks together hold more than 2^63 bytes");
+    }
     totals.elements += row.elements * row.ranks;
     if (row.elements == 0) totals.empty_ranks += row.ranks;
   }

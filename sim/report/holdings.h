@@ -30,13 +30,14 @@ struct HoldingTotals {
   };
   std::vector<ShapeCount> shapes;  ///< largest first
   std::int64_t elements = 0;       ///< on all ranks together
+  std::int64_t bytes = 0;          ///< the same
   std::int64_t largest = 0, smallest = 0;
   std::int64_t empty_ranks = 0;
 
   /// Largest piece over the mean piece; 1 when nothing is held.
   double imbalance(std::int64_t ranks) const;
 };
-/// Visits every rank. Fails with Value for meshes of more than 2^24 ranks.
+/// Visits every rank. Fails with Value for meshes of more than 2^24 ranks and for sums beyond 2^63.
 HoldingTotals totals_of(const DTensorSpec& spec);
 
 /// Ranks that hold one block, in the array's order.

@@ -318,8 +318,7 @@ std::string totals_text(const DTensorSpec& spec) {
   }
   text +=
       fmt::format("\n  tensor        {} elements, {} bytes\n", spec.numel(), spec.numel() * item);
-  text +=
-      fmt::format("  all ranks     {} elements, {} bytes", totals.elements, totals.elements * item);
+  text += fmt::format("  all ranks     {} elements, {} bytes", totals.elements, totals.bytes);
   if (spec.numel() > 0) {
     text += fmt::format(" ({} times the tensor)", number(static_cast<double>(totals.elements) /
                                                          static_cast<double>(spec.numel())));

@@ -60,7 +60,7 @@ std::string json_of_spec(const DTensorSpec& spec) {
       {"elements", spec.numel()},
       {"bytes", spec.numel() * item_bytes(spec.dtype())},
       {"elements_on_all_ranks", totals.elements},
-      {"bytes_on_all_ranks", totals.elements * item_bytes(spec.dtype())},
+      {"bytes_on_all_ranks", totals.bytes},
       {"largest_piece", totals.largest},
       {"smallest_piece", totals.smallest},
       {"empty_ranks", totals.empty_ranks},
@@ -68,7 +68,7 @@ std::string json_of_spec(const DTensorSpec& spec) {
       {"local_shapes", std::move(shapes)},
       {"ranks", std::move(ranks)},
       {"ranks_left_out", layout.size() - listed}};
-  return result.dump(2) + "\n";
+  return result.dump(2);
 }
 
 }  // namespace shardlab

@@ -48,7 +48,9 @@ void check_layout(const MeshLayout::Init& init) {
     const std::int64_t count = init.shape[dim];
     if (count < 1) {
       fail(count < 0 ? ErrorKind::kRuntime : ErrorKind::kValue,
-           "mesh dim {} has {} ranks; at least 1 is needed", dim, count);
+           "mesh dim {} has {} ranks; at least 1 is needed",
+           dim < init.names.size() ? fmt::format("'{}'", init.names[dim]) : fmt::format("{}", dim),
+           count);
     }
     if (__builtin_mul_overflow(size, count, &size)) {
       fail(ErrorKind::kValue, "a mesh with more than 2^63 ranks");

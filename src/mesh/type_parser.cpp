@@ -180,6 +180,11 @@ class TypeReader {
       size = sizes_(text, span);
     }
     if (size < 0) refuse(span, fmt::format("size {} is negative", size));
+    // Sizes of 0 count as 1: strides do not shrink either.
+    if (__builtin_mul_overflow(elements_, std::max<std::int64_t>(size, 1), &elements_) ||
+        elements_ > kMaxElements) {
+      refuse(span, "the tensor has more elements than can be addressed");
+    }
     return size;
   }
 
@@ -224,8 +229,11 @@ class TypeReader {
     refuse(span, fmt::format("'{}' is not a pending reduction", text), suggest(text, known));
   }
 
+  static constexpr std::int64_t kMaxElements = std::int64_t{1} << 58;  // of 16 bytes: 2^62 bytes
+
   Cursor cursor_;
   const SizeEvaluator& sizes_;
+  std::int64_t elements_ = 1;
   MeshDimReader mesh_dims_;
   ParsedType type_;
 };

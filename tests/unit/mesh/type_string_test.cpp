@@ -120,6 +120,8 @@ TEST_CASE("a malformed type names its place and the fix") {
       {"f32[n]", 4, 1, "'n' is not a size", ""},
       {"f32[-1]", 4, 2, "size -1 is negative", ""},
       {"f32[99999999999999999999]", 4, 20, "size 99999999999999999999 is too large", ""},
+      {"f32[0, 4611686018427387904]", 7, 19,
+       "the tensor has more elements than can be addressed", ""},
       {"f32[8@dp~0]", 9, 1, "the split factor after '~' is a whole number from 1", ""},
       {"f32[8@(tp,dp~2)]", 6, 9, "strided cuts in another order than the mesh's",
        "with ~ the mesh dims of one tensor dim stand in the mesh's order"},
