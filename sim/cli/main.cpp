@@ -138,10 +138,8 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
 void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
   command->allow_extras();
+  command->set_help_flag();
   const std::string text(name);
-  command->footer(
-      "Examples of what works today:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
-      "  shardlab test scenarios");
   command->callback([&parsed, text] {
     parsed.chosen = [text] {
       std::fprintf(stderr, "error: not yet supported: shardlab %s\n", text.c_str());

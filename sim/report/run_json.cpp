@@ -112,8 +112,7 @@ std::string run_json(const ScenarioResult& result) {
                 {{"largest_rank_bytes", result.memory.largest_rank_bytes},
                  {"sum_bytes", result.memory.sum_bytes}}}};
   json["inputs"] = Json::object();
-  for (const RecordedValue& input : result.inputs)
-    json["inputs"][input.name] = type_string(input.value);
+  for (const InputReport& input : result.inputs) json["inputs"][input.name] = input.type;
   json["events"] = Json::array();
   for (const TraceEvent& event : result.events) json["events"].push_back(event_json(event));
   json["values"] = Json::array();

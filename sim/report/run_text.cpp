@@ -67,13 +67,12 @@ class RunText {
     if (result_.inputs.empty()) return;
     line("\n{}", ink("inputs", Ink::kTitle));
     std::size_t width = 0;
-    for (const RecordedValue& input : result_.inputs) width = std::max(width, input.name.size());
-    for (const RecordedValue& input : result_.inputs) {
-      const DTensor& value = input.value;
-      line("  {:<{}}  {:<34} {}", input.name, width, type_string(value),
-           ink(bytes_text(static_cast<double>(value.local().size_bytes())) + " on rank " +
-                   std::to_string(result_.reporting_rank),
-               Ink::kDim));
+    for (const InputReport& input : result_.inputs) width = std::max(width, input.name.size());
+    for (const InputReport& input : result_.inputs) {
+      const std::string held = fmt::format("{} on rank {}",
+                                           bytes_text(static_cast<double>(input.local_bytes)),
+                                           result_.reporting_rank);
+      line("  {:<{}}  {:<34} {}", input.name, width, input.type, ink(held, Ink::kDim));
     }
   }
 

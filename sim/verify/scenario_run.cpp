@@ -8,6 +8,7 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
+#include "mesh/type_string.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/verify/inputs.h"
 #include "tensor/cpu_device.h"
@@ -44,6 +45,7 @@ Topology topology_of(const Scenario& scenario) {
 
 // One program on the ranks of one world, and what was seen there.
 struct ProgramRun {
+  std::vector<std::unique_ptr<Device>> devices;  ///< first, since all values below live on them
   const Scenario* scenario = nullptr;
   const OpRegistry* registry = nullptr;
   const MeshLayout* layout = nullptr;
@@ -52,7 +54,7 @@ struct ProgramRun {
   std::int64_t reporting_rank = 0;
   std::vector<Recording> recordings;
   std::vector<Trace> traces;
-  std::vector<RecordedValue> inputs;
+  std::vector<InputReport> inputs;
   WorldResult outcome;
   MemoryReport memory;
 };
@@ -86,7 +88,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank) {
     const DTensor value = make_input(*run.scenario, input, run.layout, run.precision);
     if (input.requires_grad) require_grad(value);
     if (rank.rank == run.reporting_rank) {
-      run.inputs.push_back({input.name, 0, snapshot_of(value), input.where});
+      run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});
     }
     interpreter.define(input.name, Value(value));
   }
@@ -99,9 +101,8 @@ void run_on_rank(ProgramRun& run, RankContext& rank) {
 
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
-  std::vector<std::unique_ptr<Device>> devices;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    devices.push_back(make_cpu_device(cpu_kernel_table()));
+    run.devices.push_back(make_cpu_device(cpu_kernel_table()));
     run.recordings.emplace_back(RecordScope::kEvery);
     run.traces.emplace_back(rank == run.reporting_rank ? TraceDetail::kEvents
                                                        : TraceDetail::kCounts);
@@ -111,14 +112,14 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.schedule = options.schedule;
   world.backend = options.backend;
   world.device = [&](std::int64_t rank) -> Device& {
-    return *devices[static_cast<std::size_t>(rank)];
+    return *run.devices[static_cast<std::size_t>(rank)];
   };
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
   run.outcome = run_world(std::move(world), [&](RankContext& rank) { run_on_rank(run, rank); });
-  for (const auto& device : devices) {
+  for (const auto& device : run.devices) {
     const std::int64_t peak = device->memory().peak_bytes;
     run.memory.largest_rank_bytes = std::max(run.memory.largest_rank_bytes, peak);
     run.memory.sum_bytes += peak;

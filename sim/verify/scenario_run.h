@@ -27,12 +27,19 @@ struct MemoryReport {
   std::int64_t sum_bytes = 0;
 };
 
+/// An input as the reporting rank holds it.
+struct InputReport {
+  std::string name;
+  std::string type;
+  std::int64_t local_bytes = 0;
+};
+
 struct ScenarioResult {
   Scenario scenario;
   ScenarioOptions options;
   const MeshLayout* layout = nullptr;
   std::unique_ptr<Propagator> propagator;  ///< events point into its decisions
-  std::vector<RecordedValue> inputs;       ///< as the reporting rank holds them
+  std::vector<InputReport> inputs;
   std::int64_t reporting_rank = 0;         ///< the mesh's first rank: whose events these are
   std::vector<TraceEvent> events;
   std::vector<CollectiveCounts> counts;  ///< by rank
