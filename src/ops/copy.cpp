@@ -192,7 +192,7 @@ void register_copy(OpRegistry& registry) {
     row.meta = entry.meta;
     row.rule = entry.rule;
     row.kernel = entry.kernel;
-    row.flags = kAllowUneven;
+    row.flags = kAllowUneven | kExact;
     row.why = entry.why;
     row.filter = entry.filter;
     add_with_variants(registry, std::move(row), entry.variants);

@@ -344,7 +344,7 @@ void register_create(OpRegistry& registry) {
     row.rule = entry.rule;
     row.info = entry.info;
     row.kernel = entry.kernel;
-    row.flags = entry.flags;
+    row.flags = entry.flags | kExact;
     row.shape_argument = entry.shape_argument;
     row.stride_argument = entry.stride_argument;
     row.why = entry.why;

@@ -321,7 +321,7 @@ constexpr KernelId kNoKernel = KernelId::kNone;
 const IndexRow kRows[] = {
     {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
      meta_gather, rule_gather, KernelId::kGather, 1, {false, "out"},
-     "a mask tells which rank owns a position", kNeedsPosition, KernelId::kGatherMasked},
+     "a mask tells which rank owns a position", kNeedsPosition | kExact, KernelId::kGatherMasked},
     {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
      meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"},
      "indices count over the whole dim"},
@@ -340,7 +340,7 @@ const IndexRow kRows[] = {
      "indices count over the whole dim"},
     {"index_select(Tensor self, int dim, Tensor index) -> Tensor",
      meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"},
-     "indices count over the whole dim"},
+     "indices count over the whole dim", kExact},
     {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
      meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"},
      "indices count over the whole dim"},

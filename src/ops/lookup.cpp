@@ -68,7 +68,7 @@ void register_lookup(OpRegistry& registry) {
   forward.rule = rule_embedding;
   forward.kernel = KernelId::kEmbedding;
   forward.masked_kernel = KernelId::kEmbeddingMasked;
-  forward.flags = kNeedsPosition;
+  forward.flags = kNeedsPosition | kExact;
   forward.position_argument = 0;
   forward.why = "a mask tells which rank owns a row";
   add_with_variants(registry, std::move(forward), {false, "out"});

@@ -360,7 +360,7 @@ void register_pointwise(OpRegistry& registry) {
     row.meta = entry.meta;
     row.rule = PointwiseRule{entry.passes};
     row.kernel = entry.kernel;
-    row.flags = kAllowUneven;
+    row.flags = kAllowUneven | kExact;
     row.why = entry.why;
     const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
     if (inplace != nullptr) {

@@ -477,7 +477,7 @@ void register_select(OpRegistry& registry) {
     row.info.needs_pytree = entry.looks_into_lists;
     row.kernel = entry.kernel;
     row.view = entry.view;
-    row.flags = entry.flags;
+    row.flags = entry.flags | kExact;
     row.shape_argument = entry.shape_argument;
     row.why = entry.why;
     add_with_variants(registry, std::move(row), entry.variants);

@@ -357,7 +357,7 @@ void register_view(OpRegistry& registry) {
     row.info.static_argnum = entry.static_argnum;
     row.kernel = entry.kernel;
     row.view = entry.view;
-    row.flags = entry.flags;
+    row.flags = entry.flags | kExact;
     row.why = entry.why;
     registry.add(std::move(row));
   }
