@@ -47,7 +47,9 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
     const auto name = std::find_if(names.begin(), names.end(), [&](std::string_view candidate) {
       return plain(candidate) == keyword;
     });
-    if (name == names.end() && others == Others::kKeep) {
+    // redistribute(t, x=S(0)) on a mesh dim x: what stands first is given, so x is the mesh dim.
+    const bool another = name == names.end() || given(plain(*name));
+    if (another && others == Others::kKeep) {
       others_.emplace_back(keyword, std::move(value));
       continue;
     }
