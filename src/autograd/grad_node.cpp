@@ -50,6 +50,8 @@ DTensor detached(const DTensor& x) {
   if (!x.defined()) return {};
   DTensor copy(x.local().snapshot(), x.spec());
   copy.impl()->extras = x.impl()->extras;
+  copy.impl()->exact = x.impl()->exact;
+  copy.impl()->rank_local = x.impl()->rank_local;
   return copy;
 }
 

@@ -19,7 +19,9 @@ DTensor cast(const DTensor& x, DType dtype) {
   const Tensor local = plain_calls().call(row, args)[0].tensor().local();
   TensorMeta meta = x.meta();
   meta.dtype = dtype;
-  return x.distributed() ? DTensor(local, x.spec()->with(meta)) : DTensor(local);
+  DTensor result = x.distributed() ? DTensor(local, x.spec()->with(meta)) : DTensor(local);
+  result.impl()->exact = x.impl()->exact;
+  return result;
 }
 
 class RedistributeNode : public GradNode {
@@ -56,7 +58,9 @@ class ToLocalNode : public GradNode {
   explicit ToLocalNode(const DTensorSpec* gradient_spec)
       : GradNode("to_local", 1), spec_(gradient_spec) {}
   std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
-    return {DTensor(grads[0].local(), spec_)};
+    DTensor gradient(grads[0].local(), spec_);
+    gradient.impl()->exact = grads[0].impl()->exact;
+    return {gradient};
   }
 
  protected:
@@ -73,7 +77,10 @@ class FromLocalNode : public GradNode {
     const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
     const DTensor moved =
         redistribute_tensor(grads[0], target, {.direction = Direction::kBackward});
-    return {DTensor(moved.local())};
+    DTensor gradient(moved.local());
+    gradient.impl()->exact = moved.impl()->exact;
+    gradient.impl()->rank_local = !moved.spec()->is_replicated();
+    return {gradient};
   }
 
  protected:
@@ -117,10 +124,13 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
     target = target->with(meta);
   }
   DTensor result = redistribute_tensor(source, target, options);
-  result.impl()->exact = x.impl()->exact && (result == x || !x.spec()->has_partial());
   if (!records(x)) return result;
   // A handle of its own, so that the tape tells input and result apart.
-  if (result == x) result = DTensor(x.local(), x.spec());
+  if (result == x) {
+    result = DTensor(x.local(), x.spec());
+    result.impl()->exact = x.impl()->exact;
+    result.impl()->extras = x.impl()->extras;
+  }
   record(x, result, new RedistributeNode(x.dtype(), source.spec(), options, dtypes));
   return result;
 }

@@ -57,6 +57,23 @@ void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& p
 
 }  // namespace
 
+namespace {
+
+// A masked lookup wants its indices as mask partials: every rank takes all of them and its kernel
+// makes the mask. Nothing moves for that, so such mesh dims are wanted whole.
+const DTensorSpec* wanted_pieces(const DTensorSpec* want) {
+  Placements placements = want->placements();
+  bool masked = false;
+  for (Placement& placement : placements) {
+    if (placement.kind != PlacementKind::kMaskPartial) continue;
+    placement = Placement::replicate();
+    masked = true;
+  }
+  return masked ? want->with(placements, want->order()) : want;
+}
+
+}  // namespace
+
 std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
                                    const DeviceMesh& mesh) {
   const OpRow& row = *call.schema.row;
@@ -73,6 +90,7 @@ std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& 
     }
     const DTensorSpec* want = slot.spec;
     if (slot.argument < positional) want = decision.inputs[next++];
+    if (want != slot.spec && want->has_partial()) want = wanted_pieces(want);
     if (want == slot.spec || !mesh.participates()) {
       locals.push_back(slot.handle.local());
       continue;

@@ -63,9 +63,14 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
   if (!mesh.participates()) return DTensor(x.local(), target);
   const Plan& plan = find_plan(source, target, options);
   if (!plan.steps.empty()) {
-    return DTensor(execute(plan, mesh, x.local(), options, x.impl()->extras.get()), target);
+    DTensor result(execute(plan, mesh, x.local(), options, x.impl()->extras.get()), target);
+    // Floats that were reduced depend on how they were cut.
+    result.impl()->exact =
+        x.impl()->exact && (!source->has_partial() || is_integral(source->dtype()));
+    return result;
   }
   DTensor result(x.local(), target);
+  result.impl()->exact = x.impl()->exact;
   result.impl()->extras = x.impl()->extras;
   return result;
 }
