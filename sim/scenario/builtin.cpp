@@ -47,15 +47,9 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
     const auto name = std::find_if(names.begin(), names.end(), [&](std::string_view candidate) {
       return plain(candidate) == keyword;
     });
-<<<<<<< HEAD
     // redistribute(t, x=S(0)) on a mesh dim x: what stands first is given, so x is the mesh dim.
     const bool another = name == names.end() || given(plain(*name));
     if (another && others == Others::kKeep) {
-=======
-    // A mesh dim may be called like a parameter that came by position: redistribute(t, x=S(0)).
-    const bool taken = name != names.end() && given(plain(*name));
-    if ((name == names.end() || taken) && others == Others::kKeep) {
->>>>>>> 21c0c90 (Masked lookups take whole indices; exactness through redistribution and gradients; mesh dims named like parameters)
       others_.emplace_back(keyword, std::move(value));
       continue;
     }
@@ -65,7 +59,7 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
       throw Error(ErrorKind::kValue, fmt::format("{}: unknown argument '{}'", function, keyword))
           .with("fix", suggest(keyword, known));
     }
-    if (taken)
+    if (given(plain(*name)))
       fail(ErrorKind::kValue, "{}: argument '{}' is given twice", function, keyword);
     given_.emplace_back(plain(*name), std::move(value));
   }
