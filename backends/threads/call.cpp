@@ -134,11 +134,11 @@ bool partners_agree(std::span<Call* const> calls) {
 
 bool exchange_fits(std::span<Call* const> calls, std::size_t from, std::size_t to) {
   std::vector<const SendRecv*> sends;
-  for (const SendRecv& part : calls[from]->exchange) {
+  for (const SendRecv& part : std::get<BatchPart*>(calls[from]->part)->exchange) {
     if (part.send.defined() && part.peer == static_cast<std::int64_t>(to)) sends.push_back(&part);
   }
   std::size_t next = 0;
-  for (const SendRecv& part : calls[to]->exchange) {
+  for (const SendRecv& part : std::get<BatchPart*>(calls[to]->part)->exchange) {
     if (!part.receives || part.peer != static_cast<std::int64_t>(from)) continue;
     if (next == sends.size() || !matches(sends[next]->send, part.receive)) return false;
     ++next;

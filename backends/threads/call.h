@@ -1,12 +1,16 @@
 // call.h - one rank's part of one collective: what it brings, and where its result goes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "base/error.h"
 #include "base/rank_context.h"
 #include "comm/communicator.h"
 
@@ -14,36 +18,62 @@ namespace shardlab::threads {
 
 class Group;
 
-/// Lives on the caller's stack, or in its pending Work; the caller leaves it alone until the round
-/// is over. The last rank to arrive reads all calls of the round and fills in all results.
-struct Call {
-  CollectiveKind kind = CollectiveKind::kBarrier;
-  ReduceOp op = ReduceOp::kSum;
-  const Tensor* x = nullptr;  ///< settled; null or undefined: nothing is brought
-  std::int64_t dim = 0;       ///< all_to_all: that of the cut
-  Lengths lengths;
-  std::int64_t concat_dim = 0;  ///< all_to_all
-  Lengths concat_lengths;
-  std::int64_t root = -1;  ///< source or destination, group rank
-  std::int64_t to = -1;    ///< permute
-  std::int64_t from = -1;
-  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute: what arrives
-  std::span<const SendRecv> exchange;
-  std::string_view bytes;
+/// What only a split brings and gets.
+struct SplitPart {
   std::int64_t color = 0;
   std::int64_t key = 0;
-  std::string_view name;  ///< of the group that a split makes
+  std::string_view name;
+  Group* group = nullptr;  ///< result; null: in none
+  std::int64_t group_rank = 0;
+};
+
+/// all_gather_bytes.
+struct BytesPart {
+  std::string_view bytes;
+  std::vector<std::string> gathered;  ///< result
+};
+
+/// batch.
+struct BatchPart {
+  std::span<const SendRecv> exchange;
+  std::vector<Tensor> received;  ///< result
+};
+
+/// Lives on the caller's stack, or in its pending Work, and is left alone until over(). The last
+/// rank to arrive reads all calls of the round and fills in all results; from then on nobody but
+/// the caller looks at it. Small, because a rendezvous of many ranks touches as many of them.
+struct Call {
+  enum class State : std::uint8_t { kOpen, kDone, kFailed };
+
+  explicit Call(CollectiveKind collective) : kind(collective) {}
+
+  const CollectiveKind kind;
+  ReduceOp op = ReduceOp::kSum;
+  std::atomic<State> state{State::kOpen};
+  std::int32_t dim = 0;         ///< all_to_all: that of the cut
+  std::int32_t concat_dim = 0;  ///< all_to_all
+  std::int32_t root = -1;       ///< source or destination, group rank
+  std::int32_t to = -1;         ///< permute
+  std::int32_t from = -1;
+  const Tensor* x = nullptr;  ///< settled; null: nothing is brought
+  Lengths lengths;
+  Lengths concat_lengths;                ///< all_to_all
+  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute: what arrives
+  std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
 
   Device* device = nullptr;
   SourcePosition position;
   const char* op_name = nullptr;  ///< of the op that communicates, or null
 
-  // Results.
   BufferRef result;
-  std::vector<Tensor> received;       ///< batch
-  std::vector<std::string> gathered;  ///< all_gather_bytes
-  Group* group = nullptr;             ///< split
-  std::int64_t group_rank = 0;
+  std::unique_ptr<const Error> error;  ///< when failed
+
+  bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
+  void finish() { state.store(State::kDone, std::memory_order_release); }
+  void fail_with(const Error& failure) {
+    error = std::make_unique<const Error>(failure);
+    state.store(State::kFailed, std::memory_order_release);
+  }
 };
 
 /// "all_gather(f32[4,3], dim 0, lengths 4,4,2)".

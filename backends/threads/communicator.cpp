@@ -14,20 +14,27 @@ namespace {
 // An asynchronous call. Its round holds it until it is over, its tensor until it is waited for.
 class PendingCall final : public Work {
  public:
-  PendingCall(Group& group, std::int64_t rank, const Call& call)
+  PendingCall(Group& group, std::int64_t rank, std::uint64_t sequence, const Call& call)
       : group_(group),
         rank_(static_cast<std::size_t>(rank)),
-        call_(call),
+        sequence_(sequence),
+        call_(call.kind),
         x_(call.x->snapshot()),
         lengths_(call.lengths.begin(), call.lengths.end()),
         concat_lengths_(call.concat_lengths.begin(), call.concat_lengths.end()) {
+    call_.op = call.op;
+    call_.dim = call.dim;
+    call_.concat_dim = call.concat_dim;
     call_.x = &x_;
     call_.lengths = lengths_;
     call_.concat_lengths = concat_lengths_;
+    call_.device = call.device;
+    call_.position = call.position;
+    call_.op_name = call.op_name;
   }
 
-  Ref<Storage> start(std::uint64_t sequence) {
-    round_ = group_.enter(rank_, sequence, call_, Entry::kGoesOn, Ref<Counted>(this));
+  Ref<Storage> start() {
+    group_.enter(rank_, sequence_, call_, Entry::kGoesOn, Ref<Counted>(this));
     auto storage = make_ref<Storage>(BufferRef{});
     storage_ = storage.get();
     storage->set_pending(Ref<Work>(this));
@@ -36,21 +43,19 @@ class PendingCall final : public Work {
 
   // Called by the Storage, so it is alive.
   void wait() override {
-    group_.await(*round_, rank_, call_, Entry::kGoesOn);
+    group_.await(rank_, sequence_, call_, Entry::kGoesOn);
     storage_->complete(std::move(call_.result));
   }
-  bool done() const override {
-    return round_->state.load(std::memory_order_acquire) >= Round::State::kDone;
-  }
+  bool done() const override { return call_.over(); }
 
  private:
   Group& group_;
   const std::size_t rank_;
+  const std::uint64_t sequence_;
   Call call_;
   const Tensor x_;
   const std::vector<std::int64_t> lengths_;
   const std::vector<std::int64_t> concat_lengths_;
-  Ref<Round> round_;
   Storage* storage_ = nullptr;
 };
 
@@ -94,7 +99,7 @@ class ThreadsCommunicator final : public Communicator {
   void abort(const Error& reason) override;
 
  private:
-  Call begin(CollectiveKind kind, const Tensor* x);
+  static void begin(Call& call, const Tensor* x);
   void enter_and_wait(Call& call);
   Tensor finish(Call& call, const Dims& shape, DType dtype, Issue issue);
 
@@ -116,10 +121,8 @@ class ThreadsCommunicator final : public Communicator {
   std::uint64_t sequence_ = 0;
 };
 
-Call ThreadsCommunicator::begin(CollectiveKind kind, const Tensor* x) {
+void ThreadsCommunicator::begin(Call& call, const Tensor* x) {
   const RankContext& rank = current_rank();
-  Call call;
-  call.kind = kind;
   call.position = rank.position;
   call.op_name = rank.op;
   call.device = rank.device;
@@ -128,19 +131,19 @@ Call ThreadsCommunicator::begin(CollectiveKind kind, const Tensor* x) {
     call.x = x;
     call.device = x->device();
   }
-  return call;
 }
 
 void ThreadsCommunicator::enter_and_wait(Call& call) {
   const auto rank = static_cast<std::size_t>(rank_);
-  const Ref<Round> round = group_.enter(rank, sequence_++, call, Entry::kBlocks, nullptr);
-  group_.await(*round, rank, call, Entry::kBlocks);
+  const std::uint64_t sequence = sequence_++;
+  group_.enter(rank, sequence, call, Entry::kBlocks, nullptr);
+  group_.await(rank, sequence, call, Entry::kBlocks);
 }
 
 Tensor ThreadsCommunicator::finish(Call& call, const Dims& shape, DType dtype, Issue issue) {
   if (issue == Issue::kAsync) {
-    const auto pending = make_ref<PendingCall>(group_, rank_, call);
-    return Tensor(pending->start(sequence_++), contiguous_meta(shape, dtype));
+    const auto pending = make_ref<PendingCall>(group_, rank_, sequence_++, call);
+    return Tensor(pending->start(), contiguous_meta(shape, dtype));
   }
   enter_and_wait(call);
   return Tensor(make_ref<Storage>(std::move(call.result)), contiguous_meta(shape, dtype));
@@ -177,7 +180,8 @@ void ThreadsCommunicator::check_reducible(const Call& call) const {
 }
 
 Tensor ThreadsCommunicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
-  Call call = begin(CollectiveKind::kAllReduce, &x);
+  Call call(CollectiveKind::kAllReduce);
+  begin(call, &x);
   call.op = op;
   check_reducible(call);
   if (size() == 1) return contiguous(x).snapshot();
@@ -188,8 +192,9 @@ Tensor ThreadsCommunicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue
 
 Tensor ThreadsCommunicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths,
                                        Issue issue) {
-  Call call = begin(CollectiveKind::kAllGather, &x);
-  call.dim = dim;
+  Call call(CollectiveKind::kAllGather);
+  begin(call, &x);
+  call.dim = static_cast<std::int32_t>(dim);
   call.lengths = lengths;
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
@@ -200,8 +205,9 @@ Tensor ThreadsCommunicator::all_gather(const Tensor& x, std::int64_t dim, Length
 
 Tensor ThreadsCommunicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths,
                                            ReduceOp op, Issue issue) {
-  Call call = begin(CollectiveKind::kReduceScatter, &x);
-  call.dim = dim;
+  Call call(CollectiveKind::kReduceScatter);
+  begin(call, &x);
+  call.dim = static_cast<std::int32_t>(dim);
   call.lengths = lengths;
   call.op = op;
   check_dim(call, dim, x.dim());
@@ -218,10 +224,11 @@ Tensor ThreadsCommunicator::reduce_scatter(const Tensor& x, std::int64_t dim, Le
 Tensor ThreadsCommunicator::all_to_all(const Tensor& x, std::int64_t split_dim,
                                        Lengths split_lengths, std::int64_t concat_dim,
                                        Lengths concat_lengths, Issue issue) {
-  Call call = begin(CollectiveKind::kAllToAll, &x);
-  call.dim = split_dim;
+  Call call(CollectiveKind::kAllToAll);
+  begin(call, &x);
+  call.dim = static_cast<std::int32_t>(split_dim);
   call.lengths = split_lengths;
-  call.concat_dim = concat_dim;
+  call.concat_dim = static_cast<std::int32_t>(concat_dim);
   call.concat_lengths = concat_lengths;
   check_dim(call, split_dim, x.dim());
   check_dim(call, concat_dim, x.dim());
@@ -236,8 +243,9 @@ Tensor ThreadsCommunicator::all_to_all(const Tensor& x, std::int64_t split_dim,
 Tensor ThreadsCommunicator::broadcast(const Tensor& x, std::int64_t source,
                                       const TensorMeta& meta) {
   check_peer("source", source);
-  Call call = begin(CollectiveKind::kBroadcast, rank_ == source ? &x : nullptr);
-  call.root = source;
+  Call call(CollectiveKind::kBroadcast);
+  begin(call, rank_ == source ? &x : nullptr);
+  call.root = static_cast<std::int32_t>(source);
   call.expected = &meta;
   if (rank_ == source && (!x.defined() || x.shape() != meta.shape || x.dtype() != meta.dtype)) {
     refuse(call, "the source's tensor is not what the ranks expect");
@@ -249,9 +257,10 @@ Tensor ThreadsCommunicator::broadcast(const Tensor& x, std::int64_t source,
 Tensor ThreadsCommunicator::scatter(const Tensor& x, std::int64_t source, std::int64_t dim,
                                     Lengths lengths, const TensorMeta& meta) {
   check_peer("source", source);
-  Call call = begin(CollectiveKind::kScatter, rank_ == source ? &x : nullptr);
-  call.root = source;
-  call.dim = dim;
+  Call call(CollectiveKind::kScatter);
+  begin(call, rank_ == source ? &x : nullptr);
+  call.root = static_cast<std::int32_t>(source);
+  call.dim = static_cast<std::int32_t>(dim);
   call.lengths = lengths;
   call.expected = &meta;
   check_dim(call, dim, static_cast<std::int64_t>(meta.shape.size()));
@@ -268,9 +277,10 @@ Tensor ThreadsCommunicator::scatter(const Tensor& x, std::int64_t source, std::i
 Tensor ThreadsCommunicator::gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
                                    Lengths lengths) {
   check_peer("destination", destination);
-  Call call = begin(CollectiveKind::kGather, &x);
-  call.root = destination;
-  call.dim = dim;
+  Call call(CollectiveKind::kGather);
+  begin(call, &x);
+  call.root = static_cast<std::int32_t>(destination);
+  call.dim = static_cast<std::int32_t>(dim);
   call.lengths = lengths;
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
@@ -282,9 +292,10 @@ Tensor ThreadsCommunicator::gather(const Tensor& x, std::int64_t destination, st
 
 Tensor ThreadsCommunicator::permute(const Tensor& x, std::int64_t to, std::int64_t from,
                                     const TensorMeta& received) {
-  Call call = begin(CollectiveKind::kPermute, to >= 0 ? &x : nullptr);
-  call.to = to;
-  call.from = from;
+  Call call(CollectiveKind::kPermute);
+  begin(call, to >= 0 ? &x : nullptr);
+  call.to = static_cast<std::int32_t>(to);
+  call.from = static_cast<std::int32_t>(from);
   call.expected = &received;
   if (to >= 0) check_peer("rank", to);
   if (from >= 0) check_peer("rank", from);
@@ -294,38 +305,43 @@ Tensor ThreadsCommunicator::permute(const Tensor& x, std::int64_t to, std::int64
 }
 
 std::vector<Tensor> ThreadsCommunicator::batch(std::span<const SendRecv> exchange) {
-  Call call = begin(CollectiveKind::kBatch, nullptr);
-  call.exchange = exchange;
+  Call call(CollectiveKind::kBatch);
+  begin(call, nullptr);
+  BatchPart mine{exchange, {}};
+  call.part = &mine;
   for (const SendRecv& part : exchange) {
     check_peer("rank", part.peer);
     part.send.wait();
   }
   enter_and_wait(call);
-  return std::move(call.received);
+  return std::move(mine.received);
 }
 
 std::vector<std::string> ThreadsCommunicator::all_gather_bytes(std::string_view bytes) {
-  Call call = begin(CollectiveKind::kAllGatherBytes, nullptr);
-  call.bytes = bytes;
+  Call call(CollectiveKind::kAllGatherBytes);
+  begin(call, nullptr);
+  BytesPart mine{bytes, {}};
+  call.part = &mine;
   enter_and_wait(call);
-  return std::move(call.gathered);
+  return std::move(mine.gathered);
 }
 
 void ThreadsCommunicator::barrier() {
   if (size() == 1) return;
-  Call call = begin(CollectiveKind::kBarrier, nullptr);
+  Call call(CollectiveKind::kBarrier);
+  begin(call, nullptr);
   enter_and_wait(call);
 }
 
 std::unique_ptr<Communicator> ThreadsCommunicator::split(std::int64_t color, std::int64_t key,
                                                          std::string name) {
-  Call call = begin(CollectiveKind::kSplit, nullptr);
-  call.color = color;
-  call.key = key;
-  call.name = name;
+  Call call(CollectiveKind::kSplit);
+  begin(call, nullptr);
+  SplitPart mine{.color = color, .key = key, .name = name};
+  call.part = &mine;
   enter_and_wait(call);
-  if (call.group == nullptr) return nullptr;
-  return make_communicator(world_, *call.group, call.group_rank);
+  if (mine.group == nullptr) return nullptr;
+  return make_communicator(world_, *mine.group, mine.group_rank);
 }
 
 void ThreadsCommunicator::abort(const Error& reason) {

@@ -168,22 +168,25 @@ void permute(std::span<Call* const> calls) {
   }
 }
 
+BatchPart& batch_part(const Call& call) { return *std::get<BatchPart*>(call.part); }
+
 // The k-th send to a rank meets its k-th receive from the sender.
 void exchange(std::span<Call* const> calls) {
   for (std::size_t to = 0; to < calls.size(); ++to) {
     std::vector<std::size_t> next(calls.size(), 0);
-    calls[to]->received.resize(calls[to]->exchange.size());
-    for (std::size_t i = 0; i < calls[to]->exchange.size(); ++i) {
-      const SendRecv& part = calls[to]->exchange[i];
+    BatchPart& taker = batch_part(*calls[to]);
+    taker.received.resize(taker.exchange.size());
+    for (std::size_t i = 0; i < taker.exchange.size(); ++i) {
+      const SendRecv& part = taker.exchange[i];
       if (!part.receives) continue;
       const auto from = static_cast<std::size_t>(part.peer);
       std::size_t& place = next[from];
-      const std::span<const SendRecv> sends = calls[from]->exchange;
+      const std::span<const SendRecv> sends = batch_part(*calls[from]).exchange;
       while (!sends[place].send.defined() || sends[place].peer != static_cast<std::int64_t>(to)) {
         ++place;
       }
       const Tensor& x = sends[place++].send;
-      calls[to]->received[i] =
+      taker.received[i] =
           Tensor(make_ref<Storage>(whole_buffer(x)), contiguous_meta(x.shape(), x.dtype()));
     }
   }
@@ -192,8 +195,8 @@ void exchange(std::span<Call* const> calls) {
 void all_gather_bytes(std::span<Call* const> calls) {
   std::vector<std::string> all;
   all.reserve(calls.size());
-  for (const Call* call : calls) all.emplace_back(call->bytes);
-  for (Call* call : calls) call->gathered = all;
+  for (const Call* call : calls) all.emplace_back(std::get<BytesPart*>(call->part)->bytes);
+  for (Call* call : calls) std::get<BytesPart*>(call->part)->gathered = all;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "backends/threads/group.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "backends/threads/execute.h"
@@ -8,25 +9,16 @@
 
 namespace shardlab::threads {
 
-namespace {
-
-std::vector<Call*> calls_of(const Round& round) {
-  std::vector<Call*> calls;
-  calls.reserve(round.slots.size());
-  for (const Round::Slot& slot : round.slots) calls.push_back(slot.call);
-  return calls;
-}
-
-}  // namespace
-
 Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
     : world_(world), ranks_(std::move(ranks)), name_(std::move(name)) {}
 
 Group::~Group() {
-  for (const Ref<Round>& round : open_) {
-    round->error = Error(ErrorKind::kRuntime, "a collective was pending when its world ended");
-    round->state.store(Round::State::kFailed, std::memory_order_release);
-    round->kept.clear();
+  const Error ended(ErrorKind::kRuntime, "a collective was pending when its world ended");
+  for (const std::unique_ptr<Round>& round : open_) {
+    // Of these only pending calls are left: ranks have ended, so that nobody waits.
+    for (Call* call : round->calls) {
+      if (call != nullptr && !call->over()) call->fail_with(ended);
+    }
   }
 }
 
@@ -34,34 +26,32 @@ Round& Group::round_of(std::uint64_t sequence) {
   const std::size_t index = sequence - first_open_;
   check_invariant(index <= open_.size(), "ranks enter the rounds of a group in order");
   if (index < open_.size()) return *open_[index];
-  const auto idle = std::ranges::find_if(
-      resting_, [](const Ref<Round>& round) { return round->use_count() == 1; });
-  Ref<Round> round;
-  if (idle != resting_.end()) {
-    round = std::exchange(*idle, std::move(resting_.back()));
-    resting_.pop_back();
+  std::unique_ptr<Round> round;
+  if (resting_.empty()) {
+    round = std::make_unique<Round>();
   } else {
-    round = make_ref<Round>();
+    round = std::move(resting_.back());
+    resting_.pop_back();
   }
   round->reset(sequence, ranks_.size());
   return *open_.emplace_back(std::move(round));
 }
 
-Ref<Round> Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
-                        Ref<Counted> keep) {
+void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
+                  Ref<Counted> keep) {
   if (world_.failed()) throw Error(world_.failure());
-  Ref<Round> round;
+  Round* round = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    round = Ref<Round>(&round_of(sequence));
+    round = &round_of(sequence);
     if (round->error) throw Error(*round->error);
-    round->slots[rank] = {&call, entry == Entry::kBlocks};
+    round->calls[rank] = &call;
+    round->blocked[rank] = entry == Entry::kBlocks;
     if (keep) round->kept.push_back(std::move(keep));
-    if (++round->arrived < ranks_.size()) return round;
-    round->state.store(Round::State::kComputing, std::memory_order_relaxed);
+    if (++round->arrived < ranks_.size()) return;
+    round->computing = true;
   }
   complete(*round);
-  return round;
 }
 
 void Group::complete(Round& round) {
@@ -71,81 +61,90 @@ void Group::complete(Round& round) {
   } catch (const Error& failure) {
     error = failure;
   }
-  std::vector<Ref<Counted>> kept;
+  std::unique_ptr<Round> over;
   {
     const std::lock_guard lock(mutex_);
-    round.error = std::move(error);
-    kept.swap(round.kept);
-    resting_.push_back(std::move(open_.front()));
+    over = std::move(open_.front());
     open_.erase(open_.begin());
     ++first_open_;
-    round.state.store(round.error ? Round::State::kFailed : Round::State::kDone,
-                      std::memory_order_release);
+    for (Call* call : over->calls) {
+      if (error) {
+        call->fail_with(*error);
+      } else {
+        call->finish();
+      }
+    }
   }
-  // The caller holds the round; its slots are not used again before it lets go.
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (round.slots[i].blocked) world_.scheduler().unpark(ranks_[i]);
+    if (over->blocked[i] != 0) world_.scheduler().unpark(ranks_[i]);
   }
+  over->kept.clear();
+  const std::lock_guard lock(mutex_);
+  resting_.push_back(std::move(over));
 }
 
-void Group::perform(Round& round) {
-  const std::vector<Call*> calls = calls_of(round);
-  if (!consistent(calls)) {
+void Group::perform(const Round& round) {
+  if (!consistent(round.calls)) {
     world_.fail_with(mismatch(round), nullptr);
     throw Error(world_.failure());
   }
-  if (calls[0]->kind == CollectiveKind::kSplit) return split(calls);
-  execute(calls);
+  if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);
+  execute(round.calls);
 }
 
-void Group::await(Round& round, std::size_t rank, const Call& call, Entry entry) {
-  using State = Round::State;
-  const auto over = [&round] {
-    return round.state.load(std::memory_order_acquire) >= State::kDone;
-  };
-  if (!over()) {
-    const Waiting waiting{this, &round, &call};
+void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry) {
+  if (!call.over()) {
+    const Waiting waiting{this, sequence, &call};
     world_.set_waiting(ranks_[rank], &waiting);
     if (entry == Entry::kGoesOn) {
       const std::lock_guard lock(mutex_);
-      if (!over()) round.slots[rank].blocked = true;
+      if (!call.over()) round_of(sequence).blocked[rank] = 1;
     }
-    while (!over()) {
-      if (world_.failed() && abandon(round)) break;
+    while (!call.over()) {
+      if (world_.failed() && abandon(sequence, call)) break;
       world_.scheduler().park();
     }
     world_.set_waiting(ranks_[rank], nullptr);
   }
-  if (round.state.load(std::memory_order_acquire) == State::kFailed) throw Error(*round.error);
+  if (call.error) throw Error(*call.error);
 }
 
-bool Group::abandon(Round& round) {
+bool Group::abandon(std::uint64_t sequence, Call& call) {
   const std::lock_guard lock(mutex_);
+  if (call.over()) return true;
+  Round& round = round_of(sequence);
   // One that is being computed reads the callers' data: they stay until it is over.
-  if (round.state.load(std::memory_order_relaxed) != Round::State::kGathering) return false;
+  if (round.computing) return false;
   round.error = world_.failure();
-  round.state.store(Round::State::kFailed, std::memory_order_release);
+  for (Call*& other : round.calls) {
+    if (other != &call) continue;
+    other = nullptr;
+    call.fail_with(world_.failure());
+  }
   return true;
 }
 
 void Group::split(std::span<Call* const> calls) {
+  const auto part = [&](std::size_t i) -> SplitPart& {
+    return *std::get<SplitPart*>(calls[i]->part);
+  };
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (calls[i]->color >= 0) order.push_back(i);
+    if (part(i).color >= 0) order.push_back(i);
   }
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    return std::pair(calls[a]->color, calls[a]->key) < std::pair(calls[b]->color, calls[b]->key);
+    return std::pair(part(a).color, part(a).key) < std::pair(part(b).color, part(b).key);
   });
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
     std::vector<std::int64_t> ranks;
-    while (end < order.size() && calls[order[end]]->color == calls[order[begin]]->color) {
+    while (end < order.size() && part(order[end]).color == part(order[begin]).color) {
       ranks.push_back(ranks_[order[end++]]);
     }
-    Group& group = world_.add_group(std::move(ranks), std::string(calls[order[begin]]->name));
+    Group& group = world_.add_group(std::move(ranks), std::string(part(order[begin]).name));
     for (std::size_t i = begin; i < end; ++i) {
-      calls[order[i]]->group = &group;
-      calls[order[i]]->group_rank = static_cast<std::int64_t>(i - begin);
+      part(order[i]).group = &group;
+      part(order[i]).group_rank = static_cast<std::int64_t>(i - begin);
     }
     begin = end;
   }
@@ -160,17 +159,17 @@ void Group::describe(const Round& round, const Call& call, RankReport& report) c
     report.where = fmt::format("{}:{}", call.position.file, call.position.line);
   }
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (round.slots[i].call == nullptr) report.missing.push_back(ranks_[i]);
+    if (round.calls[i] == nullptr) report.missing.push_back(ranks_[i]);
   }
   std::ranges::sort(report.missing);
 }
 
 bool Group::torn(const Round& round) {
   const Call* first = nullptr;
-  for (const Round::Slot& slot : round.slots) {
-    if (slot.call == nullptr) continue;
-    if (first == nullptr) first = slot.call;
-    if (!compatible(*first, *slot.call)) return true;
+  for (const Call* call : round.calls) {
+    if (call == nullptr) continue;
+    if (first == nullptr) first = call;
+    if (!compatible(*first, *call)) return true;
   }
   return false;
 }
@@ -179,7 +178,7 @@ std::vector<std::int64_t> Group::odd_ones(const Round& round) const {
   // Sets of calls that can meet, by their first member.
   std::vector<std::pair<const Call*, std::vector<std::int64_t>>> sets;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const Call* call = round.slots[i].call;
+    const Call* call = round.calls[i];
     if (call == nullptr) continue;
     const auto set = std::ranges::find_if(
         sets, [&](const auto& known) { return compatible(*known.first, *call); });
@@ -210,7 +209,7 @@ Verdict Group::mismatch(const Round& round) const {
     RankReport report;
     report.rank = ranks_[i];
     report.state = RankReport::State::kWaits;
-    describe(round, *round.slots[i].call, report);
+    describe(round, *round.calls[i], report);
     verdict.ranks.push_back(std::move(report));
   }
   std::ranges::sort(verdict.ranks, {}, &RankReport::rank);

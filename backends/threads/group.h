@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -31,13 +32,14 @@ class Group {
   /// Publishes the call of group rank `rank` in round `sequence`. The last rank to come checks that
   /// all calls fit together and does the work for everybody. `keep` is held until the round is
   /// over.
-  Ref<Round> enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
-                   Ref<Counted> keep);
-  /// Returns when the round is done. Throws what it failed with, or the world's failure.
-  void await(Round& round, std::size_t rank, const Call& call, Entry entry);
+  void enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry, Ref<Counted> keep);
+  /// Returns when the call is over. Throws what it failed with, or the world's failure. After the
+  /// end of the group, calls are over.
+  void await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry);
 
   /// Adds what a rank that waits in `round` does and for whom it waits. When all ranks are parked.
   void describe(const Round& round, const Call& call, RankReport& report) const;
+  const Round& open_round(std::uint64_t sequence) const { return *open_[sequence - first_open_]; }
   /// True when the calls that have come to `round` already cannot meet.
   static bool torn(const Round& round);
   /// Global ranks of `round` that differ from the majority; all of them when there is none.
@@ -47,17 +49,17 @@ class Group {
   Round& round_of(std::uint64_t sequence);
   void complete(Round& round);
   /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
-  bool abandon(Round& round);
-  void perform(Round& round);
+  bool abandon(std::uint64_t sequence, Call& call);
+  void perform(const Round& round);
   Verdict mismatch(const Round& round) const;
   void split(std::span<Call* const> calls);
 
   World& world_;
   const std::vector<std::int64_t> ranks_;
   const std::string name_;
-  std::mutex mutex_;                 // guards the following
-  std::vector<Ref<Round>> open_;     // by sequence number, without gaps
-  std::vector<Ref<Round>> resting_;  // over; used again once nobody looks at them
+  std::mutex mutex_;                             // guards the following
+  std::vector<std::unique_ptr<Round>> open_;     // by sequence number, without gaps
+  std::vector<std::unique_ptr<Round>> resting_;  // over, to be used again
   std::uint64_t first_open_ = 0;
 };
 

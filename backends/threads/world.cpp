@@ -83,7 +83,8 @@ std::vector<RankReport> World::reports() const {
     const Waiting* waiting = status.waiting.load(std::memory_order_acquire);
     if (report.state != RankReport::State::kRuns || waiting == nullptr) continue;
     report.state = RankReport::State::kWaits;
-    waiting->group->describe(*waiting->round, *waiting->call, report);
+    const Round& round = waiting->group->open_round(waiting->sequence);
+    waiting->group->describe(round, *waiting->call, report);
   }
   return result;
 }
@@ -117,9 +118,11 @@ void World::stalled() {
   for (std::int64_t rank = 0; rank < ranks_; ++rank) {
     const Status& status = status_[static_cast<std::size_t>(rank)];
     const Waiting* waiting = status.waiting.load(std::memory_order_acquire);
-    if (waiting == nullptr || !Group::torn(*waiting->round)) continue;
+    if (waiting == nullptr) continue;
+    const Round& round = waiting->group->open_round(waiting->sequence);
+    if (!Group::torn(round)) continue;
     verdict.kind = VerdictKind::kMismatch;
-    verdict.culprits = waiting->group->odd_ones(*waiting->round);
+    verdict.culprits = waiting->group->odd_ones(round);
     break;
   }
   fail_with(std::move(verdict), nullptr);

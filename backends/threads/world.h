@@ -17,7 +17,7 @@ namespace shardlab::threads {
 /// Where a rank waits. On its stack.
 struct Waiting {
   const Group* group;
-  const Round* round;
+  std::uint64_t sequence;  ///< of the round
   const Call* call;
 };
 

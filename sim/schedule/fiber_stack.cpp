@@ -39,25 +39,24 @@ StackPool::StackPool(std::size_t size_bytes)
                   page_bytes_) {}
 
 StackPool::~StackPool() {
-  for (std::byte* bottom : bottoms_) {
-    sanitizer::unpoison({bottom, size_bytes_});
-    munmap(bottom - page_bytes_, size_bytes_ + page_bytes_);
-  }
+  for (std::byte* bottom : bottoms_) sanitizer::unpoison({bottom, size_bytes_});
+  for (const Slab& slab : slabs_) munmap(slab.map, slab.size_bytes);
 }
 
 void StackPool::reserve(std::size_t count) {
-  while (bottoms_.size() < count) {
-    const std::size_t total_bytes = size_bytes_ + page_bytes_;
-    void* map = mmap(nullptr, total_bytes, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (map == MAP_FAILED) refuse(bottoms_.size(), count, size_bytes_, errno);
-    std::byte* bottom = static_cast<std::byte*>(map) + page_bytes_;
-    if (mprotect(bottom, size_bytes_, PROT_READ | PROT_WRITE) != 0) {
-      const int cause = errno;
-      munmap(map, total_bytes);
-      refuse(bottoms_.size(), count, size_bytes_, cause);
+  if (bottoms_.size() >= count) return;
+  const std::size_t stride = page_bytes_ + size_bytes_;
+  const std::size_t slab_bytes = (count - bottoms_.size()) * stride;
+  void* map = mmap(nullptr, slab_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (map == MAP_FAILED) refuse(bottoms_.size(), count, size_bytes_, errno);
+  slabs_.push_back({map, slab_bytes});
+  for (auto* guard = static_cast<std::byte*>(map); bottoms_.size() < count; guard += stride) {
+    if (mprotect(guard, page_bytes_, PROT_NONE) != 0) {
+      // What is made stays usable for smaller worlds.
+      refuse(bottoms_.size(), count, size_bytes_, errno);
     }
-    bottoms_.push_back(bottom);
+    bottoms_.push_back(guard + page_bytes_);
   }
 }
 

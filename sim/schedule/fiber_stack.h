@@ -21,12 +21,24 @@ class StackPool {
   /// takes two) when the system refuses.
   void reserve(std::size_t count);
   std::size_t size() const { return bottoms_.size(); }
-  FiberStack stack(std::size_t index) const { return {bottoms_[index], size_bytes_}; }
+  /// Tops differ by less than a page, so that the frames of many suspended ranks do not compete for
+  /// the same few cache lines.
+  FiberStack stack(std::size_t index) const {
+    return {bottoms_[index], size_bytes_ - index % kColors * kColorBytes};
+  }
 
  private:
+  static constexpr std::size_t kColors = 12;
+  static constexpr std::size_t kColorBytes = 320;
+
   std::size_t page_bytes_;
   std::size_t size_bytes_;
   std::vector<std::byte*> bottoms_;
+  struct Slab {
+    void* map;
+    std::size_t size_bytes;
+  };
+  std::vector<Slab> slabs_;
 };
 
 }  // namespace shardlab

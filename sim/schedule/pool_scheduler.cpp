@@ -134,9 +134,8 @@ void PoolScheduler::switch_to(Worker& worker, Fiber& next) {
     self.state = State::kRunning;
     return;
   }
-  self.context = current_rank_or_null();
   self.exceptions = *worker.exceptions;
-  resume(worker, next);
+  self.context = resume(worker, next);
   sanitizer::before_switch(self.sanitizer, next.stack);
   sanitizer::switch_fiber(next.sanitizer);
   const context::transfer_t transfer = context::jump_fcontext(next.machine, &self);
@@ -146,12 +145,12 @@ void PoolScheduler::switch_to(Worker& worker, Fiber& next) {
   sanitizer::after_switch(self.sanitizer, left->stack);
 }
 
-void PoolScheduler::resume(Worker& worker, Fiber& next) {
+RankContext* PoolScheduler::resume(Worker& worker, Fiber& next) {
   worker.running = &next;
   next.state = State::kRunning;
-  set_current_rank(next.context);
   // Else `throw;` in one rank would rethrow the exception that another one handles.
   *worker.exceptions = next.exceptions;
+  return set_current_rank(next.context);
 }
 
 void PoolScheduler::wake(Worker& worker, Fiber& fiber) {
@@ -165,9 +164,9 @@ void PoolScheduler::wake(Worker& worker, Fiber& fiber) {
 
 void PoolScheduler::park() {
   const sanitizer::Section section;
-  check_invariant(on_worker(), "park() is for ranks");
   Worker& worker = worker_;
   Fiber& self = *worker.running;
+  check_invariant(self.rank >= 0, "park() is for ranks");
   if (!self.permit) {
     self.state = State::kParked;
     switch_to(worker, next_of(worker));

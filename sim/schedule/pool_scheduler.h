@@ -59,8 +59,9 @@ class PoolScheduler final : public Scheduler {
   void start(std::int64_t ranks);
   void loop(Worker& worker);
   void switch_to(Worker& worker, Fiber& next);
-  /// Puts `next` and its per-thread state in place; the jump follows.
-  void resume(Worker& worker, Fiber& next);
+  /// Puts `next` and its per-thread state in place; the jump follows. Returns the context it
+  /// replaces.
+  RankContext* resume(Worker& worker, Fiber& next);
   /// The next runnable fiber of this worker, else its main fiber.
   Fiber& next_of(Worker& worker);
   void wake(Worker& worker, Fiber& fiber);

@@ -1,0 +1,183 @@
+// comm_bench - collectives of the backend `threads`, scheduler pool (one OS thread), against the
+// least memory traffic that could do the same, measured in this run:
+//   all_reduce, reduce_scatter  read N * S bytes, write S bytes
+//   all_gather, all_to_all      copy N * S bytes
+// S: what each of N ranks brings, f32. `of_floor` = time of that traffic / time of the collective.
+// `own`: every rank also writes to its result, which copies a shared Buffer.
+// rendezvous: all ranks of the world meet once. Times are processor time of the thread.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <numeric>
+#include <vector>
+
+#include "comm/process_group.h"
+#include "tests/support/local_tensor.h"
+#include "tests/support/on_ranks.h"
+
+namespace {
+
+using namespace shardlab;
+
+// Processor time of this thread, on which all ranks run: other programs disturb it least.
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <typename Function>
+double best_of(int rounds, const Function& function) {
+  double best = 1e9;
+  for (int i = 0; i < rounds; ++i) {
+    const double begin = now();
+    function();
+    best = std::min(best, now() - begin);
+  }
+  return best;
+}
+
+std::vector<float> ones(std::int64_t bytes) {
+  return std::vector<float>(static_cast<std::size_t>(bytes) / sizeof(float), 1.0f);
+}
+
+// Reads N inputs of S bytes side by side, writes S bytes.
+double floor_of_reduction(std::int64_t ranks, std::int64_t bytes) {
+  const std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks), ones(bytes));
+  std::vector<float> output = ones(bytes);
+  const double reading = best_of(7, [&] {
+    for (const std::vector<float>& input : inputs) {
+      // Eight sums, so that the additions do not wait for each other.
+      std::int64_t sums[8] = {};
+      for (std::size_t i = 0; i + 16 <= input.size(); i += 16) {
+        for (std::size_t k = 0; k < 8; ++k) {
+          std::int64_t word = 0;
+          std::memcpy(&word, input.data() + i + 2 * k, sizeof(word));
+          sums[k] ^= word;
+        }
+      }
+      benchmark::DoNotOptimize(std::accumulate(std::begin(sums), std::end(sums), std::int64_t{0}));
+    }
+  });
+  const double writing = best_of(7, [&] {
+    std::fill(output.begin(), output.end(), 2.0f);
+    benchmark::ClobberMemory();
+  });
+  return reading + writing;
+}
+
+double floor_of_copy(std::int64_t ranks, std::int64_t bytes) {
+  const std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks), ones(bytes));
+  std::vector<float> output = ones(ranks * bytes);
+  return best_of(7, [&] {
+    float* to = output.data();
+    for (const std::vector<float>& input : inputs) {
+      std::memcpy(to, input.data(), static_cast<std::size_t>(bytes));
+      to += input.size();
+    }
+    benchmark::ClobberMemory();
+  });
+}
+
+enum class Collective { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
+
+Tensor call(Collective collective, ProcessGroup& group, const Tensor& x, Lengths even,
+            Lengths pieces) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return group.all_reduce(x, ReduceOp::kSum);
+    case Collective::kAllGather:
+      return group.all_gather(x, 0, even);
+    case Collective::kReduceScatter:
+      return group.reduce_scatter(x, 0, pieces, ReduceOp::kSum);
+    case Collective::kAllToAll:
+      return group.all_to_all(x, 0, pieces, 0, pieces);
+  }
+  return {};
+}
+
+void run_collective(benchmark::State& state, Collective collective) {
+  const std::int64_t bytes = state.range(0) << 20;
+  const std::int64_t ranks = state.range(1);
+  const bool own = state.range(2) != 0;
+  const bool reduces =
+      collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
+  const double floor = reduces ? floor_of_reduction(ranks, bytes) : floor_of_copy(ranks, bytes);
+  const std::int64_t count = bytes / 4;
+  const std::vector<std::int64_t> even(static_cast<std::size_t>(ranks), count);
+  const std::vector<std::int64_t> pieces(static_cast<std::size_t>(ranks), count / ranks);
+  const auto rounds = static_cast<std::int64_t>(state.max_iterations);
+  while (state.KeepRunningBatch(rounds)) {
+    double seconds = 0;
+    on_ranks(ranks, [&](RankContext& rank) {
+      ProcessGroup& group = *rank.world;
+      const Tensor x = local_tensor({count}, DType::kF32,
+                                    std::vector<double>(static_cast<std::size_t>(count), 1));
+      group.barrier();
+      const double begin = now();
+      for (std::int64_t i = 0; i < rounds; ++i) {
+        const Tensor y = call(collective, group, x, even, pieces);
+        if (own) y.mutable_data<float>()[0] = 0;
+        // All hold their results before one is let go, as in a program.
+        group.barrier();
+      }
+      if (rank.rank == 0) seconds = now() - begin;
+    });
+    state.SetIterationTime(seconds);
+    state.counters["of_floor"] = floor / (seconds / static_cast<double>(rounds));
+  }
+}
+
+void rendezvous(benchmark::State& state) {
+  const std::int64_t ranks = state.range(0);
+  const auto rounds = static_cast<std::int64_t>(state.max_iterations);
+  while (state.KeepRunningBatch(rounds)) {
+    double seconds = 0;
+    on_ranks(ranks, [&](RankContext& rank) {
+      rank.world->barrier();
+      const double begin = now();
+      for (std::int64_t i = 0; i < rounds; ++i) rank.world->barrier();
+      if (rank.rank == 0) seconds = now() - begin;
+    });
+    state.SetIterationTime(seconds);
+  }
+}
+
+// A whole world: contexts, groups, stacks of its own, all ranks run an empty body.
+void start_world(benchmark::State& state) {
+  const std::int64_t ranks = state.range(0);
+  for (auto _ : state) on_ranks(ranks, [](RankContext&) {});
+  state.counters["ns_per_rank"] = benchmark::Counter(
+      static_cast<double>(ranks) * 1e-9,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void sizes(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"MiB", "ranks", "own"});
+  for (const int mebibytes : {1, 16}) {
+    for (const int ranks : {2, 4, 8}) {
+      for (const int own : {0, 1}) bench->Args({mebibytes, ranks, own});
+    }
+  }
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK_CAPTURE(run_collective, all_reduce, Collective::kAllReduce)->Apply(sizes);
+BENCHMARK_CAPTURE(run_collective, all_gather, Collective::kAllGather)->Apply(sizes);
+BENCHMARK_CAPTURE(run_collective, reduce_scatter, Collective::kReduceScatter)->Apply(sizes);
+BENCHMARK_CAPTURE(run_collective, all_to_all, Collective::kAllToAll)->Apply(sizes);
+BENCHMARK(rendezvous)
+    ->ArgName("ranks")
+    ->Arg(8)
+    ->Arg(64)
+    ->Arg(256)
+    ->Arg(1024)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(start_world)->ArgName("ranks")->Arg(8)->Arg(1024)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
