@@ -110,6 +110,7 @@ std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args,
                                             metas.end() - static_cast<std::ptrdiff_t>(outs));
   std::vector<OutputMeta> results =
       row.base->meta(MetaArgs(row.base->op, base_args, std::move(base_metas)));
+  if (row.op.returns.empty()) return {};
   if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
   for (std::size_t i = 0; i < outs; ++i) {
     const TensorMeta* out = metas[metas.size() - outs + i];

@@ -3,14 +3,18 @@
 namespace shardlab {
 
 void register_all_ops(OpRegistry& registry) {
+  register_along_dim(registry);
+  register_convolution(registry);
   register_copy(registry);
   register_create(registry);
+  register_foreach(registry);
   register_index(registry);
   register_lookup(registry);
   register_loss(registry);
   register_matrix(registry);
   register_norm(registry);
   register_pointwise(registry);
+  register_query(registry);
   register_reduction(registry);
   register_select(registry);
   register_view(registry);

@@ -9,14 +9,18 @@ namespace shardlab {
 void register_all_ops(OpRegistry& registry);
 
 // Families; each is one file with one table.
+void register_along_dim(OpRegistry& registry);
+void register_convolution(OpRegistry& registry);
 void register_copy(OpRegistry& registry);
 void register_create(OpRegistry& registry);
+void register_foreach(OpRegistry& registry);
 void register_index(OpRegistry& registry);
 void register_lookup(OpRegistry& registry);
 void register_loss(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_norm(OpRegistry& registry);
 void register_pointwise(OpRegistry& registry);
+void register_query(OpRegistry& registry);
 void register_reduction(OpRegistry& registry);
 void register_select(OpRegistry& registry);
 void register_view(OpRegistry& registry);

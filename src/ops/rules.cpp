@@ -95,9 +95,11 @@ std::int64_t operand_dim(const Dims& common, const Dims& shape, std::size_t dim)
 }
 
 std::size_t output_count(const RuleContext& context) {
+  // A foreach op in place returns nothing, but has the outputs of its base all the same.
+  const OpRow& row = *context.schema.row;
+  const OpDescriptor& op = row.base != nullptr ? row.base->op : row.op;
   std::size_t count = 0;
-  for (const SchemaReturn& result : context.schema.row->op.returns)
-    count += result.type.is_tensor();
+  for (const SchemaReturn& result : op.returns) count += result.type.is_tensor();
   return count;
 }
 

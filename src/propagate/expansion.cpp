@@ -25,6 +25,7 @@ bool replicated(const RuleRow& row) {
 }
 
 /// The kinds of sharding that occur among the inputs: 0 plain, else the factor of strided shards.
+/// Plain ones come first, so that ties among candidates go to them.
 InlineVector<std::int64_t, 4> shard_kinds(const std::vector<const DTensorSpec*>& tensors) {
   InlineVector<std::int64_t, 4> kinds;
   for (const DTensorSpec* spec : tensors) {
@@ -34,6 +35,7 @@ InlineVector<std::int64_t, 4> shard_kinds(const std::vector<const DTensorSpec*>&
       if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
     }
   }
+  std::sort(kinds.begin(), kinds.end());
   return kinds;
 }
 

@@ -107,4 +107,60 @@ TEST_CASE("O-29 a decision record says what was priced and what was dropped") {
   CHECK(record.choice == "the first candidate of least cost");
 }
 
+TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim it lacks") {
+  Fixture f({4});
+  const DTensorSpec* x = f.spec({8, 16}, {shard(1)});
+  const auto placements_of = [&](const char* name) {
+    return to_string(f.decide(name, {x, Dims{}}).outputs[0]->placements());
+  };
+  CHECK(placements_of("sum.dim_IntList") == "P(sum)");
+  CHECK(placements_of("amax") == "P(max)");
+  CHECK(placements_of("mean.dim") == "P(avg)");
+  CHECK(placements_of("var.correction") == "R");
+  CHECK(f.decide("sum.dim_IntList", {x, Dims{}}).outputs[0]->ndim() == 0);
+}
+
+TEST_CASE("a mean over uneven pieces is not averaged, with out= neither") {
+  Fixture f({4});
+  CHECK(to_string(f.decide("mean", {f.spec({6, 10}, {shard(0)})}).inputs[0]->placements()) == "R");
+  const OpRow& row = f.registry.at("mean.dtype_out");
+  const DTensorSpec* out = f.spec({}, {Placement::partial(ReduceOp::kAvg)});
+  const OpSchema schema{
+      &row, bind_arguments(row, {f.spec({6, 10}, {shard(0)})}, {{"out", out}}), f.layout};
+  CHECK(to_string(f.propagator->propagate(schema).inputs[0]->placements()) == "P(avg)");
+}
+
+TEST_CASE("X-13 a number is not filled into the terms of a sum") {
+  Fixture f({4});
+  const DTensorSpec* sum = f.spec({8}, {Placement::partial(ReduceOp::kSum)});
+  const DTensorSpec* maximum = f.spec({8}, {Placement::partial(ReduceOp::kMax)});
+  CHECK(kind_of([&] { f.decide("fill_.Scalar", {sum, 1.0}); }) == ErrorKind::kRuntime);
+  CHECK(to_string(f.decide("fill_.Scalar", {sum, 0.0}).outputs[0]->placements()) == "P(sum)");
+  CHECK(to_string(f.decide("fill_.Scalar", {maximum, 1.0}).outputs[0]->placements()) == "P(max)");
+}
+
+TEST_CASE("lists of a foreach op are decided element by element") {
+  Fixture f({4});
+  const Argument rows = f.spec({8, 8}, {shard(0)});
+  const Argument columns = f.spec({8, 8}, {shard(1)});
+  const Argument whole = f.spec({8, 8}, {kReplica});
+  const OutputSharding& got = f.decide(
+      "_foreach_add.List", {ArgumentList{rows, columns}, ArgumentList{rows, whole}});
+  CHECK(to_string(got.outputs[0]->placements()) == "S(0)");
+  CHECK(to_string(got.outputs[1]->placements()) == "S(1)");
+  CHECK(got.costs.size() == 2);
+}
+
+TEST_CASE("a masked-off gradient has no spec on any mesh dim") {
+  Fixture f({2, 2});
+  const ArgumentList mask = {false, true, true};
+  const OutputSharding& got = f.decide(
+      "convolution_backward",
+      {f.spec({8, 8, 8, 8}, {shard(0), shard(0)}), f.spec({8, 4, 8, 8}, {shard(0), shard(0)}),
+       f.spec({8, 4, 3, 3}, {kReplica, kReplica}), Dims{8}, Dims{1, 1}, Dims{1, 1}, Dims{1, 1},
+       false, Dims{0, 0}, 1, mask});
+  CHECK(got.outputs[0] == nullptr);
+  CHECK(to_string(got.outputs[1]->placements()) == "P(sum)P(sum)");
+}
+
 }  // namespace shardlab

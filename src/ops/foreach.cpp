@@ -1,0 +1,120 @@
+// Ops over lists of tensors, decided element by element with the rule of the op on one tensor. They
+// have no kernels of their own yet.
+#include "ops/derive.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+
+namespace shardlab {
+namespace {
+
+constexpr const char* kNone = "";
+constexpr const char* kLinear = "ss aa";
+constexpr const char* kAdditive = "sss aaa aar xxr nnr ara";
+constexpr const char* kProduct = "ss aa ssr aar srs ara";
+constexpr const char* kQuotient = "ss aa ssr aar";
+
+/// The number beside element `k`: a Scalar, or one of a list of them.
+void add_number(const Argument& argument, std::size_t k, Operands& operands) {
+  if (argument.is_scalar()) operands.numbers.push_back(argument.scalar());
+  if (argument.is_list() && k < argument.list().size() && argument.list()[k].is_scalar()) {
+    operands.numbers.push_back(argument.list()[k].scalar());
+  }
+}
+
+Operands element_operands(const MetaArgs& args, std::size_t k) {
+  Operands operands;
+  operands.tensors.push_back(args.tensors(0)[k]);
+  const SchemaType& other = args.op().arguments[1].type;
+  if (!other.is_tensor()) {
+    add_number(args[1], k, operands);
+  } else if (!other.is_list) {
+    operands.tensors.push_back(args.tensor(1));
+  } else {
+    if (args.tensors(1).size() != args.tensors(0).size()) {
+      fail(ErrorKind::kValue, "{}: lists of {} and {} tensors", args.op().name(),
+           args.tensors(0).size(), args.tensors(1).size());
+    }
+    operands.tensors.push_back(args.tensors(1)[k]);
+  }
+  return operands;
+}
+
+template <DType (*kDType)(DType)>
+std::vector<OutputMeta> meta_foreach(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs;
+  for (std::size_t k = 0; k < args.tensors(0).size(); ++k) {
+    const Operands operands = element_operands(args, k);
+    outputs.push_back(elementwise_meta(args, operands, kDType(result_dtype(operands))));
+  }
+  return outputs;
+}
+
+DType unchanged(DType dtype) { return dtype; }
+constexpr MetaFn kPromoted = meta_foreach<unchanged>;
+constexpr MetaFn kPromotedFloat = meta_foreach<float_dtype>;
+
+struct ForeachRow {
+  const char* base;      ///< without "_foreach_"
+  const char* overload;
+  const char* operand;   ///< type and name of argument 1
+  const char* keywords;
+  MetaFn meta;
+  const char* passes;
+  const char* why;
+};
+
+constexpr const char* kAlpha = ", *, Scalar alpha=1";
+
+constexpr ForeachRow kRows[] = {
+    {"add", "List", "Tensor[] other", kAlpha, kPromoted, kAdditive, "as add"},
+    {"add", "Scalar", "Scalar scalar", "", kPromoted, kNone, "as add.Scalar"},
+    {"add", "ScalarList", "Scalar[] scalars", "", kPromoted, kNone, "as add.Scalar"},
+    {"add", "Tensor", "Tensor other", kAlpha, kPromoted, kAdditive, "as add"},
+    {"div", "List", "Tensor[] other", "", kPromotedFloat, kQuotient, "as div"},
+    {"div", "Scalar", "Scalar scalar", "", kPromotedFloat, kLinear, "as div.Scalar"},
+    {"div", "ScalarList", "Scalar[] scalars", "", kPromotedFloat, kLinear, "as div.Scalar"},
+    {"div", "Tensor", "Tensor other", "", kPromotedFloat, kQuotient, "as div"},
+    {"mul", "List", "Tensor[] other", "", kPromoted, kProduct, "as mul"},
+    {"mul", "Scalar", "Scalar scalar", "", kPromoted, kLinear, "as mul.Scalar"},
+    {"mul", "ScalarList", "Scalar[] scalars", "", kPromoted, kLinear, "as mul.Scalar"},
+    {"mul", "Tensor", "Tensor other", "", kPromoted, kProduct, "as mul"},
+    {"sub", "List", "Tensor[] other", kAlpha, kPromoted, kAdditive, "as sub"},
+    {"sub", "Scalar", "Scalar scalar", "", kPromoted, kNone, "as sub.Scalar"},
+    {"sub", "ScalarList", "Scalar[] scalars", "", kPromoted, kNone, "as sub.Scalar"},
+};
+
+constexpr const char* kFusedAdamW =
+    "_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] "
+    "exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, "
+    "float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? "
+    "grad_scale=None, Tensor? found_inf=None) -> ()";
+
+OpRow list_row(const std::string& schema, const char* passes, const char* why) {
+  OpRow row;
+  row.op = parse_op_schema(schema);
+  row.rule = PointwiseRule{passes};
+  row.flags = kAllowUneven | kIndependentLists | kIncomplete;
+  row.why = why;
+  return row;
+}
+
+}  // namespace
+
+void register_foreach(OpRegistry& registry) {
+  for (const ForeachRow& entry : kRows) {
+    const std::string rest = fmt::format("{}{})", entry.operand, entry.keywords);
+    OpRow row = list_row(fmt::format("_foreach_{}.{}(Tensor[] self, {} -> Tensor[]", entry.base,
+                                     entry.overload, rest),
+                         entry.passes, entry.why);
+    row.meta = entry.meta;
+    const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
+    OpRow inplace = base;
+    inplace.base = &base;
+    inplace.op = parse_op_schema(fmt::format("_foreach_{}_.{}(Tensor(a!)[] self, {} -> ()",
+                                             entry.base, entry.overload, rest));
+    registry.add(std::move(inplace));
+  }
+  registry.add(list_row(kFusedAdamW, kNone, "every step is pointwise; the step count is a replica"));
+}
+
+}  // namespace shardlab
