@@ -1,5 +1,5 @@
-// Convolutions: the batch dim may be cut, and the last dim where windows do not overlap. The kernels
-// and the halo exchange come later.
+// Convolutions: the batch dim may be cut, and the last dim where windows do not overlap. Kernels and
+// the halo exchange come later.
 #include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -8,8 +8,8 @@
 namespace shardlab {
 namespace {
 
-// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
-// output_padding, groups, output_mask)
+// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
+// transposed, output_padding, groups, output_mask)
 enum Position : std::size_t {
   kBiasSizes = 3, kStride = 4, kPadding = 5, kDilation = 6, kTransposed = 7, kOutputMask = 10,
 };

@@ -114,7 +114,7 @@ void register_foreach(OpRegistry& registry) {
                                              entry.base, entry.overload, rest));
     registry.add(std::move(inplace));
   }
-  registry.add(list_row(kFusedAdamW, kNone, "every step is pointwise; the step count is a replica"));
+  registry.add(list_row(kFusedAdamW, kNone, "each step is pointwise; the step count is a replica"));
 }
 
 }  // namespace shardlab
