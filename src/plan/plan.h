@@ -105,7 +105,9 @@ class PlanCache {
  public:
   explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);
   ~PlanCache();
-  /// Fails with Runtime naming both specs when there is no plan. Valid until clear().
+  /// The plan that make_plan chooses; for strided shards, where the reference's plan would mix up
+  /// elements, one that goes through whole tensor dims. Fails with Runtime naming both specs
+  /// when there is no plan. Valid until clear().
   const Plan& find(const DTensorSpec* source, const DTensorSpec* target,
                    std::optional<PlannerKind> planner = std::nullopt);
   const PlanOptions& options() const { return options_; }

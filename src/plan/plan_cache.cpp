@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/rank_context.h"
 #include "plan/plan.h"
+#include "plan/whole.h"
 
 // A set-associative table of pointers to immutable entries. A hit loads one pointer and compares a
 // key. A miss plans outside of the lock, so that ranks which miss the same pair plan it twice at
@@ -53,7 +54,11 @@ std::string describe(const DTensorSpec& spec) {
 Plan planned(const Key& key, PlanOptions options) {
   if (key.planner) options.planner = key.planner;
   PlanResult result = make_plan(*key.source, *key.target, options);
-  if (Plan* plan = std::get_if<Plan>(&result)) return std::move(*plan);
+  if (Plan* plan = std::get_if<Plan>(&result)) {
+    const bool strided = key.source->has_strided() || key.target->has_strided();
+    if (!strided || keeps_data(*plan)) return std::move(*plan);
+    return plan_through_whole(*key.source, *key.target);
+  }
   throw Error(ErrorKind::kRuntime,
               fmt::format("no plan leads from {} to {}: {}", describe(*key.source),
                           describe(*key.target), std::get<NoPlan>(result).reason))

@@ -66,6 +66,17 @@ ShardOrder draw_order(Random& random, const Placements& placements) {
   return order;
 }
 
+/// Some shards become strided ones, most of which stand for no order. A strided shard does not
+/// become a term of a sum.
+void make_strided(Random& random, Placements& placements, ShardOrder& order,
+                  const Placements& other) {
+  order = default_order(placements);
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (!placements[dim].is_shard() || other[dim].is_partial() || below(random, 2) == 0) continue;
+    placements[dim] = Placement::strided_shard(placements[dim].dim, 2 + below(random, 3));
+  }
+}
+
 /// Replaces what the executor refuses (R -> P(product), S -> P(max), ...) in the target.
 void make_legal(RedistributeCase& one) {
   for (std::size_t dim = 0; dim < one.mesh.size(); ++dim) {
@@ -95,6 +106,8 @@ RedistributeCase draw_case(std::mt19937_64& random) {
   make_legal(one);
   one.source_order = draw_order(random, one.source);
   one.target_order = draw_order(random, one.target);
+  if (below(random, 8) == 0) make_strided(random, one.source, one.source_order, one.target);
+  if (below(random, 8) == 0) make_strided(random, one.target, one.target_order, one.source);
   const std::int64_t planner = below(random, 4);
   if (planner == 0) one.planner = PlannerKind::kGraph;
   if (planner == 1) one.planner = PlannerKind::kGreedy;

@@ -1,0 +1,78 @@
+#include "plan/whole.h"
+
+#include <algorithm>
+
+#include "plan/state.h"
+
+namespace shardlab {
+namespace {
+
+using TensorDims = InlineVector<std::int32_t, 8>;
+
+bool contains(const TensorDims& dims, const Placement& placement) {
+  return placement.is_shard() && std::find(dims.begin(), dims.end(), placement.dim) != dims.end();
+}
+
+/// Mesh dims whose placement or place in the cutting order changes, and those that cut a tensor dim
+/// which a changing one cuts before or afterwards.
+InlineVector<std::size_t, 4> moving_dims(const DTensorSpec& source, const DTensorSpec& target) {
+  TensorDims touched;
+  const std::size_t ndim = source.placements().size();
+  for (std::size_t mesh_dim = 0; mesh_dim < ndim; ++mesh_dim) {
+    const Placement& from = source.placement(mesh_dim);
+    const Placement& to = target.placement(mesh_dim);
+    if (from == to && source.order()[mesh_dim] == target.order()[mesh_dim]) continue;
+    if (from.is_shard()) touched.push_back(from.dim);
+    if (to.is_shard()) touched.push_back(to.dim);
+  }
+  InlineVector<std::size_t, 4> moving;
+  for (std::size_t mesh_dim = 0; mesh_dim < ndim; ++mesh_dim) {
+    const Placement& from = source.placement(mesh_dim);
+    const Placement& to = target.placement(mesh_dim);
+    if (from != to || contains(touched, from) || contains(touched, to)) moving.push_back(mesh_dim);
+  }
+  return moving;
+}
+
+}  // namespace
+
+bool keeps_data(const Plan& plan) {
+  PlanState state = first_state(plan);
+  for (const PlanStep& step : plan.steps) {
+    if (step.from.is_shard()) {
+      const auto cuts = cutting_order(state.placements, state.order, step.from.dim);
+      if (cuts.back() != step.mesh_dims[0]) return false;
+    }
+    state = {step.after, step.order_after};
+  }
+  const bool decoded = plan.planner == PlannerKind::kGraph;
+  return state == (decoded ? ordered_state(*plan.target)
+                           : PlanState{plan.target->placements(), plan.target->order()});
+}
+
+Plan plan_through_whole(const DTensorSpec& source, const DTensorSpec& target) {
+  Plan plan;
+  plan.source = &source;
+  plan.target = &target;
+  PlanState state{source.placements(), source.order()};
+  auto moving = moving_dims(source, target);
+  // Later cuts first: places only compare within one tensor dim, which is enough.
+  std::stable_sort(moving.begin(), moving.end(), [&](std::size_t a, std::size_t b) {
+    return source.order()[a] > source.order()[b];
+  });
+  for (const std::size_t mesh_dim : moving) {
+    if (state.placements[mesh_dim].is_shard()) {
+      append_step(plan, state, mesh_dim, Placement::replicate());
+    }
+  }
+  std::stable_sort(moving.begin(), moving.end(), [&](std::size_t a, std::size_t b) {
+    return target.order()[a] < target.order()[b];
+  });
+  for (const std::size_t mesh_dim : moving) {
+    const Placement& to = target.placement(mesh_dim);
+    if (state.placements[mesh_dim] != to) append_step(plan, state, mesh_dim, to);
+  }
+  return plan;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,17 @@
+// whole.h - plans that always keep the data: through whole tensor dims.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace shardlab {
+
+/// False when executing the plan would mix up elements: a step undoes a cut that is not the last
+/// one of its tensor dim, or the cuts end in another order than the target's. The greedy walk does
+/// not look at strided shards, so its plans for them may be like that.
+bool keeps_data(const Plan& plan);
+
+/// Makes whole every tensor dim that a changing mesh dim cuts, last cut first, then cuts in the
+/// target's order.
+Plan plan_through_whole(const DTensorSpec& source, const DTensorSpec& target);
+
+}  // namespace shardlab
