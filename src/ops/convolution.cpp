@@ -1,5 +1,5 @@
-// Convolutions: the batch dim may be cut, and the last dim where windows do not overlap. Kernels and
-// the halo exchange come later.
+// Convolutions: the batch dim may be cut, and the last dim where windows do not overlap. Kernels
+// and the halo exchange come later.
 #include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
