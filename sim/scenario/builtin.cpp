@@ -15,13 +15,25 @@ const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-const Builtin* find_function(std::string_view name) {
-  const BuiltinTable tables[] = {python_builtins(), distributed_builtins(), collective_builtins(),
-                                 factory_builtins(), torch_builtins()};
+namespace {
+
+const Builtin* find_in(std::initializer_list<BuiltinTable> tables, std::string_view name) {
   for (const BuiltinTable table : tables) {
     if (const Builtin* found = find_builtin(table, name)) return found;
   }
   return nullptr;
+}
+
+}  // namespace
+
+const Builtin* find_torch_spelling(std::string_view name) {
+  return find_in({torch_builtins(), matrix_builtins(), shape_builtins()}, name);
+}
+
+const Builtin* find_function(std::string_view name) {
+  const Builtin* found = find_in(
+      {python_builtins(), distributed_builtins(), collective_builtins(), factory_builtins()}, name);
+  return found != nullptr ? found : find_torch_spelling(name);
 }
 
 namespace {

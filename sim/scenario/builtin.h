@@ -34,12 +34,16 @@ BuiltinTable distributed_builtins();  ///< distribute, from_local, redistribute,
 BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...
 BuiltinTable factory_builtins();      ///< randn, ones, arange, ...
 BuiltinTable torch_builtins();        ///< torch's spellings that are not one op: embedding, ...
+BuiltinTable matrix_builtins();       ///< matmul, linear
+BuiltinTable shape_builtins();        ///< flatten, var, detach, ...
 BuiltinTable tensor_methods();        ///< x.size(), x.item(), x.to(), ...
 BuiltinTable container_methods();     ///< list, dict and string methods
 BuiltinTable mesh_methods();
 
 /// Null when there is none.
 const Builtin* find_builtin(BuiltinTable table, std::string_view name);
+/// In torch_builtins, matrix_builtins and shape_builtins: those are methods of tensors, too.
+const Builtin* find_torch_spelling(std::string_view name);
 /// Any function that is called by its bare name.
 const Builtin* find_function(std::string_view name);
 

@@ -1,5 +1,6 @@
 // torch's spellings that are not one op of the same name and arguments: functions of
 // torch.nn.functional, and ops that may be there under another form.
+#include <algorithm>
 #include <cmath>
 
 #include "sim/scenario/interpreter.h"
@@ -13,17 +14,6 @@ Value run_embedding(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("embedding", {"input", "weight", "padding_idx="}, std::move(call));
   const std::int64_t padding = given.integer_or("padding_idx", -1);
   return in.call_op("embedding", {{given.tensor("weight"), given.tensor("input"), padding}, {}});
-}
-
-Value run_linear(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("linear", {"input", "weight", "bias="}, std::move(call));
-  if (in.has_op("linear")) {
-    return in.call_op("linear",
-                      {{given.tensor("input"), given.tensor("weight"), given["bias"]}, {}});
-  }
-  const DTensor transposed = in.tensor_op("t", {given.tensor("weight")});
-  const Value product = in.binary(ast::BinaryOp::kMatMul, given.tensor("input"), transposed);
-  return given.has("bias") ? in.call_op("add", {{product, given.tensor("bias")}, {}}) : product;
 }
 
 // softmax(x, dim, dtype): ATen's plain form has its own name.
@@ -53,37 +43,70 @@ Value run_layer_norm(Interpreter& in, const Value*, CallValues call) {
   return items_of(in.call_op("native_layer_norm", {arguments, {}})).at(0);
 }
 
+// What torch.finfo says of the program's dtype; the reference run stands for an f32 one.
+double smallest_step(const Interpreter& in, DType dtype) {
+  const bool reference = in.setup().precision == Precision::kReference;
+  return 2 * unit_roundoff(reference ? DType::kF32 : dtype);
+}
+
+// x * rsqrt(mean(x * x) + eps) * weight, the mean over the last dims.
 Value run_rms_norm(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("rms_norm", {"input", "normalized_shape", "weight=", "eps="},
                          std::move(call));
   const DTensor input = given.tensor("input");
-  const Value sizes = make_tuple(given.sizes("normalized_shape"));
+  const Dims sizes = given.sizes("normalized_shape");
   if (in.has_op("rms_norm")) {
-    return in.call_op("rms_norm", {{input, sizes, given["weight"], given["eps"]}, {}});
+    return in.call_op("rms_norm", {{input, make_tuple(sizes), given["weight"], given["eps"]}, {}});
   }
-  return items_of(
-             in.call_op("_fused_rms_norm", {{input, sizes, given["weight"], given["eps"]}, {}}))
-      .at(0);
+  const bool ends_alike =
+      sizes.size() <= input.ndim() &&
+      std::equal(sizes.begin(), sizes.end(), input.shape().end() - sizes.size());
+  if (!ends_alike) {
+    fail(ErrorKind::kValue, "rms_norm: the input {} does not end in normalized_shape {}",
+         type_string(input), repr(make_tuple(sizes)));
+  }
+  Dims dims;
+  for (std::size_t i = sizes.size(); i > 0; --i) dims.push_back(-static_cast<std::int64_t>(i));
+  const double eps = given.number_or("eps", smallest_step(in, input.dtype()));
+  const DTensor square = in.tensor_op("pow", {input, 2});
+  const DTensor mean = in.tensor_op("mean", {square, make_tuple(dims), true});
+  const DTensor scale = in.tensor_op("rsqrt", {in.tensor_op("add", {mean, eps})});
+  const DTensor out = in.tensor_op("mul", {input, scale});
+  return given.has("weight") ? in.call_op("mul", {{out, given.tensor("weight")}, {}}) : Value(out);
+}
+
+[[noreturn]] void refuse_reduction(const std::string& reduction) {
+  throw Error(ErrorKind::kValue, fmt::format("reduction '{}'", reduction))
+      .with("fix", "use 'mean', 'sum' or 'none'");
 }
 
 Value reduced(Interpreter& in, const DTensor& value, const std::string& reduction) {
   if (reduction == "none") return value;
   if (reduction == "mean" || reduction == "sum") return in.call_op(reduction, {{value}, {}});
-  throw Error(ErrorKind::kValue, fmt::format("reduction '{}'", reduction))
-      .with("fix", "use 'mean', 'sum' or 'none'");
+  refuse_reduction(reduction);
 }
 
 // -log_softmax(x)[target] over the class dim: 1 where there is a batch, else 0.
 Value run_cross_entropy(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("cross_entropy", {"input", "target", "reduction="}, std::move(call));
+  const Parameters given("cross_entropy", {"input", "target", "weight=", "reduction="},
+                         std::move(call));
   const DTensor input = given.tensor("input");
   const DTensor target = given.tensor("target");
+  const std::string reduction = given.text_or("reduction", "mean");
   const Value dim = input.ndim() > 1 ? 1 : 0;
   const Value log_probability = run_log_softmax(in, nullptr, {{input, dim}, {}});
+  if (in.has_op("nll_loss_forward") && input.ndim() <= 2) {
+    const Value kind = reduction == "none" ? 0 : reduction == "mean" ? 1 : 2;
+    if (reduction != "sum" && kind.as<std::int64_t>() == 2) refuse_reduction(reduction);
+    const Values arguments = {log_probability, target, given["weight"], kind, -100};
+    return items_of(in.call_op("nll_loss_forward", {arguments, {}})).at(0);
+  }
+  if (given.has("weight"))
+    fail(ErrorKind::kUnsupported, "not yet supported: weight of cross_entropy");
   const DTensor index = in.tensor_op("unsqueeze", {target, dim});
   const DTensor picked = in.tensor_op("gather", {log_probability, dim, index});
   const DTensor loss = in.tensor_op("neg", {in.tensor_op("squeeze", {picked, dim})});
-  return reduced(in, loss, given.text_or("reduction", "mean"));
+  return reduced(in, loss, reduction);
 }
 
 Value run_mse_loss(Interpreter& in, const Value*, CallValues call) {
@@ -129,15 +152,19 @@ Value run_chunk(Interpreter& in, const Value*, CallValues call) {
   return in.call_op("split", {{input, piece, dim}, {}});
 }
 
+// The mask is drawn in f32 whatever the dtype, so that the reference run drops the same elements.
 Value run_dropout(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("dropout", {"input", "p=", "training="}, std::move(call));
   const DTensor input = given.tensor("input");
   const double p = given.number_or("p", 0.5);
+  if (!(p >= 0 && p <= 1)) fail(ErrorKind::kValue, "dropout: p is {}", float_text(p));
   if (!given.flag_or("training", true) || p == 0) return input;
-  if (in.has_op("native_dropout")) {
-    return items_of(in.call_op("native_dropout", {{input, p, true}, {}})).at(0);
-  }
-  return in.call_op("dropout", {{input, p, true}, {}});
+  const OpRow& row = in.setup().registry->at("aten::rand_like");
+  const Arguments arguments = bind_call(row, {{input}, {{"dtype", DType::kF32}}}).args;
+  const DTensor drawn = in.setup().calls->call(row, arguments).at(0).tensor();
+  const DTensor kept = in.cast(in.tensor_op("ge", {drawn, p}), input.dtype());
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  return in.tensor_op("mul", {in.tensor_op("mul", {input, kept}), scale});
 }
 
 }  // namespace
@@ -149,7 +176,6 @@ BuiltinTable torch_builtins() {
       {"dropout", run_dropout},
       {"embedding", run_embedding},
       {"layer_norm", run_layer_norm},
-      {"linear", run_linear},
       {"log_softmax", run_log_softmax},
       {"mse_loss", run_mse_loss},
       {"rms_norm", run_rms_norm},

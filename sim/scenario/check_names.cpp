@@ -113,7 +113,7 @@ class NameChecker {
     check(*node.object);
     const bool known =
         is_tensor_attribute(node.name) || has_op(node.name) ||
-        find_builtin(tensor_methods(), node.name) || find_builtin(torch_builtins(), node.name) ||
+        find_builtin(tensor_methods(), node.name) || find_torch_spelling(node.name) ||
         find_builtin(container_methods(), node.name) || find_builtin(mesh_methods(), node.name);
     if (known) return;
     refuse(source_, node.name_span,
@@ -212,8 +212,8 @@ class NameChecker {
 
   std::vector<std::string> method_names() const {
     auto names = op_names(registry_);
-    for (const BuiltinTable table :
-         {tensor_methods(), torch_builtins(), container_methods(), mesh_methods()}) {
+    for (const BuiltinTable table : {tensor_methods(), torch_builtins(), matrix_builtins(),
+                                     shape_builtins(), container_methods(), mesh_methods()}) {
       for (const Builtin& builtin : table) names.push_back(builtin.name);
     }
     return names;

@@ -22,6 +22,13 @@ DType reference_dtype(DType dtype) {
   return is_floating(dtype) ? DType::kF64 : dtype;
 }
 
+// randn_like(x) follows the dtype of x, which in the reference run is not the program's.
+void draw_in_f32(const OpRow& row, Arguments& args) {
+  const auto dtype = row.op.find_argument("dtype");
+  const bool follows = !row.op.arguments.empty() && row.op.arguments[0].type.is_tensor();
+  if (dtype && follows && args[*dtype].is_none()) args[*dtype] = Argument(DType::kF32);
+}
+
 // A number where an op wants a tensor is a tensor without dims, which decides no dtype.
 void wrap_numbers(const OpRow& row, Arguments& args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -81,7 +88,7 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
     return this->call(attribute(object, name), std::move(call));
   }
   call.positional.insert(call.positional.begin(), object);
-  if (const Builtin* spelling = find_builtin(torch_builtins(), name)) {
+  if (const Builtin* spelling = find_torch_spelling(name)) {
     return spelling->run(*this, nullptr, std::move(call));
   }
   if (!is_op(*setup_.registry, aten_name(name))) refuse_method(object, name, *setup_.registry);
@@ -111,6 +118,7 @@ Value Interpreter::call_row(const OpRow& row, Arguments args) {
       if (argument.is_dtype()) argument = Argument(reference_dtype(argument.dtype()));
     }
   }
+  if (reference && random) draw_in_f32(row, args);
   wrap_numbers(row, args);
   Results results = setup_.calls->call(row, std::move(args));
   if (!reference || row.inplace()) return value_of(results);

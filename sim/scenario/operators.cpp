@@ -1,7 +1,7 @@
 // Operators on the values of a program: numbers and containers as in Python, tensors through ops.
 #include <algorithm>
 
-#include "sim/scenario/interpreter.h"
+#include "sim/scenario/composites.h"
 #include "sim/scenario/nesting.h"
 
 namespace shardlab {
@@ -65,25 +65,19 @@ Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const
   }
 }
 
-Value matrix_product(Interpreter& in, const Value& left, const Value& right) {
-  if (in.has_op("matmul")) return in.call_op("matmul", {{left, right}, {}});
-  const std::size_t left_dims = left.as<DTensor>().ndim();
-  const std::size_t right_dims = right.as<DTensor>().ndim();
-  if (left_dims == 2 && right_dims == 2) return in.call_op("mm", {{left, right}, {}});
-  if (left_dims == 3 && right_dims == 3) return in.call_op("bmm", {{left, right}, {}});
-  fail(ErrorKind::kUnsupported, "not yet supported: '@' of {} and {} dims", left_dims, right_dims);
-}
-
 Value tensor_binary(Interpreter& in, ast::BinaryOp op, const Value& left, const Value& right) {
   const auto takes_part = [](const Value& value) { return value.is_tensor() || value.is_number(); };
   if (!takes_part(left) || !takes_part(right)) refuse_operands(ast::to_string(op), left, right);
   if (op == ast::BinaryOp::kMatMul && left.is_tensor() && right.is_tensor()) {
-    return matrix_product(in, left, right);
+    return matrix_product(in, left.as<DTensor>(), right.as<DTensor>());
   }
   if (op == ast::BinaryOp::kMatMul) refuse_operands("@", left, right);
   if (!left.is_tensor()) return number_first(in, op, left, right);
   const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
                                 [&](const BinaryRow& candidate) { return candidate.op == op; });
+  if (const Builtin* spelling = find_torch_spelling(row->name)) {
+    return spelling->run(in, nullptr, {{left, right}, {}});
+  }
   return in.call_op(row->name, {{left, right}, {}});
 }
 

@@ -7,8 +7,10 @@
 #include <sstream>
 
 #include "base/nearest.h"
+#include "mesh/spec.h"
 #include "sim/scenario/parser.h"
 #include "sim/scenario/scenario_parts.h"
+#include "sim/scenario/type_text.h"
 
 namespace shardlab {
 
@@ -115,6 +117,18 @@ void check_names(const Scenario& scenario) {
       }
     }
   }
+}
+
+void check_types(const Scenario& scenario) {
+  Arena arena;
+  MeshLayout::Init init;
+  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
+    init.shape.push_back(dim.size);
+    init.names.push_back(dim.name);
+  }
+  const MeshLayout* layout = arena.layout(std::move(init));
+  for (const ScenarioInput& input : scenario.inputs) check_type(input.type, layout);
+  for (const ExpectedType& expected : scenario.expect.types) check_type(expected.type, layout);
 }
 
 }  // namespace
@@ -236,6 +250,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   for (std::string& name : ast::bound_names(program_->body)) values.push_back(std::move(name));
   out.expect = read_expectation(root, environment, values);
   out.topology = read_topology(root, out.mesh);
+  check_types(out);
   for (const ExpectedName& wanted : out.expect.gradients) {
     const auto input = std::find_if(out.inputs.begin(), out.inputs.end(),
                                     [&](const auto& one) { return one.name == wanted.name; });

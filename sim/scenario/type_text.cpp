@@ -1,6 +1,7 @@
 #include "sim/scenario/type_text.h"
 
 #include "base/nearest.h"
+#include "mesh/type_string.h"
 
 namespace shardlab {
 
@@ -121,6 +122,21 @@ class Resolver {
 
 TypeText resolve_type(const SourcePtr& text, const Environment& environment) {
   return Resolver(text, environment).resolve();
+}
+
+void check_type(const TypeText& type, const MeshLayout* layout) {
+  const SourceText& text = *type.text;
+  try {
+    const ParsedType parsed = parse_type(text.text(), *layout);
+    const TensorMeta meta = contiguous_meta(parsed.shape, parsed.dtype.value_or(DType::kF32));
+    layout->arena().spec(layout, parsed.placements, parsed.order, meta);
+  } catch (const TypeStringError& error) {
+    const auto begin = static_cast<std::uint32_t>(error.span().offset);
+    const std::string* fix = error.find("fix");
+    refuse(text, {begin, begin}, error.summary(), fix != nullptr ? *fix : "");
+  } catch (const Error& error) {
+    refuse(text, {0, 0}, error.summary());
+  }
 }
 
 }  // namespace shardlab

@@ -2,6 +2,7 @@
 // of a type string to the parser of src/mesh.
 #pragma once
 
+#include "mesh/mesh_layout.h"
 #include "sim/scenario/constant.h"
 #include "sim/scenario/scenario.h"
 
@@ -10,5 +11,10 @@ namespace shardlab {
 /// "f32[8@dp, 4*hidden@(dp,tp)]{sum:pp}" with hidden = 16 gives "f32[8@dp, 64@(dp,tp)]{sum:pp}".
 ///   fails  ScenarioError: no brackets, unknown dtype, a size that is no integer or negative
 TypeText resolve_type(const SourcePtr& text, const Environment& environment);
+
+/// Refuses what no tensor on `layout` can have: unknown mesh dims, placements that do not go
+/// together.
+///   fails  ScenarioError at the part of the text that is wrong
+void check_type(const TypeText& type, const MeshLayout* layout);
 
 }  // namespace shardlab

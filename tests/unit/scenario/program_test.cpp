@@ -14,6 +14,17 @@
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 
+namespace doctest {
+template <>
+struct StringMaker<std::vector<std::string>> {
+  static String convert(const std::vector<std::string>& lines) {
+    std::string out;
+    for (const std::string& line : lines) out += "\n    " + line;
+    return out.c_str();
+  }
+};
+}  // namespace doctest
+
 using namespace shardlab;
 
 namespace {
@@ -192,4 +203,87 @@ TEST_CASE("faults on ranks carry the place in the program") {
     CHECK(out.error.find(row.says) != std::string::npos);
     CHECK(out.error.find("t.toml:") != std::string::npos);
   }
+}
+
+TEST_CASE("products of any number of dims, as torch forms them") {
+  CHECK(printed(
+            "a = distribute(tensor([[[1., 2.], [3., 4.]], [[5., 6.], [7., 8.]]]), tp=S(0))\n"
+            "w = distribute(tensor([[1., 0.], [1., 1.]]), dp=S(1))\n"
+            "print((a @ w).full_tensor())\n"
+            "print((a @ a).full_tensor())\n"
+            "print((a @ tensor([1.])[0:0].expand([2]) if False else a @ distribute(tensor([1., "
+            "-1.]))).full_tensor())\n"
+            "print((distribute(tensor([1., 1.])) @ w).full_tensor(), (w @ a).full_tensor().shape)\n"
+            "print(linear(a, w, distribute(tensor([10., 20.]))).full_tensor())\n") ==
+        Lines{"f32[2, 2, 2] [[[3, 2], [7, 4]], [[11, 6], [15, 8]]]",
+              "f32[2, 2, 2] [[[7, 10], [15, 22]], [[67, 78], [91, 106]]]",
+              "f32[2, 2] [[-1, -1], [-1, -1]]", "f32[2] [2, 1] (2, 2, 2)",
+              "f32[2, 2, 2] [[[11, 23], [13, 27]], [[15, 31], [17, 35]]]"});
+}
+
+TEST_CASE("torch's functions that are made of several ops") {
+  // Expected values: torch 2.15 on one device.
+  CHECK(printed(
+            "x = distribute(tensor([[1., 2., 4.], [0., 1., 5.]]), tp=S(0))\n"
+            "w = distribute(tensor([1., 2., 3.]))\n"
+            "print(rms_norm(x, [3], w, eps=0.0).full_tensor())\n"
+            "print(var(x, 1).full_tensor(), x.var(dim=1, unbiased=False).full_tensor())\n"
+            "print(x.flatten().shape, x.narrow(1, 1, 2).full_tensor(), x.detach().requires_grad)\n"
+            "print((x // 2).full_tensor(), (7 - x).full_tensor(), (8 / (x + 1))[0].full_tensor())\n"
+            "print((x % 2).full_tensor(), (2 ** x)[1].full_tensor(), (x >= 2).full_tensor())\n"
+            "print(where(x > 1, x, 0.0).full_tensor(), mse_loss(x, x + 1).item())\n"
+            "print(dropout(x, 0.5, training=False) is x, sum([x, x]).full_tensor()[0])\n") ==
+        Lines{"f32[2, 3] [[0.377964, 1.51186, 4.53557], [0, 0.679366, 5.09525]]",
+              "f32[2] [2.33333, 7] f32[2] [1.55556, 4.66667]",
+              "(6,) f32[2, 2] [[2, 4], [1, 5]] False",
+              "f32[2, 3] [[0, 1, 2], [0, 0, 2]] f32[2, 3] [[6, 5, 3], [7, 6, 2]] f32[3] [4, "
+              "2.66667, 1.6]",
+              "f32[2, 3] [[1, 0, 0], [0, 1, 1]] f32[3] [1, 2, 32] bool[2, 3] [[False, True, True], "
+              "[False, False, True]]",
+              "f32[2, 3] [[0, 2, 4], [0, 0, 5]] 1.0", "True f32[3] [2, 4, 8]"});
+}
+
+TEST_CASE("softmax, layer_norm, embedding and cross_entropy by torch's arguments") {
+  // Expected values: torch 2.15 on one device.
+  CHECK(printed("x = distribute(tensor([[1., 2., 4.], [0., 1., 5.]]), tp=S(0))\n"
+                "print(softmax(x, dim=-1).full_tensor())\n"
+                "print(F.log_softmax(x, -1)[0].full_tensor())\n"
+                "print(layer_norm(x, [3]).full_tensor())\n"
+                "e = embedding(distribute(tensor([2, 0]), dp=S(0)), x.T)\n"
+                "print(e.full_tensor())\n"
+                "print(f'{cross_entropy(x, distribute(tensor([2, 1]), tp=S(0))).item():.5f}')\n") ==
+        Lines{"f32[2, 3] [[0.0420101, 0.114195, 0.843795], [0.00657326, 0.017868, 0.975559]]",
+              "f32[3] [-3.16985, -2.16985, -0.169846]",
+              "f32[2, 3] [[-1.06904, -0.26726, 1.3363], [-0.925819, -0.46291, 1.38873]]",
+              "f32[2, 2] [[4, 5], [1, 0]]", "2.09730"});
+}
+
+TEST_CASE("factories: plain on all ranks, or with placements and the same values") {
+  CHECK(printed("a = randn([5, 3])\nb = ones(2, 2)\nprint(a.type, b, arange(4), full([2], 7), "
+                "zeros([1], dtype=i64))\n"
+                "print(randn([7, 4], tp=S(0)).type, ones([3], tp=S(0), dp=P(sum)).full_tensor())\n"
+                "print(eye(2), arange(1, 7, 2), torch.full((1,), 2.5, dtype=torch.float64))\n") ==
+        Lines{"f32[5, 3] f32[2, 2] [[1, 1], [1, 1]] i64[4] [0, 1, 2, 3] i64[2] [7, 7] i64[1] [0]",
+              "f32[7@tp, 4] f32[3] [1, 1, 1]",
+              "f32[2, 2] [[1, 0], [0, 1]] i64[3] [1, 3, 5] f64[1] [2.5]"});
+  CHECK(printed("a = randn([5, 3], dp=S(1), tp=S(0)).full_tensor()\nprint(a)\n") ==
+        printed("a = randn([5, 3])\nprint(a)\n"));
+}
+
+TEST_CASE("the reference run computes in f64 and draws what the program draws") {
+  const std::string code =
+      "a = randn([3], tp=S(0))\nb = tensor([1., 2.]).to(bf16)\n"
+      "print(a.dtype, b.dtype, (a.to(f32) * 2).dtype, exp(tensor([1])).dtype, tensor([1]).dtype)\n"
+      "print(a.to(f32).full_tensor())\n";
+  const Lines reference = printed(code, "tp = 2", Precision::kReference);
+  const Lines declared = printed(code, "tp = 2");
+  REQUIRE(reference.size() == 2);
+  CHECK(reference[0] == "f64 f64 f64 f64 i64");
+  CHECK(declared[0] == "f32 bf16 f32 f32 i64");
+  CHECK(reference[1].substr(6) == declared[1].substr(6));
+}
+
+TEST_CASE("a def that calls itself without an end stops before the rank's stack does") {
+  CHECK(run("def f(n):\n    return [f(n + 1)][0]\nf(0)\n").error.find("nested too deeply") !=
+        std::string::npos);
 }

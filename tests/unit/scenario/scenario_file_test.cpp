@@ -43,9 +43,9 @@ hidden = 16
 name = "mlp"
 [inputs]
 x = "f32[8@dp, hidden]"
-w = { type = "f32[hidden, 4*hidden@(dp,tp)]{max:pp}", init = "randn(1/hidden)", scale = 2 }
+w = { type = "f32[hidden, 4*hidden@(dp,tp)]", init = "randn(1/hidden)", scale = 2 }
 i = { type = "i64[8]", init = "randint(0, hidden)" }
-v = { type = "f32[2,2@tp]", values = [[1, 2.5], [3, -4]] }
+v = { type = "f32[2,2@tp]{max:dp}", values = [[1, 2.5], [3, -4]] }
 b = { type = "bool[2]", values = [true, false] }
 n = { type = "f64[]", init = "full(layers)", requires_grad = true }
 f = { type = "f32[3]", file = "x.npy" }
@@ -103,7 +103,7 @@ TEST_CASE("inputs: types with evaluated sizes, and how their elements come about
   CHECK(x.init == InputInit::kRandn);
   CHECK(x.requires_grad);  // listed in grads
   const ScenarioInput& w = scenario.inputs[1];
-  CHECK(w.type.text->text() == "f32[16, 64@(dp,tp)]{max:pp}");
+  CHECK(w.type.text->text() == "f32[16, 64@(dp,tp)]");
   CHECK(w.arguments == std::vector<Number>{0.0625});
   CHECK(w.scale == 2);
   CHECK_FALSE(w.requires_grad);
@@ -282,6 +282,12 @@ TEST_CASE("each fault of an input has its own message and place") {
       {"w = \"f32[@x]\"", "a tensor dim without a size", ":6:10"},
       {"w = \"f32[8@x, hiden]\"", "unknown name 'hiden'", ":6:15"},
       {"w = \"f32[8@x, hiden]\"", "did you mean 'hidden'?", ":6:15"},
+      {"w = \"f32[8@y]\"", "y", ":6:12"},
+      {"w = \"f32[8@x, 8@x]\"", "x", ":6:"},
+      {"w = \"f32[8]{summ:x}\"", "summ", ":6:13"},
+      {"w = \"f32[8]{sum:x\"", "", ":6:"},
+      {"w = \"f32[8@(x,x)]\"", "x", ":6:"},
+      {"w = \"f32[8]]\"", "", ":6:"},
       {"w = \"f32[hidden - 17]\"", "a tensor dim of negative size -1", ":6:10"},
       {"w = \"f32[hidden / 2]\"", "expected an integer, found 8.0", ":6:10"},
       {"w = \"f32[hidden // 0]\"", "division by zero", ":6:10"},
