@@ -107,6 +107,7 @@ std::string run_json(const ScenarioResult& result) {
                {"ok", result.met()},
                {"implicit_redistributions", result.implicit_count},
                {"printed", result.printed},
+               {"warnings", result.warnings},
                {"collectives", counts_json(result.counts)},
                {"memory",
                 {{"largest_rank_bytes", result.memory.largest_rank_bytes},

@@ -34,6 +34,7 @@ class RunText {
     pass("forward", Pass::kForward);
     pass("backward", Pass::kBackward);
     printed();
+    warnings();
     sums();
     failure();
     values();
@@ -134,6 +135,12 @@ class RunText {
          ink(fmt::format("  {} over {} ({} ranks), {} sent a rank", to_string(record.kind),
                          record.group, record.group_size, bytes_text(record.sent_bytes)),
              Ink::kMove));
+  }
+
+  void warnings() {
+    for (const std::string& text : result_.warnings) {
+      line("\n{}", ink("warning: " + text, Ink::kWarn));
+    }
   }
 
   void printed() {

@@ -1,5 +1,7 @@
 #include "sim/report/trace.h"
 
+#include <algorithm>
+
 #include "base/rank_context.h"
 
 namespace shardlab {
@@ -49,6 +51,12 @@ void Trace::collective(const CollectiveRecord& record) {
     counts_.backward_bytes += record.sent_bytes;
   }
   if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kCollective).collective = record;
+}
+
+void Trace::warning(const std::string& text) {
+  if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) {
+    warnings_.push_back(text);
+  }
 }
 
 }  // namespace shardlab

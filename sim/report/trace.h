@@ -53,11 +53,14 @@ class Trace : public Observer {
   const CollectiveCounts& counts() const { return counts_; }
   /// Redistributions that an op asked for and that communicate (`implicit = "warn"`).
   std::int64_t implicit_count() const { return implicit_count_; }
+  /// Each once, in order of appearance.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   void op_begins(const OpSchema& schema, const OutputSharding& sharding) override;
   void op_ends() override { --depth_; }
   void redistribution(const RedistributionRecord& record) override;
   void collective(const CollectiveRecord& record) override;
+  void warning(const std::string& text) override;
 
  private:
   TraceEvent& add(TraceEvent::Kind kind);
@@ -66,6 +69,7 @@ class Trace : public Observer {
   std::vector<TraceEvent> events_;
   CollectiveCounts counts_;
   std::int64_t implicit_count_ = 0;
+  std::vector<std::string> warnings_;
   int depth_ = 0;
 };
 

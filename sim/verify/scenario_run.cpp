@@ -272,6 +272,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry
   const auto reporter = static_cast<std::size_t>(result.reporting_rank);
   result.events = run.traces[reporter].events();
   result.printed = run.recordings[reporter].lines();
+  result.warnings = run.traces[reporter].warnings();
   for (const Trace& trace : run.traces) {
     result.counts.push_back(trace.counts());
     result.implicit_count = std::max(result.implicit_count, trace.implicit_count());

@@ -45,6 +45,7 @@ struct ScenarioResult {
   std::vector<CollectiveCounts> counts;  ///< by rank
   std::int64_t implicit_count = 0;
   std::vector<std::string> printed;
+  std::vector<std::string> warnings;
   std::vector<ValueReport> values;
   std::string not_verified;  ///< why nothing was verified, or empty
   std::vector<ExpectationReport> expectations;

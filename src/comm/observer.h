@@ -2,6 +2,8 @@
 // One per rank, called on that rank. Set in RankContext::observer together with kModeObserve.
 #pragma once
 
+#include <string>
+
 #include "comm/process_group.h"
 #include "mesh/spec.h"
 
@@ -31,6 +33,8 @@ class Observer {
   virtual void op_ends() = 0;
   virtual void redistribution(const RedistributionRecord& record) = 0;
   virtual void collective(const CollectiveRecord& record) = 0;
+  /// Something the user should know that is no error (D-56).
+  virtual void warning(const std::string& text) { static_cast<void>(text); }
 };
 
 }  // namespace shardlab

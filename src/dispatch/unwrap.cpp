@@ -1,6 +1,7 @@
 #include "dispatch/unwrap.h"
 
 #include "base/rank_context.h"
+#include "comm/observer.h"
 #include "dispatch/local_call.h"
 
 namespace shardlab {
@@ -25,10 +26,22 @@ const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
             "distribute(...) it or build it with from_local(...); see README.md#mixed-tensors");
 }
 
+// D-56: [1] may be meant as a piece of something longer.
+void warn_about_one_element(const OpRow& row, const SchemaArgument& argument,
+                            const DTensor& plain) {
+  const RankContext& rank = current_rank();
+  if (plain.ndim() != 1 || plain.numel() != 1 || (rank.mode & kModeObserve) == 0) return;
+  rank.observer->warning(
+      fmt::format("{}: {} is the plain tensor {} and counts as a replica; a 0-dim tensor or an "
+                  "explicit DTensor says so",
+                  row.name(), argument.name, type_string(plain)));
+}
+
 const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument,
                                 const DTensor& plain, const MeshLayout* layout) {
   const bool allowed = plain.numel() == 1 || current_rank().mixed == MixedTensors::kReplicate;
   if (!allowed) refuse_mixed(row, argument, plain);
+  warn_about_one_element(row, argument, plain);
   return layout->arena().spec(layout, Placements(layout->ndim()), plain.meta());
 }
 
