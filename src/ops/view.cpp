@@ -359,7 +359,7 @@ void register_view(OpRegistry& registry) {
     row.view = entry.view;
     row.flags = entry.flags | kExact;
     row.why = entry.why;
-    registry.add(std::move(row));
+    add_with_variants(registry, std::move(row), kNoVariants);
   }
 }
 
