@@ -2,6 +2,7 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
+#include "ops/derive.h"
 #include "ops/register.h"
 #include "ops/rules.h"
 #include "ops/view_map.h"
