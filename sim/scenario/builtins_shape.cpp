@@ -67,6 +67,7 @@ Value run_detach(Interpreter&, const Value*, CallValues call) {
 
 Value run_contiguous(Interpreter& in, const Value*, CallValues call) {
   const DTensor input = Parameters("contiguous", {"input"}, std::move(call)).tensor("input");
+  if (in.has_op("contiguous")) return in.call_op("contiguous", {{input}, {}});
   const TensorMeta& meta = input.meta();
   if (is_contiguous(meta.shape, meta.stride)) return input;
   return in.call_op("clone", {{input}, {{"memory_format", "contiguous_format"}}});

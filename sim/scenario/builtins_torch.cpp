@@ -55,8 +55,9 @@ Value run_rms_norm(Interpreter& in, const Value*, CallValues call) {
                          std::move(call));
   const DTensor input = given.tensor("input");
   const Dims sizes = given.sizes("normalized_shape");
+  const double eps = given.number_or("eps", smallest_step(in, input.dtype()));
   if (in.has_op("rms_norm")) {
-    return in.call_op("rms_norm", {{input, make_tuple(sizes), given["weight"], given["eps"]}, {}});
+    return in.call_op("rms_norm", {{input, make_tuple(sizes), given["weight"], eps}, {}});
   }
   const bool ends_alike =
       sizes.size() <= input.ndim() &&
@@ -67,7 +68,6 @@ Value run_rms_norm(Interpreter& in, const Value*, CallValues call) {
   }
   Dims dims;
   for (std::size_t i = sizes.size(); i > 0; --i) dims.push_back(-static_cast<std::int64_t>(i));
-  const double eps = given.number_or("eps", smallest_step(in, input.dtype()));
   const DTensor square = in.tensor_op("pow", {input, 2});
   const DTensor mean = in.tensor_op("mean", {square, make_tuple(dims), true});
   const DTensor scale = in.tensor_op("rsqrt", {in.tensor_op("add", {mean, eps})});
@@ -75,49 +75,62 @@ Value run_rms_norm(Interpreter& in, const Value*, CallValues call) {
   return given.has("weight") ? in.call_op("mul", {{out, given.tensor("weight")}, {}}) : Value(out);
 }
 
-[[noreturn]] void refuse_reduction(const std::string& reduction) {
+// ATen's number of a reduction.
+std::int64_t reduction_number(const std::string& reduction) {
+  static constexpr std::string_view kNames[] = {"none", "mean", "sum"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), reduction);
+  if (found != std::end(kNames)) return found - std::begin(kNames);
   throw Error(ErrorKind::kValue, fmt::format("reduction '{}'", reduction))
       .with("fix", "use 'mean', 'sum' or 'none'");
 }
 
 Value reduced(Interpreter& in, const DTensor& value, const std::string& reduction) {
-  if (reduction == "none") return value;
-  if (reduction == "mean" || reduction == "sum") return in.call_op(reduction, {{value}, {}});
-  refuse_reduction(reduction);
+  if (reduction_number(reduction) == 0) return value;
+  return in.call_op(reduction, {{value}, {}});
 }
 
 // -log_softmax(x)[target] over the class dim: 1 where there is a batch, else 0.
 Value run_cross_entropy(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("cross_entropy", {"input", "target", "weight=", "reduction="},
-                         std::move(call));
+  const Parameters given(
+      "cross_entropy",
+      {"input", "target", "weight=", "ignore_index=", "reduction=", "label_smoothing="},
+      std::move(call));
   const DTensor input = given.tensor("input");
   const DTensor target = given.tensor("target");
-  const std::string reduction = given.text_or("reduction", "mean");
+  const std::int64_t reduction = reduction_number(given.text_or("reduction", "mean"));
+  const std::int64_t ignored = given.integer_or("ignore_index", -100);
+  if (in.has_op("cross_entropy_loss")) {
+    return in.call_op("cross_entropy_loss", {{input, target, given["weight"], reduction, ignored,
+                                              given.number_or("label_smoothing", 0)},
+                                             {}});
+  }
+  if (given.number_or("label_smoothing", 0) != 0 || input.ndim() > 2) {
+    fail(ErrorKind::kUnsupported,
+         "not yet supported: label_smoothing, or more than two dims, in cross_entropy");
+  }
   const Value dim = input.ndim() > 1 ? 1 : 0;
   const Value log_probability = run_log_softmax(in, nullptr, {{input, dim}, {}});
-  if (in.has_op("nll_loss_forward") && input.ndim() <= 2) {
-    const Value kind = reduction == "none" ? 0 : reduction == "mean" ? 1 : 2;
-    if (reduction != "sum" && kind.as<std::int64_t>() == 2) refuse_reduction(reduction);
-    const Values arguments = {log_probability, target, given["weight"], kind, -100};
-    return items_of(in.call_op("nll_loss_forward", {arguments, {}})).at(0);
-  }
-  if (given.has("weight"))
-    fail(ErrorKind::kUnsupported, "not yet supported: weight of cross_entropy");
-  const DTensor index = in.tensor_op("unsqueeze", {target, dim});
-  const DTensor picked = in.tensor_op("gather", {log_probability, dim, index});
-  const DTensor loss = in.tensor_op("neg", {in.tensor_op("squeeze", {picked, dim})});
-  return reduced(in, loss, reduction);
+  const Values arguments = {log_probability, target, given["weight"], reduction, ignored};
+  return items_of(in.call_op("nll_loss_forward", {arguments, {}})).at(0);
 }
 
 Value run_mse_loss(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("mse_loss", {"input", "target", "reduction="}, std::move(call));
-  const DTensor difference = in.tensor_op("sub", {given.tensor("input"), given.tensor("target")});
-  const DTensor square = in.tensor_op("mul", {difference, difference});
-  return reduced(in, square, given.text_or("reduction", "mean"));
+  const DTensor input = given.tensor("input");
+  const DTensor target = given.tensor("target");
+  const std::string reduction = given.text_or("reduction", "mean");
+  if (in.has_op("mse_loss")) {
+    return in.call_op("mse_loss", {{input, target, reduction_number(reduction)}, {}});
+  }
+  const DTensor difference = in.tensor_op("sub", {input, target});
+  return reduced(in, in.tensor_op("mul", {difference, difference}), reduction);
 }
 
 // q, k, v: [..., length, features].
 Value run_attention(Interpreter& in, const Value*, CallValues call) {
+  if (in.has_op("scaled_dot_product_attention")) {
+    return in.call_op("scaled_dot_product_attention", std::move(call));
+  }
   const Parameters given("scaled_dot_product_attention", {"query", "key", "value", "scale="},
                          std::move(call));
   const DTensor query = given.tensor("query");

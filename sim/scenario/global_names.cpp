@@ -92,6 +92,7 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   }
   if (module == "torch") {
     if (const auto dtype = find_torch_dtype(name)) return *dtype;
+    if (name == "contiguous_format" || name == "preserve_format") return name;
   }
   if (module == "torch.nn" || find_dtype(name)) return std::nullopt;
   return find_global(name, registry);

@@ -77,6 +77,7 @@ std::optional<Argument> to_argument(const Value& value, const SchemaType& type, 
       if (const auto* dtype = value.get<DType>()) return Argument(*dtype);
       return std::nullopt;
     case TypeKind::kString:
+    case TypeKind::kMemoryFormat:
       if (const auto* text = value.get<std::string>()) return Argument(*text);
       return std::nullopt;
     default:
