@@ -74,8 +74,6 @@ std::string_view to_string(ChoiceRule rule) {
   switch (rule) {
     case ChoiceRule::kOnly:
       return "the only candidate, taken whatever it costs";
-    case ChoiceRule::kNegative:
-      return "the candidate of least, negative cost";
     case ChoiceRule::kUnchanged:
       return "free, and every input stays as it is";
     case ChoiceRule::kFree:
@@ -171,116 +169,174 @@ void Expansion::fill_column(Column& column, std::span<const RulePlacement> cells
     if (found == column.kinds.end()) column.kinds.push_back(cell.placement);
   }
   std::size_t codes = 1;
-  for (std::size_t i = 0; i < layout_.ndim(); ++i) codes *= column.kinds.size();
-  column.drops.assign(codes, Drop::kFilter);
-  if (column.given != nullptr) column.costs.assign(codes, kNotPriced);
+  for (std::size_t i = 0; i < layout_.ndim(); ++i) {
+    codes *= column.kinds.size();
+    column.verdicts.emplace_back(codes, Verdict::kOpen);
+  }
+  if (column.given == nullptr) return;
+  column.costs.assign(codes, kNotPriced);
+  column.given_code = 0;
+  for (const Placement& placement : column.given->placements()) {
+    const auto found = std::find(column.kinds.begin(), column.kinds.end(), placement);
+    if (found == column.kinds.end()) {
+      column.given_code = kNoCode;
+      return;
+    }
+    column.given_code = column.given_code * column.kinds.size() +
+                        static_cast<std::size_t>(found - column.kinds.begin());
+  }
 }
 
-std::size_t Expansion::code_of(const Column& column, const Combination& rows) const {
-  std::size_t code = 0;
-  for (const std::uint16_t row : rows) code = code * column.kinds.size() + column.kind_of_row[row];
-  return code;
-}
-
-Placements Expansion::placements_of(const Column& column, const Combination& rows) const {
+Placements Expansion::placements_of(const Column& column,
+                                    std::span<const std::uint16_t> rows) const {
   Placements placements;
   for (const std::uint16_t row : rows) placements.push_back(column.kinds[column.kind_of_row[row]]);
   return placements;
 }
 
 Drop Expansion::judge(const Column& column, const Placements& placements) const {
+  const auto starts_like = [&](const DTensorSpec* spec) {
+    return std::equal(placements.begin(), placements.end(), spec->placements().begin());
+  };
   if (mixes_partials(placements)) return Drop::kMixedPartials;
-  if (column.required != nullptr && !(column.required->placements() == placements)) {
-    return column.unless_required;
-  }
+  if (column.required != nullptr && !starts_like(column.required)) return column.unless_required;
   if (column.given == nullptr) return Drop::kKept;
-  if (row_.has(kAllowUneven) && column.given->placements() == placements) return Drop::kKept;
+  if (row_.has(kAllowUneven) && starts_like(column.given)) return Drop::kKept;
   return shardable(column.given->shape(), placements, layout_) ? Drop::kKept : Drop::kTooShort;
 }
 
-Drop Expansion::drop_of(Column& column, std::size_t code, const Combination& rows) {
-  Drop& drop = column.drops[code];
-  if (drop == Drop::kFilter) drop = judge(column, placements_of(column, rows));
-  return drop;
-}
-
-Drop Expansion::drop_of(const Combination& rows) {
-  Drop first = Drop::kKept;
-  for (Column& column : columns_) {
-    const Drop drop = drop_of(column, code_of(column, rows), rows);
-    if (drop != Drop::kKept && (first == Drop::kKept || drop < first)) first = drop;
-  }
-  if (first != Drop::kKept || row_.filter == nullptr) return first;
+bool Expansion::passes_filter(const Combination& rows) const {
+  if (row_.filter == nullptr) return true;
   std::vector<Placements> inputs;
   for (std::size_t i = 0; i < context_.tensors.size(); ++i) {
     inputs.push_back(input_placements(rows, i));
   }
-  return row_.filter(context_, inputs) == nullptr ? Drop::kKept : Drop::kFilter;
+  return row_.filter(context_, inputs) == nullptr;
 }
 
-double Expansion::cost_of(Column& column, std::size_t code, const Combination& rows) {
-  double& cost = column.costs[code];
-  if (std::isnan(cost)) {
-    cost = redistribute_cost(*column.given, placements_of(column, rows), options_);
+Drop Expansion::drop_of(const Combination& rows) const {
+  Drop first = Drop::kKept;
+  for (const Column& column : columns_) {
+    const Drop drop = judge(column, placements_of(column, rows));
+    if (drop != Drop::kKept && (first == Drop::kKept || drop < first)) first = drop;
   }
+  if (first != Drop::kKept) return first;
+  return passes_filter(rows) ? Drop::kKept : Drop::kFilter;
+}
+
+bool Expansion::front_kept(const Combination& rows) {
+  const std::size_t length = rows.size();
+  const std::size_t* before = codes_at(length - 1);
+  std::size_t* codes = codes_at(length);
+  bool kept = true, inplace = false, other = false;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    Column& column = columns_[c];
+    codes[c] = before[c] * column.kinds.size() + column.kind_of_row[rows.back()];
+    Verdict& verdict = column.verdicts[length - 1][codes[c]];
+    if (verdict == Verdict::kOpen) {
+      const Drop drop = judge(column, placements_of(column, rows));
+      verdict = drop == Drop::kKept      ? Verdict::kKept
+                : drop == Drop::kInplace ? Verdict::kInplace
+                                         : Verdict::kDropped;
+    }
+    kept = kept && verdict == Verdict::kKept;
+    inplace = inplace || verdict == Verdict::kInplace;
+    other = other || verdict == Verdict::kDropped;
+  }
+  // The all-replicated row completes any front, so a combination that only its target blocks
+  // exists.
+  blocked_inplace_ = blocked_inplace_ || (inplace && !other);
+  return kept;
+}
+
+template <typename Visit>
+bool Expansion::walk(Combination& rows, const Visit& visit) {
+  if (rows.size() == layout_.ndim()) return !passes_filter(rows) || visit(rows);
+  rows.push_back(0);
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    rows.back() = static_cast<std::uint16_t>(row);
+    if (front_kept(rows) && !walk(rows, visit)) return false;
+  }
+  rows.pop_back();
+  return true;
+}
+
+double Expansion::input_cost(const Combination& rows, std::size_t index) const {
+  const Column& column = columns_[output_count_ + index];
+  return redistribute_cost(*column.given, placements_of(column, rows), options_);
+}
+
+double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
+  const std::size_t code = codes_at(rows.size())[output_count_ + index];
+  double& cost = columns_[output_count_ + index].costs[code];
+  if (std::isnan(cost)) cost = input_cost(rows, index);
   return cost;
 }
 
-double Expansion::input_cost(const Combination& rows, std::size_t index) {
-  Column& column = columns_[output_count_ + index];
-  return cost_of(column, code_of(column, rows), rows);
+double Expansion::total_cost(const Combination& rows) {
+  double total = 0;
+  for (std::size_t i = 0; i < element_.tensors.size(); ++i) total += input_cost(rows, i);
+  return total;
 }
 
-bool Expansion::unchanged(const Combination& rows) const {
-  for (std::size_t i = 0; i < element_.positional; ++i) {
-    const Column& column = columns_[output_count_ + i];
-    for (std::size_t m = 0; m < rows.size(); ++m) {
-      if (!(column.kinds[column.kind_of_row[rows[m]]] == column.given->placement(m))) return false;
-    }
+bool Expansion::unchanged_here() {
+  const std::size_t* codes = codes_at(layout_.ndim());
+  for (std::size_t c = output_count_; c < output_count_ + element_.positional; ++c) {
+    if (codes[c] != columns_[c].given_code) return false;
   }
   return true;
 }
 
-bool Expansion::advance(Combination& rows) const {
-  for (std::size_t m = rows.size(); m-- > 0;) {
-    if (++rows[m] < rows_.size()) return true;
-    rows[m] = 0;
-  }
-  return false;
-}
-
 Choice Expansion::choose(Selection selection) {
-  Choice first, negative, kept, free, cheapest;
-  cheapest.cost = negative.cost = std::numeric_limits<double>::infinity();
+  // Counting and judging come first, without prices: most calls find their inputs as they want
+  // them.
+  Choice first, unmoved;
   int count = 0;
-  bool blocked = false;
-  for_each([&](const Combination& rows, Drop drop) {
-    blocked = blocked || drop == Drop::kInplace;
-    if (drop != Drop::kKept) return;
-    Choice candidate{.rows = rows, .index = count++};
-    for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
-      candidate.cost += input_cost(rows, i);
-    }
-    if (first.index < 0) first = candidate;
-    if (candidate.cost < 0 && candidate.cost < negative.cost) negative = candidate;
-    if (candidate.cost == 0 && free.index < 0) free = candidate;
-    if (candidate.cost == 0 && unchanged(rows)) kept = candidate;
-    if (cheapest.index < 0 || candidate.cost < cheapest.cost) cheapest = candidate;
+  codes_.assign((layout_.ndim() + 1) * columns_.size(), 0);
+  Combination rows;
+  walk(rows, [&](const Combination& here) {
+    const int index = count++;
+    if (index == 0) first = {.rows = here, .index = index};
+    if (unchanged_here()) unmoved = {.rows = here, .index = index};
+    return true;
   });
+  const bool full = selection == Selection::kFull;
   Choice choice = first;
   choice.rule = ChoiceRule::kOnly;
-  if (count > 1) {
-    const bool full = selection == Selection::kFull;
-    const bool by_cost = !full || (negative.index < 0 && free.index < 0);
-    choice = by_cost ? cheapest : negative.index >= 0 ? negative : kept.index >= 0 ? kept : free;
-    choice.rule = by_cost               ? ChoiceRule::kCheapest
-                  : negative.index >= 0 ? ChoiceRule::kNegative
-                  : kept.index >= 0     ? ChoiceRule::kUnchanged
-                                        : ChoiceRule::kFree;
+  if (count == 1) {
+    choice.cost = total_cost(first.rows);
+  } else if (count > 1) {
+    if (full && unmoved.index >= 0) unmoved.cost = total_cost(unmoved.rows);
+    if (full && unmoved.index >= 0 && unmoved.cost == 0) {
+      choice = unmoved;
+      choice.rule = ChoiceRule::kUnchanged;
+    } else {
+      choice = cheapest();
+      choice.rule = full && choice.cost == 0 ? ChoiceRule::kFree : ChoiceRule::kCheapest;
+    }
   }
   choice.count = count;
-  choice.blocked_inplace = blocked;
+  choice.blocked_inplace = blocked_inplace_;
   return choice;
+}
+
+Choice Expansion::cheapest() {
+  Choice best;
+  best.cost = std::numeric_limits<double>::infinity();
+  int index = 0;
+  Combination rows;
+  walk(rows, [&](const Combination& here) {
+    // Prices are not negative: a sum that is no better already needs no further terms.
+    double total = 0;
+    for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
+      if (best.index >= 0 && total >= best.cost) break;
+      total += input_cost_here(here, i);
+    }
+    if (best.index < 0 || total < best.cost) best = {.rows = here, .cost = total, .index = index};
+    ++index;
+    return best.cost != 0;
+  });
+  return best;
 }
 
 Placements Expansion::input_placements(const Combination& rows, std::size_t index) const {

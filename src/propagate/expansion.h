@@ -29,7 +29,7 @@ enum class Drop : std::uint8_t { kKept, kMixedPartials, kInplace, kOut, kTooShor
 /// Row indices, one per mesh dim.
 using Combination = InlineVector<std::uint16_t, 4>;
 
-enum class ChoiceRule : std::uint8_t { kOnly, kNegative, kUnchanged, kFree, kCheapest };
+enum class ChoiceRule : std::uint8_t { kOnly, kUnchanged, kFree, kCheapest };
 std::string_view to_string(ChoiceRule rule);
 
 struct Choice {
@@ -49,9 +49,10 @@ class Expansion {
   enum class Selection : std::uint8_t { kFull, kCheapestOnly };
   Choice choose(Selection selection);
 
-  /// Calls visit(combination, drop) for every combination in list order.
+  /// Calls visit(combination, drop) for every combination in list order: for explanations, since it
+  /// walks the whole product.
   template <typename Visit>
-  void for_each(const Visit& visit);
+  void for_each(const Visit& visit) const;
 
   /// Placements of tensor `index` (as in Element) or of an output under a combination.
   Placements input_placements(const Combination& rows, std::size_t index) const;
@@ -59,32 +60,48 @@ class Expansion {
   /// False: the rows leave this output without a spec.
   bool output_present(const Combination& rows, std::size_t index) const;
   std::size_t output_count() const { return output_count_; }
-  double input_cost(const Combination& rows, std::size_t index);
+  double input_cost(const Combination& rows, std::size_t index) const;
   const std::vector<RuleRow>& rows() const { return rows_; }
 
  private:
-  /// What one tensor's placements, over all combinations, can be.
+  static constexpr std::size_t kNoCode = static_cast<std::size_t>(-1);
+  enum class Verdict : std::uint8_t { kOpen, kKept, kInplace, kDropped };
+
+  /// What one tensor's placements, over all combinations, can be. A list of placements, one kind
+  /// per mesh dim, is a number to the base of how many kinds there are; so is the front of one.
   struct Column {
     const DTensorSpec* given = nullptr;     ///< inputs
     const DTensorSpec* required = nullptr;  ///< the placements it must have: in-place, out=
     Drop unless_required = Drop::kKept;
     std::vector<Placement> kinds;  ///< distinct placements on one mesh dim
     std::vector<std::uint16_t> kind_of_row;
-    std::vector<Drop> drops;    ///< per list of kinds; kFilter = not judged yet
-    std::vector<double> costs;  ///< the same; NaN = not priced yet
+    std::vector<std::vector<Verdict>> verdicts;  ///< by length of the front - 1, then by its code
+    std::vector<double> costs;                   ///< by code of a whole list; NaN = not priced yet
+    std::size_t given_code = kNoCode;            ///< of the placements it has now
   };
 
   void instantiate(std::vector<RuleRow> rows);
   void make_columns();
   void fill_column(Column& column, std::span<const RulePlacement> cells);
-  std::size_t code_of(const Column& column, const Combination& rows) const;
-  Placements placements_of(const Column& column, const Combination& rows) const;
-  Drop drop_of(Column& column, std::size_t code, const Combination& rows);
+  Placements placements_of(const Column& column, std::span<const std::uint16_t> rows) const;
+  /// Judges placements of the first mesh dims, as many as there are.
   Drop judge(const Column& column, const Placements& placements) const;
-  double cost_of(Column& column, std::size_t code, const Combination& rows);
-  Drop drop_of(const Combination& rows);
-  bool unchanged(const Combination& rows) const;
-  bool advance(Combination& rows) const;
+  Drop drop_of(const Combination& rows) const;
+  bool passes_filter(const Combination& rows) const;
+
+  /// Calls visit(combination) for the kept ones in list order until it says false. Whatever the
+  /// front of a combination rules out is not walked.
+  template <typename Visit>
+  bool walk(Combination& rows, const Visit& visit);
+  /// Whether the front `rows` may still become a candidate; updates the codes of its length.
+  bool front_kept(const Combination& rows);
+  std::size_t* codes_at(std::size_t length) { return codes_.data() + length * columns_.size(); }
+  /// Of the whole combination that walk() stands at.
+  double input_cost_here(const Combination& rows, std::size_t index);
+  bool unchanged_here();
+  double total_cost(const Combination& rows);
+  /// The first candidate of least cost.
+  Choice cheapest();
 
   const Element& element_;
   const OpRow& row_;
@@ -94,15 +111,22 @@ class Expansion {
   std::vector<RuleRow> rows_;
   std::vector<Column> columns_;  ///< outputs, then inputs
   std::size_t output_count_ = 0;
+  std::vector<std::size_t> codes_;  ///< per length of the front and column, where walk() stands
+  bool blocked_inplace_ = false;
 };
 
 template <typename Visit>
-void Expansion::for_each(const Visit& visit) {
-  if (rows_.empty()) return;
+void Expansion::for_each(const Visit& visit) const {
   Combination rows(layout_.ndim(), 0);
-  do {
+  for (;;) {
     visit(rows, drop_of(rows));
-  } while (advance(rows));
+    std::size_t mesh_dim = rows.size();
+    while (mesh_dim-- > 0) {
+      if (++rows[mesh_dim] < rows_.size()) break;
+      rows[mesh_dim] = 0;
+    }
+    if (mesh_dim == static_cast<std::size_t>(-1)) return;
+  }
 }
 
 }  // namespace shardlab
