@@ -1,4 +1,7 @@
 // Activations and their gradients.
+#include <Eigen/Core>
+#include <unsupported/Eigen/SpecialFunctions>
+
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/vector_math.h"
@@ -20,10 +23,34 @@ struct Relu {
   }
 };
 
+// erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
+PacketOf<float> packet_erf(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  const Packet one = pset1<Packet>(1.0f);
+  const Packet inner = generic_fast_erf_float(x);
+  const Packet sign = pselect(pcmp_lt(x, pset1<Packet>(0.0f)), pnegate(one), one);
+  const Packet ends = pselect(pcmp_lt(pabs(x), pset1<Packet>(4.0f)), inner, sign);
+  return pselect(pcmp_eq(x, x), ends, x);
+}
+
+// The normal distribution function.
+PacketOf<float> packet_normal_cdf(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  const Packet erf = packet_erf(pmul(x, pset1<Packet>(float(kSqrtHalf))));
+  return pmul(pset1<Packet>(0.5f), padd(pset1<Packet>(1.0f), erf));
+}
+
 struct Gelu {
   template <typename T>
   static T apply(T a) {
     return a * T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
+  }
+  static void map(const float* from, float* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<float>& x) {
+      return Eigen::internal::pmul(x, packet_normal_cdf(x));
+    });
   }
 };
 
@@ -53,6 +80,15 @@ struct GeluBackward {
     const T cdf = T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
     const T density = std::exp(a * a * T(-0.5)) * T(kSqrtTwoOverPi / 2);
     return grad * (cdf + a * density);
+  }
+  static void map(const float* grad, const float* from, float* to, std::int64_t count) {
+    using namespace Eigen::internal;
+    using Packet = PacketOf<float>;
+    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
+      const Packet power = packet_exp<float>(pmul(pmul(x, x), pset1<Packet>(-0.5f)));
+      const Packet density = pmul(power, pset1<Packet>(float(kSqrtTwoOverPi / 2)));
+      return pmul(g, padd(packet_normal_cdf(x), pmul(x, density)));
+    });
   }
 };
 

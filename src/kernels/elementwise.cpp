@@ -133,6 +133,27 @@ class BlockRunner {
   std::array<BlockBuffer, kMaxOperands + 1> buffer_;
 };
 
+// Everything lies as the function wants it: one call and no loop, the usual case of small tensors.
+bool run_directly(const Tensor& out, std::span<const LocalArg> operands,
+                  const BlockSignature& signature, BlockFunction function) {
+  if (out.dtype() != signature.out || !out.contiguous()) return false;
+  const bool rounds = signature.rounded != DType::kF64;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto* tensor = std::get_if<Tensor>(&operands[i]);
+    if (tensor == nullptr || rounds || tensor->dtype() != signature.in[i] ||
+        tensor->shape() != out.shape() || !tensor->contiguous()) {
+      return false;
+    }
+  }
+  std::byte* target = writable_bytes(out);
+  std::array<const std::byte*, kMaxOperands> in{};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    in[i] = readable_bytes(*std::get_if<Tensor>(&operands[i]));
+  }
+  function(in.data(), target, out.numel());
+  return true;
+}
+
 }  // namespace
 
 void refuse_dtype(DType dtype) {
@@ -141,6 +162,7 @@ void refuse_dtype(DType dtype) {
 
 void run_elementwise(const Tensor& out, std::span<const LocalArg> operands,
                      const BlockSignature& signature, BlockFunction function) {
+  if (run_directly(out, operands, signature, function)) return;
   BlockRunner(out, operands, signature, function).run();
 }
 

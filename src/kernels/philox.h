@@ -47,15 +47,28 @@ SHARDLAB_HD inline double uniform_double(const PhiloxWords& words) {
 
 /// In [0, 1): the upper `digits` (at most 24) bits of word 0; exact in a float of that precision.
 SHARDLAB_HD inline float uniform_float(const PhiloxWords& words, int digits) {
-  return std::ldexp(static_cast<float>(words.word[0] >> (32 - digits)), -digits);
+  const float unit = 1.0f / static_cast<float>(std::uint32_t{1} << digits);
+  return static_cast<float>(words.word[0] >> (32 - digits)) * unit;
 }
 
-/// Standard normal by Box-Muller from all four words of the element: radius from words 0 and 1,
-/// angle from words 2 and 3.
-SHARDLAB_HD inline double normal_double(const PhiloxWords& words) {
-  const double open = (static_cast<double>(word_pair(words, 0) >> 11) + 1) * 0x1p-53;
-  const double turn = static_cast<double>(word_pair(words, 1) >> 11) * 0x1p-53;
-  return std::sqrt(-2 * std::log(open)) * std::cos(6.283185307179586477 * turn);
+/// What Box-Muller turns into one standard normal number: sqrt(-2 log(radius)) cos(2 pi turn).
+template <typename T>
+struct NormalSource {
+  T radius;  ///< in (0, 1]
+  T turn;    ///< in [0, 1)
+};
+
+/// For f64: radius from words 0 and 1, turn from words 2 and 3, 53 bits each.
+SHARDLAB_HD inline NormalSource<double> normal_source_double(const PhiloxWords& words) {
+  return {(static_cast<double>(word_pair(words, 0) >> 11) + 1) * 0x1p-53,
+          static_cast<double>(word_pair(words, 1) >> 11) * 0x1p-53};
+}
+
+/// For f32 and narrower: radius from word 0, rounded to float, turn from the upper 24 bits of
+/// word 2.
+SHARDLAB_HD inline NormalSource<float> normal_source_float(const PhiloxWords& words) {
+  return {(static_cast<float>(words.word[0]) + 1.0f) * 0x1p-32f,
+          static_cast<float>(words.word[2] >> 8) * 0x1p-24f};
 }
 
 }  // namespace shardlab

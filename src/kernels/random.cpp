@@ -2,7 +2,7 @@
 // random.offset + i with key random.seed, so that every placement gives the single-device values
 // bit for bit. i is the row-major index in the global shape that `view` gives, or in the output.
 //   rand     f64: 53 bits of words 0 and 1; f32, f16, bf16: 24, 11, 8 bits of word 0
-//   randn    Box-Muller in f64 from all four words, rounded to the dtype
+//   randn    Box-Muller: f64 from all four words; f32, f16, bf16 in f32 from words 0 and 2
 //   randint  low + words 0 and 1 as a 64-bit number modulo (high - low)
 //   bernoulli and dropout   the f64 uniform number < probability of 1
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "kernels/philox.h"
 #include "kernels/positions.h"
 #include "kernels/scratch.h"
+#include "kernels/vector_math.h"
 
 namespace shardlab {
 
@@ -61,13 +62,45 @@ struct NormalLaw {
   double deviation;
 };
 
-void draw_normal(const KernelCall& call, const NormalLaw& law) {
-  const auto normal = [&](const PhiloxWords& words, std::int64_t) {
-    return law.mean + law.deviation * normal_double(words);
-  };
+// turns -> radii[i] := standard normal number i, through packets that do not depend on the
+// position.
+template <typename T>
+void box_muller(T* radii, T* turns, std::int64_t count) {
+  Log::map(radii, radii, count);
+  for (std::int64_t i = 0; i < count; ++i) turns[i] *= T(6.283185307179586477);
+  if constexpr (std::is_same_v<T, float>) {
+    Cos::map(turns, turns, count);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) turns[i] = std::cos(turns[i]);
+  }
+  for (std::int64_t i = 0; i < count; ++i) radii[i] = std::sqrt(T(-2) * radii[i]) * turns[i];
+}
+
+template <typename T, typename Source>
+void draw_normal_as(const KernelCall& call, const NormalLaw& law, Source source) {
   const Tensor& out = call.outputs[0];
-  if (out.dtype() == DType::kF64) return draw_elements<double>(call, out, normal);
-  draw_elements<float>(call, out, normal);
+  const std::int64_t count = out.numel();
+  const auto radii = scratch<T>(count), turns = scratch<T>(count);
+  for_each_run(out, call.view, [&](std::int64_t local, std::int64_t global, std::int64_t size) {
+    const std::uint64_t first = call.random.offset + static_cast<std::uint64_t>(global);
+    for (std::int64_t i = 0; i < size; ++i) {
+      const auto [radius, turn] =
+          source(element_words(call.random.seed, first + static_cast<std::uint64_t>(i)));
+      radii[local + i] = radius;
+      turns[local + i] = turn;
+    }
+  });
+  box_muller(radii.get(), turns.get(), count);
+  const T mean = static_cast<T>(law.mean), deviation = static_cast<T>(law.deviation);
+  for (std::int64_t i = 0; i < count; ++i) radii[i] = mean + deviation * radii[i];
+  store_row_major(out, radii.get(), dtype_of<T>());
+}
+
+void draw_normal(const KernelCall& call, const NormalLaw& law) {
+  if (call.outputs[0].dtype() == DType::kF64) {
+    return draw_normal_as<double>(call, law, normal_source_double);
+  }
+  draw_normal_as<float>(call, law, normal_source_float);
 }
 
 void draw_integers(const KernelCall& call, std::int64_t low, std::int64_t high) {

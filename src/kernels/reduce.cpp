@@ -1,6 +1,8 @@
 // Sums, products, extrema, truth. Integers are computed in i64, f16 and bf16 in f32, rounded once.
 #include "kernels/reduce.h"
 
+#include <algorithm>
+
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
 
@@ -10,13 +12,44 @@ namespace {
 
 constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
 
+// Down the columns, where the rows to be reduced lie side by side: false when they don't.
+template <typename Op, typename T>
+bool reduce_down(const Tensor& self, const DimMask& reduced, T* results) {
+  const RowLayout layout(self, reduced);
+  const std::int64_t columns = layout.columns();
+  if (self.dtype() != dtype_of<T>() || layout.in_one_piece() || columns < 8) return false;
+  const auto* data = reinterpret_cast<const T*>(readable_bytes(self));
+  for (std::int64_t row = 0; row < layout.rows(); row += columns) {
+    for (std::int64_t c = 0; c < columns; c += kReduceColumns) {
+      const ColumnBlock<T> block{data + layout.offset_of(row) + c, layout.column_stride(),
+                                 std::min(kReduceColumns, columns - c)};
+      reduce_columns<Op>(block, layout.size(), results + row + c);
+    }
+  }
+  return true;
+}
+
+// results[i] = Op over row i.
+template <typename Op, typename T>
+std::unique_ptr<T[]> reduce_with(const Tensor& self, const DimMask& reduced) {
+  const RowLayout layout(self, reduced);
+  auto results = scratch<T>(layout.rows());
+  if (reduce_down<Op>(self, reduced, results.get())) return results;
+  Rows<T> rows(self, reduced);
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    results[i] = reduce_row<Op>(rows.row(i), rows.size());
+  }
+  return results;
+}
+
 // In the output's dtype: sum(x, dtype) converts first.
 template <typename Op>
 void accumulate_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
   with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
     using T = decltype(type);
-    reduce_rows<T, T>(out, self, reduced_dims(call, 1, self), reduce_row<Op, T>);
+    const auto results = reduce_with<Op, T>(self, reduced_dims(call, 1, self));
+    store_row_major(out, results.get(), dtype_of<T>());
   });
 }
 
@@ -24,9 +57,12 @@ void mean_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
   with_compute_type<kRealKind | kComplexKind>(out.dtype(), [&](auto type) {
     using T = decltype(type);
-    reduce_rows<T, T>(out, self, reduced_dims(call, 1, self), [](const T* row, std::int64_t n) {
-      return reduce_row<SumOp>(row, n) / T(static_cast<double>(n));
-    });
+    const DimMask reduced = reduced_dims(call, 1, self);
+    const RowLayout layout(self, reduced);
+    const auto results = reduce_with<SumOp, T>(self, reduced);
+    const T count = T(static_cast<double>(layout.size()));
+    for (std::int64_t i = 0; i < layout.rows(); ++i) results[i] /= count;
+    store_row_major(out, results.get(), dtype_of<T>());
   });
 }
 
@@ -34,12 +70,14 @@ template <typename Op>
 void extremum_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const DimMask reduced = reduced_dims(call, 1, self);
+  const RowLayout layout(self, reduced);
+  if (layout.size() == 0 && layout.rows() > 0) {
+    fail(ErrorKind::kValue, "an empty dim has no largest or smallest element");
+  }
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    reduce_rows<T, T>(call.outputs[0], self, reduced, [](const T* row, std::int64_t n) {
-      if (n == 0) fail(ErrorKind::kValue, "an empty dim has no largest or smallest element");
-      return reduce_row<Op>(row, n);
-    });
+    const auto results = reduce_with<Op, T>(self, reduced);
+    store_row_major(call.outputs[0], results.get(), dtype_of<T>());
   });
 }
 

@@ -95,4 +95,52 @@ T reduce_row(const T* row, std::int64_t count) {
   return reduce_range<Op, T>([row](std::int64_t i) { return row[i]; }, 0, count);
 }
 
+inline constexpr std::int64_t kReduceColumns = 64;
+
+/// The same reduction, in the same order, of up to 64 rows that lie side by side: element i of row
+/// c is first[i * stride + c].
+template <typename T>
+struct ColumnBlock {
+  const T* first;
+  std::int64_t stride;
+  std::int64_t columns;
+
+  ColumnBlock below(std::int64_t elements) const {
+    return {first + elements * stride, stride, columns};
+  }
+};
+
+template <typename Op, typename T>
+void combine_into(T* to, const T* other, std::int64_t columns) {
+  for (std::int64_t c = 0; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
+}
+
+template <typename Op, typename T>
+void reduce_column_leaf(const ColumnBlock<T>& block, std::int64_t count, T* to) {
+  T lanes[kReduceLanes][kReduceColumns];
+  for (auto& lane : lanes) {
+    for (T& element : lane) element = Op::template identity<T>();
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    combine_into<Op>(lanes[i % kReduceLanes], block.first + i * block.stride, block.columns);
+  }
+  for (std::int64_t width = kReduceLanes / 2; width > 0; width /= 2) {
+    for (std::int64_t lane = 0; lane < width; ++lane) {
+      combine_into<Op>(lanes[lane], static_cast<const T*>(lanes[lane + width]), block.columns);
+    }
+  }
+  for (std::int64_t c = 0; c < block.columns; ++c) to[c] = lanes[0][c];
+}
+
+template <typename Op, typename T>
+void reduce_columns(const ColumnBlock<T>& block, std::int64_t count, T* to) {
+  if (count <= kReduceLeaf) return reduce_column_leaf<Op>(block, count, to);
+  const std::int64_t leaves = (count + kReduceLeaf - 1) / kReduceLeaf;
+  const std::int64_t half = leaves / 2 * kReduceLeaf;
+  T other[kReduceColumns];
+  reduce_columns<Op>(block, half, to);
+  reduce_columns<Op>(block.below(half), count - half, other);
+  combine_into<Op>(to, static_cast<const T*>(other), block.columns);
+}
+
 }  // namespace shardlab

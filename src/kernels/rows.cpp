@@ -46,6 +46,15 @@ RowLayout::RowLayout(const Tensor& source, const DimMask& reduced) {
   permuted_ = source.as_view(std::move(meta), source.offset());
 }
 
+std::int64_t RowLayout::columns() const {
+  if (kept_stride_.empty() || kept_stride_.back() != 1 || rows_ * size_ == 0) return 0;
+  const Dims &shape = permuted_.shape(), &stride = permuted_.stride();
+  for (std::size_t d = kept_shape_.size(); d + 1 < shape.size(); ++d) {
+    if (stride[d] != stride[d + 1] * shape[d + 1]) return 0;
+  }
+  return kept_shape_.back();
+}
+
 std::int64_t RowLayout::offset_of(std::int64_t row) const {
   std::int64_t offset = 0;
   for (std::size_t d = kept_shape_.size(); d-- > 1;) {

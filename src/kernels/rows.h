@@ -28,6 +28,11 @@ class RowLayout {
   /// Whether each row lies in one piece.
   bool in_one_piece() const { return in_one_piece_; }
   std::int64_t offset_of(std::int64_t row) const;
+  /// Rows lie side by side in groups of this many and each goes down with one stride; 0: they
+  /// don't.
+  std::int64_t columns() const;
+  /// That stride.
+  std::int64_t column_stride() const { return permuted_.stride().back(); }
   /// The source with the kept dims in front.
   const Tensor& permuted() const { return permuted_; }
 

@@ -32,6 +32,24 @@ void map_packets(const T* from, T* to, std::int64_t count, Function function) {
   std::memcpy(to + i, padded, rest);
 }
 
+/// to[i] = function(a[i], b[i]); `to` may equal either.
+template <typename T, typename Function>
+void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Function function) {
+  using namespace Eigen::internal;
+  constexpr std::int64_t kWidth = packet_traits<T>::size;
+  std::int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    pstoreu(to + i, function(ploadu<PacketOf<T>>(a + i), ploadu<PacketOf<T>>(b + i)));
+  }
+  if (i == count) return;
+  T padded_a[kWidth] = {}, padded_b[kWidth] = {};
+  const auto rest = static_cast<std::size_t>(count - i) * sizeof(T);
+  std::memcpy(padded_a, a + i, rest);
+  std::memcpy(padded_b, b + i, rest);
+  pstoreu(padded_a, function(ploadu<PacketOf<T>>(padded_a), ploadu<PacketOf<T>>(padded_b)));
+  std::memcpy(to + i, padded_a, rest);
+}
+
 /// exp of each lane. Eigen saturates at both ends: results below the smallest normal number are 0
 /// here and those above the largest one are infinite.
 template <typename T>

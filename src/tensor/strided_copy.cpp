@@ -55,19 +55,23 @@ void copy_row(T* to, const T* from, const CopyDim& row) {
   }
 }
 
-// Both dims in tiles: the source is contiguous along `outer`, the target along `inner`.
+// The source is contiguous along `outer`, the target along `inner`. Tiles go through a local block,
+// so that both are touched in whole cache lines: columns of a power of two share one cache set.
 template <typename T>
 void copy_transposed(T* to, const T* from, const CopyDim& outer, const CopyDim& inner) {
   constexpr std::int64_t kTile = 32;
+  T block[kTile][kTile];
   for (std::int64_t row = 0; row < outer.size; row += kTile) {
-    const std::int64_t row_end = std::min(row + kTile, outer.size);
+    const std::int64_t rows = std::min(kTile, outer.size - row);
     for (std::int64_t column = 0; column < inner.size; column += kTile) {
-      const std::int64_t column_end = std::min(column + kTile, inner.size);
-      for (std::int64_t r = row; r < row_end; ++r) {
-        T* line = to + r * outer.to;
-        const T* read = from + r * outer.from;
-        for (std::int64_t c = column; c < column_end; ++c)
-          line[c * inner.to] = read[c * inner.from];
+      const std::int64_t columns = std::min(kTile, inner.size - column);
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const T* read = from + row + (column + c) * inner.from;
+        for (std::int64_t r = 0; r < rows; ++r) block[r][c] = read[r];
+      }
+      for (std::int64_t r = 0; r < rows; ++r) {
+        T* line = to + (row + r) * outer.to + column * inner.to;
+        for (std::int64_t c = 0; c < columns; ++c) line[c * inner.to] = block[r][c];
       }
     }
   }

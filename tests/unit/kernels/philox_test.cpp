@@ -39,5 +39,8 @@ TEST_CASE("uniform numbers lie in [0, 1), also at the ends of their range") {
   CHECK(uniform_double(most) == 1.0 - 0x1p-53);
   CHECK(uniform_float(most, 24) == 1.0f - 0x1p-24f);
   CHECK(uniform_float(most, 8) == 1.0f - 0x1p-8f);
-  CHECK(std::isfinite(normal_double(least)));
+  CHECK(normal_source_double(least).radius == 0x1p-53);
+  CHECK(normal_source_double(most).radius == 1.0);
+  CHECK(normal_source_float(least).radius == 0x1p-32f);
+  CHECK(normal_source_float(most).radius == 1.0f);
 }
