@@ -26,11 +26,11 @@ void check_ranks(const MeshLayout& layout, std::int64_t world_size) {
   }
 }
 
-// Ranks that agree on all other mesh dims form a group: the row-major index of the group's first
-// coordinate names it.
+// Ranks that agree on all other mesh dims form a group: its first global rank names it. An index in
+// the layout would not do: parts of one mesh have layouts of their own, made in the same call.
 std::int64_t color_of(const MeshLayout& layout, Coordinate coordinate, std::size_t mesh_dim) {
   coordinate[mesh_dim] = 0;
-  return layout.index_of(coordinate);
+  return layout.rank_at(coordinate);
 }
 
 }  // namespace

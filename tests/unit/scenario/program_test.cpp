@@ -65,6 +65,7 @@ Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
     init.shape.push_back(dim.size);
     init.names.push_back(dim.name);
   }
+  if (scenario.mesh.ranks) init.ranks = *scenario.mesh.ranks;
   const MeshLayout* layout = arena.layout(init);
   WorldOptions options;
   options.ranks = scenario.world;
@@ -174,6 +175,19 @@ TEST_CASE("from_local joins the pieces; local shapes decide the whole unless it 
                 "x = from_local(t, tp=S(0))\nprint(x.type, x.full_tensor())\n"
                 "y = from_local(t, tp=P(sum))\nprint(y.type, y.full_tensor())\n") ==
         Lines{"f32[2@tp] f32[2] [0, 1]", "f32[1]{sum:tp} f32[1] [1]"});
+}
+
+TEST_CASE("a part of the mesh is a mesh: every rank's own part, outsiders included") {
+  const std::string code =
+      "m = mesh['dp']\nprint(m.size(), m.shape, mesh['tp', 'dp'].names, mesh.coordinate() is "
+      "None)\n"
+      "d = distribute(tensor([1., 2., 3.]) * (mesh.coordinate('tp') or 0), mesh=m, dp=S(0))\n"
+      "print(d.type, (d + 1).full_tensor())\n";
+  const Outcome out = run(code, "tp = 2\ndp = 2\nranks = [[3, 0], [1, 2]]\n[params]");
+  CHECK(out.error == "");
+  const Lines first = {"2 (2,) ('tp', 'dp') False", "f32[3@dp] f32[3] [1, 1, 1]"};
+  const Lines second = {"2 (2,) ('tp', 'dp') False", "f32[3@dp] f32[3] [2, 3, 4]"};
+  CHECK(out.lines == std::vector<Lines>{first, second, second, first});
 }
 
 TEST_CASE("faults on ranks carry the place in the program") {
