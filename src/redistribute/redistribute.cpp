@@ -78,8 +78,8 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
 const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpec* forward_source) {
   Placements placements = forward_source->placements();
   for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
-    // A gradient that is the same pending sum stays one; every other is wanted whole, also against a
-    // partial that only its own op can make (masks, norms).
+    // A gradient that is the same pending sum stays one; every other is wanted whole, also against
+    // a partial that only its own op can make (masks, norms).
     const bool stays = placements[mesh_dim].kind == PlacementKind::kPartial &&
                        gradient->placement(mesh_dim) == placements[mesh_dim];
     if (placements[mesh_dim].is_partial() && !stays) placements[mesh_dim] = Placement::replicate();
