@@ -1,5 +1,8 @@
 #include "sim/scenario/npy.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -129,6 +132,25 @@ NpyArray read_npy(const std::string& path) {
   if (!in) fail(ErrorKind::kValue, "{} cannot be read", path);
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   return NpyReader(path, std::move(bytes)).read();
+}
+
+std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input) {
+  const std::size_t slash = scenario.rfind('/');
+  const bool as_it_is = input.file.starts_with('/') || slash == std::string::npos;
+  const std::string path = as_it_is ? input.file : scenario.substr(0, slash + 1) + input.file;
+  NpyArray array;
+  try {
+    array = read_npy(path);
+  } catch (const Error& error) {
+    input.where.refuse(error.summary());
+  }
+  const auto& sizes = input.type.sizes;
+  if (!std::equal(array.shape.begin(), array.shape.end(), sizes.begin(), sizes.end())) {
+    input.where.refuse(fmt::format("{} has shape [{}], input '{}' has [{}]", path,
+                                   fmt::join(array.shape, ", "), input.name,
+                                   fmt::join(sizes, ", ")));
+  }
+  return std::move(array.numbers);
 }
 
 }  // namespace shardlab

@@ -6,6 +6,7 @@
 
 #include "base/inline_vector.h"
 #include "sim/scenario/numbers.h"
+#include "sim/scenario/scenario.h"
 
 namespace shardlab {
 
@@ -16,5 +17,9 @@ struct NpyArray {
 
 ///   fails  Value: cannot be read, not an .npy file, Fortran order, big-endian or another dtype
 NpyArray read_npy(const std::string& path);
+
+/// The elements of an input with `file =`, whose path is relative to the folder of the scenario.
+///   fails  ScenarioError at the input: as read_npy; another shape than the input's type
+std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input);
 
 }  // namespace shardlab

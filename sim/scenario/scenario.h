@@ -70,7 +70,7 @@ struct ScenarioInput {
   std::vector<Number> arguments;  ///< randn(scale), full(value), randint(low, high)
   double scale = 1;               ///< multiplies what init gives
   std::vector<Number> values;     ///< kValues: row-major, as many as the sizes say
-  std::string file;               ///< kFile: as written, relative to the scenario
+  std::string file;               ///< where the values came from, as written; empty: from here
   bool requires_grad = false;     ///< asked for here, or listed in [expect] grads
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "sim/scenario/npy.h"
 #include "sim/scenario/parser.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
@@ -73,8 +74,9 @@ class InputReader {
     if (const TomlEntry* init = section.find("init")) read_init(read_text(file_, *init));
     if (const TomlEntry* values = section.find("values")) read_values(*values);
     if (const TomlEntry* file = section.find("file")) {
-      input_.init = InputInit::kFile;
+      input_.init = InputInit::kValues;
       input_.file = read_text(file_, *file)->text();
+      input_.values = read_input_file(file_->file(), input_);
     }
     if (const TomlEntry* scale = section.find("scale")) {
       input_.scale = to_double(scalar(*scale));

@@ -83,9 +83,6 @@ double scale_of(const ScenarioInput& input) {
 }
 
 DTensor draw(const Scenario& scenario, const ScenarioInput& input, const DTensorSpec* spec) {
-  if (input.init == InputInit::kFile) {
-    input.where.refuse("not yet supported: file = for inputs", "give values = [...] instead");
-  }
   if (input.init == InputInit::kValues) {
     const Tensor whole =
         tensor_of(*current_rank().device, spec->shape(), spec->dtype(), input.values);

@@ -48,7 +48,6 @@ i = { type = "i64[8]", init = "randint(0, hidden)" }
 v = { type = "f32[2,2@tp]{max:dp}", values = [[1, 2.5], [3, -4]] }
 b = { type = "bool[2]", values = [true, false] }
 n = { type = "f64[]", init = "full(layers)", requires_grad = true }
-f = { type = "f32[3]", file = "x.npy" }
 [program]
 code = """
 for l in range(layers):
@@ -95,7 +94,7 @@ TEST_CASE("a file is read as written; mesh dims keep the order of the file") {
 
 TEST_CASE("inputs: types with evaluated sizes, and how their elements come about") {
   const Scenario scenario = first(kMegatron);
-  REQUIRE(scenario.inputs.size() == 7);
+  REQUIRE(scenario.inputs.size() == 6);
   const ScenarioInput& x = scenario.inputs[0];
   CHECK(x.type.text->text() == "f32[8@dp, 16]");
   CHECK(x.type.dtype == DType::kF32);
@@ -118,8 +117,6 @@ TEST_CASE("inputs: types with evaluated sizes, and how their elements come about
   CHECK(scenario.inputs[5].arguments == std::vector<Number>{std::int64_t{2}});
   CHECK(scenario.inputs[5].requires_grad);
   CHECK(scenario.inputs[5].type.sizes.empty());
-  CHECK(scenario.inputs[6].init == InputInit::kFile);
-  CHECK(scenario.inputs[6].file == "x.npy");
 }
 
 TEST_CASE("expectations") {
@@ -154,7 +151,7 @@ TEST_CASE("expectations") {
 TEST_CASE("places in the program and in types are those of the file") {
   const Scenario scenario = first(kMegatron);
   const ast::Statement& last = scenario.program->body.at(1);
-  CHECK(scenario.program->source->at(last.span.begin) == "t.toml:24:1");
+  CHECK(scenario.program->source->at(last.span.begin) == "t.toml:23:1");
   const TypeText& type = scenario.inputs[1].type;  // "f32[16, 64@..." points at 4*hidden
   CHECK(type.text->at(8) == "t.toml:14:27");
   CHECK(type.text->at(10) == "t.toml:14:35");  // '@'
@@ -303,6 +300,7 @@ TEST_CASE("each fault of an input has its own message and place") {
       {"w = { type = \"f32[2]\", init = \"eye\" }", "eye needs a matrix", ":6:32"},
       {"w = { type = \"f32[2]\", init = \"ones\", file = \"a\" }", "both 'init' and 'file'",
        ":6:39"},
+      {"w = { type = \"f32[2]\", file = \"no/such.npy\" }", "no/such.npy cannot be read", ":6:1"},
       {"w = { type = \"f32[2]\", values = [1] }", "1 values along tensor dim 0 of size 2", ":6:33"},
       {"w = { type = \"f32[2]\", values = [1, \"a\"] }", "expected a number for 'values'", ":6:37"},
       {"w = { type = \"f32[1,1]\", values = [1] }", "expected an array for tensor dim 1", ":6:36"},
