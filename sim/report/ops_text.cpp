@@ -4,29 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/report/rule_text.h"
+
 namespace shardlab {
 
 namespace {
-
-// What the rule column says, in a word or in the rule's own notation.
-std::string rule_text(const OpRow& row) {
-  if (row.has(kIncomplete)) return "incomplete: schema and metadata only";
-  struct Visit {
-    const OpRow& row;
-    std::string operator()(const NoRule&) const {
-      if (row.handler != HandlerId::kNone) return "handler";
-      return row.decompose != nullptr ? "in terms of other ops" : "none: makes new tensors";
-    }
-    std::string operator()(const FactorRule& rule) const { return rule.text; }
-    std::string operator()(const PointwiseRule& rule) const {
-      return rule.passes[0] == '\0' ? "pointwise"
-                                    : fmt::format("pointwise, passes {}", rule.passes);
-    }
-    std::string operator()(DimRuleFn) const { return "rows per mesh dim"; }
-    std::string operator()(MeshRuleFn) const { return "follows its input"; }
-  };
-  return std::visit(Visit{row}, row.rule);
-}
 
 std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_view name) {
   if (name.empty()) return registry.rows();
@@ -45,13 +27,16 @@ std::string flags_text(const OpRow& row) {
   add(kDataDependent, "result depends on data");
   add(kNeedsPosition, "knows its position");
   add(kAllowUneven, "takes short dims");
-  add(kIncomplete, "incomplete");
+  add(kIncomplete, "incomplete: no kernel");
   add(kExact, "bitwise however it is cut");
   return text;
 }
 
 void append_row(std::string& out, const OpRow& row) {
   out += fmt::format("{}\n  rule        {}\n", row.op.text(), rule_text(row));
+  if (const std::string rows = rule_rows_text(row); !rows.empty()) {
+    out += fmt::format("  rows        {}\n", rows);
+  }
   if (const std::string flags = flags_text(row); !flags.empty()) {
     out += fmt::format("  flags       {}\n", flags);
   }
@@ -76,7 +61,9 @@ std::string ops_text(const OpRegistry& registry, std::string_view name) {
   for (const OpRow* row : rows) {
     incomplete += row->has(kIncomplete);
     variants += row->base != nullptr;
-    if (row->base == nullptr) out += fmt::format("{:<48} {}\n", row->name(), rule_text(*row));
+    if (row->base != nullptr) continue;
+    out += fmt::format("{:<48} {}{}\n", row->name(), rule_text(*row),
+                       row->has(kIncomplete) ? "   (incomplete: no kernel)" : "");
   }
   out +=
       fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),

@@ -14,13 +14,18 @@ enum Position : std::size_t {
   kBiasSizes = 3, kStride = 4, kPadding = 5, kDilation = 6, kTransposed = 7, kOutputMask = 10,
 };
 
+Dims bias_shape(const MetaArgs& args) {
+  if (args[kBiasSizes].is_ints()) return args[kBiasSizes].ints();
+  return Dims{args.tensor(0)->shape[1]};
+}
+
 std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(1);
   const TensorMeta& weight = *args.tensor(2);
   const ArgumentList& mask = args[kOutputMask].list();
   std::vector<OutputMeta> outputs = {{contiguous_meta(input.shape, input.dtype)},
                                      {contiguous_meta(weight.shape, weight.dtype)},
-                                     {contiguous_meta(Dims{weight.shape[0]}, weight.dtype)}};
+                                     {contiguous_meta(bias_shape(args), weight.dtype)}};
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
   return outputs;
 }

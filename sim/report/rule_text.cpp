@@ -1,0 +1,143 @@
+#include "sim/report/rule_text.h"
+
+#include "ops/meta.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+std::string cell_text(const RulePlacement& cell) {
+  return cell.absent ? "none" : to_string(cell.placement);
+}
+
+std::string cells_text(const std::vector<RulePlacement>& cells) {
+  std::string text;
+  for (const RulePlacement& cell : cells) text += (text.empty() ? "" : ", ") + cell_text(cell);
+  return text.empty() ? "()" : text;
+}
+
+std::string rows_text(const std::vector<RuleRow>& rows) {
+  std::string text;
+  for (const RuleRow& row : rows) {
+    text += fmt::format("{}{} -> {}", text.empty() ? "" : " | ", cells_text(row.inputs),
+                        cells_text(row.outputs));
+  }
+  return text;
+}
+
+/// "sss aar" -> "sum,sum->sum avg,R->avg".
+std::string passes_text(std::string_view passes) {
+  std::string text;
+  for (std::size_t i = 0; i < passes.size();) {
+    const std::string_view word = passes.substr(i, passes.find(' ', i) - i);
+    i += word.size() + 1;
+    std::string inputs;
+    for (const char letter : word.substr(1)) {
+      inputs += (inputs.empty() ? "" : ", ") + cell_text(placement_of_letter(letter));
+    }
+    text += fmt::format("{}{} -> {}", text.empty() ? "" : " | ", inputs,
+                        cell_text(placement_of_letter(word[0])));
+  }
+  return text;
+}
+
+/// A call that shows the rule of an op: dims of one size, dim 1 where one is named.
+class Example {
+ public:
+  explicit Example(const OpRow& row) : row_(row) {
+    layout_ = arena_.layout({.shape = Dims{2}, .names = {}, .ranks = {}});
+  }
+
+  /// Empty when the op does not take such a call.
+  std::string text(std::size_t ndim) {
+    OpSchema schema{&row_, {}, layout_};
+    std::vector<const TensorMeta*> metas;
+    std::string shown;
+    for (const SchemaArgument& argument : row_.op.arguments) {
+      schema.args.push_back(value_of(argument, ndim));
+      const Argument& value = schema.args.back();
+      if (argument.type.is_tensor() && !argument.type.is_list) {
+        metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
+      } else if (argument.type.is_tensor()) {
+        for (const Argument& element : value.list()) metas.push_back(&element.spec()->meta());
+      }
+      const bool named = argument.name == "dim" && !value.is_none();
+      if (named) shown += fmt::format(", dim={}", value.text());
+    }
+    try {
+      const std::vector<OutputMeta> outputs = infer_metas(row_, schema.args, std::move(metas));
+      std::vector<const DTensorSpec*> tensors = schema.tensor_specs();
+      if (!row_.out_variant()) {
+        for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);
+      }
+      const std::string rows = rows_text(rule_rows(row_.rule, {schema, outputs, tensors}));
+      return rows.empty() ? "" : fmt::format("of {}{}: {}", type_text(ndim), shown, rows);
+    } catch (const Error&) {
+      return "";
+    }
+  }
+
+ private:
+  static Dims shape_of(std::size_t ndim) { return Dims(ndim, 8); }
+  static std::string type_text(std::size_t ndim) { return Argument(shape_of(ndim)).text(); }
+
+  Argument tensor(const SchemaArgument& argument, std::size_t ndim) {
+    const bool index = argument.name.starts_with("ind") || argument.name == "target";
+    return arena_.spec(layout_, Placements{Placement::replicate()},
+                       contiguous_meta(shape_of(ndim), index ? DType::kI64 : DType::kF32));
+  }
+
+  Argument value_of(const SchemaArgument& argument, std::size_t ndim) {
+    const SchemaType& type = argument.type;
+    if (type.is_tensor()) {
+      if (type.is_optional) return {};
+      const Argument one = tensor(argument, ndim);
+      return type.is_list ? Argument(ArgumentList{one, one}) : one;
+    }
+    const std::int64_t dim = ndim > 1 ? 1 : 0;
+    if (argument.name == "dim") return type.is_list ? Argument(Dims{dim}) : Argument(dim);
+    if (argument.default_text || type.is_optional) return parse_default(argument);
+    if (type.is_list) return shape_of(ndim);
+    if (type.kind == TypeKind::kBool) return false;
+    if (type.kind == TypeKind::kDType) return DType::kF32;
+    return 1;
+  }
+
+  const OpRow& row_;
+  Arena arena_;
+  const MeshLayout* layout_ = nullptr;
+};
+
+}  // namespace
+
+std::string rule_text(const OpRow& row) {
+  struct Visit {
+    const OpRow& row;
+    std::string operator()(const NoRule&) const {
+      if (row.handler != HandlerId::kNone) return "handler";
+      return row.decompose != nullptr ? "in terms of other ops" : "none: makes new tensors";
+    }
+    std::string operator()(const FactorRule& rule) const { return rule.text; }
+    std::string operator()(const PointwiseRule& rule) const {
+      if (rule.passes[0] == '\0') return "pointwise";
+      return "pointwise, passing " + passes_text(rule.passes);
+    }
+    std::string operator()(DimRuleFn) const { return "rows for one mesh dim"; }
+    std::string operator()(MeshRuleFn) const { return "follows its input"; }
+  };
+  return std::visit(Visit{row}, row.rule);
+}
+
+std::string rule_rows_text(const OpRow& row) {
+  const OpRow& base = row.base != nullptr ? *row.base : row;
+  if (std::holds_alternative<NoRule>(base.rule) || std::holds_alternative<MeshRuleFn>(base.rule)) {
+    return "";
+  }
+  Example example(base);
+  for (const std::size_t ndim : {3, 2, 1}) {
+    if (std::string text = example.text(ndim); !text.empty()) return text;
+  }
+  return "";
+}
+
+}  // namespace shardlab

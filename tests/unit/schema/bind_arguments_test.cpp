@@ -1,0 +1,78 @@
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+namespace {
+
+struct Fixture {
+  OpRegistry registry;
+  const OpRow& add(const char* schema) {
+    OpRow row;
+    row.op = parse_op_schema(schema);
+    return registry.add(std::move(row));
+  }
+};
+
+std::string failure(const auto& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.summary();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("arguments take schema order, defaults and their declared types") {
+  Fixture f;
+  const OpRow& row = f.add(
+      "f(Scalar x, int[2] size, float p=0.5, *, bool keep=False, int[1]? dim=None, "
+      "str mode=\"none\", ScalarType? dtype=None) -> ()");
+  const Arguments args = bind_arguments(row, {3, 4}, {{"dim", ArgumentList{1, 2}}, {"keep", true}});
+  REQUIRE(args.size() == 7);
+  CHECK(args[0] == Argument(3));
+  CHECK(args[1] == Argument(Dims{4, 4}));  // one int for int[2]
+  CHECK(args[2] == Argument(0.5));
+  CHECK(args[3] == Argument(true));
+  CHECK(args[4] == Argument(Dims{1, 2}));
+  CHECK(args[5] == Argument("none"));
+  CHECK(args[6].is_none());
+  CHECK(bind_arguments(row, {3, Dims{1, 2}, 1})[2] == Argument(1.0));  // an int where a float goes
+}
+
+TEST_CASE("a wrong argument is refused by name") {
+  Fixture f;
+  const OpRow& row = f.add("f(Scalar x, int n, *, ScalarType? dtype=None) -> ()");
+  CHECK(failure([&] { bind_arguments(row, {1}); }) == "aten::f: argument n is missing");
+  CHECK(failure([&] {
+          bind_arguments(row, {1, 2.5});
+        }) == "aten::f: argument n wants int, not 2.5");
+  CHECK(failure([&] {
+          bind_arguments(row, {1, 2}, {{"y", 1}});
+        }) == "aten::f: no argument is named y");
+  CHECK(failure([&] { bind_arguments(row, {1, 2}, {{"n", 1}}); }) == "aten::f: n is given twice");
+  CHECK(failure([&] {
+          bind_arguments(row, {1, 2}, {{"dtype", 3}});
+        }) == "aten::f: argument dtype wants ScalarType?, not 3");
+}
+
+TEST_CASE("an unknown op is Unsupported and names its neighbours") {
+  Fixture f;
+  f.add("softmax.int(Tensor self, int dim) -> Tensor");
+  const OpRow& row = f.add("relu(Tensor self) -> Tensor");
+  CHECK(f.registry.find("aten.relu.default") == &row);
+  CHECK(f.registry.find("aten::relu") == &row);
+  try {
+    f.registry.at("rellu");
+    FAIL("an unknown op was found");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kUnsupported);
+    CHECK(error.find("fix")->find("aten::relu") != std::string::npos);
+  }
+  CHECK(failure([&] { f.add("relu(Tensor self) -> Tensor"); }) == "aten::relu is registered twice");
+}
+
+}  // namespace shardlab
