@@ -19,14 +19,18 @@ struct PoolScheduler::Entry {
     auto* left = static_cast<Fiber*>(transfer.data);
     Worker& worker = *left->worker;
     PoolScheduler* self = nullptr;
+    const std::function<void(std::int64_t)>* body = nullptr;
+    std::int64_t rank = -1;
     {
       const sanitizer::Section section;
       left->machine = transfer.fctx;
       Fiber& fiber = *worker.running;
       sanitizer::after_switch(fiber.sanitizer, left->stack);
       self = static_cast<PoolScheduler*>(fiber.identity.scheduler);
+      body = self->body_;
+      rank = fiber.rank;
     }
-    (*self->body_)(worker.running->rank);
+    (*body)(rank);
     leave(*self, worker);
   }
 
@@ -35,6 +39,7 @@ struct PoolScheduler::Entry {
     Fiber* fiber = nullptr;
     Fiber* next = nullptr;
     void* machine = nullptr;
+    sanitizer::FiberState target;
     {
       const sanitizer::Section section;
       fiber = worker.running;
@@ -43,9 +48,10 @@ struct PoolScheduler::Entry {
       next = &self.next_of(worker);
       self.resume(worker, *next);
       machine = next->machine;
+      target = next->sanitizer;
       sanitizer::before_last_switch(next->stack);
     }
-    sanitizer::switch_fiber(next->sanitizer);
+    sanitizer::switch_fiber(target);
     context::jump_fcontext(machine, fiber);
     std::terminate();
   }
@@ -78,13 +84,13 @@ void PoolScheduler::start(std::int64_t ranks) {
     fiber.worker = &worker_;
     fiber.stack = stacks_.stack(i);
     sanitizer::unpoison(fiber.stack);
-    sanitizer::create_fiber(fiber.sanitizer);
     fiber.machine =
         context::make_fcontext(fiber.stack.top(), fiber.stack.size_bytes, &Entry::enter);
     fiber.identity.rank = fiber.rank;
     fiber.identity.world_size = ranks;
     fiber.identity.scheduler = this;
     fiber.context = &fiber.identity;
+    sanitizer::create_fiber(fiber.sanitizer);  // sees all that is written before
     worker_.ready.push(fiber.rank);
   }
 }
@@ -137,8 +143,10 @@ void PoolScheduler::switch_to(Worker& worker, Fiber& next) {
   self.exceptions = *worker.exceptions;
   self.context = resume(worker, next);
   sanitizer::before_switch(self.sanitizer, next.stack);
+  // From here to the jump TSan already takes this for the next fiber: nothing shared is touched.
+  void* machine = next.machine;
   sanitizer::switch_fiber(next.sanitizer);
-  const context::transfer_t transfer = context::jump_fcontext(next.machine, &self);
+  const context::transfer_t transfer = context::jump_fcontext(machine, &self);
   // Back, perhaps from another fiber than `next`.
   auto* left = static_cast<Fiber*>(transfer.data);
   left->machine = transfer.fctx;

@@ -31,6 +31,12 @@ struct FiberStack {
 
 namespace shardlab::sanitizer {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kActive = true;
+#else
+inline constexpr bool kActive = false;
+#endif
+
 /// What a sanitizer keeps for one suspended fiber.
 struct FiberState {
   void* fake_stack = nullptr;  ///< ASan
