@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every link of the project's own pages leads to a file or a heading that is there.
+"""Every link of the project's own pages leads to a file or a heading that is there, and every
+scenario that a command on them names is there.
 
     readme.py [ROOT]        default: the repository this script is in
 
@@ -19,6 +20,11 @@ LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
+# In a fenced block: what `scenarios/run` or `shardlab run` is given up to the first option.
+COMMAND = re.compile(
+    r"^[ \t$]*(?:build/)?(scenarios/run|shardlab run|shardlab test)((?:[ \t]+[\w./]+)+)",
+    re.MULTILINE,
+)
 
 
 def _blank(match):
@@ -35,23 +41,38 @@ def anchors_of(text):
     return anchors
 
 
+def check_scenarios(repository, file):
+    for fence in FENCE.finditer(file.text):
+        for match in COMMAND.finditer(fence[0]):
+            folder = "scenarios/" if match[1] == "scenarios/run" else ""
+            for name in match[2].split():
+                path = repository.root / (folder + name)
+                if not path.exists() and not path.with_name(path.name + ".toml").exists():
+                    line = file.line_of(fence.start() + match.start())
+                    yield Problem(file.path, line, f"no scenario {name}")
+
+
+def check_links(repository, file):
+    for match in LINK.finditer(CODE.sub(_blank, file.text)):
+        target, _, anchor = match[1].partition("#")
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        line = file.line_of(match.start())
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(file.path), target))
+        path = path if target else file.path
+        if not (repository.root / path).exists():
+            yield Problem(file.path, line, f"no file {target}")
+            continue
+        page = repository.files.get(path)
+        if anchor and (page is None or anchor not in anchors_of(page.text)):
+            yield Problem(file.path, line, f"no heading for {match[1]}")
+
+
 def problems_of(repository):
     for file in repository.files.values():
-        if not file.path.endswith(".md"):
-            continue
-        for match in LINK.finditer(CODE.sub(_blank, file.text)):
-            target, _, anchor = match[1].partition("#")
-            if "://" in target or target.startswith("mailto:"):
-                continue
-            line = file.line_of(match.start())
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(file.path), target))
-            path = path if target else file.path
-            if not (repository.root / path).exists():
-                yield Problem(file.path, line, f"no file {target}")
-                continue
-            page = repository.files.get(path)
-            if anchor and (page is None or anchor not in anchors_of(page.text)):
-                yield Problem(file.path, line, f"no heading for {match[1]}")
+        if file.path.endswith(".md"):
+            yield from check_links(repository, file)
+            yield from check_scenarios(repository, file)
 
 
 def main():

@@ -278,6 +278,15 @@ class Readme(unittest.TestCase):
     def test_links_in_code_do_not_count(self):
         self.assertEqual(self.found("```\n[a](gone.md)\n```\n`f[1](x)`"), [])
 
+    def test_scenarios_in_commands(self):
+        text = "```\n{}\n```\n"
+        for command in ("scenarios/run smoke/a", "$ build/shardlab run scenarios/smoke/a.toml"):
+            expected = f"README.md:2: no scenario {command.split()[-1]}"
+            self.assertEqual(self.found(text.format(command + "   # why")), [expected])
+        for innocent in ("scenarios/run", "shardlab test scenarios --why y", "ls scenarios/run"):
+            files = {"README.md": text.format(innocent), "scenarios/b.toml": ""}
+            self.assertEqual(list(readme.problems_of(Tidy.plant(self, files))), [])
+
 
 if __name__ == "__main__":
     unittest.main()
