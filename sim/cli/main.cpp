@@ -119,7 +119,7 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   auto* ops = app.add_subcommand("ops", "the ops and their sharding rules");
   ops->add_option("NAME", parsed.ops.name, "one op, or all overloads of a base name");
   add_common(ops, parsed.ops.common);
-  ops->footer("Examples:\n  shardlab ops\n  shardlab ops mm");
+  ops->footer("Examples:\n  shardlab ops mm\n  shardlab ops add\nWithout NAME, all of them.");
   ops->callback([&parsed] { parsed.chosen = [&parsed] { return ops_command(parsed.ops); }; });
 
   auto* check = app.add_subcommand("check", "compare recorded facts with our answers");
@@ -135,10 +135,12 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   check->callback([&parsed] { parsed.chosen = [&parsed] { return check_command(parsed.check); }; });
 }
 
+// A command of the road ahead: whatever follows its name, --help too, says that it is to come.
 void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
   command->allow_extras();
   command->set_help_flag();
+  command->set_help_all_flag();
   const std::string text(name);
   command->callback([&parsed, text] {
     parsed.chosen = [text] {

@@ -11,8 +11,8 @@ supported" and exits with 2.
 import subprocess
 import sys
 
-SUPPORTED = ("run", "test", "show", "explain", "ops", "check")
-TO_COME = ("plan", "verify-ops", "diff", "doctor")
+SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check")
+TO_COME = ("verify-ops", "diff", "doctor")
 
 
 def ask(*command):
