@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct RunArguments {
   SchedulerKind scheduler = SchedulerKind::kPool;
   std::uint64_t seed = 0;
   bool seed_given = false;
+  std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
   bool why = false;
   bool list = false;
 };

@@ -1,10 +1,13 @@
 // Argument parsing only; what commands do is in their own files.
 #include <unistd.h>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/nearest.h"
 #include "sim/cli/commands.h"
 
 namespace {
@@ -35,13 +38,20 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
           [&arguments](const std::string& name) { arguments.scheduler = *parse_scheduler(name); },
           "how ranks share the processor: pool (fibers) or threads")
       ->check(CLI::IsMember({"pool", "threads"}));
-  command->add_option_function<std::uint64_t>(
-      "--seed",
-      [&arguments](std::uint64_t seed) {
-        arguments.seed = seed;
-        arguments.seed_given = true;
-      },
-      "seed of inputs and random ops");
+  command
+      ->add_option_function<std::uint64_t>(
+          "--seed",
+          [&arguments](std::uint64_t seed) {
+            arguments.seed = seed;
+            arguments.seed_given = true;
+          },
+          "seed of inputs and random ops")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--memory", arguments.memory_bytes,
+                   "refuse scenarios that would take more, e.g. 4GiB (default: this machine's)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
 }
 
 struct Parsed {
@@ -150,6 +160,25 @@ void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* abou
   });
 }
 
+// `first`: what should have been the command.
+void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const std::string& first) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  const bool known = std::find(commands.begin(), commands.end(), first) != commands.end();
+  std::string text, fix;
+  if (known) {
+    text = fmt::format("shardlab {}: {}", first, error.what());
+    fix = fmt::format("shardlab {} --help", first);
+  } else if (first.empty() || first.starts_with('-')) {
+    text = "the first argument names a command";
+    fix = "one of: " + fmt::format("{}", fmt::join(commands, ", "));
+  } else {
+    text = fmt::format("unknown command '{}'", first);
+    fix = suggest(first, commands);
+  }
+  std::fputs(fmt::format("error: {}\n  fix         {}\n", text, fix).c_str(), stderr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -174,7 +203,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kFine : kCannotRun;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    refuse_arguments(app, error, argc > 1 ? argv[1] : "");
+    return kCannotRun;
   }
   return guarded(parsed.chosen);
 }

@@ -1,5 +1,6 @@
 // run and test.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -44,6 +45,7 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
       if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
     }
+    if (found.empty()) fail(ErrorKind::kValue, "no scenarios (.toml files) in {}", path);
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
@@ -54,12 +56,31 @@ ScenarioOptions options_of(const RunArguments& arguments) {
   ScenarioOptions options;
   options.backend = arguments.backend;
   options.schedule.kind = arguments.scheduler;
+  options.memory = memory_limits(arguments);
   return options;
+}
+
+// What the machine has, or what the user allows.
+MemoryLimits memory_limits(const RunArguments& arguments) {
+  // A fiber's stack, its context, groups, recordings: what a rank of a small scenario was seen to
+  // take.
+  constexpr std::int64_t kBytesPerRank = 65536;
+  const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return {.bytes_per_rank = kBytesPerRank,
+          .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
 }
 
 RunTextOptions text_options(const RunArguments& arguments) {
   return {.color = arguments.common.stdout_color(),
           .detail = arguments.why ? RunDetail::kWhy : RunDetail::kSteps};
+}
+
+// Results go to stdout, an error that nobody expected to stderr.
+void show_run(const ScenarioResult& result, const RunArguments& arguments) {
+  if (arguments.common.output == Output::kJson) return print(run_json(result) + "\n");
+  print(run_text(result, text_options(arguments)));
+  if (!result.error || result.error_expected) return;
+  std::fputs(("error: " + result.error->text() + "\n").c_str(), stderr);
 }
 
 }  // namespace
@@ -73,11 +94,8 @@ int run_command(const RunArguments& arguments) {
     const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
     for (const MatrixPoint& point : file.points()) {
       const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
-      if (arguments.common.output == Output::kJson) {
-        print(run_json(result) + "\n");
-      } else {
-        print((first ? "" : "\n") + run_text(result, text_options(arguments)));
-      }
+      if (!first && arguments.common.output == Output::kText) print("\n");
+      show_run(result, arguments);
       first = false;
       if (!result.met()) code = kFailed;
     }
@@ -100,12 +118,10 @@ int test_command(const RunArguments& arguments) {
       for (const MatrixPoint& point : file.points()) {
         const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
         ++(result.met() ? passed : failed);
-        if (arguments.common.output == Output::kJson) {
-          print(run_json(result) + "\n");
-        } else if (result.met()) {
+        if (arguments.common.output == Output::kText && result.met()) {
           print(run_line(result, text_options(arguments)) + "\n");
         } else {
-          print(run_text(result, text_options(arguments)));
+          show_run(result, arguments);
         }
       }
       return static_cast<int>(kFine);
@@ -113,9 +129,6 @@ int test_command(const RunArguments& arguments) {
     if (code != kFine) ++unreadable;
   }
   if (arguments.list) return unreadable > 0 ? kCannotRun : kFine;
-  if (files.empty()) {
-    fail(ErrorKind::kValue, "no scenarios (.toml files) under what was given");
-  }
   if (arguments.common.output == Output::kText) {
     print(fmt::format("{} passed, {} failed\n", passed, failed + unreadable));
   }

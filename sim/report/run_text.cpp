@@ -36,7 +36,7 @@ class RunText {
     printed();
     warnings();
     sums();
-    failure();
+    expected_failure();
     values();
     expectations();
     last_line();
@@ -70,9 +70,9 @@ class RunText {
     std::size_t width = 0;
     for (const InputReport& input : result_.inputs) width = std::max(width, input.name.size());
     for (const InputReport& input : result_.inputs) {
-      const std::string held = fmt::format("{} on rank {}",
-                                           bytes_text(static_cast<double>(input.local_bytes)),
-                                           result_.reporting_rank);
+      const std::string held =
+          fmt::format("{} on rank {}", bytes_text(static_cast<double>(input.local_bytes)),
+                      result_.reporting_rank);
       line("  {:<{}}  {:<34} {}", input.name, width, input.type, ink(held, Ink::kDim));
     }
   }
@@ -182,11 +182,10 @@ class RunText {
          bytes_text(static_cast<double>(result_.memory.largest_rank_bytes)));
   }
 
-  void failure() {
-    if (!result_.error) return;
-    const Ink tone = result_.error_expected ? Ink::kDim : Ink::kBad;
-    line("\n{}", ink(result_.error_expected ? "the expected error" : "error", tone));
-    line("{}", ink(result_.error->text(), tone));
+  void expected_failure() {
+    if (!result_.error || !result_.error_expected) return;
+    line("\n{}", ink("the expected error", Ink::kDim));
+    line("{}", ink(result_.error->text(), Ink::kDim));
   }
 
   void values() {

@@ -20,7 +20,8 @@ struct RunTextOptions {
 };
 
 /// Header, inputs, the program's ops with their collectives, backward, sums, verdict on values,
-/// expectations. Ends with a line that says whether everything is as expected.
+/// expectations. An error that nobody expected is not part of it: it belongs to stderr. Ends with a
+/// line that says whether everything is as expected.
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options);
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);

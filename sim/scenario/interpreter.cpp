@@ -1,5 +1,6 @@
 #include "sim/scenario/interpreter.h"
 
+#include "dispatch/prepare.h"
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter_frame.h"
 
@@ -29,7 +30,10 @@ void Interpreter::run() {
   try {
     execute(setup_.scenario->program->body);
   } catch (Error& error) {
-    error.with("at", setup_.scenario->program->source->at(position_.begin));
+    const SourceText& source = *setup_.scenario->program->source;
+    const RankContext* context = current_rank_or_null();
+    error.with("at", context != nullptr ? place_text(*context) : source.at(position_.begin))
+        .with("excerpt", source.excerpt(position_.begin));
     throw;
   }
 }

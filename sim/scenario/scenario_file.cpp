@@ -1,7 +1,9 @@
 #include "sim/scenario/scenario_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -166,16 +168,16 @@ Setting parse_setting(const std::string& text) {
 
 ScenarioFile ScenarioFile::open(const std::string& path, std::vector<Setting> settings) {
   constexpr std::size_t kLargest = std::size_t{16} << 20;
-  const auto unreadable = [&](std::string summary) {
-    refuse(SourceText(path, ""), {}, std::move(summary));
+  const auto unreadable = [&](std::string_view why) {
+    fail(ErrorKind::kValue, "{}: {}", path, why);
   };
   std::ifstream in(path, std::ios::binary);
-  if (!in) unreadable("this file cannot be read");
+  if (!in) unreadable(std::strerror(errno));
   std::string text(kLargest + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || (in.fail() && !in.eof())) unreadable("this file cannot be read");
+  if (in.bad() || (in.fail() && !in.eof())) unreadable("cannot be read");
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kLargest) unreadable("this file is larger than 16 MiB");
+  if (text.size() > kLargest) unreadable("larger than 16 MiB, no scenario");
   return read(std::make_shared<const SourceText>(path, std::move(text)), std::move(settings));
 }
 

@@ -35,7 +35,7 @@ class ScenarioFile {
   ///   fails  ScenarioError: malformed TOML, unknown keys and settings, syntax of the program
   static ScenarioFile read(SourcePtr file, std::vector<Setting> settings);
   /// Opens the file first.
-  ///   fails  ScenarioError: cannot be read, larger than 16 MiB
+  ///   fails  Value: cannot be read, larger than 16 MiB
   static ScenarioFile open(const std::string& path, std::vector<Setting> settings);
 
   const std::string& title() const { return title_; }

@@ -9,6 +9,7 @@
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
+#include "sim/report/run_text.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/verify/inputs.h"
 #include "tensor/cpu_device.h"
@@ -131,8 +132,40 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
 void check_as_written(const Scenario& scenario, const MeshLayout* layout,
                       const OpRegistry& registry) {
   check_names(scenario, registry);
-  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout, DType::kF32);
+  for (const ScenarioInput& input : scenario.inputs) {
+    if (input.init == InputInit::kFile) {
+      refuse_not_yet(*input.where.source, input.where.span, "file = for inputs",
+                     "give values = [...] instead");
+    }
+    spec_of(input.type, layout, DType::kF32);
+  }
   for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
+}
+
+// What the inputs take on all ranks and, for the verdict, twice on one device (once in f64).
+void check_input_memory(const Scenario& scenario, const MeshLayout* layout,
+                        const MemoryLimits& limits) {
+  double sum = 0, largest = 0;
+  const ScenarioInput* culprit = nullptr;
+  for (const ScenarioInput& input : scenario.inputs) {
+    const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
+    const Dims shape = local_shape(*spec, *layout->coordinate_of(layout->rank_at_index(0)));
+    const double element = static_cast<double>(element_size(spec->dtype()));
+    double local = element, whole = element + 8;
+    for (const std::int64_t size : shape) local *= static_cast<double>(size);
+    for (const std::int64_t size : spec->shape()) whole *= static_cast<double>(size);
+    const double bytes = local * static_cast<double>(layout->size()) + whole;
+    sum += bytes;
+    if (bytes < largest) continue;
+    largest = bytes;
+    culprit = &input;
+  }
+  if (sum <= static_cast<double>(limits.available_bytes)) return;
+  culprit->where.refuse(
+      fmt::format("the inputs would take {} on {} ranks and one device; {} are available",
+                  bytes_text(sum), layout->size(),
+                  bytes_text(static_cast<double>(limits.available_bytes))),
+      fmt::format("make '{}' smaller: it takes {}", culprit->name, bytes_text(largest)));
 }
 
 bool matches(const ExpectedError& expected, const Error& error) {
@@ -251,8 +284,10 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry
   ScenarioResult result;
   result.scenario = scenario;
   result.options = options;
+  if (options.memory) check_memory(scenario, *options.memory);
   result.layout = layout_of(scenario, process_arena());
   check_as_written(scenario, result.layout, registry);
+  if (options.memory) check_input_memory(scenario, result.layout, *options.memory);
   PlanOptions plans;
   plans.topology = topology_of(scenario);
   result.propagator = std::make_unique<Propagator>(registry, plans);

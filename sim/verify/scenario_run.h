@@ -19,6 +19,7 @@ namespace shardlab {
 struct ScenarioOptions {
   std::string backend = "threads";
   SchedulerOptions schedule;
+  std::optional<MemoryLimits> memory;  ///< none: whatever it takes
 };
 
 /// Bytes that ranks held at most, per rank and together.
@@ -40,7 +41,7 @@ struct ScenarioResult {
   const MeshLayout* layout = nullptr;
   std::unique_ptr<Propagator> propagator;  ///< events point into its decisions
   std::vector<InputReport> inputs;
-  std::int64_t reporting_rank = 0;         ///< the mesh's first rank: whose events these are
+  std::int64_t reporting_rank = 0;  ///< the mesh's first rank: whose events these are
   std::vector<TraceEvent> events;
   std::vector<CollectiveCounts> counts;  ///< by rank
   std::int64_t implicit_count = 0;

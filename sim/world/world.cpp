@@ -1,5 +1,6 @@
 #include "sim/world/world.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/device_mesh.h"
@@ -101,17 +102,44 @@ const RankFailure& primary_of(const WorldResult& result) {
   return *fallback;
 }
 
+struct AlikeFailures {
+  const RankFailure* first = nullptr;
+  std::vector<std::int64_t> ranks;
+};
+
+// Ranks that failed on their own, together where they say the same, by their first rank.
+std::vector<AlikeFailures> alike_failures(const std::vector<RankFailure>& failures) {
+  std::vector<AlikeFailures> sets;
+  for (const RankFailure& failure : failures) {
+    if (failure.consequence) continue;
+    const auto same = std::find_if(sets.begin(), sets.end(), [&](const AlikeFailures& set) {
+      return set.first->error.summary() == failure.error.summary();
+    });
+    if (same == sets.end()) {
+      sets.push_back({&failure, {failure.rank}});
+    } else {
+      same->ranks.push_back(failure.rank);
+    }
+  }
+  return sets;
+}
+
 }  // namespace
 
 Error WorldResult::merged() const {
   const RankFailure& primary = primary_of(*this);
+  if (repeats_verdict(primary.error)) return primary.error;
   Error error = primary.error;
-  if (!repeats_verdict(error)) error.with("rank", fmt::format("{}", primary.rank));
   std::string others;
-  for (const RankFailure& failure : failures) {
-    if (&failure == &primary || failure.consequence) continue;
-    others += fmt::format("{}rank {}: {}", others.empty() ? "" : "\n", failure.rank,
-                          failure.error.summary());
+  for (const AlikeFailures& set : alike_failures(failures)) {
+    if (set.first->error.summary() == primary.error.summary()) {
+      // Of those that say the same, the lowest rank speaks: it doesn't depend on the scheduler.
+      error = set.first->error;
+      error.with("failed", fold_ranks(set.ranks));
+    } else {
+      others += fmt::format("{}{}: {}", others.empty() ? "" : "\n", fold_ranks(set.ranks),
+                            set.first->error.summary());
+    }
   }
   if (!others.empty()) error.with("others", std::move(others));
   return error;

@@ -44,8 +44,9 @@ struct WorldResult {
   std::vector<RankFailure> failures;  ///< by rank
   std::optional<Verdict> verdict;     ///< empty when no rank failed
   bool ok() const { return failures.empty(); }
-  /// All failures in one: the primary one with its rank; part "ranks" says who waited where,
-  /// "others" which further ranks failed on their own. Only when !ok().
+  /// All failures in one: the primary one, as the lowest rank that failed alike tells it; part
+  /// "failed" names these ranks, "others" what further ranks failed of on their own, "ranks" says
+  /// who waited where. Only when !ok().
   Error merged() const;
   /// Throws merged() unless ok(); an exception of another type than Error is thrown as it was.
   void rethrow() const;

@@ -7,11 +7,16 @@ namespace shardlab {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kUnsupported: return "Unsupported";
-    case ErrorKind::kRuntime: return "Runtime";
-    case ErrorKind::kValue: return "Value";
-    case ErrorKind::kInternal: return "Internal";
-    case ErrorKind::kAssert: return "Assert";
+    case ErrorKind::kUnsupported:
+      return "Unsupported";
+    case ErrorKind::kRuntime:
+      return "Runtime";
+    case ErrorKind::kValue:
+      return "Value";
+    case ErrorKind::kInternal:
+      return "Internal";
+    case ErrorKind::kAssert:
+      return "Assert";
   }
   return "?";
 }
@@ -42,12 +47,16 @@ Error& Error::caused_by(const Error& cause) & {
 
 namespace {
 
+// The part that shows the line of the user's file with a caret below; its text stands as it is.
+constexpr std::string_view kExcerpt = "excerpt";
+
 int place_in_message(const std::string& key) {
   static constexpr std::array<std::string_view, 3> kFirst = {"op", "mesh", "placements"};
   const auto found = std::find(kFirst.begin(), kFirst.end(), key);
   if (found != kFirst.end()) return static_cast<int>(found - kFirst.begin());
   if (key == "at") return 8;
-  if (key == "fix") return 9;
+  if (key == kExcerpt) return 9;
+  if (key == "fix") return 10;
   return 5;
 }
 
@@ -67,6 +76,10 @@ std::string Error::text() const {
   });
   std::string out = summary_;
   for (const auto& [key, value] : parts) {
+    if (key == kExcerpt) {
+      out += "\n" + value;
+      continue;
+    }
     out += fmt::format("\n  {:<11} ", key);
     append_indented(out, value, 14);
   }

@@ -10,7 +10,7 @@ namespace shardlab {
 std::string place_text(const RankContext& rank) {
   std::string text = fmt::format("rank {}, step {}", rank.rank, rank.step);
   if (rank.position.file != nullptr) {
-    text += fmt::format(", {}:{}", rank.position.file, rank.position.line);
+    text += fmt::format(", {}:{}:{}", rank.position.file, rank.position.line, rank.position.column);
   }
   return text;
 }

@@ -11,7 +11,7 @@
 
 namespace shardlab {
 
-/// "rank 4, step 12, scenarios/ops/mm_two_meshes.toml:14".
+/// "rank 4, step 12, scenarios/ops/mm_two_meshes.toml:14:5".
 std::string place_text(const RankContext& rank);
 /// Adds op, mesh, placements and place to an error that left a distributed call.
 void add_context(Error& error, const Unwrapped& call);

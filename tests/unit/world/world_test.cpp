@@ -74,7 +74,7 @@ TEST_CASE("B-7 a failing rank releases the others, which name it and its cause")
     const Error merged = result.merged();
     CHECK(merged.kind() == ErrorKind::kValue);
     CHECK(merged.summary() == "a bad size");
-    CHECK(*merged.find("rank") == "2");
+    CHECK(*merged.find("failed") == "rank 2");
   }
 }
 
@@ -87,6 +87,20 @@ TEST_CASE("merged failures tell the primary one from others that failed on their
   CHECK(merged.summary() == "bad on 0");
   REQUIRE(merged.find("others") != nullptr);
   CHECK(*merged.find("others") == "rank 1: bad on 1");
+}
+
+TEST_CASE("ranks that fail alike are one failure, told by the lowest of them") {
+  for (const SchedulerKind kind : {SchedulerKind::kPool, SchedulerKind::kThreads}) {
+    WorldOptions options = plain_world(4);
+    options.schedule.kind = kind;
+    const WorldResult result = run_world(options, [](RankContext& rank) {
+      throw Error(ErrorKind::kValue, "bad everywhere").with("at", fmt::format("{}", rank.rank));
+    });
+    const Error merged = result.merged();
+    CHECK(*merged.find("at") == "0");
+    CHECK(*merged.find("failed") == "ranks 0-3");
+    CHECK(merged.find("others") == nullptr);
+  }
 }
 
 TEST_CASE("exceptions of other types reach the caller as they were") {
