@@ -45,8 +45,12 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
             arguments.seed = seed;
             arguments.seed_given = true;
           },
-          "seed of inputs and random ops")
-      ->check(CLI::NonNegativeNumber);
+          "seed of inputs and random ops: 0 or more")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return text.starts_with('-') ? fmt::format("{} is below 0", text) : std::string();
+          },
+          ""));
   command
       ->add_option("--memory", arguments.memory_bytes,
                    "refuse scenarios that would take more, e.g. 4GiB (default: this machine's)")

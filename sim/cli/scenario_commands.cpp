@@ -52,14 +52,6 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-ScenarioOptions options_of(const RunArguments& arguments) {
-  ScenarioOptions options;
-  options.backend = arguments.backend;
-  options.schedule.kind = arguments.scheduler;
-  options.memory = memory_limits(arguments);
-  return options;
-}
-
 // What the machine has, or what the user allows.
 MemoryLimits memory_limits(const RunArguments& arguments) {
   // A fiber's stack, its context, groups, recordings: what a rank of a small scenario was seen to
@@ -68,6 +60,14 @@ MemoryLimits memory_limits(const RunArguments& arguments) {
   const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   return {.bytes_per_rank = kBytesPerRank,
           .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
+}
+
+ScenarioOptions options_of(const RunArguments& arguments) {
+  ScenarioOptions options;
+  options.backend = arguments.backend;
+  options.schedule.kind = arguments.scheduler;
+  options.memory = memory_limits(arguments);
+  return options;
 }
 
 RunTextOptions text_options(const RunArguments& arguments) {

@@ -85,7 +85,9 @@ std::string SourceText::excerpt(std::uint32_t offset) const {
     if (i > 0 && starts_character(whole[i])) ++character;
     if (character < first || character >= first + kWidest) continue;
     const auto byte = static_cast<unsigned char>(whole[i]);
-    shown += byte < 0x20 || byte == 0x7F ? ' ' : whole[i];  // a tab would move the caret
+    const bool never_utf8 = byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;
+    const bool control = byte < 0x20 || byte == 0x7F;  // a tab would move the caret
+    shown += never_utf8 ? '?' : control ? ' ' : whole[i];
   }
   return fmt::format("  {:>5} | {}\n        | {}^", where.line, shown,
                      std::string(caret - first, ' '));

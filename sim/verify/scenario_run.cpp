@@ -8,6 +8,7 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
+#include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/interpreter.h"
@@ -150,7 +151,7 @@ void check_input_memory(const Scenario& scenario, const MeshLayout* layout,
   for (const ScenarioInput& input : scenario.inputs) {
     const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
     const Dims shape = local_shape(*spec, *layout->coordinate_of(layout->rank_at_index(0)));
-    const double element = static_cast<double>(element_size(spec->dtype()));
+    const double element = static_cast<double>(item_bytes(spec->dtype()));
     double local = element, whole = element + 8;
     for (const std::int64_t size : shape) local *= static_cast<double>(size);
     for (const std::int64_t size : spec->shape()) whole *= static_cast<double>(size);
