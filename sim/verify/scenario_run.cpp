@@ -133,13 +133,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
 void check_as_written(const Scenario& scenario, const MeshLayout* layout,
                       const OpRegistry& registry) {
   check_names(scenario, registry);
-  for (const ScenarioInput& input : scenario.inputs) {
-    if (input.init == InputInit::kFile) {
-      refuse_not_yet(*input.where.source, input.where.span, "file = for inputs",
-                     "give values = [...] instead");
-    }
-    spec_of(input.type, layout, DType::kF32);
-  }
+  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout, DType::kF32);
   for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
 }
 
