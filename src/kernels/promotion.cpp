@@ -12,8 +12,16 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
   if (is_complex(*higher)) return higher;
   if (is_floating(*higher)) {
     if (!is_complex(*lower)) return higher;
-    // A complex number of the same width as the real operand.
-    return *higher == DType::kF32 ? DType::kC64 : promote(*higher, DType::kC64);
+    switch (*higher) {  // the complex dtype of the real operand's width
+      case DType::kF16:
+        return DType::kC32;
+      case DType::kBF16:
+        return DType::kBC32;
+      case DType::kF64:
+        return DType::kC128;
+      default:
+        return DType::kC64;
+    }
   }
   if (*higher == DType::kBool || !is_integral(*lower)) return promote(*higher, *lower);
   return higher;

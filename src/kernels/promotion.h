@@ -9,7 +9,8 @@
 
 namespace shardlab {
 
-/// Collects operands; 0-dim tensors count less than tensors with dims, numbers least.
+/// Collects operands; 0-dim tensors count less than tensors with dims, numbers least: they matter
+/// only where their category is higher.
 class Promotion {
  public:
   void add_tensor(DType dtype, bool has_dims);

@@ -20,9 +20,9 @@ bool reduce_down(const Tensor& self, const DimMask& reduced, T* results) {
   if (self.dtype() != dtype_of<T>() || layout.in_one_piece() || columns < 8) return false;
   const auto* data = reinterpret_cast<const T*>(readable_bytes(self));
   for (std::int64_t row = 0; row < layout.rows(); row += columns) {
-    for (std::int64_t c = 0; c < columns; c += kReduceColumns) {
+    for (std::int64_t c = 0; c < columns; c += kReduceColumns<T>) {
       const ColumnBlock<T> block{data + layout.offset_of(row) + c, layout.column_stride(),
-                                 std::min(kReduceColumns, columns - c)};
+                                 std::min(kReduceColumns<T>, columns - c)};
       reduce_columns<Op>(block, layout.size(), results + row + c);
     }
   }

@@ -95,10 +95,12 @@ T reduce_row(const T* row, std::int64_t count) {
   return reduce_range<Op, T>([row](std::int64_t i) { return row[i]; }, 0, count);
 }
 
-inline constexpr std::int64_t kReduceColumns = 64;
+/// How many columns are reduced together: their lanes take 8 KiB of a fiber's stack.
+template <typename T>
+inline constexpr std::int64_t kReduceColumns = 256 / std::int64_t{sizeof(T)};
 
-/// The same reduction, in the same order, of up to 64 rows that lie side by side: element i of row
-/// c is first[i * stride + c].
+/// The same reduction, in the same order, of up to kReduceColumns rows that lie side by side:
+/// element i of row c is first[i * stride + c].
 template <typename T>
 struct ColumnBlock {
   const T* first;
@@ -117,7 +119,7 @@ void combine_into(T* to, const T* other, std::int64_t columns) {
 
 template <typename Op, typename T>
 void reduce_column_leaf(const ColumnBlock<T>& block, std::int64_t count, T* to) {
-  T lanes[kReduceLanes][kReduceColumns];
+  T lanes[kReduceLanes][kReduceColumns<T>];
   for (auto& lane : lanes) {
     for (T& element : lane) element = Op::template identity<T>();
   }
@@ -137,7 +139,7 @@ void reduce_columns(const ColumnBlock<T>& block, std::int64_t count, T* to) {
   if (count <= kReduceLeaf) return reduce_column_leaf<Op>(block, count, to);
   const std::int64_t leaves = (count + kReduceLeaf - 1) / kReduceLeaf;
   const std::int64_t half = leaves / 2 * kReduceLeaf;
-  T other[kReduceColumns];
+  T other[kReduceColumns<T>];
   reduce_columns<Op>(block, half, to);
   reduce_columns<Op>(block.below(half), count - half, other);
   combine_into<Op>(to, static_cast<const T*>(other), block.columns);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/promotion.h"
+
 namespace shardlab {
 namespace {
 
@@ -55,31 +57,6 @@ Dims strides_in_order(const Dims& shape, const InlineVector<std::size_t, 5>& ord
     stride *= std::max<std::int64_t>(shape[dim], 1);
   }
   return strides;
-}
-
-/// The higher one's dtype unless the lower one is of a higher category.
-DType combine_categories(std::optional<DType> higher, std::optional<DType> lower) {
-  if (!higher) return *lower;
-  if (!lower || is_complex(*higher)) return *higher;
-  if (is_floating(*higher)) {
-    if (!is_complex(*lower)) return *higher;
-    switch (*higher) {
-      case DType::kF16:
-        return DType::kC32;
-      case DType::kBF16:
-        return DType::kBC32;
-      case DType::kF64:
-        return DType::kC128;
-      default:
-        return DType::kC64;
-    }
-  }
-  if (*higher == DType::kBool || !is_integral(*lower)) return promote(*higher, *lower);
-  return *higher;
-}
-
-void join(std::optional<DType>& state, DType dtype) {
-  state = state ? promote(*state, dtype) : dtype;
 }
 
 OutputMeta inplace_meta(const OpRow& row, const OutputMeta& result, const TensorMeta& target) {
@@ -195,13 +172,12 @@ Operands tensor_operands(const MetaArgs& args) {
 }
 
 DType result_dtype(const Operands& operands) {
-  std::optional<DType> with_dims, zero_dim, number;
+  Promotion promotion;
   for (const TensorMeta* tensor : operands.tensors) {
-    join(tensor->shape.empty() ? zero_dim : with_dims, tensor->dtype);
+    promotion.add_tensor(tensor->dtype, !tensor->shape.empty());
   }
-  for (const Scalar& scalar : operands.numbers) join(number, default_dtype(scalar.category()));
-  if (zero_dim || number) zero_dim = combine_categories(zero_dim, number);
-  return combine_categories(with_dims, zero_dim);
+  for (const Scalar& scalar : operands.numbers) promotion.add_number(scalar.category());
+  return promotion.result();
 }
 
 OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DType dtype) {

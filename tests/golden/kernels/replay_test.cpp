@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "kernels/convert.h"
 #include "kernels/cpu_kernels.h"
+#include "kernels/promotion.h"
 #include "tests/golden/kernels/replayed_ops.h"
 #include "tests/golden/kernels/value_cases.h"
 
@@ -228,6 +229,31 @@ class Replay {
   Counts counts_;
 };
 
+bool promotions_agree(const std::string& path) {
+  int passed = 0, failed = 0;
+  for (const PromotionCase& pair : read_promotions(path)) {
+    Promotion promotion;
+    for (const auto& [kind, dtype] : pair.operands) {
+      if (kind == PromotionCase::Kind::kNumber) {
+        promotion.add_number(category_of(dtype));
+      } else {
+        promotion.add_tensor(dtype, kind == PromotionCase::Kind::kDims);
+      }
+    }
+    const DType met = promotion.result();
+    const DType got = pair.op == "aten.div.Tensor" ? float_dtype(met) : met;
+    if (got == pair.result) {
+      ++passed;
+      continue;
+    }
+    ++failed;
+    fmt::print("  {} of {} and {} is {}, not {}\n", pair.op, to_string(pair.operands[0].dtype),
+               to_string(pair.operands[1].dtype), to_string(got), to_string(pair.result));
+  }
+  fmt::print("{:<18} {:>5} passed, {} failed\n", "promotion", passed, failed);
+  return failed == 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -236,7 +262,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   Replay replay(argv[1]);
-  bool good = true;
+  bool good = promotions_agree(std::string(argv[1]) + "/promotion.json.gz");
   for (const char* family :
        {"creation", "index", "linalg", "matmul", "misc", "norm_loss", "pointwise_binary",
         "pointwise_unary", "random", "reduce", "sort_scan", "views"}) {

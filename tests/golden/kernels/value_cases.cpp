@@ -178,7 +178,34 @@ ValueCase read_case(const Json& json, Device& device, Layout layout) {
   return result;
 }
 
+// [dtype, number of dims], or ["python_int", ..] for a number.
+PromotionCase::Operand promoted_operand(const Json& json) {
+  using Kind = PromotionCase::Kind;
+  const auto name = json[0].get<std::string>();
+  if (name == "python_bool") return {Kind::kNumber, DType::kBool};
+  if (name == "python_int") return {Kind::kNumber, DType::kI64};
+  if (name == "python_float") return {Kind::kNumber, DType::kF32};
+  if (name == "python_complex") return {Kind::kNumber, DType::kC64};
+  return {json[1].get<int>() > 0 ? Kind::kDims : Kind::kZeroDim, dtype_named(json[0])};
+}
+
 }  // namespace
+
+std::vector<PromotionCase> read_promotions(const std::string& path) {
+  const gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) throw std::runtime_error("cannot open " + path);
+  std::string text;
+  char piece[1 << 16];
+  while (const int size = gzread(file, piece, sizeof piece)) text.append(piece, std::size_t(size));
+  gzclose(file);
+  std::vector<PromotionCase> cases;
+  for (const Json& json : Json::parse(text)) {
+    cases.push_back({json.at("op").get<std::string>(),
+                     {promoted_operand(json.at("a")), promoted_operand(json.at("b"))},
+                     dtype_named(json.at("out"))});
+  }
+  return cases;
+}
 
 void for_each_value_case(const std::string& path, Device& device, Layout layout,
                          const std::function<void(ValueCase&)>& visit) {

@@ -40,4 +40,18 @@ struct ValueCase {
 void for_each_value_case(const std::string& path, Device& device, Layout layout,
                          const std::function<void(ValueCase&)>& visit);
 
+/// One recorded pair of operands and the dtype in which they meet.
+struct PromotionCase {
+  enum class Kind { kDims, kZeroDim, kNumber };
+  struct Operand {
+    Kind kind;
+    DType dtype;  ///< of a number: the one it has by itself
+  };
+
+  std::string op;
+  Operand operands[2];
+  DType result;
+};
+std::vector<PromotionCase> read_promotions(const std::string& path);
+
 }  // namespace shardlab

@@ -1,6 +1,7 @@
 #include "kernels/matmul.h"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <cmath>
 
@@ -49,4 +50,27 @@ TEST_CASE("bf16 products accumulate in f32 and round once") {
   const Tensor column = kernels.tensor({4097, 1}, DType::kBF16, ones);
   const Tensor product = kernels.run(KernelId::kMm, {row, column}, Dims{1, 1}, DType::kBF16);
   CHECK(to_float(BFloat16{values_of<std::uint16_t>(product)[0]}) == 410.0f);
+}
+
+TEST_CASE("products, sums and turned copies get by on a small stack, as fibers have") {
+  // A sanitizer's frames are several times larger.
+  constexpr std::size_t kStackBytes = 128 * 1024;
+  const auto body = [](void*) -> void* {
+    Kernels kernels;
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kC128}) {
+      const Tensor ones = kernels.run(KernelId::kOnes, {Dims{}}, Dims{150, 150}, dtype);
+      const Tensor turned = ones.as_view({{150, 150}, {1, 150}, dtype}, 0);
+      kernels.run(KernelId::kMm, {ones, turned}, Dims{150, 150}, dtype);
+      kernels.run(KernelId::kSum, {ones, Dims{0}}, Dims{150}, dtype);
+      kernels.run(KernelId::kAdd, {clone_contiguous(turned), Scalar(1)}, Dims{150, 150}, dtype);
+    }
+    return nullptr;
+  };
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  REQUIRE(pthread_attr_setstacksize(&attributes, kStackBytes) == 0);
+  pthread_t thread;
+  REQUIRE(pthread_create(&thread, &attributes, body, nullptr) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
 }
