@@ -89,6 +89,7 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
       row_(*element.schema.row),
       options_(options),
       layout_(*element.schema.layout),
+      sequence_(cutting_sequence(element)),
       context_(context_of(element)) {
   std::vector<RuleRow> rows = rule_rows(row_.rule, context_);
   const std::size_t inputs = context_.tensors.size();
@@ -262,8 +263,11 @@ bool Expansion::walk(Combination& rows, const Visit& visit) {
 }
 
 double Expansion::input_cost(const Combination& rows, std::size_t index) const {
-  const Column& column = columns_[output_count_ + index];
-  return redistribute_cost(*column.given, placements_of(column, rows), options_);
+  const DTensorSpec& given = *element_.tensors[index];
+  if (sequence_.empty() && given.has_default_order()) {
+    return redistribute_cost(given, input_placements(rows, index), options_);
+  }
+  return redistribute_cost(given, *input_spec(rows, index), options_);
 }
 
 double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
@@ -345,6 +349,21 @@ Placements Expansion::input_placements(const Combination& rows, std::size_t inde
 
 Placements Expansion::output_placements(const Combination& rows, std::size_t index) const {
   return placements_of(columns_[index], rows);
+}
+
+const DTensorSpec* Expansion::input_spec(const Combination& rows, std::size_t index) const {
+  const DTensorSpec* given = element_.tensors[index];
+  const Placements placements = input_placements(rows, index);
+  const ShardOrder order = order_in(sequence_, placements);
+  const bool stays = given->placements() == placements && given->order() == order;
+  return stays ? given : given->with(placements, order);
+}
+
+const DTensorSpec* Expansion::output_spec(const Combination& rows, std::size_t index) const {
+  const OutputMeta& output = element_.outputs[index];
+  if (!output.present || index >= output_count_ || !output_present(rows, index)) return nullptr;
+  const Placements placements = output_placements(rows, index);
+  return layout_.arena().spec(&layout_, placements, order_in(sequence_, placements), output.meta);
 }
 
 bool Expansion::output_present(const Combination& rows, std::size_t index) const {

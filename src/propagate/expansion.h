@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "propagate/cutting.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -54,9 +55,13 @@ class Expansion {
   template <typename Visit>
   void for_each(const Visit& visit) const;
 
-  /// Placements of tensor `index` (as in Element) or of an output under a combination.
+  /// Placements of tensor `index` (as in Element) under a combination.
   Placements input_placements(const Combination& rows, std::size_t index) const;
   Placements output_placements(const Combination& rows, std::size_t index) const;
+  /// The spec a tensor is wanted with; its own when nothing moves.
+  const DTensorSpec* input_spec(const Combination& rows, std::size_t index) const;
+  /// Null when the rows leave the output without a spec, or there is none.
+  const DTensorSpec* output_spec(const Combination& rows, std::size_t index) const;
   /// False: the rows leave this output without a spec.
   bool output_present(const Combination& rows, std::size_t index) const;
   std::size_t output_count() const { return output_count_; }
@@ -107,6 +112,7 @@ class Expansion {
   const OpRow& row_;
   const PlanOptions& options_;
   const MeshLayout& layout_;
+  CuttingSequence sequence_;
   RuleContext context_;
   std::vector<RuleRow> rows_;
   std::vector<Column> columns_;  ///< outputs, then inputs

@@ -26,15 +26,6 @@ std::vector<const TensorMeta*> argument_metas(const OpSchema& schema) {
   return metas;
 }
 
-/// The spec a tensor is wanted with: as it is where nothing moves, else in default order. A tensor
-/// in another cutting order moves too: pieces of different orders do not line up.
-const DTensorSpec* wanted(const DTensorSpec* given, const Placements& placements) {
-  if (given->placements() == placements && (given->has_default_order() || given->has_strided())) {
-    return given;
-  }
-  return given->with(placements);
-}
-
 /// Shape and stride arguments are local ones when the output is sharded (K-30).
 void adapt_shape_arguments(const OpSchema& schema, OutputSharding& sharding) {
   const OpRow& row = *schema.row;
@@ -52,16 +43,8 @@ void adapt_shape_arguments(const OpSchema& schema, OutputSharding& sharding) {
 
 void add_outputs(const Element& element, const Expansion& expansion, const Choice& choice,
                  OutputSharding& sharding) {
-  Arena& arena = element.schema.layout->arena();
   for (std::size_t i = 0; i < element.outputs.size(); ++i) {
-    const bool present = element.outputs[i].present && i < expansion.output_count() &&
-                         expansion.output_present(choice.rows, i);
-    const DTensorSpec* spec = nullptr;
-    if (present) {
-      spec = arena.spec(element.schema.layout, expansion.output_placements(choice.rows, i),
-                        element.outputs[i].meta);
-    }
-    sharding.outputs.push_back(spec);
+    sharding.outputs.push_back(expansion.output_spec(choice.rows, i));
   }
 }
 
@@ -79,7 +62,7 @@ OutputSharding decide_by_rows(const OpSchema& schema, const PlanOptions& options
   add_outputs(element, expansion, choice, sharding);
   for (std::size_t i = 0; i < element.positional; ++i) {
     const DTensorSpec* given = element.tensors[i];
-    sharding.inputs.push_back(wanted(given, expansion.input_placements(choice.rows, i)));
+    sharding.inputs.push_back(expansion.input_spec(choice.rows, i));
     sharding.needs_redistribute = sharding.needs_redistribute || sharding.inputs[i] != given;
   }
   sharding.costs = {choice.cost};
@@ -106,8 +89,7 @@ OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& opt
       const std::size_t position = elements[k].positions[i];
       if (decided[position]) continue;  // a tensor beside the lists follows the first element
       decided[position] = true;
-      sharding.inputs[position] =
-          wanted(given[position], expansion.input_placements(choice.rows, i));
+      sharding.inputs[position] = expansion.input_spec(choice.rows, i);
     }
     sharding.costs.push_back(choice.cost);
     sharding.candidate_counts.push_back(choice.count);
@@ -130,9 +112,10 @@ OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
   double cost = 0;
   for (std::size_t i = 0; i < element.positional; ++i) {
     const DTensorSpec* given = element.tensors[i];
-    cost += redistribute_cost(*given, result.inputs[i], options);
-    sharding.inputs.push_back(
-        given->placements() == result.inputs[i] ? given : given->with(result.inputs[i]));
+    // Whole-mesh rules take mesh dims to cut in ascending order, so other orders move.
+    sharding.inputs.push_back(given->with(result.inputs[i]));
+    cost += given->has_default_order() ? redistribute_cost(*given, result.inputs[i], options)
+                                       : redistribute_cost(*given, *sharding.inputs[i], options);
     sharding.needs_redistribute = sharding.needs_redistribute || sharding.inputs[i] != given;
   }
   if (schema.row->inplace() && sharding.needs_redistribute) refuse_inplace_move(element);

@@ -59,18 +59,13 @@ Error runtime_error(const Element& element, std::string summary) {
       .with("placements", placements_text(element));
 }
 
-OpSpec spec_of(Expansion& expansion, const Element& element, const Combination& rows) {
+OpSpec spec_of(const Expansion& expansion, const Element& element, const Combination& rows) {
   OpSpec spec;
-  Arena& arena = element.schema.layout->arena();
-  for (std::size_t i = 0; i < element.outputs.size() && i < expansion.output_count(); ++i) {
-    const bool present = element.outputs[i].present && expansion.output_present(rows, i);
-    spec.outputs.push_back(present ? arena.spec(element.schema.layout,
-                                                expansion.output_placements(rows, i),
-                                                element.outputs[i].meta)
-                                   : nullptr);
+  for (std::size_t i = 0; i < element.outputs.size(); ++i) {
+    spec.outputs.push_back(expansion.output_spec(rows, i));
   }
   for (std::size_t i = 0; i < element.tensors.size(); ++i) {
-    spec.inputs.push_back(element.tensors[i]->with(expansion.input_placements(rows, i)));
+    spec.inputs.push_back(expansion.input_spec(rows, i));
     spec.input_costs.push_back(expansion.input_cost(rows, i));
   }
   return spec;

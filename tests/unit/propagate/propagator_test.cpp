@@ -163,4 +163,31 @@ TEST_CASE("a masked-off gradient has no spec on any mesh dim") {
   CHECK(to_string(got.outputs[1]->placements()) == "P(sum)P(sum)");
 }
 
+TEST_CASE("a tensor in another cutting order is worked on as it is") {
+  Fixture f({2, 3});
+  const Placements rows = {shard(0), shard(0)};
+  const TensorMeta meta = contiguous_meta(Dims{12, 8}, DType::kF32);
+  const DTensorSpec* swapped = f.arena.spec(f.layout, rows, ShardOrder{1, 0}, meta);
+  const DTensorSpec* usual = f.arena.spec(f.layout, rows, meta);
+  CHECK(f.decide("exp", {swapped}).outputs[0] == swapped);
+  CHECK_FALSE(f.decide("exp", {swapped}).needs_redistribute);
+  CHECK(f.decide("exp_", {swapped}).inputs[0] == swapped);
+  // The other operand follows: pieces of different orders do not line up.
+  const OutputSharding& sum = f.decide("add.Tensor", {usual, swapped});
+  CHECK(sum.outputs[0]->order() == sum.inputs[0]->order());
+  CHECK(sum.inputs[0]->order() == sum.inputs[1]->order());
+  CHECK(sum.needs_redistribute);
+  CHECK(f.decide("add_.Tensor", {usual, swapped}).inputs[0] == usual);
+  CHECK(f.decide("add_.Tensor", {usual, swapped}).inputs[1] == usual);
+  // Views of a whole mesh count on the default order.
+  CHECK(f.decide("unsqueeze", {swapped, 0}).inputs[0] == usual);
+  // Dim 0 of the transposed weight is dim 1 of the result.
+  const OutputSharding& product =
+      f.decide("mm", {f.spec({4, 8}, {kReplica, kReplica}),
+                      f.arena.spec(f.layout, {shard(1), shard(1)}, ShardOrder{1, 0},
+                                   contiguous_meta(Dims{8, 12}, DType::kF32))});
+  CHECK(order_text(product.outputs[0]->placements(), product.outputs[0]->order()) ==
+        "S(1)[1]S(1)[0]");
+}
+
 }  // namespace shardlab
