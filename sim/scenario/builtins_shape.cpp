@@ -61,6 +61,17 @@ constexpr char kReshape[] = "reshape";
 constexpr char kExpandAs[] = "expand_as";
 constexpr char kExpand[] = "expand";
 
+Value run_stack(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("stack", {"tensors", "dim="}, std::move(call));
+  const Value dim = given.integer_or("dim", 0);
+  if (in.has_op("stack")) return in.call_op("stack", {{given["tensors"], dim}, {}});
+  Values parts;
+  for (const Value& tensor : in.iterate(given["tensors"])) {
+    parts.emplace_back(in.tensor_op("unsqueeze", {tensor, dim}));
+  }
+  return in.call_op("cat", {{make_list(std::move(parts)), dim}, {}});
+}
+
 Value run_detach(Interpreter&, const Value*, CallValues call) {
   return detached(Parameters("detach", {"input"}, std::move(call)).tensor("input"));
 }
@@ -123,6 +134,7 @@ BuiltinTable shape_builtins() {
       {"narrow", run_narrow},
       {"norm", run_norm},
       {"reshape_as", run_like<kReshapeAs, kReshape>},
+      {"stack", run_stack},
       {"std", run_std},
       {"var", run_var},
       {"view_as", run_like<kViewAs, kView>},

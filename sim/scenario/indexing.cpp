@@ -147,7 +147,21 @@ class TensorIndexer {
     indices_[static_cast<std::size_t>(dim_)] = index;
   }
 
+  // One list of positions along one dim is index_select.
   void finish_advanced() {
+    if (!in_.has_op("index")) {
+      const Value& last = indices_.back();
+      const auto given = std::count_if(indices_.begin(), indices_.end(),
+                                       [](const Value& index) { return !index.is_none(); });
+      if (given != 1 || last.as<DTensor>().ndim() != 1 ||
+          last.as<DTensor>().dtype() == DType::kBool) {
+        throw Error(ErrorKind::kUnsupported, "not yet supported: this index with tensors")
+            .with("fix", "one 1-d tensor of ints works; or use gather, where, index_select");
+      }
+      const auto dim = static_cast<std::int64_t>(indices_.size()) - 1;
+      tensor_ = in_.tensor_op("index_select", {tensor_, dim, last});
+      return;
+    }
     tensor_ = in_.tensor_op("index", {tensor_, make_list(std::move(indices_))});
   }
 

@@ -72,7 +72,7 @@ class Interpreter {
   Value call_row(const OpRow& row, Arguments args);
   /// call_op with positional arguments, for ops with one tensor result.
   DTensor tensor_op(std::string_view base, Values positional);
-  /// True when an overload can be called, which incomplete rows can't.
+  /// True when an overload can run, which rows without a kernel can't.
   bool has_op(std::string_view base) const;
   /// The dtype that tensors really have where the program says `dtype`.
   DType effective(DType dtype) const;

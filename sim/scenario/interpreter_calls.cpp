@@ -22,6 +22,12 @@ DType reference_dtype(DType dtype) {
   return is_floating(dtype) ? DType::kF64 : dtype;
 }
 
+// Something computes the op: a kernel, a view of the input, other ops, or a handler.
+bool can_run(const OpRow& row) {
+  return !row.has(kIncomplete) && (row.kernel != KernelId{} || row.view != nullptr ||
+                                   row.decompose != nullptr || row.handler != HandlerId::kNone);
+}
+
 // randn_like(x) follows the dtype of x, which in the reference run is not the program's.
 void draw_in_f32(const OpRow& row, Arguments& args) {
   const auto dtype = row.op.find_argument("dtype");
@@ -97,8 +103,7 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
 
 bool Interpreter::has_op(std::string_view base) const {
   const auto rows = setup_.registry->overloads(aten_name(base));
-  return std::any_of(rows.begin(), rows.end(),
-                     [](const OpRow* row) { return !row->has(kIncomplete); });
+  return std::any_of(rows.begin(), rows.end(), [](const OpRow* row) { return can_run(*row); });
 }
 
 Value Interpreter::call_op(std::string_view base, CallValues call) {

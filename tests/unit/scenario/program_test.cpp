@@ -145,6 +145,15 @@ TEST_CASE("indices become select, slice and unsqueeze") {
               "f32[3, 2@tp] (3, 2) [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]"});
 }
 
+TEST_CASE("stack joins along a new dim; a tensor of positions selects along one dim") {
+  CHECK(printed("x = distribute(tensor([[1., 2.], [3., 4.], [5., 6.]]), tp=S(0))\n"
+                "print(torch.stack([x, -x], dim=1)[:, :, 0].full_tensor())\n"
+                "print(x[distribute(tensor([2, 0]))].full_tensor())\n"
+                "print(x[1:, distribute(tensor([1]))].full_tensor())\n") ==
+        Lines{"f32[3, 2] [[1, -1], [3, -3], [5, -5]]", "f32[2, 2] [[5, 6], [1, 2]]",
+              "f32[2, 1] [[4], [6]]"});
+}
+
 TEST_CASE("gradients: backward, grad and x.grad") {
   CHECK(printed("x = distribute(tensor([[1., 2.], [3., 4.]]), tp=S(0))\n"
                 "w = distribute(tensor([[1., -1.], [1., 0.]]), dp=S(1))\n"
