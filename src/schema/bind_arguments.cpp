@@ -57,9 +57,7 @@ Argument to_scalar(const OpDescriptor& op, const SchemaArgument& declared, Argum
 
 Argument coerce(const OpDescriptor& op, const SchemaArgument& declared, Argument value) {
   if (value.is_none()) {
-    // A missing tensor of a list-free type may be None even where the schema does not say so: an
-    // undefined gradient.
-    if (!declared.type.is_optional && !declared.type.is_tensor()) refuse(op, declared, value);
+    if (!declared.type.is_optional) refuse(op, declared, value);
     return value;
   }
   if (declared.type.is_list) {

@@ -1,7 +1,7 @@
 // Propagation: microseconds of one call (Google Benchmark's Time column).
 //   first propagation   Propagator::propagate of a call it has not seen; specs interned before
 //   decision hit        Propagator::propagate of a known call, key hashing included
-// `mesh_dims` dims of size 2; both operands are cut, differently, so that every candidate is priced.
+// `mesh_dims` dims of size 2; both operands are cut, differently, so that candidates are priced.
 #include <benchmark/benchmark.h>
 
 #include <memory>

@@ -30,7 +30,7 @@ struct Fixture {
   std::vector<ViewResult> view(const char* name, Dims shape, Arguments plain) {
     const TensorMeta meta = contiguous_meta(shape, DType::kF32);
     const Tensor base(Ref<Storage>(), meta, 5);
-    Arguments args{Argument()};
+    Arguments args{arena.spec(layout, Placements(layout->ndim()), meta)};
     args.insert(args.end(), plain.begin(), plain.end());
     const OpRow& row = registry.at(name);
     args = bind_arguments(row, std::move(args));

@@ -59,6 +59,14 @@ TEST_CASE("a wrong argument is refused by name") {
         }) == "aten::f: argument dtype wants ScalarType?, not 3");
 }
 
+TEST_CASE("a tensor that is not optional is not None") {
+  Fixture f;
+  const OpRow& row = f.add("f(Tensor self, Tensor? other=None) -> Tensor");
+  CHECK(failure([&] { bind_arguments(row, {Argument()}); }) ==
+        "aten::f: argument self wants Tensor, not None");
+  CHECK(bind_arguments(row, {2.0})[1].is_none());
+}
+
 TEST_CASE("an unknown op is Unsupported and names its neighbours") {
   Fixture f;
   f.add("softmax.int(Tensor self, int dim) -> Tensor");
