@@ -10,7 +10,7 @@ namespace shardlab {
 namespace {
 
 bool is_composite(const OpRow& row) {
-  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
+  return row.decompose != nullptr;
 }
 
 class PlainCalls : public Calls {

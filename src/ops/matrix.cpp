@@ -54,6 +54,15 @@ std::vector<OutputMeta> meta_dot(const MetaArgs& args) {
   return {{contiguous_meta(Dims{}, a.dtype)}};
 }
 
+std::vector<OutputMeta> meta_mv(const MetaArgs& args) {
+  const TensorMeta& matrix = *args.tensor(0);
+  const TensorMeta& vector = *args.tensor(1);
+  const bool fits = matrix.shape.size() == 2 && vector.shape.size() == 1 &&
+                    matrix.shape[1] == vector.shape[0] && matrix.dtype == vector.dtype;
+  if (!fits) fail(ErrorKind::kValue, "mv takes a matrix and a vector as long as its rows");
+  return {{contiguous_meta(Dims{matrix.shape[0]}, matrix.dtype)}};
+}
+
 struct MatrixRow {
   const char* schema;
   MetaFn meta;
@@ -75,6 +84,8 @@ constexpr MatrixRow kRows[] = {  // sorted by name
      meta_dot, "i,i->", KernelId::kDot, {false, "out"}, kLinear},
     {"mm(Tensor self, Tensor mat2) -> Tensor",
      meta_product<2>, "mk,kn->mn", KernelId::kMm, {false, "out"}, kLinear},
+    {"mv(Tensor self, Tensor vec) -> Tensor",
+     meta_mv, "mk,k->m", KernelId::kMv, {false, "out"}, kLinear},
 };
 
 }  // namespace

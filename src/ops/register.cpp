@@ -4,6 +4,8 @@ namespace shardlab {
 
 void register_all_ops(OpRegistry& registry) {
   register_along_dim(registry);
+  register_attention(registry);
+  register_composite(registry);
   register_convolution(registry);
   register_copy(registry);
   register_create(registry);

@@ -10,6 +10,8 @@ void register_all_ops(OpRegistry& registry);
 
 // Families; each is one file with one table.
 void register_along_dim(OpRegistry& registry);
+void register_attention(OpRegistry& registry);
+void register_composite(OpRegistry& registry);
 void register_convolution(OpRegistry& registry);
 void register_copy(OpRegistry& registry);
 void register_create(OpRegistry& registry);

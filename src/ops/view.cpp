@@ -3,6 +3,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
+#include "ops/matmul.h"
 #include "ops/register.h"
 #include "ops/rules.h"
 #include "ops/view_map.h"
@@ -150,6 +151,10 @@ Metas meta_view_as_complex(const MetaArgs& args) {
 
 Metas meta_alias(const MetaArgs& args) { return {{*args.tensor(0)}}; }
 
+Metas meta_contiguous(const MetaArgs& args) {
+  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
+}
+
 /// The bytes under another dtype: the last dim stretches or shrinks with the size of an element.
 Metas meta_view_dtype(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
@@ -286,6 +291,7 @@ struct ViewRow {
   const char* why;
   std::uint32_t flags = 0;
   KernelId kernel = KernelId::kNone;
+  DecompositionFn decompose = nullptr;
 };
 
 constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedistribute;
@@ -297,6 +303,9 @@ const ViewRow kRows[] = {
      meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
     {"alias(Tensor(a) self) -> Tensor(a)",
      meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
+    {"contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+     meta_contiguous, rule_alias, nullptr, 100, "a copy where it has to be", kAllowUneven,
+     KernelId::kNone, decompose_contiguous},
     {"expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
      meta_expand, rule_expand, view_in_place<meta_expand>, 1, "a stretched dim is whole anywhere"},
     {"expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
@@ -310,7 +319,7 @@ const ViewRow kRows[] = {
      KernelId::kRepeat},
     {"reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
      meta_reshape, rule_reshape<kGather>, view_in_place<meta_view>, 1,
-     "may copy, so it may gather too"},
+     "may copy, so it may gather too", 0, KernelId::kNone, decompose_reshape},
     {"squeeze(Tensor(a) self) -> Tensor(a)",
      meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 100, "dims of global size 1"},
     {"squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
@@ -358,6 +367,7 @@ void register_view(OpRegistry& registry) {
     row.info.static_argnum = entry.static_argnum;
     row.kernel = entry.kernel;
     row.view = entry.view;
+    row.decompose = entry.decompose;
     row.flags = entry.flags | kExact;
     row.why = entry.why;
     add_with_variants(registry, std::move(row), kNoVariants);

@@ -124,7 +124,8 @@ struct GradContext {
 /// One gradient per tensor argument (schema order, lists flattened, None counted); undefined =
 /// none.
 using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
-/// A composite op in terms of others (D-19).
+/// A composite op in terms of others (D-19). Calls take it before the rule, which then only answers
+/// what a single call would do.
 using DecompositionFn = Results (*)(Calls& calls, const Arguments& args);
 
 /// One output of a local view: from the local base and the (adapted) arguments.

@@ -1,0 +1,410 @@
+// Composite ops: small programs over other ops, step for step as the reference decomposes them
+// before sharding is looked at, since every step may move data.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/arguments.h"
+#include "ops/matmul.h"
+#include "ops/register.h"
+#include "ops/view_meta.h"
+
+namespace shardlab {
+namespace {
+
+std::int64_t ndim_of(const DTensor& x) { return static_cast<std::int64_t>(x.ndim()); }
+
+Results single(DTensor x) { return {Argument(std::move(x))}; }
+
+DTensor cast(Calls& calls, const DTensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : calls.one("_to_copy", {x, dtype});
+}
+
+// Layout.
+
+/// flatten.using_ints(self, start_dim, end_dim)
+Results flatten(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t start = wrap_dim(args[1].to_int(), x.ndim());
+  const std::int64_t end = wrap_dim(args[2].to_int(), x.ndim());
+  if (start > end) fail(ErrorKind::kValue, "flatten from dim {} to dim {}", start, end);
+  if (x.ndim() == 0) return single(reshape(calls, x, Dims{1}));
+  if (start == end) return single(x);
+  Dims shape;
+  for (std::int64_t d = 0; d < ndim_of(x); ++d) {
+    if (d > start && d <= end) {
+      shape.back() *= x.shape()[index_of(d)];
+    } else {
+      shape.push_back(x.shape()[index_of(d)]);
+    }
+  }
+  return single(reshape(calls, x, shape));
+}
+
+/// unflatten.int(self, dim, sizes)
+Results unflatten(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t dim = wrap_dim(args[1].to_int(), x.ndim());
+  const Dims sizes = infer_sizes(ints_of(args[2]), x.shape()[index_of(dim)]);
+  Dims shape;
+  for (std::int64_t d = 0; d < ndim_of(x); ++d) {
+    if (d != dim) shape.push_back(x.shape()[index_of(d)]);
+    if (d == dim) {
+      for (const std::int64_t size : sizes) shape.push_back(size);
+    }
+  }
+  return single(calls.one("view", {x, shape}));
+}
+
+/// chunk(self, chunks, dim)
+Results chunk(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t chunks = args[1].to_int();
+  if (chunks < 1) fail(ErrorKind::kValue, "chunk into {} pieces", chunks);
+  const std::int64_t length = x.shape()[index_of(wrap_dim(args[2].to_int(), x.ndim()))];
+  if (length == 0) {
+    return calls("split_with_sizes", {x, Dims(index_of(chunks), 0), args[2]});
+  }
+  return calls("split.Tensor", {x, (length + chunks - 1) / chunks, args[2]});
+}
+
+Results reversed_dims(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  Dims dims;
+  for (std::int64_t d = ndim_of(x); d-- > 0;) dims.push_back(d);
+  return single(calls.one("permute", {x, dims}));
+}
+
+Results matrix_transpose(Calls& calls, const Arguments& args) {
+  return single(calls.one("transpose.int", {args[0], -2, -1}));
+}
+
+/// movedim.intlist(self, source, destination) and movedim.int
+Results movedim(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const Dims source = wrap_dims(ints_of(args[1]), x.ndim());
+  const Dims destination = wrap_dims(ints_of(args[2]), x.ndim());
+  if (source.size() != destination.size()) {
+    fail(ErrorKind::kValue, "movedim of {} dims to {}", source.size(), destination.size());
+  }
+  Dims order(x.ndim(), -1);
+  for (std::size_t i = 0; i < source.size(); ++i) order[index_of(destination[i])] = source[i];
+  std::int64_t next = 0;
+  for (std::int64_t& dim : order) {
+    if (dim >= 0) continue;
+    while (std::ranges::find(source, next) != source.end()) ++next;
+    dim = next++;
+  }
+  return single(calls.one("permute", {x, order}));
+}
+
+Results expand_as(Calls& calls, const Arguments& args) {
+  return single(calls.one("expand", {args[0], args[1].tensor().shape()}));
+}
+Results view_as(Calls& calls, const Arguments& args) {
+  return single(calls.one("view", {args[0], args[1].tensor().shape()}));
+}
+Results type_as(Calls& calls, const Arguments& args) {
+  return single(cast(calls, args[0].tensor(), args[1].tensor().dtype()));
+}
+
+/// to.dtype(self, dtype, non_blocking, copy, memory_format)
+Results to_dtype(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (x.dtype() == args[1].dtype() && !args[3].to_bool()) return single(x);
+  return single(calls.one("_to_copy", {x, args[1]}));
+}
+
+/// narrow(self, dim, start, length)
+Results narrow(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t size = x.shape()[index_of(wrap_dim(args[1].to_int(), x.ndim()))];
+  const std::int64_t start = args[2].to_int() < 0 ? args[2].to_int() + size : args[2].to_int();
+  const std::int64_t length = args[3].to_int();
+  if (start < 0 || length < 0 || start + length > size) {
+    fail(ErrorKind::kValue, "narrow to [{}, {}) of dim {} of size {}", start, start + length,
+         args[1].to_int(), size);
+  }
+  return single(calls.one("slice.Tensor", {x, args[1], start, start + length}));
+}
+
+// Products.
+
+Results matmul_op(Calls& calls, const Arguments& args) {
+  return single(matmul(calls, args[0].tensor(), args[1].tensor()));
+}
+
+/// linear(input, weight [out, in], bias)
+Results linear(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const DTensor& weight = args[1].tensor();
+  const bool biased = args[2].is_tensor();
+  if (biased && x.ndim() != 2 && is_contiguous(x.shape(), x.meta().stride)) {
+    Dims shape = x.shape();
+    const std::int64_t features = shape.back();
+    shape.pop_back();
+    const DTensor rows = calls.one("view", {x, Dims{product(shape), features}});
+    const DTensor y = calls.one("addmm", {args[2], rows, calls.one("t", {weight})});
+    shape.push_back(y.shape()[1]);
+    return single(calls.one("_unsafe_view", {y, shape}));
+  }
+  const DTensor transposed = calls.one("t", {weight});
+  if (biased && x.ndim() == 2) return single(calls.one("addmm", {args[2], x, transposed}));
+  const DTensor y = matmul(calls, x, transposed);
+  return single(biased ? calls.one("add.Tensor", {y, args[2]}) : y);
+}
+
+/// The weights of each query over the keys: 0 and -inf where `mask` is boolean, else added.
+DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  if (causal) {
+    if (mask.is_tensor()) fail(ErrorKind::kValue, "attention is causal or has a mask, not both");
+    const Dims square{scores.shape()[scores.ndim() - 2], scores.shape().back()};
+    const DTensor ones = calls.one("new_ones", {scores, square, DType::kBool});
+    const DTensor future = calls.one("triu", {ones, 1});
+    return calls.one("masked_fill.Scalar", {scores, future, kNever});
+  }
+  if (!mask.is_tensor()) return scores;
+  if (mask.tensor().dtype() != DType::kBool) return calls.one("add.Tensor", {scores, mask});
+  const DTensor hidden = calls.one("logical_not", {mask});
+  return calls.one("masked_fill.Scalar", {scores, hidden, kNever});
+}
+
+/// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale,
+/// enable_gqa): both factors carry the root of the scale, as in the reference's math form.
+Results attention(Calls& calls, const Arguments& args) {
+  const DTensor& query = args[0].tensor();
+  if (args[7].to_bool()) {
+    fail(ErrorKind::kUnsupported, "scaled_dot_product_attention: grouped queries");
+  }
+  const double scale = args[6].is_none()
+                           ? 1.0 / std::sqrt(static_cast<double>(query.shape().back()))
+                           : args[6].to_double();
+  const double root = std::sqrt(scale);
+  const DTensor scaled = calls.one("mul.Scalar", {query, root});
+  const DTensor keys = calls.one("transpose.int", {args[1], -2, -1});
+  const DTensor scores = matmul(calls, scaled, calls.one("mul.Scalar", {keys, root}));
+  const DTensor masked = masked_scores(calls, scores, args[3], args[5].to_bool());
+  DTensor weights = calls.one("_softmax", {masked, -1, false});
+  if (args[4].to_double() > 0) {
+    weights = calls.one("dropout", {weights, args[4], true});
+  }
+  return single(matmul(calls, weights, args[2].tensor()));
+}
+
+// Normalisation.
+
+Results layer_norm(Calls& calls, const Arguments& args) {
+  return {calls("native_layer_norm", {args[0], args[1], args[2], args[3], args[4]})[0]};
+}
+
+/// rms_norm(input, normalized_shape, weight, eps): half types are computed in f32.
+Results rms_norm(Calls& calls, const Arguments& args) {
+  const DTensor& input = args[0].tensor();
+  const DType dtype = input.dtype();
+  const bool wide = dtype == DType::kF64 || dtype == DType::kC128;
+  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
+  double eps = args[3].is_none() ? (wide ? std::numeric_limits<double>::epsilon()
+                                         : std::numeric_limits<float>::epsilon())
+                                 : args[3].to_double();
+  if (!wide) eps = static_cast<float>(eps);
+  Dims dims;
+  const auto count = static_cast<std::int64_t>(ints_of(args[1]).size());
+  for (std::int64_t d = ndim_of(input) - count; d < ndim_of(input); ++d) dims.push_back(d);
+  const DTensor x = half ? cast(calls, input, DType::kF32) : input;
+  const DTensor mean = calls.one("mean.dim", {calls.one("pow.Tensor_Scalar", {x, 2}), dims, true});
+  const DTensor root = calls.one("rsqrt", {calls.one("add_.Scalar", {mean, eps})});
+  DTensor result = calls.one("mul.Tensor", {x, root});
+  if (args[2].is_tensor()) result = calls.one("mul.Tensor", {result, args[2]});
+  return single(cast(calls, result, dtype));
+}
+
+/// softmax.int(self, dim, dtype), log_softmax.int
+template <const char* const& op>
+Results softmax(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  return single(calls.one(op, {cast(calls, x, dtype_or(args[2], x.dtype())), args[1], false}));
+}
+constexpr const char* kSoftmax = "_softmax";
+constexpr const char* kLogSoftmax = "_log_softmax";
+
+/// dropout(input, p, train)
+Results dropout(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const double keep = 1.0 - args[1].to_double();
+  if (keep < 0 || keep > 1) fail(ErrorKind::kValue, "dropout of a share of {}", 1.0 - keep);
+  if (keep == 1 || !args[2].to_bool() || x.numel() == 0) return single(x);
+  if (keep == 0) return single(calls.one("mul.Tensor", {x, calls.one("zeros_like", {x})}));
+  DTensor noise = calls.one("empty_like", {x});
+  noise = calls.one("bernoulli_.float", {noise, keep});
+  noise = calls.one("div_.Scalar", {noise, keep});
+  return single(calls.one("mul.Tensor", {x, noise}));
+}
+
+// Losses.
+
+constexpr std::int64_t kNone = 0, kMean = 1;
+
+DTensor reduced(Calls& calls, const DTensor& x, const Argument& reduction) {
+  if (reduction.to_int() == kNone) return x;
+  return calls.one(reduction.to_int() == kMean ? "mean" : "sum", {x});
+}
+
+/// mse_loss(self, target, reduction)
+Results mse_loss(Calls& calls, const Arguments& args) {
+  const DTensor difference = calls.one("sub.Tensor", {args[0], args[1]});
+  return single(reduced(calls, calls.one("pow.Tensor_Scalar", {difference, 2}), args[2]));
+}
+
+/// mse_loss_backward(grad_output, self, target, reduction): a mean divides by the global count.
+Results mse_loss_backward(Calls& calls, const Arguments& args) {
+  const DTensor difference = calls.one("sub.Tensor", {args[1], args[2]});
+  const double count = args[3].to_int() == kMean ? static_cast<double>(difference.numel()) : 1.0;
+  const DTensor slope = calls.one("mul.Scalar", {difference, 2.0 / count});
+  return single(calls.one("mul.Tensor", {slope, args[0]}));
+}
+
+/// nll_loss_nd(self, target, weight, reduction, ignore_index) for one or two dims.
+Results nll_loss(Calls& calls, const Arguments& args) {
+  if (args[0].tensor().ndim() > 2) {
+    throw Error(ErrorKind::kUnsupported, "nll_loss: more than two dims")
+        .with("fix", "flatten all dims but the class dim into one");
+  }
+  return {calls("nll_loss_forward", args)[0]};
+}
+
+std::int64_t class_dim(const DTensor& x) { return x.ndim() == 1 ? 0 : 1; }
+
+/// Targets that are probabilities of all classes.
+DTensor probability_loss(Calls& calls, const DTensor& logs, const Arguments& args) {
+  DTensor target = args[1].tensor();
+  const double smoothing = args[5].to_double();
+  const auto classes = static_cast<double>(logs.shape()[index_of(class_dim(logs))]);
+  if (smoothing > 0) {
+    target = calls.one("add.Scalar",
+                       {calls.one("mul.Scalar", {target, 1 - smoothing}), smoothing / classes});
+  }
+  DTensor product_of = calls.one("mul.Tensor", {logs, target});
+  if (args[2].is_tensor()) {
+    Dims shape(logs.ndim(), 1);
+    shape[index_of(class_dim(logs))] = args[2].tensor().numel();
+    product_of = calls.one("mul.Tensor", {product_of, calls.one("view", {args[2], shape})});
+  }
+  if (args[3].to_int() == kNone) {
+    return calls.one("neg", {calls.one("sum.dim_IntList", {product_of, Dims{class_dim(logs)}})});
+  }
+  const DTensor loss = calls.one("neg", {calls.one("sum", {product_of})});
+  if (args[3].to_int() != kMean) return loss;
+  return calls.one("div.Scalar", {loss, static_cast<double>(logs.numel()) / classes});
+}
+
+/// A share of the loss is spread over all classes.
+DTensor smoothed_loss(Calls& calls, const DTensor& logs, const DTensor& loss,
+                      const Arguments& args) {
+  if (args[2].is_tensor()) {
+    fail(ErrorKind::kUnsupported, "cross_entropy_loss: label smoothing with class weights");
+  }
+  const double smoothing = args[5].to_double();
+  const auto classes = static_cast<double>(logs.shape()[index_of(class_dim(logs))]);
+  DTensor smooth = calls.one("neg", {calls.one("sum.dim_IntList", {logs, Dims{class_dim(logs)}})});
+  const DTensor ignored = calls.one("eq.Scalar", {args[1], args[4]});
+  smooth = calls.one("masked_fill.Scalar", {smooth, ignored, 0.0});
+  if (args[3].to_int() != kNone) smooth = calls.one("sum", {smooth});
+  if (args[3].to_int() == kMean) {
+    const DTensor kept = calls.one("sum", {calls.one("bitwise_not", {ignored})});
+    smooth = calls.one("div.Tensor", {smooth, kept});
+  }
+  return calls.one("add.Tensor", {calls.one("mul.Scalar", {loss, 1 - smoothing}),
+                                  calls.one("mul.Scalar", {smooth, smoothing / classes})});
+}
+
+/// cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing)
+Results cross_entropy(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const DTensor logs = calls.one("_log_softmax", {x, class_dim(x), false});
+  if (args[1].tensor().shape() == x.shape()) return single(probability_loss(calls, logs, args));
+  const DTensor loss = nll_loss(calls, {logs, args[1], args[2], args[3], args[4]})[0].tensor();
+  if (args[5].to_double() == 0) return single(loss);
+  return single(smoothed_loss(calls, logs, loss, args));
+}
+
+struct CompositeRow {
+  const char* schema;
+  DecompositionFn decompose;
+  const char* why;
+};
+
+// Sorted by name.
+// clang-format off
+const CompositeRow kRows[] = {
+    {"chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
+     chunk, "split"},
+    {"cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt "
+     "ignore_index=-100, float label_smoothing=0.0) -> Tensor",
+     cross_entropy, "log_softmax and nll_loss_forward"},
+    {"dropout(Tensor input, float p, bool train) -> Tensor",
+     dropout, "bernoulli_ and a product"},
+    {"expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     expand_as, "expand"},
+    {"flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+     flatten, "reshape"},
+    {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+     "float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+     layer_norm, "native_layer_norm"},
+    {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+     linear, "addmm or matmul"},
+    {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+     softmax<kLogSoftmax>, "_log_softmax"},
+    {"mT(Tensor(a) self) -> Tensor(a)",
+     matrix_transpose, "transpose"},
+    {"matmul(Tensor self, Tensor other) -> Tensor",
+     matmul_op, "views around mm, mv, bmm or dot"},
+    {"movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+     movedim, "permute"},
+    {"movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+     movedim, "permute"},
+    {"mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+     mse_loss, "a mean over the whole tensor"},
+    {"mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+     mse_loss_backward, "divides by the global count"},
+    {"narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+     narrow, "slice"},
+    {"nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt "
+     "ignore_index=-100) -> Tensor",
+     nll_loss, "nll_loss_forward"},
+    {"numpy_T(Tensor(a) self) -> Tensor(a)",
+     reversed_dims, "permute"},
+    {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
+     "Tensor",
+     rms_norm, "pointwise ops around a mean"},
+    {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+     "attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
+     "enable_gqa=False) -> Tensor",
+     attention, "matmul, softmax, matmul"},
+    {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+     softmax<kSoftmax>, "_softmax"},
+    {"to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+     "MemoryFormat? memory_format=None) -> Tensor(a)",
+     to_dtype, "_to_copy where something changes"},
+    {"type_as(Tensor self, Tensor other) -> Tensor",
+     type_as, "_to_copy where something changes"},
+    {"unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
+     unflatten, "view"},
+    {"view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     view_as, "view"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_composite(OpRegistry& registry) {
+  for (const CompositeRow& entry : kRows) {
+    OpRow row;
+    row.op = parse_op_schema(entry.schema);
+    row.decompose = entry.decompose;
+    row.why = entry.why;
+    registry.add(std::move(row));
+  }
+}
+
+}  // namespace shardlab
