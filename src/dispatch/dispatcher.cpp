@@ -271,10 +271,26 @@ void mark_results(const Unwrapped& call, const OutputSharding* decision, const R
   }
 }
 
+// Names the running op for reports of ranks that wait (D-42).
+class NamedOp {
+ public:
+  explicit NamedOp(RankContext& rank, const OpRow& row) : rank_(rank), previous_(rank.op) {
+    rank.op = row.name().c_str();
+  }
+  ~NamedOp() { rank_.op = previous_; }
+  NamedOp(const NamedOp&) = delete;
+  NamedOp& operator=(const NamedOp&) = delete;
+
+ private:
+  RankContext& rank_;
+  const char* previous_;
+};
+
 }  // namespace
 
 Results dispatch(const OpRow& row, const Arguments& args) {
   RankContext& rank = current_rank();
+  const NamedOp named(rank, row);
   ++rank.step;
   if (row.has(kIncomplete)) {
     throw Error(ErrorKind::kUnsupported,
