@@ -42,11 +42,19 @@ std::vector<std::int64_t> chunk_lengths(const ProcessGroup& group, std::int64_t 
   return out;
 }
 
+// What comes out depends on how many ranks took part: one device has nothing to compare it with.
+Value collected(Tensor result) {
+  DTensor value(std::move(result));
+  value.impl()->exact = false;
+  value.impl()->rank_local = true;
+  return value;
+}
+
 Value run_all_reduce(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("all_reduce", {"t", "op=", "group="}, std::move(call));
   const Tensor tensor = local_of(given, "all_reduce");
   const ReduceOp op = given.has("op") ? reduction_of(given["op"]) : ReduceOp::kSum;
-  return DTensor(group_of(in, given["group"]).all_reduce(tensor, op));
+  return collected(group_of(in, given["group"]).all_reduce(tensor, op));
 }
 
 // Every rank brings as much as this one; ranks that do not are reported as a mismatch.
@@ -56,7 +64,7 @@ Value run_all_gather(Interpreter& in, const Value*, CallValues call) {
   const std::int64_t dim = tensor_dim(given, "dim", tensor);
   ProcessGroup& group = group_of(in, given["group"]);
   const auto lengths = equal_lengths(group, tensor.size(static_cast<std::size_t>(dim)));
-  return DTensor(group.all_gather(tensor, dim, lengths));
+  return collected(group.all_gather(tensor, dim, lengths));
 }
 
 Value run_reduce_scatter(Interpreter& in, const Value*, CallValues call) {
@@ -65,7 +73,7 @@ Value run_reduce_scatter(Interpreter& in, const Value*, CallValues call) {
   const std::int64_t dim = tensor_dim(given, "dim", tensor);
   ProcessGroup& group = group_of(in, given["group"]);
   const auto lengths = chunk_lengths(group, tensor.size(static_cast<std::size_t>(dim)));
-  return DTensor(group.reduce_scatter(tensor, dim, lengths, reduction_of(given["op"])));
+  return collected(group.reduce_scatter(tensor, dim, lengths, reduction_of(given["op"])));
 }
 
 Value run_all_to_all(Interpreter& in, const Value*, CallValues call) {
@@ -79,7 +87,7 @@ Value run_all_to_all(Interpreter& in, const Value*, CallValues call) {
   const std::int64_t mine = sent[static_cast<std::size_t>(group.rank())];
   const auto received =
       equal_lengths(group, split == concat ? mine : tensor.size(static_cast<std::size_t>(concat)));
-  return DTensor(group.all_to_all(tensor, split, sent, concat, received, Issue::kWait));
+  return collected(group.all_to_all(tensor, split, sent, concat, received, Issue::kWait));
 }
 
 Value run_broadcast(Interpreter& in, const Value*, CallValues call) {
@@ -90,7 +98,8 @@ Value run_broadcast(Interpreter& in, const Value*, CallValues call) {
   if (source < 0 || source >= group.size()) {
     fail(ErrorKind::kValue, "broadcast: rank {} of a group of {}", source, group.size());
   }
-  return DTensor(group.broadcast(tensor, source, contiguous_meta(tensor.shape(), tensor.dtype())));
+  return collected(
+      group.broadcast(tensor, source, contiguous_meta(tensor.shape(), tensor.dtype())));
 }
 
 Value run_barrier(Interpreter& in, const Value*, CallValues call) {

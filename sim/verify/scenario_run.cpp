@@ -12,6 +12,7 @@
 #include "mesh/type_string.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/interpreter.h"
+#include "sim/scenario/lexer.h"
 #include "sim/verify/inputs.h"
 #include "tensor/cpu_device.h"
 
@@ -54,6 +55,7 @@ struct ProgramRun {
   const MeshLayout* reported = nullptr;
   Precision precision = Precision::kDeclared;
   std::int64_t reporting_rank = 0;
+  std::int64_t told_rank = -1;  ///< what `rank` says; -1: the truth
   std::vector<Recording> recordings;
   std::vector<Trace> traces;
   std::vector<InputReport> inputs;
@@ -82,7 +84,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank) {
                            .calls = &recording_calls(),
                            .layout = run.layout,
                            .reported = run.reported,
-                           .rank = rank.rank,
+                           .rank = run.told_rank >= 0 ? run.told_rank : rank.rank,
                            .world_size = run.scenario->world,
                            .precision = run.precision,
                            .sink = &recording});
@@ -213,33 +215,70 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
   values = std::move(kept);
 }
 
+// Whether the program reads which rank it runs on.
+bool depends_on_rank(const Scenario& scenario) {
+  if (!scenario.program) return false;
+  const SourceText& text = *scenario.program->source;
+  const SourceSpan all{0, static_cast<std::uint32_t>(text.text().size())};
+  for (const Token& token : tokenize(text, all, LexMode::kProgram)) {
+    const bool asks = token.text == "rank" || token.text == "coordinate";
+    if (token.kind == TokenKind::kName && asks) return true;
+  }
+  return false;
+}
+
+// Programs on one device: in the program's dtypes and in f64, for each rank number that must be
+// told.
+struct OneDevice {
+  std::vector<std::unique_ptr<ProgramRun>> runs;
+  std::vector<const Recording*> recordings;
+  std::string failure;
+};
+
+OneDevice run_alone(const ScenarioResult& result, const OpRegistry& registry,
+                    Propagator& propagator, Precision precision, std::int64_t told) {
+  ScenarioOptions options = result.options;
+  options.backend = "threads";
+  OneDevice alone;
+  for (std::int64_t rank = 0; rank < told; ++rank) {
+    auto run = std::make_unique<ProgramRun>();
+    run->scenario = &result.scenario;
+    run->registry = &registry;
+    run->layout = one_device_layout(*result.layout, result.layout->arena());
+    run->reported = result.layout;
+    run->precision = precision;
+    run->told_rank = rank;
+    execute(*run, propagator, 1, options);
+    if (!run->outcome.ok()) alone.failure = run->outcome.merged().summary();
+    alone.recordings.push_back(&run->recordings.front());
+    alone.runs.push_back(std::move(run));
+  }
+  return alone;
+}
+
+// A program that reads its rank is run once per rank, up to this many.
+constexpr std::int64_t kMostToldRanks = 64;
+
 void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propagator) {
   if (result.scenario.expect.verify == Verify::kNone) {
     result.not_verified = "verify = \"none\"";
     return;
   }
-  ScenarioOptions alone = result.options;
-  alone.backend = "threads";
-  ProgramRun single, reference;
-  for (ProgramRun* run : {&single, &reference}) {
-    run->scenario = &result.scenario;
-    run->registry = sharded.registry;
-    run->layout = one_device_layout(*result.layout, result.layout->arena());
-    run->reported = result.layout;
-  }
-  reference.precision = Precision::kReference;
-  execute(single, propagator, 1, alone);
-  execute(reference, propagator, 1, alone);
-  for (const ProgramRun* run : {&single, &reference}) {
-    if (run->outcome.ok()) continue;
-    result.not_verified =
-        fmt::format("the program fails on one device: {}", run->outcome.merged().summary());
+  const std::int64_t told =
+      depends_on_rank(result.scenario) ? std::min(result.scenario.world, kMostToldRanks) : 1;
+  const OneDevice single =
+      run_alone(result, *sharded.registry, propagator, Precision::kDeclared, told);
+  const OneDevice reference =
+      run_alone(result, *sharded.registry, propagator, Precision::kReference, told);
+  for (const OneDevice* alone : {&single, &reference}) {
+    if (alone->failure.empty()) continue;
+    result.not_verified = fmt::format("the program fails on one device: {}", alone->failure);
     return;
   }
   VerifyInputs inputs;
   for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
-  inputs.single = &single.recordings.front();
-  inputs.reference = &reference.recordings.front();
+  inputs.single = single.recordings;
+  inputs.reference = reference.recordings;
   inputs.tolerance = result.scenario.expect.tolerance;
   result.values = verify_values(inputs);
   if (result.scenario.expect.verify == Verify::kOutputs) {

@@ -44,12 +44,8 @@ bool worse(const Comparison& a, const Comparison& b) {
 // The value as each mesh (or, for a slice of it, each sub-mesh) holds it.
 class Judge {
  public:
-  Judge(const VerifyInputs& inputs, const Gathered& value, const RecordedValue& single,
-        const RecordedValue& reference)
-      : inputs_(inputs),
-        value_(value),
-        single_(whole_value(single.value.local())),
-        reference_(whole_value(reference.value.local())) {}
+  Judge(const VerifyInputs& inputs, const Gathered& value, const std::string& key)
+      : inputs_(inputs), value_(value), key_(key) {}
 
   void run(ValueReport& report) {
     if (value_.first->value.distributed()) {
@@ -65,10 +61,19 @@ class Judge {
     report.verified = true;
   }
 
-  Comparison judged(const GlobalValue& value, bool exact) const {
-    return compare(
-        value, single_, reference_,
-        {.exact = exact, .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)});
+  // Against one device that was told `rank`; for programs that don't read their rank all are one.
+  void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
+    const std::size_t told = inputs_.single.size() > 1 ? rank : 0;
+    const RecordedValue* single = inputs_.single[told]->find(key_);
+    const RecordedValue* reference = inputs_.reference[told]->find(key_);
+    if (single == nullptr || reference == nullptr) {
+      report.not_verified = "one device does not get here";
+      return;
+    }
+    const Judgement judgement{.exact = exact,
+                              .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)};
+    add(report, compare(value, whole_value(single->value.local()),
+                        whole_value(reference->value.local()), judgement));
   }
 
   void judge_distributed(ValueReport& report) {
@@ -106,35 +111,36 @@ class Judge {
     }
     std::vector<AssemblyFault> faults;
     const GlobalValue whole = assemble(spec, pieces, faults);
-    Comparison comparison = judged(whole, exact);
-    if (!faults.empty()) {
-      comparison.agreement = Agreement::kWrong;
-      comparison.what = faults.front().what;
-    }
+    judge(whole, exact, static_cast<std::size_t>(layout.rank_at_index(0)), report);
+    if (faults.empty()) return;
+    Comparison comparison;
+    comparison.agreement = Agreement::kWrong;
+    comparison.what = faults.front().what;
     add(report, comparison);
   }
 
   void judge_plain(ValueReport& report) {
+    const bool per_rank = inputs_.single.size() > 1;
     const Tensor* last = nullptr;
-    for (const RecordedValue* held : value_.by_rank) {
-      if (held == nullptr) continue;
-      if (held->value.impl()->rank_local) {
-        report.verified = false;
-        report.not_verified = "holds one rank's piece or term";
-        return;
-      }
+    for (std::size_t rank = 0; rank < value_.by_rank.size(); ++rank) {
+      const RecordedValue* held = value_.by_rank[rank];
+      if (held == nullptr || held->value.impl()->rank_local) continue;
       const Tensor& local = held->value.local();
-      const bool shared = last != nullptr && last->storage()->buffer() == local.storage()->buffer();
-      if (shared && last->offset() == local.offset() && last->meta() == local.meta()) continue;
+      const bool shared = last != nullptr &&
+                          last->storage()->buffer() == local.storage()->buffer() &&
+                          last->offset() == local.offset() && last->meta() == local.meta();
+      if (shared && !per_rank) continue;
       last = &local;
-      add(report, judged(whole_value(local), held->value.impl()->exact));
+      judge(whole_value(local), held->value.impl()->exact, rank, report);
+    }
+    if (!report.verified && report.not_verified.empty()) {
+      report.not_verified = "holds one rank's piece or term";
     }
   }
 
   const VerifyInputs& inputs_;
   const Gathered& value_;
-  GlobalValue single_;
-  GlobalValue reference_;
+  const std::string& key_;
 };
 
 ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
@@ -144,13 +150,7 @@ ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
   report.occurrence = value.first->occurrence;
   report.where = value.first->where;
   report.type = type_string(value.first->value);
-  const RecordedValue* single = inputs.single->find(key);
-  const RecordedValue* reference = inputs.reference->find(key);
-  if (single == nullptr || reference == nullptr) {
-    report.not_verified = "one device does not get here";
-    return report;
-  }
-  Judge(inputs, value, *single, *reference).run(report);
+  Judge(inputs, value, key).run(report);
   return report;
 }
 

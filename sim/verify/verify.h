@@ -24,8 +24,10 @@ struct ValueReport {
 
 struct VerifyInputs {
   std::vector<const Recording*> ranks;   ///< by global rank
-  const Recording* single = nullptr;     ///< one device, the program's dtypes
-  const Recording* reference = nullptr;  ///< one device, f64
+  /// One device, the program's dtypes. One recording, or, for programs that read their rank, one per rank
+  /// told that rank's number.
+  std::vector<const Recording*> single;
+  std::vector<const Recording*> reference;  ///< likewise, in f64
   std::vector<std::pair<DType, double>> tolerance;
 };
 

@@ -160,7 +160,8 @@ DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
   if (!x.distributed()) return x;
   DTensor result(x.local());
   result.impl()->exact = x.impl()->exact;
-  result.impl()->rank_local = !x.spec()->is_replicated();
+  result.impl()->rank_local =
+      !x.spec()->is_replicated() || !device_mesh(x.spec()->layout()).participates();
   if (!records(x)) return result;
   Placements placements = gradient.value_or(x.spec()->placements());
   for (Placement& placement : placements) {
