@@ -23,9 +23,9 @@ struct ValueReport {
 };
 
 struct VerifyInputs {
-  std::vector<const Recording*> ranks;   ///< by global rank
-  /// One device, the program's dtypes. One recording, or, for programs that read their rank, one per rank
-  /// told that rank's number.
+  std::vector<const Recording*> ranks;  ///< by global rank
+  /// One device, the program's dtypes. One recording, or, for programs that read their rank, one
+  /// per rank told that rank's number.
   std::vector<const Recording*> single;
   std::vector<const Recording*> reference;  ///< likewise, in f64
   std::vector<std::pair<DType, double>> tolerance;
