@@ -127,6 +127,16 @@ def check_columns(repository):
                     yield Problem(file.path, number, f"{len(text)} columns of {MAX_COLUMNS}")
 
 
+def check_scenarios_listed(repository):
+    """Each scenario is a test, which scenarios/meson.build lists by hand."""
+    listing = repository.files.get("scenarios/meson.build")
+    listed = set(re.findall(r"'([^']+\.toml)'", listing.text)) if listing else set()
+    for path in repository.files:
+        name = path.removeprefix("scenarios/")
+        if path.startswith("scenarios/") and path.endswith(".toml") and name not in listed:
+            yield Problem(path, 1, "scenarios/meson.build does not list it")
+
+
 CHECKS = (
     check_clocks,
     check_banned,
@@ -136,4 +146,5 @@ CHECKS = (
     check_machine_paths,
     check_pages,
     check_columns,
+    check_scenarios_listed,
 )

@@ -56,6 +56,14 @@ class Tidy(unittest.TestCase):
     def test_a_clean_tree(self):
         self.assertEqual(self.found({}), [])
 
+    def test_a_scenario_that_is_no_test(self):
+        listed = {"scenarios/meson.build": "files('smoke/a.toml')", "scenarios/smoke/a.toml": ""}
+        self.assertEqual(self.found(listed), [])
+        self.assert_finds(
+            {**listed, "scenarios/smoke/b.toml": ""},
+            "scenarios/smoke/b.toml:1: scenarios/meson.build does not list it",
+        )
+
     def test_an_include_against_the_law(self):
         self.assert_finds(
             {
