@@ -92,9 +92,12 @@ RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_co
   return before;
 }
 
-std::vector<Tensor> run_on_mesh(const Unwrapped& call, const Arguments& args,
-                                const OutputSharding& decision, const Coordinate& coordinate,
-                                std::vector<Tensor> locals, const RandomState& random) {
+using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
+using FlatResults = boost::container::small_vector<DTensor, 4>;
+
+LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
+                         const OutputSharding& decision, const Coordinate& coordinate,
+                         const LocalTensors& locals, const RandomState& random) {
   const OpRow& row = decision.local_row != nullptr ? *decision.local_row : *call.schema.row;
   Arguments adapted_args;
   const Arguments* local_args = &args;
@@ -109,12 +112,12 @@ std::vector<Tensor> run_on_mesh(const Unwrapped& call, const Arguments& args,
   const Position position = position_of(row, decision, coordinate);
   const LocalCall local{.row = &row,
                         .args = local_args,
-                        .tensors = locals,
+                        .tensors = {locals.data(), locals.size()},
                         .view = position.needed ? &position.view : nullptr,
                         .random = random,
                         .kernel = position.kernel,
                         .device = current_rank().device};
-  std::vector<OutputMeta> metas;
+  OutputMetas metas;
   if (row.view == nullptr) {
     metas.reserve(decision.outputs.size() + 1);
     for (const DTensorSpec* spec : decision.outputs) {
@@ -129,21 +132,22 @@ std::vector<Tensor> run_on_mesh(const Unwrapped& call, const Arguments& args,
       metas.push_back({.meta = contiguous_meta(locals[1].shape(), DType::kBool), .present = true});
     }
   }
-  return run_local(local, metas);
+  return run_local(local, {metas.data(), metas.size()});
 }
 
 DTensor wrap(Tensor local, const DTensorSpec* spec) { return DTensor(std::move(local), spec); }
 
 // Groups flat tensors as the op's declared returns have them (D-54).
-Results group_results(const OpDescriptor& op, std::vector<DTensor> flat) {
+Results group_results(const OpDescriptor& op, std::span<DTensor> flat) {
   Results results;
+  results.reserve(op.returns.size());
   std::size_t next = 0;
   for (const SchemaReturn& declared : op.returns) {
     if (!declared.type.is_tensor()) continue;
     if (!declared.type.is_list) {
       check_invariant(next < flat.size(), "an op gave fewer results than its schema declares");
-      results.push_back(flat[next].defined() ? Argument(flat[next]) : Argument());
-      ++next;
+      DTensor& result = flat[next++];
+      results.push_back(result.defined() ? Argument(std::move(result)) : Argument());
       continue;
     }
     ArgumentList list;
@@ -156,7 +160,7 @@ Results group_results(const OpDescriptor& op, std::vector<DTensor> flat) {
 // In-place ops return the written handle (D-44). In-place views rebind its local tensor and spec
 // (D-45).
 Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
-                     const std::vector<Tensor>& outputs, bool participates) {
+                     const LocalTensors& outputs, bool participates) {
   const OpRow& row = *call.schema.row;
   Results results;
   std::size_t next = 0;
@@ -186,15 +190,15 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   const ObservedOp observed(call.schema, decision);
   const std::int64_t drawn = row.has(kRandom) ? decision.outputs.front()->numel() : 0;
   const RandomState random = draw(row, args, drawn);
-  std::vector<Tensor> locals = prepare_inputs(call, decision, mesh);
-  std::vector<Tensor> outputs;
+  const LocalTensors locals = prepare_inputs(call, decision, mesh);
+  LocalTensors outputs;
   if (mesh.participates()) {
-    outputs = run_on_mesh(call, args, decision, *mesh.coordinate(), std::move(locals), random);
+    outputs = run_on_mesh(call, args, decision, *mesh.coordinate(), locals, random);
   }
   if (row.inplace() || row.out_variant()) {
     return wrap_inplace(call, decision, outputs, mesh.participates());
   }
-  std::vector<DTensor> flat;
+  FlatResults flat;
   flat.reserve(decision.outputs.size());
   for (std::size_t i = 0; i < decision.outputs.size(); ++i) {
     const DTensorSpec* spec = decision.outputs[i];
@@ -207,23 +211,26 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   if (mesh.participates() && is_masked_lookup(row, decision)) {
     flat.front().impl()->extras = std::make_shared<TensorExtras>(TensorExtras{outputs.back()});
   }
-  return group_results(row.op, std::move(flat));
+  return group_results(row.op, {flat.data(), flat.size()});
 }
 
 Results run_plain(const Unwrapped& call, const Arguments& args) {
   const OpRow& row = *call.schema.row;
-  std::vector<Tensor> locals;
+  LocalTensors locals;
   locals.reserve(call.slots.size());
   for (const TensorSlot& slot : call.slots) {
     locals.push_back(slot.handle.defined() ? slot.handle.local() : Tensor());
   }
-  LocalCall local{.row = &row, .args = &args, .tensors = locals, .device = current_rank().device};
+  LocalCall local{.row = &row,
+                  .args = &args,
+                  .tensors = {locals.data(), locals.size()},
+                  .device = current_rank().device};
   std::vector<OutputMeta> metas;
   if (row.view == nullptr) metas = infer_local(local);
   const std::int64_t drawn =
       row.has(kRandom) && !metas.empty() ? product(metas.front().meta.shape) : 0;
   local.random = draw(row, args, drawn);
-  std::vector<Tensor> outputs = run_local(local, metas);
+  LocalTensors outputs = run_local(local, metas);
   if (row.inplace() || row.out_variant()) {
     std::size_t next = 0;
     Results results;
@@ -237,12 +244,12 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
     if (row.op.returns.front().type.is_list) return {Argument(ArgumentList(std::move(results)))};
     return results;
   }
-  std::vector<DTensor> flat;
+  FlatResults flat;
   flat.reserve(outputs.size());
   for (Tensor& output : outputs) {
     flat.push_back(output.defined() ? DTensor(std::move(output)) : DTensor());
   }
-  return group_results(row.op, std::move(flat));
+  return group_results(row.op, {flat.data(), flat.size()});
 }
 
 // Carries over what the verifier must know about values (mesh/dtensor.h). A float that was reduced

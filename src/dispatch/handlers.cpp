@@ -37,7 +37,7 @@ Results handle_equal(const OpRow& row, const Arguments& args) {
   bool mine = true;
   if (mesh.participates()) {
     const OutputSharding& decision = rank.propagator->propagate(call.schema);
-    const std::vector<Tensor> locals = prepare_inputs(call, decision, mesh);
+    const LocalTensors locals = prepare_inputs(call, decision, mesh);
     mine = equal_locally(locals[0], locals[1]);
   }
   Tensor flag = empty(*rank.device, Dims{1}, DType::kI32);

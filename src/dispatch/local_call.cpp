@@ -25,9 +25,9 @@ LocalArg plain_local_arg(const Argument& argument) {
   return std::visit(Convert{}, argument.variant());
 }
 
-std::vector<LocalArg> local_args(const LocalCall& call) {
+boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
   const OpDescriptor& op = call.row->op;
-  std::vector<LocalArg> result;
+  boost::container::small_vector<LocalArg, 4> result;
   result.reserve(op.arguments.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < op.arguments.size(); ++i) {
@@ -61,8 +61,8 @@ MetaArgs meta_args(const LocalCall& call) {
 }
 
 // The written arguments of an in-place or out= row, in schema order.
-std::vector<Tensor> written_tensors(const LocalCall& call) {
-  std::vector<Tensor> written;
+LocalTensors written_tensors(const LocalCall& call) {
+  LocalTensors written;
   std::size_t next = 0;
   const auto& arguments = call.row->op.arguments;
   for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t i, const Argument&) {
@@ -81,9 +81,9 @@ std::vector<OutputMeta> infer_local(const LocalCall& call) {
   return call.row->meta(meta_args(call));
 }
 
-std::vector<Tensor> run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
+LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
   const OpRow& row = *call.row;
-  std::vector<Tensor> outputs;
+  LocalTensors outputs;
   if (row.view != nullptr) {
     const Tensor& base = call.tensors.front();
     for (ViewResult& view : row.view(base, meta_args(call))) {
@@ -104,10 +104,10 @@ std::vector<Tensor> run_local(const LocalCall& call, std::span<const OutputMeta>
       outputs.push_back(output.present ? empty(*call.device, output.meta) : Tensor());
     }
   }
-  const std::vector<LocalArg> args = local_args(call);
+  const auto args = local_args(call);
   call.device->run({.kernel = kernel,
-                    .args = args,
-                    .outputs = outputs,
+                    .args = {args.data(), args.size()},
+                    .outputs = {outputs.data(), outputs.size()},
                     .view = call.view,
                     .random = call.random});
   return outputs;

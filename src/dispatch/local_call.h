@@ -1,6 +1,7 @@
 // local_call.h - running one row on local tensors: the one function that runs all kernels.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <span>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "tensor/device.h"
 
 namespace shardlab {
+
+/// The local tensors of one call: few, so that they need no memory of their own.
+using LocalTensors = boost::container::small_vector<Tensor, 4>;
 
 /// One local call. `args` gives the plain values (adapted to this rank); tensors are taken from
 /// `tensors`: all tensor arguments in schema order, lists flattened, undefined for None.
@@ -28,7 +32,7 @@ std::vector<OutputMeta> infer_local(const LocalCall& call);
 /// Runs the call and returns its tensor results, Tensor[] flattened: views of the base for view
 /// rows, the written arguments for in-place and out= rows, else new tensors of `metas` (absent ones
 /// are undefined).
-std::vector<Tensor> run_local(const LocalCall& call, std::span<const OutputMeta> metas);
+LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas);
 
 /// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None
 /// included, in schema order.

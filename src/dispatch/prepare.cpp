@@ -74,11 +74,11 @@ const DTensorSpec* wanted_pieces(const DTensorSpec* want) {
 
 }  // namespace
 
-std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
-                                   const DeviceMesh& mesh) {
+LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
+                            const DeviceMesh& mesh) {
   const OpRow& row = *call.schema.row;
   const std::size_t positional = row.op.positional_count();
-  std::vector<Tensor> locals;
+  LocalTensors locals;
   locals.reserve(call.slots.size());
   std::size_t next = 0;
   int index = -1;

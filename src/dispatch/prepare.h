@@ -3,10 +3,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "dispatch/local_call.h"
 #include "dispatch/unwrap.h"
 
 namespace shardlab {
@@ -19,7 +19,7 @@ void add_context(Error& error, const Unwrapped& call);
 /// undefined.
 /// Fails with Runtime when a written argument would have to move, or when communication is
 /// needed and the rank forbids implicit redistribution.
-std::vector<Tensor> prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
-                                   const DeviceMesh& mesh);
+LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
+                            const DeviceMesh& mesh);
 
 }  // namespace shardlab

@@ -76,8 +76,9 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
         }
       }
     }
-    result.slots.push_back(slot);
-    return slot.spec != nullptr ? Argument(slot.spec) : Argument();
+    const DTensorSpec* spec = slot.spec;
+    result.slots.push_back(std::move(slot));
+    return spec != nullptr ? Argument(spec) : Argument();
   };
   if (!result.distributed) {
     for_each_tensor_slot(

@@ -1,6 +1,8 @@
 // unwrap.h - from a call on handles to what propagation sees (D-9 to D-17, D-56 to D-59).
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -13,7 +15,7 @@ struct TensorSlot {
 };
 struct Unwrapped {
   OpSchema schema;
-  std::vector<TensorSlot> slots;
+  boost::container::small_vector<TensorSlot, 4> slots;
   bool distributed = false;             ///< some tensor is a DTensor
 };
 

@@ -1,7 +1,7 @@
 #include "mesh/local_shape.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace shardlab {
 namespace {
@@ -67,10 +67,14 @@ DimMap map_of_dim(const DTensorSpec& spec, const Coordinate& coordinate, std::si
 /// Strides of `shape` with dims in the memory order of `global`; sizes count as `smallest` at
 /// least.
 Dims strides_in_order(const Dims& global, const Dims& shape, std::int64_t smallest) {
-  InlineVector<std::size_t, 5> dims(shape.size());
-  std::iota(dims.begin(), dims.end(), std::size_t{0});
-  std::stable_sort(dims.begin(), dims.end(),
-                   [&](std::size_t a, std::size_t b) { return global[a] > global[b]; });
+  // By falling stride, equal ones as they come: an insertion sort of a handful, almost sorted.
+  InlineVector<std::size_t, 5> dims;
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    dims.push_back(dim);
+    for (std::size_t i = dim; i > 0 && global[dims[i - 1]] < global[dims[i]]; --i) {
+      std::swap(dims[i - 1], dims[i]);
+    }
+  }
   Dims stride(shape.size());
   std::int64_t step = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {

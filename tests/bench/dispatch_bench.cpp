@@ -5,8 +5,8 @@
 //                    (operator new and malloc'd buffers are counted apart) are per call
 //   by_name          the same through Calls::one: look-up by name, arguments bound, tape asked
 //   view             transpose of a handle, no kernel
-//   propagation_hit  Propagator::propagate of a known call; `key` builds its OpSchema, too
-//   first_propagation  the decision of a new call on a mesh of 1, 2, 3 dims, all caches empty
+//   unwrap_call      a call's OpSchema and slots alone
+// What a decision costs: propagate_bench.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -172,16 +172,6 @@ void dispatch_view(benchmark::State& state) {
 }
 BENCHMARK(dispatch_view);
 
-void propagation_hit(benchmark::State& state) {
-  on_first_rank([&](const MeshLayout* layout) {
-    Propagator& propagator = *current_rank().propagator;
-    const Unwrapped call = unwrap(registry().at("aten::add.Tensor"), add_arguments(layout));
-    propagator.propagate(call.schema);
-    for (auto _ : state) benchmark::DoNotOptimize(&propagator.propagate(call.schema));
-  });
-}
-BENCHMARK(propagation_hit);
-
 void unwrap_call(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = add_arguments(layout);
@@ -190,39 +180,6 @@ void unwrap_call(benchmark::State& state) {
   });
 }
 BENCHMARK(unwrap_call);
-
-// f32[64@m0, 64] op f32[64, 64@m1]: inputs that must move, all candidates priced.
-void first_propagation(benchmark::State& state, const char* op) {
-  const auto mesh_dims = static_cast<std::size_t>(state.range(0));
-  const OpRow& row = registry().at(op);
-  for (auto _ : state) {
-    state.PauseTiming();
-    auto arena = std::make_unique<Arena>();
-    auto propagator = std::make_unique<Propagator>(registry(), PlanOptions{}, 64);
-    const MeshLayout* layout = arena->layout({Dims(mesh_dims, 2), {}, {}});
-    const TensorMeta meta = contiguous_meta(Dims{64, 64}, DType::kF32);
-    Placements first(mesh_dims), second(mesh_dims);
-    first[0] = Placement::shard(0);
-    second[mesh_dims - 1] = Placement::shard(1);
-    OpSchema schema{
-        &row, {arena->spec(layout, first, meta), arena->spec(layout, second, meta)}, layout};
-    schema.args = bind_arguments(row, std::move(schema.args));
-    state.ResumeTiming();
-    benchmark::DoNotOptimize(&propagator->propagate(schema));
-    state.PauseTiming();
-    propagator.reset();
-    arena.reset();
-    state.ResumeTiming();
-  }
-}
-BENCHMARK_CAPTURE(first_propagation, add, "aten::add.Tensor")
-    ->ArgName("mesh_dims")
-    ->DenseRange(1, 3)
-    ->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(first_propagation, mm, "aten::mm")
-    ->ArgName("mesh_dims")
-    ->DenseRange(1, 3)
-    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 
