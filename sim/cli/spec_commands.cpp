@@ -157,15 +157,25 @@ int explain_command(const SpecArguments& arguments) {
   const OpRow& row = registry.at(arguments.texts.front());
   Arguments given;
   for (std::size_t i = 1; i < arguments.texts.size(); ++i) {
-    if (i > row.op.arguments.size()) fail(ErrorKind::kValue, "{}: too many arguments", row.name());
+    if (i > row.op.arguments.size()) {
+      throw Error(ErrorKind::kValue, fmt::format("{}: too many arguments", row.name()))
+          .with("op", row.op.text());
+    }
     given.push_back(parse_argument(row.op.arguments[i - 1], arguments.texts[i], layout));
   }
   OpSchema schema;
   schema.row = &row;
   schema.layout = layout;
-  schema.args = bind_arguments(row, std::move(given));
   const Propagator propagator(registry, {});
-  const DecisionRecord record = propagator.explain(schema);
+  DecisionRecord record;
+  try {
+    schema.args = bind_arguments(row, std::move(given));
+    record = propagator.explain(schema);
+  } catch (Error& error) {
+    error.with("op", schema.args.empty() ? row.op.text() : schema.text());
+    error.with("mesh", layout->text());
+    throw;
+  }
   if (arguments.common.output == Output::kJson) {
     print(decision_json(schema, record) + "\n");
     return kFine;

@@ -9,14 +9,23 @@ namespace shardlab {
 
 namespace {
 
-bool is_composite(const OpRow& row) {
-  return row.decompose != nullptr;
+bool is_composite(const OpRow& row) { return row.decompose != nullptr; }
+
+// An error inside names the op that failed; this is what the user called.
+Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
+  try {
+    return row.decompose(calls, args);
+  } catch (Error& error) {
+    const std::string text = OpSchema{&row, args, nullptr}.text();
+    error.with(error.find("op") == nullptr ? "op" : "part of", text);
+    throw;
+  }
 }
 
 class PlainCalls : public Calls {
  public:
   Results call(const OpRow& row, Arguments args) override {
-    if (is_composite(row)) return row.decompose(*this, args);
+    if (is_composite(row)) return decomposed(*this, row, args);
     return dispatch(row, args);
   }
   const OpRow& find(std::string_view name) const override {
@@ -105,7 +114,7 @@ void refuse_leaf_write(const OpRow& row, const Arguments& args) {
 class RecordingCalls : public PlainCalls {
  public:
   Results call(const OpRow& row, Arguments args) override {
-    if (is_composite(row)) return row.decompose(*this, args);
+    if (is_composite(row)) return decomposed(*this, row, args);
     if (!needs_record(row, args)) return dispatch(row, args);
     if (row.inplace() || row.out_variant()) refuse_leaf_write(row, args);
     Arguments saved = detached_all(args);  // before an in-place op changes them

@@ -319,7 +319,7 @@ Results dispatch(const OpRow& row, const Arguments& args) {
       throw;
     }
   } catch (Error& error) {
-    error.with("at", place_text(rank));
+    error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(rank));
     throw;
   }
 }

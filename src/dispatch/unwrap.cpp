@@ -21,7 +21,7 @@ const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
                                const DTensor& plain) {
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: plain and distributed tensors are mixed", row.name()))
-      .with("op", fmt::format("{} is the plain tensor {}", argument.name, type_string(plain)))
+      .with("argument", fmt::format("{} is the plain tensor {}", argument.name, type_string(plain)))
       .with("fix",
             "distribute(...) it or build it with from_local(...); see README.md#mixed-tensors");
 }
@@ -49,8 +49,8 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
                                 const SchemaArgument& argument) {
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: the inputs live on different meshes", row.name()))
-      .with("mesh",
-            fmt::format("{}   {} {}", first->text(), argument.name, other.spec()->layout()->text()))
+      .with("mesh", fmt::format("{}, but {} is on {}", first->text(), argument.name,
+                                other.spec()->layout()->text()))
       .with("fix", "build both from one mesh");
 }
 

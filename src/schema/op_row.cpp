@@ -90,14 +90,21 @@ const OpRow* OpRegistry::find(std::string_view name) const {
 const OpRow& OpRegistry::at(std::string_view name) const {
   if (const OpRow* row = find(name)) return *row;
   const std::string wanted = normal_name(name);
-  std::vector<std::pair<int, const OpRow*>> near;
-  for (const OpRow* row : order_) near.emplace_back(edit_distance(wanted, row->name()), row);
-  const std::size_t shown = std::min<std::size_t>(3, near.size());
-  std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(shown), near.end(),
-                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string names;
-  for (std::size_t i = 0; i < shown; ++i) {
-    names += (i > 0 ? ", " : "") + near[i].second->name();
+  for (const OpRow* row : overloads(wanted)) names += (names.empty() ? "" : ", ") + row->name();
+  if (!names.empty()) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("{} has no default overload", wanted))
+        .with("fix", "name one: " + names);
+  }
+  // The closest ones, in alphabetical order, so that the answer does not depend on the tables' order.
+  std::vector<std::pair<int, std::string>> near;
+  for (const OpRow* row : order_) {
+    near.emplace_back(edit_distance(wanted, row->name()), row->name());
+  }
+  const std::size_t shown = std::min<std::size_t>(3, near.size());
+  std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(shown), near.end());
+  for (std::size_t i = 0; i < shown && near[i].first == near[0].first; ++i) {
+    names += (i > 0 ? ", " : "") + near[i].second;
   }
   throw Error(ErrorKind::kUnsupported, fmt::format("{}: no such op is registered", wanted))
       .with("fix", names.empty() ? "register ops first" : "the nearest registered ops: " + names);

@@ -82,7 +82,7 @@ std::string OpSchema::text() const {
     if (declared.default_text && args[i] == row->defaults()[i]) continue;
     if (!first) text += ", ";
     first = false;
-    const bool named_value = args[i].is_spec() || args[i].is_list();
+    const bool named_value = args[i].is_spec() || args[i].is_tensor() || args[i].is_list();
     text += declared.name + (named_value ? " " : "=") + args[i].text();
   }
   return text + ")";
