@@ -96,7 +96,8 @@ const OpRow& OpRegistry::at(std::string_view name) const {
     throw Error(ErrorKind::kUnsupported, fmt::format("{} has no default overload", wanted))
         .with("fix", "name one: " + names);
   }
-  // The closest ones, in alphabetical order, so that the answer does not depend on the tables' order.
+  // The closest ones, in alphabetical order, so that the answer does not depend on the tables'
+  // order.
   std::vector<std::pair<int, std::string>> near;
   for (const OpRow* row : order_) {
     near.emplace_back(edit_distance(wanted, row->name()), row->name());
