@@ -148,6 +148,26 @@ RecordedOutput read_output(const Json& json) {
   return output;
 }
 
+// None and numbers are results too.
+RecordedOutput read_result(const Json& json) {
+  if (json.is_object() && json.contains("shape")) return read_output(json);
+  RecordedOutput output;
+  output.defined = false;
+  if (!json.is_object() || !json.contains("scalar") || json["scalar"].is_null()) return output;
+  const Json& scalar = json["scalar"];
+  if (scalar.is_object()) {
+    output.scalar =
+        Scalar(std::complex<double>(real_number(scalar["c"][0]), real_number(scalar["c"][1])));
+  } else if (scalar.is_boolean()) {
+    output.scalar = Scalar(scalar.get<bool>());
+  } else if (scalar.is_number_integer()) {
+    output.scalar = Scalar(scalar.get<std::int64_t>());
+  } else {
+    output.scalar = Scalar(real_number(scalar));
+  }
+  return output;
+}
+
 ValueCase read_case(const Json& json, Device& device, Layout layout) {
   const auto without_library = [](const std::string& op) {
     return op.rfind("aten.", 0) == 0 ? op.substr(5) : op;
@@ -157,23 +177,24 @@ ValueCase read_case(const Json& json, Device& device, Layout layout) {
   result.op = without_library(json.at("op").get<std::string>());
   const auto source = json.value("src", std::string());
   if (source.rfind("derived:", 0) == 0) result.derived = without_library(source.substr(8));
-  result.raises = json.contains("raises");
+  result.raises = json.value("raises", std::string());
+  result.outputs_are_mutated = json.contains("outputs_are");
   for (const Json& argument : json.at("args")) {
     result.args.push_back(read_argument(argument, device, layout));
   }
   for (const auto& [name, argument] : json.at("kwargs").items()) {
     result.kwargs[name] = read_argument(argument, device, layout);
   }
-  if (result.raises) return result;
+  if (!result.raises.empty()) return result;
   for (const Json& output : json.at("outputs")) {
-    if (!output.is_object() || !output.contains("shape")) {
-      const bool none =
-          output.is_object() && output.contains("scalar") && output["scalar"].is_null();
-      result.has_scalar_output = result.has_scalar_output || !none;
-      result.outputs.push_back({.defined = false});
-      continue;
-    }
-    result.outputs.push_back(read_output(output));
+    result.outputs.push_back(read_result(output));
+  }
+  if (!json.contains("grad_outputs")) return result;
+  for (const Json& grad : json["grad_outputs"]) {
+    result.grad_outputs.push_back(grad.is_null() ? Tensor() : read_tensor(grad, device, layout));
+  }
+  for (const auto& [index, grad] : json.at("grad_inputs").items()) {
+    result.grad_inputs[std::stoul(index)] = read_result(grad);
   }
   return result;
 }
@@ -205,6 +226,11 @@ std::vector<PromotionCase> read_promotions(const std::string& path) {
                      dtype_named(json.at("out"))});
   }
   return cases;
+}
+
+bool ValueCase::has_scalar_output() const {
+  return std::ranges::any_of(
+      outputs, [](const RecordedOutput& output) { return output.scalar.has_value(); });
 }
 
 void for_each_value_case(const std::string& path, Device& device, Layout layout,

@@ -4,6 +4,7 @@
 #include <complex>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ enum class Layout {
 };
 
 struct RecordedOutput {
-  bool defined = true;  ///< false: the op returned None here
+  bool defined = true;  ///< false: the op returned None or a number here
+  std::optional<Scalar> scalar;
   TensorMeta meta;
   bool comparable = false;                   ///< false: only shape and dtype are facts
   std::vector<std::complex<double>> values;  ///< row-major; bool and integers in the real part
@@ -29,11 +31,17 @@ struct ValueCase {
   std::string id;
   std::string op;       ///< without "aten."
   std::string derived;  ///< the functional op of an in-place or out= case, else empty
-  bool raises = false;
-  bool has_scalar_output = false;
+  std::string raises;   ///< the exception class, or empty
   std::vector<LocalArg> args;
   std::map<std::string, LocalArg> kwargs;
   std::vector<RecordedOutput> outputs;
+  bool outputs_are_mutated = false;  ///< the op returns nothing: outputs are what it wrote
+
+  // Gradient cases.
+  std::vector<Tensor> grad_outputs;                   ///< undefined: no gradient flows in
+  std::map<std::size_t, RecordedOutput> grad_inputs;  ///< by tensor argument, lists flattened
+
+  bool has_scalar_output() const;
 };
 
 /// Calls visit(case) for each line of a gzip file of JSON lines.
