@@ -170,7 +170,7 @@ Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
     const bool rebinds = row.view != nullptr || row.out_variant() ||
                          (decision.local_row != nullptr && decision.local_row->view != nullptr);
     if (rebinds && next < decision.outputs.size()) {
-      if (participates && !row.out_variant()) impl->local = outputs[next];
+      if (participates) impl->local = outputs[next];
       impl->spec = decision.outputs[next];
     }
     ++next;
@@ -236,7 +236,7 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
     Results results;
     for (const TensorSlot& slot : call.slots) {
       if (!row.op.arguments[slot.argument].alias.write) continue;
-      if (row.view != nullptr) slot.handle.impl()->local = outputs[next];
+      if (row.view != nullptr || row.out_variant()) slot.handle.impl()->local = outputs[next];
       ++next;
       results.emplace_back(slot.handle);
     }

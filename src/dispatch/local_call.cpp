@@ -1,6 +1,7 @@
 #include "dispatch/local_call.h"
 
 #include "kernels/kernel_id.h"
+#include "ops/meta.h"
 
 namespace shardlab {
 
@@ -51,13 +52,17 @@ boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
   return result;
 }
 
-MetaArgs meta_args(const LocalCall& call) {
+std::vector<const TensorMeta*> tensor_metas(const LocalCall& call) {
   std::vector<const TensorMeta*> metas;
   metas.reserve(call.tensors.size());
   for (const Tensor& tensor : call.tensors) {
     metas.push_back(tensor.defined() ? &tensor.meta() : nullptr);
   }
-  return MetaArgs(call.row->op, *call.args, std::move(metas));
+  return metas;
+}
+
+MetaArgs meta_args(const LocalCall& call) {
+  return MetaArgs(call.row->op, *call.args, tensor_metas(call));
 }
 
 // The written arguments of an in-place or out= row, in schema order.
@@ -72,13 +77,23 @@ LocalTensors written_tensors(const LocalCall& call) {
   return written;
 }
 
+// An out= tensor of another shape is replaced; the caller hands the new one to its handle.
+void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas,
+                 std::vector<Tensor>& outs) {
+  for (std::size_t i = 0; i < outs.size() && i < metas.size(); ++i) {
+    if (!outs[i].defined() || !metas[i].present) continue;
+    if (outs[i].shape() == metas[i].meta.shape) continue;
+    outs[i] = empty(*call.device, metas[i].meta.shape, outs[i].dtype());
+  }
+}
+
 }  // namespace
 
 std::vector<OutputMeta> infer_local(const LocalCall& call) {
   if (call.row->meta == nullptr) {
     fail(ErrorKind::kUnsupported, "{} has no shape inference", call.row->name());
   }
-  return call.row->meta(meta_args(call));
+  return infer_metas(*call.row, *call.args, tensor_metas(call));
 }
 
 LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
@@ -98,6 +113,7 @@ LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas)
   }
   if (row.inplace() || row.out_variant()) {
     outputs = written_tensors(call);
+    if (row.out_variant()) resize_outs(call, metas, outputs);
   } else {
     outputs.reserve(metas.size());
     for (const OutputMeta& output : metas) {

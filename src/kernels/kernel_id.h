@@ -159,6 +159,8 @@ enum class KernelId : std::uint16_t {
 
   // Selection.
   kCat,
+  kStack,
+  kReshapeCopy,
   kIndexSelect,
   kGather,
   kScatterAdd,

@@ -24,6 +24,26 @@ void cat_kernel(const KernelCall& call) {
   }
 }
 
+// stack(tensors, dim)
+void stack_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
+  TensorMeta meta = out.meta();
+  meta.shape.erase(dim);
+  meta.stride.erase(dim);
+  std::int64_t offset = out.offset();
+  for (const Tensor& piece : tensor_list_arg(call, 0)) {
+    convert_tensor(out.as_view(meta, offset), piece);
+    offset += out.stride()[dim];
+  }
+}
+
+// reshape(self, shape), view_copy(self, size): the result is contiguous
+void reshape_copy_kernel(const KernelCall& call) {
+  const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
+  convert_tensor(out.as_view(contiguous_meta(self.shape(), self.dtype()), out.offset()), self);
+}
+
 // index_select(self, dim, index)
 void index_select_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
@@ -124,6 +144,8 @@ void pad_kernel(const KernelCall& call) {
 
 void add_selection_kernels(KernelTable& table) {
   table.set(KernelId::kCat, cat_kernel);
+  table.set(KernelId::kStack, stack_kernel);
+  table.set(KernelId::kReshapeCopy, reshape_copy_kernel);
   table.set(KernelId::kIndexSelect, index_select_kernel);
   table.set(KernelId::kSliceBackward, slice_backward_kernel);
   table.set(KernelId::kSelectBackward, select_backward_kernel);

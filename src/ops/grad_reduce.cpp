@@ -10,9 +10,11 @@ const DTensor& input(const GradContext& context, std::size_t index) {
   return context.inputs[index].tensor();
 }
 
-// Reduced dims of a dim-list argument; none or an empty list means all.
+// Reduced dims of a dim-list argument; none or an empty list means all. A tensor without dims has
+// none.
 Dims reduced_dims(const Argument& dims, std::size_t ndim) {
   Dims result;
+  if (ndim == 0) return result;
   if (dims.is_scalar()) {
     result.push_back(dims.to_int());
   } else if (dims.is_ints()) {

@@ -45,6 +45,41 @@ std::vector<OutputMeta> meta_real(const MetaArgs& args) {
   return outputs;
 }
 
+/// Truth values count as numbers.
+std::vector<OutputMeta> meta_square(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_tensors(args);
+  if (outputs[0].meta.dtype == DType::kBool) outputs[0].meta.dtype = DType::kI64;
+  return outputs;
+}
+
+/// A factor of integers is an integer.
+std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  const DType dtype = outputs[0].meta.dtype;
+  if (is_integral(dtype) && !argument_or_none(args, "alpha").scalar().is_integral()) {
+    fail(ErrorKind::kValue, "{}: alpha is a float, the result is {}", args.op().name(),
+         to_string(dtype));
+  }
+  return outputs;
+}
+
+std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
+    fail(ErrorKind::kValue, "{}: integers have no negative integer powers", args.op().name());
+  }
+  return outputs;
+}
+
+/// Integers would have to be rounded.
+std::vector<OutputMeta> meta_addcdiv(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_tensors(args);
+  if (is_integral(outputs[0].meta.dtype)) {
+    fail(ErrorKind::kValue, "{} divides floats, not integers", args.op().name());
+  }
+  return outputs;
+}
+
 /// True division gives floats, a rounded one keeps integers.
 std::vector<OutputMeta> meta_div_mode(const MetaArgs& args) {
   return args[2].is_none() ? meta_promoted_float(args) : meta_promoted(args);
@@ -64,13 +99,13 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
     {"acos(Tensor self) -> Tensor",
      meta_promoted_float, kNone, KernelId::kAcos, {"", "out"}, "defined on [-1, 1] only"},
     {"add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-     meta_promoted, kNone, KernelId::kAdd, {"Scalar", "Scalar_out"},
+     meta_scaled, kNone, KernelId::kAdd, {"Scalar", "Scalar_out"},
      "the number would be added once per rank"},
     {"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-     meta_promoted, kAdditive, KernelId::kAdd, {"Tensor", "out"},
+     meta_scaled, kAdditive, KernelId::kAdd, {"Tensor", "out"},
      "P(sum) + R would count R once per rank"},
     {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-     meta_tensors, kNone, KernelId::kAddcdiv, {"", "out"}, "a quotient inside of a sum"},
+     meta_addcdiv, kNone, KernelId::kAddcdiv, {"", "out"}, "a quotient inside of a sum"},
     {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
      meta_tensors, kNone, KernelId::kAddcmul, {"", "out"}, "a product inside of a sum"},
     {"asin(Tensor self) -> Tensor",
@@ -262,7 +297,7 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
     {"pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
      meta_promoted, kNone, KernelId::kPow, {nullptr, "Scalar_out"}, "a power of a sum"},
     {"pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-     meta_promoted, kNone, KernelId::kPow, {"Scalar", "Tensor_Scalar_out"}, "a power of a sum"},
+     meta_pow_scalar, kNone, KernelId::kPow, {"Scalar", "Tensor_Scalar_out"}, "a power of a sum"},
     {"pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
      meta_promoted, kNone, KernelId::kPow, {"Tensor", "Tensor_Tensor_out"}, "a power of a sum"},
     {"reciprocal(Tensor self) -> Tensor",
@@ -281,7 +316,7 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
     {"rsqrt(Tensor self) -> Tensor",
      meta_promoted_float, kNone, KernelId::kRsqrt, {"", "out"}, "undefined at x <= 0"},
     {"rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-     meta_promoted, kNone, KernelId::kRsub, {nullptr, "Scalar_out"},
+     meta_scaled, kNone, KernelId::kRsub, {nullptr, "Scalar_out"},
      "the number would be added once per rank"},
     {"sgn(Tensor self) -> Tensor",
      meta_tensors, kNonDecreasing, KernelId::kSgn, {"", "out"},
@@ -318,12 +353,12 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
     {"sqrt(Tensor self) -> Tensor",
      meta_promoted_float, kNone, KernelId::kSqrt, {"", "out"}, "undefined at x < 0"},
     {"square(Tensor self) -> Tensor",
-     meta_tensors, kNone, KernelId::kSquare, {"", "out"}, "the square of a sum"},
+     meta_square, kNone, KernelId::kSquare, {"", "out"}, "the square of a sum"},
     {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-     meta_promoted, kNone, KernelId::kSub, {"Scalar", "Scalar_out"},
+     meta_scaled, kNone, KernelId::kSub, {"Scalar", "Scalar_out"},
      "the number would be subtracted once per rank"},
     {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-     meta_promoted, kAdditive, KernelId::kSub, {"Tensor", "out"},
+     meta_scaled, kAdditive, KernelId::kSub, {"Tensor", "out"},
      "P(sum) + R would count R once per rank"},
     {"tan(Tensor self) -> Tensor",
      meta_promoted_float, kNone, KernelId::kTan, {"", "out"}, "neither linear nor monotone"},

@@ -456,7 +456,7 @@ const SelectRow kRows[] = {
     {"split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
      meta_split_copy, rule_split, kNoKernel, nullptr, 1, {}, "bounds are global"},
     {"stack(Tensor[] tensors, int dim=0) -> Tensor",
-     meta_stack, rule_stack, kNoKernel, nullptr, 1, {}, "all tensors follow one layout", 0, -1,
+     meta_stack, rule_stack, KernelId::kStack, nullptr, 1, {}, "all tensors follow one layout", 0, -1,
      nullptr, true},
     {"unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
      meta_unbind, rule_unbind, kNoKernel, view_unbind, 1, {}, "a view that never moves data",

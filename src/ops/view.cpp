@@ -309,7 +309,7 @@ const ViewRow kRows[] = {
     {"expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
      meta_expand, rule_expand, view_in_place<meta_expand>, 1, "a stretched dim is whole anywhere"},
     {"expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-     meta_expand_copy, rule_expand, nullptr, 1, "as expand"},
+     meta_expand_copy, rule_expand, nullptr, 1, "as expand", 0, KernelId::kConvert},
     {"permute(Tensor(a) self, int[] dims) -> Tensor(a)",
      meta_permute, rule_permute, view_in_place<meta_permute>, 1, "shards follow their dim"},
     {"prims::view_of(Tensor(a) a) -> Tensor(a)",
@@ -352,7 +352,7 @@ const ViewRow kRows[] = {
      meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, 100,
      "adds the pair as a last dim"},
     {"view_copy(Tensor self, SymInt[] size) -> Tensor",
-     meta_view_copy, rule_reshape<kGather>, nullptr, 1, "as reshape"},
+     meta_view_copy, rule_reshape<kGather>, nullptr, 1, "as reshape", 0, KernelId::kReshapeCopy},
 };
 // clang-format on
 

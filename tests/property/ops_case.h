@@ -1,0 +1,55 @@
+// ops_case.h - one op call with random placements: drawn from a seed, run forward and backward on
+// simulated ranks, judged against the same call on one device, made smaller when it fails.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "mesh/spec.h"
+#include "propagate/propagator.h"
+#include "tensor/device.h"
+#include "tests/property/ops_samples.h"
+
+namespace shardlab::test {
+
+/// What is done to a result before it is compared: a pending reduction must come through.
+enum class FollowUp : std::uint8_t { kNone, kDouble, kCosine };
+
+struct OpsCase {
+  const Sample* sample = nullptr;
+  Dims mesh;
+  std::vector<Placements> inputs;
+  Placements seed;         ///< of the gradient that flows into the result
+  std::size_t output = 0;  ///< which floating result it flows into
+  FollowUp follow_up = FollowUp::kNone;
+  std::uint64_t values = 0;
+  std::string text() const;
+};
+
+/// What all cases share.
+struct OpsSetting {
+  OpsSetting();
+  OpRegistry registry;
+  Propagator propagator;
+  std::unique_ptr<Device> device;
+};
+
+enum class Verdict : std::uint8_t {
+  kRight,
+  kRefused,  ///< an in-place op or a view that would have to move data
+  kWrong,
+};
+struct CaseResult {
+  Verdict verdict = Verdict::kRight;
+  std::string what;
+};
+
+OpsCase draw_ops_case(std::mt19937_64& random);
+CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one);
+/// Cases with one thing made simpler.
+std::vector<OpsCase> smaller(const OpsCase& one);
+
+}  // namespace shardlab::test

@@ -1,0 +1,49 @@
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "tests/property/ops_case.h"
+
+namespace shardlab {
+namespace {
+
+using namespace test;
+
+OpsCase shrink(OpsSetting& setting, OpsCase failing) {
+  for (bool shrunk = true; shrunk;) {
+    shrunk = false;
+    for (const OpsCase& next : smaller(failing)) {
+      if (run_ops_case(setting, next).verdict != Verdict::kWrong) continue;
+      failing = next;
+      shrunk = true;
+      break;
+    }
+  }
+  return failing;
+}
+
+TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one device's values") {
+  constexpr std::uint64_t kSeed = 20251120;
+  constexpr int kCases = 4000;
+  OpsSetting setting;
+  std::mt19937_64 random(kSeed);
+  std::map<Verdict, int> counts;
+  std::map<std::string, bool> reported;
+  for (int number = 0; number < kCases; ++number) {
+    const OpsCase one = draw_ops_case(random);
+    const CaseResult result = run_ops_case(setting, one);
+    ++counts[result.verdict];
+    if (result.verdict != Verdict::kWrong || reported[one.sample->op]) continue;
+    reported[one.sample->op] = true;
+    const OpsCase least = shrink(setting, one);
+    FAIL_CHECK("seed " << kSeed << ", case " << number << ": " << one.text() << "\n  "
+                       << result.what << "\nsmallest: " << least.text() << "\n  "
+                       << run_ops_case(setting, least).what);
+  }
+  MESSAGE(counts[Verdict::kRight] << " right, " << counts[Verdict::kRefused] << " refused, "
+                                  << counts[Verdict::kWrong] << " wrong");
+  CHECK(counts[Verdict::kRight] > kCases / 2);
+}
+
+}  // namespace
+}  // namespace shardlab

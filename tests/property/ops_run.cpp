@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <functional>
+
+#include "api/distribute.h"
+#include "autograd/autograd.h"
+#include "comm/device_mesh.h"
+#include "kernels/cpu_kernels.h"
+#include "mesh/type_string.h"
+#include "ops/register.h"
+#include "sim/verify/compare.h"
+#include "sim/world/world.h"
+#include "tensor/cpu_device.h"
+#include "tensor/host.h"
+#include "tests/property/ops_case.h"
+
+namespace shardlab::test {
+namespace {
+
+enum class Precision { kDeclared, kReference };
+
+/// Numbers that depend on the case's seed and the slot alone.
+std::vector<double> numbers(const OpsCase& one, std::size_t slot, std::int64_t count, Fill fill) {
+  std::mt19937_64 random(one.values * 97 + slot);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto fraction = static_cast<float>(random() % 4096) / 4096.0F;
+    const float number = fill == Fill::kUnit ? 0.1F + 0.8F * fraction : 4 * fraction - 2;
+    values.push_back(static_cast<double>(number));
+  }
+  return values;
+}
+
+Tensor real_tensor(const OpsCase& one, std::size_t slot, const Dims& shape, Fill fill,
+                   Precision precision) {
+  const DType dtype = precision == Precision::kReference ? DType::kF64 : DType::kF32;
+  const Tensor tensor = empty(*current_rank().device, shape, dtype);
+  write_doubles(tensor, numbers(one, slot, tensor.numel(), fill));
+  return tensor;
+}
+
+Tensor input_tensor(const OpsCase& one, std::size_t slot, Precision precision) {
+  const SampleInput& input = one.sample->inputs[slot];
+  if (input.fill == Fill::kReal || input.fill == Fill::kUnit) {
+    return real_tensor(one, slot, input.shape, input.fill, precision);
+  }
+  const bool truth = input.fill == Fill::kBool;
+  const Tensor tensor =
+      empty(*current_rank().device, input.shape, truth ? DType::kBool : DType::kI64);
+  std::mt19937_64 random(one.values * 97 + slot);
+  std::vector<std::int64_t> values;
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    const auto limit = static_cast<std::uint64_t>(truth ? 2 : input.limit);
+    values.push_back(static_cast<std::int64_t>(random() % limit));
+  }
+  write_integers(tensor, values);
+  return tensor;
+}
+
+Argument filled_in(const Argument& argument, const std::vector<DTensor>& inputs) {
+  if (argument.is_list()) {
+    ArgumentList list;
+    for (const Argument& element : argument.list()) list.push_back(filled_in(element, inputs));
+    return list;
+  }
+  if (!argument.is_string() || argument.string().front() != '$') return argument;
+  return inputs.at(static_cast<std::size_t>(argument.string()[1] - '0'));
+}
+
+bool has_gradient(const OpRow& row) {
+  if (row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr))
+    return true;
+  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
+}
+
+std::vector<DTensor> tensors_of(const Results& results) {
+  std::vector<DTensor> tensors;
+  for (const Argument& result : results) {
+    if (result.is_tensor()) tensors.push_back(result.tensor());
+    if (!result.is_list()) continue;
+    for (const Argument& element : result.list()) tensors.push_back(element.tensor());
+  }
+  return tensors;
+}
+
+DTensor followed_up(const DTensor& x, FollowUp follow_up) {
+  if (is_integral(x.dtype())) return x;
+  switch (follow_up) {
+    case FollowUp::kDouble:
+      return recording_calls().one("aten::mul.Scalar", {x, 2.0});
+    case FollowUp::kCosine:
+      return recording_calls().one("aten::cos", {x});
+    case FollowUp::kNone:
+      break;
+  }
+  return x;
+}
+
+/// How a plain value becomes the call's tensor: kept on one device, placed on a mesh. `slot` is an
+/// input, or the number of inputs for the gradient that flows in.
+using Place = std::function<DTensor(const Tensor& value, std::size_t slot)>;
+
+/// Results, then gradients of the floating inputs (undefined: none).
+std::vector<DTensor> evaluate(const OpsCase& one, Precision precision, const Place& place) {
+  Calls& calls = recording_calls();
+  const OpRow& row = calls.find(one.sample->op);
+  const bool differentiable = has_gradient(row);
+  std::vector<DTensor> inputs, leaves;
+  for (std::size_t i = 0; i < one.sample->inputs.size(); ++i) {
+    inputs.push_back(place(input_tensor(one, i, precision), i));
+    if (!differentiable || is_integral(inputs[i].dtype())) continue;
+    require_grad(inputs[i]);
+    leaves.push_back(inputs[i]);
+  }
+  if (row.inplace()) inputs[0] = calls.one("aten::clone", {inputs[0]});
+  Arguments args;
+  for (const Argument& argument : one.sample->args) args.push_back(filled_in(argument, inputs));
+  std::vector<DTensor> results = tensors_of(calls(one.sample->op, std::move(args)));
+  std::vector<DTensor> roots;
+  for (DTensor& result : results) {
+    result = followed_up(result, one.follow_up);
+    if (result.requires_grad()) roots.push_back(result);
+  }
+  if (roots.empty()) return results;
+  const DTensor root = roots[one.output % roots.size()];
+  const Tensor seed = real_tensor(one, inputs.size(), root.shape(), Fill::kReal, precision);
+  for (const DTensor& grad : gradients(root, leaves, place(seed, inputs.size()))) {
+    results.push_back(grad);
+  }
+  return results;
+}
+
+WorldOptions world_options(OpsSetting& setting, std::int64_t ranks) {
+  WorldOptions options;
+  options.ranks = ranks;
+  options.device = [&](std::int64_t) -> Device& { return *setting.device; };
+  options.seed = 11;
+  options.propagator = &setting.propagator;
+  options.plans = &setting.propagator.plans();
+  return options;
+}
+
+std::vector<DTensor> on_one_device(OpsSetting& setting, const OpsCase& one, Precision precision) {
+  std::vector<DTensor> results;
+  run_world(world_options(setting, 1), [&](RankContext&) {
+    results =
+        evaluate(one, precision, [](const Tensor& value, std::size_t) { return DTensor(value); });
+  }).rethrow();
+  return results;
+}
+
+/// The gradient's placements were drawn for any shape: dims it has not, it cannot be cut along.
+DTensor placed(const OpsCase& one, const MeshLayout* layout, const Tensor& value,
+               std::size_t slot) {
+  Placements placements = slot < one.inputs.size() ? one.inputs[slot] : one.seed;
+  for (Placement& placement : placements) {
+    if (placement.is_shard() && placement.dim >= static_cast<std::int64_t>(value.dim())) {
+      placement = Placement::replicate();
+    }
+  }
+  return distribute(value, layout->arena().spec(layout, placements, value.meta()));
+}
+
+/// By rank.
+std::vector<std::vector<DTensor>> on_mesh(OpsSetting& setting, const OpsCase& one,
+                                          const MeshLayout* layout) {
+  std::vector<std::vector<DTensor>> results(static_cast<std::size_t>(layout->size()));
+  run_world(world_options(setting, layout->size()), [&](RankContext& rank) {
+    rank.meshes->construct(layout);
+    results[static_cast<std::size_t>(rank.rank)] = evaluate(
+        one, Precision::kDeclared,
+        [&](const Tensor& value, std::size_t slot) { return placed(one, layout, value, slot); });
+  }).rethrow();
+  return results;
+}
+
+std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
+                  const DTensor& reference) {
+  if (!pieces[0].defined() || !single.defined()) {
+    return pieces[0].defined() == single.defined() ? "" : "is defined in one run only";
+  }
+  if (!pieces[0].distributed()) return "is a plain tensor";
+  std::vector<AssemblyFault> faults;
+  const DTensorSpec& spec = *pieces[0].spec();
+  const GlobalValue value = assemble(spec, pieces, faults);
+  if (!faults.empty()) return fmt::format("{}: {}", type_string(spec), faults[0].what);
+  const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
+    return piece.impl()->exact;
+  });
+  const Comparison comparison =
+      compare(value, whole_value(single.local()), whole_value(reference.local()), {.exact = exact});
+  if (comparison.agreement != Agreement::kWrong) return {};
+  return fmt::format("{}: {}", type_string(spec), comparison.what);
+}
+
+bool is_refusal(const Error& error) {
+  return error.kind() == ErrorKind::kRuntime &&
+         (error.summary().find("in-place") != std::string::npos ||
+          error.summary().find("view") != std::string::npos ||
+          error.summary().find("unbind") != std::string::npos);
+}
+
+}  // namespace
+
+OpsSetting::OpsSetting() : propagator(registry, PlanOptions{}) {
+  register_all_ops(registry);
+  device = make_cpu_device(cpu_kernel_table());
+}
+
+CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
+  const MeshLayout* layout = process_arena().layout({one.mesh, {}, {}});
+  try {
+    const auto single = on_one_device(setting, one, Precision::kDeclared);
+    const auto reference = on_one_device(setting, one, Precision::kReference);
+    const auto ranks = on_mesh(setting, one, layout);
+    for (std::size_t i = 0; i < single.size(); ++i) {
+      std::vector<DTensor> pieces;
+      for (const auto& results : ranks) pieces.push_back(results.at(i));
+      const std::string what = judge(pieces, single[i], reference.at(i));
+      if (!what.empty()) return {Verdict::kWrong, fmt::format("value {} {}", i, what)};
+    }
+  } catch (const Error& error) {
+    return {is_refusal(error) ? Verdict::kRefused : Verdict::kWrong, error.text()};
+  }
+  return {};
+}
+
+}  // namespace shardlab::test

@@ -1,0 +1,35 @@
+// ops_samples.h - one sample call per op, small and uneven: what the property test places at
+// random.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "schema/argument.h"
+
+namespace shardlab::test {
+
+/// What an input holds.
+enum class Fill : std::uint8_t {
+  kReal,   ///< (-2, 2)
+  kUnit,   ///< (0.1, 0.9)
+  kIndex,  ///< integers in [0, limit)
+  kBool,
+};
+
+struct SampleInput {
+  Dims shape;
+  Fill fill = Fill::kReal;
+  std::int64_t limit = 0;
+};
+
+/// Arguments in schema order, missing ones take the schema's defaults; "$0" is the first input.
+struct Sample {
+  const char* op;
+  std::vector<SampleInput> inputs;
+  Arguments args;
+};
+
+std::span<const Sample> op_samples();
+
+}  // namespace shardlab::test
