@@ -183,6 +183,14 @@ Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
   return results;
 }
 
+// D-39.
+[[noreturn]] void refuse_absent(const OpRow& row) {
+  throw Error(
+      ErrorKind::kUnsupported,
+      fmt::format("{}: a result that is left out has no value outside the mesh", row.name()))
+      .with("fix", "ask for all results, or use a mesh of the whole world");
+}
+
 Results run_distributed(const Unwrapped& call, const Arguments& args,
                         const OutputSharding& decision) {
   const OpRow& row = *call.schema.row;
@@ -203,6 +211,7 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   for (std::size_t i = 0; i < decision.outputs.size(); ++i) {
     const DTensorSpec* spec = decision.outputs[i];
     if (spec == nullptr) {
+      if (!mesh.participates()) refuse_absent(row);
       flat.emplace_back();
     } else {
       flat.push_back(wrap(mesh.participates() ? outputs[i] : outsider_value(*spec), spec));

@@ -39,7 +39,8 @@ DTensor unreduce(Calls& calls, DTensor value, const Dims& dims, bool kept) {
 
 DTensor spread(const GradContext& context, const Dims& dims, bool kept) {
   const DTensor& x = input(context, 0);
-  const DTensor gradient = unreduce(context.calls, context.grads[0], dims, kept);
+  const DTensor gradient = kept ? gathered(context.calls, context.grads[0], dims)
+                                : unreduce(context.calls, context.grads[0], dims, kept);
   const DTensor whole = context.calls.one("aten::expand", {gradient, x.shape()});
   return cast_like(context.calls, whole, x);
 }
@@ -55,6 +56,18 @@ DTensor per_element(const GradContext& context, const DTensor& whole, const Dims
 Dims all_dims(const DTensor& x) { return reduced_dims(Argument(), x.ndim()); }
 
 }  // namespace
+
+DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims) {
+  if (!value.distributed()) return value;
+  Placements placements = value.spec()->placements();
+  for (Placement& placement : placements) {
+    const bool reduced =
+        placement.is_shard() && std::find(dims.begin(), dims.end(), placement.dim) != dims.end();
+    if (reduced) placement = Placement::replicate();
+  }
+  if (placements == value.spec()->placements()) return value;
+  return calls.redistribute(value, placements);
+}
 
 Gradients sum_all(const GradContext& context) {
   const DTensor& x = input(context, 0);
@@ -120,13 +133,15 @@ Gradients log_softmax(const GradContext& context) {
                              input(context, 0).dtype()})};
 }
 
+// Mean and rstd pass no gradient on, as in the reference.
 Gradients layer_norm(const GradContext& context) {
+  Gradients gradients(3);
+  if (!context.grads[0].defined()) return gradients;
   const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
   const Results results =
       context.calls("aten::native_layer_norm_backward",
                     {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
                      context.outputs[2], context.inputs[2], context.inputs[3], mask});
-  Gradients gradients(3);
   for (std::size_t i = 0; i < 3; ++i) {
     if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
   }
@@ -143,9 +158,10 @@ Gradients embedding(const GradContext& context) {
   return gradients;
 }
 
+// The total weight passes no gradient on.
 Gradients nll_loss(const GradContext& context) {
   Gradients gradients(3);
-  if (!context.needs(0)) return gradients;
+  if (!context.needs(0) || !context.grads[0].defined()) return gradients;
   gradients[0] =
       context.calls.one("aten::nll_loss_backward",
                         {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],

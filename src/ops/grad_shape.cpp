@@ -88,7 +88,8 @@ Gradients squeeze(const GradContext& context) {
 
 Gradients unsqueeze(const GradContext& context) {
   const std::int64_t dim = wrap(context.inputs[1].to_int(), context.grads[0].ndim());
-  return {context.calls.one("aten::squeeze.dim", {context.grads[0], dim})};
+  const DTensor gradient = gathered(context.calls, context.grads[0], Dims{dim});
+  return {context.calls.one("aten::squeeze.dim", {gradient, dim})};
 }
 
 Gradients expand(const GradContext& context) {

@@ -14,6 +14,8 @@ std::vector<std::string_view> ops_with_gradients();
 
 // Broadcasting undone: sums the dims that broadcasting added, then casts to the input's dtype.
 DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input);
+/// With `dims` whole on every rank: views refuse to stretch or remove a dim of size 1 that is cut.
+DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims);
 /// `gradient` in `input`'s dtype.
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input);
 

@@ -1,7 +1,5 @@
 #include "tests/property/ops_samples.h"
 
-#include <limits>
-
 namespace shardlab::test {
 namespace {
 
@@ -102,7 +100,6 @@ void add_reductions(std::vector<Sample>& samples) {
       samples.end(),
       {{"linalg_vector_norm", {real({7, 5})}, {"$0", 2}},
        {"linalg_vector_norm", {real({7, 5})}, {"$0", 1}},
-       {"linalg_vector_norm", {real({7, 5})}, {"$0", std::numeric_limits<double>::infinity()}},
        {"_softmax", {real({7, 5})}, {"$0", 0, false}},
        {"_softmax", {real({7, 5})}, {"$0", 1, false}},
        {"_log_softmax", {real({7, 5})}, {"$0", 0, false}},
@@ -118,9 +115,6 @@ void add_reductions(std::vector<Sample>& samples) {
         {real({0, 5}), real({5}), real({5})},
         {"$0", Dims{5}, "$1", "$2", 1e-5}},
        {"native_layer_norm", {real({7, 5})}, {"$0", Dims{7, 5}, Argument(), Argument(), 1e-5}},
-       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1"}},
-       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 2}},
-       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0}},
        {"nll_loss_forward", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 1, -100}},
        {"nll_loss_forward", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 1, 3}},
        {"nll_loss_forward", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 2, 3}},
@@ -136,11 +130,7 @@ void add_products(std::vector<Sample>& samples) {
                   {"bmm", {real({2, 7, 5}), real({2, 5, 3})}, {"$0", "$1"}},
                   {"addmm", {real({3}), real({7, 5}), real({5, 3})}, {"$0", "$1", "$2"}},
                   {"addmm", {real({7, 3}), real({7, 5}), real({5, 3})}, {"$0", "$1", "$2", 0.5, 2}},
-                  {"dot", {real({7}), real({7})}, {"$0", "$1"}},
-                  {"linear", {real({2, 7, 5}), real({3, 5}), real({3})}, {"$0", "$1", "$2"}},
-                  {"matmul", {real({2, 7, 5}), real({5, 3})}, {"$0", "$1"}},
-                  {"matmul", {real({2, 1, 7, 5}), real({3, 5, 2})}, {"$0", "$1"}},
-                  {"matmul", {real({7, 5}), real({5})}, {"$0", "$1"}}});
+                  {"dot", {real({7}), real({7})}, {"$0", "$1"}}});
 }
 
 void add_lookups(std::vector<Sample>& samples) {
