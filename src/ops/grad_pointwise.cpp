@@ -68,7 +68,13 @@ DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input) {
   }
   DTensor result = gradient;
   if (!dims.empty()) result = calls.one("aten::sum.dim_IntList", {result, dims, true});
-  if (leading > 0) result = calls.one("aten::view", {result, to});
+  if (leading > 0) {
+    Dims single;
+    for (std::size_t i = 0; i < result.ndim(); ++i) {
+      if (result.shape()[i] == 1) single.push_back(static_cast<std::int64_t>(i));
+    }
+    result = calls.one("aten::view", {gathered(calls, result, single), to});
+  }
   return cast_like(calls, result, input);
 }
 

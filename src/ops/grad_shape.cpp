@@ -52,8 +52,16 @@ ArgumentList present_grads(const GradContext& context) {
 
 }  // namespace
 
+// A gradient laid out like the result goes back the way the value came; another layout may not be
+// viewable, so it goes through the row that gathers where it must.
 Gradients reshape(const GradContext& context) {
-  return {context.calls.one("aten::reshape", {context.grads[0], input(context, 0).shape()})};
+  const DTensor& gradient = context.grads[0];
+  const DTensor& result = context.outputs[0].tensor();
+  const bool same = !gradient.distributed() ||
+                    gradient.spec()->placements() == result.spec()->placements() ||
+                    !gradient.spec()->is_sharded();
+  return {context.calls.one(same ? "aten::reshape" : "aten::view_copy",
+                            {gradient, input(context, 0).shape()})};
 }
 
 Gradients transpose(const GradContext& context) {

@@ -202,7 +202,7 @@ std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
 /// and integers that cannot be split into terms of a sum.
 bool is_refusal(const OpRow& row, const Error& error) {
   if (error.find("gradient of") != nullptr) return false;
-  if (row.view != nullptr) return error.summary().find("sharded") != std::string::npos;
+  if (row.view != nullptr) return error.kind() != ErrorKind::kInternal;
   if (error.kind() == ErrorKind::kRuntime) return row.inplace();
   return error.kind() == ErrorKind::kValue &&
          error.summary().find("term of a i64 value") != std::string::npos;

@@ -107,15 +107,22 @@ enum class Outcome { kPassed, kFailed, kSkipped };
 
 // A gradient program that the tape can find: the row's, its base row's, or that of its parts.
 bool has_gradient(const OpRow& row) {
-  if (row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr))
-    return true;
-  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
+  return row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr) ||
+         row.decompose != nullptr;
 }
 
 // False for rows that only decide layouts so far.
 bool runs(const OpRow& row) {
   return row.kernel != KernelId::kNone || row.view != nullptr || row.decompose != nullptr ||
          row.handler != HandlerId::kNone;
+}
+
+bool numbers_a_dtype(const OpRow& row, const ValueCase& value_case) {
+  for (std::size_t i = 0; i < value_case.args.size() && i < row.op.arguments.size(); ++i) {
+    const bool number = std::holds_alternative<Scalar>(value_case.args[i]);
+    if (number && row.op.arguments[i].type.kind == TypeKind::kDType) return true;
+  }
+  return false;
 }
 
 class Replay {
@@ -164,6 +171,7 @@ class Replay {
   static const char* value_skip(const OpRow& row, const ValueCase& value_case) {
     if (row.has(kIncomplete)) return "incomplete";
     if (!runs(row)) return "no kernel";
+    if (numbers_a_dtype(row, value_case)) return "a dtype written as a number";
     return differs_on_purpose(value_case.id) ? "recorded value is wrong" : nullptr;
   }
 

@@ -131,14 +131,25 @@ TEST_CASE("X-13 an in-place op that would move its target is refused, the target
   });
 }
 
-TEST_CASE("D-48 D-49 an out tensor takes over the result's placements") {
+TEST_CASE("D-48 D-49 an out tensor keeps its placements, the inputs follow") {
   OpMesh mesh({2});
   mesh.run([&](RankContext& rank) {
     const DTensor x = mesh.place("S(0)", {3, 2}, counted(6));
-    const DTensor out = mesh.place("R", {3, 2}, Values(6, 0));
-    const Results results = ops()("aten::add.out", {x, x, 1, out});
-    CHECK(results[0].tensor() == out);
-    CHECK(out.spec()->placement(0) == Placement::shard(0));
+    const DTensor columns = mesh.place("S(1)", {3, 2}, Values(6, 0));
+    const Results results = ops()("aten::add.out", {x, x, 1, columns});
+    CHECK(results[0].tensor() == columns);
+    CHECK(columns.spec()->placement(0) == Placement::shard(1));
+    CHECK(read_doubles(columns.local()) == (rank.rank == 0 ? Values{0, 4, 8} : Values{2, 6, 10}));
+  });
+}
+
+TEST_CASE("D-48 an out tensor of another shape takes the result's") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext& rank) {
+    const DTensor x = mesh.place("R", {3, 2}, counted(6));
+    const DTensor out = mesh.place("S(0)", {0}, {});
+    ops()("aten::add.out", {x, x, 1, out});
+    CHECK(out.spec()->shape() == Dims{3, 2});
     CHECK(out.local().shape() == Dims{rank.rank == 0 ? 2 : 1, 2});
     CHECK(whole(out) == Values{0, 2, 4, 6, 8, 10});
   });

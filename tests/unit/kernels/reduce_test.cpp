@@ -43,14 +43,15 @@ TEST_CASE("f32 sums of many elements keep their digits") {
   CHECK(values_of<float>(sum)[0] == doctest::Approx(100000.0015).epsilon(5e-7));
 }
 
-TEST_CASE("reductions of nothing give the neutral element, extrema fail") {
+TEST_CASE("reductions of nothing give the neutral element") {
   Kernels kernels;
   const Tensor none = kernels.f32({2, 0}, {});
   CHECK(values_of<float>(kernels.run(KernelId::kSum, {none, Dims{1}}, Dims{2})) ==
         std::vector<float>{0, 0});
   CHECK(values_of<float>(kernels.run(KernelId::kProd, {none}, Dims{})) == std::vector<float>{1});
   CHECK(std::isnan(values_of<float>(kernels.run(KernelId::kMean, {none}, Dims{}))[0]));
-  CHECK_THROWS_AS(kernels.run(KernelId::kAmax, {none, Dims{1}}, Dims{2}), Error);
+  CHECK(values_of<float>(kernels.run(KernelId::kAmax, {none, Dims{1}}, Dims{2})) ==
+        std::vector<float>{-INFINITY, -INFINITY});
   const Tensor no_rows = kernels.f32({0, 3}, {});
   CHECK(values_of<float>(kernels.run(KernelId::kAmax, {no_rows, Dims{1}}, Dims{0})).empty());
 }
