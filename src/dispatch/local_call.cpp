@@ -78,8 +78,7 @@ LocalTensors written_tensors(const LocalCall& call) {
 }
 
 // An out= tensor of another shape is replaced; the caller hands the new one to its handle.
-void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas,
-                 std::vector<Tensor>& outs) {
+void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, LocalTensors& outs) {
   for (std::size_t i = 0; i < outs.size() && i < metas.size(); ++i) {
     if (!outs[i].defined() || !metas[i].present) continue;
     if (outs[i].shape() == metas[i].meta.shape) continue;
