@@ -177,8 +177,8 @@ TEST_CASE("gradients enter and leave the distributed level with their placements
     const Dims rows{rank.rank == 0 ? 2 : 1};
     const DTensor local = plain(rows, rank.rank == 0 ? Values{1, 2} : Values{3});
     require_grad(local);
-    const DTensor x =
-        from_local(local, mesh.layout(), {Placement::shard(0)}, contiguous_meta(Dims{3}, DType::kF32));
+    const DTensor x = from_local(local, mesh.layout(), {Placement::shard(0)},
+                                 contiguous_meta(Dims{3}, DType::kF32));
     const DTensor back = to_local(product_of(x, x));
     CHECK_FALSE(back.distributed());
     CHECK(back.shape() == rows);
