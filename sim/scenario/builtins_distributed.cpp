@@ -40,6 +40,17 @@ const DTensorSpec* spec_of_text(const std::string& text, const MeshLayout* layou
   return layout->arena().spec(layout, type.placements, type.order, meta);
 }
 
+// S(-1) is the last tensor dim.
+Placements counted_from_front(Placements placements, std::size_t dims) {
+  for (Placement& placement : placements) {
+    if (placement.is_shard() && placement.dim < 0) {
+      placement.dim += static_cast<decltype(placement.dim)>(dims);
+      if (placement.dim < 0) fail(ErrorKind::kValue, "a placement names a dim before the first");
+    }
+  }
+  return placements;
+}
+
 Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("distribute", {"t", "placements=", "mesh="}, std::move(call),
                          Parameters::Others::kKeep);
@@ -56,7 +67,8 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   } else {
     const Placements placements =
         placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
-    spec = layout->arena().spec(layout, placements, tensor.meta());
+    spec =
+        layout->arena().spec(layout, counted_from_front(placements, tensor.ndim()), tensor.meta());
   }
   const DTensor out = shardlab::distribute(tensor.local(), spec);
   if (tensor.requires_grad()) {
@@ -78,7 +90,7 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
       placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local");
   std::optional<TensorMeta> global;
   if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
-  return from_local(tensor, layout, placements, global);
+  return from_local(tensor, layout, counted_from_front(placements, tensor.ndim()), global);
 }
 
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
@@ -97,8 +109,9 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
     target = spec_of_text(given.text("placements"), layout, source->meta(), in);
   }
   if (!given.others().empty()) {
-    target =
-        target->with(placements_of(*layout, target->placements(), given.others(), "redistribute"));
+    const Placements placements =
+        placements_of(*layout, target->placements(), given.others(), "redistribute");
+    target = target->with(counted_from_front(placements, tensor.ndim()));
   }
   return redistribute(tensor, target);
 }

@@ -130,7 +130,7 @@ class TensorIndexer {
   void check_bounds(std::int64_t index) const {
     const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
     if (index >= -size && index < size) return;
-    fail(ErrorKind::kValue, "index {} of dim {} of size {}", index, dim_, size);
+    fail(ErrorKind::kValue, "index {} is outside of dim {} of size {}", index, dim_, size);
   }
 
   void narrow(const SliceValue& slice) {

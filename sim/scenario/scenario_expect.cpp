@@ -197,6 +197,7 @@ class ExpectReader {
     type.of_gradient = entry.key.ends_with(kGrad);
     if (type.of_gradient) type.name.resize(type.name.size() - kGrad.size());
     if (std::holds_alternative<TomlTable>(entry.value.value)) {
+      check_value(type.name, type.where);
       type.where.refuse(fmt::format("a table for '{}'", entry.key),
                         fmt::format("write \"{}.grad\" in quotes", entry.key));
     }

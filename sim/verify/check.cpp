@@ -113,6 +113,11 @@ void CheckRun::check_file(const std::string& path) {
   const std::string stem(fact_stem(path));
   const bool own = state_->known != nullptr && state_->known->counts_apply(path);
   const CheckFamily* family = family_of(state_->families, stem, lines);
+  if (std::none_of(lines.begin(), lines.end(),
+                   [](const std::string& line) { return Json::accept(line); })) {
+    state_->fail_file(path, "no line of it is JSON");
+    return;
+  }
   if (family == nullptr) {
     const auto count = static_cast<std::int64_t>(lines.size());
     state_->summary.skipped += count;

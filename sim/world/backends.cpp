@@ -27,6 +27,11 @@ BackendFactory find_backend(std::string_view name) {
   for (const BackendRow& row : kBackends) {
     if (row.name == name) return row.make;
   }
+  for (const std::string_view later : {"fake", "mpi", "nccl"}) {
+    if (name != later) continue;
+    throw Error(ErrorKind::kUnsupported, fmt::format("not yet supported: backend {}", name))
+        .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));
+  }
   throw Error(ErrorKind::kValue, fmt::format("no backend named {}", name))
       .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));
 }

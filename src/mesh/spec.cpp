@@ -98,10 +98,12 @@ struct SpecKey {
   }
 };
 
-[[noreturn]] void refuse(const SpecKey& key, ErrorKind kind, std::string summary) {
-  throw Error(kind, std::move(summary))
-      .with("mesh", key.layout->text())
-      .with("placements", to_string(key.placements));
+[[noreturn]] void refuse(const SpecKey& key, ErrorKind kind, std::string summary,
+                         std::string fix = "") {
+  Error error(kind, std::move(summary));
+  error.with("mesh", key.layout->text()).with("placements", to_string(key.placements));
+  if (!fix.empty()) error.with("fix", std::move(fix));
+  throw error;
 }
 
 void check_shards(const SpecKey& key) {
@@ -115,7 +117,9 @@ void check_shards(const SpecKey& key) {
     if (placement.dim >= ndim) {
       refuse(key, ErrorKind::kValue,
              fmt::format("placement {} shards a dim that a tensor of {} dims does not have",
-                         to_string(placement), ndim));
+                         to_string(placement), ndim),
+             ndim == 0 ? "a tensor without dims is R or partial"
+                       : fmt::format("cut one of its dims: S(0) to S({})", ndim - 1));
     }
     if (placement.is_strided_shard() && placement.split_factor < 1) {
       refuse(key, ErrorKind::kValue,
@@ -137,7 +141,8 @@ void check_partials(const SpecKey& key) {
     if (first != nullptr && !may_mix(*first, placement)) {
       refuse(key, ErrorKind::kValue,
              fmt::format("{} and {} cannot be pending in one tensor", to_string(*first),
-                         to_string(placement)));
+                         to_string(placement)),
+             "reduce one of them first: redistribute that mesh dim to R");
     }
     if (first == nullptr) first = &placement;
   }

@@ -209,7 +209,15 @@ Results rms_norm(Calls& calls, const Arguments& args) {
                                  : args[3].to_double();
   if (!wide) eps = static_cast<float>(eps);
   Dims dims;
-  const auto count = static_cast<std::int64_t>(ints_of(args[1]).size());
+  const Dims normalized = ints_of(args[1]);
+  const auto count = static_cast<std::int64_t>(normalized.size());
+  const bool fits =
+      count <= ndim_of(input) &&
+      std::equal(normalized.begin(), normalized.end(), input.shape().end() - count);
+  if (!fits) {
+    fail(ErrorKind::kValue, "the normalized shape [{}] is not the end of the input's shape [{}]",
+         fmt::join(normalized, ", "), fmt::join(input.shape(), ", "));
+  }
   for (std::int64_t d = ndim_of(input) - count; d < ndim_of(input); ++d) dims.push_back(d);
   const DTensor x = half ? cast(calls, input, DType::kF32) : input;
   const DTensor mean = calls.one("mean.dim", {calls.one("pow.Tensor_Scalar", {x, 2}), dims, true});

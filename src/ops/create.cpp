@@ -21,20 +21,28 @@ DType dtype_argument(const MetaArgs& args, DType fallback) {
 
 // From nothing. Argument 0 is the size unless the name says otherwise.
 
+Dims sizes_of(const Argument& argument) {
+  const Dims sizes = ints_of(argument);
+  for (const std::int64_t size : sizes) {
+    if (size < 0) fail(ErrorKind::kValue, "a tensor dim of size {}", size);
+  }
+  return sizes;
+}
+
 Metas meta_sized(const MetaArgs& args) {
-  return {{contiguous_meta(ints_of(args[0]), dtype_argument(args, DType::kF32))}};
+  return {{contiguous_meta(sizes_of(args[0]), dtype_argument(args, DType::kF32))}};
 }
 
 /// full(size, fill_value): the dtype of the number, unless it is given.
 Metas meta_full(const MetaArgs& args) {
   const DType dtype = default_dtype(args[1].scalar().category());
-  return {{contiguous_meta(ints_of(args[0]), dtype_argument(args, dtype))}};
+  return {{contiguous_meta(sizes_of(args[0]), dtype_argument(args, dtype))}};
 }
 
 /// randint(high, size) and randint.low(low, high, size)
 template <std::size_t size_argument>
 Metas meta_randint(const MetaArgs& args) {
-  return {{contiguous_meta(ints_of(args[size_argument]), dtype_argument(args, DType::kI64))}};
+  return {{contiguous_meta(sizes_of(args[size_argument]), dtype_argument(args, DType::kI64))}};
 }
 
 /// arange(end), arange(start, end) and arange(start, end, step)

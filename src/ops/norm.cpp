@@ -26,6 +26,16 @@ std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
   return outer;
 }
 
+/// Weight and bias, where given, have the normalized shape.
+void check_parameter(const MetaArgs& args, std::size_t index) {
+  const TensorMeta* parameter = args.tensor(index);
+  const Dims normalized = ints_of(args[1]);
+  if (parameter == nullptr || parameter->shape == normalized) return;
+  fail(ErrorKind::kValue, "{} has the sizes [{}], not the normalized shape [{}]",
+       args.op().arguments[index].name, fmt::join(parameter->shape, ", "),
+       fmt::join(normalized, ", "));
+}
+
 /// The statistics: one number per row.
 TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
   Dims sizes = shape;
@@ -37,6 +47,7 @@ TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
 Metas meta_layer_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
+  for (const std::size_t index : {2, 3}) check_parameter(args, index);
   const TensorMeta statistics = statistics_meta(input.shape, outer, input.dtype);
   return {{contiguous_meta(input.shape, input.dtype)}, {statistics}, {statistics}};
 }
@@ -45,6 +56,7 @@ Metas meta_layer_norm(const MetaArgs& args) {
 Metas meta_rms_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
+  check_parameter(args, 2);
   const bool half = input.dtype == DType::kF16 || input.dtype == DType::kBF16;
   const DType dtype = half ? DType::kF32 : input.dtype;
   return {{contiguous_meta(input.shape, input.dtype)},
