@@ -80,7 +80,7 @@ Metas meta_eye(const MetaArgs& args) {
   const std::int64_t rows = args[0].to_int();
   const bool has_columns = args.op().overload.starts_with('m');
   const std::int64_t columns = has_columns ? args[1].to_int() : rows;
-  return {{contiguous_meta(Dims{rows, columns}, dtype_argument(args, DType::kF32))}};
+  return {{contiguous_meta(sizes_of(Dims{rows, columns}), dtype_argument(args, DType::kF32))}};
 }
 
 // In the likeness of another tensor.

@@ -214,7 +214,7 @@ TEST_CASE("faults on ranks carry the place in the program") {
       {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[2@qq]')\n", "qq"},
       {"x = tensor([[1., 2.]]) @ tensor([[1., 2.]])\n", "mm"},
       {"x = tensor([1., 2.]).item()\n", "item: a tensor of 2 elements"},
-      {"x = tensor([1., 2.])[2]\n", "index 2 of dim 0 of size 2"},
+      {"x = tensor([1., 2.])[2]\n", "index 2 is outside of dim 0 of size 2"},
       {"x = tensor([[1., 2.], [3.]])\n", "rows of different lengths"},
       {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n",
        "collectives take local tensors"},

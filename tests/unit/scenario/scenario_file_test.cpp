@@ -330,7 +330,7 @@ TEST_CASE("each fault of [expect] has its own message and place") {
       {"z = \"f32[2]\"", "the program has no value 'z'", ":8:1"},
       {"\"z.grad\" = \"f32[2]\"", "the program has no value 'z'", ":8:1"},
       {"a.grad = \"f32[2]\"", "write \"a.grad\" in quotes", ":8:1"},
-      {"colectives = {}", "a table for 'colectives'", ":8:1"},
+      {"colectives = {}", "did you mean 'collectives'?", ":8:1"},
       {"verfy = \"none\"", "did you mean 'verify'?", ":8:1"},
       {"collectives = { allreduce = 1 }", "did you mean 'all_reduce'?", ":8:17"},
       {"collectives = { all_reduce = 1.5 }", "expected an integer or a string", ":8:30"},
@@ -339,12 +339,12 @@ TEST_CASE("each fault of [expect] has its own message and place") {
       {"grads = [\"q\"]", "the program has no value 'q'", ":8:10"},
       {"grads = \"a\"", "expected an array for 'grads', found a string", ":8:9"},
       {"implicit = \"forbidden\"", "did you mean 'forbid'?", ":8:12"},
-      {"verify = \"all\"", "'all' is no verify", ":8:10"},
+      {"verify = \"all\"", "'all' is no value for 'verify'", ":8:10"},
       {"tolerance = { f31 = 1 }", "unknown key 'f31' in tolerance", ":8:15"},
       {"tolerance = { f32 = -1 }", "not negative", ":8:21"},
       {"error = { kind = \"Rutime\" }", "did you mean 'Runtime'?", ":8:18"},
       {"error = \"Runtime\"", "expected a table for 'error'", ":8:9"},
-      {"verdict = \"hang\"", "'hang' is no verdict", ":8:11"},
+      {"verdict = \"hang\"", "'hang' is no value for 'verdict'", ":8:11"},
   };
   for (const Row& row : rows) {
     CAPTURE(std::string(row.expect));
