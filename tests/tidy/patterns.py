@@ -15,7 +15,10 @@ CLOCK = re.compile(
     r"\s*(?:NULL|nullptr|0)\s*\)|\bclock\s*\(\s*\)"
 )
 BANNED = {
-    re.compile(r"(?<![\w.>:])(?:std::)?s?rand\s*\("): "unseeded randomness; draw by element index",
+    # The C library's rand() takes nothing; ours takes a shape.
+    re.compile(r"(?<![\w.>:])(?:std::)?(?:srand\s*\(|rand\s*\(\s*\))"): (
+        "unseeded randomness; draw by element index"
+    ),
     re.compile(r"\brandom_device\b"): "unseeded randomness; take a seed",
     re.compile(r"(?<![\w.>])(?:std::)?system\s*\("): "starts a shell",
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every link of the project's own pages leads to a file or a heading that is there, and every
-scenario that a command on them names is there.
+scenario that a command on them names is there. A C++ example is, line by line, part of a test.
 
     readme.py [ROOT]        default: the repository this script is in
 
@@ -20,6 +20,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^```cpp\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # In a fenced block: what `scenarios/run` or `shardlab run` is given up to the first option.
 COMMAND = re.compile(
     r"^[ \t$]*(?:build/)?(scenarios/run|shardlab run|shardlab test)((?:[ \t]+[\w./]+)+)",
@@ -68,11 +69,26 @@ def check_links(repository, file):
             yield Problem(file.path, line, f"no heading for {match[1]}")
 
 
+def check_examples(repository, file):
+    tests = [page for path, page in repository.files.items() if path.startswith("tests/")]
+    for fence in EXAMPLE.finditer(file.text):
+        lines = [line.strip() for line in fence[1].splitlines()]
+        if not any(_holds(page.text, lines) for page in tests):
+            yield Problem(file.path, file.line_of(fence.start()), "no test has this C++ example")
+
+
+def _holds(text, lines):
+    stripped = "\n".join(line.strip() for line in text.splitlines())
+    return "\n".join(lines) in stripped
+
+
 def problems_of(repository):
     for file in repository.files.values():
         if file.path.endswith(".md"):
             yield from check_links(repository, file)
             yield from check_scenarios(repository, file)
+        if file.path == "README.md":
+            yield from check_examples(repository, file)
 
 
 def main():

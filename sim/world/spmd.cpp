@@ -1,0 +1,46 @@
+#include "sim/world/spmd.h"
+
+#include "kernels/cpu_kernels.h"
+#include "ops/register.h"
+#include "propagate/propagator.h"
+#include "tensor/cpu_device.h"
+
+namespace shardlab {
+
+namespace {
+
+// Tensors and tapes that outlive a run point to both, so they live as long as the process.
+const OpRegistry& all_ops() {
+  static const std::unique_ptr<const OpRegistry> registry = [] {
+    auto made = std::make_unique<OpRegistry>();
+    register_all_ops(*made);
+    return made;
+  }();
+  return *registry;
+}
+
+Device& cpu_device() {
+  static const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
+  return *device;
+}
+
+}  // namespace
+
+void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body) {
+  WorldOptions options;
+  options.ranks = world_size;
+  spmd(std::move(options), body);
+}
+
+void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
+  std::unique_ptr<Propagator> propagator;
+  if (options.propagator == nullptr) {
+    propagator = std::make_unique<Propagator>(all_ops(), PlanOptions{});
+    options.propagator = propagator.get();
+  }
+  if (options.plans == nullptr) options.plans = &options.propagator->plans();
+  if (!options.device) options.device = [](std::int64_t) -> Device& { return cpu_device(); };
+  run_world(std::move(options), body).rethrow();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,61 @@
+#include "api/factories.h"
+
+#include "api/mesh.h"
+#include "dispatch/factory.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+DTensor make(std::string_view name, Arguments positional, const Factory& options) {
+  const OpRow& row = recording_calls().find(name);
+  std::vector<std::pair<std::string, Argument>> keywords;
+  if (options.dtype) keywords.emplace_back("dtype", *options.dtype);
+  Arguments args = bind_arguments(row, std::move(positional), std::move(keywords));
+  if (options.mesh == nullptr) {
+    if (!options.placements.empty()) fail(ErrorKind::kValue, "{}: placements, but no mesh", name);
+    return recording_calls().call(row, std::move(args)).at(0).tensor();
+  }
+  const OutputMeta output = row.meta(MetaArgs(row.op, args, {})).at(0);
+  const Placements placements =
+      options.placements.empty() ? Placements(options.mesh->ndim()) : options.placements;
+  return dispatch_factory(row, args, spec_of(placements, options.mesh, output.meta));
+}
+
+}  // namespace
+
+DTensor zeros(const Dims& shape, const Factory& options) {
+  return make("aten::zeros", {shape}, options);
+}
+DTensor ones(const Dims& shape, const Factory& options) {
+  return make("aten::ones", {shape}, options);
+}
+DTensor full(const Dims& shape, Scalar value, const Factory& options) {
+  return make("aten::full", {shape, value}, options);
+}
+DTensor arange(std::int64_t end, const Factory& options) {
+  return make("aten::arange", {end}, options);
+}
+DTensor rand(const Dims& shape, const Factory& options) {
+  return make("aten::rand", {shape}, options);
+}
+DTensor randn(const Dims& shape, const Factory& options) {
+  return make("aten::randn", {shape}, options);
+}
+
+DTensor tensor(const std::vector<double>& values, const Dims& shape, DType dtype) {
+  if (is_complex(dtype)) fail(ErrorKind::kUnsupported, "not yet supported: tensor() of complex");
+  if (static_cast<std::int64_t>(values.size()) != product(shape)) {
+    fail(ErrorKind::kValue, "tensor: {} values for [{}]", values.size(), fmt::join(shape, ", "));
+  }
+  const Tensor out = empty(*current_rank().device, shape, dtype);
+  if (is_integral(dtype)) {
+    write_integers(out, std::vector<std::int64_t>(values.begin(), values.end()));
+  } else {
+    write_doubles(out, values);
+  }
+  return DTensor(out);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,35 @@
+// factories.h - new tensors for programs in C++: plain and equal on all ranks, or on a mesh, with
+// the same values however they are cut. On a mesh every rank makes its own piece only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "mesh/dtensor.h"
+#include "tensor/scalar.h"
+
+namespace shardlab {
+
+struct Factory {
+  const MeshLayout* mesh = nullptr;  ///< null: a plain tensor
+  Placements placements;             ///< one per mesh dim; none at all: replicated
+  std::optional<DType> dtype;        ///< default: f32; i64 for integers in full and arange
+};
+
+// Fail with Value for partial placements, Runtime for a mesh that was not constructed.
+DTensor zeros(const Dims& shape, const Factory& options = {});
+DTensor ones(const Dims& shape, const Factory& options = {});
+DTensor full(const Dims& shape, Scalar value, const Factory& options = {});
+/// 0, 1, ... before `end`.
+DTensor arange(std::int64_t end, const Factory& options = {});
+// Random: the rank's state advances by the global element count, on ranks outside the mesh too.
+/// Uniform in [0, 1).
+DTensor rand(const Dims& shape, const Factory& options = {});
+DTensor randn(const Dims& shape, const Factory& options = {});
+
+/// A plain tensor with these elements, row-major, rounded to `dtype`. Fails with Value for a wrong
+/// count, Unsupported for complex.
+DTensor tensor(const std::vector<double>& values, const Dims& shape, DType dtype = DType::kF32);
+
+}  // namespace shardlab

@@ -1,0 +1,107 @@
+#include "api/mesh.h"
+
+#include "api/distribute.h"
+#include "mesh/type_string.h"
+
+namespace shardlab {
+
+namespace {
+
+// Errors in the text say which text; its place in a file is not known here.
+template <typename Parse>
+auto parsed(std::string_view text, Parse parse) {
+  try {
+    return parse();
+  } catch (const TypeStringError& error) {
+    throw Error(ErrorKind::kValue, fmt::format("'{}': {}", text, error.summary()));
+  }
+}
+
+const DTensorSpec* spec_of_type(std::string_view text, const MeshLayout* mesh,
+                                const TensorMeta& meta) {
+  const ParsedType type = parsed(text, [&] { return parse_type(text, *mesh); });
+  if (type.shape != meta.shape || type.dtype.value_or(meta.dtype) != meta.dtype) {
+    throw Error(ErrorKind::kValue, fmt::format("'{}' is for another shape or dtype", text))
+        .with("op", fmt::format("the tensor is {}", type_string(meta)));
+  }
+  return mesh->arena().spec(mesh, type.placements, type.order, meta);
+}
+
+DTensor distribute_to(const DTensor& value, const DTensorSpec* spec) {
+  if (value.distributed()) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("distribute_tensor: {} is distributed already", type_string(value)))
+        .with("fix", "use redistribute(x, placements)");
+  }
+  if (value.requires_grad()) {
+    throw Error(ErrorKind::kUnsupported,
+                "not yet supported: distribute_tensor of a tensor that requires a gradient")
+        .with("fix", "distribute first, then call require_grad on the result");
+  }
+  return distribute(value.local(), spec);
+}
+
+void check_distributed(const DTensor& x) {
+  if (x.distributed()) return;
+  throw Error(ErrorKind::kValue, fmt::format("redistribute: {} is a plain tensor", type_string(x)))
+      .with("fix", "distribute_tensor(x, mesh, placements) places it on a mesh");
+}
+
+}  // namespace
+
+const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
+                            const std::vector<std::int64_t>& ranks) {
+  MeshLayout::Init init;
+  for (const MeshDim& dim : dims) {
+    init.shape.push_back(dim.size);
+    init.names.push_back(dim.name);
+  }
+  init.ranks = ranks;
+  const MeshLayout* layout = process_arena().layout(std::move(init));
+  current_rank().meshes->construct(layout);
+  return layout;
+}
+
+const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
+                           const std::optional<Placements>& base) {
+  if (text.find('[') != std::string_view::npos) return spec_of_type(text, mesh, meta);
+  const Placements start = base.value_or(Placements(mesh->ndim()));
+  return spec_of(parsed(text, [&] { return parse_placements_by_dim(text, *mesh, start); }), mesh,
+                 meta);
+}
+
+const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const TensorMeta& meta) {
+  normalize_dims(placements, meta.shape.size());
+  return mesh->arena().spec(mesh, placements, meta);
+}
+
+DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
+                          const Placements& placements) {
+  return distribute_to(value, spec_of(placements, mesh, value.meta()));
+}
+
+DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text) {
+  return distribute_to(value, spec_of(text, mesh, value.meta()));
+}
+
+DTensor redistribute(const DTensor& x, const Placements& placements) {
+  check_distributed(x);
+  return redistribute(x, spec_of(placements, x.spec()->layout(), x.meta()));
+}
+
+DTensor redistribute(const DTensor& x, std::string_view text) {
+  check_distributed(x);
+  return redistribute(x, spec_of(text, x.spec()->layout(), x.meta(), x.spec()->placements()));
+}
+
+DTensor from_local(const DTensor& local, const MeshLayout* mesh, std::string_view text,
+                   const std::optional<Dims>& shape) {
+  Placements placements =
+      parsed(text, [&] { return parse_placements_by_dim(text, *mesh, Placements(mesh->ndim())); });
+  normalize_dims(placements, local.ndim());
+  std::optional<TensorMeta> global;
+  if (shape) global = contiguous_meta(*shape, local.dtype());
+  return from_local(local, mesh, placements, global);
+}
+
+}  // namespace shardlab

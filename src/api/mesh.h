@@ -1,0 +1,50 @@
+// mesh.h - meshes, and values placed on them, for programs in C++. Placements are written as a list
+// with one entry per mesh dim, or as text: by mesh dim ("tp=S(0), dp=R") or as a type's shape
+// ("[8@dp, 16]"). What these functions share with torch.distributed.tensor has its name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/autograd.h"
+
+namespace shardlab {
+
+struct MeshDim {
+  std::string name;
+  std::int64_t size;
+};
+/// The mesh of these dims over ranks 0, 1, 2, ... or over `ranks` (row-major), constructed on this
+/// rank; every rank of the world calls this. Equal meshes are one layout.
+///   fails  as Arena::layout and MeshRegistry::construct
+const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
+                            const std::vector<std::int64_t>& ranks = {});
+
+/// What a text says about the placements of a value with this meta; by mesh dim, dims that are not
+/// named keep `base` (default: replicated). Dims of shards may count from the end.
+///   fails  Value: malformed, or a type of another shape or dtype
+const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
+                           const std::optional<Placements>& base = std::nullopt);
+const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const TensorMeta& meta);
+
+/// A plain tensor, equal on all ranks, placed on a mesh: every rank cuts its own piece, nothing is
+/// communicated.
+///   fails  Value: the value is distributed already. Unsupported: it takes part in gradients.
+DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
+                          const Placements& placements);
+DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text);
+
+/// Differentiable. By mesh dim, dims that are not named keep what they have.
+///   fails  Value: a plain tensor
+DTensor redistribute(const DTensor& x, const Placements& placements);
+DTensor redistribute(const DTensor& x, std::string_view text);
+
+/// from_local of autograd.h with placements by mesh dim. `shape` is the global one; it is needed
+/// where pieces are uneven.
+DTensor from_local(const DTensor& local, const MeshLayout* mesh, std::string_view text,
+                   const std::optional<Dims>& shape = std::nullopt);
+
+}  // namespace shardlab

@@ -1,0 +1,12 @@
+// shardlab.h - all that a program in C++ needs on a rank: tensors, meshes, ops, gradients. Runs of
+// many simulated ranks are started by sim/world/spmd.h.
+#pragma once
+
+#include "api/distribute.h"     // IWYU pragma: export
+#include "api/factories.h"      // IWYU pragma: export
+#include "api/mesh.h"           // IWYU pragma: export
+#include "api/tensor_ops.h"     // IWYU pragma: export
+#include "autograd/autograd.h"  // IWYU pragma: export
+#include "comm/device_mesh.h"   // IWYU pragma: export
+#include "mesh/type_string.h"   // IWYU pragma: export
+#include "tensor/host.h"        // IWYU pragma: export

@@ -1,0 +1,150 @@
+// tensor_ops.h - ops under their PyTorch names, for programs in C++: on plain tensors and on
+// DTensors alike, recorded for gradients. Each is one call of the ATen op that it names, so shapes,
+// dtypes, shardings and errors are those of the op. Dims may count from the end. Everything here
+// runs on the current rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "mesh/dtensor.h"
+#include "tensor/scalar.h"
+
+namespace shardlab {
+
+// Arithmetic. Operands broadcast; a number takes part without deciding the dtype of its kind.
+DTensor add(const DTensor& a, const DTensor& b);
+DTensor add(const DTensor& a, Scalar b);
+DTensor sub(const DTensor& a, const DTensor& b);
+DTensor sub(const DTensor& a, Scalar b);
+DTensor mul(const DTensor& a, const DTensor& b);
+DTensor mul(const DTensor& a, Scalar b);
+DTensor div(const DTensor& a, const DTensor& b);
+DTensor div(const DTensor& a, Scalar b);
+DTensor pow(const DTensor& base, const DTensor& exponent);
+DTensor pow(const DTensor& base, Scalar exponent);
+DTensor neg(const DTensor& x);
+
+inline DTensor operator+(const DTensor& a, const DTensor& b) { return add(a, b); }
+inline DTensor operator+(const DTensor& a, Scalar b) { return add(a, b); }
+inline DTensor operator+(Scalar a, const DTensor& b) { return add(b, a); }
+inline DTensor operator-(const DTensor& a, const DTensor& b) { return sub(a, b); }
+inline DTensor operator-(const DTensor& a, Scalar b) { return sub(a, b); }
+DTensor operator-(Scalar a, const DTensor& b);
+inline DTensor operator*(const DTensor& a, const DTensor& b) { return mul(a, b); }
+inline DTensor operator*(const DTensor& a, Scalar b) { return mul(a, b); }
+inline DTensor operator*(Scalar a, const DTensor& b) { return mul(b, a); }
+inline DTensor operator/(const DTensor& a, const DTensor& b) { return div(a, b); }
+inline DTensor operator/(const DTensor& a, Scalar b) { return div(a, b); }
+DTensor operator/(Scalar a, const DTensor& b);
+inline DTensor operator-(const DTensor& x) { return neg(x); }
+
+// Comparisons give bool tensors. They are functions: == between handles asks for identity.
+DTensor eq(const DTensor& a, const DTensor& b);
+DTensor eq(const DTensor& a, Scalar b);
+DTensor ne(const DTensor& a, const DTensor& b);
+DTensor ne(const DTensor& a, Scalar b);
+DTensor lt(const DTensor& a, const DTensor& b);
+DTensor lt(const DTensor& a, Scalar b);
+DTensor le(const DTensor& a, const DTensor& b);
+DTensor le(const DTensor& a, Scalar b);
+DTensor gt(const DTensor& a, const DTensor& b);
+DTensor gt(const DTensor& a, Scalar b);
+DTensor ge(const DTensor& a, const DTensor& b);
+DTensor ge(const DTensor& a, Scalar b);
+/// Elements of `a` where `condition` holds, else of `b`; all three broadcast.
+DTensor where(const DTensor& condition, const DTensor& a, const DTensor& b);
+
+// Functions of one element
+enum class Gelu : std::uint8_t { kExact, kTanh };
+DTensor exp(const DTensor& x);
+DTensor log(const DTensor& x);
+DTensor sqrt(const DTensor& x);
+DTensor rsqrt(const DTensor& x);
+DTensor tanh(const DTensor& x);
+DTensor sigmoid(const DTensor& x);
+DTensor relu(const DTensor& x);
+DTensor gelu(const DTensor& x, Gelu form = Gelu::kExact);
+DTensor silu(const DTensor& x);
+
+// Reductions: over all dims to 0-dim, or over some.
+enum class KeepDim : std::uint8_t { kNo, kYes };
+DTensor sum(const DTensor& x);
+DTensor sum(const DTensor& x, const Dims& dims, KeepDim keep = KeepDim::kNo);
+DTensor mean(const DTensor& x);
+DTensor mean(const DTensor& x, const Dims& dims, KeepDim keep = KeepDim::kNo);
+/// Without dims: over all.
+DTensor amax(const DTensor& x, const Dims& dims = {}, KeepDim keep = KeepDim::kNo);
+DTensor amin(const DTensor& x, const Dims& dims = {}, KeepDim keep = KeepDim::kNo);
+/// The divisor is the element count less `correction`.
+struct Variance {
+  double correction = 1;
+  KeepDim keep = KeepDim::kNo;
+};
+DTensor var(const DTensor& x, const Dims& dims = {}, const Variance& options = {});
+
+// Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two.
+DTensor matmul(const DTensor& a, const DTensor& b);
+DTensor mm(const DTensor& a, const DTensor& b);
+/// x @ weight^T + bias; weight is [out, in], bias undefined for none.
+DTensor linear(const DTensor& x, const DTensor& weight, const DTensor& bias = {});
+
+// Layers
+DTensor softmax(const DTensor& x, std::int64_t dim);
+DTensor log_softmax(const DTensor& x, std::int64_t dim);
+/// Undefined weights are left out; without `eps` rms_norm takes that of its dtype, layer_norm 1e-5.
+struct Norm {
+  DTensor weight;
+  DTensor bias;  ///< layer_norm only
+  std::optional<double> eps;
+};
+/// Over the trailing dims, whose sizes are `shape`.
+DTensor layer_norm(const DTensor& x, const Dims& shape, const Norm& options = {});
+/// Fails with Value when a bias is given.
+DTensor rms_norm(const DTensor& x, const Dims& shape, const Norm& options = {});
+/// Rows of `weight` by index.
+DTensor embedding(const DTensor& indices, const DTensor& weight);
+enum class Reduction : std::uint8_t { kNone, kMean, kSum };
+struct CrossEntropy {
+  DTensor weight;  ///< per class
+  Reduction reduction = Reduction::kMean;
+  std::int64_t ignore_index = -100;
+  double label_smoothing = 0;
+};
+/// Of logits over dim 1 (of 0 when there is one dim) and class indices.
+DTensor cross_entropy(const DTensor& x, const DTensor& target, const CrossEntropy& options = {});
+
+// Shapes. One size of view and reshape may be -1: what is left.
+DTensor view(const DTensor& x, const Dims& shape);
+DTensor reshape(const DTensor& x, const Dims& shape);
+DTensor transpose(const DTensor& x, std::int64_t dim0, std::int64_t dim1);
+DTensor permute(const DTensor& x, const Dims& dims);
+/// All dims of size 1 go, or only `dim`.
+DTensor squeeze(const DTensor& x);
+DTensor squeeze(const DTensor& x, std::int64_t dim);
+DTensor unsqueeze(const DTensor& x, std::int64_t dim);
+/// -1 keeps a size.
+DTensor expand(const DTensor& x, const Dims& shape);
+
+// Parts and wholes
+/// Elements start, start + step, ... before `end`; bounds may count from the end.
+struct Range {
+  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> end;
+  std::int64_t step = 1;
+};
+DTensor slice(const DTensor& x, std::int64_t dim, const Range& range);
+DTensor select(const DTensor& x, std::int64_t dim, std::int64_t index);
+/// Pieces of `size`; the last may be smaller.
+std::vector<DTensor> split(const DTensor& x, std::int64_t size, std::int64_t dim = 0);
+std::vector<DTensor> split_with_sizes(const DTensor& x, const Dims& sizes, std::int64_t dim = 0);
+DTensor cat(const std::vector<DTensor>& tensors, std::int64_t dim = 0);
+DTensor stack(const std::vector<DTensor>& tensors, std::int64_t dim = 0);
+DTensor gather(const DTensor& x, std::int64_t dim, const DTensor& index);
+DTensor clone(const DTensor& x);
+/// The tensor itself when it has the dtype.
+DTensor to(const DTensor& x, DType dtype);
+
+}  // namespace shardlab

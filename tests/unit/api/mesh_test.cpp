@@ -1,0 +1,103 @@
+#include "api/mesh.h"
+
+#include <doctest/doctest.h>
+
+#include "sim/world/spmd.h"
+
+using namespace shardlab;
+
+namespace {
+
+const std::vector<double> kSeven = {0, 1, 2, 3, 4, 5, 6};
+
+DTensor seven() { return tensor(kSeven, {7}); }
+std::vector<double> local_values(const DTensor& x) { return read_doubles(x.local()); }
+std::vector<double> whole(const DTensor& x) { return local_values(full_tensor(x)); }
+
+}  // namespace
+
+TEST_CASE("K-1 7 rows over 4 ranks: 2, 2, 2, 1; gathered again as they were") {
+  spmd(4, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"tp", 4}});
+    const DTensor x = distribute_tensor(seven(), mesh, {Placement::shard(0)});
+    CHECK(type_string(x) == "f32[7@tp]");
+    const std::vector<std::vector<double>> pieces = {{0, 1}, {2, 3}, {4, 5}, {6}};
+    CHECK(local_values(x) == pieces[static_cast<std::size_t>(rank.rank)]);
+    CHECK(local_values(to_local(x)) == pieces[static_cast<std::size_t>(rank.rank)]);
+    CHECK(whole(x) == kSeven);
+    const DTensor again = from_local(to_local(x), mesh, "tp=S(0)", Dims{7});
+    CHECK(again.spec() == x.spec());
+    CHECK(whole(again) == kSeven);
+  });
+}
+
+TEST_CASE("placements as a list, by mesh dim and as a type are the same spec") {
+  spmd(4, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"dp", 2}, {"tp", 2}});
+    const DTensor value = zeros({4, 6});
+    const auto spec = [&](std::string_view text) {
+      return distribute_tensor(value, mesh, text).spec();
+    };
+    CHECK(spec("[4, 6@tp]") == spec("tp=S(1)"));
+    CHECK(spec("f32[4, 6@tp]") == spec("tp=S(-1), dp=R"));
+    CHECK(spec("tp=S(1)") ==
+          distribute_tensor(value, mesh, {Placement::replicate(), Placement::shard(-1)}).spec());
+    CHECK(type_string(*spec("[4@(tp,dp), 6]")) == "f32[4@(tp,dp), 6]");
+  });
+}
+
+TEST_CASE("R-64 redistribute by list and by text; dims that are not named keep what they have") {
+  spmd(4, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"dp", 2}, {"tp", 2}});
+    const DTensor x = distribute_tensor(reshape(arange(24), {4, 6}), mesh, "dp=S(0), tp=P(sum)");
+    CHECK(type_string(x) == "i64[4@dp, 6]{sum:tp}");
+    const DTensor reduced = redistribute(x, "tp=R");
+    CHECK(type_string(reduced) == "i64[4@dp, 6]");
+    const DTensor turned = redistribute(x, {Placement::shard(1), Placement::shard(0)});
+    CHECK(type_string(turned) == "i64[4@tp, 6@dp]");
+    const DTensor nested = redistribute(x, "[4@(dp,tp), 6]");
+    CHECK(type_string(nested) == "i64[4@(dp,tp), 6]");
+    const std::vector<double> want = local_values(to(arange(24), DType::kF64));
+    for (const DTensor& moved : {x, reduced, turned, nested}) CHECK(whole(moved) == want);
+  });
+}
+
+TEST_CASE("R-73 the gradient of a redistribute comes back in the placements of its input") {
+  spmd(2, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}});
+    const DTensor x = distribute_tensor(seven(), mesh, "tp=S(0)");
+    require_grad(x);
+    const DTensor whole_x = redistribute(x, "tp=R");
+    backward(sum(whole_x * whole_x));
+    CHECK(type_string(grad_of(x)) == "f32[7@tp]");
+    CHECK(whole(grad_of(x)) == std::vector<double>{0, 2, 4, 6, 8, 10, 12});
+  });
+}
+
+TEST_CASE("what can't be placed is refused with the way out") {
+  spmd(2, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}});
+    const DTensor x = distribute_tensor(seven(), mesh, "tp=S(0)");
+    CHECK_THROWS_WITH_AS(distribute_tensor(x, mesh, "tp=R"),
+                         doctest::Contains("distributed already"), Error);
+    CHECK_THROWS_WITH_AS(redistribute(seven(), "tp=R"), doctest::Contains("is a plain tensor"),
+                         Error);
+    CHECK_THROWS_WITH_AS(redistribute(x, "[8@tp]"), doctest::Contains("another shape"), Error);
+    CHECK_THROWS_WITH_AS(redistribute(x, "tp=Q"), doctest::Contains("'Q' is not a placement"),
+                         Error);
+    CHECK_THROWS_WITH_AS(redistribute(x, {Placement::shard(1)}), doctest::Contains("S(1)"), Error);
+    const DTensor leaf = seven();
+    require_grad(leaf);
+    CHECK_THROWS_WITH_AS(distribute_tensor(leaf, mesh, "tp=R"),
+                         doctest::Contains("not yet supported"), Error);
+  });
+}
+
+TEST_CASE("D-37 ranks outside of a mesh take part with empty pieces") {
+  spmd(3, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}}, {2, 0});
+    const DTensor x = distribute_tensor(seven(), mesh, "tp=S(0)");
+    const std::vector<std::vector<double>> pieces = {{4, 5, 6}, {}, {0, 1, 2, 3}};
+    CHECK(local_values(x) == pieces[static_cast<std::size_t>(rank.rank)]);
+  });
+}
