@@ -122,6 +122,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.propagator = &propagator;
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
+  world.communicator = options.communicator;
   run.outcome = run_world(std::move(world), [&](RankContext& rank) { run_on_rank(run, rank); });
   for (const auto& device : run.devices) {
     const std::int64_t peak = device->memory().peak_bytes;
@@ -239,6 +240,7 @@ OneDevice run_alone(const ScenarioResult& result, const OpRegistry& registry,
                     Propagator& propagator, Precision precision, std::int64_t told) {
   ScenarioOptions options = result.options;
   options.backend = "threads";
+  options.communicator = nullptr;
   OneDevice alone;
   for (std::int64_t rank = 0; rank < told; ++rank) {
     auto run = std::make_unique<ProgramRun>();
@@ -334,6 +336,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry
   run.reported = result.layout;
   run.reporting_rank = result.reporting_rank;
   execute(run, *result.propagator, scenario.world, options);
+  if (options.recorded) options.recorded(run.recordings);
 
   result.inputs = run.inputs;
   result.memory = run.memory;

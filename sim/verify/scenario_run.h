@@ -2,6 +2,7 @@
 // against its own expectations.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "sim/report/trace.h"
 #include "sim/scenario/scenario.h"
 #include "sim/verify/expectations.h"
+#include "sim/verify/recording.h"
 #include "sim/verify/verify.h"
 #include "sim/world/world.h"
 
@@ -20,6 +22,9 @@ struct ScenarioOptions {
   std::string backend = "threads";
   SchedulerOptions schedule;
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
+  CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
+  /// Told what every rank recorded, by rank, once the run is over and before the values go.
+  std::function<void(const std::vector<Recording>&)> recorded;
 };
 
 /// Bytes that ranks held at most, per rank and together.

@@ -77,7 +77,9 @@ class Run {
 
  private:
   void live(RankContext& context) {
-    ProcessGroup world(backend_->world(context.rank), "world");
+    std::unique_ptr<Communicator> communicator = backend_->world(context.rank);
+    if (options_.communicator) communicator = options_.communicator(std::move(communicator));
+    ProcessGroup world(std::move(communicator), "world");
     MeshRegistry meshes(world);
     context.world = &world;
     context.meshes = &meshes;

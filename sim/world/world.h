@@ -16,6 +16,13 @@
 
 namespace shardlab {
 
+class Communicator;
+
+/// Puts something around a rank's communicator of the world: faults are planted so. It wraps what
+/// is split off, too. Called on each rank, once.
+using CommunicatorDecorator =
+    std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
+
 struct WorldOptions {
   std::int64_t ranks = 1;
   SchedulerOptions schedule;
@@ -28,6 +35,7 @@ struct WorldOptions {
   PlanCache* plans = nullptr;        ///< shared by all ranks
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+  CommunicatorDecorator communicator;  ///< none: the backend's own
 };
 
 /// A rank that threw.

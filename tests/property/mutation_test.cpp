@@ -1,0 +1,136 @@
+// Every collective of every shipped scenario gives a wrong result once: the verifier must see it in
+// the values (design section 9).
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ops/register.h"
+#include "sim/faults/mutating_communicator.h"
+#include "sim/verify/scenario_run.h"
+#include "tests/property/recorded_numbers.h"
+#include "tests/property/shipped_scenarios.h"
+
+namespace shardlab {
+namespace {
+
+using namespace test;
+
+enum class Outcome : std::uint8_t {
+  kCaught,
+  kMissed,        ///< a verified value is another, and nobody said so
+  kUnverifiable,  ///< only values that the report calls not verified are others
+  kHarmless,      ///< the step's result is another, no recorded value is beyond rounding
+  kNoEffect,      ///< the step's result is the same, byte for byte
+};
+constexpr std::size_t kOutcomes = 5;
+using Tally = std::array<int, kOutcomes>;
+
+int& count(Tally& tally, Outcome outcome) { return tally[static_cast<std::size_t>(outcome)]; }
+
+std::string text_of(Tally tally) {
+  return fmt::format("{} caught, {} missed, {} not verifiable, {} harmless, {} without effect",
+                     count(tally, Outcome::kCaught), count(tally, Outcome::kMissed),
+                     count(tally, Outcome::kUnverifiable), count(tally, Outcome::kHarmless),
+                     count(tally, Outcome::kNoEffect));
+}
+
+bool has_wrong_value(const ScenarioResult& result) {
+  return std::any_of(result.values.begin(), result.values.end(), [](const ValueReport& value) {
+    return value.verified && value.comparison.agreement == Agreement::kWrong;
+  });
+}
+
+std::set<std::string> verified_keys(const ScenarioResult& result) {
+  std::set<std::string> keys;
+  for (const ValueReport& value : result.values) {
+    if (value.verified) keys.insert(fmt::format("{}#{}", value.name, value.occurrence));
+  }
+  return keys;
+}
+
+/// One scenario, and how it goes when nothing is planted.
+struct Subject {
+  Subject(const ShippedScenario& shipped, const OpRegistry& registry)
+      : shipped(shipped), registry(registry), right(run({})) {
+    right_numbers = last_numbers;
+  }
+
+  ScenarioResult run(const CommunicatorDecorator& planted) {
+    ScenarioOptions options;
+    options.communicator = planted;
+    options.recorded = [this](const std::vector<Recording>& ranks) {
+      last_numbers = numbers_of(ranks);
+    };
+    return run_scenario(shipped.scenario, registry, options);
+  }
+
+  Outcome outcome_of(const Mutation& mutation) {
+    const auto effect = std::make_shared<MutationEffect>();
+    const ScenarioResult result = run(plant(mutation, effect));
+    if (has_wrong_value(result)) return result.met() ? Outcome::kMissed : Outcome::kCaught;
+    if (effect->changed == 0) return Outcome::kNoEffect;
+    const std::set<std::string> changed = different_numbers(right_numbers, last_numbers);
+    if (changed.empty()) return result.met() ? Outcome::kHarmless : Outcome::kMissed;
+    const std::set<std::string> verified = verified_keys(right);
+    const bool unseen = std::any_of(changed.begin(), changed.end(),
+                                    [&](const std::string& key) { return verified.contains(key); });
+    return unseen ? Outcome::kMissed : Outcome::kUnverifiable;
+  }
+
+  const ShippedScenario& shipped;
+  const OpRegistry& registry;
+  RecordedNumbers last_numbers;
+  ScenarioResult right;
+  RecordedNumbers right_numbers;
+};
+
+/// Kinds of the observed collectives of the reporting rank, in order.
+std::vector<CollectiveKind> collectives_of(const ScenarioResult& result) {
+  std::vector<CollectiveKind> kinds;
+  for (const TraceEvent& event : result.events) {
+    if (event.kind == TraceEvent::Kind::kCollective) kinds.push_back(event.collective.kind);
+  }
+  return kinds;
+}
+
+/// All mutations of one collective: on all ranks, then on one of them.
+void mutate(Subject& subject, std::int64_t index, CollectiveKind collective, Tally& tally) {
+  for (const MutationKind kind : kMutationKinds) {
+    if (!applies(kind, collective)) continue;
+    const std::int64_t one = (index + 1) % subject.shipped.scenario.world;
+    for (const std::optional<std::int64_t> rank : {std::optional<std::int64_t>(), {one}}) {
+      const Outcome outcome = subject.outcome_of({kind, index, rank});
+      ++count(tally, outcome);
+      if (outcome != Outcome::kMissed) continue;
+      FAIL_CHECK(subject.shipped.name << ": collective " << index << " (" << to_string(collective)
+                                      << "), " << to_string(kind) << " on "
+                                      << (rank ? fmt::format("rank {}", *rank) : "all ranks"));
+    }
+  }
+}
+
+TEST_CASE("a wrong result of one collective is a wrong value in every shipped scenario") {
+  OpRegistry registry;
+  register_all_ops(registry);
+  Tally all{};
+  for (const ShippedScenario& shipped : shipped_scenarios()) {
+    Subject subject(shipped, registry);
+    if (subject.right.error || !subject.right.not_verified.empty()) continue;
+    REQUIRE_MESSAGE(subject.right.met(), shipped.name);
+    Tally tally{};
+    const std::vector<CollectiveKind> kinds = collectives_of(subject.right);
+    for (std::size_t index = 0; index < kinds.size(); ++index) {
+      mutate(subject, static_cast<std::int64_t>(index), kinds[index], tally);
+    }
+    fmt::print("{}: {} collectives: {}\n", shipped.name, kinds.size(), text_of(tally));
+    for (std::size_t i = 0; i < kOutcomes; ++i) all[i] += tally[i];
+  }
+  fmt::print("all: {}\n", text_of(all));
+  CHECK(count(all, Outcome::kMissed) == 0);
+  CHECK(count(all, Outcome::kCaught) > 0);
+}
+
+}  // namespace
+}  // namespace shardlab

@@ -1,0 +1,25 @@
+// recorded_numbers.h - the numbers behind every recorded value of a run, rank by rank, and how two
+// runs differ. Knows nothing of placements: pieces and terms are compared as each rank holds them.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/verify/global_value.h"
+#include "sim/verify/recording.h"
+
+namespace shardlab::test {
+
+/// By rank, by RecordedValue::key().
+using RecordedNumbers = std::vector<std::map<std::string, GlobalValue>>;
+
+RecordedNumbers numbers_of(const std::vector<Recording>& ranks);
+/// Keys of values that some rank holds with other bits, or in one run only.
+std::set<std::string> different_bits(const RecordedNumbers& a, const RecordedNumbers& b);
+/// Likewise, but floats count as changed only beyond rounding: by more than 64 units in the last
+/// place of the piece's largest element.
+std::set<std::string> different_numbers(const RecordedNumbers& a, const RecordedNumbers& b);
+
+}  // namespace shardlab::test

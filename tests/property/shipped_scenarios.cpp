@@ -1,0 +1,26 @@
+#include "tests/property/shipped_scenarios.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/scenario/scenario_file.h"
+
+namespace shardlab::test {
+
+std::vector<ShippedScenario> shipped_scenarios() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("scenarios")) {
+    if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<ShippedScenario> scenarios;
+  for (const std::string& path : paths) {
+    const ScenarioFile file = ScenarioFile::open(path, {});
+    for (const MatrixPoint& point : file.points()) {
+      scenarios.push_back({point.name.empty() ? path : path + " " + point.name, file.at(point)});
+    }
+  }
+  return scenarios;
+}
+
+}  // namespace shardlab::test

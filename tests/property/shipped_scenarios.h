@@ -1,0 +1,20 @@
+// shipped_scenarios.h - every scenario of the repository, for properties that hold of all of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/scenario/scenario.h"
+
+namespace shardlab::test {
+
+struct ShippedScenario {
+  std::string name;  ///< "scenarios/redistribute/uneven_rows.toml rows=7"
+  Scenario scenario;
+};
+
+/// All points of all files under scenarios/, sorted by path. Read from the working directory, which
+/// must be the repository's root.
+std::vector<ShippedScenario> shipped_scenarios();
+
+}  // namespace shardlab::test
