@@ -69,6 +69,7 @@ Json counts_json(const std::vector<CollectiveCounts>& counts) {
       const auto kind = static_cast<CollectiveKind>(i);
       if (rank.total(kind) == 0) continue;
       Json& slot = json[std::string(to_string(kind))];
+      if (slot.is_null()) slot = Json::object();
       slot["forward"] =
           std::max<std::int64_t>(slot.value("forward", std::int64_t{0}), rank.forward[i]);
       slot["backward"] =
