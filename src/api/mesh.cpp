@@ -62,6 +62,14 @@ const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
   return layout;
 }
 
+const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
+  const std::optional<Coordinate> coordinate = mesh->coordinate_of(current_rank().rank);
+  const MeshLayout* part =
+      slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0));
+  current_rank().meshes->construct(part);
+  return part;
+}
+
 const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
                            const std::optional<Placements>& base) {
   if (text.find('[') != std::string_view::npos) return spec_of_type(text, mesh, meta);
@@ -98,7 +106,6 @@ DTensor from_local(const DTensor& local, const MeshLayout* mesh, std::string_vie
                    const std::optional<Dims>& shape) {
   Placements placements =
       parsed(text, [&] { return parse_placements_by_dim(text, *mesh, Placements(mesh->ndim())); });
-  normalize_dims(placements, local.ndim());
   std::optional<TensorMeta> global;
   if (shape) global = contiguous_meta(*shape, local.dtype());
   return from_local(local, mesh, placements, global);

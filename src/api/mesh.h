@@ -23,6 +23,12 @@ struct MeshDim {
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
                             const std::vector<std::int64_t>& ranks = {});
 
+/// The part of `mesh` along these dims that holds this rank, constructed; parts on other ranks are
+/// other meshes. Every rank of the world calls this; ranks outside of `mesh` are given the first
+/// part.
+///   fails  as slice_layout
+const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims);
+
 /// What a text says about the placements of a value with this meta; by mesh dim, dims that are not
 /// named keep `base` (default: replicated). Dims of shards may count from the end.
 ///   fails  Value: malformed, or a type of another shape or dtype

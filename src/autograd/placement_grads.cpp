@@ -135,9 +135,11 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
   return result;
 }
 
-DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& placements,
+DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
                    const std::optional<TensorMeta>& global) {
   check_invariant(!local.distributed(), "from_local needs a plain tensor");
+  Placements placements = written;
+  normalize_dims(placements, local.ndim());
   const TensorMeta meta = global ? *global : even_global_meta(local.local(), *layout, placements);
   const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
   if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {

@@ -296,6 +296,15 @@ class Readme(unittest.TestCase):
             files = {"README.md": text.format(innocent), "scenarios/b.toml": ""}
             self.assertEqual(list(readme.problems_of(Tidy.plant(self, files))), [])
 
+    def test_examples_are_code_of_a_test(self):
+        test = 'TEST_CASE("a") {\n  f([] {\n    g();\n  });\n}\n'
+        text = "```cpp\nf([] {\n  g();\n});\n```\n"
+        files = {"README.md": text, "tests/unit/api/a_test.cpp": test}
+        self.assertEqual(list(readme.problems_of(Tidy.plant(self, files))), [])
+        files["README.md"] = text.replace("g()", "h()")
+        found = [str(problem) for problem in readme.problems_of(Tidy.plant(self, files))]
+        self.assertEqual(found, ["README.md:1: no test has this C++ example"])
+
 
 if __name__ == "__main__":
     unittest.main()

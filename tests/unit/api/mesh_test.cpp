@@ -8,7 +8,9 @@ using namespace shardlab;
 
 namespace {
 
-const std::vector<double> kSeven = {0, 1, 2, 3, 4, 5, 6};
+using Values = std::vector<double>;
+
+const Values kSeven = {0, 1, 2, 3, 4, 5, 6};
 
 DTensor seven() { return tensor(kSeven, {7}); }
 std::vector<double> local_values(const DTensor& x) { return read_doubles(x.local()); }
@@ -99,5 +101,26 @@ TEST_CASE("D-37 ranks outside of a mesh take part with empty pieces") {
     const DTensor x = distribute_tensor(seven(), mesh, "tp=S(0)");
     const std::vector<std::vector<double>> pieces = {{4, 5, 6}, {}, {0, 1, 2, 3}};
     CHECK(local_values(x) == pieces[static_cast<std::size_t>(rank.rank)]);
+  });
+}
+
+TEST_CASE("a part of a mesh is a mesh of its own on each of its ranks") {
+  spmd(5, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"dp", 2}, {"tp", 2}});
+    const MeshLayout* part = submesh(mesh, {"tp"});
+    CHECK(part->text() == "{tp:2}");
+    CHECK(part->rank_at_index(0) == (rank.rank == 2 || rank.rank == 3 ? 2 : 0));
+    const DTensor mine = full({1}, static_cast<double>(rank.rank));
+    const DTensor pair = redistribute(from_local(mine, part, "tp=P(sum)"), "tp=R");
+    const Values sums = {1, 1, 5, 5, 4};  // rank 4 is outside and keeps what it has
+    CHECK(local_values(pair) == Values{sums[static_cast<std::size_t>(rank.rank)]});
+  });
+}
+
+TEST_CASE("M-11 shard dims from the end count in from_local as well") {
+  spmd(2, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}});
+    CHECK(type_string(from_local(zeros({3, 2}), mesh, {Placement::shard(-1)})) == "f32[3, 4@tp]");
+    CHECK(type_string(from_local(zeros({3, 2}), mesh, "tp=S(-2)")) == "f32[6@tp, 2]");
   });
 }
