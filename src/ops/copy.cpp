@@ -4,6 +4,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
+#include "ops/gradients.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -193,6 +194,8 @@ void register_copy(OpRegistry& registry) {
     row.rule = entry.rule;
     row.kernel = entry.kernel;
     row.flags = kAllowUneven | kExact;
+    // Likenesses depend on no values.
+    if (grad::gradient_of(row.op.name()) == nullptr) row.flags |= kNotDifferentiable;
     row.why = entry.why;
     row.filter = entry.filter;
     add_with_variants(registry, std::move(row), entry.variants);

@@ -5,6 +5,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
+#include "ops/gradients.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -353,6 +354,8 @@ void register_create(OpRegistry& registry) {
     row.info = entry.info;
     row.kernel = entry.kernel;
     row.flags = entry.flags | kExact;
+    // Values that depend on no input's values; what writes over old ones has a gradient of zeros.
+    if (grad::gradient_of(row.op.name()) == nullptr) row.flags |= kNotDifferentiable;
     row.shape_argument = entry.shape_argument;
     row.stride_argument = entry.stride_argument;
     row.why = entry.why;

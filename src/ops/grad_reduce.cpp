@@ -93,8 +93,9 @@ Gradients mean_dims(const GradContext& context) {
 Gradients amax_amin(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& x = input(context, 0);
-  const Dims dims = reduced_dims(context.inputs[1], x.ndim());
-  const bool kept = context.inputs[2].to_bool();
+  const bool all = context.inputs.size() == 1;  // max and min have no dim
+  const Dims dims = all ? all_dims(x) : reduced_dims(context.inputs[1], x.ndim());
+  const bool kept = !all && context.inputs[2].to_bool();
   const DTensor extreme = unreduce(calls, context.outputs[0].tensor(), dims, kept);
   const DTensor gradient = unreduce(calls, context.grads[0], dims, kept);
   const DTensor chosen =

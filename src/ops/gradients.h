@@ -38,7 +38,7 @@ Gradients pow_scalar(const GradContext& context);
 Gradients scalar_pow(const GradContext& context);
 Gradients clamp(const GradContext& context);
 Gradients masked_fill(const GradContext& context);
-Gradients fill(const GradContext& context);
+Gradients fill(const GradContext& context);  ///< what does not depend on the old value; steps
 Gradients copy(const GradContext& context);
 
 // Pointwise, one tensor.
@@ -60,7 +60,30 @@ Gradients relu(const GradContext& context);
 Gradients gelu(const GradContext& context);
 Gradients silu(const GradContext& context);
 
+Gradients erf(const GradContext& context);
+Gradients exp2(const GradContext& context);
+Gradients log2(const GradContext& context);
+Gradients log10(const GradContext& context);
+Gradients tan(const GradContext& context);
+Gradients atan(const GradContext& context);
+Gradients leaky_relu(const GradContext& context);
+Gradients softplus(const GradContext& context);
+Gradients clamp_max(const GradContext& context);
+Gradients clamp_min(const GradContext& context);
+Gradients addcmul(const GradContext& context);
+Gradients native_dropout(const GradContext& context);
+
+// Elements kept, chosen or reordered.
+Gradients tril(const GradContext& context);
+Gradients triu(const GradContext& context);
+Gradients flip(const GradContext& context);
+Gradients extremum_along(const GradContext& context);  ///< max.dim, min.dim
+Gradients sort(const GradContext& context);
+Gradients topk(const GradContext& context);
+
 // Matrix products.
+Gradients dot(const GradContext& context);
+Gradients mv(const GradContext& context);
 Gradients mm(const GradContext& context);
 Gradients bmm(const GradContext& context);
 Gradients addmm(const GradContext& context);
@@ -70,7 +93,7 @@ Gradients sum_all(const GradContext& context);
 Gradients sum_dims(const GradContext& context);
 Gradients mean_all(const GradContext& context);
 Gradients mean_dims(const GradContext& context);
-Gradients amax_amin(const GradContext& context);
+Gradients amax_amin(const GradContext& context);    ///< max and min too
 Gradients var(const GradContext& context);          ///< var.correction
 Gradients softmax(const GradContext& context);      ///< _softmax
 Gradients log_softmax(const GradContext& context);  ///< _log_softmax

@@ -52,7 +52,10 @@ std::vector<RuleRow> rule_embedding_backward(const RuleContext& context) {
   const auto dims = static_cast<std::int64_t>(context.tensors[1]->ndim());
   std::vector<RuleRow> rows;
   rows.push_back({{shard(1)}, {shard(last), whole()}});
-  for (std::int64_t d = 0; d < dims; ++d) rows.push_back({{sum()}, {shard(d), shard(d)}});
+  const bool by_count = context.schema.args[4].to_bool();  // how often a row is looked up anywhere
+  for (std::int64_t d = 0; d < dims && !by_count; ++d) {
+    rows.push_back({{sum()}, {shard(d), shard(d)}});
+  }
   rows.push_back({{sum()}, {sum(), whole()}});
   return rows;
 }

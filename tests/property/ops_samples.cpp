@@ -15,13 +15,14 @@ SampleInput index(Dims shape, std::int64_t limit) {
 /// One tensor alone.
 void add_unary(std::vector<Sample>& samples) {
   for (const char* op :
-       {"abs",   "clone", "cos",     "empty_like", "erf",      "exp",        "expm1",    "floor",
-        "frac",  "gelu",  "neg",     "ones_like",  "positive", "reciprocal", "relu",     "relu_",
-        "round", "sgn",   "sigmoid", "sign",       "silu",     "sin",        "softplus", "square",
-        "tanh",  "trunc", "zero_",   "zeros_like", "alias"}) {
+       {"abs",      "clone",  "cos",  "empty_like", "erf",       "exp",        "expm1",
+        "floor",    "frac",   "gelu", "neg",        "ones_like", "positive",   "relu",
+        "relu_",    "round",  "sgn",  "sigmoid",    "sign",      "silu",       "sin",
+        "softplus", "square", "tanh", "trunc",      "zero_",     "zeros_like", "alias"}) {
     samples.push_back({op, {real({7, 5})}, {"$0"}});
   }
-  for (const char* op : {"acos", "asin", "log", "log1p", "rsqrt", "sqrt", "bernoulli"}) {
+  for (const char* op :
+       {"acos", "asin", "log", "reciprocal", "log1p", "rsqrt", "sqrt", "bernoulli"}) {
     samples.push_back({op, {unit({7, 5})}, {"$0"}});
   }
   for (const char* op : {"exp", "zero_", "clone", "neg_", "sum", "mean"}) {
@@ -181,6 +182,130 @@ void add_views(std::vector<Sample>& samples) {
                                  {"expand", {real({1})}, {"$0", Dims{0, 1}}}});
 }
 
+/// Composite ops.
+void add_composites(std::vector<Sample>& samples) {
+  samples.insert(
+      samples.end(),
+      {{"linear", {real({2, 7, 5}), real({3, 5}), real({3})}, {"$0", "$1", "$2"}},
+       {"linear", {real({7, 5}), real({3, 5})}, {"$0", "$1"}},
+       {"matmul", {real({2, 7, 5}), real({5, 3})}, {"$0", "$1"}},
+       {"matmul", {real({2, 1, 7, 5}), real({3, 5, 2})}, {"$0", "$1"}},
+       {"matmul", {real({7, 5}), real({5})}, {"$0", "$1"}},
+       {"matmul", {real({5}), real({5, 3})}, {"$0", "$1"}},
+       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1"}},
+       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 2}},
+       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0}},
+       {"mse_loss_backward", {real({}), real({7, 5}), real({7, 5})}, {"$0", "$1", "$2", 1}},
+       {"cross_entropy_loss", {real({7, 5}), index({7}, 5)}, {"$0", "$1"}},
+       {"cross_entropy_loss", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 2, 1}},
+       {"nll_loss_nd", {real({7, 5}), index({7}, 5)}, {"$0", "$1"}},
+       {"softmax.int", {real({7, 5})}, {"$0", 0}},
+       {"log_softmax.int", {real({7, 5})}, {"$0", 1}},
+       {"layer_norm", {real({7, 5}), real({5}), real({5})}, {"$0", Dims{5}, "$1", "$2"}},
+       {"rms_norm", {real({7, 5}), real({5})}, {"$0", Dims{5}, "$1", 1e-5}},
+       {"dropout", {real({7, 5})}, {"$0", 0.5, true}},
+       {"scaled_dot_product_attention",
+        {real({2, 3, 7, 4}), real({2, 3, 5, 4}), real({2, 3, 5, 4})},
+        {"$0", "$1", "$2"}},
+       {"scaled_dot_product_attention",
+        {real({1, 3, 7, 4}), real({1, 3, 7, 4}), real({1, 3, 7, 4})},
+        {"$0", "$1", "$2", Argument(), 0.0, true}},
+       {"chunk", {real({7, 5})}, {"$0", 3, 0}},
+       {"expand_as", {real({7, 1}), real({7, 5})}, {"$0", "$1"}},
+       {"flatten.using_ints", {real({7, 5, 2})}, {"$0", 1}},
+       {"unflatten.int", {real({6, 5})}, {"$0", 0, Dims{2, 3}}},
+       {"view_as", {real({6, 5}), real({5, 6})}, {"$0", "$1"}},
+       {"mT", {real({7, 5, 2})}, {"$0"}},
+       {"numpy_T", {real({7, 5, 2})}, {"$0"}},
+       {"movedim.int", {real({7, 5, 2})}, {"$0", 0, -1}},
+       {"movedim.intlist", {real({7, 5, 2})}, {"$0", Dims{0, 1}, Dims{1, 2}}},
+       {"narrow", {real({7, 5})}, {"$0", 0, 2, 4}},
+       {"to.dtype", {real({7, 5})}, {"$0", DType::kF64}},
+       {"type_as", {index({7, 5}, 9), real({7, 5})}, {"$0", "$1"}},
+       {"contiguous", {real({7, 5})}, {"$0"}}});
+}
+
+/// Gradients as ops.
+void add_backwards(std::vector<Sample>& samples) {
+  for (const char* op : {"gelu_backward", "sigmoid_backward", "silu_backward", "tanh_backward"}) {
+    samples.push_back({op, {real({7, 5}), unit({7, 5})}, {"$0", "$1"}});
+  }
+  samples.insert(
+      samples.end(),
+      {{"_softmax_backward_data", {real({7, 5}), unit({7, 5})}, {"$0", "$1", 1, DType::kF32}},
+       {"_log_softmax_backward_data", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0, DType::kF32}},
+       {"threshold_backward", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0.5}},
+       {"leaky_relu_backward", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0.5, false}},
+       {"softplus_backward", {real({7, 5}), real({7, 5})}, {"$0", "$1", 1.0, 20.0}},
+       {"embedding_dense_backward", {real({6, 5}), index({6}, 7)}, {"$0", "$1", 7, 2, false}},
+       {"embedding_dense_backward", {real({6, 5}), index({6}, 3)}, {"$0", "$1", 7, -1, true}},
+       {"nll_loss_backward",
+        {real({}), real({7, 5}), index({7}, 5), unit({})},
+        {"$0", "$1", "$2", Argument(), 1, 3, "$3"}},
+       {"native_layer_norm_backward",
+        {real({7, 5}), real({7, 5}), real({7, 1}), unit({7, 1}), real({5}), real({5})},
+        {"$0", "$1", Dims{5}, "$2", "$3", "$4", "$5", List{true, true, true}}},
+       {"select_backward", {real({5})}, {"$0", Dims{7, 5}, 0, -1}},
+       {"slice_backward", {real({3, 5})}, {"$0", Dims{7, 5}, 0, 1, 6, 2}}});
+}
+
+/// The rest of the pointwise ops.
+void add_more_pointwise(std::vector<Sample>& samples) {
+  for (const char* op : {"atan", "ceil", "cosh", "erfc", "exp2", "isfinite", "isinf", "isnan",
+                         "leaky_relu", "signbit", "sinh", "tan"}) {
+    samples.push_back({op, {real({7, 5})}, {"$0"}});
+  }
+  for (const char* op : {"log10", "log2"}) samples.push_back({op, {unit({7, 5})}, {"$0"}});
+  for (const char* op :
+       {"atan2", "gt.Tensor", "le.Tensor", "ne.Tensor", "clamp_max.Tensor", "clamp_min.Tensor"}) {
+    samples.push_back({op, {real({7, 5}), real({7, 1})}, {"$0", "$1"}});
+  }
+  for (const char* op : {"eq.Scalar", "ge.Scalar", "le.Scalar", "lt.Scalar", "clamp_max",
+                         "clamp_min", "fmod.Scalar", "remainder.Scalar"}) {
+    samples.push_back({op, {real({7, 5})}, {"$0", 0.75}});
+  }
+  for (const char* op : {"bitwise_and.Scalar", "bitwise_or.Scalar", "bitwise_xor.Scalar"}) {
+    samples.push_back({op, {index({7}, 9)}, {"$0", 5}});
+  }
+  for (const char* op : {"bitwise_and.Tensor", "bitwise_or.Tensor"}) {
+    samples.push_back({op, {index({7}, 9), index({7}, 9)}, {"$0", "$1"}});
+  }
+  for (const char* op : {"logical_or", "logical_xor"}) {
+    samples.push_back({op, {truth({7, 5}), truth({7, 1})}, {"$0", "$1"}});
+  }
+  samples.insert(
+      samples.end(),
+      {{"bitwise_not", {index({7}, 9)}, {"$0"}},
+       {"addcdiv", {real({7, 5}), real({7, 5}), unit({5})}, {"$0", "$1", "$2", 0.5}},
+       {"clamp.Tensor", {real({7, 5}), real({5}), unit({7, 1})}, {"$0", "$1", "$2"}},
+       {"lerp.Tensor", {real({7, 5}), real({7, 5}), unit({5})}, {"$0", "$1", "$2"}},
+       {"div.Scalar_mode", {real({7, 5})}, {"$0", 0.75, "floor"}},
+       {"div.Tensor_mode", {real({7, 5}), unit({5})}, {"$0", "$1", "trunc"}},
+       {"new_empty", {real({7, 5})}, {"$0", Dims{7, 5}}},
+       {"new_empty_strided", {real({7, 5})}, {"$0", Dims{7, 5}, Dims{1, 7}}},
+       {"new_full", {real({7, 5})}, {"$0", Dims{7, 5}, 2.0}},
+       {"normal_functional", {real({7, 5})}, {"$0"}},
+       {"randint_like", {real({7, 5})}, {"$0", 9}},
+       {"randint_like.low_dtype", {real({7, 5})}, {"$0", 3, 9}},
+       {"triu", {real({7, 5})}, {"$0"}},
+       {"scatter.src", {real({7, 5}), index({7, 1}, 5), real({7, 1})}, {"$0", 1, "$1", "$2"}},
+       {"scatter.value", {real({7, 5}), index({1, 5}, 7)}, {"$0", 0, "$1", 2.0}},
+       {"baddbmm", {real({2, 7, 3}), real({2, 7, 5}), real({2, 5, 3})}, {"$0", "$1", "$2"}},
+       {"mv", {real({7, 5}), real({5})}, {"$0", "$1"}},
+       {"all.dim", {truth({7, 5})}, {"$0", 0}},
+       {"any.dim", {truth({7, 5})}, {"$0", 1, true}},
+       {"any.dims", {truth({7, 5})}, {"$0", Dims{0}}},
+       {"min.dim", {real({7, 5})}, {"$0", 1}},
+       {"prod", {unit({7, 5})}, {"$0"}},
+       {"std.correction", {real({7, 5})}, {"$0", Dims{1}}},
+       {"var_mean.correction", {real({7, 5})}, {"$0", Dims{0}}},
+       {"expand_copy", {real({7, 1})}, {"$0", Dims{7, 5}}},
+       {"view_copy", {real({6, 5})}, {"$0", Dims{5, 6}}},
+       {"view.dtype", {real({7, 5})}, {"$0", DType::kF32}},
+       {"prims::view_of", {real({7, 5})}, {"$0"}},
+       {"view_as_complex", {real({7, 2})}, {"$0"}}});
+}
+
 }  // namespace
 
 std::span<const Sample> op_samples() {
@@ -192,6 +317,9 @@ std::span<const Sample> op_samples() {
     add_products(all);
     add_lookups(all);
     add_views(all);
+    add_composites(all);
+    add_backwards(all);
+    add_more_pointwise(all);
     return all;
   }();
   return samples;
