@@ -47,8 +47,15 @@ struct CaseResult {
   std::string what;
 };
 
+Dims draw_ops_mesh(std::mt19937_64& random);
+Placements draw_ops_placements(std::mt19937_64& random, std::size_t mesh_dims,
+                               const SampleInput& input);
 OpsCase draw_ops_case(std::mt19937_64& random);
 CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one);
+/// A factory's pieces on every rank against the whole on one device, bitwise; empty when equal.
+/// Shards of dims that the result has not are replicas.
+std::string factory_fault(OpsSetting& setting, std::string_view op, const Arguments& args,
+                          const Dims& mesh, Placements placements);
 /// Cases with one thing made simpler.
 std::vector<OpsCase> smaller(const OpsCase& one);
 

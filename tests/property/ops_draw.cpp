@@ -46,6 +46,16 @@ std::string text_of(const Placements& placements) {
 
 }  // namespace
 
+Dims draw_ops_mesh(std::mt19937_64& random) {
+  const Dims meshes[] = {{3}, {4}, {2, 2}, {2, 3}};
+  return meshes[below(random, std::size(meshes))];
+}
+
+Placements draw_ops_placements(std::mt19937_64& random, std::size_t mesh_dims,
+                               const SampleInput& input) {
+  return draw_placements(random, mesh_dims, input);
+}
+
 std::string OpsCase::text() const {
   std::string text = fmt::format("{}", sample->op);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -62,8 +72,7 @@ OpsCase draw_ops_case(Random& random) {
   const auto samples = op_samples();
   one.sample =
       &samples[static_cast<std::size_t>(below(random, static_cast<std::int64_t>(samples.size())))];
-  const Dims meshes[] = {{3}, {4}, {2, 2}, {2, 3}};
-  one.mesh = meshes[below(random, std::size(meshes))];
+  one.mesh = draw_ops_mesh(random);
   for (const SampleInput& input : one.sample->inputs) {
     one.inputs.push_back(draw_placements(random, one.mesh.size(), input));
   }

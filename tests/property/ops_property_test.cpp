@@ -47,6 +47,36 @@ TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one d
   CHECK(counts[Verdict::kRight] > kCases / 2);
 }
 
+TEST_CASE("X-40 a factory's values depend neither on mesh nor on placements") {
+  struct Factory {
+    const char* op;
+    Arguments args;
+  };
+  const Factory factories[] = {{"arange", {7}},
+                               {"arange.start_step", {1.0, 3.0, 0.3}},
+                               {"eye", {5}},
+                               {"eye.m", {7, 3}},
+                               {"full", {Dims{7, 5}, 3}},
+                               {"linspace", {0.0, 1.0, 7}},
+                               {"ones", {Dims{0, 5}}},
+                               {"zeros", {Dims{}}},
+                               {"rand", {Dims{7, 5}}},
+                               {"randn", {Dims{7, 5}}},
+                               {"randn", {Dims{1}}},
+                               {"randint", {9, Dims{7, 5}}},
+                               {"randn", {Dims{5, 3, 2}}}};
+  OpsSetting setting;
+  std::mt19937_64 random(7);
+  for (int number = 0; number < 1000; ++number) {
+    const Factory& factory = factories[random() % std::size(factories)];
+    const Dims mesh = draw_ops_mesh(random);
+    const Placements placements =
+        draw_ops_placements(random, mesh.size(), {{1, 1, 1}, Fill::kReal});
+    const std::string fault = factory_fault(setting, factory.op, factory.args, mesh, placements);
+    CHECK_MESSAGE(fault.empty(), factory.op << ": " << fault);
+  }
+}
+
 /// Rows that run but have no sample, and why.
 bool needs_no_sample(const OpRow& row) {
   if (row.inplace() || row.out_variant() || row.has(kIncomplete)) return true;

@@ -4,6 +4,7 @@
 #include "api/distribute.h"
 #include "autograd/autograd.h"
 #include "comm/device_mesh.h"
+#include "dispatch/factory.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
 #include "ops/register.h"
@@ -234,6 +235,33 @@ CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
     return {is_refusal(row, error) ? Verdict::kRefused : Verdict::kWrong, error.text()};
   }
   return {};
+}
+
+std::string factory_fault(OpsSetting& setting, std::string_view op, const Arguments& args,
+                          const Dims& mesh, Placements placements) {
+  const OpRow& row = setting.registry.at(op);
+  const Arguments bound = bind_arguments(row, args);
+  DTensor single;
+  run_world(world_options(setting, 1), [&](RankContext&) {
+    single = plain_calls().call(row, bound)[0].tensor();
+  }).rethrow();
+  for (Placement& placement : placements) {
+    const bool lacking =
+        placement.is_shard() && placement.dim >= static_cast<std::int64_t>(single.ndim());
+    if (lacking || placement.is_partial()) placement = Placement::replicate();
+  }
+  const MeshLayout* layout = process_arena().layout({mesh, {}, {}});
+  const DTensorSpec* spec = process_arena().spec(layout, placements, single.meta());
+  std::vector<DTensor> pieces(static_cast<std::size_t>(layout->size()));
+  std::vector<std::uint64_t> offsets(pieces.size());
+  run_world(world_options(setting, layout->size()), [&](RankContext& rank) {
+    rank.meshes->construct(layout);
+    pieces[static_cast<std::size_t>(rank.rank)] = dispatch_factory(row, bound, spec);
+    offsets[static_cast<std::size_t>(rank.rank)] = rank.random.offset;
+  }).rethrow();
+  const std::uint64_t drawn = row.has(kRandom) ? static_cast<std::uint64_t>(single.numel()) : 0;
+  if (std::ranges::count(offsets, drawn) != layout->size()) return "random states went apart";
+  return judge(pieces, single, single);
 }
 
 }  // namespace shardlab::test
