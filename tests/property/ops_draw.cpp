@@ -62,9 +62,9 @@ std::string OpsCase::text() const {
     text += fmt::format(" [{}]{}", fmt::join(sample->inputs[i].shape, ", "), text_of(inputs[i]));
   }
   for (const Argument& argument : sample->args) text += " " + argument.text();
-  return text + fmt::format(" on [{}], gradient {} into result {}, follow-up {}, values {}",
-                            fmt::join(mesh, ", "), text_of(seed), output,
-                            static_cast<int>(follow_up), values);
+  return text + fmt::format(" on [{}]{}, gradient {} into result {}, follow-up {}, values {}",
+                            fmt::join(mesh, ", "), outsider ? " and an outsider" : "",
+                            text_of(seed), output, static_cast<int>(follow_up), values);
 }
 
 OpsCase draw_ops_case(Random& random) {
@@ -80,6 +80,7 @@ OpsCase draw_ops_case(Random& random) {
   one.seed = draw_placements(random, one.mesh.size(), {{1, 1}, Fill::kReal});
   one.output = static_cast<std::size_t>(below(random, 3));
   one.follow_up = static_cast<FollowUp>(below(random, 3));
+  one.outsider = below(random, 4) == 0;
   one.values = random() % 1000;
   return one;
 }
@@ -89,6 +90,10 @@ std::vector<OpsCase> smaller(const OpsCase& one) {
   if (one.follow_up != FollowUp::kNone) {
     cases.push_back(one);
     cases.back().follow_up = FollowUp::kNone;
+  }
+  if (one.outsider) {
+    cases.push_back(one);
+    cases.back().outsider = false;
   }
   if (one.output != 0) {
     cases.push_back(one);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "api/distribute.h"
 #include "autograd/autograd.h"
@@ -164,17 +165,28 @@ DTensor placed(const OpsCase& one, const MeshLayout* layout, const Tensor& value
   return distribute(value, layout->arena().spec(layout, placements, value.meta()));
 }
 
-/// By rank.
+/// By row-major mesh index.
 std::vector<std::vector<DTensor>> on_mesh(OpsSetting& setting, const OpsCase& one,
                                           const MeshLayout* layout) {
   std::vector<std::vector<DTensor>> results(static_cast<std::size_t>(layout->size()));
-  run_world(world_options(setting, layout->size()), [&](RankContext& rank) {
+  const std::int64_t world = layout->size() + (one.outsider ? 1 : 0);
+  run_world(world_options(setting, world), [&](RankContext& rank) {
     rank.meshes->construct(layout);
-    results[static_cast<std::size_t>(rank.rank)] = evaluate(
-        one, Precision::kDeclared,
-        [&](const Tensor& value, std::size_t slot) { return placed(one, layout, value, slot); });
+    auto mine = evaluate(one, Precision::kDeclared, [&](const Tensor& value, std::size_t slot) {
+      return placed(one, layout, value, slot);
+    });
+    if (const auto coordinate = layout->coordinate_of(rank.rank)) {
+      results[static_cast<std::size_t>(layout->index_of(*coordinate))] = std::move(mine);
+    }
   }).rethrow();
   return results;
+}
+
+/// Ranks 0, 1, ..., or 1, 2, ... beside an outsider.
+const MeshLayout* layout_of(const OpsCase& one) {
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(product(one.mesh)));
+  std::iota(ranks.begin(), ranks.end(), one.outsider ? 1 : 0);
+  return process_arena().layout({one.mesh, {}, ranks});
 }
 
 std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
@@ -200,8 +212,9 @@ std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
 }
 
 /// A write in place that would have to move its target, a view that would have to move anything,
-/// and integers that cannot be split into terms of a sum.
-bool is_refusal(const OpRow& row, const Error& error) {
+/// integers that cannot be split into terms of a sum, results that outsiders lack (D-39).
+bool is_refusal(const OpRow& row, const OpsCase& one, const Error& error) {
+  if (one.outsider && error.kind() == ErrorKind::kUnsupported) return true;
   if (error.find("gradient of") != nullptr) return false;
   const bool whole_mesh = std::holds_alternative<MeshRuleFn>(row.rule);
   if (whole_mesh || row.view != nullptr || row.decompose != nullptr)
@@ -219,7 +232,7 @@ OpsSetting::OpsSetting() : propagator(registry, PlanOptions{}) {
 }
 
 CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
-  const MeshLayout* layout = process_arena().layout({one.mesh, {}, {}});
+  const MeshLayout* layout = layout_of(one);
   try {
     const auto single = on_one_device(setting, one, Precision::kDeclared);
     const auto reference = on_one_device(setting, one, Precision::kReference);
@@ -232,7 +245,7 @@ CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
     }
   } catch (const Error& error) {
     const OpRow& row = setting.registry.at(one.sample->op);
-    return {is_refusal(row, error) ? Verdict::kRefused : Verdict::kWrong, error.text()};
+    return {is_refusal(row, one, error) ? Verdict::kRefused : Verdict::kWrong, error.text()};
   }
   return {};
 }

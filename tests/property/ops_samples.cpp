@@ -193,7 +193,7 @@ void add_composites(std::vector<Sample>& samples) {
        {"matmul", {real({7, 5}), real({5})}, {"$0", "$1"}},
        {"matmul", {real({5}), real({5, 3})}, {"$0", "$1"}},
        {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1"}},
-       {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 2}},
+       {"mse_loss", {unit({7, 5}), unit({7, 5})}, {"$0", "$1", 2}},
        {"mse_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0}},
        {"mse_loss_backward", {real({}), real({7, 5}), real({7, 5})}, {"$0", "$1", "$2", 1}},
        {"cross_entropy_loss", {real({7, 5}), index({7}, 5)}, {"$0", "$1"}},
