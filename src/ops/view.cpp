@@ -142,7 +142,7 @@ Metas meta_view_as_complex(const MetaArgs& args) {
     if (stride % 2 != 0) fail(ErrorKind::kValue, "view_as_complex takes even strides only");
     stride /= 2;
   }
-  if (!is_floating(result.dtype)) {
+  if (result.dtype != DType::kF32 && result.dtype != DType::kF64) {
     fail(ErrorKind::kValue, "view_as_complex takes f32 or f64, not {}", to_string(result.dtype));
   }
   result.dtype = result.dtype == DType::kF64 ? DType::kC128 : DType::kC64;
@@ -275,9 +275,13 @@ template <MetaFn meta>
 std::vector<ViewResult> view_in_place(const Tensor& base, const MetaArgs& args) {
   std::vector<ViewResult> results;
   for (const OutputMeta& output : meta(args)) {
-    const std::int64_t offset =
-        base.offset() * item_bytes(base.dtype()) / item_bytes(output.meta.dtype);
-    results.push_back({output.meta, offset});
+    const std::int64_t bytes = base.offset() * item_bytes(base.dtype());
+    const std::int64_t item = item_bytes(output.meta.dtype);
+    if (bytes % item != 0) {
+      fail(ErrorKind::kValue, "a view as {} can't start {} bytes into the storage",
+           to_string(output.meta.dtype), bytes);
+    }
+    results.push_back({output.meta, bytes / item});
   }
   return results;
 }

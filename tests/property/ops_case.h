@@ -25,7 +25,8 @@ struct OpsCase {
   Placements seed;         ///< of the gradient that flows into the result
   std::size_t output = 0;  ///< which floating result it flows into
   FollowUp follow_up = FollowUp::kNone;
-  bool outsider = false;  ///< rank 0 of the world is not in the mesh
+  bool outsider = false;      ///< rank 0 of the world is not in the mesh
+  DType dtype = DType::kF32;  ///< of floating inputs
   std::uint64_t values = 0;
   std::string text() const;
 };

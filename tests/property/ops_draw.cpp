@@ -57,7 +57,7 @@ Placements draw_ops_placements(std::mt19937_64& random, std::size_t mesh_dims,
 }
 
 std::string OpsCase::text() const {
-  std::string text = fmt::format("{}", sample->op);
+  std::string text = fmt::format("{} of {}", sample->op, to_string(dtype));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     text += fmt::format(" [{}]{}", fmt::join(sample->inputs[i].shape, ", "), text_of(inputs[i]));
   }
@@ -81,6 +81,7 @@ OpsCase draw_ops_case(Random& random) {
   one.output = static_cast<std::size_t>(below(random, 3));
   one.follow_up = static_cast<FollowUp>(below(random, 3));
   one.outsider = below(random, 4) == 0;
+  if (below(random, 4) == 0) one.dtype = DType::kBF16;
   one.values = random() % 1000;
   return one;
 }
@@ -94,6 +95,10 @@ std::vector<OpsCase> smaller(const OpsCase& one) {
   if (one.outsider) {
     cases.push_back(one);
     cases.back().outsider = false;
+  }
+  if (one.dtype != DType::kF32) {
+    cases.push_back(one);
+    cases.back().dtype = DType::kF32;
   }
   if (one.output != 0) {
     cases.push_back(one);
