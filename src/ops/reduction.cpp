@@ -162,6 +162,12 @@ std::vector<RuleRow> kept_dims_rule(const RuleContext& context) {
 std::vector<RuleRow> norm_rule(const RuleContext& context) {
   const double ord = context.schema.arg("ord").to_double();
   if (std::isinf(ord)) {
+    // A pending maximum of negative numbers has a smaller magnitude than its terms.
+    const Placement partial = Placement::partial(ord > 0 ? ReduceOp::kMax : ReduceOp::kMin);
+    const Placements& given = context.tensors[0]->placements();
+    if (std::find(given.begin(), given.end(), partial) != given.end()) {
+      return reduction_rows(context, partial);
+    }
     return ord > 0 ? linear_rule<ReduceOp::kMax>(context) : linear_rule<ReduceOp::kMin>(context);
   }
   return reduction_rows(context, ord == 0 ? Placement::partial(ReduceOp::kSum)

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "comm/observer.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
@@ -198,6 +200,16 @@ TEST_CASE("X-37 item reads replicas, pending reductions and the one element of a
     CHECK(item(mesh.place("S(0)", {1}, {7})) == 7);
     const DTensor two = mesh.place("S(0)", {2}, {1, 2});
     CHECK(kind_of([&] { item(two); }) == ErrorKind::kRuntime);
+  });
+}
+
+TEST_CASE("an infinity norm of pending maxima reduces them first") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext& rank) {
+    const DTensor term = plain({2}, rank.rank == 0 ? Values{1, -5} : Values{-3, 2});
+    const DTensor x = from_local(term, mesh.layout(), {Placement::partial(ReduceOp::kMax)});
+    const double infinity = std::numeric_limits<double>::infinity();
+    CHECK(whole(ops().one("aten::linalg_vector_norm", {x, infinity})) == Values{2});
   });
 }
 
