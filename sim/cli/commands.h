@@ -33,7 +33,8 @@ struct RunArguments {
   std::uint64_t seed = 0;
   bool seed_given = false;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
-  bool why = false;
+  std::string why;                           ///< op, source line, value name or "all"
+  std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
 };
 int run_command(const RunArguments& arguments);

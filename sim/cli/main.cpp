@@ -69,13 +69,15 @@ struct Parsed {
 void add_run(CLI::App& app, Parsed& parsed) {
   auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
   run->add_option("FILE", parsed.run.files, "scenario files (.toml)")->required();
-  run->add_flag("--why", parsed.run.why, "for each op: candidates with prices, and what decided");
+  run->add_option("--why", parsed.run.why,
+                  "explain decisions of an op, a source line, a value's statement, or all")
+      ->type_name("NAME|LINE|all");
   add_run_options(run, parsed.run);
   add_common(run, parsed.run.common);
   run->footer(
       "Examples:\n"
       "  shardlab run scenarios/models/megatron_mlp.toml\n"
-      "  shardlab run --why --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
+      "  shardlab run --why mm --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
       "Figures: 'sent a rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, "
       "all_gather and\n"
       "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts "
@@ -85,6 +87,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
 
   auto* test = app.add_subcommand("test", "run scenarios and print one line each");
   test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
+  test->add_option("--filter", parsed.test.filter, "only those with this in path, title or point");
   test->add_flag("--list", parsed.test.list, "print titles and what each is about, run nothing");
   add_run_options(test, parsed.test);
   add_common(test, parsed.test.common);

@@ -24,6 +24,14 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
+bool selected(const RunArguments& arguments, const std::string& path, const ScenarioFile& file,
+              const MatrixPoint& point) {
+  const auto has = [&](const std::string& text) {
+    return text.find(arguments.filter) != std::string::npos;
+  };
+  return has(path) || has(file.title()) || has(point.name);
+}
+
 std::vector<Setting> settings_of(const RunArguments& arguments) {
   std::vector<Setting> settings;
   for (const std::string& text : arguments.settings) settings.push_back(parse_setting(text));
@@ -71,8 +79,7 @@ ScenarioOptions options_of(const RunArguments& arguments) {
 }
 
 RunTextOptions text_options(const RunArguments& arguments) {
-  return {.color = arguments.common.stdout_color(),
-          .detail = arguments.why ? RunDetail::kWhy : RunDetail::kSteps};
+  return {.color = arguments.common.stdout_color(), .why = arguments.why};
 }
 
 // Results go to stdout, an error that nobody expected to stderr.
@@ -116,6 +123,7 @@ int test_command(const RunArguments& arguments) {
         return static_cast<int>(kFine);
       }
       for (const MatrixPoint& point : file.points()) {
+        if (!selected(arguments, path, file, point)) continue;
         const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
         ++(result.met() ? passed : failed);
         if (arguments.common.output == Output::kText && result.met()) {

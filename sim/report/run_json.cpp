@@ -111,8 +111,8 @@ std::string run_json(const ScenarioResult& result) {
                {"warnings", result.warnings},
                {"collectives", counts_json(result.counts)},
                {"memory",
-                {{"largest_rank_bytes", result.memory.largest_rank_bytes},
-                 {"sum_bytes", result.memory.sum_bytes}}}};
+                {{"logical_rank_bytes", result.memory.logical_rank_bytes},
+                 {"physical_bytes", result.memory.physical_bytes}}}};
   json["inputs"] = Json::object();
   for (const InputReport& input : result.inputs) json["inputs"][input.name] = input.type;
   json["events"] = Json::array();

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "mesh/type_string.h"
+#include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/paint.h"
 
@@ -33,6 +34,7 @@ class RunText {
     inputs();
     pass("forward", Pass::kForward);
     pass("backward", Pass::kBackward);
+    gradients();
     printed();
     warnings();
     sums();
@@ -91,11 +93,70 @@ class RunText {
       if (!begun) line("\n{}", ink(title, Ink::kTitle));
       begun = true;
       if (event.position.line != last) {
+        if (wanted == Pass::kForward) values_before(last, event.position.line);
         last = event.position.line;
-        line("{:>5}  {}", last, ink(source_line(last), Ink::kTitle));
+        source_header(last);
       }
       show(event);
     }
+    if (wanted == Pass::kForward) values_before(last, -1);
+  }
+
+  void source_header(int number) {
+    line("{:>5}  {}", number, ink(source_line(number), Ink::kTitle));
+  }
+
+  static int line_of(const ValueReport& value) {
+    return value.where.source ? value.where.source->place(value.where.span.begin).line : 0;
+  }
+
+  // Values in program order up to the statement on line `next` (-1: all that are left). Those of
+  // line `current` stand below its ops, others get a header of their own.
+  void values_before(int current, int next) {
+    while (next_value_ < result_.values.size()) {
+      const ValueReport& value = result_.values[next_value_];
+      const int number = line_of(value);
+      if (value.name.ends_with(".grad") || number == next) return;
+      if (number != current) source_header(number);
+      current = number;
+      show(value);
+      ++next_value_;
+    }
+  }
+
+  void show(const ValueReport& value) {
+    const bool wrong = value.verified && value.comparison.agreement == Agreement::kWrong;
+    const std::string verdict =
+        value.verified ? std::string(to_string(value.comparison.agreement)) : "not verified";
+    line("       = {:<16} {:<34} {}", value.name, value.type,
+         ink(verdict, wrong            ? Ink::kBad
+                      : value.verified ? Ink::kGood
+                                       : Ink::kDim));
+  }
+
+  void gradients() {
+    bool begun = false;
+    for (const ValueReport& value : result_.values) {
+      if (!value.name.ends_with(".grad")) continue;
+      if (!begun) line("\n{}", ink("gradients", Ink::kTitle));
+      begun = true;
+      show(value);
+    }
+  }
+
+  // --why names an op, a source line, a value of the program, or "all".
+  bool asked_why(const TraceEvent& event) const {
+    const std::string& what = options_.why;
+    if (what.empty()) return false;
+    if (what == "all" || what == std::to_string(event.position.line)) return true;
+    const OpDescriptor& op = event.schema.row->op;
+    const std::string_view base = std::string_view(op.base).substr(op.base.find("::") + 2);
+    if (what == base || what == op.name() || what == fmt::format("{}.{}", base, op.overload)) {
+      return true;
+    }
+    return std::any_of(result_.values.begin(), result_.values.end(), [&](const ValueReport& value) {
+      return value.name == what && line_of(value) == event.position.line;
+    });
   }
 
   void show(const TraceEvent& event) {
@@ -103,10 +164,9 @@ class RunText {
     switch (event.kind) {
       case TraceEvent::Kind::kOp:
         line("{}{}", indent, op_text(event.schema, *event.decision));
-        if (options_.detail == RunDetail::kWhy) {
-          out_ += ink(
-              why_text(event.schema, result_.propagator->explain(event.schema), indent + "    "),
-              Ink::kDim);
+        if (asked_why(event)) {
+          const DecisionRecord record = result_.propagator->explain(event.schema);
+          out_ += ink(why_text(event.schema, record, indent + "    "), Ink::kDim);
         }
         break;
       case TraceEvent::Kind::kRedistribution:
@@ -150,36 +210,33 @@ class RunText {
   }
 
   void sums() {
-    CollectiveCounts largest;
-    for (const CollectiveCounts& rank : result_.counts) {
-      for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i) {
-        largest.forward[i] = std::max(largest.forward[i], rank.forward[i]);
-        largest.backward[i] = std::max(largest.backward[i], rank.backward[i]);
-      }
-      if (rank.bytes() >= largest.bytes()) {
-        largest.forward_bytes = rank.forward_bytes;
-        largest.backward_bytes = rank.backward_bytes;
-      }
+    line("\n{}", ink(fmt::format("collectives of rank {}", result_.reporting_rank), Ink::kTitle));
+    const std::vector<CollectiveSum> sums = collective_sums(result_);
+    if (sums.empty()) line("  none");
+    double sent = 0, predicted = 0;
+    for (const CollectiveSum& sum : sums) {
+      sent += sum.forward_bytes + sum.backward_bytes;
+      predicted += sum.predicted_us;
     }
-    line("\n{}", ink("collectives of one rank (the largest)", Ink::kTitle));
-    bool any = false;
-    for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i) {
-      if (largest.forward[i] + largest.backward[i] == 0) continue;
-      any = true;
-      line("  {:<16} {:>4} forward {:>4} backward", to_string(static_cast<CollectiveKind>(i)),
-           largest.forward[i], largest.backward[i]);
+    for (const CollectiveSum& sum : sums) {
+      line(
+          "  {:<15} over {:<8} {:>3} ranks  {:>3} forward {:>3} backward  {:>9} sent  {:>8.1f} us "
+          "predicted ({:.0f} %)",
+          to_string(sum.kind), sum.group, sum.group_size, sum.forward, sum.backward,
+          bytes_text(sum.forward_bytes + sum.backward_bytes), sum.predicted_us,
+          predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
     }
-    if (!any) line("  none");
-    if (any)
-      line("  {} sent forward, {} backward", bytes_text(largest.forward_bytes),
-           bytes_text(largest.backward_bytes));
+    double largest = 0;
+    for (const CollectiveCounts& rank : result_.counts) largest = std::max(largest, rank.bytes());
+    if (largest > sent) line("  the rank that sends most sends {}", bytes_text(largest));
     if (result_.implicit_count > 0) {
       line("  {}",
            ink(fmt::format("{} implicit redistributions communicate", result_.implicit_count),
                Ink::kWarn));
     }
-    line("  memory: a rank held at most {}",
-         bytes_text(static_cast<double>(result_.memory.largest_rank_bytes)));
+    line("memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
+         bytes_text(static_cast<double>(result_.memory.logical_rank_bytes)),
+         bytes_text(static_cast<double>(result_.memory.physical_bytes)));
   }
 
   void expected_failure() {
@@ -211,6 +268,7 @@ class RunText {
       if (comparison.agreement == Agreement::kWrong) {
         line("  {} {} {} ({})", ink("wrong", Ink::kBad), value.name, value.type, value.where.at());
         line("        {}", comparison.what);
+        if (!value.holders.empty()) line("        held by {}", value.holders);
       }
     }
     for (const auto& [agreement, count] : counts) line("  {:>4} {}", count, to_string(agreement));
@@ -233,14 +291,33 @@ class RunText {
     }
   }
 
-  void last_line() { line("\n{}", run_line(result_, options_)); }
+  void last_line() {
+    if (!result_.met()) line("\nagain: {}", replay_command(result_));
+    line("\n{}", run_line(result_, options_));
+  }
 
   const ScenarioResult& result_;
   const RunTextOptions& options_;
+  std::size_t next_value_ = 0;
   std::string out_;
 };
 
 }  // namespace
+
+std::string replay_command(const ScenarioResult& result) {
+  std::string command = "shardlab run " + result.scenario.file->file();
+  std::string_view point = result.scenario.point;
+  while (!point.empty()) {
+    const std::size_t end = std::min(point.find(','), point.size());
+    command += fmt::format(" --set {}", point.substr(0, end));
+    point.remove_prefix(std::min(end + 1, point.size()));
+  }
+  command += fmt::format(" --seed {}", result.scenario.seed);
+  if (result.options.schedule.kind != SchedulerKind::kPool) {
+    command += fmt::format(" --scheduler {}", to_string(result.options.schedule.kind));
+  }
+  return command;
+}
 
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options) {
   return RunText(result, options).build();

@@ -8,15 +8,11 @@
 
 namespace shardlab {
 
-/// How much is told of each op.
-enum class RunDetail : std::uint8_t {
-  kSteps,  ///< one line per op and redistribution
-  kWhy,    ///< below each op: candidates with prices, what was rejected, which rule decided
-};
-
 struct RunTextOptions {
   Color color = Color::kOff;
-  RunDetail detail = RunDetail::kSteps;
+  /// Whose decisions are explained: an op ("mm"), a source line, a value of the program, "all";
+  /// empty: none.
+  std::string why;
 };
 
 /// Header, inputs, the program's ops with their collectives, backward, sums, verdict on values,
@@ -25,6 +21,9 @@ struct RunTextOptions {
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options);
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
+
+/// The command that runs this very case again.
+std::string replay_command(const ScenarioResult& result);
 
 /// "1.5 KiB", "640 B".
 std::string bytes_text(double bytes);

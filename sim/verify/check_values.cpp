@@ -32,7 +32,7 @@ class ValuesChecker : public FactChecker {
       report.expect_error("error", fact.at("error"), [&] { moved(fact, specs, {}, nullptr); });
       return;
     }
-    CollectiveCounts counts;
+    FactCounts counts;
     expect_pieces("out", fact.at("out"), moved(fact, specs, {}, &counts), report);
     if (fact.contains("comms")) report.expect("comms", fact.at("comms"), Json(counts));
     // What the public method of the reference refused; its own executor, and ours, did it.
@@ -47,7 +47,7 @@ class ValuesChecker : public FactChecker {
 
  private:
   std::vector<Json> moved(const Json& fact, const SpecPair& specs,
-                          std::optional<PlannerKind> planner, CollectiveCounts* counts) {
+                          std::optional<PlannerKind> planner, FactCounts* counts) {
     const Json& pieces = fact.at("in");
     std::vector<Json> out(pieces.size());
     const auto body = [&](std::size_t rank) {
@@ -89,7 +89,7 @@ class BackwardChecker : public FactChecker {
     std::vector<Json> gradients;
     const DTensorSpec* target = nullptr;
     DType forward_dtype = DType::kF32, gradient_dtype = DType::kF32;
-    CollectiveCounts forward, backward;
+    FactCounts forward, backward;
   };
 
   Outcome run(const Json& fact) {

@@ -25,7 +25,7 @@ std::string recorded_name(CollectiveKind kind) {
 
 class CountingObserver : public Observer {
  public:
-  explicit CountingObserver(CollectiveCounts& counts) : counts_(counts) {}
+  explicit CountingObserver(FactCounts& counts) : counts_(counts) {}
   void op_begins(const OpSchema&, const OutputSharding&) override {}
   void op_ends() override {}
   void redistribution(const RedistributionRecord&) override {}
@@ -34,7 +34,7 @@ class CountingObserver : public Observer {
   }
 
  private:
-  CollectiveCounts& counts_;
+  FactCounts& counts_;
 };
 
 bool close(const Json& expected, const Json& got) {
@@ -53,7 +53,7 @@ FactWorld::FactWorld() : device_(make_cpu_device(cpu_kernel_table())), plans_(Pl
 FactWorld::~FactWorld() = default;
 
 void FactWorld::run(const MeshLayout* layout, const std::function<void(std::size_t rank)>& body,
-                    CollectiveCounts* counts) {
+                    FactCounts* counts) {
   WorldOptions options;
   options.ranks = layout->size();
   options.device = [this](std::int64_t) -> Device& { return *device_; };

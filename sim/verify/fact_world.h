@@ -16,7 +16,7 @@ namespace shardlab {
 
 /// Collectives of one rank by the name the facts use (`all_gather_into_tensor`, ...). The
 /// recordings were made where an all-to-all is an all-gather and a local cut (K-11).
-using CollectiveCounts = std::map<std::string, std::int64_t>;
+using FactCounts = std::map<std::string, std::int64_t>;
 
 class FactWorld {
  public:
@@ -29,7 +29,7 @@ class FactWorld {
   /// Runs `body` on every rank of a world as large as the layout, with the layout's mesh made.
   /// Throws what the ranks threw. Collectives of rank 0 are added to `counts` when given.
   void run(const MeshLayout* layout, const std::function<void(std::size_t rank)>& body,
-           CollectiveCounts* counts);
+           FactCounts* counts);
 
   /// `[shape, row-major values]` as a tensor, and back.
   Tensor tensor_of(const Json& piece, DType dtype);

@@ -48,7 +48,8 @@ Topology topology_of(const Scenario& scenario) {
 
 // One program on the ranks of one world, and what was seen there.
 struct ProgramRun {
-  std::vector<std::unique_ptr<Device>> devices;  ///< first, since all values below live on them
+  std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
+  std::vector<MemoryAccount> accounts;
   const Scenario* scenario = nullptr;
   const OpRegistry* registry = nullptr;
   const MeshLayout* layout = nullptr;
@@ -78,6 +79,7 @@ void keep_gradients(const ProgramRun& run, const Interpreter& interpreter, Recor
 void run_on_rank(ProgramRun& run, RankContext& rank) {
   const auto index = static_cast<std::size_t>(rank.rank);
   Recording& recording = run.recordings[index];
+  rank.memory = &run.accounts[index];
   rank.meshes->construct(run.layout);
   Interpreter interpreter({.scenario = run.scenario,
                            .registry = run.registry,
@@ -105,8 +107,9 @@ void run_on_rank(ProgramRun& run, RankContext& rank) {
 
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
+  run.device = make_cpu_device(cpu_kernel_table());
+  run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    run.devices.push_back(make_cpu_device(cpu_kernel_table()));
     run.recordings.emplace_back(RecordScope::kEvery);
     run.traces.emplace_back(rank == run.reporting_rank ? TraceDetail::kEvents
                                                        : TraceDetail::kCounts);
@@ -115,20 +118,17 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.ranks = ranks;
   world.schedule = options.schedule;
   world.backend = options.backend;
-  world.device = [&](std::int64_t rank) -> Device& {
-    return *run.devices[static_cast<std::size_t>(rank)];
-  };
+  world.device = [&](std::int64_t) -> Device& { return *run.device; };
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
   world.communicator = options.communicator;
   run.outcome = run_world(std::move(world), [&](RankContext& rank) { run_on_rank(run, rank); });
-  for (const auto& device : run.devices) {
-    const std::int64_t peak = device->memory().peak_bytes;
-    run.memory.largest_rank_bytes = std::max(run.memory.largest_rank_bytes, peak);
-    run.memory.sum_bytes += peak;
+  for (const MemoryAccount& account : run.accounts) {
+    run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
   }
+  run.memory.physical_bytes = run.device->memory().peak_bytes;
 }
 
 // Type strings and names are looked at before any rank starts: what is wrong with them is the

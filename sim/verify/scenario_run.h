@@ -27,10 +27,11 @@ struct ScenarioOptions {
   std::function<void(const std::vector<Recording>&)> recorded;
 };
 
-/// Bytes that ranks held at most, per rank and together.
+/// The most that was ever held. Logical: every Buffer a rank holds, in full, on the rank that holds
+/// most; physical: what the process allocated for all ranks, which share Buffers.
 struct MemoryReport {
-  std::int64_t largest_rank_bytes = 0;
-  std::int64_t sum_bytes = 0;
+  std::int64_t logical_rank_bytes = 0;
+  std::int64_t physical_bytes = 0;
 };
 
 /// An input as the reporting rank holds it.

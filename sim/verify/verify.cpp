@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "comm/verdict.h"
+#include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -39,6 +42,32 @@ bool worse(const Comparison& a, const Comparison& b) {
   const double share_a = a.allowed > 0 ? a.error / a.allowed : a.error;
   const double share_b = b.allowed > 0 ? b.error / b.allowed : b.error;
   return share_a > share_b;
+}
+
+bool holds(const DimMap& map, std::int64_t index) {
+  return std::any_of(map.runs.begin(), map.runs.end(), [&](const IndexRun& run) {
+    return index >= run.offset && index < run.offset + run.size;
+  });
+}
+
+// Who holds a global element, and where it lies.
+std::string holders_of(const DTensorSpec& spec, std::int64_t element) {
+  Dims index(spec.ndim());
+  for (std::size_t dim = spec.ndim(); dim-- > 0;) {
+    index[dim] = element % spec.shape()[dim];
+    element /= spec.shape()[dim];
+  }
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+    const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(i));
+    bool inside = true;
+    for (std::size_t dim = 0; dim < index.size(); ++dim) {
+      inside = inside && holds(view.dims[dim], index[dim]);
+    }
+    if (inside) ranks.push_back(spec.layout()->rank_at_index(i));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return fmt::format("{} at [{}]", fold_ranks(ranks), fmt::join(index, ", "));
 }
 
 // The value as each mesh (or, for a slice of it, each sub-mesh) holds it.
@@ -112,6 +141,10 @@ class Judge {
     std::vector<AssemblyFault> faults;
     const GlobalValue whole = assemble(spec, pieces, faults);
     judge(whole, exact, static_cast<std::size_t>(layout.rank_at_index(0)), report);
+    const Comparison& judged = report.comparison;
+    if (judged.agreement == Agreement::kWrong && judged.worst_index >= 0) {
+      report.holders = holders_of(spec, judged.worst_index);
+    }
     if (faults.empty()) return;
     Comparison comparison;
     comparison.agreement = Agreement::kWrong;

@@ -20,6 +20,7 @@ struct ValueReport {
   bool verified = false;
   std::string not_verified;  ///< the reason otherwise
   Comparison comparison;
+  std::string holders;  ///< of the wrong element: "ranks 0,4 at [3, 1]"
 };
 
 struct VerifyInputs {

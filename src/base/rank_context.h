@@ -45,24 +45,36 @@ enum ModeBit : std::uint32_t {
   kModeObserve = 1u << 1,   ///< `observer` is told about ops, redistributions, collectives
 };
 
+/// Bytes of the Buffers that a rank's Storages hold, each counted in full, as a device of its own
+/// would hold them; physical memory may be less, since ranks share Buffers.
+struct MemoryAccount {
+  std::int64_t held_bytes = 0;
+  std::int64_t peak_bytes = 0;
+  void add(std::int64_t bytes) {
+    held_bytes += bytes;
+    if (held_bytes > peak_bytes) peak_bytes = held_bytes;
+  }
+};
+
 struct RankContext {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   Device* device = nullptr;
   Scheduler* scheduler = nullptr;
-  ProcessGroup* world = nullptr;      ///< all ranks of the run
-  MeshRegistry* meshes = nullptr;     ///< the DeviceMeshes of this rank, by (layout, device type)
-  Propagator* propagator = nullptr;   ///< decisions and plans, shared by all ranks of the process
-  PlanCache* plans = nullptr;         ///< the propagator's; what the executor needs of it
+  ProcessGroup* world = nullptr;     ///< all ranks of the run
+  MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)
+  Propagator* propagator = nullptr;  ///< decisions and plans, shared by all ranks of the process
+  PlanCache* plans = nullptr;        ///< the propagator's; what the executor needs of it
   Observer* observer = nullptr;
+  MemoryAccount* memory = nullptr;  ///< outlives every Storage made on this rank; may be null
   RandomState random;
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
   std::uint32_t mode = kModeAutograd;
   Pass pass = Pass::kForward;
   SourcePosition position;
-  const char* op = nullptr;           ///< ATen name of the op being dispatched; outlives the run
-  std::int64_t step = 0;              ///< ops dispatched so far, for messages
+  const char* op = nullptr;  ///< ATen name of the op being dispatched; outlives the run
+  std::int64_t step = 0;     ///< ops dispatched so far, for messages
 };
 
 /// The context of the rank that runs here. Fails with Internal outside of a rank.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rank_context.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -31,6 +32,26 @@ bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int
   return row_major;
 }
 
+Storage::Storage(BufferRef buffer) : buffer_(std::move(buffer)) {
+  const RankContext* rank = current_rank_or_null();
+  if (rank == nullptr || rank->memory == nullptr) return;
+  account_ = rank->memory;
+  count(buffer_.get(), 1);
+}
+
+Storage::~Storage() { count(buffer_.get(), -1); }
+
+void Storage::count(const Buffer* buffer, std::int64_t sign) {
+  if (account_ == nullptr || buffer == nullptr) return;
+  account_->add(sign * static_cast<std::int64_t>(buffer->size_bytes()));
+}
+
+void Storage::complete(BufferRef buffer) {
+  count(buffer_.get(), -1);
+  buffer_ = std::move(buffer);
+  count(buffer_.get(), 1);
+}
+
 const BufferRef& Storage::writable() {
   settle();
   ++version_;
@@ -56,7 +77,7 @@ void Storage::settle() {
 
 Ref<Storage> Storage::snapshot() {
   settle();
-  return make_ref<Storage>(buffer_);
+  return Ref<Storage>(new Storage(buffer_, Uncounted{}));
 }
 
 Tensor Tensor::narrow(std::size_t tensor_dim, std::int64_t start, std::int64_t size) const {

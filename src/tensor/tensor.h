@@ -14,6 +14,8 @@
 
 namespace shardlab {
 
+struct MemoryAccount;
+
 /// Shape, stride (both in elements) and dtype: what shape inference computes (M-3).
 struct TensorMeta {
   Dims shape;
@@ -32,7 +34,9 @@ bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int
 /// Identity of a piece of rank-local memory; what views have in common.
 class Storage : public Counted {
  public:
-  explicit Storage(BufferRef buffer) : buffer_(std::move(buffer)) {}
+  /// Counted on the running rank's memory account, if there is one.
+  explicit Storage(BufferRef buffer);
+  ~Storage() override;
 
   /// For reading. Waits for a pending collective first.
   const BufferRef& buffer() {
@@ -47,15 +51,20 @@ class Storage : public Counted {
   /// Attaches a pending result: `work` fills the buffer by calling complete().
   void set_pending(Ref<Work> work) { pending_ = std::move(work); }
   bool pending() const { return static_cast<bool>(pending_); }
-  void complete(BufferRef buffer) { buffer_ = std::move(buffer); }
+  void complete(BufferRef buffer);
   /// Waits for the pending result, if any.
   void settle();
   /// A Storage of its own over the same Buffer: the value as it is now (copy on write).
   Ref<Storage> snapshot();
 
  private:
+  struct Uncounted {};
+  Storage(BufferRef buffer, Uncounted) : buffer_(std::move(buffer)) {}
+  void count(const Buffer* buffer, std::int64_t sign);
+
   BufferRef buffer_;
   Ref<Work> pending_;
+  MemoryAccount* account_ = nullptr;
   std::uint64_t version_ = 0;
 };
 
@@ -90,7 +99,9 @@ class Tensor {
   /// The same value under a Storage of its own (copy on write): later in-place ops do not reach it.
   Tensor snapshot() const;
   /// Waits for a pending collective.
-  void wait() const { if (storage_) storage_->settle(); }
+  void wait() const {
+    if (storage_) storage_->settle();
+  }
   bool pending() const { return storage_ && storage_->pending(); }
 
   /// First element, for reading (CPU devices and kernels only).
