@@ -88,18 +88,19 @@ class RunText {
   void pass(std::string_view title, Pass wanted) {
     bool begun = false;
     int last = -1;
-    for (const TraceEvent& event : result_.events) {
+    for (std::size_t i = 0; i < result_.events.size(); ++i) {
+      const TraceEvent& event = result_.events[i];
       if (event.pass != wanted) continue;
       if (!begun) line("\n{}", ink(title, Ink::kTitle));
       begun = true;
+      if (wanted == Pass::kForward) values_before(i, last);
       if (event.position.line != last) {
-        if (wanted == Pass::kForward) values_before(last, event.position.line);
         last = event.position.line;
         source_header(last);
       }
       show(event);
     }
-    if (wanted == Pass::kForward) values_before(last, -1);
+    if (wanted == Pass::kForward) values_before(result_.events.size(), last);
   }
 
   void source_header(int number) {
@@ -110,15 +111,16 @@ class RunText {
     return value.where.source ? value.where.source->place(value.where.span.begin).line : 0;
   }
 
-  // Values in program order up to the statement on line `next` (-1: all that are left). Those of
-  // line `current` stand below its ops, others get a header of their own.
-  void values_before(int current, int next) {
+  // Values that were named before event `index`. Those of line `current` stand below its ops,
+  // others get a header of their own.
+  void values_before(std::size_t index, int& current) {
     while (next_value_ < result_.values.size()) {
       const ValueReport& value = result_.values[next_value_];
-      const int number = line_of(value);
-      if (value.name.ends_with(".grad") || number == next) return;
-      if (number != current) source_header(number);
-      current = number;
+      if (value.name.ends_with(".grad") || value.event > index) return;
+      if (const int number = line_of(value); number != current) {
+        source_header(number);
+        current = number;
+      }
       show(value);
       ++next_value_;
     }

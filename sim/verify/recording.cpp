@@ -14,6 +14,7 @@ DTensor snapshot_of(const DTensor& value) {
 }
 
 void Recording::keep(RecordedValue value) {
+  value.event = trace_->events().size();
   by_key_.emplace(value.key(), values_.size());
   values_.push_back(std::move(value));
 }

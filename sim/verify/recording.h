@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/report/trace.h"
 #include "sim/scenario/interpreter.h"
 
 namespace shardlab {
@@ -16,6 +17,7 @@ struct RecordedValue {
   std::int64_t occurrence = 0;
   DTensor value;
   Where where;
+  std::size_t event = 0;  ///< how many events the rank's trace had before
 
   std::string key() const { return name + "#" + std::to_string(occurrence); }
 };
@@ -25,7 +27,8 @@ enum class RecordScope : std::uint8_t { kEvery, kNothing };
 
 class Recording : public ValueSink {
  public:
-  explicit Recording(RecordScope scope) : scope_(scope) {}
+  /// `trace` is the rank's own and outlives the recording.
+  Recording(RecordScope scope, const Trace* trace) : scope_(scope), trace_(trace) {}
 
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                 const Where& where) override;
@@ -42,6 +45,7 @@ class Recording : public ValueSink {
               const Where& where);
 
   RecordScope scope_;
+  const Trace* trace_;
   std::vector<RecordedValue> values_;
   std::unordered_map<std::string, std::size_t> by_key_;
   std::vector<std::string> lines_;

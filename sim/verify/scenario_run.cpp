@@ -57,8 +57,8 @@ struct ProgramRun {
   Precision precision = Precision::kDeclared;
   std::int64_t reporting_rank = 0;
   std::int64_t told_rank = -1;  ///< what `rank` says; -1: the truth
-  std::vector<Recording> recordings;
   std::vector<Trace> traces;
+  std::vector<Recording> recordings;
   std::vector<InputReport> inputs;
   WorldResult outcome;
   MemoryReport memory;
@@ -110,10 +110,10 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   run.device = make_cpu_device(cpu_kernel_table());
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    run.recordings.emplace_back(RecordScope::kEvery);
     run.traces.emplace_back(rank == run.reporting_rank ? TraceDetail::kEvents
                                                        : TraceDetail::kCounts);
   }
+  for (const Trace& trace : run.traces) run.recordings.emplace_back(RecordScope::kEvery, &trace);
   WorldOptions world;
   world.ranks = ranks;
   world.schedule = options.schedule;

@@ -182,6 +182,9 @@ ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
   report.name = value.first->name;
   report.occurrence = value.first->occurrence;
   report.where = value.first->where;
+  for (const RecordedValue* held : value.by_rank) {
+    if (held != nullptr) report.event = std::max(report.event, held->event);
+  }
   report.type = type_string(value.first->value);
   Judge(inputs, value, key).run(report);
   return report;

@@ -16,7 +16,8 @@ struct ValueReport {
   std::string name;
   std::int64_t occurrence = 0;
   Where where;
-  std::string type;  ///< "f32[8@dp, 16]" on the first rank
+  std::string type;       ///< "f32[8@dp, 16]" on the first rank
+  std::size_t event = 0;  ///< how many events the reporting rank's trace had before
   bool verified = false;
   std::string not_verified;  ///< the reason otherwise
   Comparison comparison;
