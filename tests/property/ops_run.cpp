@@ -155,12 +155,16 @@ std::vector<DTensor> on_one_device(OpsSetting& setting, const OpsCase& one, Prec
 }
 
 /// The gradient's placements were drawn for any shape: dims it has not, it cannot be cut along.
+/// Terms of a mean hold n times the value, which bf16 may have to round.
 DTensor placed(const OpsCase& one, const MeshLayout* layout, const Tensor& value,
                std::size_t slot) {
   Placements placements = slot < one.inputs.size() ? one.inputs[slot] : one.seed;
   for (Placement& placement : placements) {
     if (placement.is_shard() && placement.dim >= static_cast<std::int64_t>(value.dim())) {
       placement = Placement::replicate();
+    }
+    if (one.dtype == DType::kBF16 && placement.is_partial(ReduceOp::kAvg)) {
+      placement = Placement::partial(ReduceOp::kSum);
     }
   }
   return distribute(value, layout->arena().spec(layout, placements, value.meta()));
