@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/kernel_id.h"
+
 #include "sim/report/rule_text.h"
 
 namespace shardlab {
@@ -18,6 +20,13 @@ std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_vie
   return {&registry.at(name)};
 }
 
+// Decided, but nothing runs it: no kernel, view, handler or parts.
+bool incomplete(const OpRow& row) {
+  const bool runs = row.kernel != KernelId::kNone || row.view != nullptr ||
+                    row.decompose != nullptr || row.handler != HandlerId::kNone;
+  return row.has(kIncomplete) || !runs;
+}
+
 std::string flags_text(const OpRow& row) {
   std::string text;
   const auto add = [&](OpFlag flag, std::string_view word) {
@@ -27,8 +36,8 @@ std::string flags_text(const OpRow& row) {
   add(kDataDependent, "result depends on data");
   add(kNeedsPosition, "knows its position");
   add(kAllowUneven, "takes short dims");
-  add(kIncomplete, "incomplete: no kernel");
   add(kExact, "bitwise however it is cut");
+  if (incomplete(row)) text += fmt::format("{}incomplete: no kernel", text.empty() ? "" : ", ");
   return text;
 }
 
@@ -57,17 +66,17 @@ std::string ops_text(const OpRegistry& registry, std::string_view name) {
     for (const OpRow* row : rows) append_row(out, *row);
     return out;
   }
-  int incomplete = 0, variants = 0;
+  int without_kernel = 0, variants = 0;
   for (const OpRow* row : rows) {
-    incomplete += row->has(kIncomplete);
+    without_kernel += incomplete(*row);
     variants += row->base != nullptr;
     if (row->base != nullptr) continue;
     out += fmt::format("{:<48} {}{}\n", row->name(), rule_text(*row),
-                       row->has(kIncomplete) ? "   (incomplete: no kernel)" : "");
+                       incomplete(*row) ? "   (incomplete: no kernel)" : "");
   }
   out +=
       fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
-                  rows.size() - static_cast<std::size_t>(variants), variants, incomplete);
+                  rows.size() - static_cast<std::size_t>(variants), variants, without_kernel);
   return out;
 }
 
@@ -77,7 +86,7 @@ std::string ops_json(const OpRegistry& registry, std::string_view name) {
     list.push_back({{"op", row->name()},
                     {"schema", row->op.text()},
                     {"rule", rule_text(*row)},
-                    {"incomplete", row->has(kIncomplete)},
+                    {"incomplete", incomplete(*row)},
                     {"gradient", row->gradient != nullptr},
                     {"variant_of", row->base != nullptr ? row->base->name() : ""},
                     {"why", row->why}});

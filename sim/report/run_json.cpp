@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "mesh/type_string.h"
+#include "sim/report/collective_sums.h"
+#include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
 
 namespace shardlab {
@@ -90,6 +92,7 @@ Json value_json(const ValueReport& value) {
   json["error"] = number(value.comparison.error);
   json["allowed"] = number(value.comparison.allowed);
   if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
+  if (!value.holders.empty()) json["held_by"] = value.holders;
   return json;
 }
 
@@ -113,6 +116,18 @@ std::string run_json(const ScenarioResult& result) {
                {"memory",
                 {{"logical_rank_bytes", result.memory.logical_rank_bytes},
                  {"physical_bytes", result.memory.physical_bytes}}}};
+  json["collectives"]["by_group"] = Json::array();
+  for (const CollectiveSum& sum : collective_sums(result)) {
+    json["collectives"]["by_group"].push_back(
+        {{"kind", to_string(sum.kind)},
+         {"group", sum.group},
+         {"ranks", sum.group_size},
+         {"forward", sum.forward},
+         {"backward", sum.backward},
+         {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
+         {"predicted_us", number(sum.predicted_us)}});
+  }
+  if (!result.met()) json["again"] = replay_command(result);
   json["inputs"] = Json::object();
   for (const InputReport& input : result.inputs) json["inputs"][input.name] = input.type;
   json["events"] = Json::array();
