@@ -208,15 +208,24 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
     const std::string& name = parameters[i].name;
     frame.locals[name] = given.given(name) ? given[name] : (*function.defaults)[i];
   }
+  // A count of calls, unlike the room that is left on a stack, is the same in every build.
+  if (calls_ == kMostNestedCalls) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("calls are nested too deeply: more than {}", kMostNestedCalls))
+        .with("fix", "does a def call itself without an end?");
+  }
   const SourceSpan place = position_;
   Frame* const caller = std::exchange(frame_, &frame);
+  ++calls_;
   returned_ = {};
   try {
     execute(function.function->body);
   } catch (...) {
+    --calls_;
     frame_ = caller;
     throw;
   }
+  --calls_;
   frame_ = caller;
   enter(place);
   return std::exchange(returned_, Value());

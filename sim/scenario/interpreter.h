@@ -141,7 +141,10 @@ class Interpreter {
   std::unordered_map<std::string, std::int64_t> occurrences_;
   Frame* frame_ = nullptr;  ///< of the def that runs; null at the top
   Value returned_;
+  static constexpr int kMostNestedCalls = 50;
+
   std::int64_t steps_ = 0;
+  int calls_ = 0;  ///< of defs that run right now
   const char* stack_base_ = nullptr;
   SourceSpan position_;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "mesh/local_shape.h"
@@ -27,7 +26,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
   a.device()->read(a, bytes_a.data());
   b.device()->read(b, bytes_b.data());
-  return std::memcmp(bytes_a.data(), bytes_b.data(), bytes_a.size()) == 0;
+  return bytes_a == bytes_b;
 }
 
 // Calls visit(local element, global element) over a piece, row-major.
