@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/kernel_id.h"
+#include "schema/op_runs.h"
 
 #include "sim/report/rule_text.h"
 
@@ -20,13 +20,6 @@ std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_vie
   return {&registry.at(name)};
 }
 
-// Decided, but nothing runs it: no kernel, view, handler or parts.
-bool incomplete(const OpRow& row) {
-  const bool runs = row.kernel != KernelId::kNone || row.view != nullptr ||
-                    row.decompose != nullptr || row.handler != HandlerId::kNone;
-  return row.has(kIncomplete) || !runs;
-}
-
 std::string flags_text(const OpRow& row) {
   std::string text;
   const auto add = [&](OpFlag flag, std::string_view word) {
@@ -37,7 +30,7 @@ std::string flags_text(const OpRow& row) {
   add(kNeedsPosition, "knows its position");
   add(kAllowUneven, "takes short dims");
   add(kExact, "bitwise however it is cut");
-  if (incomplete(row)) text += fmt::format("{}incomplete: no kernel", text.empty() ? "" : ", ");
+  if (!runs(row)) text += fmt::format("{}incomplete: no kernel", text.empty() ? "" : ", ");
   return text;
 }
 
@@ -68,11 +61,11 @@ std::string ops_text(const OpRegistry& registry, std::string_view name) {
   }
   int without_kernel = 0, variants = 0;
   for (const OpRow* row : rows) {
-    without_kernel += incomplete(*row);
+    without_kernel += !runs(*row);
     variants += row->base != nullptr;
     if (row->base != nullptr) continue;
     out += fmt::format("{:<48} {}{}\n", row->name(), rule_text(*row),
-                       incomplete(*row) ? "   (incomplete: no kernel)" : "");
+                       !runs(*row) ? "   (incomplete: no kernel)" : "");
   }
   out +=
       fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
@@ -86,7 +79,7 @@ std::string ops_json(const OpRegistry& registry, std::string_view name) {
     list.push_back({{"op", row->name()},
                     {"schema", row->op.text()},
                     {"rule", rule_text(*row)},
-                    {"incomplete", incomplete(*row)},
+                    {"incomplete", !runs(*row)},
                     {"gradient", row->gradient != nullptr},
                     {"variant_of", row->base != nullptr ? row->base->name() : ""},
                     {"why", row->why}});

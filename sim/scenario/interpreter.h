@@ -31,6 +31,9 @@ class ValueSink {
 /// are made in the dtype the program names, then cast.
 enum class Precision : std::uint8_t { kDeclared, kReference };
 
+/// The dtype that stands for `dtype` in a reference run.
+DType reference_dtype(DType dtype);
+
 /// What a program runs on.
 struct ProgramSetup {
   const Scenario* scenario = nullptr;

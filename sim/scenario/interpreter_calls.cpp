@@ -1,7 +1,8 @@
 // Calls: user functions, built-in functions, methods and ops.
 #include <algorithm>
-#include "base/nearest.h"
 
+#include "base/nearest.h"
+#include "schema/op_runs.h"
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/op_call.h"
@@ -15,17 +16,6 @@ BuiltinTable methods_of(const Value& object) {
   if (object.is_tensor()) return tensor_methods();
   if (object.is<MeshValue>()) return mesh_methods();
   return container_methods();
-}
-
-DType reference_dtype(DType dtype) {
-  if (is_complex(dtype)) return DType::kC128;
-  return is_floating(dtype) ? DType::kF64 : dtype;
-}
-
-// Something computes the op: a kernel, a view of the input, other ops, or a handler.
-bool can_run(const OpRow& row) {
-  return !row.has(kIncomplete) && (row.kernel != KernelId{} || row.view != nullptr ||
-                                   row.decompose != nullptr || row.handler != HandlerId::kNone);
 }
 
 // randn_like(x) follows the dtype of x, which in the reference run is not the program's.
@@ -59,6 +49,11 @@ void wrap_numbers(const OpRow& row, Arguments& args) {
 }
 
 }  // namespace
+
+DType reference_dtype(DType dtype) {
+  if (is_complex(dtype)) return DType::kC128;
+  return is_floating(dtype) ? DType::kF64 : dtype;
+}
 
 Value Interpreter::call(const Value& function, CallValues call) {
   check_stack();
@@ -103,7 +98,7 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
 
 bool Interpreter::has_op(std::string_view base) const {
   const auto rows = setup_.registry->overloads(aten_name(base));
-  return std::any_of(rows.begin(), rows.end(), [](const OpRow* row) { return can_run(*row); });
+  return std::any_of(rows.begin(), rows.end(), [](const OpRow* row) { return runs(*row); });
 }
 
 Value Interpreter::call_op(std::string_view base, CallValues call) {

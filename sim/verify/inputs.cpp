@@ -20,17 +20,6 @@ std::uint64_t stable_hash(std::string_view text) {
   return hash;
 }
 
-DType reference_dtype(DType dtype) {
-  switch (category_of(dtype)) {
-    case Category::kFloat:
-      return DType::kF64;
-    case Category::kComplex:
-      return DType::kC128;
-    default:
-      return dtype;
-  }
-}
-
 Argument argument_of(const Number& number) {
   return std::visit([](auto value) { return Argument(value); }, number);
 }

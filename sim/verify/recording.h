@@ -22,18 +22,15 @@ struct RecordedValue {
   std::string key() const { return name + "#" + std::to_string(occurrence); }
 };
 
-/// Which assignments are kept.
-enum class RecordScope : std::uint8_t { kEvery, kNothing };
-
 class Recording : public ValueSink {
  public:
   /// `trace` is the rank's own and outlives the recording.
-  Recording(RecordScope scope, const Trace* trace) : scope_(scope), trace_(trace) {}
+  explicit Recording(const Trace* trace) : trace_(trace) {}
 
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                 const Where& where) override;
   void printed(const std::string& line) override { lines_.push_back(line); }
-  /// Keeps a value whatever the scope: results and gradients.
+  /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
 
   const std::vector<RecordedValue>& values() const { return values_; }
@@ -41,17 +38,10 @@ class Recording : public ValueSink {
   const std::vector<std::string>& lines() const { return lines_; }
 
  private:
-  void record(const std::string& name, std::int64_t occurrence, const Value& value,
-              const Where& where);
-
-  RecordScope scope_;
   const Trace* trace_;
   std::vector<RecordedValue> values_;
   std::unordered_map<std::string, std::size_t> by_key_;
   std::vector<std::string> lines_;
 };
-
-/// The handle's value as it is now, off the tape.
-DTensor snapshot_of(const DTensor& value);
 
 }  // namespace shardlab

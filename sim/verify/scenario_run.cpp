@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
+#include "autograd/grad_node.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
@@ -71,7 +72,7 @@ void keep_gradients(const ProgramRun& run, const Interpreter& interpreter, Recor
     if (value == nullptr || !value->is_tensor()) continue;
     const DTensor gradient = grad_of(value->as<DTensor>());
     if (gradient.defined()) {
-      recording.keep({input.name + ".grad", 0, snapshot_of(gradient), input.where});
+      recording.keep({input.name + ".grad", 0, detached(gradient), input.where});
     }
   }
 }
@@ -113,7 +114,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     run.traces.emplace_back(rank == run.reporting_rank ? TraceDetail::kEvents
                                                        : TraceDetail::kCounts);
   }
-  for (const Trace& trace : run.traces) run.recordings.emplace_back(RecordScope::kEvery, &trace);
+  for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
   WorldOptions world;
   world.ranks = ranks;
   world.schedule = options.schedule;

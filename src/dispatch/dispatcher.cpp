@@ -135,8 +135,6 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
   return run_local(local, {metas.data(), metas.size()});
 }
 
-DTensor wrap(Tensor local, const DTensorSpec* spec) { return DTensor(std::move(local), spec); }
-
 // Groups flat tensors as the op's declared returns have them (D-54).
 Results group_results(const OpDescriptor& op, std::span<DTensor> flat) {
   Results results;
@@ -157,29 +155,29 @@ Results group_results(const OpDescriptor& op, std::span<DTensor> flat) {
   return results;
 }
 
-// In-place ops return the written handle (D-44). In-place views rebind its local tensor and spec
-// (D-45).
-Results wrap_inplace(const Unwrapped& call, const OutputSharding& decision,
-                     const LocalTensors& outputs, bool participates) {
+// What in-place and out= ops return: the written handles (D-44). In-place views and out= tensors
+// rebind their local tensor and, on a mesh, their spec (D-45, D-48). `decision` is null for plain
+// tensors.
+Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
+                     const LocalTensors& outputs) {
   const OpRow& row = *call.schema.row;
+  const bool local_view =
+      decision != nullptr && decision->local_row != nullptr && decision->local_row->view != nullptr;
+  const bool rebinds = row.view != nullptr || row.out_variant() || local_view;
   Results results;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
     if (!row.op.arguments[slot.argument].alias.write) continue;
     DTensorImpl* impl = slot.handle.impl();
-    const bool rebinds = row.view != nullptr || row.out_variant() ||
-                         (decision.local_row != nullptr && decision.local_row->view != nullptr);
-    if (rebinds && next < decision.outputs.size()) {
-      if (participates) impl->local = outputs[next];
-      impl->spec = decision.outputs[next];
+    if (rebinds && next < outputs.size()) impl->local = outputs[next];
+    if (rebinds && decision != nullptr && next < decision->outputs.size()) {
+      impl->spec = decision->outputs[next];
     }
     ++next;
     results.emplace_back(slot.handle);
   }
   if (row.op.returns.empty()) return {};
-  if (row.op.returns.front().type.is_list) {
-    return {Argument(ArgumentList(results.begin(), results.end()))};
-  }
+  if (row.op.returns.front().type.is_list) return {Argument(ArgumentList(std::move(results)))};
   return results;
 }
 
@@ -204,7 +202,7 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
     outputs = run_on_mesh(call, args, decision, *mesh.coordinate(), locals, random);
   }
   if (row.inplace() || row.out_variant()) {
-    return wrap_inplace(call, decision, outputs, mesh.participates());
+    return wrap_written(call, &decision, outputs);
   }
   FlatResults flat;
   flat.reserve(decision.outputs.size());
@@ -214,7 +212,7 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
       if (!mesh.participates()) refuse_absent(row);
       flat.emplace_back();
     } else {
-      flat.push_back(wrap(mesh.participates() ? outputs[i] : outsider_value(*spec), spec));
+      flat.emplace_back(mesh.participates() ? outputs[i] : outsider_value(*spec), spec);
     }
   }
   if (mesh.participates() && is_masked_lookup(row, decision)) {
@@ -240,19 +238,7 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
       row.has(kRandom) && !metas.empty() ? product(metas.front().meta.shape) : 0;
   local.random = draw(row, args, drawn);
   LocalTensors outputs = run_local(local, metas);
-  if (row.inplace() || row.out_variant()) {
-    std::size_t next = 0;
-    Results results;
-    for (const TensorSlot& slot : call.slots) {
-      if (!row.op.arguments[slot.argument].alias.write) continue;
-      if (row.view != nullptr || row.out_variant()) slot.handle.impl()->local = outputs[next];
-      ++next;
-      results.emplace_back(slot.handle);
-    }
-    if (row.op.returns.empty()) return {};
-    if (row.op.returns.front().type.is_list) return {Argument(ArgumentList(std::move(results)))};
-    return results;
-  }
+  if (row.inplace() || row.out_variant()) return wrap_written(call, nullptr, outputs);
   FlatResults flat;
   flat.reserve(outputs.size());
   for (Tensor& output : outputs) {

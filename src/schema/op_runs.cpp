@@ -1,0 +1,10 @@
+#include "schema/op_runs.h"
+
+namespace shardlab {
+
+bool runs(const OpRow& row) {
+  return !row.has(kIncomplete) && (row.kernel != KernelId{} || row.view != nullptr ||
+                                   row.decompose != nullptr || row.handler != HandlerId::kNone);
+}
+
+}  // namespace shardlab
