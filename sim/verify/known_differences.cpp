@@ -59,6 +59,9 @@ KnownDifferences::Row read_row(const toml::table& table) {
   row.count = table["count"].value_or(std::int64_t{-1});
   if (row.count < 1) fail(ErrorKind::kValue, "'count' must be at least 1");
   check_predicates(row.when);
+  for (const auto& [field, answer] : row.ours.items()) {
+    if (answer.is_object() && answer.contains("where")) check_predicates(answer["where"]);
+  }
   if (const auto* files = table["files"].as_array()) {
     for (const auto& file : *files) row.files.push_back(file.value_or(std::string()));
   } else {
@@ -90,6 +93,12 @@ Json resolve(const Json& ours, const Json& fact, std::string_view field) {
   }
   const Json* value = find_field(fact, path);
   return value ? *value : Json();
+}
+
+/// True when `got` is the answer that `ours` writes down, or one that its `where` describes.
+bool is_answer(const Json& ours, const Json& fact, std::string_view field, const Json& got) {
+  if (ours.is_object() && ours.contains("where")) return holds(ours["where"], got);
+  return resolve(ours, fact, field) == got;
 }
 
 }  // namespace
@@ -151,7 +160,7 @@ std::optional<std::size_t> KnownDifferences::explain(std::string_view family, co
     const Row& row = rows_[index];
     if (row.family != family || !holds(row.when, fact)) continue;
     for (const auto& [pattern, ours] : row.ours.items()) {
-      if (matches(pattern, field) && resolve(ours, fact, field) == got) return index;
+      if (matches(pattern, field) && is_answer(ours, fact, field, got)) return index;
     }
   }
   return std::nullopt;

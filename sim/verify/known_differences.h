@@ -4,8 +4,8 @@
 //   [[difference]]
 //   cause = "X-43"                      # X id of behaviour.md, or a README heading
 //   family = "layout/device_mesh"       # CheckFamily::name
-//   files = ["device_mesh"]             # whose lines `count` counts; default: the family's last
-//   part when = { mesh = { ascending = false } }   # every predicate holds on the case's fields
+//   files = ["device_mesh"]             # whose lines count; default: the last part of family
+//   when = { mesh = { ascending = false } }   # every predicate holds on the case's fields
 //   ours = { "local_rank" = "$coordinate" }   # field -> the answer we give, compared
 //   count = 8                           # lines of tests/golden/facts, exact
 //   proof = "X-43 the array's order rules: groups keep it"   # name of the test that proves it
@@ -13,7 +13,8 @@
 // Predicates: a plain value (equality), or a table of { present, one_of, contains, starts_with,
 // at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*" stands for one
 // component. `ours` may refer to the case: "$field" from its root, "^field" beside the field
-// itself.
+// itself. An answer `{ where = { path = value or predicates } }` describes a field's answer instead
+// of writing it down; paths start at the field.
 #pragma once
 
 #include <cstdint>

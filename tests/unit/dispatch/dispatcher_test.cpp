@@ -203,16 +203,6 @@ TEST_CASE("X-37 item reads replicas, pending reductions and the one element of a
   });
 }
 
-TEST_CASE("an infinity norm of pending maxima reduces them first") {
-  OpMesh mesh({2});
-  mesh.run([&](RankContext& rank) {
-    const DTensor term = plain({2}, rank.rank == 0 ? Values{1, -5} : Values{-3, 2});
-    const DTensor x = from_local(term, mesh.layout(), {Placement::partial(ReduceOp::kMax)});
-    const double infinity = std::numeric_limits<double>::infinity();
-    CHECK(whole(ops().one("aten::linalg_vector_norm", {x, infinity})) == Values{2});
-  });
-}
-
 TEST_CASE("W-7 K-34 the reference's random offsets, for comparison") {
   OpMesh grid({2, 3});
   const DTensorSpec* swapped = grid.spec("S(1) S(0)", {6, 8});

@@ -46,7 +46,7 @@ std::string outputs(const OutputSharding& sharding) {
 
 }  // namespace
 
-TEST_CASE("X-41 a stack reduces what cannot be pending in one tensor") {
+TEST_CASE("X-41 the decision for a stack of tensors with different pending reductions") {
   Fixture f({2, 2, 2});
   const OutputSharding& got =
       f.decide("stack", {ArgumentList{f.spec({8, 16}, {"S(0)", "R", "P(max)"}),

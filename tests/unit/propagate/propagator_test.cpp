@@ -107,7 +107,7 @@ TEST_CASE("O-29 a decision record says what was priced and what was dropped") {
   CHECK(record.choice == "the first candidate of least cost");
 }
 
-TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim it lacks") {
+TEST_CASE("X-42 the decision for an empty list of dims: all are reduced") {
   Fixture f({4});
   const DTensorSpec* x = f.spec({8, 16}, {shard(1)});
   const auto placements_of = [&](const char* name) {
@@ -120,7 +120,7 @@ TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim 
   CHECK(f.decide("sum.dim_IntList", {x, Dims{}}).outputs[0]->ndim() == 0);
 }
 
-TEST_CASE("a mean over uneven pieces is not averaged, with out= neither") {
+TEST_CASE("the decision for a mean over uneven pieces keeps out= and moves the input") {
   Fixture f({4});
   CHECK(to_string(f.decide("mean", {f.spec({6, 10}, {shard(0)})}).inputs[0]->placements()) == "R");
   const OpRow& row = f.registry.at("mean.dtype_out");
@@ -130,7 +130,7 @@ TEST_CASE("a mean over uneven pieces is not averaged, with out= neither") {
   CHECK(to_string(f.propagator->propagate(schema).inputs[0]->placements()) == "P(avg)");
 }
 
-TEST_CASE("X-13 a number is not filled into the terms of a sum") {
+TEST_CASE("X-13 the decision for filling: zero suits a sum, any number a maximum") {
   Fixture f({4});
   const DTensorSpec* sum = f.spec({8}, {Placement::partial(ReduceOp::kSum)});
   const DTensorSpec* maximum = f.spec({8}, {Placement::partial(ReduceOp::kMax)});

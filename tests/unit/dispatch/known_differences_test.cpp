@@ -1,0 +1,131 @@
+// Proofs on ranks for rows of tests/golden/known_differences.toml: what the recorded answer would
+// make of real values, beside what ours makes of them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "dispatch/dispatcher.h"
+#include "tensor/host.h"
+#include "tests/unit/dispatch/op_mesh.h"
+
+namespace shardlab {
+namespace {
+
+using test::counted;
+using test::kind_of;
+using test::OpMesh;
+using test::plain;
+using test::whole;
+using Values = std::vector<double>;
+
+Calls& ops() { return recording_calls(); }
+
+TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim it lacks") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext& rank) {
+    const DTensor x = mesh.place("S(1)", {2, 7}, counted(14));
+    const DTensor sum = ops().one("aten::sum.dim_IntList", {x, Dims{}});
+    CHECK(sum.shape() == Dims{});
+    CHECK(whole(sum) == Values{91});
+    CHECK(whole(ops().one("aten::amax", {x, Dims{}})) == Values{13});
+    CHECK(whole(ops().one("aten::mean.dim", {x, Dims{}})) == Values{6.5});
+    // The recorded label says that the scalar is cut along dim 1: there is no such spec.
+    const double piece = rank.rank;
+    CHECK(kind_of([&] { from_local(plain({}, {piece}), mesh.layout(), {Placement::shard(1)}); }) ==
+          ErrorKind::kValue);
+  });
+}
+
+TEST_CASE("a mean over uneven pieces is not averaged, with out= neither") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {6, 10}, counted(60));
+    const DTensor out = mesh.place("P(avg)", {}, {0});
+    CHECK(kind_of([&] {
+            ops()("aten::mean.dtype_out", {x, Argument(), out});
+          }) == ErrorKind::kRuntime);
+    CHECK(whole(ops().one("aten::mean", {x})) == Values{29.5});
+    // The recorded answer: each rank's own mean of 2, 2, 2 and 0 rows, averaged.
+    const DTensor own =
+        ops().one("aten::mean", {plain(x.local().shape(), read_doubles(x.local()))});
+    const DTensor averaged = from_local(own, mesh.layout(), {Placement::partial(ReduceOp::kAvg)});
+    CHECK(whole(averaged) != Values{29.5});
+  });
+}
+
+TEST_CASE("X-13 a number is not filled into the terms of a sum") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext& rank) {
+    const DTensor sum = mesh.place("P(sum)", {3}, {1, 2, 3});
+    CHECK(kind_of([&] { ops()("aten::fill_.Scalar", {sum, 1}); }) == ErrorKind::kRuntime);
+    CHECK(whole(sum) == Values{1, 2, 3});
+    // The recorded answer: every rank's term becomes 1.
+    const DTensor filled =
+        from_local(plain({3}, {1, 1, 1}), mesh.layout(), {Placement::partial(ReduceOp::kSum)});
+    CHECK(whole(filled) == Values{4, 4, 4});
+    CHECK(rank.rank < 4);
+    CHECK(whole(ops().one("aten::fill_.Scalar", {sum, 0})) == Values{0, 0, 0});
+    const DTensor maximum = mesh.place("P(max)", {3}, {1, 2, 3});
+    CHECK(whole(ops().one("aten::fill_.Scalar", {maximum, 5})) == Values{5, 5, 5});
+  });
+}
+
+TEST_CASE("X-41 a stack reduces what cannot be pending in one tensor") {
+  OpMesh mesh({2, 2, 2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0) R P(max)", {4, 3}, counted(12));
+    const DTensor y = mesh.place("P(sum) P(sum) R", {4, 3}, Values(12, 7));
+    const DTensor stacked = ops().one("aten::stack", {ArgumentList{x, y}, 0});
+    Values expected = counted(12);
+    expected.insert(expected.end(), 12, 7.0);
+    CHECK(whole(stacked) == expected);
+  });
+  // What the recorded label leaves open: a sum and a maximum do not commute.
+  OpMesh square({2, 2});
+  square.run([&](RankContext& rank) {
+    const Values terms{1, 2, 3, 0};
+    const Values term{terms[static_cast<std::size_t>(rank.rank)]};
+    const auto reduced = [&](Placement rows, Placement columns, const Values& value) {
+      return whole(from_local(plain({1}, value), square.layout(), {rows, columns}));
+    };
+    const Placement sum = Placement::partial(ReduceOp::kSum);
+    const Placement maximum = Placement::partial(ReduceOp::kMax);
+    const Placement same = Placement::replicate();
+    CHECK(reduced(sum, same, reduced(same, maximum, term)) == Values{5});
+    CHECK(reduced(same, maximum, reduced(sum, same, term)) == Values{4});
+  });
+}
+
+TEST_CASE("a dim cut twice is not viewed where only one cut divides it after the view") {
+  OpMesh mesh({2, 2});
+  mesh.run([&](RankContext& rank) {
+    const DTensor x = mesh.place("S(0) S(0)", {30, 10}, counted(300));
+    for (const char* op : {"aten::view", "aten::_unsafe_view"}) {
+      CHECK(kind_of([&] { ops()(op, {x, Dims{6, 5, 10}}); }) == ErrorKind::kRuntime);
+    }
+    // The recorded answer asks the kernel to view 8 or 7 rows of 10 as [2, 5, 10] or [1, 5, 10].
+    const std::int64_t rows = rank.rank % 2 == 0 ? 8 : 7;
+    CHECK(x.local().shape() == Dims{rows, 10});
+    const DTensor piece = plain({rows, 10}, read_doubles(x.local()));
+    CHECK(kind_of([&] {
+            ops()("aten::view", {piece, Dims{2 - rank.rank % 2, 5, 10}});
+          }) == ErrorKind::kValue);
+  });
+}
+
+TEST_CASE("an infinity norm of pending maxima reduces them first") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext& rank) {
+    const DTensor term = plain({2}, rank.rank == 0 ? Values{1, -5} : Values{-3, 2});
+    const DTensor x = from_local(term, mesh.layout(), {Placement::partial(ReduceOp::kMax)});
+    const double infinity = std::numeric_limits<double>::infinity();
+    CHECK(whole(ops().one("aten::linalg_vector_norm", {x, infinity})) == Values{2});
+    // The recorded answer: the largest magnitude of the terms.
+    const DTensor own = ops().one("aten::linalg_vector_norm", {term, infinity});
+    CHECK(whole(from_local(own, mesh.layout(), {Placement::partial(ReduceOp::kMax)})) == Values{5});
+  });
+}
+
+}  // namespace
+}  // namespace shardlab
