@@ -36,6 +36,7 @@ struct RunArguments {
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
+  std::int64_t keep_elements = 0;            ///< `run --json`: of each value; 0: none
 };
 int run_command(const RunArguments& arguments);
 int test_command(const RunArguments& arguments);

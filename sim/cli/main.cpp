@@ -9,6 +9,7 @@
 
 #include "base/nearest.h"
 #include "sim/cli/commands.h"
+#include "sim/verify/kept_value.h"
 
 namespace {
 
@@ -72,6 +73,18 @@ void add_run(CLI::App& app, Parsed& parsed) {
   run->add_option("--why", parsed.run.why,
                   "explain decisions of an op, a source line, a value's statement, or all")
       ->type_name("NAME|LINE|all");
+  run->add_option_function<std::string>(
+         "--values",
+         [&parsed](const std::string& text) {
+           parsed.run.keep_elements = text == "all" ? kKeepAll : std::stoll(text);
+         },
+         "with --json: this many elements of every value, by global index, for `shardlab diff`")
+      ->check([](const std::string& text) {
+        const bool number = !text.empty() && text.size() < 18 && text != "0" &&
+                            text.find_first_not_of("0123456789") == std::string::npos;
+        return number || text == "all" ? std::string() : "'" + text + "' is no count, nor 'all'";
+      })
+      ->type_name("COUNT|all");
   add_run_options(run, parsed.run);
   add_common(run, parsed.run.common);
   run->footer(

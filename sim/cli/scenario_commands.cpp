@@ -75,6 +75,7 @@ ScenarioOptions options_of(const RunArguments& arguments) {
   options.backend = arguments.backend;
   options.schedule.kind = arguments.scheduler;
   options.memory = memory_limits(arguments);
+  options.keep_elements = arguments.keep_elements;
   return options;
 }
 

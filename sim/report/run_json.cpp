@@ -29,12 +29,37 @@ Json specs_json(const std::vector<const DTensorSpec*>& specs) {
   return list;
 }
 
+std::string placements_text(const std::vector<const DTensorSpec*>& specs) {
+  std::vector<std::string> texts;
+  for (const DTensorSpec* spec : specs) {
+    texts.push_back(spec == nullptr ? "-" : to_string(spec->placements()));
+  }
+  return fmt::format("({})", fmt::join(texts, ", "));
+}
+
+Json steps_json(const Plan& plan) {
+  Json steps = Json::array();
+  for (const PlanStep& step : plan.steps) {
+    Json dims = Json::array();
+    for (const std::size_t mesh_dim : step.mesh_dims) {
+      dims.push_back(plan.source->layout()->names()[mesh_dim]);
+    }
+    steps.push_back({{"mesh_dims", dims},
+                     {"from", to_string(step.from)},
+                     {"to", to_string(step.to)},
+                     {"communicates", step.communicates()}});
+  }
+  return steps;
+}
+
 Json event_json(const TraceEvent& event) {
   Json json = {
       {"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
   switch (event.kind) {
     case TraceEvent::Kind::kOp:
       json["op"] = event.schema.row->name();
+      json["row"] = fmt::format("{} -> {}", placements_text(event.decision->inputs),
+                                placements_text(event.decision->outputs));
       json["given"] = specs_json(event.schema.tensor_specs());
       json["inputs"] = specs_json(event.decision->inputs);
       json["outputs"] = specs_json(event.decision->outputs);
@@ -45,6 +70,7 @@ Json event_json(const TraceEvent& event) {
                               {"argument", event.redistribution.argument}};
       if (event.redistribution.plan != nullptr) {
         json["redistribute"]["plan"] = event.redistribution.plan->text();
+        json["redistribute"]["steps"] = steps_json(*event.redistribution.plan);
       }
       break;
     case TraceEvent::Kind::kCollective: {
@@ -81,9 +107,24 @@ Json counts_json(const std::vector<CollectiveCounts>& counts) {
   return {{"largest_rank", json}, {"sent_bytes", bytes}};
 }
 
+Json kept_json(const KeptValue& kept) {
+  Json elements = Json::array();
+  for (const double value : kept.first.reals) elements.push_back(number(value));
+  for (const std::int64_t value : kept.first.integers) elements.push_back(value);
+  const Dims& shape = kept.first.meta.shape;
+  return {{"rank", kept.rank},
+          {"dtype", to_string(kept.first.meta.dtype)},
+          {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},
+          {"elements", std::move(elements)},
+          {"count", kept.count},
+          {"largest", kept.largest},
+          {"hash", fmt::format("{:016x}", kept.hash)}};
+}
+
 Json value_json(const ValueReport& value) {
   Json json = {{"name", value.name}, {"occurrence", value.occurrence}, {"type", value.type}};
   if (value.where.source) json["at"] = value.where.at();
+  for (const KeptValue& kept : value.kept) json["whole"].push_back(kept_json(kept));
   if (!value.verified) {
     json["not_verified"] = value.not_verified;
     return json;
@@ -164,16 +205,7 @@ std::string plans_json(const DTensorSpec& source, const DTensorSpec& target) {
     }
     const Plan& plan = std::get<Plan>(result);
     slot["text"] = plan.text();
-    slot["steps"] = Json::array();
-    for (const PlanStep& step : plan.steps) {
-      Json dims = Json::array();
-      for (const std::size_t mesh_dim : step.mesh_dims)
-        dims.push_back(source.layout()->names()[mesh_dim]);
-      slot["steps"].push_back({{"mesh_dims", dims},
-                               {"from", to_string(step.from)},
-                               {"to", to_string(step.to)},
-                               {"communicates", step.communicates()}});
-    }
+    slot["steps"] = steps_json(plan);
   }
   return json.dump();
 }

@@ -263,8 +263,13 @@ OneDevice run_alone(const ScenarioResult& result, const OpRegistry& registry,
 constexpr std::int64_t kMostToldRanks = 64;
 
 void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propagator) {
+  VerifyInputs inputs;
+  for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
+  inputs.tolerance = result.scenario.expect.tolerance;
+  inputs.keep = result.options.keep_elements;
   if (result.scenario.expect.verify == Verify::kNone) {
     result.not_verified = "verify = \"none\"";
+    if (inputs.keep > 0) result.values = verify_values(inputs);
     return;
   }
   const std::int64_t told =
@@ -278,11 +283,8 @@ void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propa
     result.not_verified = fmt::format("the program fails on one device: {}", alone->failure);
     return;
   }
-  VerifyInputs inputs;
-  for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
   inputs.single = single.recordings;
   inputs.reference = reference.recordings;
-  inputs.tolerance = result.scenario.expect.tolerance;
   result.values = verify_values(inputs);
   if (result.scenario.expect.verify == Verify::kOutputs) {
     keep_outputs_only(result.scenario, result.values);

@@ -23,6 +23,7 @@ struct ScenarioOptions {
   SchedulerOptions schedule;
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
+  std::int64_t keep_elements = 0;  ///< of each value, for the report; 0: none
   /// Told what every rank recorded, by rank, once the run is over and before the values go.
   std::function<void(const std::vector<Recording>&)> recorded;
 };

@@ -92,6 +92,13 @@ class Judge {
 
   // Against one device that was told `rank`; for programs that don't read their rank all are one.
   void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
+    if (inputs_.keep > 0) {
+      report.kept.push_back(keep_value(value, static_cast<std::int64_t>(rank), inputs_.keep));
+    }
+    if (inputs_.single.empty()) {
+      report.not_verified = "not asked for";
+      return;
+    }
     const std::size_t told = inputs_.single.size() > 1 ? rank : 0;
     const RecordedValue* single = inputs_.single[told]->find(key_);
     const RecordedValue* reference = inputs_.reference[told]->find(key_);

@@ -7,6 +7,7 @@
 
 #include "sim/scenario/scenario.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/kept_value.h"
 #include "sim/verify/recording.h"
 
 namespace shardlab {
@@ -22,15 +23,18 @@ struct ValueReport {
   std::string not_verified;  ///< the reason otherwise
   Comparison comparison;
   std::string holders;  ///< of the wrong element: "ranks 0,4 at [3, 1]"
+  /// One; or one a rank where ranks hold their own, one a sub-mesh for a slice of the mesh.
+  std::vector<KeptValue> kept;
 };
 
 struct VerifyInputs {
   std::vector<const Recording*> ranks;  ///< by global rank
   /// One device, the program's dtypes. One recording, or, for programs that read their rank, one
-  /// per rank told that rank's number.
+  /// per rank told that rank's number. None: nothing is verified, values are only kept.
   std::vector<const Recording*> single;
   std::vector<const Recording*> reference;  ///< likewise, in f64
   std::vector<std::pair<DType, double>> tolerance;
+  std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
 };
 
 /// In the order of the first rank that recorded a value; values that only some ranks have come
