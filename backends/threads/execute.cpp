@@ -1,12 +1,17 @@
 #include "backends/threads/execute.h"
 
-#include "backends/threads/reduce.h"
+#include "backends/shared/reduce.h"
 #include "base/error.h"
 #include "tensor/device.h"
 
 namespace shardlab::threads {
 
 namespace {
+
+using backends::BatchPart;
+using backends::BytesPart;
+using backends::Call;
+using backends::reduce;
 
 // Along one tensor dim, in elements.
 struct Range {

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "backends/threads/call.h"
+#include "backends/shared/call.h"
 
 namespace shardlab::threads {
 
@@ -11,6 +11,6 @@ namespace shardlab::threads {
 /// all ranks is one shared Buffer; one that is a whole Buffer already (broadcast, permute) is that
 /// Buffer. Fails with Runtime without memory, with Unsupported for a reduction on a device without
 /// host memory.
-void execute(std::span<Call* const> calls);
+void execute(std::span<backends::Call* const> calls);
 
 }  // namespace shardlab::threads

@@ -85,7 +85,7 @@ void Group::complete(Round& round) {
 
 void Group::perform(const Round& round) {
   if (!consistent(round.calls)) {
-    world_.fail_with(mismatch(round), nullptr);
+    world_.fail_with(mismatch(meeting(round)), nullptr);
     throw Error(world_.failure());
   }
   if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);
@@ -125,8 +125,8 @@ bool Group::abandon(std::uint64_t sequence, Call& call) {
 }
 
 void Group::split(std::span<Call* const> calls) {
-  const auto part = [&](std::size_t i) -> SplitPart& {
-    return *std::get<SplitPart*>(calls[i]->part);
+  const auto part = [&](std::size_t i) -> GroupSplit& {
+    return static_cast<GroupSplit&>(*std::get<backends::SplitPart*>(calls[i]->part));
   };
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -148,72 +148,6 @@ void Group::split(std::span<Call* const> calls) {
     }
     begin = end;
   }
-}
-
-void Group::describe(const Round& round, const Call& call, RankReport& report) const {
-  report.what = signature(call);
-  if (call.op_name != nullptr) report.op = call.op_name;
-  report.group = name_;
-  report.call = static_cast<std::int64_t>(round.sequence);
-  if (call.position.file != nullptr) {
-    report.where = fmt::format("{}:{}", call.position.file, call.position.line);
-  }
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (round.calls[i] == nullptr) report.missing.push_back(ranks_[i]);
-  }
-  std::ranges::sort(report.missing);
-}
-
-bool Group::torn(const Round& round) {
-  const Call* first = nullptr;
-  for (const Call* call : round.calls) {
-    if (call == nullptr) continue;
-    if (first == nullptr) first = call;
-    if (!compatible(*first, *call)) return true;
-  }
-  return false;
-}
-
-std::vector<std::int64_t> Group::odd_ones(const Round& round) const {
-  // Sets of calls that can meet, by their first member.
-  std::vector<std::pair<const Call*, std::vector<std::int64_t>>> sets;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const Call* call = round.calls[i];
-    if (call == nullptr) continue;
-    const auto set = std::ranges::find_if(
-        sets, [&](const auto& known) { return compatible(*known.first, *call); });
-    if (set == sets.end()) {
-      sets.push_back({call, {ranks_[i]}});
-    } else {
-      set->second.push_back(ranks_[i]);
-    }
-  }
-  const auto most =
-      std::ranges::max_element(sets, {}, [](const auto& set) { return set.second.size(); });
-  const auto rivals = std::ranges::count_if(
-      sets, [&](const auto& set) { return set.second.size() == most->second.size(); });
-  std::vector<std::int64_t> result;
-  for (const auto& set : sets) {
-    if (&set == &*most && rivals == 1 && sets.size() > 1) continue;
-    result.insert(result.end(), set.second.begin(), set.second.end());
-  }
-  std::ranges::sort(result);
-  return result;
-}
-
-Verdict Group::mismatch(const Round& round) const {
-  Verdict verdict;
-  verdict.kind = VerdictKind::kMismatch;
-  verdict.culprits = odd_ones(round);
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    RankReport report;
-    report.rank = ranks_[i];
-    report.state = RankReport::State::kWaits;
-    describe(round, *round.calls[i], report);
-    verdict.ranks.push_back(std::move(report));
-  }
-  std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
-  return verdict;
 }
 
 }  // namespace shardlab::threads

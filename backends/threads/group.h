@@ -7,12 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "backends/shared/meeting.h"
 #include "backends/threads/round.h"
-#include "comm/verdict.h"
 
 namespace shardlab::threads {
 
 class World;
+class Group;
+
+/// What a split brings, and the group that it gives.
+struct GroupSplit : backends::SplitPart {
+  Group* group = nullptr;  ///< null: in none
+  std::int64_t group_rank = 0;
+};
 
 /// Whether the caller will wait at once or later.
 enum class Entry : std::uint8_t { kBlocks, kGoesOn };
@@ -37,13 +44,11 @@ class Group {
   /// end of the group, calls are over.
   void await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry);
 
-  /// Adds what a rank that waits in `round` does and for whom it waits. When all ranks are parked.
-  void describe(const Round& round, const Call& call, RankReport& report) const;
+  /// When all ranks are parked, or by the rank that completes the round.
+  backends::Meeting meeting(const Round& round) const {
+    return {ranks_, name_, round.sequence, round.calls};
+  }
   const Round& open_round(std::uint64_t sequence) const { return *open_[sequence - first_open_]; }
-  /// True when the calls that have come to `round` already cannot meet.
-  static bool torn(const Round& round);
-  /// Global ranks of `round` that differ from the majority; all of them when there is none.
-  std::vector<std::int64_t> odd_ones(const Round& round) const;
 
  private:
   Round& round_of(std::uint64_t sequence);
@@ -51,7 +56,6 @@ class Group {
   /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
   bool abandon(std::uint64_t sequence, Call& call);
   void perform(const Round& round);
-  Verdict mismatch(const Round& round) const;
   void split(std::span<Call* const> calls);
 
   World& world_;

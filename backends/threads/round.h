@@ -5,10 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "backends/threads/call.h"
+#include "backends/shared/call.h"
 #include "base/error.h"
 
 namespace shardlab::threads {
+
+using backends::Call;
 
 /// Guarded by its group's mutex. While it is computed, its calls belong to the rank that computes.
 struct Round {

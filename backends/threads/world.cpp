@@ -84,45 +84,26 @@ std::vector<RankReport> World::reports() const {
     if (report.state != RankReport::State::kRuns || waiting == nullptr) continue;
     report.state = RankReport::State::kWaits;
     const Round& round = waiting->group->open_round(waiting->sequence);
-    waiting->group->describe(round, *waiting->call, report);
+    describe(waiting->group->meeting(round), *waiting->call, report);
   }
   return result;
 }
-
-namespace {
-
-// Awaited ranks that have ended, else all that are awaited.
-std::vector<std::int64_t> missed(const std::vector<RankReport>& reports) {
-  std::vector<bool> awaited(reports.size());
-  for (const RankReport& report : reports) {
-    for (const std::int64_t rank : report.missing) awaited[static_cast<std::size_t>(rank)] = true;
-  }
-  std::vector<std::int64_t> all;
-  std::vector<std::int64_t> ended;
-  for (const RankReport& report : reports) {
-    if (!awaited[static_cast<std::size_t>(report.rank)]) continue;
-    all.push_back(report.rank);
-    if (report.state == RankReport::State::kEnded) ended.push_back(report.rank);
-  }
-  return ended.empty() ? all : ended;
-}
-
-}  // namespace
 
 void World::stalled() {
   Verdict verdict;
   verdict.ranks = reports();
   verdict.kind = VerdictKind::kDeadlock;
-  verdict.culprits = missed(verdict.ranks);
+  verdict.culprits = backends::missed(verdict.ranks);
   // Calls that cannot meet are the better explanation, even if others are still missing.
   for (std::int64_t rank = 0; rank < ranks_; ++rank) {
     const Status& status = status_[static_cast<std::size_t>(rank)];
     const Waiting* waiting = status.waiting.load(std::memory_order_acquire);
     if (waiting == nullptr) continue;
     const Round& round = waiting->group->open_round(waiting->sequence);
-    if (!Group::torn(round)) continue;
+    const backends::Meeting meeting = waiting->group->meeting(round);
+    if (!torn(meeting)) continue;
     verdict.kind = VerdictKind::kMismatch;
-    verdict.culprits = waiting->group->odd_ones(round);
+    verdict.culprits = odd_ones(meeting);
     break;
   }
   fail_with(std::move(verdict), nullptr);

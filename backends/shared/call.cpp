@@ -1,10 +1,10 @@
-#include "backends/threads/call.h"
+#include "backends/shared/call.h"
 
 #include <algorithm>
 
 #include "comm/verdict.h"
 
-namespace shardlab::threads {
+namespace shardlab::backends {
 
 namespace {
 
@@ -173,4 +173,4 @@ bool consistent(std::span<Call* const> calls) {
   }
 }
 
-}  // namespace shardlab::threads
+}  // namespace shardlab::backends

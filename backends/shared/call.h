@@ -14,17 +14,13 @@
 #include "base/rank_context.h"
 #include "comm/communicator.h"
 
-namespace shardlab::threads {
+namespace shardlab::backends {
 
-class Group;
-
-/// What only a split brings and gets.
+/// What only a split brings. Backends derive what it gets.
 struct SplitPart {
   std::int64_t color = 0;
   std::int64_t key = 0;
   std::string_view name;
-  Group* group = nullptr;  ///< result; null: in none
-  std::int64_t group_rank = 0;
 };
 
 /// all_gather_bytes.
@@ -39,9 +35,10 @@ struct BatchPart {
   std::vector<Tensor> received;  ///< result
 };
 
-/// Lives on the caller's stack, or in its pending Work, and is left alone until over(). The last
-/// rank to arrive reads all calls of the round and fills in all results; from then on nobody but
-/// the caller looks at it. Small, because a rendezvous of many ranks touches as many of them.
+/// Lives on the caller's stack, or in its pending Work, and is left alone until over(): where ranks
+/// share memory, the last one to arrive reads all calls of the round and fills in all results; from
+/// then on nobody but the caller looks at it. Small, because a rendezvous of many ranks touches as
+/// many of them.
 struct Call {
   enum class State : std::uint8_t { kOpen, kDone, kFailed };
 
@@ -84,4 +81,4 @@ bool compatible(const Call& a, const Call& b);
 /// Whether the calls of all ranks, by group rank, fit together.
 bool consistent(std::span<Call* const> calls);
 
-}  // namespace shardlab::threads
+}  // namespace shardlab::backends

@@ -1,4 +1,4 @@
-#include "backends/threads/reduce.h"
+#include "backends/shared/reduce.h"
 
 #include <algorithm>
 #include <complex>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace shardlab::threads {
+namespace shardlab::backends {
 
 namespace {
 
@@ -305,4 +305,4 @@ void reduce(const Reduction& work) {
   }
 }
 
-}  // namespace shardlab::threads
+}  // namespace shardlab::backends

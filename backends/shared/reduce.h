@@ -7,7 +7,7 @@
 #include "base/dtype.h"
 #include "base/reduce_op.h"
 
-namespace shardlab::threads {
+namespace shardlab::backends {
 
 /// Rows of `row_elements` elements: in each input they begin `row_stride` elements apart, in the
 /// output they follow each other. The output overlaps no input.
@@ -30,4 +30,4 @@ bool reducible(DType dtype, ReduceOp op);
 /// round once; avg divides at the end; NaN wins max and min; integers wrap.
 void reduce(const Reduction& work);
 
-}  // namespace shardlab::threads
+}  // namespace shardlab::backends

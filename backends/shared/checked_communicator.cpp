@@ -1,0 +1,221 @@
+#include "backends/shared/checked_communicator.h"
+
+#include <numeric>
+
+#include "backends/shared/reduce.h"
+#include "tensor/device.h"
+
+namespace shardlab::backends {
+
+namespace {
+
+std::int64_t total(Lengths lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+}
+
+Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
+  shape[static_cast<std::size_t>(dim)] = size;
+  return shape;
+}
+
+}  // namespace
+
+void CheckedCommunicator::begin(Call& call, const Tensor* x) {
+  const RankContext& rank = current_rank();
+  call.position = rank.position;
+  call.op_name = rank.op;
+  call.device = rank.device;
+  if (x != nullptr && x->defined()) {
+    x->wait();
+    call.x = x;
+    call.device = x->device();
+  }
+}
+
+void CheckedCommunicator::check_peer(std::string_view what, std::int64_t peer) const {
+  if (peer >= 0 && peer < size()) return;
+  fail(ErrorKind::kValue, "group {} of {} ranks has no {} {}", name(), size(), what, peer);
+}
+
+void CheckedCommunicator::check_dim(const Call& call, std::int64_t dim, std::int64_t ndim) const {
+  if (dim < 0 || dim >= ndim) refuse(call, "tensor dim {} of a tensor with {} dims", dim, ndim);
+}
+
+void CheckedCommunicator::check_lengths(const Call& call, Lengths lengths) const {
+  if (static_cast<std::int64_t>(lengths.size()) != size()) {
+    refuse(call, "{} lengths for {} ranks", lengths.size(), size());
+  }
+  for (const std::int64_t length : lengths) {
+    if (length < 0) refuse(call, "length {}", length);
+  }
+}
+
+void CheckedCommunicator::check_piece(const Call& call, std::int64_t dim,
+                                      std::int64_t wanted) const {
+  const std::int64_t has = call.x->size(static_cast<std::size_t>(dim));
+  if (has != wanted)
+    refuse(call, "tensor dim {} has size {}, the lengths say {}", dim, has, wanted);
+}
+
+void CheckedCommunicator::check_source(const Call& call, const Tensor& x,
+                                       const TensorMeta& meta) const {
+  if (x.defined() && x.shape() == meta.shape && x.dtype() == meta.dtype) return;
+  refuse(call, "the source's tensor is not what the ranks expect");
+}
+
+void CheckedCommunicator::check_reducible(const Call& call) const {
+  if (reducible(call.x->dtype(), call.op)) return;
+  refuse(call, "{} of {}", to_string(call.op), to_string(call.x->dtype()));
+}
+
+Tensor CheckedCommunicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
+  Call call(CollectiveKind::kAllReduce);
+  begin(call, &x);
+  call.op = op;
+  check_reducible(call);
+  if (size() == 1) return contiguous(x).snapshot();
+  const Tensor input = contiguous(x);
+  call.x = &input;
+  return perform(call, x.shape(), x.dtype(), issue);
+}
+
+Tensor CheckedCommunicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths,
+                                       Issue issue) {
+  Call call(CollectiveKind::kAllGather);
+  begin(call, &x);
+  call.dim = static_cast<std::int32_t>(dim);
+  call.lengths = lengths;
+  check_dim(call, dim, x.dim());
+  check_lengths(call, lengths);
+  check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
+  if (size() == 1) return contiguous(x).snapshot();
+  return perform(call, with_size(x.shape(), dim, total(lengths)), x.dtype(), issue);
+}
+
+Tensor CheckedCommunicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths,
+                                           ReduceOp op, Issue issue) {
+  Call call(CollectiveKind::kReduceScatter);
+  begin(call, &x);
+  call.dim = static_cast<std::int32_t>(dim);
+  call.lengths = lengths;
+  call.op = op;
+  check_dim(call, dim, x.dim());
+  check_lengths(call, lengths);
+  check_piece(call, dim, total(lengths));
+  check_reducible(call);
+  if (size() == 1) return contiguous(x).snapshot();
+  const Tensor input = contiguous(x);
+  call.x = &input;
+  return perform(call, with_size(x.shape(), dim, lengths[static_cast<std::size_t>(rank())]),
+                 x.dtype(), issue);
+}
+
+Tensor CheckedCommunicator::all_to_all(const Tensor& x, std::int64_t split_dim,
+                                       Lengths split_lengths, std::int64_t concat_dim,
+                                       Lengths concat_lengths, Issue issue) {
+  Call call(CollectiveKind::kAllToAll);
+  begin(call, &x);
+  call.dim = static_cast<std::int32_t>(split_dim);
+  call.lengths = split_lengths;
+  call.concat_dim = static_cast<std::int32_t>(concat_dim);
+  call.concat_lengths = concat_lengths;
+  check_dim(call, split_dim, x.dim());
+  check_dim(call, concat_dim, x.dim());
+  check_lengths(call, split_lengths);
+  check_lengths(call, concat_lengths);
+  check_piece(call, split_dim, total(split_lengths));
+  if (size() == 1) return contiguous(x).snapshot();
+  const Dims cut = with_size(x.shape(), split_dim, split_lengths[static_cast<std::size_t>(rank())]);
+  return perform(call, with_size(cut, concat_dim, total(concat_lengths)), x.dtype(), issue);
+}
+
+Tensor CheckedCommunicator::broadcast(const Tensor& x, std::int64_t source,
+                                      const TensorMeta& meta) {
+  check_peer("source", source);
+  Call call(CollectiveKind::kBroadcast);
+  begin(call, rank() == source ? &x : nullptr);
+  call.root = static_cast<std::int32_t>(source);
+  call.expected = &meta;
+  if (rank() == source) check_source(call, x, meta);
+  if (size() == 1) return contiguous(x).snapshot();
+  return perform(call, meta.shape, meta.dtype, Issue::kWait);
+}
+
+Tensor CheckedCommunicator::scatter(const Tensor& x, std::int64_t source, std::int64_t dim,
+                                    Lengths lengths, const TensorMeta& meta) {
+  check_peer("source", source);
+  Call call(CollectiveKind::kScatter);
+  begin(call, rank() == source ? &x : nullptr);
+  call.root = static_cast<std::int32_t>(source);
+  call.dim = static_cast<std::int32_t>(dim);
+  call.lengths = lengths;
+  call.expected = &meta;
+  check_dim(call, dim, static_cast<std::int64_t>(meta.shape.size()));
+  check_lengths(call, lengths);
+  if (rank() == source) check_source(call, x, meta);
+  if (rank() == source) check_piece(call, dim, total(lengths));
+  if (size() == 1) return contiguous(x).snapshot();
+  return perform(call, with_size(meta.shape, dim, lengths[static_cast<std::size_t>(rank())]),
+                 meta.dtype, Issue::kWait);
+}
+
+Tensor CheckedCommunicator::gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
+                                   Lengths lengths) {
+  check_peer("destination", destination);
+  Call call(CollectiveKind::kGather);
+  begin(call, &x);
+  call.root = static_cast<std::int32_t>(destination);
+  call.dim = static_cast<std::int32_t>(dim);
+  call.lengths = lengths;
+  check_dim(call, dim, x.dim());
+  check_lengths(call, lengths);
+  check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
+  if (size() == 1) return contiguous(x).snapshot();
+  Tensor whole = perform(call, with_size(x.shape(), dim, total(lengths)), x.dtype(), Issue::kWait);
+  return rank() == destination ? whole : Tensor();
+}
+
+Tensor CheckedCommunicator::permute(const Tensor& x, std::int64_t to, std::int64_t from,
+                                    const TensorMeta& received) {
+  Call call(CollectiveKind::kPermute);
+  begin(call, to >= 0 ? &x : nullptr);
+  call.to = static_cast<std::int32_t>(to);
+  call.from = static_cast<std::int32_t>(from);
+  call.expected = &received;
+  if (to >= 0) check_peer("rank", to);
+  if (from >= 0) check_peer("rank", from);
+  if (to >= 0 && !x.defined()) refuse(call, "nothing to send to rank {}", to);
+  Tensor result = perform(call, received.shape, received.dtype, Issue::kWait);
+  return from >= 0 ? result : Tensor();
+}
+
+std::vector<Tensor> CheckedCommunicator::batch(std::span<const SendRecv> exchange) {
+  Call call(CollectiveKind::kBatch);
+  begin(call, nullptr);
+  BatchPart mine{exchange, {}};
+  call.part = &mine;
+  for (const SendRecv& part : exchange) {
+    check_peer("rank", part.peer);
+    part.send.wait();
+  }
+  enter_and_wait(call);
+  return std::move(mine.received);
+}
+
+std::vector<std::string> CheckedCommunicator::all_gather_bytes(std::string_view bytes) {
+  Call call(CollectiveKind::kAllGatherBytes);
+  begin(call, nullptr);
+  BytesPart mine{bytes, {}};
+  call.part = &mine;
+  enter_and_wait(call);
+  return std::move(mine.gathered);
+}
+
+void CheckedCommunicator::barrier() {
+  if (size() == 1) return;
+  Call call(CollectiveKind::kBarrier);
+  begin(call, nullptr);
+  enter_and_wait(call);
+}
+
+}  // namespace shardlab::backends

@@ -1,0 +1,34 @@
+// meeting.h - one collective of one group as far as its ranks have come: whether they can meet, who
+// differs, and what a verdict says about it (B-5).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backends/shared/call.h"
+#include "comm/verdict.h"
+
+namespace shardlab::backends {
+
+/// Points to what its maker holds.
+struct Meeting {
+  std::span<const std::int64_t> ranks;  ///< global, in group order
+  std::string_view group;
+  std::uint64_t sequence;              ///< of the call on the group
+  std::span<const Call* const> calls;  ///< by group rank; null: has not come
+};
+
+/// True when the calls that have come already cannot meet.
+bool torn(const Meeting& meeting);
+/// Global ranks that differ from the majority, ascending; all that have come when there is none.
+std::vector<std::int64_t> odd_ones(const Meeting& meeting);
+/// Adds to `report` what the rank that brought `call` does and for whom it waits.
+void describe(const Meeting& meeting, const Call& call, RankReport& report);
+/// All ranks have come, and their calls do not fit together.
+Verdict mismatch(const Meeting& meeting);
+/// Whom a deadlock misses: awaited ranks that have ended, else all that are awaited.
+std::vector<std::int64_t> missed(std::span<const RankReport> reports);
+
+}  // namespace shardlab::backends
