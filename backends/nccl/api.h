@@ -1,0 +1,116 @@
+// api.h - the entry points of NCCL and of the CUDA runtime that this backend calls: types, values,
+// and a table of function pointers. Written down here so that the backend compiles where neither is
+// installed; api_check.cpp compares it with nccl.h and cuda_runtime.h where these are.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+
+namespace shardlab::nccl {
+
+/// Handles are the libraries' own; nobody here looks into them.
+struct CommHandle;
+struct StreamHandle;
+struct EventHandle;
+using Comm = CommHandle*;
+using Stream = StreamHandle*;
+using Event = EventHandle*;
+
+enum class Result : int {
+  kSuccess = 0,
+  kUnhandledCudaError = 1,
+  kSystemError = 2,
+  kInternalError = 3,
+  kInvalidArgument = 4,
+  kInvalidUsage = 5,
+  kRemoteError = 6,
+  kInProgress = 7,
+};
+
+enum class CudaError : int { kSuccess = 0, kInvalidValue = 1, kNoDevice = 100, kNotReady = 600 };
+
+enum class DataType : int {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+};
+
+enum class RedOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
+
+inline constexpr std::size_t kUniqueIdBytes = 128;
+struct UniqueId {
+  char internal[kUniqueIdBytes];
+};
+
+/// The form that NCCL 2.18 brought; later libraries read as many bytes as `size` says, so that it
+/// serves them, too.
+struct Config {
+  std::size_t size = sizeof(Config);
+  unsigned int magic = 0xcafebeef;
+  unsigned int version = 21800;
+  int blocking = INT_MIN;  ///< 0: calls return kInProgress and are polled
+  int cga_cluster_size = INT_MIN;
+  int min_ctas = INT_MIN;
+  int max_ctas = INT_MIN;
+  const char* net_name = nullptr;
+  int split_share = INT_MIN;
+};
+/// The oldest library that reads Config and knows split.
+inline constexpr int kOldestVersion = 21800;
+/// Colour of a rank that gets no communicator from a split.
+inline constexpr int kNoColor = -1;
+
+inline constexpr unsigned int kStreamNonBlocking = 1;   // not ordered with the default stream
+inline constexpr unsigned int kEventDisableTiming = 2;  // orders streams, measures nothing
+
+/// What the backend calls, by the names of the libraries' symbols without their prefix. All of them
+/// may be called from any thread; calls on one communicator must not overlap.
+struct Api {
+  // libnccl
+  Result (*GetVersion)(int* version);
+  Result (*GetUniqueId)(UniqueId* id);
+  Result (*CommInitRankConfig)(Comm* comm, int ranks, UniqueId id, int rank, Config* config);
+  Result (*CommSplit)(Comm comm, int color, int key, Comm* made, Config* config);
+  Result (*CommGetAsyncError)(Comm comm, Result* error);
+  Result (*CommFinalize)(Comm comm);
+  Result (*CommDestroy)(Comm comm);
+  Result (*CommAbort)(Comm comm);
+  const char* (*GetErrorString)(Result result);
+  const char* (*GetLastError)(Comm comm);
+  Result (*GroupStart)();
+  Result (*GroupEnd)();
+  Result (*AllReduce)(const void* from, void* to, std::size_t count, DataType type, RedOp op,
+                      Comm comm, Stream stream);
+  Result (*AllGather)(const void* from, void* to, std::size_t sent, DataType type, Comm comm,
+                      Stream stream);
+  Result (*ReduceScatter)(const void* from, void* to, std::size_t received, DataType type, RedOp op,
+                          Comm comm, Stream stream);
+  Result (*Broadcast)(const void* from, void* to, std::size_t count, DataType type, int root,
+                      Comm comm, Stream stream);
+  Result (*Send)(const void* from, std::size_t count, DataType type, int peer, Comm comm,
+                 Stream stream);
+  Result (*Recv)(void* to, std::size_t count, DataType type, int peer, Comm comm, Stream stream);
+
+  // libcudart
+  CudaError (*GetDeviceCount)(int* count);
+  CudaError (*SetDevice)(int device);
+  CudaError (*StreamCreateWithFlags)(Stream* stream, unsigned int flags);
+  CudaError (*StreamDestroy)(Stream stream);
+  CudaError (*StreamSynchronize)(Stream stream);
+  CudaError (*StreamWaitEvent)(Stream stream, Event event, unsigned int flags);
+  CudaError (*EventCreateWithFlags)(Event* event, unsigned int flags);
+  CudaError (*EventDestroy)(Event event);
+  CudaError (*EventRecord)(Event event, Stream stream);
+  CudaError (*EventQuery)(Event event);
+  const char* (*CudaGetErrorString)(CudaError error);
+};
+
+}  // namespace shardlab::nccl

@@ -1,0 +1,323 @@
+// Communicators of the double: start, split, error polling, end.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/nccl/double/handles.h"
+
+namespace shardlab::nccl_double {
+
+using nccl::Comm;
+using nccl::CommHandle;
+using nccl::Result;
+using State = CommHandle::State;
+
+namespace {
+
+constexpr std::uint32_t kMagic = 0x5A4DB10B;
+constexpr unsigned int kConfigMagic = 0xcafebeef;
+
+struct IdContent {
+  std::uint32_t magic = kMagic;
+  RegionName region;
+};
+
+// Keeps all handles, and says at the end which were left alive.
+class Handles {
+ public:
+  Comm add(std::unique_ptr<CommHandle> handle) {
+    const std::lock_guard lock(mutex_);
+    return all_.emplace_back(std::move(handle)).get();
+  }
+  ~Handles() {
+    const auto alive = std::ranges::count_if(all_, [](const auto& handle) {
+      return handle->state != State::kDestroyed && handle->state != State::kAborted;
+    });
+    if (alive > 0) fmt::print(stderr, "nccl double: {} communicators were never ended\n", alive);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CommHandle>> all_;
+};
+
+Handles& handles() {
+  static Handles all;
+  return all;
+}
+
+std::string missing(std::uint64_t come, int ranks) {
+  std::string text;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (((come >> rank) & 1) == 0) text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
+  }
+  return text;
+}
+
+void check_devices(const Region& region) {
+  for (int a = 0; a < region.ranks(); ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (region.head().device[a].load() != region.head().device[b].load()) continue;
+      region.fail(fmt::format("ranks {} and {} are both on device {}", b, a,
+                              region.head().device[a].load() - 1));
+    }
+  }
+}
+
+Result poll_start(CommHandle& comm) {
+  const Region& region = comm.place->region;
+  const std::uint64_t come = region.head().attached.load(std::memory_order_acquire);
+  const std::uint64_t all = region.ranks() == 64 ? ~0ull : (1ull << region.ranks()) - 1;
+  if (come == all) {
+    check_devices(region);
+    if (region.failed()) return refuse(comm, Result::kInvalidUsage, region.failure());
+    comm.state = State::kReady;
+    return Result::kSuccess;
+  }
+  if (!comm.deadline.passed()) return Result::kInProgress;
+  return refuse(
+      comm, Result::kSystemError,
+      fmt::format("ranks {} of {} have not come", missing(come, region.ranks()), region.ranks()));
+}
+
+Result attach(const RegionName& name, int ranks, int rank, bool blocking, Comm* made,
+              std::string& error) {
+  auto place = std::make_shared<Place>();
+  place->rank = rank;
+  error = Region::attach(name, ranks, place->region);
+  if (!error.empty()) return Result::kSystemError;
+  RegionHead& head = place->region.head();
+  head.device[rank].store(current_device() + 1);
+  const std::uint64_t bit = 1ull << rank;
+  if ((head.attached.fetch_or(bit, std::memory_order_acq_rel) & bit) != 0) {
+    error = fmt::format("two processes came as rank {}", rank);
+    place->region.fail(error);
+    return Result::kInvalidUsage;
+  }
+  *made = new_comm(std::move(place), blocking);
+  return Result::kSuccess;
+}
+
+struct Member {
+  int key;
+  int rank;  // in the parent
+  auto operator<=>(const Member&) const = default;
+};
+
+// Entries of all ranks once they are there; else empty.
+std::vector<Member> members_of_split(CommHandle& comm) {
+  const Region& region = comm.place->region;
+  std::vector<Member> members;
+  for (int rank = 0; rank < region.ranks(); ++rank) {
+    SplitEntry& entry = region.head().split[comm.splits % 2][rank];
+    if (entry.entered.load(std::memory_order_acquire) < comm.splits) return {};
+    if (entry.color == comm.color) members.push_back({entry.key, rank});
+  }
+  std::ranges::sort(members);
+  return members;
+}
+
+Result poll_split(CommHandle& comm) {
+  const Region& region = comm.place->region;
+  const std::vector<Member> members = members_of_split(comm);
+  if (members.empty()) {
+    if (!comm.deadline.passed()) return Result::kInProgress;
+    return refuse(comm, Result::kSystemError, "a rank has not come to ncclCommSplit");
+  }
+  if (comm.color == nccl::kNoColor) {
+    comm.state = State::kReady;
+    return Result::kSuccess;
+  }
+  SplitEntry& first = region.head().split[comm.splits % 2][members.front().rank];
+  if (members.front().rank == comm.place->rank && first.made_for.load() != comm.splits) {
+    first.made = Region::make();
+    first.made_for.store(comm.splits, std::memory_order_release);
+    region.wake_all();
+  }
+  if (first.made_for.load(std::memory_order_acquire) != comm.splits) return Result::kInProgress;
+  const auto mine = std::ranges::find(members, comm.place->rank, &Member::rank);
+  std::string error;
+  const Result result =
+      attach(first.made, static_cast<int>(members.size()), static_cast<int>(mine - members.begin()),
+             comm.blocking, comm.made, error);
+  if (result != Result::kSuccess) return refuse(comm, result, error);
+  comm.state = State::kReady;
+  return Result::kSuccess;
+}
+
+// Of a communicator that waits for its calls: blocks until it is ready.
+Result settle(Comm comm) {
+  while (true) {
+    {
+      const std::lock_guard lock(comm->mutex);
+      const Result result = poll(*comm);
+      if (result != Result::kInProgress || !comm->blocking) return result;
+    }
+    comm->place->region.await_bell(comm->place->rank, comm->place->region.bell(comm->place->rank));
+  }
+}
+
+Result begin_split(CommHandle& comm, int color, int key, Comm* made) {
+  if (comm.state != State::kReady) {
+    return refuse(comm, Result::kInvalidUsage, "ncclCommSplit of a communicator that is not ready");
+  }
+  if (comm.in_flight > 0) {
+    return refuse(comm, Result::kInvalidUsage, "ncclCommSplit while calls are in flight");
+  }
+  comm.splits += 1;
+  comm.color = color;
+  comm.made = made;
+  comm.state = State::kSplits;
+  comm.deadline.restart();
+  *made = nullptr;
+  SplitEntry& entry = comm.place->region.head().split[comm.splits % 2][comm.place->rank];
+  entry.color = color;
+  entry.key = key;
+  entry.entered.store(comm.splits, std::memory_order_release);
+  comm.place->region.wake_all();
+  return Result::kSuccess;
+}
+
+Result end(Comm comm, State state) {
+  const std::lock_guard lock(comm->mutex);
+  if (comm->state == State::kDestroyed || comm->state == State::kAborted) {
+    return refuse(*comm, Result::kInvalidUsage, "the communicator has ended before");
+  }
+  if (state == State::kDestroyed && comm->in_flight > 0) {
+    return refuse(*comm, Result::kInvalidUsage, "ncclCommDestroy while calls are in flight");
+  }
+  comm->state = state;
+  comm->place->aborted = state == State::kAborted;
+  comm->place->region.wake(comm->place->rank);
+  return Result::kSuccess;
+}
+
+}  // namespace
+
+Comm new_comm(std::shared_ptr<Place> place, bool blocking) {
+  auto handle = std::make_unique<CommHandle>();
+  handle->place = std::move(place);
+  handle->blocking = blocking;
+  return handles().add(std::move(handle));
+}
+
+Result refuse(CommHandle& comm, Result result, std::string text) {
+  comm.error = std::move(text);
+  return result;
+}
+
+Result poll(CommHandle& comm) {
+  if (comm.state == State::kDestroyed || comm.state == State::kAborted) {
+    return refuse(comm, Result::kInvalidUsage, "the communicator has ended");
+  }
+  if (comm.place->region.failed()) {
+    return refuse(comm, Result::kRemoteError, comm.place->region.failure());
+  }
+  if (comm.failure != Result::kSuccess) return comm.failure;
+  Result result = Result::kSuccess;
+  if (comm.state == State::kStarts) result = poll_start(comm);
+  if (comm.state == State::kSplits) result = poll_split(comm);
+  if (comm.state == State::kMustBePolled) comm.state = State::kReady;
+  if (result != Result::kInProgress) comm.failure = result;
+  return result;
+}
+
+}  // namespace shardlab::nccl_double
+
+using namespace shardlab::nccl_double;
+using shardlab::nccl::Config;
+using shardlab::nccl::UniqueId;
+
+extern "C" {
+
+Result ncclGetVersion(int* version) {
+  *version = shardlab::nccl::kOldestVersion;
+  return Result::kSuccess;
+}
+
+Result ncclGetUniqueId(UniqueId* id) {
+  static_assert(sizeof(IdContent) <= sizeof(UniqueId));
+  IdContent content;
+  content.region = Region::make();
+  if (content.region.descriptor < 0) return Result::kSystemError;
+  std::memset(id, 0, sizeof(*id));
+  std::memcpy(id, &content, sizeof(content));
+  return Result::kSuccess;
+}
+
+Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
+  IdContent content;
+  std::memcpy(static_cast<void*>(&content), &id, sizeof(content));
+  const bool known = config == nullptr || (config->magic == kConfigMagic && config->size > 0);
+  if (!known || content.magic != kMagic || ranks < 1 || ranks > kMaxRanks || rank < 0 ||
+      rank >= ranks) {
+    return Result::kInvalidArgument;
+  }
+  const bool blocking = config == nullptr || config->blocking != 0;
+  std::string error;
+  const Result result = attach(content.region, ranks, rank, blocking, comm, error);
+  if (result != Result::kSuccess) {
+    fmt::print(stderr, "nccl double: rank {}: {}\n", rank, error);
+    return result;
+  }
+  (*comm)->place->region.wake_all();
+  return blocking ? settle(*comm) : Result::kInProgress;
+}
+
+Result ncclCommSplit(Comm comm, int color, int key, Comm* made, Config*) {
+  if (comm == nullptr || made == nullptr) return Result::kInvalidArgument;
+  {
+    const std::lock_guard lock(comm->mutex);
+    const Result result = begin_split(*comm, color, key, made);
+    if (result != Result::kSuccess) return result;
+    if (!comm->blocking) return Result::kInProgress;
+  }
+  const Result result = settle(comm);
+  return result == Result::kSuccess && *made != nullptr ? settle(*made) : result;
+}
+
+Result ncclCommGetAsyncError(Comm comm, Result* error) {
+  if (comm == nullptr) return Result::kInvalidArgument;
+  const std::lock_guard lock(comm->mutex);
+  *error = poll(*comm);
+  return Result::kSuccess;
+}
+
+Result ncclCommFinalize(Comm comm) {
+  if (comm == nullptr) return Result::kInvalidArgument;
+  const std::lock_guard lock(comm->mutex);
+  if (comm->state != State::kReady) {
+    return refuse(*comm, Result::kInvalidUsage, "ncclCommFinalize of one that is not ready");
+  }
+  comm->state = State::kFinalized;
+  return comm->blocking ? Result::kSuccess : Result::kInProgress;
+}
+
+Result ncclCommDestroy(Comm comm) {
+  return comm == nullptr ? Result::kInvalidArgument : end(comm, State::kDestroyed);
+}
+
+Result ncclCommAbort(Comm comm) {
+  return comm == nullptr ? Result::kInvalidArgument : end(comm, State::kAborted);
+}
+
+const char* ncclGetLastError(Comm comm) {
+  return comm == nullptr ? "no communicator" : comm->error.c_str();
+}
+
+const char* ncclGetErrorString(Result result) {
+  constexpr const char* kTexts[] = {"no error",       "unhandled cuda error", "system error",
+                                    "internal error", "invalid argument",     "invalid usage",
+                                    "remote error",   "in progress"};
+  const auto index = static_cast<std::size_t>(result);
+  return index < std::size(kTexts) ? kTexts[index] : "unknown result code";
+}
+
+}  // extern "C"

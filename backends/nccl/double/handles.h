@@ -1,0 +1,62 @@
+// handles.h - what stands behind the handles that the double gives out.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/nccl/api.h"
+#include "backends/nccl/double/deadline.h"
+#include "backends/nccl/double/stream.h"
+#include "backends/nccl/double/transfer.h"
+
+namespace shardlab::nccl {
+
+struct StreamHandle {
+  nccl_double::StreamState state;
+};
+
+struct EventHandle {
+  std::shared_ptr<nccl_double::EventState> state = std::make_shared<nccl_double::EventState>();
+};
+
+/// Handles of communicators stay until the process ends, so that use after the end is seen.
+struct CommHandle {
+  enum class State { kStarts, kReady, kMustBePolled, kSplits, kFinalized, kDestroyed, kAborted };
+
+  /// Guards everything but the place.
+  std::mutex mutex;
+  std::shared_ptr<nccl_double::Place> place;
+  State state = State::kStarts;
+  bool blocking = true;
+  std::string error;  ///< of the last call that failed
+  Result failure = Result::kSuccess;
+  std::uint64_t sequence = 0;
+  std::atomic<int> in_flight{0};
+  nccl_double::Deadline deadline;  ///< of a start or split under way
+
+  // A split under way, and how many there have been.
+  std::uint64_t splits = 0;
+  int color = 0;
+  Comm* made = nullptr;
+};
+
+}  // namespace shardlab::nccl
+
+namespace shardlab::nccl_double {
+
+/// What cudaSetDevice chose.
+int current_device();
+
+/// Looks whether the communicator's start or split has come to its end. With its mutex held.
+nccl::Result poll(nccl::CommHandle& comm);
+/// Registers a new handle.
+nccl::Comm new_comm(std::shared_ptr<Place> place, bool blocking);
+/// Keeps an error for ncclGetLastError.
+nccl::Result refuse(nccl::CommHandle& comm, nccl::Result result, std::string text);
+
+/// Adds a call to the group of the running thread, or runs it as a group of its own.
+nccl::Result submit(nccl::Comm comm, nccl::Stream stream, const Operation& operation);
+
+}  // namespace shardlab::nccl_double

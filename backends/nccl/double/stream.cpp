@@ -1,0 +1,74 @@
+#include "backends/nccl/double/stream.h"
+
+#include <utility>
+
+namespace shardlab::nccl_double {
+
+std::uint64_t EventState::record() {
+  const std::lock_guard lock(mutex_);
+  return ++recorded_;
+}
+
+void EventState::reach(std::uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  if (record > reached_) reached_ = record;
+  changed_.notify_all();
+}
+
+bool EventState::reached() const {
+  const std::lock_guard lock(mutex_);
+  return reached_ >= recorded_;
+}
+
+std::uint64_t EventState::recorded() const {
+  const std::lock_guard lock(mutex_);
+  return recorded_;
+}
+
+void EventState::await(std::uint64_t record) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return reached_ >= record; });
+}
+
+StreamState::StreamState() : thread_([this] { run(); }) {}
+
+StreamState::~StreamState() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void StreamState::push(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+}
+
+void StreamState::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return work_.empty() && !busy_; });
+}
+
+void StreamState::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return ends_ || !work_.empty(); });
+    if (work_.empty()) return;
+    std::function<void()> work = std::move(work_.front());
+    work_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    work();
+    work = nullptr;
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace shardlab::nccl_double

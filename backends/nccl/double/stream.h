@@ -1,0 +1,53 @@
+// stream.h - CUDA's streams and events on the host: a stream runs its work in order, on a thread of
+// its own, and may be any time behind the caller. Any thread may call.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace shardlab::nccl_double {
+
+/// Counts how often it was recorded, and how many of these records were reached.
+class EventState {
+ public:
+  std::uint64_t record();
+  void reach(std::uint64_t record);
+  bool reached() const;
+  std::uint64_t recorded() const;
+  void await(std::uint64_t record);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t recorded_ = 0;
+  std::uint64_t reached_ = 0;
+};
+
+class StreamState {
+ public:
+  StreamState();
+  /// Runs what is left.
+  ~StreamState();
+  StreamState(const StreamState&) = delete;
+  StreamState& operator=(const StreamState&) = delete;
+
+  void push(std::function<void()> work);
+  void drain();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool busy_ = false;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace shardlab::nccl_double

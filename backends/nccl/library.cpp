@@ -1,0 +1,128 @@
+#include "backends/nccl/library.h"
+
+#include <dlfcn.h>
+
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+
+namespace shardlab::nccl {
+
+namespace {
+
+constexpr const char* kNcclNames[] = {"libnccl.so.2", "libnccl.so"};
+constexpr const char* kCudaNames[] = {"libcudart.so", "libcudart.so.13", "libcudart.so.12",
+                                      "libcudart.so.11.0"};
+
+void* open_any(std::span<const char* const> names) {
+  for (const char* name : names) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void refuse_missing(const char* what, const std::string& why, const char* fix) {
+  throw Error(ErrorKind::kUnsupported, fmt::format("backend nccl finds no {}: {}", what, why))
+      .with("fix", fix);
+}
+
+template <typename Function>
+void take(void* library, const char* name, Function*& function) {
+  void* symbol = dlsym(library, name);
+  if (symbol == nullptr) {
+    refuse_missing("usable NCCL", fmt::format("the library has no {}", name),
+                   "install NCCL 2.18 or newer");
+  }
+  function = reinterpret_cast<Function*>(symbol);
+}
+
+void take_nccl(void* library, Api& api) {
+  take(library, "ncclGetVersion", api.GetVersion);
+  take(library, "ncclGetUniqueId", api.GetUniqueId);
+  take(library, "ncclCommInitRankConfig", api.CommInitRankConfig);
+  take(library, "ncclCommSplit", api.CommSplit);
+  take(library, "ncclCommGetAsyncError", api.CommGetAsyncError);
+  take(library, "ncclCommFinalize", api.CommFinalize);
+  take(library, "ncclCommDestroy", api.CommDestroy);
+  take(library, "ncclCommAbort", api.CommAbort);
+  take(library, "ncclGetErrorString", api.GetErrorString);
+  take(library, "ncclGetLastError", api.GetLastError);
+  take(library, "ncclGroupStart", api.GroupStart);
+  take(library, "ncclGroupEnd", api.GroupEnd);
+  take(library, "ncclAllReduce", api.AllReduce);
+  take(library, "ncclAllGather", api.AllGather);
+  take(library, "ncclReduceScatter", api.ReduceScatter);
+  take(library, "ncclBroadcast", api.Broadcast);
+  take(library, "ncclSend", api.Send);
+  take(library, "ncclRecv", api.Recv);
+}
+
+void take_cuda(void* library, Api& api) {
+  take(library, "cudaGetDeviceCount", api.GetDeviceCount);
+  take(library, "cudaSetDevice", api.SetDevice);
+  take(library, "cudaStreamCreateWithFlags", api.StreamCreateWithFlags);
+  take(library, "cudaStreamDestroy", api.StreamDestroy);
+  take(library, "cudaStreamSynchronize", api.StreamSynchronize);
+  take(library, "cudaStreamWaitEvent", api.StreamWaitEvent);
+  take(library, "cudaEventCreateWithFlags", api.EventCreateWithFlags);
+  take(library, "cudaEventDestroy", api.EventDestroy);
+  take(library, "cudaEventRecord", api.EventRecord);
+  take(library, "cudaEventQuery", api.EventQuery);
+  take(library, "cudaGetErrorString", api.CudaGetErrorString);
+}
+
+void* open_cuda() {
+  void* library = open_any(kCudaNames);
+  if (library == nullptr) {
+    refuse_missing("CUDA runtime", "no libcudart.so can be opened",
+                   "install the CUDA runtime, or add its folder to LD_LIBRARY_PATH");
+  }
+  return library;
+}
+
+Api load(const std::string& path) {
+  Api api{};
+  void* nccl = path.empty() ? open_any(kNcclNames) : dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (nccl == nullptr) {
+    const char* why = path.empty() ? "no libnccl.so.2 can be opened" : dlerror();
+    refuse_missing("NCCL", why == nullptr ? path : why,
+                   "install libnccl2, or name the library in SHARDLAB_NCCL_LIBRARY");
+  }
+  take_nccl(nccl, api);
+  take_cuda(dlsym(nccl, "cudaGetDeviceCount") != nullptr ? nccl : open_cuda(), api);
+  int version = 0;
+  api.GetVersion(&version);
+  if (version < kOldestVersion) {
+    refuse_missing("usable NCCL", fmt::format("version {} cannot split", version),
+                   "install NCCL 2.18 or newer");
+  }
+  return api;
+}
+
+}  // namespace
+
+const Api& open_library(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, Api> open;
+  const std::lock_guard lock(mutex);
+  const auto found = open.find(path);
+  if (found != open.end()) return found->second;
+  return open.emplace(path, load(path)).first->second;
+}
+
+void check(const Api& api, Result result, const char* call, std::int64_t rank, Comm comm) {
+  if (result == Result::kSuccess || result == Result::kInProgress) return;
+  const char* last = comm == nullptr ? nullptr : api.GetLastError(comm);
+  const std::string detail = last == nullptr || *last == 0 ? "" : fmt::format(" ({})", last);
+  fail(ErrorKind::kRuntime, "{} on rank {}: {}{}", call, rank, api.GetErrorString(result), detail);
+}
+
+void check(const Api& api, CudaError error, const char* call, std::int64_t rank) {
+  if (error == CudaError::kSuccess) return;
+  fail(ErrorKind::kRuntime, "{} on rank {}: {}", call, rank, api.CudaGetErrorString(error));
+}
+
+}  // namespace shardlab::nccl
