@@ -1,0 +1,80 @@
+// control_channel.h - what the processes of one job tell each other beside their data path (design
+// section 6): who is there, who has failed or is gone, and bytes for everyone. All speak through
+// rank 0, in whose order things happen. One background thread a process waits on its sockets, so
+// that a closed peer or a failure is known at once, whatever the program's thread does.
+//
+// A job runs one world after another, the same on every process: begin_run .. end_run.
+//
+// Threads: one calls everything but failed() and tell_failed(), which any may call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/process/socket.h"
+#include "comm/verdict.h"
+
+namespace shardlab::process {
+
+/// A process's place in a job.
+struct Membership {
+  std::int64_t rank = 0;
+  std::int64_t size = 1;
+  std::string host;        ///< of rank 0, as the others reach it
+  std::uint16_t port = 0;  ///< where rank 0 listens
+  std::string job;         ///< equal in all processes of a job: others are turned away
+  std::chrono::milliseconds patience{60'000};  ///< until those that are missing are named
+};
+
+class ControlChannel {
+ public:
+  /// Returns when all processes are there. Rank 0 listens on the port of its membership, or on a
+  /// listener that it has already told the others of.
+  ///   fails  Runtime naming the ranks that did not come in time, on every process
+  static std::unique_ptr<ControlChannel> open(const Membership& membership,
+                                              std::optional<Listener> listener = std::nullopt);
+  /// Says goodbye: leaving is no failure unless somebody still runs.
+  ~ControlChannel();
+  ControlChannel(const ControlChannel&) = delete;
+  ControlChannel& operator=(const ControlChannel&) = delete;
+
+  std::int64_t rank() const;
+  std::int64_t size() const;
+
+  /// What every process brings, by rank, on every process; empty for those that are gone. All that
+  /// are left take part, also after a failure.
+  std::vector<std::string> exchange(std::string_view mine);
+  /// The same on `root` only; elsewhere nothing, and only rank 0 waits for the others.
+  std::vector<std::string> gather(std::string_view mine, std::int64_t root);
+
+  /// A world without failures; those of earlier ones are forgotten. Fails with Runtime naming the
+  /// ranks that are gone.
+  void begin_run();
+  /// This process's rank failed. The first failure to reach rank 0 is everybody's.
+  void tell_failed(const Verdict& verdict);
+  /// Whether some rank failed, or its process ended, during this run.
+  bool failed() const;
+  /// Once failed(): why. Equal on all processes that are left after end_run.
+  Verdict verdict() const;
+  /// Called once a run when it fails, on the background thread, or on the one that told; must not
+  /// wait. It may be called at once. Gone with end_run.
+  void on_failure(std::function<void()> notify);
+  /// exchange(mine), as the last of a run: what happens to processes from now on is no failure of
+  /// it.
+  std::vector<std::string> end_run(std::string_view mine);
+  /// Ranks whose processes are gone.
+  std::vector<std::int64_t> gone() const;
+
+ private:
+  class Impl;
+  explicit ControlChannel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shardlab::process

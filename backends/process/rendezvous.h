@@ -1,0 +1,16 @@
+// rendezvous.h - how the processes of a job find each other, over TCP.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backends/process/control_channel.h"
+
+namespace shardlab::process {
+
+/// On rank 0 the connections of ranks 1.., by rank - 1; elsewhere one connection, to rank 0.
+/// Returns when all are there.
+///   fails  Runtime naming those that did not come within the membership's patience
+std::vector<Connection> meet(const Membership& membership, std::optional<Listener> listener);
+
+}  // namespace shardlab::process

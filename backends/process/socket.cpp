@@ -1,0 +1,197 @@
+#include "backends/process/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+
+namespace shardlab::process {
+
+namespace {
+
+struct Header {
+  std::uint32_t type;
+  std::uint32_t magic;
+  std::uint64_t size;
+};
+// Tells our peers from whoever else finds the port.
+constexpr std::uint32_t kMagic = 0x53484C42;
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+}
+
+bool wait_readable(int descriptor, Clock::time_point deadline) {
+  while (true) {
+    pollfd entry{descriptor, POLLIN, 0};
+    const int ready = poll(&entry, 1, milliseconds_until(deadline));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+}  // namespace
+
+Descriptor::Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Connection::Connection(Descriptor descriptor) : descriptor_(std::move(descriptor)) {
+  // Small messages go out at once.
+  const int on = 1;
+  setsockopt(descriptor_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+bool Connection::send(std::uint32_t type, std::string_view payload) {
+  const Header header{type, kMagic, payload.size()};
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  bytes += payload;
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t count =
+        ::send(descriptor_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+bool Connection::receive() {
+  constexpr std::size_t kChunk = 65536;
+  while (true) {
+    const std::size_t before = received_.size();
+    received_.resize(before + kChunk);
+    const ssize_t count = recv(descriptor_.get(), received_.data() + before, kChunk, MSG_DONTWAIT);
+    received_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count > 0) continue;
+    if (count < 0 && errno == EINTR) continue;
+    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  }
+}
+
+std::optional<Frame> Connection::next() {
+  Header header;
+  if (received_.size() - taken_ < sizeof header) return std::nullopt;
+  std::memcpy(&header, received_.data() + taken_, sizeof header);
+  if (header.magic != kMagic) fail(ErrorKind::kRuntime, "a stranger speaks on a control channel");
+  if (received_.size() - taken_ - sizeof header < header.size) return std::nullopt;
+  Frame frame{header.type, received_.substr(taken_ + sizeof header, header.size)};
+  taken_ += sizeof header + header.size;
+  if (taken_ == received_.size()) {
+    received_.clear();
+    taken_ = 0;
+  }
+  return frame;
+}
+
+std::optional<Frame> Connection::wait(Clock::time_point deadline) {
+  while (true) {
+    if (std::optional<Frame> frame = next()) return frame;
+    if (!wait_readable(descriptor_.get(), deadline)) return std::nullopt;
+    if (!receive()) return next();
+  }
+}
+
+namespace {
+
+Descriptor listening_socket(int family, std::uint16_t port) {
+  Descriptor descriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!descriptor) return descriptor;
+  const int on = 1, off = 0;
+  setsockopt(descriptor.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  int bound = -1;
+  if (family == AF_INET6) {
+    setsockopt(descriptor.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    bound = bind(descriptor.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  } else {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    bound = bind(descriptor.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  }
+  if (bound != 0 || listen(descriptor.get(), SOMAXCONN) != 0) return Descriptor();
+  return descriptor;
+}
+
+std::uint16_t port_of(const Descriptor& descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  getsockname(descriptor.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  if (address.ss_family == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  }
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+}  // namespace
+
+Listener::Listener(std::uint16_t port) : descriptor_(listening_socket(AF_INET6, port)) {
+  if (!descriptor_) descriptor_ = listening_socket(AF_INET, port);
+  if (!descriptor_) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("rank 0 cannot listen on port {}: {}", port, std::strerror(errno)))
+        .with("fix", "another port, if a program already listens on this one");
+  }
+  port_ = port_of(descriptor_);
+}
+
+bool Listener::accept(Clock::time_point deadline, Connection& connection) {
+  if (!wait_readable(descriptor_.get(), deadline)) return false;
+  connection = Connection(Descriptor(accept4(descriptor_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  return static_cast<bool>(connection);
+}
+
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses resolve(const std::string& host, std::uint16_t port) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  if (code != 0) fail(ErrorKind::kRuntime, "no host named {}: {}", host, gai_strerror(code));
+  return Addresses(found, &freeaddrinfo);
+}
+
+}  // namespace
+
+Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kPause(20);
+  const Addresses addresses = resolve(host, port);
+  while (true) {
+    for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
+      Descriptor descriptor(::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (!descriptor) continue;
+      if (connect(descriptor.get(), entry->ai_addr, entry->ai_addrlen) == 0) {
+        return Connection(std::move(descriptor));
+      }
+    }
+    if (Clock::now() + kPause > deadline) return Connection();
+    poll(nullptr, 0, static_cast<int>(kPause.count()));
+  }
+}
+
+}  // namespace shardlab::process

@@ -1,0 +1,75 @@
+// socket.h - TCP connections that carry framed messages. One thread reads a connection; senders
+// take turns (the owner's business).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardlab::process {
+
+using Clock = std::chrono::steady_clock;
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Frame {
+  std::uint32_t type = 0;
+  std::string payload;
+};
+
+class Connection {
+ public:
+  Connection() = default;
+  explicit Connection(Descriptor descriptor);
+
+  int descriptor() const { return descriptor_.get(); }
+  explicit operator bool() const { return static_cast<bool>(descriptor_); }
+  /// Waits while the peer does not read. False when the peer is gone.
+  bool send(std::uint32_t type, std::string_view payload);
+  /// Takes in what has arrived, without waiting. False once the peer has closed its end; frames
+  /// that came before are there still.
+  bool receive();
+  /// The next whole frame of those received.
+  std::optional<Frame> next();
+  /// Waits for a frame until `deadline`; none: it passed, or the peer is gone.
+  std::optional<Frame> wait(Clock::time_point deadline);
+
+ private:
+  Descriptor descriptor_;
+  std::string received_;
+  std::size_t taken_ = 0;  ///< bytes of received_ that next() has given away
+};
+
+class Listener {
+ public:
+  /// On all interfaces; port 0 takes any free one. Fails with Runtime when the port is taken.
+  explicit Listener(std::uint16_t port);
+  std::uint16_t port() const { return port_; }
+  /// Waits until `deadline`; false then.
+  bool accept(Clock::time_point deadline, Connection& connection);
+
+ private:
+  Descriptor descriptor_;
+  std::uint16_t port_;
+};
+
+/// Tries again until somebody listens there or `deadline` passes: then it is unconnected. Fails
+/// with Runtime for a host that nobody knows.
+Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_point deadline);
+
+}  // namespace shardlab::process

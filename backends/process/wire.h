@@ -1,0 +1,72 @@
+// wire.h - values as bytes, for messages between processes of one machine type. Whoever reads knows
+// what was written: nothing is tagged.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+
+namespace shardlab::process {
+
+class Writer {
+ public:
+  template <typename T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  }
+  void put_text(std::string_view text) {
+    put(static_cast<std::uint64_t>(text.size()));
+    bytes_ += text;
+  }
+  template <typename T>
+  void put_list(std::span<const T> values) {
+    put(static_cast<std::uint64_t>(values.size()));
+    for (const T& value : values) put(value);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Reads what a Writer wrote, in the same order. Fails with Runtime where the bytes end too early.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  template <typename T>
+  T get() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::string_view bytes = raw(sizeof(T));
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  std::string text() { return std::string(raw(get<std::uint64_t>())); }
+  template <typename T>
+  std::vector<T> list() {
+    std::vector<T> values;
+    for (auto left = get<std::uint64_t>(); left > 0; --left) values.push_back(get<T>());
+    return values;
+  }
+  bool at_end() const { return rest_.empty(); }
+
+ private:
+  std::string_view raw(std::uint64_t size) {
+    if (size > rest_.size()) fail(ErrorKind::kRuntime, "a message of another process is cut short");
+    const std::string_view bytes = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return bytes;
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace shardlab::process
