@@ -2,12 +2,12 @@
 
 #include <cxxabi.h>
 
-#include <boost/context/detail/fcontext.hpp>
 #include <exception>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "sim/schedule/jump.h"
 
 namespace shardlab {
 
@@ -52,7 +52,7 @@ struct PoolScheduler::Entry {
       sanitizer::before_last_switch(next->stack);
     }
     sanitizer::switch_fiber(target);
-    context::jump_fcontext(machine, fiber);
+    jump(machine, fiber);
     std::terminate();
   }
 };
@@ -146,7 +146,7 @@ void PoolScheduler::switch_to(Worker& worker, Fiber& next) {
   // From here to the jump TSan already takes this for the next fiber: nothing shared is touched.
   void* machine = next.machine;
   sanitizer::switch_fiber(next.sanitizer);
-  const context::transfer_t transfer = context::jump_fcontext(machine, &self);
+  const context::transfer_t transfer = jump(machine, &self);
   // Back, perhaps from another fiber than `next`.
   auto* left = static_cast<Fiber*>(transfer.data);
   left->machine = transfer.fctx;

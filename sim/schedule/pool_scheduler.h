@@ -35,16 +35,17 @@ class PoolScheduler final : public Scheduler {
   enum class State : std::uint8_t { kReady, kRunning, kParked, kEnded };
 
   struct Worker;
-  struct Fiber {
+  /// What a switch looks at lies on one cache line.
+  struct alignas(64) Fiber {
     void* machine = nullptr;  ///< saved registers, while suspended
     RankContext* context = nullptr;
     ExceptionState exceptions;
-    sanitizer::FiberState sanitizer;
-    FiberStack stack;  ///< of a worker's own fiber: what ASan says when it is left
     Worker* worker = nullptr;
     std::int32_t rank = -1;
     State state = State::kReady;
     bool permit = false;
+    FiberStack stack;  ///< of a worker's own fiber: what ASan says when it is left
+    sanitizer::FiberState sanitizer;
     RankContext identity;  ///< who runs here, until the body says more
   };
   struct Worker {

@@ -47,9 +47,10 @@ void tell(const ProcessGroup& group, const Event& event) {
 
 // Groups of one rank never communicate (B-12).
 bool observed(const ProcessGroup& group) {
-  if (group.size() == 1) return false;
   const RankContext* rank = current_rank_or_null();
-  return rank != nullptr && (rank->mode & kModeObserve) != 0 && rank->observer != nullptr;
+  if (rank == nullptr || (rank->mode & kModeObserve) == 0 || rank->observer == nullptr)
+    return false;
+  return group.size() > 1;
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 //   all_gather, all_to_all      copy N * S bytes
 // S: what each of N ranks brings, f32. `of_floor` = time of that traffic / time of the collective.
 // `own`: every rank also writes to its result, which copies a shared Buffer.
-// rendezvous: all ranks of the world meet once. Times are processor time of the thread.
+// rendezvous: all ranks of the world meet once; `of_floor` against a minimal loop of fibers,
+// `of_plain_floor` against the same loop that switches as Boost does. Times are processor time of
+// the thread.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "tests/bench/rendezvous_floor.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 
@@ -132,6 +135,8 @@ void run_collective(benchmark::State& state, Collective collective) {
 
 void rendezvous(benchmark::State& state) {
   const std::int64_t ranks = state.range(0);
+  const double floor = floor_of_rendezvous(ranks, Switch::kBalanced);
+  const double plain_floor = floor_of_rendezvous(ranks, Switch::kPlain);
   const auto rounds = static_cast<std::int64_t>(state.max_iterations);
   while (state.KeepRunningBatch(rounds)) {
     double seconds = 0;
@@ -142,6 +147,9 @@ void rendezvous(benchmark::State& state) {
       if (rank.rank == 0) seconds = now() - begin;
     });
     state.SetIterationTime(seconds);
+    const double meeting = seconds / static_cast<double>(rounds);
+    state.counters["of_floor"] = floor / meeting;
+    state.counters["of_plain_floor"] = plain_floor / meeting;
   }
 }
 
