@@ -39,14 +39,16 @@ namespace {
 void collect(const Block& block, std::vector<std::string>& names) {
   for (const Statement& statement : block) {
     if (const auto* assign = std::get_if<Assign>(&statement.node)) {
-      collect_targets(*assign->target, names);
+      for (const auto& target : assign->targets) collect_targets(*target, names);
     } else if (const auto* augmented = std::get_if<AugmentedAssign>(&statement.node)) {
       collect_targets(*augmented->target, names);
     } else if (const auto* loop = std::get_if<For>(&statement.node)) {
       collect_targets(*loop->target, names);
       collect(loop->body, names);
+      collect(loop->otherwise, names);
     } else if (const auto* repeat = std::get_if<While>(&statement.node)) {
       collect(repeat->body, names);
+      collect(repeat->otherwise, names);
     } else if (const auto* choice = std::get_if<If>(&statement.node)) {
       for (const auto& branch : choice->branches) collect(branch.body, names);
     } else if (const auto* def = std::get_if<Def>(&statement.node)) {

@@ -101,12 +101,13 @@ struct Tuple {
 struct Dict {
   std::vector<ExpressionPtr> keys, values;
 };
-/// [element for target in iterable if condition ...]
+/// [element for target in iterable if condition ...], or {key: element for ...}.
 struct Comprehension {
   struct Loop {
     ExpressionPtr target, iterable;
     std::vector<ExpressionPtr> conditions;
   };
+  ExpressionPtr key;  ///< null: a list
   ExpressionPtr element;
   std::vector<Loop> loops;
 };
@@ -136,9 +137,11 @@ using Block = std::vector<Statement>;
 struct ExpressionStatement {
   ExpressionPtr value;
 };
-/// A target is a Name, a Subscript, an Attribute, or a Tuple or List of them.
+/// One target for `a = v`, two for `a = b = v`: all get the one value, from left to right. A target
+/// is a Name, a Subscript, an Attribute, or a Tuple or List of them.
 struct Assign {
-  ExpressionPtr target, value;
+  std::vector<ExpressionPtr> targets;
+  ExpressionPtr value;
 };
 struct AugmentedAssign {
   ExpressionPtr target;
@@ -155,10 +158,12 @@ struct If {
 struct For {
   ExpressionPtr target, iterable;
   Block body;
+  Block otherwise;  ///< its else, which runs unless a break ended the loop
 };
 struct While {
   ExpressionPtr condition;
   Block body;
+  Block otherwise;
 };
 struct Parameter {
   std::string name;

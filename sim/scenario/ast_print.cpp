@@ -111,12 +111,13 @@ struct Printer {
     return out + "}";
   }
   std::string operator()(const Comprehension& node) const {
-    std::string out = "[" + print(*node.element);
+    std::string out = node.key ? "{" + print(*node.key) + ": " : "[";
+    out += print(*node.element);
     for (const auto& loop : node.loops) {
       out += fmt::format(" for {} in {}", print(*loop.target), print(*loop.iterable));
       for (const auto& condition : loop.conditions) out += " if " + print(*condition);
     }
-    return out + "]";
+    return out + (node.key ? "}" : "]");
   }
   std::string operator()(const FormatString& node) const {
     std::string out;
@@ -147,11 +148,16 @@ struct StatementPrinter {
     }
     return out;
   }
+  std::string otherwise(const Block& block) const {
+    return block.empty() ? "" : line("else:") + nested(block);
+  }
   std::string line(const std::string& text) const { return indent + text + "\n"; }
 
   std::string operator()(const ExpressionStatement& node) const { return line(print(*node.value)); }
   std::string operator()(const Assign& node) const {
-    return line(print(*node.target) + " = " + print(*node.value));
+    std::string targets;
+    for (const auto& target : node.targets) targets += print(*target) + " = ";
+    return line(targets + print(*node.value));
   }
   std::string operator()(const AugmentedAssign& node) const {
     return line(
@@ -168,10 +174,11 @@ struct StatementPrinter {
   }
   std::string operator()(const For& node) const {
     return line(fmt::format("for {} in {}:", print(*node.target), print(*node.iterable))) +
-           nested(node.body);
+           nested(node.body) + otherwise(node.otherwise);
   }
   std::string operator()(const While& node) const {
-    return line("while " + print(*node.condition) + ":") + nested(node.body);
+    return line("while " + print(*node.condition) + ":") + nested(node.body) +
+           otherwise(node.otherwise);
   }
   std::string operator()(const Def& node) const {
     std::string parameters;

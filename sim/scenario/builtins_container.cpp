@@ -31,7 +31,7 @@ const std::string& text_of(const Value* self, std::string_view method) {
 Value run_append(Interpreter&, const Value* self, CallValues call) {
   Values& items = list_of(self, "append");
   const Parameters given("append", {"item"}, std::move(call));
-  check_stored(given["item"]);
+  check_stored(*self, given["item"]);
   items.push_back(given["item"]);
   return {};
 }
@@ -40,7 +40,7 @@ Value run_extend(Interpreter& in, const Value* self, CallValues call) {
   Values& items = list_of(self, "extend");
   const Parameters given("extend", {"items"}, std::move(call));
   const Values more = in.iterate(given["items"]);
-  for (const Value& item : more) check_stored(item);
+  for (const Value& item : more) check_stored(*self, item);
   items.insert(items.end(), more.begin(), more.end());
   return {};
 }

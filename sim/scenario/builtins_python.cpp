@@ -212,11 +212,8 @@ Value run_tuple(Interpreter& in, const Value*, CallValues call) {
 
 Value run_dict(Interpreter&, const Value*, CallValues call) {
   if (!call.positional.empty()) fail(ErrorKind::kValue, "dict: only named arguments");
-  const DictValue dict{std::make_shared<std::vector<std::pair<Value, Value>>>()};
-  for (auto& [key, value] : call.keywords) {
-    check_nesting({value});
-    store(dict, key, value);
-  }
+  const DictValue dict = make_dict();
+  for (auto& [key, value] : call.keywords) store(dict, key, value);
   return dict;
 }
 

@@ -35,7 +35,7 @@ class NameChecker {
   void visit(const ast::ExpressionStatement& node) { check(*node.value); }
   void visit(const ast::Assign& node) {
     check(*node.value);
-    check_target(*node.target);
+    for (const auto& target : node.targets) check_target(*target);
   }
   void visit(const ast::AugmentedAssign& node) {
     check(*node.target);
@@ -51,10 +51,12 @@ class NameChecker {
     check(*node.iterable);
     check_target(*node.target);
     check(node.body);
+    check(node.otherwise);
   }
   void visit(const ast::While& node) {
     check(*node.condition);
     check(node.body);
+    check(node.otherwise);
   }
   void visit(const ast::Def& node) {
     for (const ast::Parameter& parameter : node.function->parameters) {
@@ -162,6 +164,7 @@ class NameChecker {
       ast::collect_targets(*loop.target, hidden_);
       check_all(loop.conditions);
     }
+    check(node.key);
     check(*node.element);
     hidden_.resize(before);
   }

@@ -201,10 +201,10 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
     call_op(number ? "fill_" : "copy_", {{part, value}, {}});
     return;
   }
-  check_stored(value);
   if (const auto* dict = object.get<DictValue>()) return store(*dict, key, value);
   if (const auto* list = object.get<ListValue>()) {
     const auto size = static_cast<std::int64_t>(list->items->size());
+    check_stored(object, value);
     (*list->items)[static_cast<std::size_t>(position(key, size, "list"))] = value;
     return;
   }

@@ -76,7 +76,8 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement&,
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assign& node) {
-  assign(*node.target, evaluate(*node.value), statement.span);
+  const Value value = evaluate(*node.value);
+  for (const auto& target : node.targets) assign(*target, value, statement.span);
   return Flow::kNext;
 }
 
@@ -106,17 +107,17 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   if (const auto* range = iterable.get<RangeValue>()) {
     for (std::int64_t i = 0; i < range->size(); ++i) {
       const Flow flow = pass((*range)[i]);
-      if (flow == Flow::kBreak) break;
+      if (flow == Flow::kBreak) return Flow::kNext;
       if (flow == Flow::kReturn) return flow;
     }
-    return Flow::kNext;
+    return execute(node.otherwise);
   }
   for (const Value& item : iterate(iterable)) {
     const Flow flow = pass(item);
-    if (flow == Flow::kBreak) break;
+    if (flow == Flow::kBreak) return Flow::kNext;
     if (flow == Flow::kReturn) return flow;
   }
-  return Flow::kNext;
+  return execute(node.otherwise);
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::While& node) {
@@ -128,10 +129,10 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
           .with("fix", "does the condition ever become False?");
     }
     const Flow flow = execute(node.body);
-    if (flow == Flow::kBreak) break;
+    if (flow == Flow::kBreak) return Flow::kNext;
     if (flow == Flow::kReturn) return flow;
   }
-  return Flow::kNext;
+  return execute(node.otherwise);
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Def& node) {

@@ -128,7 +128,9 @@ class Interpreter {
   Value eval_node(const ast::Expression& expression, const ast::Dict& node);
   Value eval_node(const ast::Expression& expression, const ast::Comprehension& node);
   Value eval_node(const ast::Expression& expression, const ast::FormatString& node);
-  void comprehend(const ast::Comprehension& node, std::size_t loop, Values& out);
+  /// Calls `item` once for every pass of the innermost loop that the conditions let through.
+  void comprehend(const ast::Comprehension& node, std::size_t loop,
+                  const std::function<void()>& item);
 
   Value call_function(const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);

@@ -120,7 +120,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::List&
   Values items;
   for (const auto& item : node.items) items.push_back(evaluate(*item));
   enter(expression.span);
-  check_nesting(items);
+  check_size(items);
   return make_list(std::move(items));
 }
 
@@ -128,17 +128,16 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Tuple
   Values items;
   for (const auto& item : node.items) items.push_back(evaluate(*item));
   enter(expression.span);
-  check_nesting(items);
+  check_size(items);
   return make_tuple(std::move(items));
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Dict& node) {
-  const DictValue dict{std::make_shared<std::vector<std::pair<Value, Value>>>()};
+  const DictValue dict = make_dict();
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const Value key = evaluate(*node.keys[i]);
     const Value value = evaluate(*node.values[i]);
     enter(expression.span);
-    check_nesting({key, value});
     store(dict, key, value);
   }
   return dict;
@@ -155,7 +154,14 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compr
     hidden.emplace_back(name, found == scope.end() ? std::nullopt : std::optional(found->second));
   }
   Values items;
-  comprehend(node, 0, items);
+  const DictValue dict = make_dict();
+  comprehend(node, 0, [&] {
+    if (!node.key) return items.push_back(evaluate(*node.element));
+    const Value key = evaluate(*node.key);
+    const Value value = evaluate(*node.element);
+    enter(expression.span);
+    store(dict, key, value);
+  });
   for (auto& [name, value] : hidden) {
     if (value)
       scope[name] = std::move(*value);
@@ -163,23 +169,22 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compr
       scope.erase(name);
   }
   enter(expression.span);
-  check_nesting(items);
+  if (node.key) return dict;
+  check_size(items);
   return make_list(std::move(items));
 }
 
-void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop, Values& out) {
-  if (loop == node.loops.size()) {
-    out.push_back(evaluate(*node.element));
-    return;
-  }
+void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop,
+                             const std::function<void()>& item) {
+  if (loop == node.loops.size()) return item();
   const auto& part = node.loops[loop];
   const Value iterable = evaluate(*part.iterable);
   enter(part.iterable->span);
-  for (const Value& item : iterate(iterable)) {
-    assign(*part.target, item, {0, 0});
+  for (const Value& value : iterate(iterable)) {
+    assign(*part.target, value, {0, 0});
     bool wanted = true;
     for (const auto& condition : part.conditions) wanted = wanted && truth(evaluate(*condition));
-    if (wanted) comprehend(node, loop + 1, out);
+    if (wanted) comprehend(node, loop + 1, item);
   }
 }
 

@@ -1,19 +1,22 @@
-// nesting.h - lists inside of lists: bounded, so that printing and dropping them is safe on a
-// rank's small stack, and storing in dicts.
+// nesting.h - lists inside of lists: bounded in depth, so that walking and dropping them is safe on
+// a rank's small stack, and in what a walk visits; storing in lists and dicts.
 #pragma once
 
 #include "sim/scenario/value.h"
 
 namespace shardlab {
 
-/// Items of a new list, tuple or dict.
-///   fails  Value: nested deeper than 32, or more than a million items in all
-void check_nesting(const Values& items);
+/// `value` comes to lie inside of `level` containers; all below it is told.
+///   fails  Value: deeper than kDeepestContainer
+void check_level(const Value& value, int level);
 
-/// An item that is put into a list or dict that exists. It may be a tuple, but no list and no dict:
-/// a container could then contain itself.
-///   fails  Value
-void check_stored(const Value& item);
+/// Items of a new list or tuple.
+///   fails  Value: more than a million items in all
+void check_size(const Values& items);
+
+/// An item that is put into a list or dict that exists.
+///   fails  Value: `container` would hold itself, or nest too deeply
+void check_stored(const Value& container, const Value& item);
 
 /// dict[key] = value, in place.
 void store(const DictValue& dict, const Value& key, const Value& value);

@@ -89,7 +89,7 @@ Value repeated(const Values& items, std::int64_t times, const Value& like) {
   }
   Values out;
   for (std::int64_t i = 0; i < times; ++i) out.insert(out.end(), items.begin(), items.end());
-  check_nesting(out);
+  check_size(out);
   return like.is<ListValue>() ? make_list(std::move(out)) : make_tuple(std::move(out));
 }
 
@@ -107,7 +107,7 @@ Value concatenated(const Value& left, const Value& right) {
   Values items = items_of(left);
   const Values& more = items_of(right);
   items.insert(items.end(), more.begin(), more.end());
-  check_nesting(items);
+  check_size(items);
   return left.is<ListValue>() ? make_list(std::move(items)) : make_tuple(std::move(items));
 }
 

@@ -448,7 +448,7 @@ ExpressionPtr Parser::list_display() {
     list.items.push_back(expression());
     depth = std::max(depth, list.items.back()->depth);
     if (list.items.size() == 1 && at_keyword("for")) {
-      return comprehension(start.begin, std::move(list.items[0]));
+      return comprehension(start.begin, nullptr, std::move(list.items[0]));
     }
     if (!accept_operator(",")) break;
   }
@@ -456,9 +456,11 @@ ExpressionPtr Parser::list_display() {
   return finish(join(start, last_span()), depth, std::move(list));
 }
 
-ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr element) {
+ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, ExpressionPtr element) {
   ast::Comprehension node;
-  int depth = element->depth;
+  int depth = deepest({key.get(), element.get()});
+  const std::string_view close = key ? "}" : "]";
+  node.key = std::move(key);
   node.element = std::move(element);
   while (accept_keyword("for")) {
     ast::Comprehension::Loop loop;
@@ -472,7 +474,7 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr element) 
     }
     node.loops.push_back(std::move(loop));
   }
-  expect_operator("]", "the comprehension");
+  expect_operator(close, "the comprehension");
   return finish({begin, last_span().end}, depth, std::move(node));
 }
 
@@ -483,11 +485,14 @@ ExpressionPtr Parser::dict_display() {
   while (!at_operator("}")) {
     if (at_operator("**")) refuse_not_yet(source_, peek().span, "'**' in a dict");
     dict.keys.push_back(expression());
-    if (at_operator(",") || at_operator("}")) refuse_not_yet(source_, start, "sets");
+    const bool set = at_operator(",") || at_operator("}") || at_keyword("for");
+    if (set) refuse_not_yet(source_, start, "sets");
     expect_operator(":", "the key");
     dict.values.push_back(expression());
     depth = std::max({depth, dict.keys.back()->depth, dict.values.back()->depth});
-    if (at_keyword("for")) refuse_not_yet(source_, peek().span, "dict comprehensions");
+    if (dict.keys.size() == 1 && at_keyword("for")) {
+      return comprehension(start.begin, std::move(dict.keys[0]), std::move(dict.values[0]));
+    }
     if (!accept_operator(",")) break;
   }
   expect_operator("}", "the entries of the dict");

@@ -95,11 +95,14 @@ ast::Statement Parser::expression_or_assignment() {
   ExpressionPtr target = expression_list();
   const auto span = [&] { return join(start, last_span()); };
   if (accept_operator("=")) {
-    check_target(*target);
-    ExpressionPtr value = expression_list();
-    if (at_operator("="))
-      refuse_not_yet(source_, peek().span, "a = b = c", "write two assignments");
-    return {span(), ast::Assign{std::move(target), std::move(value)}};
+    ast::Assign assign;
+    do {
+      check_target(*target);
+      assign.targets.push_back(std::move(target));
+      target = expression_list();
+    } while (accept_operator("="));
+    assign.value = std::move(target);
+    return {span(), std::move(assign)};
   }
   for (const AugmentedRow& row : kAugmented) {
     if (!at_operator(row.text)) continue;
@@ -152,10 +155,6 @@ ast::Statement Parser::if_statement() {
   return {span, std::move(node)};
 }
 
-void Parser::refuse_else(std::string_view loop) const {
-  if (at_keyword("else")) refuse_not_yet(source_, peek().span, fmt::format("else of a {}", loop));
-}
-
 ast::Statement Parser::for_statement() {
   const SourceSpan start = next().span;
   ast::For node;
@@ -166,7 +165,7 @@ ast::Statement Parser::for_statement() {
   ++loops_;
   node.body = block("the loop");
   --loops_;
-  refuse_else("for");
+  if (accept_keyword("else")) node.otherwise = block("'else'");
   return {span, std::move(node)};
 }
 
@@ -178,7 +177,7 @@ ast::Statement Parser::while_statement() {
   ++loops_;
   node.body = block("the condition");
   --loops_;
-  refuse_else("while");
+  if (accept_keyword("else")) node.otherwise = block("'else'");
   return {span, std::move(node)};
 }
 

@@ -78,7 +78,9 @@ class Parser {
   ast::ExpressionPtr strings();
   ast::ExpressionPtr parenthesised();
   ast::ExpressionPtr list_display();
-  ast::ExpressionPtr comprehension(std::uint32_t begin, ast::ExpressionPtr element);
+  /// `key` is null for a list.
+  ast::ExpressionPtr comprehension(std::uint32_t begin, ast::ExpressionPtr key,
+                                   ast::ExpressionPtr element);
   ast::ExpressionPtr dict_display();
   ast::ExpressionPtr target_list();
   void check_target(const ast::Expression& target) const;
@@ -95,7 +97,6 @@ class Parser {
   ast::Statement while_statement();
   ast::Statement def_statement();
   std::vector<ast::Parameter> parameters();
-  void refuse_else(std::string_view loop) const;
 
   const SourceText& source_;
   std::vector<Token> tokens_;

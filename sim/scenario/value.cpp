@@ -6,6 +6,7 @@
 #include "mesh/mesh_layout.h"
 #include "schema/op_row.h"
 #include "sim/scenario/builtin.h"
+#include "sim/scenario/nesting.h"
 
 namespace shardlab {
 
@@ -14,11 +15,17 @@ std::int64_t RangeValue::size() const {
   return start > stop ? (start - stop - step - 1) / -step : 0;
 }
 
-Value make_list(Values items) { return ListValue{std::make_shared<Values>(std::move(items))}; }
+Value make_list(Values items) {
+  for (const Value& item : items) check_level(item, 1);
+  return ListValue{std::make_shared<ListItems>(std::move(items))};
+}
 
 Value make_tuple(Values items) {
-  return TupleValue{std::make_shared<const Values>(std::move(items))};
+  for (const Value& item : items) check_level(item, 1);
+  return TupleValue{std::make_shared<const ListItems>(std::move(items))};
 }
+
+DictValue make_dict() { return DictValue{std::make_shared<DictEntries>()}; }
 
 Value make_tuple(const Dims& sizes) { return make_tuple(Values(sizes.begin(), sizes.end())); }
 
@@ -63,81 +70,107 @@ std::string quoted(const std::string& text) {
   return out + quote;
 }
 
-std::string joined(const Values& items) {
-  std::string out;
-  for (const Value& item : items) out += (out.empty() ? "" : ", ") + repr(item);
-  return out;
-}
+// What repr() may give, and how many items equal() may look at: a list may hold one list many
+// times, and that one another.
+constexpr std::size_t kLongestText = 16u << 20;
+constexpr std::int64_t kMostCompared = 10'000'000;
 
+// Appends to `out`.
 struct Repr {
-  std::string operator()(ast::None) const { return "None"; }
-  std::string operator()(ast::Ellipsis) const { return "Ellipsis"; }
-  std::string operator()(bool value) const { return value ? "True" : "False"; }
-  std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
-  std::string operator()(double value) const { return float_text(value); }
-  std::string operator()(const std::string& value) const { return quoted(value); }
-  std::string operator()(DType value) const { return std::string(to_string(value)); }
-  std::string operator()(ReduceOp value) const { return std::string(to_string(value)); }
-  std::string operator()(const Placement& value) const { return to_string(value); }
-  std::string operator()(const DTensor& value) const { return type_string(value); }
-  std::string operator()(const ListValue& value) const { return "[" + joined(*value.items) + "]"; }
-  std::string operator()(const TupleValue& value) const {
-    return "(" + joined(*value.items) + (value.items->size() == 1 ? ",)" : ")");
+  std::string& out;
+
+  void operator()(ast::None) const { out += "None"; }
+  void operator()(ast::Ellipsis) const { out += "Ellipsis"; }
+  void operator()(bool value) const { out += value ? "True" : "False"; }
+  void operator()(std::int64_t value) const { out += fmt::format("{}", value); }
+  void operator()(double value) const { out += float_text(value); }
+  void operator()(const std::string& value) const { out += quoted(value); }
+  void operator()(DType value) const { out += to_string(value); }
+  void operator()(ReduceOp value) const { out += to_string(value); }
+  void operator()(const Placement& value) const { out += to_string(value); }
+  void operator()(const DTensor& value) const { out += type_string(value); }
+  void operator()(const ListValue& value) const { items('[', *value.items, "]"); }
+  void operator()(const TupleValue& value) const {
+    items('(', *value.items, value.items->size() == 1 ? ",)" : ")");
   }
-  std::string operator()(const DictValue& value) const {
-    std::string out;
+  void operator()(const DictValue& value) const {
+    out += '{';
+    bool first = true;
     for (const auto& [key, item] : *value.entries) {
-      out += (out.empty() ? "" : ", ") + repr(key) + ": " + repr(item);
+      if (!std::exchange(first, false)) out += ", ";
+      append(key);
+      out += ": ";
+      append(item);
     }
-    return "{" + out + "}";
+    out += '}';
   }
-  std::string operator()(const RangeValue& value) const {
+  void operator()(const RangeValue& value) const {
     const std::string step = value.step == 1 ? "" : fmt::format(", {}", value.step);
-    return fmt::format("range({}, {}{})", value.start, value.stop, step);
+    out += fmt::format("range({}, {}{})", value.start, value.stop, step);
   }
-  std::string operator()(const FunctionValue& value) const { return value.function->name; }
-  std::string operator()(const BuiltinValue& value) const { return value.builtin->name; }
-  std::string operator()(const OpValue& value) const { return value.name; }
-  std::string operator()(const RowValue& value) const { return value.row->name(); }
-  std::string operator()(const ModuleValue& value) const { return value.path; }
-  std::string operator()(const MeshValue& value) const {
-    return value.reported ? value.reported->text() : "{}";
+  void operator()(const FunctionValue& value) const { out += value.function->name; }
+  void operator()(const BuiltinValue& value) const { out += value.builtin->name; }
+  void operator()(const OpValue& value) const { out += value.name; }
+  void operator()(const RowValue& value) const { out += value.row->name(); }
+  void operator()(const ModuleValue& value) const { out += value.path; }
+  void operator()(const MeshValue& value) const {
+    out += value.reported ? value.reported->text() : "{}";
   }
-  std::string operator()(const SliceValue& value) const {
-    return "slice(" + joined(*value.parts) + ")";
+  void operator()(const SliceValue& value) const {
+    out += "slice";
+    items('(', *value.parts, ")");
+  }
+
+  void append(const Value& value) const {
+    if (out.size() > kLongestText) {
+      fail(ErrorKind::kValue, "a text of more than {} bytes", kLongestText);
+    }
+    std::visit(*this, value.variant());
+  }
+  void items(char open, const Values& values, std::string_view close) const {
+    out += open;
+    bool first = true;
+    for (const Value& item : values) {
+      if (!std::exchange(first, false)) out += ", ";
+      append(item);
+    }
+    out += close;
   }
 };
 
-bool equal_items(const Values& a, const Values& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!equal(a[i], b[i])) return false;
-  }
-  return true;
-}
+// Counts what it looks at.
+class Equality {
+ public:
+  bool equal(const Value& a, const Value& b);
 
-bool equal_dicts(const DictValue& a, const DictValue& b) {
-  if (a.entries->size() != b.entries->size()) return false;
-  for (const auto& [key, value] : *a.entries) {
-    bool found = false;
-    for (const auto& [other_key, other] : *b.entries) {
-      found = found || (equal(key, other_key) && equal(value, other));
+ private:
+  bool equal_items(const Values& a, const Values& b) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (!equal(a[i], b[i])) return false;
     }
-    if (!found) return false;
+    return true;
   }
-  return true;
-}
 
-}  // namespace
+  bool equal_dicts(const DictValue& a, const DictValue& b) {
+    if (a.entries->size() != b.entries->size()) return false;
+    for (const auto& [key, value] : *a.entries) {
+      bool found = false;
+      for (const auto& [other_key, other] : *b.entries) {
+        found = found || (equal(key, other_key) && equal(value, other));
+      }
+      if (!found) return false;
+    }
+    return true;
+  }
 
-std::string repr(const Value& value) { return std::visit(Repr{}, value.variant()); }
+  std::int64_t compared_ = 0;
+};
 
-std::string str(const Value& value) {
-  if (const auto* text = value.get<std::string>()) return *text;
-  return repr(value);
-}
-
-bool equal(const Value& a, const Value& b) {
+bool Equality::equal(const Value& a, const Value& b) {
+  if (++compared_ > kMostCompared) {
+    fail(ErrorKind::kValue, "more than {} items to compare", kMostCompared);
+  }
   if (a.is_number() && b.is_number()) {
     return compare(ast::CompareOp::kEqual, number_of(a), number_of(b));
   }
@@ -153,5 +186,20 @@ bool equal(const Value& a, const Value& b) {
   if (const auto* row = a.get<RowValue>()) return row->row == b.as<RowValue>().row;
   return repr(a) == repr(b);
 }
+
+}  // namespace
+
+std::string repr(const Value& value) {
+  std::string out;
+  Repr{out}.append(value);
+  return out;
+}
+
+std::string str(const Value& value) {
+  if (const auto* text = value.get<std::string>()) return *text;
+  return repr(value);
+}
+
+bool equal(const Value& a, const Value& b) { return Equality().equal(a, b); }
 
 }  // namespace shardlab

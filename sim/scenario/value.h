@@ -24,15 +24,22 @@ struct OpRow;
 
 using Values = std::vector<Value>;
 
+/// Containers nest at most this deep, so that walking and dropping them is safe on a rank's small
+/// stack. It also keeps every container from holding itself.
+inline constexpr int kDeepestContainer = 32;
+
+struct ListItems;
+struct DictEntries;
+
 struct ListValue {
-  std::shared_ptr<Values> items;
+  std::shared_ptr<ListItems> items;
 };
 struct TupleValue {
-  std::shared_ptr<const Values> items;
+  std::shared_ptr<const ListItems> items;
 };
 /// In the order of insertion; keys are compared with equal().
 struct DictValue {
-  std::shared_ptr<std::vector<std::pair<Value, Value>>> entries;
+  std::shared_ptr<DictEntries> entries;
 };
 struct RangeValue {
   std::int64_t start = 0, stop = 0, step = 1;
@@ -112,7 +119,19 @@ class Value {
   Variant variant_;
 };
 
+/// `level`: the most containers that were ever around it; raised when it is put into another.
+struct ListItems : Values {
+  explicit ListItems(Values items) : Values(std::move(items)) {}
+  mutable int level = 0;
+};
+struct DictEntries : std::vector<std::pair<Value, Value>> {
+  int level = 0;
+};
+
+/// New containers.
+///   fails  Value: nested deeper than kDeepestContainer
 Value make_list(Values items);
+DictValue make_dict();
 Value make_tuple(Values items);
 Value make_tuple(const Dims& sizes);
 Value make_number(Number number);

@@ -14,12 +14,25 @@ void Recording::keep(RecordedValue value) {
 
 void Recording::assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                          const Where& where) {
+  std::int64_t visited = 0;
+  visit(name, occurrence, value, where, visited);
+}
+
+// Parts that a list holds twice are visited twice.
+void Recording::visit(const std::string& name, std::int64_t occurrence, const Value& value,
+                      const Where& where, std::int64_t& visited) {
+  constexpr std::int64_t kMost = 1'000'000;
+  if (++visited > kMost) fail(ErrorKind::kValue, "'{}' holds more than {} values", name, kMost);
   if (value.is_tensor()) {
     keep({name, occurrence, detached(value.as<DTensor>()), where});
   } else if (value.is_sequence()) {
     const Values& items = items_of(value);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      assigned(fmt::format("{}[{}]", name, i), occurrence, items[i], where);
+      visit(fmt::format("{}[{}]", name, i), occurrence, items[i], where, visited);
+    }
+  } else if (const auto* dict = value.get<DictValue>()) {
+    for (const auto& [key, item] : *dict->entries) {
+      visit(fmt::format("{}[{}]", name, repr(key)), occurrence, item, where, visited);
     }
   }
 }

@@ -38,6 +38,9 @@ class Recording : public ValueSink {
   const std::vector<std::string>& lines() const { return lines_; }
 
  private:
+  void visit(const std::string& name, std::int64_t occurrence, const Value& value,
+             const Where& where, std::int64_t& visited);
+
   const Trace* trace_;
   std::vector<RecordedValue> values_;
   std::unordered_map<std::string, std::size_t> by_key_;

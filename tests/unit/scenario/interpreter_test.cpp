@@ -132,6 +132,18 @@ TEST_CASE("statements: loops, functions, unpacking, in-place updates of lists") 
             .lines == std::vector<std::string>{"[5, 2] {'k': (1, 2)} True"});
   CHECK(run("x = 1\ndef f():\n    return x\nx = 2\nprint(f(), [x for x in range(3)], x)\n").lines ==
         std::vector<std::string>{"2 [0, 1, 2] 2"});
+  CHECK(run("d = {}\nd['w'] = {'k': [1]}\nd['w']['k'].append([2])\nd['n'] = d['w']['k']\n"
+            "d['n'].append(3)\nprint(d)\n")
+            .lines == std::vector<std::string>{"{'w': {'k': [1, [2], 3]}, 'n': [1, [2], 3]}"});
+  CHECK(run("r = [[i, 2 * i] for i in range(3)]\nprint({k: v for k, v in r if k}, {})\n").lines ==
+        std::vector<std::string>{"{1: 2, 2: 4} {}"});
+  CHECK(run("p = q = [0]\np.append(1)\nx = y, z = 3, 4\nprint(q, p is q, x, y, z)\n").lines ==
+        std::vector<std::string>{"[0, 1] True (3, 4) 3 4"});
+  CHECK(run("for i in range(2):\n    pass\nelse:\n    print('for', i)\n"
+            "for i in [5]:\n    break\nelse:\n    print('never')\n"
+            "while i > 4:\n    i -= 1\nelse:\n    print('while', i)\n"
+            "while True:\n    break\nelse:\n    print('never')\n")
+            .lines == std::vector<std::string>{"for 1", "while 4"});
   CHECK(run("args = [1, 2]\nprint(*args, 3)\n").lines == std::vector<std::string>{"1 2 3"});
   CHECK(run("if rank == 3:\n    print('three')\nelse:\n    print('other')\n", 3).lines ==
         std::vector<std::string>{"three"});
@@ -176,8 +188,23 @@ TEST_CASE("errors of a program say what and where") {
       {"while True:\n    pass\n", "Runtime: more than 1000 passes through while loops",
        "t.toml:9:1"},
       {"def f():\n    return f()\nf()\n", "Runtime: calls are nested too deeply", "t.toml:10:"},
-      {"x = []\nx.append([1])\n", "Value: a list cannot be put into a container", "t.toml:10:3"},
-      {"x = [1]\nfor i in range(40):\n    x = [x]\n", "Value: lists are nested deeper than 32",
+      {"x = []\nx.append(x)\n", "Value: a list cannot hold itself", "t.toml:10:3"},
+      {"x = []\nx.append({1: (2, x)})\n", "Value: a list cannot hold itself", "t.toml:10:3"},
+      {"d = {}\nx = [d]\nd['k'] = x\n", "Value: a dict cannot hold itself", "t.toml:11:1"},
+      {"x = [1]\nfor i in range(40):\n    y = []\n    y.append(x)\n    x = y\n",
+       "Value: containers are nested deeper than 32", "t.toml:12:7"},
+      {"x = [1]\nfor i in range(40):\n    x = list(zip(x))\n",
+       "Value: containers are nested deeper than 32", "t.toml:11:"},
+      {"h = [0]\nfor i in range(28):\n    y = []\n    y.append(h[0])\n    y.append(h[0])\n"
+       "    h[0] = y\nprint(h)\n",
+       "Value: a text of more than 16777216 bytes", "t.toml:15:1"},
+      {"h = [0, 0]\nfor i in range(28):\n    for j in range(2):\n        y = []\n"
+       "        y.append(h[j])\n        y.append(h[j])\n        h[j] = y\nprint(h[0] == h[1])\n",
+       "Value: more than 10000000 items to compare", "t.toml:16:7"},
+      {"x = {i: j for i, j in [1]}\n", "Value: a int cannot be iterated over", "t.toml:9:23"},
+      {"x = {[i]: i for i in [1]}\n", "Value: a list cannot be a key of a dict", "t.toml:9:5"},
+      {"a = b, c = 1, 2, 3\n", "Value: 3 values for 2 names", "t.toml:9:5"},
+      {"x = [1]\nfor i in range(40):\n    x = [x]\n", "Value: containers are nested deeper than 32",
        "t.toml:11:9"},
       {"x = [1]\nfor i in range(30):\n    x = [x, x]\n", "Value: more than 1000000 items",
        "t.toml:11:9"},
