@@ -10,6 +10,8 @@ THREAD_LOCAL_HOME = "src/base/rank_context.cpp"
 CLOCK_ALLOWED = {
     "backends/nccl/double/deadline.h": "a wait that nothing ends is reported",
     "backends/nccl/double/deadline.cpp": "a wait that nothing ends is reported",
+    "backends/nccl/patience.cpp": "waits for other processes and devices",
+    "backends/nccl/patience.h": "the same",
     "backends/process/rendezvous.cpp": "processes that never come are named after a stated time",
     "backends/process/socket.cpp": "the same",
     "backends/process/socket.h": "the same",

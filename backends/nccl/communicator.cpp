@@ -1,0 +1,189 @@
+#include "backends/nccl/communicator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "backends/nccl/exchange.h"
+#include "backends/shared/checked_communicator.h"
+#include "tensor/device.h"
+
+namespace shardlab::nccl {
+
+using backends::BytesPart;
+using backends::Call;
+
+namespace {
+
+// An exchange on its way. Holds its memory until it is over, also when nobody waits for it.
+class PendingExchange final : public Work {
+ public:
+  PendingExchange(Session& session, Comm comm, Exchange exchange, std::string what)
+      : session_(session), comm_(comm), exchange_(std::move(exchange)), what_(std::move(what)) {
+    if (!exchange_.calls) return;
+    session_.post(comm_, exchange_.calls, what_);
+    posted_ = session_.mark();
+  }
+  ~PendingExchange() override {
+    if (posted_ == nullptr) return;
+    session_.settle(posted_);
+    session_.release(posted_);
+  }
+
+  Tensor finish() {
+    if (posted_ != nullptr) {
+      session_.await(comm_, posted_, what_);
+      session_.release(std::exchange(posted_, nullptr));
+    }
+    Tensor result = exchange_.finish();
+    exchange_ = {};
+    return result;
+  }
+
+  Ref<Storage> start() {
+    auto storage = make_ref<Storage>(BufferRef{});
+    storage_ = storage.get();
+    storage->set_pending(Ref<Work>(this));
+    return storage;
+  }
+  // Called by the Storage, so it is alive. Results of asynchronous calls begin their Buffer.
+  void wait() override { storage_->complete(finish().storage()->buffer()); }
+  bool done() const override { return posted_ == nullptr || session_.reached(posted_); }
+
+ private:
+  Session& session_;
+  const Comm comm_;
+  Exchange exchange_;
+  const std::string what_;
+  Event posted_ = nullptr;
+  Storage* storage_ = nullptr;
+};
+
+class NcclCommunicator final : public backends::CheckedCommunicator {
+ public:
+  NcclCommunicator(Session& session, GroupPlace place, Abort abort)
+      : session_(session), place_(std::move(place)), abort_(std::move(abort)) {}
+  ~NcclCommunicator() override { session_.end(place_.comm); }
+
+  std::int64_t rank() const override { return place_.rank; }
+  std::int64_t size() const override { return static_cast<std::int64_t>(place_.ranks.size()); }
+  std::span<const std::int64_t> ranks() const override { return place_.ranks; }
+  const std::string& name() const override { return place_.name; }
+
+  std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
+                                      std::string name) override;
+  void abort(const Error& reason) override { abort_(reason); }
+
+ protected:
+  Tensor perform(Call& call, const Dims& shape, DType dtype, Issue issue) override;
+  void enter_and_wait(Call& call) override;
+
+ private:
+  std::string what(const Call& call) const {
+    return fmt::format("{} on group {}", backends::signature(call), name());
+  }
+  Tensor run(const Call& call, const Dims& shape) {
+    return PendingExchange(session_, place_.comm, plan_exchange(session_, place_, call, shape),
+                           what(call))
+        .finish();
+  }
+  Tensor gather_rows(const Tensor& rows, Lengths lengths);
+  void gather_bytes(BytesPart& part, Device& device);
+  void meet(Device& device);
+
+  Session& session_;
+  const GroupPlace place_;
+  const Abort abort_;
+};
+
+Tensor NcclCommunicator::perform(Call& call, const Dims& shape, DType, Issue issue) {
+  if (issue == Issue::kWait) return run(call, shape);
+  auto pending = make_ref<PendingExchange>(
+      session_, place_.comm, plan_exchange(session_, place_, call, shape), what(call));
+  return Tensor(pending->start(), contiguous_meta(shape, call.x->dtype()));
+}
+
+void NcclCommunicator::enter_and_wait(Call& call) {
+  if (call.kind == CollectiveKind::kBarrier) return meet(*call.device);
+  if (call.kind == CollectiveKind::kAllGatherBytes) {
+    return gather_bytes(*std::get<BytesPart*>(call.part), *call.device);
+  }
+  PendingExchange(session_, place_.comm, plan_batch(session_, place_, call), what(call)).finish();
+}
+
+// The same number of columns on all ranks, lengths[i] rows of rank i.
+Tensor NcclCommunicator::gather_rows(const Tensor& rows, Lengths lengths) {
+  if (size() == 1) return rows;
+  Call call(CollectiveKind::kAllGather);
+  begin(call, &rows);
+  call.lengths = lengths;
+  Dims shape = rows.shape();
+  shape[0] = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  return run(call, shape);
+}
+
+void NcclCommunicator::gather_bytes(BytesPart& part, Device& device) {
+  const auto mine = static_cast<std::int64_t>(part.bytes.size());
+  const Tensor length = empty(device, Dims{1}, DType::kI64);
+  device.write(length, &mine);
+  const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
+  std::vector<std::int64_t> lengths(place_.ranks.size());
+  device.read(gather_rows(length, ones), lengths.data());
+  const Tensor bytes = empty(device, Dims{mine}, DType::kU8);
+  if (mine > 0) device.write(bytes, part.bytes.data());
+  std::string all(
+      static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
+      '\0');
+  const Tensor gathered = gather_rows(bytes, lengths);
+  if (!all.empty()) device.read(gathered, all.data());
+  std::size_t offset = 0;
+  for (const std::int64_t size : lengths) {
+    part.gathered.push_back(all.substr(offset, static_cast<std::size_t>(size)));
+    offset += static_cast<std::size_t>(size);
+  }
+}
+
+// Nobody goes on before all have come: the host waits for what it has gathered.
+void NcclCommunicator::meet(Device& device) {
+  std::string nothing("here");
+  BytesPart part{nothing, {}};
+  gather_bytes(part, device);
+}
+
+std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::int64_t key,
+                                                      std::string name) {
+  Device& device = *current_rank().device;
+  const std::int64_t mine[2] = {color, key};
+  const Tensor entry = empty(device, Dims{1, 2}, DType::kI64);
+  device.write(entry, mine);
+  const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
+  std::vector<std::int64_t> entries(2 * place_.ranks.size());
+  device.read(gather_rows(entry, ones), entries.data());
+  std::vector<std::size_t> members;
+  for (std::size_t i = 0; i < place_.ranks.size(); ++i) {
+    if (color >= 0 && entries[2 * i] == color) members.push_back(i);
+  }
+  std::ranges::stable_sort(members, {}, [&](std::size_t i) { return entries[2 * i + 1]; });
+  GroupPlace made;
+  made.name = std::move(name);
+  for (const std::size_t i : members) {
+    if (static_cast<std::int64_t>(i) == place_.rank) {
+      made.rank = static_cast<std::int64_t>(made.ranks.size());
+    }
+    made.ranks.push_back(place_.ranks[i]);
+    made.hosts.push_back(place_.hosts[i]);
+  }
+  // Colours are any numbers here; NCCL's are small ones, none negative: that of a group's first.
+  const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
+  made.comm = session_.split(place_.comm, nccl_color, static_cast<int>(made.rank));
+  if (color < 0) return nullptr;
+  return make_communicator(session_, std::move(made), abort_);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(Session& session, GroupPlace place, Abort abort) {
+  return std::make_unique<NcclCommunicator>(session, std::move(place), std::move(abort));
+}
+
+}  // namespace shardlab::nccl

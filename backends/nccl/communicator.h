@@ -1,0 +1,29 @@
+// communicator.h - the door of the backend `nccl`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/nccl/session.h"
+#include "comm/communicator.h"
+
+namespace shardlab::nccl {
+
+/// A group as NCCL knows it.
+struct GroupPlace {
+  Comm comm = nullptr;
+  std::vector<std::int64_t> ranks;  ///< global, in group order
+  std::vector<std::int64_t> hosts;  ///< of these ranks, numbered
+  std::int64_t rank = 0;            ///< in the group
+  std::string name;
+};
+
+/// How a rank tells all others that it gives up.
+using Abort = std::function<void(const Error& reason)>;
+
+/// Gives its NCCL communicator back to the session at its end.
+std::unique_ptr<Communicator> make_communicator(Session& session, GroupPlace place, Abort abort);
+
+}  // namespace shardlab::nccl

@@ -1,0 +1,26 @@
+// exchange.h - one collective as NCCL's calls: what is packed before, what is posted, and what is
+// left to do when it is over.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "backends/nccl/communicator.h"
+#include "backends/shared/call.h"
+
+namespace shardlab::nccl {
+
+/// Packed and ready to be posted. `held` lives until the exchange is over.
+struct Exchange {
+  std::function<void()> calls;     ///< NCCL's, within a group; none: nothing moves
+  std::function<Tensor()> finish;  ///< when they are over: unpacks, reduces; the result
+  std::vector<Tensor> held;
+};
+
+/// Of the kinds whose result is one tensor, which has this shape. Checked by CheckedCommunicator.
+Exchange plan_exchange(Session& session, const GroupPlace& place, const backends::Call& call,
+                       const Dims& shape);
+/// Of a batch; results go to its part when finished, the tensor is undefined.
+Exchange plan_batch(Session& session, const GroupPlace& place, backends::Call& call);
+
+}  // namespace shardlab::nccl

@@ -1,0 +1,38 @@
+// launch.h - which rank of which job this process is, as the program that started it says:
+// torchrun, Slurm's srun, Open MPI's mpirun, or variables set by hand.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace shardlab::nccl {
+
+struct Launch {
+  std::int64_t rank = 0;
+  std::int64_t size = 1;
+  std::int64_t local_rank = 0;  ///< which device of its host
+  std::string host;             ///< of rank 0
+  std::uint16_t port = 0;       ///< where rank 0 listens
+  std::string job;              ///< equal in all processes of a job
+};
+
+/// The value of an environment variable; none when unset or empty.
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+/// Of this process.
+std::optional<std::string> environment(const std::string& name);
+
+/// Reads, in this order: RANK, WORLD_SIZE, LOCAL_RANK (torchrun and by hand; MASTER_ADDR and
+/// MASTER_PORT say where rank 0 is, where torchrun's own store listens there the next port is
+/// taken); SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (rank 0 is on the first host of the node
+/// list); OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK (one host, unless MASTER_ADDR is set).
+/// MASTER_ADDR and MASTER_PORT win everywhere.
+///   fails  Value, naming the variables, when none of these started the process, a number is none,
+///          or rank 0 cannot be found
+Launch launch_of(const Lookup& lookup);
+
+/// "node03" of "node[03-05,7],other".
+std::string first_host(const std::string& node_list);
+
+}  // namespace shardlab::nccl

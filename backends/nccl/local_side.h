@@ -1,0 +1,31 @@
+// local_side.h - what the communicator asks of the memory it works on: order between a device's
+// work and the stream of collectives, and reductions that NCCL does not do.
+#pragma once
+
+#include <memory>
+
+#include "backends/nccl/api.h"
+#include "backends/shared/reduce.h"
+#include "tensor/device.h"
+
+namespace shardlab::nccl {
+
+class LocalSide {
+ public:
+  /// Who is held up until a collective is over.
+  enum class Waits { kHost, kStream };
+
+  virtual ~LocalSide() = default;
+  virtual Waits waits() const = 0;
+  /// `collectives` begins what comes next after all that the device has been asked for so far.
+  virtual void order_before(const Api& api, Stream collectives) = 0;
+  /// The device begins what it is asked for next after `done`. Only where a stream waits.
+  virtual void order_after(const Api& api, Event done) = 0;
+  /// In order of what the device is asked for.
+  virtual void reduce(const backends::Reduction& work) = 0;
+};
+
+/// Memory of the host, whose work is over when it returns. With the double.
+std::unique_ptr<LocalSide> make_host_side();
+
+}  // namespace shardlab::nccl

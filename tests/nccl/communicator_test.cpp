@@ -1,0 +1,326 @@
+// The communicator over the double, in processes that only have each other's NCCL: routes, what
+// NCCL lacks, groups, failures. What every backend promises is in tests/conformance.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "backends/nccl/communicator.h"
+#include "backends/nccl/library.h"
+#include "backends/nccl/local_side.h"
+#include "tensor/cpu_device.h"
+#include "tests/nccl/processes.h"
+#include "tests/support/local_tensor.h"
+#include "tests/support/on_ranks.h"
+
+using namespace shardlab;
+using namespace shardlab::nccl;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+using Values = std::vector<double>;
+using Lengths64 = std::vector<std::int64_t>;
+
+// Seen by all processes of a test.
+struct Shared {
+  UniqueId id;
+  std::atomic<int> failed_rank;  // + 1
+  std::atomic<int> turn;
+};
+Shared& shared() {
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return *new (memory) Shared{};
+}
+
+class SharedPeers final : public Peers {
+ public:
+  explicit SharedPeers(const Shared& common) : common_(common) {}
+  std::optional<Error> failure() const override {
+    if (common_.failed_rank == 0) return std::nullopt;
+    return Error(ErrorKind::kRuntime, fmt::format("rank {} failed", common_.failed_rank - 1));
+  }
+
+ private:
+  const Shared& common_;
+};
+
+// NCCL's collectives that have been called in this process.
+struct Counts {
+  int all_reduce = 0;
+  int all_gather = 0;
+  int reduce_scatter = 0;
+  int send = 0;
+};
+Counts& counts() {
+  static Counts made;
+  return made;
+}
+
+// The double's functions, counted.
+Api counting_api() {
+  Api api = double_api();
+  api.AllReduce = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
+                     Comm comm, Stream stream) {
+    counts().all_reduce += 1;
+    return double_api().AllReduce(from, to, count, type, op, comm, stream);
+  };
+  api.AllGather = [](const void* from, void* to, std::size_t count, DataType type, Comm comm,
+                     Stream stream) {
+    counts().all_gather += 1;
+    return double_api().AllGather(from, to, count, type, comm, stream);
+  };
+  api.ReduceScatter = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
+                         Comm comm, Stream stream) {
+    counts().reduce_scatter += 1;
+    return double_api().ReduceScatter(from, to, count, type, op, comm, stream);
+  };
+  api.Send = [](const void* from, std::size_t count, DataType type, int peer, Comm comm,
+                Stream stream) {
+    counts().send += 1;
+    return double_api().Send(from, count, type, peer, comm, stream);
+  };
+  return api;
+}
+
+// One rank's process: its session, its group of all, and a list of what went wrong.
+struct Rank {
+  Shared& common;
+  std::int64_t rank;
+  std::int64_t size;
+  Communicator& world;
+  Session& session;
+  std::string wrong;
+
+  void check(bool right, std::string_view what) {
+    if (!right) wrong += fmt::format("{}; ", what);
+  }
+};
+
+Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>& body) {
+  Shared& common = shared();
+  REQUIRE(double_api().GetUniqueId(&common.id) == Result::kSuccess);
+  return on_processes(ranks, [&](int rank) {
+    RankContext context;
+    context.rank = rank;
+    context.world_size = ranks;
+    context.device = &plain_device();
+    set_current_rank(&context);
+    const Api api = counting_api();
+    const SharedPeers peers(common);
+    const auto side = make_host_side();
+    Session session(api, *side, peers, rank, rank);
+    GroupPlace place;
+    place.comm = session.join(common.id, ranks, rank);
+    for (int i = 0; i < ranks; ++i) place.ranks.push_back(i);
+    place.hosts = hosts;
+    place.rank = rank;
+    place.name = "world";
+    const auto world =
+        make_communicator(session, place, [&](const Error&) { common.failed_rank = rank + 1; });
+    Rank me{common, rank, ranks, *world, session, ""};
+    try {
+      body(me);
+    } catch (const Error& error) {
+      me.wrong += error.summary();
+    }
+    return me.wrong;
+  });
+}
+
+Texts on_nccl_ranks(int ranks, const std::function<void(Rank&)>& body) {
+  return on_nccl_ranks(ranks, Lengths64(static_cast<std::size_t>(ranks), 0), body);
+}
+
+// What all ranks say, one line each; nothing when none says anything.
+std::string joined(const Texts& texts) {
+  std::string all;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!texts[rank].empty()) all += fmt::format("rank {}: {}\n", rank, texts[rank]);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("nccl: even pieces by the collective, uneven ones by the route that moves less") {
+  const auto gathered = [](Rank& me) {
+    const Lengths64 lengths{4, 4, 4, me.size == 4 ? 3 : 4};
+    const auto mine = lengths[static_cast<std::size_t>(me.rank)];
+    const Tensor x =
+        local_tensor({2, mine}, DType::kF32,
+                     Values(static_cast<std::size_t>(2 * mine), static_cast<double>(me.rank)));
+    const Tensor y = me.world.all_gather(x, 1, lengths, Issue::kWait);
+    const Values row{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3};
+    Values expected = row;
+    expected.insert(expected.end(), row.begin(), row.end());
+    me.check(values_of(y) == expected, "gathered values");
+    // Rank r keeps lengths[r] columns of a sum over ranks: column c brings rank * 100 + c.
+    Values columns;
+    for (int r = 0; r < 2; ++r) {
+      for (int c = 0; c < 15; ++c) columns.push_back(static_cast<double>(me.rank * 100 + c));
+    }
+    const Tensor z = me.world.reduce_scatter(local_tensor({2, 15}, DType::kF32, columns), 1,
+                                             lengths, ReduceOp::kSum, Issue::kWait);
+    Values kept;
+    for (int r = 0; r < 2; ++r) {
+      for (int c = 0; c < mine; ++c) {
+        kept.push_back(600.0 + 4.0 * static_cast<double>(me.rank * 4 + c));
+      }
+    }
+    me.check(values_of(z) == kept, "scattered sums");
+  };
+  const auto one_host = on_nccl_ranks(4, [&](Rank& me) {
+    gathered(me);
+    me.check(counts().all_gather == 0 && counts().reduce_scatter == 0, "no collective");
+    me.check(counts().send == 6, "three sends each");
+  });
+  CHECK(joined(one_host) == "");
+  const auto two_hosts = on_nccl_ranks(4, {0, 0, 1, 1}, [&](Rank& me) {
+    gathered(me);
+    me.check(counts().all_gather == 1 && counts().reduce_scatter == 1, "padded collectives");
+    me.check(counts().send == 0, "no sends");
+  });
+  CHECK(joined(two_hosts) == "");
+}
+
+TEST_CASE("nccl: even pieces by NCCL's own collectives, straight into the result") {
+  const auto texts = on_nccl_ranks(3, [](Rank& me) {
+    const Lengths64 lengths(3, 2);
+    const auto value = static_cast<double>(me.rank);
+    const Tensor x = local_tensor({2, 2}, DType::kI16, Values(4, value));
+    const Tensor y = me.world.all_gather(x, 0, lengths, Issue::kWait);
+    me.check(values_of(y) == Values{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}, "values");
+    me.check(counts().all_gather == 1 && counts().send == 0, "one collective");
+    const Tensor z = me.world.reduce_scatter(y, 0, lengths, ReduceOp::kSum, Issue::kWait);
+    me.check(values_of(z) == Values(4, 3 * value), "sums of i16, which NCCL lacks");
+    me.check(counts().reduce_scatter == 0 && counts().send == 2, "sent and reduced here");
+    const Tensor w = local_tensor({6}, DType::kBF16, {1, 2, 3, 4, 5, 6});
+    const Tensor v = me.world.reduce_scatter(w, 0, lengths, ReduceOp::kSum, Issue::kWait);
+    me.check(values_of(v) == Values{6 * value + 3, 6 * value + 6}, "sums of bf16");
+    me.check(counts().reduce_scatter == 1, "by NCCL");
+  });
+  CHECK(joined(texts) == "");
+}
+
+TEST_CASE("nccl: NaN wins a maximum, though NCCL's own leaves it out") {
+  const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const Tensor x = local_tensor({2}, DType::kF32, {me.rank == 0 ? nan : 1, 1.0 * me.rank});
+    const Values y = values_of(me.world.all_reduce(x, ReduceOp::kMax, Issue::kWait));
+    me.check(std::isnan(y[0]) && y[1] == 1, "maximum");
+    me.check(counts().all_reduce == 0 && counts().all_gather == 1, "gathered");
+  });
+  CHECK(joined(texts) == "");
+}
+
+TEST_CASE("nccl: two groups at once, asynchronous, waited for in any order") {
+  const auto texts = on_nccl_ranks(4, [](Rank& me) {
+    const auto row = me.world.split(me.rank / 2, me.rank, "row");
+    const auto column = me.world.split(me.rank % 2, -me.rank, "column");
+    me.check(column->rank() == 1 - me.rank / 2, "ordered by key");
+    const Tensor x =
+        local_tensor({1000}, DType::kF64, Values(1000, 1.0 + static_cast<double>(me.rank)));
+    const Tensor a = row->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
+    const Tensor b = column->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
+    const Tensor c = me.world.all_reduce(x, ReduceOp::kProduct, Issue::kAsync);
+    x.mutable_data<double>()[0] = -1;  // a copy: what is sent stays
+    const double row_sum = me.rank < 2 ? 3 : 7;
+    const double column_sum = me.rank % 2 == 0 ? 4 : 6;
+    me.check(values_of(c) == Values(1000, 24), "product of all");
+    me.check(values_of(b) == Values(1000, column_sum), "sum of a column");
+    me.check(values_of(a) == Values(1000, row_sum), "sum of a row");
+    // Dropped on its way.
+    row->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
+  });
+  CHECK(joined(texts) == "");
+}
+
+TEST_CASE("nccl: outsiders of a split get no group, and groups of one move nothing") {
+  const auto texts = on_nccl_ranks(3, [](Rank& me) {
+    const auto group = me.world.split(me.rank == 1 ? -1 : 7, 0, "pair");
+    me.check((group == nullptr) == (me.rank == 1), "outsider");
+    const auto alone = me.world.split(1000 + me.rank, 0, "alone");
+    const Counts before = counts();
+    const Tensor x = local_tensor({2}, DType::kF32, {1, 2});
+    me.check(values_of(alone->all_reduce(x, ReduceOp::kSum, Issue::kWait)) == Values{1, 2}, "sum");
+    alone->barrier();
+    me.check(counts().all_reduce == before.all_reduce, "nothing moved");
+    if (group) group->barrier();
+    me.world.barrier();
+    const auto bytes =
+        me.world.all_gather_bytes(std::string(static_cast<std::size_t>(me.rank), 'x'));
+    me.check(bytes == std::vector<std::string>{"", "x", "xx"}, "bytes");
+  });
+  CHECK(joined(texts) == "");
+}
+
+TEST_CASE("nccl: a rank that gives up releases the others, with its name") {
+  const auto texts = on_nccl_ranks(3, [](Rank& me) {
+    if (me.rank == 2) {
+      me.world.abort(Error(ErrorKind::kValue, "a fault"));
+      return;
+    }
+    const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
+    me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
+  });
+  CHECK(joined(texts) == joined({"rank 2 failed", "rank 2 failed", ""}));
+}
+
+TEST_CASE("nccl: calls that do not fit are NCCL's failure, told with both calls") {
+  const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    const Tensor x =
+        local_tensor({me.rank + 2}, DType::kF32, Values(static_cast<std::size_t>(me.rank + 2), 1));
+    me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
+  });
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    CHECK(text.find("on group world: remote error (rank ") != std::string::npos);
+    CHECK(text.find("ncclAllReduce(2 x ncclFloat32, ncclSum), call 1") != std::string::npos);
+    CHECK(text.find("ncclAllReduce(3 x ncclFloat32, ncclSum), call 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("nccl: a call that nobody answers ends with NCCL's error") {
+  const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    if (me.rank == 1) return;
+    const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
+    me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
+  });
+  CHECK(texts[0].find("all_reduce(f32[4], sum) on group world: remote error (rank 0 waits in "
+                      "ncclAllReduce(4 x ncclFloat32, ncclSum), call 1 for rank 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("nccl: a killed process is reported by whoever watches it") {
+  const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    if (me.rank == 1) {
+      // What the control channel does, whose end of the connection closes.
+      me.common.failed_rank = 2;
+      kill(getpid(), SIGKILL);
+    }
+    const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
+    me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
+  });
+  CHECK(joined(texts) == joined({"rank 1 failed", "died of signal 9"}));
+}
+
+TEST_CASE("nccl: more ranks than devices are refused") {
+  Shared& common = shared();
+  const auto texts = on_processes(1, [&](int) {
+    const Api api = counting_api();
+    const SharedPeers peers(common);
+    const auto side = make_host_side();
+    Session session(api, *side, peers, 9, 8);
+    return std::string("no error");
+  });
+  CHECK(texts[0].starts_with("rank 9 wants device 8 of 8 on its host"));
+}
