@@ -50,6 +50,7 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
     if (keep) round->kept.push_back(std::move(keep));
     if (++round->arrived < ranks_.size()) return;
     round->computing = true;
+    round->blocked[rank] = 0;
   }
   complete(*round);
 }
@@ -75,12 +76,19 @@ void Group::complete(Round& round) {
       }
     }
   }
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (over->blocked[i] != 0) world_.scheduler().unpark(ranks_[i]);
-  }
+  wake(*over);
   over->kept.clear();
   const std::lock_guard lock(mutex_);
   resting_.push_back(std::move(over));
+}
+
+void Group::wake(const Round& round) {
+  const std::span<const std::int64_t> ranks = ranks_;
+  for (std::size_t begin = 0, end = 0; begin < ranks.size(); begin = end + 1) {
+    end = begin;
+    while (end < ranks.size() && round.blocked[end] != 0) ++end;
+    if (end > begin) world_.scheduler().unpark_all(ranks.subspan(begin, end - begin));
+  }
 }
 
 void Group::perform(const Round& round) {

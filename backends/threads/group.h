@@ -53,6 +53,7 @@ class Group {
  private:
   Round& round_of(std::uint64_t sequence);
   void complete(Round& round);
+  void wake(const Round& round);
   /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
   bool abandon(std::uint64_t sequence, Call& call);
   void perform(const Round& round);

@@ -2,7 +2,10 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <exception>
+#include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -57,52 +60,102 @@ struct PoolScheduler::Entry {
   }
 };
 
-bool PoolScheduler::on_worker() const {
-  const RankContext* running = current_rank_or_null();
-  return running != nullptr && running->scheduler == this;
+namespace {
+
+// About 20 us: what waking a thread takes.
+constexpr int kSpins = 1000;
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
 }
 
-std::int64_t PoolScheduler::current() const { return on_worker() ? current_rank().rank : -1; }
+}  // namespace
 
-void PoolScheduler::start(std::int64_t ranks) {
-  const auto count = static_cast<std::size_t>(ranks);
-  stacks_.reserve(count);
-  fibers_ = std::vector<Fiber>(count);
-  worker_.ready.reset(count);
-  worker_.live = ranks;
-  // The same address for all fibers of an OS thread; read once, because the call costs as much as a
-  // switch.
-  worker_.exceptions = reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals());
-  worker_.main.worker = &worker_;
-  worker_.main.stack = {};
-  worker_.running = &worker_.main;
-  sanitizer::adopt_thread(worker_.main.sanitizer);
+PoolScheduler::Worker* PoolScheduler::worker_here() const {
+  const RankContext* running = current_rank_or_null();
+  return running != nullptr && running->scheduler == this ? &worker_of(running->rank) : nullptr;
+}
+
+std::int64_t PoolScheduler::current() const {
+  return worker_here() != nullptr ? current_rank().rank : -1;
+}
+
+std::int64_t PoolScheduler::thread_of(std::int64_t rank) const {
+  return &worker_of(rank) - workers_.get();
+}
+
+void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
+  fibers_ = std::vector<Fiber>(ranks);
+  workers_ = std::make_unique<Worker[]>(workers);
+  worker_count_ = workers;
+  working_ = static_cast<std::int64_t>(workers);
+  asleep_ = outside_waits_ = 0;
   broken_ = false;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < workers; ++i) {
+    Worker& worker = workers_[i];
+    worker.first = i * ranks / workers;
+    worker.count = (i + 1) * ranks / workers - worker.first;
+    worker.live = static_cast<std::int64_t>(worker.count);
+    worker.ready.reset(ranks);
+  }
+  for (std::size_t i = 0, next = 0; i < ranks; ++i) {
+    if (i == workers_[next].first + workers_[next].count) ++next;
     Fiber& fiber = fibers_[i];
     fiber.rank = static_cast<std::int32_t>(i);
-    fiber.worker = &worker_;
+    fiber.worker = &workers_[next];
     fiber.stack = stacks_.stack(i);
     sanitizer::unpoison(fiber.stack);
     fiber.machine =
         context::make_fcontext(fiber.stack.top(), fiber.stack.size_bytes, &Entry::enter);
     fiber.identity.rank = fiber.rank;
-    fiber.identity.world_size = ranks;
+    fiber.identity.world_size = static_cast<std::int64_t>(ranks);
     fiber.identity.scheduler = this;
     fiber.context = &fiber.identity;
     sanitizer::create_fiber(fiber.sanitizer);  // sees all that is written before
-    worker_.ready.push(fiber.rank);
+    fiber.worker->ready.push(fiber.rank);
   }
 }
 
 void PoolScheduler::run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) {
   check_invariant(ranks >= 1 && body_ == nullptr, "one run at a time, of at least one rank");
-  start(ranks);
+  stacks_.reserve(static_cast<std::size_t>(ranks));
+  // Threads first, since ranks are spread over those that the system gives.
+  std::promise<void> ready;
+  const std::shared_future<void> started = ready.get_future().share();
+  std::vector<std::thread> threads;
+  try {
+    for (std::size_t i = 1; i < static_cast<std::size_t>(std::min(most_workers_, ranks)); ++i) {
+      threads.emplace_back([this, i, started] {
+        started.wait();
+        serve(workers_[i]);
+      });
+    }
+  } catch (const std::system_error&) {
+    // Fewer workers then: values do not depend on it.
+  }
   body_ = &body;
-  loop(worker_);
+  start(static_cast<std::size_t>(ranks), threads.size() + 1);
+  ready.set_value();
+  serve(workers_[0]);
+  for (std::thread& thread : threads) thread.join();
   body_ = nullptr;
   sanitizer::acquire(this);
   for (Fiber& fiber : fibers_) sanitizer::destroy_fiber(fiber.sanitizer);
+}
+
+void PoolScheduler::serve(Worker& worker) {
+  // The same address for all fibers of an OS thread; read once, because the call costs as much as a
+  // switch.
+  worker.exceptions = reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals());
+  worker.main.worker = &worker;
+  worker.running = &worker.main;
+  sanitizer::adopt_thread(worker.main.sanitizer);
+  loop(worker);
+  Lock lock(mutex_);
+  --working_;
+  resolve_stalls(lock);
 }
 
 void PoolScheduler::loop(Worker& worker) {
@@ -111,25 +164,49 @@ void PoolScheduler::loop(Worker& worker) {
     Fiber& next = next_of(worker);
     if (&next != &worker.main) {
       switch_to(worker, next);
-    } else if (outside_waits_ > 0) {
-      std::unique_lock lock(inbox_mutex_);
-      inbox_filled_.wait(lock, [this] { return !inbox_.empty(); });
     } else {
-      stall(worker);
+      idle(worker);
     }
   }
 }
 
-void PoolScheduler::stall(Worker& worker) {
-  if (stall_handler_) stall_handler_();
-  drain_inbox(worker);
-  if (!worker.ready.empty()) return;
-  broken_ = true;
-  for (Fiber& fiber : fibers_) wake(worker, fiber);
+void PoolScheduler::idle(Worker& worker) {
+  for (int i = 0; worker_count_ > 1 && i < kSpins; ++i) {
+    if (worker.mail.load(std::memory_order_acquire)) return;
+    pause_briefly();
+  }
+  Lock lock(mutex_);
+  if (!worker.inbox.empty()) return;
+  worker.asleep = true;
+  ++asleep_;
+  resolve_stalls(lock);
+  worker.woken.wait(lock, [&worker] { return !worker.asleep; });
+}
+
+void PoolScheduler::resolve_stalls(Lock& lock) {
+  // While the handler wakes ranks one by one, those it woke may end or park again before it has
+  // come to the others: that is no stall of its own, but is looked at afterwards.
+  if (resolving_) return;
+  resolving_ = true;
+  while (stalled()) {
+    const std::uint64_t wakes = wakes_;
+    if (stall_handler_) {
+      lock.unlock();
+      stall_handler_();
+      lock.lock();
+    }
+    if (wakes_ != wakes) continue;
+    broken_ = true;
+    for (const Fiber& fiber : fibers_) {
+      const std::int64_t rank = fiber.rank;
+      post_locked(*fiber.worker, {&rank, 1});
+    }
+  }
+  resolving_ = false;
 }
 
 PoolScheduler::Fiber& PoolScheduler::next_of(Worker& worker) {
-  if (inbox_waiting_.load(std::memory_order_acquire)) drain_inbox(worker);
+  if (worker.mail.load(std::memory_order_acquire)) drain_inbox(worker);
   if (worker.ready.empty()) return worker.main;
   return fibers_[static_cast<std::size_t>(worker.ready.pop())];
 }
@@ -172,9 +249,10 @@ void PoolScheduler::wake(Worker& worker, Fiber& fiber) {
 
 void PoolScheduler::park() {
   const sanitizer::Section section;
-  Worker& worker = worker_;
+  Worker* here = worker_here();
+  check_invariant(here != nullptr, "park() is for ranks");
+  Worker& worker = *here;
   Fiber& self = *worker.running;
-  check_invariant(self.rank >= 0, "park() is for ranks");
   if (!self.permit) {
     self.state = State::kParked;
     switch_to(worker, next_of(worker));
@@ -183,29 +261,59 @@ void PoolScheduler::park() {
   check_invariant(!broken_, "all ranks were parked and nothing woke one");
 }
 
-void PoolScheduler::unpark(std::int64_t rank) {
+void PoolScheduler::unpark(std::int64_t rank) { unpark_all({&rank, 1}); }
+
+void PoolScheduler::unpark_all(std::span<const std::int64_t> ranks) {
   const sanitizer::Section section;
-  if (on_worker()) {
-    wake(worker_, fibers_[static_cast<std::size_t>(rank)]);
-    return;
+  Worker* here = worker_here();
+  while (!ranks.empty()) {
+    Worker& worker = worker_of(ranks.front());
+    std::size_t count = 0;
+    if (&worker == here) {
+      wake(worker, fibers_[static_cast<std::size_t>(ranks[count++])]);
+    } else {
+      while (count < ranks.size() && &worker_of(ranks[count]) == &worker) ++count;
+      post(worker, ranks.first(count));
+    }
+    ranks = ranks.subspan(count);
   }
-  const std::lock_guard lock(inbox_mutex_);
-  inbox_.push_back(static_cast<std::int32_t>(rank));
-  inbox_waiting_.store(true, std::memory_order_release);
-  inbox_filled_.notify_one();
+}
+
+void PoolScheduler::post(Worker& worker, std::span<const std::int64_t> ranks) {
+  const Lock lock(mutex_);
+  post_locked(worker, ranks);
+}
+
+void PoolScheduler::post_locked(Worker& worker, std::span<const std::int64_t> ranks) {
+  const bool asleep = worker.asleep;
+  for (const std::int64_t rank : ranks) {
+    // While a worker sleeps, its ranks can be looked at: they are parked or have ended.
+    if (asleep && fibers_[static_cast<std::size_t>(rank)].state != State::kParked) continue;
+    worker.inbox.push_back(static_cast<std::int32_t>(rank));
+  }
+  if (worker.inbox.empty()) return;
+  worker.mail.store(true, std::memory_order_release);
+  if (!asleep) return;
+  ++wakes_;
+  worker.asleep = false;
+  --asleep_;
+  worker.woken.notify_one();
 }
 
 void PoolScheduler::drain_inbox(Worker& worker) {
-  const std::lock_guard lock(inbox_mutex_);
-  for (const std::int32_t rank : inbox_) wake(worker, fibers_[static_cast<std::size_t>(rank)]);
-  inbox_.clear();
-  inbox_waiting_.store(false, std::memory_order_relaxed);
+  const Lock lock(mutex_);
+  for (const std::int32_t rank : worker.inbox) {
+    wake(worker, fibers_[static_cast<std::size_t>(rank)]);
+  }
+  worker.inbox.clear();
+  worker.mail.store(false, std::memory_order_relaxed);
 }
 
 void PoolScheduler::yield() {
   const sanitizer::Section section;
-  check_invariant(on_worker(), "yield() is for ranks");
-  Worker& worker = worker_;
+  Worker* here = worker_here();
+  check_invariant(here != nullptr, "yield() is for ranks");
+  Worker& worker = *here;
   Fiber& self = *worker.running;
   self.state = State::kReady;
   worker.ready.push(self.rank);
@@ -213,7 +321,7 @@ void PoolScheduler::yield() {
 }
 
 void PoolScheduler::count_outside(std::int64_t change) {
-  const sanitizer::Section section;
+  const Lock lock(mutex_);
   outside_waits_ += change;
 }
 

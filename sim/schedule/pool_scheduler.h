@@ -1,10 +1,13 @@
-// pool_scheduler.h - ranks as fibers (Boost.Context). One worker, that is one OS thread, for now:
-// all that a worker owns is in Worker, and a fiber keeps to the worker that started it.
+// pool_scheduler.h - ranks as fibers (Boost.Context) on a few workers, each an OS thread. All that
+// a worker owns is in Worker; a fiber keeps to its worker, and what other threads have for it goes
+// through the worker's inbox.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/rank_context.h"
@@ -17,14 +20,19 @@ namespace shardlab {
 
 class PoolScheduler final : public Scheduler {
  public:
-  explicit PoolScheduler(std::size_t stack_bytes) : stacks_(stack_bytes) {}
+  /// `workers` >= 1; a run of fewer ranks takes fewer.
+  PoolScheduler(std::size_t stack_bytes, std::int64_t workers)
+      : stacks_(stack_bytes), most_workers_(workers) {}
 
   void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;
   void park() override;
   void unpark(std::int64_t rank) override;
+  void unpark_all(std::span<const std::int64_t> ranks) override;
   void yield() override;
   void block_on(const std::function<void()>& wait) override;
   std::int64_t current() const override;
+  std::int64_t thread_count() const override { return static_cast<std::int64_t>(worker_count_); }
+  std::int64_t thread_of(std::int64_t rank) const override;
 
  private:
   /// What the C++ runtime keeps per thread about exceptions in flight.
@@ -48,16 +56,28 @@ class PoolScheduler final : public Scheduler {
     sanitizer::FiberState sanitizer;
     RankContext identity;  ///< who runs here, until the body says more
   };
-  struct Worker {
+  /// Ranks [first, first + count).
+  struct alignas(64) Worker {
     Fiber main;  ///< the OS thread itself
     Fiber* running = nullptr;
     ReadyQueue ready;
     ExceptionState* exceptions = nullptr;
     std::int64_t live = 0;
+    std::size_t first = 0;
+    std::size_t count = 0;
+
+    // Wakes from outside of the worker. Guarded by the scheduler's mutex, but for `mail`.
+    std::atomic<bool> mail{false};
+    bool asleep = false;
+    std::vector<std::int32_t> inbox;
+    std::condition_variable woken;
   };
   struct Entry;
+  using Lock = std::unique_lock<std::mutex>;
 
-  void start(std::int64_t ranks);
+  void start(std::size_t ranks, std::size_t workers);
+  /// On the worker's own thread.
+  void serve(Worker& worker);
   void loop(Worker& worker);
   void switch_to(Worker& worker, Fiber& next);
   /// Puts `next` and its per-thread state in place; the jump follows. Returns the context it
@@ -68,22 +88,36 @@ class PoolScheduler final : public Scheduler {
   void wake(Worker& worker, Fiber& fiber);
   /// Takes over what other threads have woken.
   void drain_inbox(Worker& worker);
-  bool on_worker() const;
+  /// From any thread but the worker's ranks.
+  void post(Worker& worker, std::span<const std::int64_t> ranks);
+  void post_locked(Worker& worker, std::span<const std::int64_t> ranks);
+  /// The worker whose rank calls; null outside of ranks.
+  Worker* worker_here() const;
+  Worker& worker_of(std::int64_t rank) const {
+    return *fibers_[static_cast<std::size_t>(rank)].worker;
+  }
   void count_outside(std::int64_t change);
-  void stall(Worker& worker);
+  /// Nothing to do: waits for mail.
+  void idle(Worker& worker);
+  bool stalled() const { return working_ > 0 && asleep_ == working_ && outside_waits_ == 0; }
+  /// Runs the stall handler as long as nobody can advance. Called with the mutex held; lets go of
+  /// it while the handler runs.
+  void resolve_stalls(Lock& lock);
 
   StackPool stacks_;
+  const std::int64_t most_workers_;
   const std::function<void(std::int64_t)>* body_ = nullptr;
   std::vector<Fiber> fibers_;
-  Worker worker_;
-  bool broken_ = false;  ///< a stall that nobody resolved
+  std::unique_ptr<Worker[]> workers_;
+  std::size_t worker_count_ = 0;
+  std::atomic<bool> broken_{false};  ///< a stall that nobody resolved
 
-  // Wakes from outside of the worker.
-  std::mutex inbox_mutex_;
-  std::condition_variable inbox_filled_;
-  std::vector<std::int32_t> inbox_;
-  std::atomic<bool> inbox_waiting_{false};
-  std::int64_t outside_waits_ = 0;  ///< of block_on; changed by the worker only
+  std::mutex mutex_;                // guards the inboxes and the following
+  std::int64_t working_ = 0;        ///< workers that have live ranks
+  std::int64_t asleep_ = 0;         ///< of these
+  std::int64_t outside_waits_ = 0;  ///< of block_on
+  std::uint64_t wakes_ = 0;         ///< of workers, because a parked rank was woken
+  bool resolving_ = false;
 };
 
 }  // namespace shardlab

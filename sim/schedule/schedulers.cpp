@@ -18,7 +18,7 @@ std::optional<SchedulerKind> parse_scheduler(std::string_view name) {
 
 std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options) {
   if (options.kind == SchedulerKind::kThreads) return std::make_unique<ThreadScheduler>();
-  return std::make_unique<PoolScheduler>(options.stack_bytes);
+  return std::make_unique<PoolScheduler>(options.stack_bytes, options.workers);
 }
 
 }  // namespace shardlab

@@ -12,7 +12,7 @@
 namespace shardlab {
 
 enum class SchedulerKind : std::uint8_t {
-  kPool,     ///< fibers on one OS thread: the default
+  kPool,     ///< fibers on one or a few OS threads: the default
   kThreads,  ///< one std::thread each: for debuggers and race detectors
 };
 /// "pool", "threads".
@@ -23,6 +23,8 @@ struct SchedulerOptions {
   SchedulerKind kind = SchedulerKind::kPool;
   /// Of a fiber; threads have the system's. Touched pages only are ever resident.
   std::size_t stack_bytes = 256 * 1024;
+  /// OS threads of `pool`, at most one for each rank.
+  std::int64_t workers = 1;
 };
 
 /// A scheduler for any number of runs, one at a time; `pool` keeps its stacks for the next run.

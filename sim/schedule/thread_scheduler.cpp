@@ -118,6 +118,11 @@ void ThreadScheduler::unpark(std::int64_t rank) {
   wake(seats_[static_cast<std::size_t>(rank)]);
 }
 
+void ThreadScheduler::unpark_all(std::span<const std::int64_t> ranks) {
+  const std::lock_guard lock(mutex_);
+  for (const std::int64_t rank : ranks) wake(seats_[static_cast<std::size_t>(rank)]);
+}
+
 void ThreadScheduler::yield() { std::this_thread::yield(); }
 
 }  // namespace shardlab

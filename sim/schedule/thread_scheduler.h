@@ -16,10 +16,13 @@ class ThreadScheduler final : public Scheduler {
   void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;
   void park() override;
   void unpark(std::int64_t rank) override;
+  void unpark_all(std::span<const std::int64_t> ranks) override;
   void yield() override;
   /// Waits here: the other ranks have threads of their own.
   void block_on(const std::function<void()>& wait) override { wait(); }
   std::int64_t current() const override;
+  std::int64_t thread_count() const override { return ranks_; }
+  std::int64_t thread_of(std::int64_t rank) const override { return rank; }
 
  private:
   struct Seat {

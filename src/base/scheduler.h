@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace shardlab {
 
@@ -19,6 +20,10 @@ class Scheduler {
   virtual void park() = 0;
   /// Makes `rank` runnable. From any rank or thread; of a running or ended rank it is harmless.
   virtual void unpark(std::int64_t rank) = 0;
+  /// unpark() of each.
+  virtual void unpark_all(std::span<const std::int64_t> ranks) {
+    for (const std::int64_t rank : ranks) unpark(rank);
+  }
   /// Lets other runnable ranks go first. Returns at once when there are none.
   virtual void yield() = 0;
   /// Runs a wait outside the library (a file, a socket) so that other ranks may go on meanwhile.
@@ -30,6 +35,10 @@ class Scheduler {
 
   /// The rank that runs on this thread, or -1 outside of run().
   virtual std::int64_t current() const = 0;
+
+  /// While run() lasts: on how many OS threads ranks run, and on which of them `rank` does.
+  virtual std::int64_t thread_count() const = 0;
+  virtual std::int64_t thread_of(std::int64_t rank) const = 0;
 
  protected:
   std::function<void()> stall_handler_;

@@ -34,16 +34,28 @@ void on_mesh(RankContext& rank, const MeshLayout* layout,
 
 }  // namespace
 
+namespace {
+
+void on_groups_of(const WorldOptions& world, const std::function<void(const Seat&)>& body) {
+  const MeshLayout* grid = process_arena().layout(grid_of(world.ranks));
+  const MeshLayout* permuted = process_arena().layout(permuted_of(world.ranks));
+  on_ranks(world, [&](RankContext& rank) {
+    ProcessGroup& all = *rank.world;
+    body({all, all.rank(), all.size(), all.ranks()});
+    on_mesh(rank, grid, body);
+    on_mesh(rank, permuted, body);
+  });
+}
+
+}  // namespace
+
 void on_all_groups(SchedulerKind scheduler, const std::function<void(const Seat&)>& body) {
-  for (const std::int64_t world : {1, 2, 3, 8}) {
-    const MeshLayout* grid = process_arena().layout(grid_of(world));
-    const MeshLayout* permuted = process_arena().layout(permuted_of(world));
-    on_ranks(plain_world(world, scheduler), [&](RankContext& rank) {
-      ProcessGroup& all = *rank.world;
-      body({all, all.rank(), all.size(), all.ranks()});
-      on_mesh(rank, grid, body);
-      on_mesh(rank, permuted, body);
-    });
+  for (const std::int64_t ranks : {1, 2, 3, 8}) {
+    WorldOptions world = plain_world(ranks, scheduler);
+    on_groups_of(world, body);
+    if (scheduler != SchedulerKind::kPool) continue;
+    world.schedule.workers = 3;
+    on_groups_of(world, body);
   }
 }
 

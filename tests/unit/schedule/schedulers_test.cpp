@@ -22,10 +22,20 @@ namespace {
 
 constexpr SchedulerKind kKinds[] = {SchedulerKind::kPool, SchedulerKind::kThreads};
 
-std::unique_ptr<Scheduler> scheduler_of(SchedulerKind kind) {
+std::unique_ptr<Scheduler> scheduler_of(SchedulerKind kind, std::int64_t workers = 1) {
   SchedulerOptions options;
   options.kind = kind;
+  options.workers = workers;
   return make_scheduler(options);
+}
+
+// `pool` with one worker and with several, and the others.
+std::vector<std::unique_ptr<Scheduler>> all_schedulers() {
+  std::vector<std::unique_ptr<Scheduler>> schedulers;
+  for (const SchedulerKind kind : kKinds) schedulers.push_back(scheduler_of(kind));
+  schedulers.push_back(scheduler_of(SchedulerKind::kPool, 2));
+  schedulers.push_back(scheduler_of(SchedulerKind::kPool, 3));
+  return schedulers;
 }
 
 // All ranks meet here again and again.
@@ -71,8 +81,7 @@ TEST_CASE("schedulers have names that parse") {
 }
 
 TEST_CASE("run() serves every rank once, tells ranks apart, and can be called again") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     for (const std::int64_t ranks : {1, 2, 7, 40}) {
       std::vector<std::int64_t> seen(static_cast<std::size_t>(ranks), -1);
       scheduler->run(ranks, [&](std::int64_t rank) {
@@ -87,8 +96,7 @@ TEST_CASE("run() serves every rank once, tells ranks apart, and can be called ag
 }
 
 TEST_CASE("ranks meet many times") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     Meeting meeting(*scheduler, 6);
     std::atomic<int> sum{0};
     std::atomic<int> wrong{0};
@@ -105,8 +113,7 @@ TEST_CASE("ranks meet many times") {
 }
 
 TEST_CASE("an unpark that comes before the park is not lost") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     bool stalled = false;
     scheduler->on_stall([&] { stalled = true; });
     scheduler->run(1, [&](std::int64_t) {
@@ -118,8 +125,7 @@ TEST_CASE("an unpark that comes before the park is not lost") {
 }
 
 TEST_CASE("unpark of a rank that has ended is harmless") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     scheduler->run(2, [&](std::int64_t rank) {
       if (rank == 0) return;
       scheduler->yield();
@@ -129,8 +135,7 @@ TEST_CASE("unpark of a rank that has ended is harmless") {
 }
 
 TEST_CASE("each rank keeps its own context across switches") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     Meeting meeting(*scheduler, 4);
     std::vector<RankContext> contexts(4);
     std::atomic<int> wrong{0};
@@ -151,8 +156,7 @@ TEST_CASE("each rank keeps its own context across switches") {
 }
 
 TEST_CASE("throw; in one rank rethrows its own exception while another handles one, too") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     constexpr std::int64_t kRanks = 3;
     Meeting meeting(*scheduler, kRanks);
     std::vector<std::string> caught(kRanks);
@@ -207,8 +211,7 @@ TEST_CASE("a switch during unwinding keeps the count of exceptions in flight") {
 }
 
 TEST_CASE("when all live ranks are parked the stall handler runs, on no rank") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     std::atomic<int> stalls{0};
     std::atomic<bool> released{false};
     std::int64_t on_rank = 5;
@@ -228,8 +231,7 @@ TEST_CASE("when all live ranks are parked the stall handler runs, on no rank") {
 }
 
 TEST_CASE("a stall that nobody resolves fails on every rank instead of hanging") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     std::atomic<int> failed{0};
     scheduler->run(3, [&](std::int64_t) {
       try {
@@ -243,8 +245,7 @@ TEST_CASE("a stall that nobody resolves fails on every rank instead of hanging")
 }
 
 TEST_CASE("block_on: other ranks go on, and a wait outside is no stall") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     std::atomic<int> stalls{0};
     scheduler->on_stall([&] { ++stalls; });
     std::atomic<bool> other_ran{false};
@@ -266,8 +267,7 @@ TEST_CASE("block_on: other ranks go on, and a wait outside is no stall") {
 }
 
 TEST_CASE("block_on passes on what the wait threw") {
-  for (const SchedulerKind kind : kKinds) {
-    const auto scheduler = scheduler_of(kind);
+  for (const auto& scheduler : all_schedulers()) {
     std::string caught;
     scheduler->run(1, [&](std::int64_t) {
       try {
@@ -298,6 +298,57 @@ TEST_CASE("pool: ranks run in order of readiness on the thread that called run()
   });
   CHECK(order == std::vector<std::int64_t>{0, 1, 2, 0, 1, 2});
   CHECK(elsewhere == 0);
+}
+
+TEST_CASE("pool: a rank stays on the thread that started it, whoever wakes it") {
+  constexpr std::int64_t kRanks = 9, kWorkers = 3;
+  const auto scheduler = scheduler_of(SchedulerKind::kPool, kWorkers);
+  Meeting meeting(*scheduler, kRanks);
+  std::vector<std::thread::id> threads(kRanks);
+  std::atomic<int> moved{0};
+  scheduler->run(kRanks, [&](std::int64_t rank) {
+    std::thread::id& mine = threads[static_cast<std::size_t>(rank)];
+    mine = std::this_thread::get_id();
+    for (int i = 0; i < 100; ++i) {
+      meeting.meet();
+      if (std::this_thread::get_id() != mine) ++moved;
+    }
+  });
+  CHECK(moved.load() == 0);
+  CHECK(scheduler->thread_count() == kWorkers);
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    CHECK(scheduler->thread_of(rank) == rank / kWorkers);
+    const auto first = static_cast<std::size_t>(rank / kWorkers * kWorkers);
+    CHECK(threads[static_cast<std::size_t>(rank)] == threads[first]);
+  }
+  CHECK(threads[0] == std::this_thread::get_id());
+  CHECK(threads[0] != threads[3]);
+  CHECK(threads[3] != threads[6]);
+}
+
+TEST_CASE("pool: no more workers than ranks") {
+  const auto scheduler = scheduler_of(SchedulerKind::kPool, 8);
+  std::int64_t workers = 0;
+  scheduler->run(2, [&](std::int64_t rank) {
+    if (rank == 0) workers = scheduler->thread_count();
+  });
+  CHECK(workers == 2);
+}
+
+TEST_CASE("pool: a worker that has ended does not keep a stall of the others from being seen") {
+  const auto scheduler = scheduler_of(SchedulerKind::kPool, 2);
+  std::atomic<int> stalls{0};
+  std::atomic<bool> released{false};
+  scheduler->on_stall([&] {
+    ++stalls;
+    released = true;
+    for (std::int64_t rank = 0; rank < 4; ++rank) scheduler->unpark(rank);
+  });
+  scheduler->run(4, [&](std::int64_t rank) {
+    if (rank >= 2) return;
+    while (!released) scheduler->park();
+  });
+  CHECK(stalls.load() == 1);
 }
 
 TEST_CASE("pool: stacks are deep enough to recurse and are used again") {
