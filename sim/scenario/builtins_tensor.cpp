@@ -32,6 +32,13 @@ Value run_numel(Interpreter&, const Value* self, CallValues call) {
   return self_tensor(self).numel();
 }
 
+// Of the whole tensor, in elements.
+Value run_stride(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("stride", {}, std::move(call));
+  const DTensor& tensor = self_tensor(self);
+  return make_tuple(tensor.distributed() ? tensor.spec()->stride() : tensor.local().stride());
+}
+
 // Reduces first when it must; a rank outside of the mesh gets zero.
 Value run_item(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("item", {}, std::move(call));
@@ -175,6 +182,7 @@ BuiltinTable tensor_methods() {
       {"redistribute", run_function<kRedistribute>},
       {"requires_grad_", run_requires_grad},
       {"size", run_size},
+      {"stride", run_stride},
       {"sum", run_function<kSum>},
       {"to", run_to},
       {"to_local", run_function<kToLocal>},

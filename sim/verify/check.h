@@ -35,8 +35,9 @@ enum class SkipReason : std::uint8_t {
   kNotExpressible,  ///< the input cannot be written here, so there is nothing to refuse
   kReferenceText,   ///< how the reference prints its own objects
   kLaterField,      ///< a field whose subject comes later
+  kReferenceHangs,  ///< the reference waits for a collective that another rank never joins
 };
-inline constexpr int kSkipReasonCount = 10;
+inline constexpr int kSkipReasonCount = 11;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 

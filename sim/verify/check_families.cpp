@@ -2,6 +2,7 @@
 
 #include "sim/verify/propagate_checkers.h"
 #include "sim/verify/redistribute_facts.h"
+#include "sim/verify/semantics_facts.h"
 
 namespace shardlab {
 namespace {
@@ -115,6 +116,9 @@ constexpr CheckFamily kFamilies[] = {
        return first.is_object() && first.value("kind", "") == "backward";
      },
      make_backward_checker},
+    {"semantics/cases",
+     [](std::string_view, const Json& first) { return has(first, "case") && has(first, "params"); },
+     make_semantics_checker},
 };
 
 }  // namespace

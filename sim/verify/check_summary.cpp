@@ -28,6 +28,8 @@ std::string_view to_string(SkipReason reason) {
       return "the reference's own text of an object";
     case SkipReason::kLaterField:
       return "subject of a later release";
+    case SkipReason::kReferenceHangs:
+      return "the reference hangs";
   }
   return "?";
 }

@@ -11,18 +11,6 @@
 namespace shardlab {
 namespace {
 
-std::string recorded_name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kAllToAll:
-      return "all_gather_into_tensor";
-    case CollectiveKind::kReduceScatter:
-      return "reduce_scatter_tensor";
-    default:
-      return std::string(to_string(kind));
-  }
-}
-
 class CountingObserver : public Observer {
  public:
   explicit CountingObserver(FactCounts& counts) : counts_(counts) {}
@@ -30,7 +18,7 @@ class CountingObserver : public Observer {
   void op_ends() override {}
   void redistribution(const RedistributionRecord&) override {}
   void collective(const CollectiveRecord& record) override {
-    ++counts_[recorded_name(record.kind)];
+    ++counts_[recorded_collective(record.kind)];
   }
 
  private:
@@ -47,6 +35,18 @@ bool close(const Json& expected, const Json& got) {
 }
 
 }  // namespace
+
+std::string recorded_collective(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kAllToAll:
+      return "all_gather_into_tensor";
+    case CollectiveKind::kReduceScatter:
+      return "reduce_scatter_tensor";
+    default:
+      return std::string(to_string(kind));
+  }
+}
 
 FactWorld::FactWorld() : device_(make_cpu_device(cpu_kernel_table())), plans_(PlanOptions{}) {}
 

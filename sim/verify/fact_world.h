@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "plan/plan.h"
 #include "sim/verify/check.h"
 #include "sim/verify/redistribute_facts.h"
@@ -17,6 +18,7 @@ namespace shardlab {
 /// Collectives of one rank by the name the facts use (`all_gather_into_tensor`, ...). The
 /// recordings were made where an all-to-all is an all-gather and a local cut (K-11).
 using FactCounts = std::map<std::string, std::int64_t>;
+std::string recorded_collective(CollectiveKind kind);
 
 class FactWorld {
  public:

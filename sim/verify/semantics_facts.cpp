@@ -1,0 +1,279 @@
+#include "sim/verify/semantics_facts.h"
+
+#include <cmath>
+
+#include "autograd/autograd.h"
+#include "comm/device_mesh.h"
+#include "comm/observer.h"
+#include "kernels/cpu_kernels.h"
+#include "ops/register.h"
+#include "propagate/propagator.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/parser.h"
+#include "sim/verify/case_report.h"
+#include "sim/verify/fact_world.h"
+#include "sim/verify/layout_facts.h"
+#include "sim/world/world.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+namespace {
+
+/// Counts the collectives of each stretch of a program that a print() names.
+class StretchObserver : public Observer, public ValueSink {
+ public:
+  void op_begins(const OpSchema&, const OutputSharding&) override {}
+  void op_ends() override {}
+  void redistribution(const RedistributionRecord&) override {}
+  void collective(const CollectiveRecord& record) override {
+    if (!stretch_.empty()) ++counts_[stretch_][recorded_collective(record.kind)];
+  }
+  void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
+  void printed(const std::string& line) override {
+    stretch_ = line;
+    if (!line.empty()) counts_[line];
+  }
+
+  /// Null for a stretch that the program does not have.
+  const FactCounts* counts(const std::string& stretch) const {
+    const auto found = counts_.find(stretch);
+    return found == counts_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::string stretch_;
+  std::map<std::string, FactCounts> counts_;
+};
+
+/// The recordings count the placing of inputs, which is no collective here.
+Json own_counts(const Json& recorded) {
+  Json counts = Json::object();
+  for (const auto& [name, count] : recorded.items()) {
+    if (name == "broadcast_" || name == "scatter_") continue;
+    counts[name == "allreduce_" ? "all_reduce" : name] = count;
+  }
+  return counts;
+}
+
+/// The class of the recorded exception; empty when there was none.
+std::string recorded_error(const Json& recorded) {
+  if (!recorded.contains("error") || recorded.at("error").is_null()) return "";
+  return recorded.at("error").at("type").get<std::string>();
+}
+
+/// One rank's names after the program, or how it failed.
+struct RankOutcome {
+  std::map<std::string, Json> fields;
+  std::optional<ErrorKind> error;
+};
+
+Json numbers_of(const Tensor& tensor) { return FactWorld::json_of(tensor); }
+
+/// One placement in the spelling of its recording: norm and mask partials differ there.
+std::string label_of(const Placement& placement, const Json& recorded) {
+  const std::string ours = to_string(placement);
+  if (!recorded.is_string()) return ours;
+  const std::string& text = recorded.get_ref<const std::string&>();
+  if (text == "MP" && placement.kind == PlacementKind::kMaskPartial) return text;
+  const auto same = parse_placement(text);
+  return same && *same == placement ? text : ours;
+}
+
+Json labels_of(std::span<const Placement> placements, const Json& recorded) {
+  Json labels = Json::array();
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    const bool has = recorded.is_array() && dim < recorded.size();
+    labels.push_back(label_of(placements[dim], has ? recorded[dim] : Json()));
+  }
+  return labels;
+}
+
+/// A value as the recording has it, whose form says which of a tensor's properties is meant.
+Json recorded_form(const Value& value, const Json& recorded) {
+  if (const auto* tensor = value.get<DTensor>()) {
+    if (recorded.is_object() && tensor->distributed()) {
+      return {{"placements",
+               labels_of(tensor->spec()->placements(), recorded.value("placements", Json()))},
+              {"global", json_of(tensor->shape())},
+              {"local", numbers_of(tensor->local())}};
+    }
+    const bool labels = recorded.is_array() && !recorded.empty() && recorded[0].is_string();
+    if (labels && tensor->distributed()) {
+      return labels_of(tensor->spec()->placements(), recorded);
+    }
+    return numbers_of(tensor->local());
+  }
+  if (const auto* flag = value.get<bool>()) return *flag;
+  if (value.is_number()) {
+    return std::visit([](auto number) { return Json(number); }, number_of(value));
+  }
+  if (const auto* placement = value.get<Placement>()) return label_of(*placement, recorded);
+  if (const auto* text = value.get<std::string>()) return *text;
+  if (!value.is_sequence()) return std::string(kind_name(value));
+  Json list = Json::array();
+  for (std::size_t i = 0; i < items_of(value).size(); ++i) {
+    const bool has = recorded.is_array() && i < recorded.size();
+    list.push_back(recorded_form(items_of(value)[i], has ? recorded[i] : Json()));
+  }
+  return list;
+}
+
+/// Equal but for the six decimals that numbers were recorded with.
+bool close(const Json& recorded, const Json& got) {
+  if (recorded.is_number() && got.is_number()) {
+    const double want = recorded.get<double>(), have = got.get<double>();
+    // Recorded with six decimals, from f32.
+    return std::abs(want - have) <= 2e-6 * std::max(1.0, std::abs(want));
+  }
+  if (recorded.type() != got.type()) return false;
+  if (!recorded.is_structured()) return recorded == got;
+  if (recorded.size() != got.size()) return false;
+  for (auto item = recorded.begin(); item != recorded.end(); ++item) {
+    if (recorded.is_object()) {
+      if (!got.contains(item.key()) || !close(*item, got.at(item.key()))) return false;
+    } else if (!close(*item, got.at(static_cast<std::size_t>(item - recorded.begin())))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class SemanticsChecker : public FactChecker {
+ public:
+  SemanticsChecker()
+      : device_(make_cpu_device(cpu_kernel_table())),
+        propagator_(registered(registry_), PlanOptions{}) {}
+
+  void check(const Json& fact, CaseReport& report) override {
+    if (fact.value("asymmetric", false)) return report.skip(SkipReason::kReferenceHangs);
+    const auto program = semantics_program(fact);
+    if (!program) return report.skip(SkipReason::kLaterField);
+    const Scenario scenario = scenario_of(*program, fact);
+    if (!known(scenario)) {
+      // The reference names such ops, too.
+      const Json& first = fact.contains("all") ? fact.at("all") : fact.at("ranks").at(0);
+      if (recorded_error(first) == "NotImplementedError") return;
+      return report.skip(SkipReason::kNotRegistered);
+    }
+    const std::vector<RankOutcome> outcomes = run(scenario, *program, fact);
+    for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+      const Json& recorded = fact.contains("all") ? fact.at("all") : fact.at("ranks").at(rank);
+      if (!compare(recorded, outcomes[rank], report)) return;  // ranks tend to differ alike
+    }
+  }
+
+ private:
+  static OpRegistry& registered(OpRegistry& registry) {
+    register_all_ops(registry);
+    return registry;
+  }
+
+  static bool compare(const Json& recorded, const RankOutcome& outcome, CaseReport& report) {
+    const std::size_t before = report.differences().size();
+    const std::string wanted = recorded_error(recorded);
+    if (!wanted.empty()) {
+      if (!outcome.error) {
+        report.differs("error", wanted, "no error");
+      } else if (!same_error(wanted, *outcome.error)) {
+        report.differs("error", wanted, std::string(to_string(*outcome.error)));
+      }
+      return report.differences().size() == before;
+    }
+    if (outcome.error) {
+      report.differs("error", nullptr, std::string(to_string(*outcome.error)));
+      return false;
+    }
+    for (const auto& [field, value] : recorded.items()) {
+      const auto found = outcome.fields.find(field);
+      if (found == outcome.fields.end()) {
+        report.skip_field(SkipReason::kReferenceText);
+        continue;
+      }
+      const bool counts =
+          value.is_object() && found->second.is_object() && !value.contains("local");
+      const Json wanted = counts ? own_counts(value) : value;
+      if (!close(wanted, found->second)) report.differs(field, wanted, found->second);
+    }
+    return report.differences().size() == before;
+  }
+
+  /// False when the program uses an op that has no row yet.
+  bool known(const Scenario& scenario) {
+    try {
+      check_names(scenario, registry_);
+      return true;
+    } catch (const ScenarioError&) {
+      return false;
+    }
+  }
+
+  static Scenario scenario_of(const SemanticsProgram& program, const Json& fact) {
+    Scenario scenario;
+    scenario.file = std::make_shared<SourceText>("program", program.text);
+    scenario.program = std::make_shared<ast::Program>(parse_program(scenario.file));
+    scenario.seed = 1;
+    scenario.world = product(dims_of(fact.at("mesh")));
+    return scenario;
+  }
+
+  std::vector<RankOutcome> run(const Scenario& scenario, const SemanticsProgram& program,
+                               const Json& fact) {
+    const MeshLayout* layout = arena_.layout({dims_of(fact.at("mesh")), {}, program.mesh_ranks});
+    std::vector<RankOutcome> outcomes(static_cast<std::size_t>(scenario.world));
+    WorldOptions options;
+    options.ranks = scenario.world;
+    options.device = [this](std::int64_t) -> Device& { return *device_; };
+    options.propagator = &propagator_;
+    options.plans = &propagator_.plans();
+    const WorldResult result = run_world(options, [&](RankContext& context) {
+      context.meshes->construct(layout);
+      const auto rank = static_cast<std::size_t>(context.rank);
+      const Json& recorded = fact.contains("all") ? fact.at("all") : fact.at("ranks").at(rank);
+      run_on_rank(scenario, layout, context, recorded, outcomes[rank]);
+    });
+    for (const RankFailure& failure : result.failures) {
+      outcomes[static_cast<std::size_t>(failure.rank)].error = failure.error.kind();
+    }
+    return outcomes;
+  }
+
+  void run_on_rank(const Scenario& scenario, const MeshLayout* layout, RankContext& context,
+                   const Json& recorded, RankOutcome& outcome) {
+    StretchObserver observer;
+    Interpreter interpreter({.scenario = &scenario,
+                             .registry = &registry_,
+                             .calls = &recording_calls(),
+                             .layout = layout,
+                             .reported = layout,
+                             .rank = context.rank,
+                             .world_size = scenario.world,
+                             .sink = &observer});
+    context.observer = &observer;
+    context.mode |= kModeObserve;
+    interpreter.run();
+    context.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+    for (const auto& [field, value] : recorded.items()) {
+      if (const FactCounts* counts = observer.counts(field)) {
+        outcome.fields[field] = counts->empty() ? Json::object() : Json(*counts);
+      } else if (const Value* found = interpreter.find(field)) {
+        const bool identity = field == "is_self" || field == "is_out";
+        outcome.fields[field] =
+            identity ? Json(equal(*found, *interpreter.find(field == "is_self" ? "x" : "out")))
+                     : recorded_form(*found, value);
+      }
+    }
+  }
+
+  Arena arena_;
+  std::unique_ptr<Device> device_;
+  OpRegistry registry_;
+  Propagator propagator_;
+};
+
+}  // namespace
+
+std::unique_ptr<FactChecker> make_semantics_checker(std::string_view) {
+  return std::make_unique<SemanticsChecker>();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,409 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/verify/semantics_facts.h"
+
+// Each case of the recorded behaviour as a program of a few lines. Inputs are what the recordings
+// were made with; names set here are the recorded fields.
+
+namespace shardlab {
+namespace {
+
+/// "m0=S(0), m1=R" for ["S(0)", "R"].
+std::string placed(const Json& placements) {
+  std::string text;
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    text += fmt::format("{}m{}={}", dim == 0 ? "" : ", ", dim, placements[dim].get<std::string>());
+  }
+  return text;
+}
+
+bool has_partial(const Json& placements) {
+  for (const Json& placement : placements) {
+    if (placement.get_ref<const std::string&>().starts_with('P')) return true;
+  }
+  return false;
+}
+
+/// A whole value cut into pieces.
+std::string distributed(std::string_view value, const Json& placements) {
+  return fmt::format("distribute({}, mesh=mesh, {})", value, placed(placements));
+}
+
+/// With a partial in it, every rank's piece of the value plus its rank is its own piece; else cut.
+std::string made(std::string_view value, const Json& placements) {
+  if (!has_partial(placements)) return distributed(value, placements);
+  Json cuts = placements;
+  for (Json& cut : cuts) {
+    if (cut.get_ref<const std::string&>().starts_with('P')) cut = "R";
+  }
+  return fmt::format("from_local({}.to_local() + rank, mesh=mesh, {})", distributed(value, cuts),
+                     placed(placements));
+}
+
+constexpr std::string_view kFour = "arange(16, dtype=f32).reshape([4, 4])";
+constexpr std::string_view kFourUp = "(arange(16, dtype=f32).reshape([4, 4]) + 1)";
+
+/// Cut along the first mesh dim, whole on the others.
+Json rows_of(const Json& mesh) {
+  Json placements = Json::array({"S(0)"});
+  while (placements.size() < mesh.size()) placements.push_back("R");
+  return placements;
+}
+
+Json whole_of(const Json& mesh) {
+  Json placements = Json::array();
+  for (std::size_t dim = 0; dim < mesh.size(); ++dim) placements.push_back("R");
+  return placements;
+}
+
+struct Named {
+  std::string_view name;
+  std::string_view code;
+};
+
+std::string find(std::span<const Named> table, std::string_view name) {
+  for (const Named& row : table) {
+    if (row.name == name) return std::string(row.code);
+  }
+  return "";
+}
+
+constexpr Named kUnary[] = {
+    {"sum", "x.sum()"},
+    {"sum0", "x.sum(dim=0)"},
+    {"mean", "x.mean()"},
+    {"mean0", "x.mean(dim=0)"},
+    {"max", "x.max()"},
+    {"amax0", "x.amax(dim=0)"},
+    {"var", "x.var()"},
+    {"relu", "relu(x)"},
+    {"exp", "exp(x)"},
+    {"neg", "-x"},
+    {"mul2", "x * 2"},
+    {"add1", "x + 1"},
+    {"div2", "x / 2"},
+    {"x*x", "x * x"},
+    {"x+x", "x + x"},
+    {"softmax0", "softmax(x, dim=0)"},
+    {"softmax1", "softmax(x, dim=1)"},
+    {"t", "x.t()"},
+    {"view_flat", "x.view(-1)"},
+    {"unsq", "x.unsqueeze(0)"},
+    {"cat", "cat([x, x], dim=0)"},
+    {"stack", "stack([x, x], dim=0)"},
+    {"split", "x.split(2, dim=0)[0]"},
+    {"index", "x[0]"},
+    {"slice", "x[1:3]"},
+    {"clone", "x.clone()"},
+    {"cumsum0", "x.cumsum(0)"},
+    {"topk", "x.topk(2, dim=0)[0]"},
+    {"sort", "x.sort(dim=0)[0]"},
+    {"prod", "x.prod()"},
+    {"norm", "x.norm()"},
+    {"gelu", "F.gelu(x)"},
+    {"dropout_eval", "F.dropout(x, training=False)"},
+    {"triu", "x.triu()"},
+    {"flip", "x.flip([0])"},
+    {"roll", "x.roll(1, 0)"},
+    {"expand", "x.expand(3, 8, 8)"},
+    {"to_f64", "x.to(f64)"},
+    {"all", "(x > 0).all()"},
+    {"lerp", "x.lerp(x, 0.5)"},
+};
+
+std::string unary_comm(const Json& fact) {
+  const Json& params = fact.at("params");
+  const std::string code = find(kUnary, params.at("op").get<std::string>());
+  if (code.empty()) return "";
+  return fmt::format("x = {}\nprint('comms')\nout = {}\nprint('')\nshape = out.shape\n",
+                     made("arange(64, dtype=f32).reshape([8, 8])", params.at("placements")), code);
+}
+
+constexpr Named kBinary[] = {
+    {"add", "a + b"}, {"mul", "a * b"}, {"mm", "mm(a, b)"}, {"where", "where(a > 0, a, b)"}};
+
+std::string binary_comm(const Json& fact) {
+  const Json& params = fact.at("params");
+  const std::string code = find(kBinary, params.at("op").get<std::string>());
+  if (code.empty()) return "";
+  constexpr std::string_view kEight = "arange(64, dtype=f32).reshape([8, 8])";
+  return fmt::format("a = {}\nb = {}\nprint('comms')\nout = {}\n", made(kEight, params.at("a")),
+                     made(kEight, params.at("b")), code);
+}
+
+constexpr Named kInPlace[] = {{"add_", "x.add_(y)"},   {"mul_", "x.mul_(y)"},
+                              {"copy_", "x.copy_(y)"}, {"sub_", "x.sub_(y)"},
+                              {"div_", "x.div_(y)"},   {"lerp_", "x.lerp_(y, 0.5)"}};
+
+std::string inplace(const Json& fact) {
+  const Json& params = fact.at("params");
+  return fmt::format(
+      "x = {}\ny = {}\nprint('comms')\nis_self = {}\nprint('')\nplacements = x.placements\n"
+      "full = x.full_tensor()\n",
+      made(kFour, params.at("self")), made(kFourUp, params.at("other")),
+      find(kInPlace, params.at("op").get<std::string>()));
+}
+
+constexpr Named kInPlaceUnary[] = {
+    {"add_scalar_", "x.add_(1)"},
+    {"mul_scalar_", "x.mul_(2)"},
+    {"zero_", "x.zero_()"},
+    {"fill_", "x.fill_(3)"},
+    {"relu_", "x.relu_()"},
+    {"clamp_", "x.clamp_(1, 5)"},
+    {"neg_", "x.neg_()"},
+    {"t_", "x.t_()"},
+    {"squeeze_", "x.squeeze_()"},
+    {"unsqueeze_", "x.unsqueeze_(0)"},
+    {"transpose_", "x.transpose_(0, 1)"},
+    {"cumsum_", "x.cumsum_(0)"},
+    {"masked_fill_", "x.masked_fill_(mask, 0)"},
+    {"index_add_", "x.index_add_(0, index, source)"},
+    {"detach_", "x.detach_()"},
+};
+
+std::string inplace_unary(const Json& fact) {
+  const Json& params = fact.at("params");
+  const Json whole = whole_of(fact.at("mesh"));
+  std::string more;
+  if (params.at("op") == "masked_fill_") {
+    more = fmt::format("mask = {}\n", distributed(fmt::format("({} > 3)", kFour), whole));
+  } else if (params.at("op") == "index_add_") {
+    more = fmt::format("index = {}\nsource = {}\n", distributed("arange(2)", whole),
+                       distributed("ones([2, 4])", whole));
+  }
+  return fmt::format(
+      "x = {}\n{}print('comms')\nis_self = {}\nprint('')\nplacements = x.placements\n"
+      "shape = x.shape\nfull = x.full_tensor()\n",
+      made(kFour, params.at("self")), more,
+      find(kInPlaceUnary, params.at("op").get<std::string>()));
+}
+
+std::string out_variant(const Json& fact) {
+  const Json& params = fact.at("params");
+  const std::string op = params.at("op").get<std::string>();
+  const bool sums = op == "sum_dim";
+  return fmt::format(
+      "x = {}\ny = {}\nout = {}\nprint('comms')\nis_out = {}\nprint('')\n"
+      "placements = out.placements\nfull = out.full_tensor()\n",
+      made(kFour, params.at("self")), made(kFourUp, params.at("other")),
+      distributed(sums ? "zeros([4])" : "zeros([4, 4])", params.at("out")),
+      sums ? "torch.sum(x, dim=[0], out=out)" : fmt::format("torch.{}(x, y, out=out)", op));
+}
+
+std::string equal(const Json& fact) {
+  const Json& params = fact.at("params");
+  return fmt::format("a = {}\nb = {}\nprint('comms')\nequal = torch.equal(a, b)\n",
+                     distributed(kFour, params.at("a")),
+                     distributed(params.at("same").get<bool>() ? kFour : kFourUp, params.at("b")));
+}
+
+std::string arg_extreme(const Json& fact) {
+  const Json& params = fact.at("params");
+  const Json& values = params.at("values");
+  const Json dim = params.at("dim");
+  return fmt::format("x = {}\nprint('comms')\nout = x.{}({})\n",
+                     distributed(fmt::format("tensor({})", values.dump()), params.at("placements")),
+                     fact.at("case").get<std::string>(),
+                     dim.is_null() ? "" : fmt::format("dim={}", dim.get<int>()));
+}
+
+std::string as_strided(const Json& fact) {
+  const std::string name = fact.at("case").get<std::string>();
+  const bool transposes = name == "as_strided_transpose";
+  const std::string size = name == "as_strided_same" ? "[4, 4], [4, 1]" : "[2, 2], [4, 1]";
+  return fmt::format("x = {}\nout = aten.as_strided.default(x, {})\n",
+                     distributed(transposes ? "arange(24, dtype=f32).reshape([6, 4])" : kFour,
+                                 fact.at("params").at("placements")),
+                     transposes ? "[4, 6], [1, 4]" : size);
+}
+
+std::string vector_norm(const Json& fact) {
+  const Json& params = fact.at("params");
+  const std::string ord = params.at("ord").get<std::string>();
+  return fmt::format(
+      "x = {}\nprint('comms')\nnorm = aten.linalg_vector_norm.default(x, {})\nprint('')\n"
+      "placements = norm.placements\nfull = norm.full_tensor()\n",
+      made("(arange(8, dtype=f32) - 3)", params.at("placements")),
+      ord == "inf" ? "float('inf')" : ord);
+}
+
+constexpr Named kMixed[] = {{"add", "x + plain"},
+                            {"mm", "mm(x, plain)"},
+                            {"cat", "cat([x, plain], dim=1)"},
+                            {"where", "where(x > 0, x, plain)"},
+                            {"add_", "x.add_(plain)"},
+                            {"radd", "plain + x"},
+                            {"stack", "stack([x, plain])"}};
+
+std::string mixed_tensor(const Json& fact) {
+  return fmt::format("x = {}\nplain = {}\nprint('comms')\nout = {}\n",
+                     distributed(kFour, rows_of(fact.at("mesh"))), kFour,
+                     find(kMixed, fact.at("params").at("op").get<std::string>()));
+}
+
+constexpr Named kScalars[] = {{"0-d", "tensor(2.0)"},
+                              {"1-d numel 1", "tensor([2.0])"},
+                              {"2-d numel 1", "tensor([[2.0]])"},
+                              {"numel 4", "full([4], 2.0)"},
+                              {"python int", "2"},
+                              {"python float", "2.5"}};
+
+std::string scalar_tensor(const Json& fact) {
+  return fmt::format("x = {}\ns = {}\nout = x * s\n", distributed(kFour, rows_of(fact.at("mesh"))),
+                     find(kScalars, fact.at("params").at("scalar").get<std::string>()));
+}
+
+std::string scalar_tensor_partial(const Json& fact) {
+  const Json& params = fact.at("params");
+  Json placements = whole_of(fact.at("mesh"));
+  placements[0] = params.at("placement");
+  const std::string op = params.at("op").get<std::string>();
+  return fmt::format("x = {}\ns = {}\nprint('comms')\nout = x {} s\n",
+                     made("arange(4, dtype=f32).reshape([2, 2])", placements),
+                     find(kScalars, params.at("scalar").get<std::string>()),
+                     op == "mul"   ? "*"
+                     : op == "add" ? "+"
+                                   : "/");
+}
+
+std::string cross_entropy(const Json& fact) {
+  const Json& params = fact.at("params");
+  if (params.at("loss_parallel").get<bool>()) return "";
+  const Json whole = whole_of(fact.at("mesh"));
+  const std::string weight =
+      params.at("weight").get<bool>()
+          ? fmt::format(", weight={}", distributed("(arange(8, dtype=f32) + 1)", whole))
+          : "";
+  const std::string reduction = params.at("reduction").get<std::string>();
+  return fmt::format(
+      "x = {}\nx.requires_grad_()\ntarget = {}\nprint('fwd_comms')\n"
+      "loss = F.cross_entropy(x, target{}, reduction='{}', ignore_index={})\nprint('')\n"
+      "loss_placements = loss.placements\nloss_local = loss.to_local()\ntotal = {}\n"
+      "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = x.grad\n",
+      distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
+      distributed(fmt::format("tensor({})", params.at("target").dump()), whole), weight, reduction,
+      params.at("ignore_index").get<int>(), reduction == "none" ? "loss.sum()" : "loss");
+}
+
+std::string log_softmax(const Json& fact) {
+  const Json& params = fact.at("params");
+  return fmt::format(
+      "x = {}\nx.requires_grad_()\nprint('comms')\nout = log_softmax(x, dim={})\nprint('')\n"
+      "total = out.sum()\nprint('bwd_comms')\nbackward(total)\nprint('')\n"
+      "grad_placements = x.grad.placements\n",
+      distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
+      params.at("dim").get<int>());
+}
+
+std::string embedding(const Json& fact) {
+  const Json& params = fact.at("params");
+  return fmt::format(
+      "w = {}\nw.requires_grad_()\nids = {}\nprint('fwd_comms')\nout = embedding(ids, w)\n"
+      "print('')\nout_placements = out.placements\nprint('reduce_comms')\n"
+      "whole = out.redistribute({})\nprint('')\nafter_R = whole.to_local()\ntotal = whole.sum()\n"
+      "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = w.grad\n",
+      distributed(fmt::format("arange({0}*{1}, dtype=f32).reshape([{0}, {1}])",
+                              params.at("vocab").get<int>(), params.at("dim").get<int>()),
+                  params.at("weight_placements")),
+      distributed(fmt::format("tensor({})", params.at("ids").dump()), params.at("ids_placements")),
+      placed(whole_of(fact.at("mesh"))));
+}
+
+std::string from_local(const Json& fact) {
+  const Json& params = fact.at("params");
+  return fmt::format(
+      "t = arange(6, dtype=f32).reshape([2, 3])\n"
+      "x = from_local(t, mesh=mesh, {})\n"
+      "shape = x.shape\nstride = x.stride()\nplacements = x.placements\n",
+      placed(params.at("placements")));
+}
+
+std::string distribute_tensor(const Json& fact) {
+  const Json& params = fact.at("params");
+  const Json& shape = params.at("shape");
+  std::string count = "1";
+  for (const Json& size : shape) count += fmt::format("*{}", size.get<int>());
+  return fmt::format(
+      "t = arange({}, dtype=f32).reshape({})\nx = {}\nplacements = x.placements\n"
+      "local = x.to_local()\nstride = x.to_local().stride()\n"
+      "full = torch.equal(x.full_tensor(), t)\nglobal_shape = x.shape\n"
+      "global_stride = x.stride()\n",
+      count, shape.dump(), distributed("t", params.at("placements")));
+}
+
+std::string factory(const Json& fact) {
+  const Json& params = fact.at("params");
+  const std::string name = fact.at("case").get<std::string>().substr(8);
+  return fmt::format(
+      "x = {}({}{}, {})\nplacements = x.placements\nlocal = x.to_local()\n"
+      "local_shape = x.to_local().shape\n",
+      name, params.at("shape").dump(), name == "full" ? ", 7.0" : "",
+      placed(params.at("placements")));
+}
+
+std::string full_tensor_grad(const Json& fact) {
+  return fmt::format(
+      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
+      "print('comms')\nf = x.full_tensor()\nprint('')\nfull_shape = f.shape\n"
+      "backward(f.sum())\ngrad = t.grad\n",
+      placed(fact.at("params").at("placements")));
+}
+
+std::string redistribute_to_R_grad(const Json& fact) {
+  const Json& params = fact.at("params");
+  return fmt::format(
+      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
+      "y = x.redistribute({})\nbackward((y * 2).sum())\ngrad = t.grad\n",
+      placed(params.at("placements")), placed(whole_of(fact.at("mesh"))));
+}
+
+struct Case {
+  std::string_view name;
+  std::string (*write)(const Json& fact);
+};
+
+constexpr Case kCases[] = {
+    {"unary_comm", unary_comm},
+    {"binary_comm", binary_comm},
+    {"inplace", inplace},
+    {"inplace_unary", inplace_unary},
+    {"out_variant", out_variant},
+    {"equal", equal},
+    {"argmax", arg_extreme},
+    {"argmin", arg_extreme},
+    {"as_strided_same", as_strided},
+    {"as_strided_transpose", as_strided},
+    {"as_strided_other", as_strided},
+    {"vector_norm", vector_norm},
+    {"mixed_tensor", mixed_tensor},
+    {"scalar_tensor", scalar_tensor},
+    {"scalar_tensor_partial", scalar_tensor_partial},
+    {"cross_entropy", cross_entropy},
+    {"log_softmax", log_softmax},
+    {"embedding", embedding},
+    {"from_local", from_local},
+    {"distribute_tensor", distribute_tensor},
+    {"factory_zeros", factory},
+    {"factory_ones", factory},
+    {"factory_full", factory},
+    {"full_tensor_grad", full_tensor_grad},
+    {"redistribute_to_R_grad", redistribute_to_R_grad},
+};
+
+}  // namespace
+
+std::optional<SemanticsProgram> semantics_program(const Json& fact) {
+  const std::string name = fact.at("case").get<std::string>();
+  for (const Case& row : kCases) {
+    if (row.name != name) continue;
+    std::string text = row.write(fact);
+    if (text.empty()) return std::nullopt;
+    return SemanticsProgram{std::move(text), {}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardlab
