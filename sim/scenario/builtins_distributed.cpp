@@ -52,8 +52,8 @@ Placements counted_from_front(Placements placements, std::size_t dims) {
 }
 
 Value run_distribute(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("distribute", {"t", "placements=", "mesh="}, std::move(call),
-                         Parameters::Others::kKeep);
+  const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
+                         std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (tensor.distributed()) {
     throw Error(ErrorKind::kValue,
@@ -70,7 +70,10 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
     spec =
         layout->arena().spec(layout, counted_from_front(placements, tensor.ndim()), tensor.meta());
   }
-  const DTensor out = shardlab::distribute(tensor.local(), spec);
+  const Tensor whole = given.has("src_data_rank")
+                           ? value_of_source(tensor.local(), layout, given.integer("src_data_rank"))
+                           : tensor.local();
+  const DTensor out = shardlab::distribute(whole, spec);
   if (tensor.requires_grad()) {
     fail(ErrorKind::kUnsupported, "not yet supported: distribute() of a tensor with a gradient");
   }
@@ -78,7 +81,7 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_from_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("from_local", {"t", "mesh=", "shape="}, std::move(call),
+  const Parameters given("from_local", {"t", "mesh=", "shape=", "run_check="}, std::move(call),
                          Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (tensor.distributed()) {
@@ -86,11 +89,14 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
                 fmt::format("from_local: {} is distributed already", type_string(tensor)));
   }
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
-  const Placements placements =
-      placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local");
+  const Placements placements = counted_from_front(
+      placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local"),
+      tensor.ndim());
   std::optional<TensorMeta> global;
   if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
-  return from_local(tensor, layout, counted_from_front(placements, tensor.ndim()), global);
+  if (!given.flag_or("run_check", false)) return from_local(tensor, layout, placements, global);
+  const DTensor checked(checked_piece(tensor.local(), layout, placements));
+  return from_local(checked, layout, placements, global);
 }
 
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
@@ -117,7 +123,15 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_to_local(Interpreter&, const Value*, CallValues call) {
-  return to_local(Parameters("to_local", {"x"}, std::move(call)).tensor("x"));
+  const Parameters given("to_local", {"x", "grad_placements="}, std::move(call));
+  const DTensor tensor = given.tensor("x");
+  if (!given.has("grad_placements")) return to_local(tensor);
+  Placements placements;
+  for (const Value& item : items_of(given["grad_placements"])) {
+    if (!item.is<Placement>()) given.refuse("grad_placements", "a list of placements");
+    placements.push_back(item.as<Placement>());
+  }
+  return to_local(tensor, counted_from_front(placements, tensor.ndim()));
 }
 
 Value run_full_tensor(Interpreter&, const Value*, CallValues call) {

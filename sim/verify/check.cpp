@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,7 +19,7 @@ struct CheckRun::State {
   CheckOptions options;
   CheckSummary summary;
   std::int64_t shown = 0;            // failed lines whose fields are in summary.failures
-  std::set<std::string> own_files;   // stems of the project's own facts that were read
+  std::set<std::string> own_files;   // "folder/stem" of the project's own facts that were read
   std::vector<std::int64_t> counts;  // per known difference: lines of the project's own facts
 
   void add_failure(CheckFailure failure) { summary.failures.push_back(std::move(failure)); }
@@ -136,14 +137,18 @@ void CheckRun::check_file(const std::string& path) {
     }
     state_->count(*family, fmt::format("{}:{}", path, line + 1), fact, report, own);
   }
-  if (own) state_->own_files.insert(stem);
+  if (own) {
+    state_->own_files.insert(
+        std::filesystem::absolute(path).parent_path().filename().string() + "/" + stem);
+  }
 }
 
 CheckSummary CheckRun::finish() {
   for (std::size_t index = 0; index < state_->counts.size(); ++index) {
     const KnownDifferences::Row& row = state_->known->row(index);
+    const std::string folder = row.family.substr(0, row.family.find('/') + 1);
     const bool all_read = std::all_of(row.files.begin(), row.files.end(), [&](const auto& file) {
-      return state_->own_files.contains(file);
+      return state_->own_files.contains(folder + file);
     });
     if (!all_read || state_->counts[index] == row.count) continue;
     ++state_->summary.failed;

@@ -36,8 +36,9 @@ enum class SkipReason : std::uint8_t {
   kReferenceText,   ///< how the reference prints its own objects
   kLaterField,      ///< a field whose subject comes later
   kReferenceHangs,  ///< the reference waits for a collective that another rank never joins
+  kStream,          ///< values of a random stream that is not promised
 };
-inline constexpr int kSkipReasonCount = 11;
+inline constexpr int kSkipReasonCount = 12;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 

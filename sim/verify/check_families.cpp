@@ -119,6 +119,9 @@ constexpr CheckFamily kFamilies[] = {
     {"semantics/cases",
      [](std::string_view, const Json& first) { return has(first, "case") && has(first, "params"); },
      make_semantics_checker},
+    {"semantics/rng_offsets",
+     [](std::string_view, const Json& first) { return has(first, "offset_in_op"); },
+     make_rng_offsets_checker},
 };
 
 }  // namespace

@@ -30,6 +30,8 @@ std::string_view to_string(SkipReason reason) {
       return "subject of a later release";
     case SkipReason::kReferenceHangs:
       return "the reference hangs";
+    case SkipReason::kStream:
+      return "stream not promised";
   }
   return "?";
 }

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/verify/check.h"
 
@@ -14,14 +15,15 @@ namespace shardlab {
 /// The program of one recorded case.
 struct SemanticsProgram {
   std::string text;
-  std::vector<std::int64_t> mesh_ranks;  ///< empty: 0, 1, ... in the recorded mesh's shape
+  std::vector<std::int64_t> mesh;        ///< sizes
+  std::vector<std::int64_t> mesh_ranks;  ///< empty: 0, 1, ...
 };
 
 /// Empty when a case is not written down here.
 std::optional<SemanticsProgram> semantics_program(const Json& fact);
 
 std::unique_ptr<FactChecker> make_semantics_checker(std::string_view stem);
-/// Offsets of the reference's random stream per rank: compared, not promised (W-7, K-34).
+/// Offsets of the reference's random stream per rank: reproduced for comparison (W-7, K-34).
 std::unique_ptr<FactChecker> make_rng_offsets_checker(std::string_view stem);
 
 }  // namespace shardlab

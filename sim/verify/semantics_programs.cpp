@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "sim/verify/semantics_facts.h"
 
@@ -220,14 +221,18 @@ std::string as_strided(const Json& fact) {
                      transposes ? "[4, 6], [1, 4]" : size);
 }
 
+/// What a recording made with from_local alone holds: equal pieces on all ranks.
+std::string alike(std::string_view piece, const Json& placements) {
+  return fmt::format("from_local({}, mesh=mesh, {})", piece, placed(placements));
+}
+
 std::string vector_norm(const Json& fact) {
   const Json& params = fact.at("params");
   const std::string ord = params.at("ord").get<std::string>();
   return fmt::format(
       "x = {}\nprint('comms')\nnorm = aten.linalg_vector_norm.default(x, {})\nprint('')\n"
       "placements = norm.placements\nfull = norm.full_tensor()\n",
-      made("(arange(8, dtype=f32) - 3)", params.at("placements")),
-      ord == "inf" ? "float('inf')" : ord);
+      alike("arange(7, dtype=f32)", params.at("placements")), ord == "inf" ? "float('inf')" : ord);
 }
 
 constexpr Named kMixed[] = {{"add", "x + plain"},
@@ -273,6 +278,10 @@ std::string cross_entropy(const Json& fact) {
   const Json& params = fact.at("params");
   if (params.at("loss_parallel").get<bool>()) return "";
   const Json whole = whole_of(fact.at("mesh"));
+  Json rows = params.at("placements");  // the targets go with the rows of the logits
+  for (Json& cut : rows) {
+    if (cut != "S(0)") cut = "R";
+  }
   const std::string weight =
       params.at("weight").get<bool>()
           ? fmt::format(", weight={}", distributed("(arange(8, dtype=f32) + 1)", whole))
@@ -284,7 +293,7 @@ std::string cross_entropy(const Json& fact) {
       "loss_placements = loss.placements\nloss_local = loss.to_local()\ntotal = {}\n"
       "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = x.grad\n",
       distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
-      distributed(fmt::format("tensor({})", params.at("target").dump()), whole), weight, reduction,
+      distributed(fmt::format("tensor({})", params.at("target").dump()), rows), weight, reduction,
       params.at("ignore_index").get<int>(), reduction == "none" ? "loss.sum()" : "loss");
 }
 
@@ -360,6 +369,80 @@ std::string redistribute_to_R_grad(const Json& fact) {
       placed(params.at("placements")), placed(whole_of(fact.at("mesh"))));
 }
 
+std::string distribute_source(const Json& fact) {
+  const Json& params = fact.at("params");
+  const Json& source = params.at("src_data_rank");
+  return fmt::format(
+      "t = arange(15, dtype=f32).reshape([5, 3]) + 1000 * rank\n"
+      "x = distribute(t, mesh=mesh, src_data_rank={}, {})\nlocal = x.to_local()\n",
+      source.is_null() ? "None" : source.dump(), placed(params.at("placements")));
+}
+
+std::string from_local_checked(const Json& fact) {
+  return fmt::format(
+      "t = arange(6, dtype=f32).reshape([2, 3]) + rank\n"
+      "x = from_local(t, mesh=mesh, run_check=True, {})\n"
+      "shape = x.shape\nlocal = x.to_local()\nfull = x.full_tensor()\n",
+      placed(fact.at("params").at("placements")));
+}
+
+std::string to_local_grad(const Json& fact) {
+  const Json& params = fact.at("params");
+  const Json& gradient = params.at("grad_placements");
+  std::string labels;
+  if (!gradient.is_null()) {
+    for (const Json& label : gradient) labels += label.get<std::string>() + ", ";
+  }
+  return fmt::format(
+      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
+      "y = x.to_local({})\nprint('comms')\nbackward(y, gradient=ones(y.shape) * (rank + 1))\n"
+      "print('')\ngrad = t.grad\n",
+      placed(params.at("placements")),
+      gradient.is_null() ? "" : fmt::format("grad_placements=[{}]", labels));
+}
+
+std::string item(const Json& fact) {
+  Json placements = whole_of(fact.at("mesh"));
+  const std::string label = fact.at("params").at("placement").get<std::string>();
+  if (label == "R") return fmt::format("v = {}.item()\n", distributed("tensor(3.0)", placements));
+  placements[0] = label;
+  return fmt::format("v = {}.item()\n", alike("tensor(3.0)", placements));
+}
+
+std::string item_of_sum(const Json& fact) {
+  return fmt::format("s = {}.sum()\nplacements = s.placements\nv = s.item()\n",
+                     distributed(kFour, rows_of(fact.at("mesh"))));
+}
+
+/// Programs on two of four ranks; x is [4, 4] or, where only its placing is looked at, [5, 3].
+constexpr Named kOnPart[] = {
+    {"sub_coordinate", "coord = mesh.coordinate()"},
+    {"sub_distribute_tensor", "local = y.to_local()\nshape = y.shape"},
+    {"sub_full_tensor", "full = y.full_tensor()"},
+    {"sub_add", "z = x + x\nlocal = z.to_local()\nplacements = z.placements\nshape = z.shape"},
+    {"sub_sum", "z = x.sum()\nlocal = z.to_local()\nplacements = z.placements\nshape = z.shape"},
+    {"sub_redistribute",
+     "z = x.redistribute(m0=R)\nlocal = z.to_local()\nplacements = z.placements\nshape = z.shape"},
+    {"sub_split", "locals = [p.to_local() for p in x.split(2, dim=1)]"},
+    {"sub_equal", "v = torch.equal(x, x)"},
+    {"sub_is_same_size", "v = aten.is_same_size.default(x, x)"},
+    {"sub_max_dim", "locals = [p.to_local() for p in x.max(dim=1)]"},
+    {"sub_local_scalar", "v = x.sum().item()"},
+    {"sub_inplace", "x.add_(1)\nlocal = x.to_local()"},
+    {"sub_to_local_dtype", "shape = (x > 0).to_local().shape"},
+    {"sub_from_local",
+     "z = from_local(arange(6, dtype=f32).reshape([2, 3]), mesh=mesh, m0=S(0))\n"
+     "local = z.to_local()\nshape = z.shape"},
+    {"sub_zeros", "z = zeros([5, 3], m0=S(0))\nlocal = z.to_local()\nshape = z.shape"},
+};
+
+std::string on_part(const Json& fact) {
+  const Json placements = fact.at("params").value("placements", Json::array({"R"}));
+  return fmt::format("x = {}\ny = {}\n{}\n", distributed(kFour, placements),
+                     distributed("arange(15, dtype=f32).reshape([5, 3])", placements),
+                     find(kOnPart, fact.at("case").get<std::string>()));
+}
+
 struct Case {
   std::string_view name;
   std::string (*write)(const Json& fact);
@@ -391,17 +474,26 @@ constexpr Case kCases[] = {
     {"factory_full", factory},
     {"full_tensor_grad", full_tensor_grad},
     {"redistribute_to_R_grad", redistribute_to_R_grad},
+    {"distribute_tensor_src_data_rank", distribute_source},
+    {"from_local_run_check", from_local_checked},
+    {"to_local_grad", to_local_grad},
+    {"item", item},
+    {"item_of_sum", item_of_sum},
 };
 
 }  // namespace
 
 std::optional<SemanticsProgram> semantics_program(const Json& fact) {
   const std::string name = fact.at("case").get<std::string>();
+  if (!find(kOnPart, name).empty()) {
+    const auto ranks = fact.at("params").at("mesh_ranks").get<std::vector<std::int64_t>>();
+    return SemanticsProgram{on_part(fact), {static_cast<std::int64_t>(ranks.size())}, ranks};
+  }
   for (const Case& row : kCases) {
     if (row.name != name) continue;
     std::string text = row.write(fact);
     if (text.empty()) return std::nullopt;
-    return SemanticsProgram{std::move(text), {}};
+    return SemanticsProgram{std::move(text), fact.at("mesh").get<std::vector<std::int64_t>>(), {}};
   }
   return std::nullopt;
 }

@@ -179,4 +179,43 @@ DTensor distribute(const Tensor& value, const DTensorSpec* spec) {
   return deal_partials(DTensor(piece, spec), spec);
 }
 
+Tensor value_of_source(const Tensor& value, const MeshLayout* mesh, std::int64_t index) {
+  for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+    if (index < 0 || index >= mesh->shape()[dim]) {
+      throw Error(ErrorKind::kValue, fmt::format("no rank has index {} on mesh dim {}", index, dim))
+          .with("mesh", mesh->text());
+    }
+  }
+  const DeviceMesh& view = device_mesh(mesh);
+  if (!view.participates()) return value;
+  Tensor current = value;
+  for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+    current = view.group(dim).communicator().broadcast(current, index, value.meta());
+  }
+  return current;
+}
+
+Tensor checked_piece(const Tensor& local, const MeshLayout* mesh, const Placements& placements) {
+  const DeviceMesh& view = device_mesh(mesh);
+  if (!view.participates()) return local;
+  const std::string own = type_string(local.meta());
+  const std::string meta = fmt::format("{} [{}]", own, fmt::join(local.stride(), ","));
+  for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+    const auto all = view.group(dim).communicator().all_gather_bytes(meta);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank] == meta) continue;
+      throw Error(ErrorKind::kValue, "from_local: the ranks bring different tensors")
+          .with("op", fmt::format("local {}, on index {} of mesh dim {} {}", meta, rank,
+                                  mesh->names()[dim], all[rank]))
+          .with("fix", "pass shape= with the global sizes, and no run_check, for uneven shards");
+    }
+  }
+  Tensor current = local;
+  for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
+    if (!placements[dim].is_replicate()) continue;
+    current = view.group(dim).communicator().broadcast(current, 0, current.meta());
+  }
+  return current;
+}
+
 }  // namespace shardlab

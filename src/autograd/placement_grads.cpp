@@ -2,8 +2,11 @@
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
 #include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "schema/op_row.h"
+#include "tensor/device.h"
 
 namespace shardlab {
 
@@ -58,6 +61,7 @@ class ToLocalNode : public GradNode {
   explicit ToLocalNode(const DTensorSpec* gradient_spec)
       : GradNode("to_local", 1), spec_(gradient_spec) {}
   std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+    check_piece(grads[0].local());
     DTensor gradient(grads[0].local(), spec_);
     gradient.impl()->exact = grads[0].impl()->exact;
     return {gradient};
@@ -67,6 +71,21 @@ class ToLocalNode : public GradNode {
   void free_saved() override {}
 
  private:
+  void check_piece(const Tensor& gradient) const {
+    const DeviceMesh& mesh = device_mesh(spec_->layout());
+    if (!mesh.participates()) return;
+    const Dims expected = local_shape(*spec_, *mesh.coordinate());
+    if (expected == gradient.shape()) return;
+    throw Error(ErrorKind::kRuntime,
+                "to_local: a gradient that is not a piece of what it is "
+                "labelled as")
+        .with("placements", type_string(*spec_))
+        .with("op",
+              fmt::format("gradient {}, expected [{}] on rank {}", type_string(gradient.meta()),
+                          fmt::join(expected, ", "), current_rank().rank))
+        .with("fix", "grad_placements say how the local gradients make up the whole one");
+  }
+
   const DTensorSpec* spec_;
 };
 
@@ -75,6 +94,12 @@ class FromLocalNode : public GradNode {
   explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local", 1), spec_(forward) {}
   std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
     const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
+    // A plain tensor has no label that could say that a reduction is pending.
+    Placements whole = target->placements();
+    for (Placement& placement : whole) {
+      if (placement.is_partial()) placement = Placement::replicate();
+    }
+    target = target->with(whole, target->order());
     const DTensor moved =
         redistribute_tensor(grads[0], target, {.direction = Direction::kBackward});
     DTensor gradient(moved.local());
@@ -152,7 +177,10 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
           .with("fix", "pass shape= with the global sizes when shards are uneven");
     }
   }
-  DTensor result(local.local(), spec);
+  const bool inside = device_mesh(layout).participates();
+  // A rank outside holds nothing, whatever it was given (D-37).
+  DTensor result(inside ? local.local() : empty(*local.local().device(), Dims{0}, local.dtype()),
+                 spec);
   result.impl()->exact = local.impl()->exact;
   if (records(local)) record(local, result, new FromLocalNode(spec));
   return result;

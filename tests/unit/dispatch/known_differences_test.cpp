@@ -127,5 +127,101 @@ TEST_CASE("an infinity norm of pending maxima reduces them first") {
   });
 }
 
+TEST_CASE("D-48 a tensor given as out= keeps its placements where the op can write them") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("R", {4, 4}, counted(16));
+    const DTensor out = mesh.place("S(0)", {4, 4}, Values(16, 0));
+    const Results results = ops()("aten::mm.out", {x, x, out});
+    CHECK(results[0].tensor() == out);
+    CHECK(to_string(out.spec()->placements()) == "S(0)");
+    CHECK(out.local().shape() == Dims{1, 4});
+    CHECK(whole(out) ==
+          Values{56, 62, 68, 74, 152, 174, 196, 218, 248, 286, 324, 362, 344, 398, 452, 506});
+  });
+}
+
+TEST_CASE("rows of a table are looked up whatever way table and indices are cut") {
+  OpMesh mesh({2, 2});
+  mesh.run([&](RankContext&) {
+    const Values ids{0, 3, 9, 5, 1, 2, 9, 0};
+    Values expected;
+    for (const double id : ids) {
+      for (int column = 0; column < 3; ++column) expected.push_back(3 * id + column);
+    }
+    for (const char* table : {"S(0) R", "R S(0)", "S(0) S(0)", "S(0) S(1)"}) {
+      for (const char* indices : {"R R", "S(0) R", "R S(0)", "R S(1)", "S(1) S(0)"}) {
+        CAPTURE(table);
+        CAPTURE(indices);
+        const DTensor w = mesh.place(table, {10, 3}, counted(30));
+        const DTensor i = mesh.place(indices, {2, 4}, ids, DType::kI64);
+        CHECK(whole(ops().one("aten::embedding", {w, i})) == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("K-6 pieces are contiguous, also where a dim of size 1 could keep any stride") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext& rank) {
+    const DTensor x = mesh.place("S(1)", {1, 2}, {4, 5});
+    CHECK(x.local().shape() == Dims{1, rank.rank < 2 ? 1 : 0});
+    CHECK(x.local().stride()[1] == 1);
+    CHECK(whole(x) == Values{4, 5});
+  });
+}
+
+TEST_CASE("a factory's value is the reduced one: terms of a sum of ones add up to one") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    CHECK(whole(mesh.place("P(sum)", {5}, Values(5, 1))) == Values(5, 1));
+    // The recorded answer: every rank's term is one.
+    const DTensor terms =
+        from_local(plain({5}, Values(5, 1)), mesh.layout(), {Placement::partial(ReduceOp::kSum)});
+    CHECK(whole(terms) == Values(5, 4));
+  });
+}
+
+TEST_CASE("argmax takes the lowest index of equal values, also over empty shards") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const Values values{3, 9, 1, 1, 9, 1};
+    for (const char* text : {"R", "S(0)", "S(1)"}) {
+      CAPTURE(text);
+      const DTensor x = mesh.place(text, {3, 2}, values);
+      CHECK(whole(ops().one("aten::argmax", {x})) == Values{1});
+      CHECK(whole(ops().one("aten::argmin", {x})) == Values{2});
+      CHECK(whole(ops().one("aten::argmax", {x, 0})) == Values{2, 0});
+      CHECK(whole(ops().one("aten::argmax", {x, 1})) == Values{1, 0, 0});
+    }
+  });
+}
+
+TEST_CASE("a local gradient that is not the piece it is labelled as is refused") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext& rank) {
+    const DTensor leaf = plain({2, 3}, Values(6, 1));
+    require_grad(leaf);
+    const DTensor x = from_local(leaf, mesh.layout(), {Placement::replicate()});
+    const DTensor local = to_local(x, Placements{Placement::shard(0)});
+    const DTensor seed = plain({2, 3}, Values(6, 1.0 + static_cast<double>(rank.rank)));
+    CHECK(kind_of([&] { backward(local, seed); }) == ErrorKind::kRuntime);
+  });
+}
+
+TEST_CASE("the gradient of a pending sum's own piece is the reduced one") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext& rank) {
+    const DTensor leaf = plain({2}, {1, 1});
+    require_grad(leaf);
+    const Placement sum = Placement::partial(ReduceOp::kSum);
+    const DTensor x = from_local(leaf, mesh.layout(), {sum});
+    const DTensor local = to_local(x, Placements{sum});
+    const double own = 1.0 + static_cast<double>(rank.rank);
+    backward(local, plain({2}, {own, 2 * own}));
+    CHECK(read_doubles(grad_of(leaf).local()) == Values{10, 20});
+  });
+}
+
 }  // namespace
 }  // namespace shardlab
