@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -138,8 +138,8 @@ void CheckRun::check_file(const std::string& path) {
     state_->count(*family, fmt::format("{}:{}", path, line + 1), fact, report, own);
   }
   if (own) {
-    state_->own_files.insert(
-        std::filesystem::absolute(path).parent_path().filename().string() + "/" + stem);
+    state_->own_files.insert(std::filesystem::absolute(path).parent_path().filename().string() +
+                             "/" + stem);
   }
 }
 
