@@ -169,7 +169,7 @@ TEST_CASE("a changed count of known differences fails for the project's own fact
   Folder folder;
   const auto known = KnownDifferences::read(folder.write("known_differences.toml", kKnown));
   const std::string lines = "{\"number\":10,\"double\":7}\n{\"number\":10,\"double\":8}\n";
-  const CheckSummary own = check(folder.write("facts/doubles.jsonl", lines), &known);
+  const CheckSummary own = check(folder.write("facts/test/doubles.jsonl", lines), &known);
   CHECK(own.known == 2);
   CHECK(own.failed == 1);
   CHECK(own.failures[0].field == "count of 'X-99' in test/doubles");
