@@ -111,6 +111,13 @@ Json recorded_form(const Value& value, const Json& recorded) {
   }
   if (const auto* placement = value.get<Placement>()) return label_of(*placement, recorded);
   if (const auto* text = value.get<std::string>()) return *text;
+  if (const auto* dict = value.get<DictValue>()) {
+    Json object = Json::object();
+    for (const auto& [key, item] : *dict->entries) {
+      object[str(key)] = recorded_form(item, recorded.value(str(key), Json()));
+    }
+    return object;
+  }
   if (!value.is_sequence()) return std::string(kind_name(value));
   Json list = Json::array();
   for (std::size_t i = 0; i < items_of(value).size(); ++i) {

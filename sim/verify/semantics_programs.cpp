@@ -134,6 +134,75 @@ std::string binary_comm(const Json& fact) {
                      made(kEight, params.at("b")), code);
 }
 
+/// What a user would write: named tensors with their shapes, then the forward program.
+struct Sequence {
+  std::string_view name;
+  std::string_view inputs;  ///< "x [8, 16]; w [16, 32]": placed as recorded, else as the code says
+  std::string_view code;    ///< TP: the last mesh dim
+};
+
+constexpr Sequence kSequences[] = {
+    {"matmul", "x [8, 16]; w [16, 32]", "out = x @ w"},
+    {"linear_bias", "x [8, 16]; w [4096, 16]; b [4096]", "out = linear(x, w, b)"},
+    {"tp_mlp_allreduce", "x [8, 16]; w1 [32, 16] S(0); w2 [16, 32] S(1)",
+     "out = linear(relu(linear(x.redistribute(TP=R), w1)), w2).redistribute(TP=R)"},
+    {"tp_mlp_sequence_parallel", "x [8, 16] S(0); w1 [32, 16] S(0); w2 [16, 32] S(1)",
+     "out = linear(relu(linear(x.redistribute(TP=R), w1)), w2).redistribute(TP=S(0))"},
+    {"fsdp_like_linear", "x [8, 16] m0; w [8, 16] m0", "out = linear(x, w.redistribute(m0=R))"},
+    {"ddp_like_linear", "x [8, 16] m0; w [8, 16]", "out = linear(x, w)"},
+    {"attention_heads_sharded", "q [2, 4, 8, 4] S(1); k [2, 4, 8, 4] S(1); v [2, 4, 8, 4] S(1)",
+     "out = softmax(q @ k.transpose(-1, -2), dim=-1) @ v"},
+    {"attention_seq_sharded", "q [2, 4, 8, 4] S(2); k [2, 4, 8, 4] S(2); v [2, 4, 8, 4] S(2)",
+     "out = softmax(q @ k.transpose(-1, -2), dim=-1) @ v"},
+    {"attention_batch_sharded", "q [2, 4, 8, 4] S(0); k [2, 4, 8, 4] S(0); v [2, 4, 8, 4] S(0)",
+     "out = softmax(q @ k.transpose(-1, -2), dim=-1) @ v"},
+    {"layer_norm", "x [4, 8, 16]; w [16]; b [16]", "out = F.layer_norm(x, [16], w, b)"},
+    {"rms_norm", "x [4, 8, 16]; w [16]", "out = F.rms_norm(x, [16], w)"},
+    {"dp_tp_mlp", "x [8, 16] m0; w1 [32, 16] S(0); w2 [16, 32] S(1)",
+     "out = linear(relu(linear(x.redistribute(TP=R), w1)), w2).redistribute(TP=R)"},
+};
+
+/// Placements of a sequence's input: recorded, or the one that its text names on the last mesh dim
+/// ("m0": rows on the first).
+Json placements_in(const Json& fact, std::string_view name, std::string_view cut) {
+  const Json& params = fact.at("params");
+  if (params.contains(name)) return params.at(std::string(name));
+  if (cut == "m0") return rows_of(fact.at("mesh"));
+  Json placements = whole_of(fact.at("mesh"));
+  if (!cut.empty()) placements.back() = std::string(cut);
+  return placements;
+}
+
+std::string comm_counts(const Json& fact) {
+  for (const Sequence& row : kSequences) {
+    if (row.name != fact.at("params").at("seq").get<std::string>()) continue;
+    std::string text, ask, gradients;
+    for (std::string_view left = row.inputs; !left.empty();) {
+      const std::size_t end = std::min(left.find("; "), left.size());
+      const std::string_view input = left.substr(0, end);
+      left.remove_prefix(std::min(end + 2, left.size()));
+      const std::size_t open = input.find(' '), close = input.find(']') + 1;
+      const std::string_view name = input.substr(0, open);
+      const std::string_view cut = close < input.size() ? input.substr(close + 1) : "";
+      text += fmt::format("{} = {}\n", name,
+                          made(fmt::format("randn({})", input.substr(open + 1, close - open - 1)),
+                               placements_in(fact, name, cut)));
+      ask += fmt::format("{}.requires_grad_()\n", name);
+      gradients += fmt::format("'{0}': {0}.grad.placements, ", name);
+    }
+    std::string code(row.code);
+    for (std::size_t at; (at = code.find("TP=")) != std::string::npos;) {
+      code.replace(at, 2, fmt::format("m{}", fact.at("mesh").size() - 1));
+    }
+    return fmt::format(
+        "{}{}print('fwd')\n{}\nprint('')\nout_placements = out.placements\n"
+        "loss = out.sum()\nloss_placements = loss.placements\n"
+        "print('bwd')\nbackward(loss)\nprint('')\ngrads = {{{}}}\n",
+        text, ask, code, gradients);
+  }
+  return "";
+}
+
 constexpr Named kInPlace[] = {{"add_", "x.add_(y)"},   {"mul_", "x.mul_(y)"},
                               {"copy_", "x.copy_(y)"}, {"sub_", "x.sub_(y)"},
                               {"div_", "x.div_(y)"},   {"lerp_", "x.lerp_(y, 0.5)"}};
@@ -451,6 +520,7 @@ struct Case {
 constexpr Case kCases[] = {
     {"unary_comm", unary_comm},
     {"binary_comm", binary_comm},
+    {"comm_counts", comm_counts},
     {"inplace", inplace},
     {"inplace_unary", inplace_unary},
     {"out_variant", out_variant},

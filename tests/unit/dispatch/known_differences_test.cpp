@@ -223,5 +223,34 @@ TEST_CASE("the gradient of a pending sum's own piece is the reduced one") {
   });
 }
 
+TEST_CASE("the gradient of attention over heads needs no gather") {
+  const auto gradient = [](const DTensor& q, const DTensor& k, const DTensor& v) {
+    const DTensor scores =
+        ops().one("aten::matmul", {q, ops().one("aten::transpose.int", {k, 2, 3})});
+    const DTensor weights = ops().one("aten::softmax.int", {scores, 3});
+    const DTensor out = ops().one("aten::matmul", {weights, v});
+    backward(ops().one("aten::sum", {out}));
+    return grad_of(v);
+  };
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    Values numbers;
+    for (int i = 0; i < 96; ++i) numbers.push_back((i * 7 % 13) / 8.0);
+    std::vector<DTensor> cut, full;
+    for (int i = 0; i < 3; ++i) {
+      cut.push_back(mesh.place("S(1)", {2, 4, 4, 3}, numbers));
+      full.push_back(plain({2, 4, 4, 3}, numbers));
+      require_grad(cut.back());
+      require_grad(full.back());
+    }
+    const DTensor sharded = gradient(cut[0], cut[1], cut[2]);
+    CHECK(to_string(sharded.spec()->placements()) == "S(1)");
+    const Values expected = read_doubles(gradient(full[0], full[1], full[2]).local());
+    const Values got = whole(sharded);
+    REQUIRE(got.size() == expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]));
+  });
+}
+
 }  // namespace
 }  // namespace shardlab
