@@ -143,7 +143,7 @@ struct Sequence {
 
 constexpr Sequence kSequences[] = {
     {"matmul", "x [8, 16]; w [16, 32]", "out = x @ w"},
-    {"linear_bias", "x [8, 16]; w [4096, 16]; b [4096]", "out = linear(x, w, b)"},
+    {"linear_bias", "x [8, 16]; w [32, 16]; b [32]", "out = linear(x, w, b)"},
     {"tp_mlp_allreduce", "x [8, 16]; w1 [32, 16] S(0); w2 [16, 32] S(1)",
      "out = linear(relu(linear(x.redistribute(TP=R), w1)), w2).redistribute(TP=R)"},
     {"tp_mlp_sequence_parallel", "x [8, 16] S(0); w1 [32, 16] S(0); w2 [16, 32] S(1)",
