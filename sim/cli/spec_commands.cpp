@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "api/mesh.h"
 #include "mesh/type_string.h"
 #include "ops/register.h"
 #include "plan/plan.h"
@@ -19,23 +20,14 @@ namespace {
 
 const MeshLayout* parse_mesh(const std::string& text) {
   MeshLayout::Init init;
-  std::size_t at = 0;
-  while (at <= text.size()) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    const std::size_t equals = item.find('=');
-    std::int64_t size = 0;
-    const char* last = item.data() + item.size();
-    const bool number =
-        equals != std::string::npos && equals > 0 &&
-        std::from_chars(item.data() + equals + 1, last, size) == std::from_chars_result{last, {}};
-    if (!number) {
-      throw Error(ErrorKind::kValue, fmt::format("--mesh: can't read \"{}\" in \"{}\"", item, text))
-          .with("fix", "name every dim with its size: --mesh x=2,y=3");
+  try {
+    for (MeshDim& dim : parse_mesh_dims(text)) {
+      init.names.push_back(std::move(dim.name));
+      init.shape.push_back(dim.size);
     }
-    init.names.push_back(item.substr(0, equals));
-    init.shape.push_back(size);
-    at = end + 1;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kValue, "--mesh: " + error.summary())
+        .with("fix", "name every dim with its size: --mesh x=2,y=3");
   }
   return process_arena().layout(std::move(init));
 }

@@ -12,6 +12,7 @@
 #include "sim/scenario/builtin.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/value.h"
+#include "sim/schedule/sanitizer.h"
 
 namespace shardlab {
 
@@ -46,7 +47,8 @@ struct ProgramSetup {
   Precision precision = Precision::kDeclared;
   ValueSink* sink = nullptr;             ///< may be null
   std::int64_t step_limit = 1'000'000;   ///< passes through while loops, in all
-  std::size_t stack_bytes = 128 * 1024;  ///< what nested calls may take
+  /// What nested calls may take.
+  std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
 };
 
 ///   fails  ScenarioError: a name, op or method of the program that nothing is called (exit code 2)

@@ -33,6 +33,10 @@ void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body
 }
 
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
+  try_spmd(std::move(options), body).rethrow();
+}
+
+WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
   std::unique_ptr<Propagator> propagator;
   if (options.propagator == nullptr) {
     propagator = std::make_unique<Propagator>(all_ops(), PlanOptions{});
@@ -40,7 +44,7 @@ void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
   }
   if (options.plans == nullptr) options.plans = &options.propagator->plans();
   if (!options.device) options.device = [](std::int64_t) -> Device& { return cpu_device(); };
-  run_world(std::move(options), body).rethrow();
+  return run_world(std::move(options), body);
 }
 
 }  // namespace shardlab

@@ -13,5 +13,7 @@ namespace shardlab {
 void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body);
 /// The same; what `options` leaves empty (device, propagator, plans) is filled in.
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
+/// The same, but says how it went instead of throwing what ranks threw.
+WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
 
 }  // namespace shardlab

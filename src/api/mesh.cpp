@@ -1,5 +1,9 @@
 #include "api/mesh.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
+
 #include "api/distribute.h"
 #include "mesh/type_string.h"
 
@@ -48,6 +52,30 @@ void check_distributed(const DTensor& x) {
 }
 
 }  // namespace
+
+std::vector<MeshDim> parse_mesh_dims(std::string_view text) {
+  std::vector<MeshDim> dims;
+  std::size_t at = 0;
+  while (at <= text.size()) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string_view item = text.substr(at, end - at);
+    while (item.starts_with(' ')) item.remove_prefix(1);
+    while (item.ends_with(' ')) item.remove_suffix(1);
+    const std::size_t equals = item.find('=');
+    std::int64_t size = 0;
+    const char* last = item.data() + item.size();
+    const bool number =
+        equals != std::string::npos && equals > 0 &&
+        std::from_chars(item.data() + equals + 1, last, size) == std::from_chars_result{last, {}};
+    if (!number) {
+      throw Error(ErrorKind::kValue, fmt::format("can't read \"{}\" in \"{}\"", item, text))
+          .with("fix", "name every dim with its size: x=2,y=3");
+    }
+    dims.push_back({std::string(item.substr(0, equals)), size});
+    at = end + 1;
+  }
+  return dims;
+}
 
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
                             const std::vector<std::int64_t>& ranks) {

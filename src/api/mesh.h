@@ -17,6 +17,10 @@ struct MeshDim {
   std::string name;
   std::int64_t size;
 };
+/// "dp=2, tp=4".
+///   fails  Value: another text; sizes are looked at when the mesh is made
+std::vector<MeshDim> parse_mesh_dims(std::string_view text);
+
 /// The mesh of these dims over ranks 0, 1, 2, ... or over `ranks` (row-major), constructed on this
 /// rank; every rank of the world calls this. Equal meshes are one layout.
 ///   fails  as Arena::layout and MeshRegistry::construct

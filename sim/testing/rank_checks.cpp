@@ -1,0 +1,245 @@
+#include "sim/testing/rank_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "autograd/grad_node.h"
+#include "comm/verdict.h"
+#include "sim/verify/compare.h"
+#include "sim/world/spmd.h"
+
+namespace shardlab::testing {
+
+namespace {
+
+// What a failed REQUIRE throws.
+struct RankStops {};
+
+struct Recorded {
+  CheckSite site;
+  std::int64_t occurrence = 0;  // of the site on this rank
+  bool passed = true;
+  std::string text;
+  DTensor got;  // kClose
+  Reference reference;
+};
+
+using Place = std::tuple<std::string, int, std::string>;
+Place place_of(const CheckSite& site) { return {site.file, site.line, site.expression}; }
+
+// One slot a rank, so that ranks on several threads share nothing.
+class Records {
+ public:
+  explicit Records(std::int64_t ranks) : by_rank_(static_cast<std::size_t>(ranks)) {}
+
+  void add(std::int64_t rank, Recorded record) {
+    Rank& slot = by_rank_[static_cast<std::size_t>(rank)];
+    record.occurrence = slot.passes[place_of(record.site)]++;
+    slot.records.push_back(std::move(record));
+  }
+
+  std::vector<SiteReport> merged(bool complete) const;
+
+ private:
+  struct Rank {
+    std::vector<Recorded> records;
+    std::map<Place, std::int64_t> passes;
+  };
+  std::vector<Rank> by_rank_;
+};
+
+// The run whose ranks live now. Tests of a process come one after the other.
+Records* running = nullptr;
+
+// All records of one place.
+class Site {
+ public:
+  explicit Site(const CheckSite& site) : site_(site) {}
+
+  void add(std::int64_t rank, const Recorded& record) {
+    if (site_.kind == CheckSite::Kind::kClose) {
+      values_[record.occurrence][rank] = &record;
+    } else if (!record.passed) {
+      failed_[record.text].push_back(rank);
+    }
+  }
+
+  /// `complete`: every rank came to its end.
+  SiteReport report(bool complete) {
+    for (const auto& [occurrence, held] : values_) compare_values(held, complete);
+    SiteReport report{site_, failed_.empty(), {}};
+    for (auto& [text, ranks] : failed_) {
+      std::sort(ranks.begin(), ranks.end());
+      ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+      report.text +=
+          fmt::format("{}{} on {}", report.text.empty() ? "" : "\n", text, fold_ranks(ranks));
+    }
+    return report;
+  }
+
+ private:
+  using Held = std::map<std::int64_t, const Recorded*>;  // by rank
+
+  void compare_values(const Held& held, bool complete) {
+    for (const auto& [rank, record] : held) {
+      if (!record->got.distributed()) {
+        judge(whole_value(record->got.local()), record->got.impl()->exact, *record, {rank});
+      } else if (is_first(held, rank, *record->got.spec())) {
+        compare_distributed(held, *record, complete);
+      }
+    }
+  }
+
+  // Whether no lower rank holds a value of this spec.
+  static bool is_first(const Held& held, std::int64_t rank, const DTensorSpec& spec) {
+    const auto found = std::find_if(held.begin(), held.end(), [&](const auto& other) {
+      return other.second->got.distributed() && other.second->got.spec() == &spec;
+    });
+    return found->first == rank;
+  }
+
+  void compare_distributed(const Held& held, const Recorded& first, bool complete) {
+    const DTensorSpec& spec = *first.got.spec();
+    std::vector<DTensor> pieces;
+    std::vector<std::int64_t> ranks, missing;
+    bool exact = !spec.has_partial();
+    for (std::int64_t index = 0; index < spec.layout()->size(); ++index) {
+      const std::int64_t rank = spec.layout()->rank_at_index(index);
+      const auto found = held.find(rank);
+      const bool here = found != held.end() && found->second->got.distributed() &&
+                        found->second->got.spec() == &spec;
+      (here ? ranks : missing).push_back(rank);
+      if (!here) continue;
+      exact = exact && found->second->got.impl()->exact;
+      pieces.push_back(found->second->got);
+    }
+    if (!missing.empty()) {
+      if (!complete) return;  // the error of the run says more
+      std::sort(missing.begin(), missing.end());
+      failed_[fmt::format("{} did not compare a {}", fold_ranks(missing), type_string(spec))] =
+          ranks;
+      return;
+    }
+    std::vector<AssemblyFault> faults;
+    const GlobalValue whole = assemble(spec, pieces, faults);
+    for (const AssemblyFault& fault : faults) failed_[fault.what] = ranks;
+    judge(whole, exact, first, ranks);
+  }
+
+  void judge(const GlobalValue& whole, bool exact, const Recorded& first,
+             const std::vector<std::int64_t>& ranks) {
+    const Reference& reference = first.reference;
+    const bool program = reference.kind == Reference::Kind::kProgram;
+    const GlobalValue single = whole_value(reference.single.local());
+    const GlobalValue truth = whole_value(reference.exact.local());
+    const Comparison comparison =
+        compare(whole, single, truth, {.exact = whole.is_integral() || (program && exact)});
+    if (comparison.agreement != Agreement::kWrong) return;
+    auto& known = failed_[comparison.what];
+    known.insert(known.end(), ranks.begin(), ranks.end());
+  }
+
+  CheckSite site_;
+  std::map<std::int64_t, Held> values_;  // by occurrence
+  std::map<std::string, std::vector<std::int64_t>> failed_;
+};
+
+std::vector<SiteReport> Records::merged(bool complete) const {
+  std::map<Place, Site> sites;
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
+    for (const Recorded& record : by_rank_[rank].records) {
+      auto [site, added] = sites.try_emplace(place_of(record.site), record.site);
+      site->second.add(static_cast<std::int64_t>(rank), record);
+    }
+  }
+  std::vector<SiteReport> reports;
+  for (auto& [place, site] : sites) reports.push_back(site.report(complete));
+  return reports;
+}
+
+// What ranks threw, without those that a REQUIRE stopped and those that only waited for them.
+std::string error_of(WorldResult result) {
+  const auto stopped = [](const RankFailure& failure) {
+    try {
+      if (failure.foreign) std::rethrow_exception(failure.foreign);
+    } catch (const RankStops&) {
+      return true;
+    } catch (...) {
+    }
+    return false;
+  };
+  const bool any = std::any_of(result.failures.begin(), result.failures.end(), stopped);
+  std::erase_if(result.failures, [&](const RankFailure& failure) {
+    return stopped(failure) || (any && failure.consequence);
+  });
+  return result.ok() ? "" : result.merged().text();
+}
+
+// Both parts in the dtype and shape of `got`.
+Reference complete(Reference reference, const DTensor& got) {
+  if (!reference.exact.defined()) {
+    const auto& [shape, dtype] = std::pair(got.shape(), got.dtype());
+    const bool integral = is_integral(dtype);
+    reference.exact = tensor(reference.values, shape, integral ? dtype : DType::kF64);
+  }
+  if (!reference.single.defined()) reference.single = to(reference.exact, got.dtype());
+  reference.single = detached(reference.single);
+  reference.exact = detached(widened(reference.exact));
+  return reference;
+}
+
+}  // namespace
+
+bool on_rank() { return running != nullptr && current_rank_or_null() != nullptr; }
+
+void check(const CheckSite& site, bool passed, const std::string& text) {
+  Recorded record;
+  record.site = site;
+  record.passed = passed;
+  if (!passed) record.text = text;
+  running->add(current_rank().rank, std::move(record));
+  const bool stops =
+      site.kind == CheckSite::Kind::kRequire || site.kind == CheckSite::Kind::kRequireFalse;
+  if (!passed && stops) throw RankStops{};
+}
+
+void check_close(const CheckSite& site, const DTensor& got, const Reference& reference) {
+  if (!on_rank()) {
+    throw Error(ErrorKind::kRuntime, "CHECK_CLOSE outside of a SHARD_TEST")
+        .with("fix", "the body of a SHARD_TEST runs on the ranks of its mesh");
+  }
+  Recorded record;
+  record.site = site;
+  record.got = detached(got);
+  record.reference = complete(reference, got);
+  running->add(current_rank().rank, std::move(record));
+}
+
+MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind scheduler) {
+  const std::vector<MeshDim> dims = parse_mesh_dims(mesh);
+  WorldOptions options;
+  options.schedule.kind = scheduler;
+  MeshLayout::Init init;
+  for (const MeshDim& dim : dims) {
+    init.names.push_back(dim.name);
+    init.shape.push_back(dim.size);
+  }
+  options.ranks = process_arena().layout(std::move(init))->size();
+  Records records(options.ranks);
+  running = &records;
+  WorldResult result;
+  try {
+    result = try_spmd(std::move(options), [&](RankContext& rank) { body(rank, init_mesh(dims)); });
+  } catch (...) {
+    running = nullptr;
+    throw;
+  }
+  running = nullptr;
+  const bool complete = result.ok();
+  return {records.merged(complete), error_of(std::move(result))};
+}
+
+}  // namespace shardlab::testing

@@ -1,0 +1,55 @@
+// rank_checks.h - checks that many ranks make at one place of a test, and what they come to. Knows
+// no test framework; include/shardlab/testing.h puts it into doctest's words.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/rank_context.h"
+#include "sim/schedule/schedulers.h"
+#include "sim/testing/reference.h"
+
+namespace shardlab::testing {
+
+/// One CHECK in the text of a test.
+struct CheckSite {
+  enum class Kind : std::uint8_t { kCheck, kCheckFalse, kRequire, kRequireFalse, kClose };
+  const char* file = "";
+  int line = 0;
+  const char* expression = "";  ///< as written
+  Kind kind = Kind::kCheck;
+};
+
+/// What all ranks and passes found at one place.
+struct SiteReport {
+  CheckSite site;
+  bool passed = true;
+  std::string text;  ///< "1 == 2 on ranks 0-3", a line for each text; empty when passed
+};
+
+/// A body that ran on every rank.
+struct MeshRun {
+  std::vector<SiteReport> checks;  ///< by place
+  std::string error;               ///< what ranks threw, merged; empty when nothing
+};
+
+using MeshBody = std::function<void(RankContext& rank, const MeshLayout* mesh)>;
+
+/// Runs `body` on each rank of the mesh "dp=2, tp=4". One run at a time in a process.
+///   fails  Value: a text that names no mesh
+MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body,
+                    SchedulerKind scheduler = SchedulerKind::kPool);
+
+/// Whether the caller is a rank of a run_on_mesh().
+bool on_rank();
+
+// On such a rank. A kRequire that fails ends the rank; others go on where they need it not.
+void check(const CheckSite& site, bool passed, const std::string& text);
+/// Looked at when all ranks have ended: the whole value, put together from the pieces of all ranks
+/// of its mesh, against `reference` of the first of them. Partial values are reduced.
+void check_close(const CheckSite& site, const DTensor& got, const Reference& reference);
+
+}  // namespace shardlab::testing

@@ -1,0 +1,22 @@
+#include "sim/testing/reference.h"
+
+#include "api/shardlab.h"
+
+namespace shardlab::testing {
+
+Reference::Reference(DTensor value) : exact(std::move(value)) {
+  if (exact.distributed()) {
+    throw Error(ErrorKind::kValue, "a reference is a plain tensor")
+        .with("got", type_string(exact))
+        .with("fix", "compare with the value before it is distributed, or full_tensor() of it");
+  }
+}
+
+Reference::Reference(std::vector<double> given) : values(std::move(given)) {}
+
+DTensor widened(const DTensor& plain) {
+  if (is_complex(plain.dtype())) return to(plain, DType::kC128);
+  return is_floating(plain.dtype()) ? to(plain, DType::kF64) : plain;
+}
+
+}  // namespace shardlab::testing

@@ -1,0 +1,43 @@
+// reference.h - what a value on a mesh is compared with in a test (design section 9).
+#pragma once
+
+#include <vector>
+
+#include "mesh/dtensor.h"
+
+namespace shardlab::testing {
+
+/// Whole, plain values. Made on a rank.
+struct Reference {
+  enum class Kind : std::uint8_t {
+    kProgram,  ///< one device ran the program: what is exact must agree bitwise
+    kGiven,    ///< a value from elsewhere: the envelope holds for floats
+  };
+
+  Reference() = default;
+  /// A plain tensor: of f64 for the true value, or of the dtype that is compared.
+  Reference(DTensor value);  // NOLINT(google-explicit-constructor)
+  /// Row-major, in the shape of what is compared.
+  Reference(std::vector<double> values);  // NOLINT(google-explicit-constructor)
+
+  Kind kind = Kind::kGiven;
+  DTensor single;              ///< in the dtype that is compared; undefined: `exact`, rounded
+  DTensor exact;               ///< floats in f64, complex in c128
+  std::vector<double> values;  ///< instead of both
+};
+
+/// f64 for floats, c128 for complex; others are left as they are.
+DTensor widened(const DTensor& plain);
+
+/// `program` on one device: once as it is, once on widened arguments, which makes all of it f64 as
+/// long as its dtypes follow its arguments. `plain` are its arguments, equal on all ranks.
+template <typename Program, typename... Tensors>
+Reference one_device(Program&& program, const Tensors&... plain) {
+  Reference reference;
+  reference.kind = Reference::Kind::kProgram;
+  reference.single = program(plain...);
+  reference.exact = program(widened(plain)...);
+  return reference;
+}
+
+}  // namespace shardlab::testing
