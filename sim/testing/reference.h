@@ -35,8 +35,9 @@ template <typename Program, typename... Tensors>
 Reference one_device(Program&& program, const Tensors&... plain) {
   Reference reference;
   reference.kind = Reference::Kind::kProgram;
-  reference.single = program(plain...);
-  reference.exact = program(widened(plain)...);
+  const auto run = [&](const auto&... arguments) { return program(arguments...); };
+  reference.single = run(plain...);
+  reference.exact = run(widened(plain)...);
   return reference;
 }
 

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The installed copy is complete: a program and a SHARD_TEST build and run against it.
+
+    install_test.py BUILD LIBDIR COMPILER...
+
+Installs BUILD below a temporary folder, asks pkg-config there, builds program.cpp and
+ranks_test.cpp outside of the repository and runs them; runs an installed scenario with the
+installed program. What is in the repository is found by nothing of it.
+"""
+
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD, LIBDIR, *COMPILER = sys.argv[1:]
+
+
+def output(*command, code=0, **options):
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        **options,
+    )
+    if done.returncode != code:
+        raise AssertionError(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        install = ("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet")
+        output(*install, "--destdir", cls.folder / "d")
+        cls.prefix = cls.folder / "d/usr/local"
+        cls.flags = shlex.split(
+            output(
+                "pkg-config",
+                f"--define-variable=prefix={cls.prefix}",
+                "--cflags",
+                "--libs",
+                "shardlab",
+                env={**os.environ, "PKG_CONFIG_PATH": str(cls.prefix / LIBDIR / "pkgconfig")},
+            )
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def build(self, name):
+        """The program made from a source of this folder, copied away from the repository."""
+        source = self.folder / f"{name}.cpp"
+        source.write_text((HERE / source.name).read_text(encoding="utf-8"), encoding="utf-8")
+        program = self.folder / name
+        output(*COMPILER, "-Wall", "-Wextra", "-Werror", source, *self.flags, "-o", program)
+        return program
+
+    def test_flags_name_the_copy_only(self):
+        for flag in self.flags:
+            self.assertNotIn(str(HERE.parents[1]), flag)
+
+    def test_a_program(self):
+        told = output(self.build("program"))
+        self.assertEqual(told, "f32[3, 2]{sum:tp} -> f32[3, 2], 10\n")
+
+    def test_a_test_on_ranks(self):
+        program = self.build("ranks_test")
+        self.assertIn("1 passed", output(program, "-tc=holds"))
+        told = output(program, "-tc=fails", code=1)
+        self.assertIn("2 <  2 on rank 2\n3 <  2 on rank 3", told)
+        self.assertEqual(told.count("ERROR: CHECK( rank.rank < 2 )"), 1)
+        self.assertIn("element 4 is 1, expected 2: off by 1", told)
+
+    def test_the_program_and_its_scenarios(self):
+        scenario = self.prefix / "share/shardlab/scenarios/smoke/add.toml"
+        told = output(self.prefix / "bin/shardlab", "run", scenario)
+        self.assertIn("ok     ", told)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

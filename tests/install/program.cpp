@@ -1,0 +1,19 @@
+// A user's program: two shards of a matrix product, added up.
+#include <shardlab/shardlab.h>
+
+#include <cstdio>
+
+using namespace shardlab;
+
+int main() {
+  spmd(4, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"tp", 4}});
+    const DTensor x = distribute_tensor(ones({3, 10}), mesh, "tp=S(1)");
+    const DTensor w = distribute_tensor(ones({10, 2}), mesh, "tp=S(0)");
+    const DTensor pending = matmul(x, w);
+    const DTensor y = redistribute(pending, "tp=R");
+    if (rank.rank != 0) return;
+    std::printf("%s -> %s, %g\n", type_string(pending).c_str(), type_string(y).c_str(),
+                read_doubles(y.local())[5]);
+  });
+}
