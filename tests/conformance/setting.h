@@ -22,8 +22,8 @@ struct Seat {
 };
 
 /// Runs `body` on every rank of worlds of 1, 2, 3 and 8 ranks, for each of: the world; each dim of
-/// a 2-d mesh (where one fits); a mesh whose rank array is permuted and leaves ranks out. `pool` with
-/// one worker, and again with three.
+/// a 2-d mesh (where one fits); a mesh whose rank array is permuted and leaves ranks out. The
+/// scheduler `pool` runs them with one worker and with three.
 void on_all_groups(SchedulerKind scheduler, const std::function<void(const Seat&)>& body);
 
 /// A number for element `index` that global rank `rank` brings; exact in every dtype.
