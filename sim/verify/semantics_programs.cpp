@@ -203,6 +203,30 @@ std::string comm_counts(const Json& fact) {
   return "";
 }
 
+/// norm, a column-wise and a row-wise layer; with sequence parallelism around the norm.
+std::string parallelize_mlp(const Json& fact) {
+  const bool sequence = fact.at("params").at("sequence_parallel").get<bool>();
+  const std::string_view placed_norm =
+      sequence ? "params = shard(params, 'norm.*', 'm0=R')\n"
+                 "h = prepare_input(x, dim='m0', layout=S(1), given=S(1))\n"
+               : "h = x\n";
+  return fmt::format(
+      "params = {{'norm.weight': ones([16]), 'norm.bias': zeros([16]), 'a.weight': randn([32, "
+      "16]), "
+      "'a.bias': zeros([32]), 'b.weight': randn([16, 32]), 'b.bias': zeros([16])}}\n"
+      "for n in params:\n    params[n].requires_grad_()\n"
+      "params = shard(params, 'a.*', 'm0=S(0)')\n"
+      "params = shard(params, 'b.weight', '[_, _@m0]')\n"
+      "params = shard(params, 'b.bias', 'm0=R')\n"
+      "x = randn([2, 4, 16])\nx.requires_grad_()\n{}print('fwd')\n"
+      "h = F.layer_norm(h, [16], params['norm.weight'], params['norm.bias'])\n"
+      "h = relu(column_parallel(h, params['a.weight'], params['a.bias'], dim='m0'))\n"
+      "out = row_parallel(h, params['b.weight'], params['b.bias'], dim='m0', "
+      "output_layout={})\nprint('bwd')\nbackward(out.sum())\nprint('')\n"
+      "grads = {{n: params[n].grad for n in params}}\nx_grad_type = x.grad\n",
+      placed_norm, sequence ? "S(1)" : "R");
+}
+
 constexpr Named kInPlace[] = {{"add_", "x.add_(y)"},   {"mul_", "x.mul_(y)"},
                               {"copy_", "x.copy_(y)"}, {"sub_", "x.sub_(y)"},
                               {"div_", "x.div_(y)"},   {"lerp_", "x.lerp_(y, 0.5)"}};
@@ -521,6 +545,7 @@ constexpr Case kCases[] = {
     {"unary_comm", unary_comm},
     {"binary_comm", binary_comm},
     {"comm_counts", comm_counts},
+    {"parallelize_mlp", parallelize_mlp},
     {"inplace", inplace},
     {"inplace_unary", inplace_unary},
     {"out_variant", out_variant},
@@ -563,6 +588,8 @@ std::optional<SemanticsProgram> semantics_program(const Json& fact) {
     if (row.name != name) continue;
     std::string text = row.write(fact);
     if (text.empty()) return std::nullopt;
+    // Styles were recorded along one dim of the mesh.
+    if (name == "parallelize_mlp") return SemanticsProgram{std::move(text), {4}, {}};
     return SemanticsProgram{std::move(text), fact.at("mesh").get<std::vector<std::int64_t>>(), {}};
   }
   return std::nullopt;
