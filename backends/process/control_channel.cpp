@@ -4,8 +4,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -24,6 +26,8 @@ enum class Message : std::uint32_t {
   kFailed,             ///< to rank 0: a verdict on a run
   kVerdict,            ///< from rank 0: the verdict on a run
   kGone,               ///< from rank 0: a rank whose process is gone
+  kLeaves,             ///< to rank 0: takes part in no further run
+  kAllLeave,           ///< from rank 0
   kGoodbye,
 };
 
@@ -41,11 +45,12 @@ struct Contribution {
   bool ends_run;
 };
 
-Verdict verdict_on_gone(std::int64_t rank) {
+Verdict verdict_on_gone(std::int64_t rank, const std::string& reason) {
   Verdict verdict;
   verdict.kind = VerdictKind::kRankFailed;
   verdict.culprits = {rank};
-  verdict.cause = "its process ended in the middle of the run (killed, crashed or left)";
+  verdict.cause =
+      reason.empty() ? "its process ended in the middle of the run (killed or crashed)" : reason;
   RankReport report;
   report.rank = rank;
   report.state = RankReport::State::kFailed;
@@ -69,6 +74,7 @@ class ControlChannel::Impl {
         size_(membership.size),
         connections_(std::move(connections)),
         gone_(static_cast<std::size_t>(membership.size), false),
+        leaving_(static_cast<std::size_t>(membership.size)),
         wake_(eventfd(0, EFD_CLOEXEC)),
         listening_([this] { listen(); }) {}
 
@@ -110,8 +116,26 @@ class ControlChannel::Impl {
     return result;
   }
 
+  bool leave(std::string_view reason) {
+    const std::string text =
+        reason.empty() ? "its process left before the run began" : std::string(reason);
+    std::unique_lock lock(mutex_);
+    if (rank_ == 0) {
+      see_leave(0, text);
+    } else {
+      lock.unlock();
+      send_to_hub(Message::kLeaves, text);
+      lock.lock();
+    }
+    changed_.wait(lock, [&] { return all_leave_ || gone_[0]; });
+    return std::ranges::none_of(gone_, std::identity());
+  }
+
   void begin_run() {
     const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < leaving_.size(); ++i) {
+      if (leaving_[i]) lose(static_cast<std::int64_t>(i), *leaving_[i]);
+    }
     for (std::size_t i = 0; i < gone_.size(); ++i) {
       if (gone_[i]) fail(ErrorKind::kRuntime, "the process of rank {} is gone", i);
     }
@@ -195,7 +219,7 @@ class ControlChannel::Impl {
 
   bool complete(const Round& round) const {
     for (std::size_t i = 0; i < round.here.size(); ++i) {
-      if (!round.here[i] && !gone_[i]) return false;
+      if (!round.here[i] && !gone_[i] && !leaving_[i]) return false;
     }
     return true;
   }
@@ -232,19 +256,38 @@ class ControlChannel::Impl {
     changed_.notify_all();
   }
 
-  void lose(std::int64_t rank) {
+  void lose(std::int64_t rank, const std::string& reason) {
     if (gone_[static_cast<std::size_t>(rank)]) return;
     gone_[static_cast<std::size_t>(rank)] = true;
     if (active_) {
-      verdicts_.try_emplace(run_, verdict_on_gone(rank));
+      verdicts_.try_emplace(run_, verdict_on_gone(rank, reason));
       failed_ = true;
     }
     if (rank_ == 0) {
       Writer writer;
       writer.put(rank);
+      writer.put_text(reason);
       send_to_all(Message::kGone, writer.take());
       finish_rounds();
+      see_all_leave();
     }
+    changed_.notify_all();
+  }
+
+  // Rank 0, under mutex_, as the following.
+  void see_leave(std::int64_t rank, const std::string& reason) {
+    leaving_[static_cast<std::size_t>(rank)] = reason;
+    if (active_) return lose(rank, reason);
+    finish_rounds();
+    see_all_leave();
+  }
+
+  void see_all_leave() {
+    for (std::size_t i = 0; i < gone_.size(); ++i) {
+      if (!gone_[i] && !leaving_[i]) return;
+    }
+    all_leave_ = true;
+    send_to_all(Message::kAllLeave, "");
     changed_.notify_all();
   }
 
@@ -271,10 +314,17 @@ class ControlChannel::Impl {
         if (run == run_ && active_) failed_ = true;
         return;
       }
-      case Message::kGone:
-        return lose(reader.get<std::int64_t>());
+      case Message::kGone: {
+        const auto rank = reader.get<std::int64_t>();
+        return lose(rank, reader.text());
+      }
+      case Message::kLeaves:
+        return see_leave(from, frame.payload);
+      case Message::kAllLeave:
+        all_leave_ = true;
+        return changed_.notify_all();
       case Message::kGoodbye:
-        return lose(from);
+        return all_leave_ ? void() : lose(from, "");
     }
     fail(ErrorKind::kRuntime, "rank {} sent an unknown message {}", from, frame.type);
   }
@@ -301,7 +351,7 @@ class ControlChannel::Impl {
     } catch (const Error&) {
       open = false;
     }
-    if (!open) lose(from);
+    if (!open && !all_leave_) lose(from, "");
     return open;
   }
 
@@ -330,6 +380,8 @@ class ControlChannel::Impl {
   std::mutex mutex_;                     ///< guards the following
   std::condition_variable changed_;
   std::vector<bool> gone_;
+  std::vector<std::optional<std::string>> leaving_;  ///< rank 0: why
+  bool all_leave_ = false;
   std::map<std::uint64_t, std::pair<Round, Contribution>> rounds_;  ///< rank 0, by sequence
   std::map<std::uint64_t, std::vector<std::string>> results_;       ///< by sequence
   std::map<std::uint64_t, Verdict> verdicts_;                       ///< by run
@@ -371,6 +423,7 @@ void ControlChannel::on_failure(std::function<void()> notify) {
 std::vector<std::string> ControlChannel::end_run(std::string_view mine) {
   return impl_->exchange(mine, kEveryRank, true);
 }
+bool ControlChannel::leave(std::string_view reason) { return impl_->leave(reason); }
 std::vector<std::int64_t> ControlChannel::gone() const { return impl_->gone(); }
 
 }  // namespace shardlab::process

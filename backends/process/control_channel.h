@@ -39,7 +39,7 @@ class ControlChannel {
   ///   fails  Runtime naming the ranks that did not come in time, on every process
   static std::unique_ptr<ControlChannel> open(const Membership& membership,
                                               std::optional<Listener> listener = std::nullopt);
-  /// Says goodbye: leaving is no failure unless somebody still runs.
+  /// Leaves without a word, unless leave() was called: whoever still runs fails.
   ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
@@ -68,6 +68,9 @@ class ControlChannel {
   /// exchange(mine), as the last of a run: what happens to processes from now on is no failure of
   /// it.
   std::vector<std::string> end_run(std::string_view mine);
+  /// This process takes part in no further run. Returns when no other does: true when all have said
+  /// so, false when some are gone. Whoever runs meanwhile fails, with `reason` if there is one.
+  bool leave(std::string_view reason = "");
   /// Ranks whose processes are gone.
   std::vector<std::int64_t> gone() const;
 

@@ -1,5 +1,6 @@
 #include "sim/world/backends.h"
 
+#include "backends/mpi/mpi.h"
 #include "backends/threads/threads.h"
 #include "base/error.h"
 
@@ -7,27 +8,30 @@ namespace shardlab {
 
 namespace {
 
-struct BackendRow {
-  std::string_view name;
-  BackendFactory make;
+constexpr ProcessBackend kMpi = {
+    .join = mpi::join,
+    .make = mpi::make_backend,
+    .launcher = mpi::launcher,
 };
-constexpr BackendRow kBackends[] = {
-    {"threads", make_threads_backend},
+
+constexpr BackendEntry kBackends[] = {
+    {.name = "threads", .make = make_threads_backend},
+    {.name = "mpi", .processes = &kMpi},
 };
 
 }  // namespace
 
 std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> names;
-  for (const BackendRow& row : kBackends) names.push_back(row.name);
+  for (const BackendEntry& entry : kBackends) names.push_back(entry.name);
   return names;
 }
 
-BackendFactory find_backend(std::string_view name) {
-  for (const BackendRow& row : kBackends) {
-    if (row.name == name) return row.make;
+const BackendEntry& find_backend(std::string_view name) {
+  for (const BackendEntry& entry : kBackends) {
+    if (entry.name == name) return entry;
   }
-  for (const std::string_view later : {"fake", "mpi", "nccl"}) {
+  for (const std::string_view later : {"fake", "nccl"}) {
     if (name != later) continue;
     throw Error(ErrorKind::kUnsupported, fmt::format("not yet supported: backend {}", name))
         .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/process/control_channel.h"
+#include "backends/process/messages.h"
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
-#include "sim/world/backends.h"
+#include "sim/schedule/single_scheduler.h"
 
 namespace shardlab {
 
@@ -35,12 +37,12 @@ bool repeats_verdict(const Error& error) { return error.find("verdict") != nullp
 class Run {
  public:
   Run(const WorldOptions& options, Scheduler& scheduler, std::vector<Device*> devices,
-      const std::function<void(RankContext&)>& body)
+      std::unique_ptr<Backend> backend, const std::function<void(RankContext&)>& body)
       : options_(options),
         scheduler_(scheduler),
         devices_(std::move(devices)),
         body_(body),
-        backend_(find_backend(options.backend)(options.ranks, scheduler)),
+        backend_(std::move(backend)),
         outcomes_(static_cast<std::size_t>(options.ranks)) {}
 
   void serve(std::int64_t rank) {
@@ -60,6 +62,26 @@ class Run {
     backend_->rank_ended(rank);
     set_current_rank(outside);
     outcomes_[static_cast<std::size_t>(rank)] = std::move(outcome);
+  }
+
+  /// Makes the outcomes of all processes known on each.
+  void share_outcomes(process::ControlChannel& channel) {
+    process::Writer writer;
+    const Outcome& mine = outcomes_[static_cast<std::size_t>(channel.rank())];
+    writer.put(mine.error.has_value());
+    if (mine.error) put(writer, *mine.error);
+    const std::vector<std::string> all = channel.end_run(writer.take());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (rank == static_cast<std::size_t>(channel.rank())) continue;
+      Outcome& outcome = outcomes_[rank];
+      if (all[rank].empty()) {
+        // Its process is gone: the verdict is all that is known of it.
+        outcome.error = to_error(channel.verdict());
+        continue;
+      }
+      process::Reader reader(all[rank]);
+      if (reader.get<bool>()) outcome.error = process::get_error(reader);
+    }
   }
 
   WorldResult result() {
@@ -154,11 +176,23 @@ void WorldResult::rethrow() const {
   throw merged();
 }
 
-World::World(WorldOptions options) : options_(std::move(options)) {
+World::World(WorldOptions options)
+    : options_(std::move(options)), backend_(find_backend(options_.backend)) {
   if (options_.ranks < 1) fail(ErrorKind::kValue, "a world of {} ranks", options_.ranks);
   if (!options_.device) fail(ErrorKind::kValue, "a world needs a device for its ranks");
-  find_backend(options_.backend);
-  scheduler_ = make_scheduler(options_.schedule);
+  if (backend_.processes == nullptr) {
+    scheduler_ = make_scheduler(options_.schedule);
+    return;
+  }
+  channel_ = &backend_.processes->join();
+  if (channel_->size() != options_.ranks) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("a world of {} ranks in a job of {} processes, which backend {} gives "
+                            "one rank each",
+                            options_.ranks, channel_->size(), options_.backend))
+        .with("fix", fmt::format("{} shardlab ...", backend_.processes->launcher(options_.ranks)));
+  }
+  scheduler_ = std::make_unique<SingleScheduler>(channel_->rank());
 }
 
 WorldResult World::run(const std::function<void(RankContext&)>& body) {
@@ -167,8 +201,13 @@ WorldResult World::run(const std::function<void(RankContext&)>& body) {
   for (std::int64_t rank = 0; rank < options_.ranks; ++rank) {
     devices.push_back(&options_.device(rank));
   }
-  Run run(options_, *scheduler_, std::move(devices), body);
+  if (channel_ != nullptr) channel_->begin_run();
+  std::unique_ptr<Backend> backend = channel_ != nullptr
+                                         ? backend_.processes->make(options_.checks)
+                                         : backend_.make(options_.ranks, *scheduler_);
+  Run run(options_, *scheduler_, std::move(devices), std::move(backend), body);
   scheduler_->run(options_.ranks, [&run](std::int64_t rank) { run.serve(rank); });
+  if (channel_ != nullptr) run.share_outcomes(*channel_);
   return run.result();
 }
 

@@ -13,6 +13,7 @@
 #include "base/rank_context.h"
 #include "comm/verdict.h"
 #include "sim/schedule/schedulers.h"
+#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -26,7 +27,8 @@ using CommunicatorDecorator =
 struct WorldOptions {
   std::int64_t ranks = 1;
   SchedulerOptions schedule;
-  std::string backend = "threads";
+  std::string backend = "threads";  ///< with one rank per process, `schedule` does not matter
+  CollectiveChecks checks = CollectiveChecks::kOff;
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
   /// device may serve all ranks. Devices outlive the run.
   std::function<Device&(std::int64_t rank)> device;
@@ -61,10 +63,12 @@ struct WorldResult {
 };
 
 /// A world may run many bodies, one after another; it keeps stacks between runs. Each run starts
-/// with fresh contexts, groups and meshes.
+/// with fresh contexts, groups and meshes. Where each rank has a process of its own, all processes
+/// make the same worlds, run the own rank's body, and get the same result.
 class World {
  public:
-  /// Fails with Value for fewer than one rank, an unknown backend or a missing device.
+  /// Fails with Value for fewer than one rank, an unknown backend, a missing device, or a job of
+  /// another number of processes.
   explicit World(WorldOptions options);
 
   /// Runs `body` on every rank and returns when all have ended. Pending results end with the run.
@@ -75,6 +79,8 @@ class World {
 
  private:
   WorldOptions options_;
+  const BackendEntry& backend_;
+  process::ControlChannel* channel_ = nullptr;  ///< to the other processes, if there are any
   std::unique_ptr<Scheduler> scheduler_;
 };
 

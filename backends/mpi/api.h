@@ -1,0 +1,52 @@
+// api.h - what this backend calls of MPI, as a table that a module of its own fills in: linking MPI
+// would make every start of the program slower, and the rest of the backend compiles without it.
+// Messages are bytes. All functions but error_text return 0 or an error code. One thread calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shardlab::mpi {
+
+struct Request {
+  std::uint64_t handle = 0;  ///< the library's own, a pointer or a number
+  int expected = -1;         ///< bytes of a receive
+};
+
+/// A message of at most kMostBytes.
+struct Message {
+  void* data;  ///< of a send, only read
+  int bytes;
+  int peer;  ///< rank in the job
+  int tag;
+};
+inline constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+struct Api {
+  /// Starts MPI; later errors are returned, not fatal.
+  int (*start)(int* rank, int* size);
+  /// Waits for all processes of the job.
+  int (*finish)();
+  int (*send)(const Message& message, Request* request);
+  int (*receive)(const Message& message, Request* request);
+  /// Whether all are over; those that are become null. A message of another length than its
+  /// receive is an error.
+  int (*test_all)(int count, Request* requests, int* done);
+  /// Gives a receive up and waits until its memory is free.
+  int (*cancel_receive)(Request* request);
+  /// Collective over the job: messages that nobody has received are forgotten.
+  int (*renew)();
+  /// Collective over the job.
+  int (*broadcast)(void* data, int bytes, int root);
+  /// The largest tag.
+  int most_tag;
+  const char* (*error_text)(int code);
+  /// "Open MPI v4.1.4".
+  const char* version;
+};
+
+/// The module's one symbol.
+inline constexpr const char* kTableSymbol = "shardlab_mpi_table";
+using TableFunction = Api* (*)();
+
+}  // namespace shardlab::mpi

@@ -1,0 +1,51 @@
+#include "backends/mpi/communicator.h"
+#include "backends/mpi/mpi.h"
+#include "base/error.h"
+
+namespace shardlab::mpi {
+
+namespace {
+
+/// One run of this process's rank.
+class MpiBackend final : public Backend {
+ public:
+  explicit MpiBackend(CollectiveChecks checks) : run_(Session::get(), checks) {}
+
+  std::unique_ptr<Communicator> world(std::int64_t rank) override {
+    check_invariant(rank == channel().rank(), "a process runs its own rank only");
+    return make_world(run_);
+  }
+  // The others hear of it at the end of the run; until then there may be something to wait for.
+  void rank_ended(std::int64_t rank) override { static_cast<void>(rank); }
+  void rank_failed(std::int64_t rank, const Error& cause) override {
+    Verdict verdict;
+    verdict.kind = VerdictKind::kRankFailed;
+    verdict.culprits = {rank};
+    verdict.cause = cause.summary();
+    verdict.ranks.push_back({.rank = rank, .state = RankReport::State::kFailed});
+    channel().tell_failed(verdict);
+  }
+  const Verdict* verdict() const override {
+    if (!channel().failed()) return nullptr;
+    verdict_ = channel().verdict();
+    return &*verdict_;
+  }
+
+ private:
+  process::ControlChannel& channel() const { return Session::get().channel(); }
+
+  Run run_;
+  mutable std::optional<Verdict> verdict_;
+};
+
+}  // namespace
+
+process::ControlChannel& join() { return Session::get().channel(); }
+
+std::unique_ptr<Backend> make_backend(CollectiveChecks checks) {
+  return std::make_unique<MpiBackend>(checks);
+}
+
+std::string launcher(std::int64_t ranks) { return fmt::format("mpirun -n {}", ranks); }
+
+}  // namespace shardlab::mpi

@@ -1,0 +1,509 @@
+#include "backends/mpi/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "backends/shared/reduce.h"
+#include "tensor/device.h"
+
+namespace shardlab::mpi {
+
+namespace {
+
+using backends::Call;
+using Bytes = std::vector<std::byte>;
+
+// Part of a row-major array along one dim: `count` rows of `bytes`, `stride` apart.
+struct Rows {
+  std::size_t count;
+  std::size_t bytes;
+  std::size_t stride;
+  std::size_t offset;
+
+  std::size_t total() const { return count * bytes; }
+  bool adjoin() const { return count <= 1 || bytes == stride; }
+};
+
+// Along one tensor dim, in elements.
+struct Range {
+  std::int64_t offset;
+  std::int64_t size;
+};
+
+Range piece_of(Lengths lengths, std::size_t index) {
+  Range range{0, lengths[index]};
+  for (std::size_t i = 0; i < index; ++i) range.offset += lengths[i];
+  return range;
+}
+
+Rows rows_of(const Dims& shape, std::int64_t dim, Range range, DType dtype) {
+  auto inner = static_cast<std::size_t>(item_bytes(dtype));
+  std::size_t outer = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i < static_cast<std::size_t>(dim)) outer *= static_cast<std::size_t>(shape[i]);
+    if (i > static_cast<std::size_t>(dim)) inner *= static_cast<std::size_t>(shape[i]);
+  }
+  const auto size = static_cast<std::size_t>(shape[static_cast<std::size_t>(dim)]);
+  return {.count = outer,
+          .bytes = static_cast<std::size_t>(range.size) * inner,
+          .stride = size * inner,
+          .offset = static_cast<std::size_t>(range.offset) * inner};
+}
+
+void pack(std::byte* to, const std::byte* from, const Rows& rows) {
+  if (rows.total() == 0) return;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    std::memcpy(to + i * rows.bytes, from + rows.offset + i * rows.stride, rows.bytes);
+  }
+}
+
+void unpack(std::byte* to, const std::byte* from, const Rows& rows) {
+  if (rows.total() == 0) return;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    std::memcpy(to + rows.offset + i * rows.stride, from + i * rows.bytes, rows.bytes);
+  }
+}
+
+// Elements of a tensor, row-major, in host memory; keeps its Buffer as it is.
+class Input {
+ public:
+  Input() = default;
+  explicit Input(const Tensor& x) : buffer_(x.storage()->buffer()) {
+    if (x.contiguous() && x.device()->type() == "cpu") {
+      data_ = static_cast<std::byte*>(buffer_->data()) + x.offset() * item_bytes(x.dtype());
+      return;
+    }
+    copy_.resize(static_cast<std::size_t>(x.size_bytes()));
+    x.device()->read(x, copy_.data());
+    data_ = copy_.data();
+    buffer_ = nullptr;
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  BufferRef buffer_;
+  Bytes copy_;
+  std::byte* data_ = nullptr;
+};
+
+// A new tensor, in host memory until finish().
+class Output {
+ public:
+  Output(Device& device, const Dims& shape, DType dtype)
+      : device_(&device),
+        meta_(contiguous_meta(shape, dtype)),
+        buffer_(device.allocate(static_cast<std::size_t>(product(shape) * item_bytes(dtype)))) {
+    if (device.shape_only()) {
+      fail(ErrorKind::kUnsupported, "backend mpi moves data; device {} has none", device.type());
+    }
+    if (device.type() != "cpu") copy_.resize(buffer_->size_bytes());
+  }
+  std::byte* data() {
+    return copy_.empty() ? static_cast<std::byte*>(buffer_->data()) : copy_.data();
+  }
+  const Dims& shape() const { return meta_.shape; }
+  DType dtype() const { return meta_.dtype; }
+  std::size_t bytes() const { return buffer_->size_bytes(); }
+  BufferRef finish() {
+    if (!copy_.empty()) device_->write(Tensor(make_ref<Storage>(buffer_), meta_), copy_.data());
+    return std::move(buffer_);
+  }
+
+ private:
+  Device* device_;
+  TensorMeta meta_;
+  BufferRef buffer_;
+  Bytes copy_;
+};
+
+// What the steps of one operation work on. Staging memory stays where it is.
+struct Desk {
+  Session* session;
+  std::size_t rank;
+  std::vector<std::int64_t> ranks;
+  int tag;
+  CollectiveKind kind;
+  ReduceOp op;
+  Input input;
+  std::unique_ptr<Output> output;
+  std::deque<Bytes> staging;
+
+  std::size_t size() const { return ranks.size(); }
+  std::byte* stage(std::size_t bytes) { return staging.emplace_back(bytes).data(); }
+
+  // Memory with these rows of the input.
+  std::byte* packed(const Rows& rows) {
+    if (rows.adjoin()) return input.data() + (rows.total() == 0 ? 0 : rows.offset);
+    std::byte* memory = stage(rows.total());
+    pack(memory, input.data(), rows);
+    return memory;
+  }
+};
+
+using DeskRef = std::shared_ptr<Desk>;
+
+// Arrived rows that belong into the output, unless they arrived there.
+struct Arrival {
+  const std::byte* memory;
+  Rows rows;
+};
+
+void place(Desk& desk, const std::vector<Arrival>& arrivals) {
+  for (const Arrival& arrival : arrivals) {
+    unpack(desk.output->data(), arrival.memory, arrival.rows);
+  }
+}
+
+// One exchange with everybody: sends[i] goes to group rank i, and what i sends becomes rows[i] of
+// the output.
+void exchange_rows(const DeskRef& desk, Operation& operation, std::vector<Piece> sends,
+                   const std::vector<Rows>& rows) {
+  auto arrivals = std::make_shared<std::vector<Arrival>>();
+  Pieces receives;
+  for (std::size_t i = 0; i < desk->size(); ++i) {
+    const bool direct = rows[i].adjoin() && i != desk->rank;
+    std::byte* memory =
+        direct ? desk->output->data() + (rows[i].total() == 0 ? 0 : rows[i].offset) : nullptr;
+    if (i == desk->rank) {
+      arrivals->push_back({static_cast<std::byte*>(sends[i].data), rows[i]});
+      continue;
+    }
+    if (!direct) {
+      memory = desk->stage(rows[i].total());
+      arrivals->push_back({memory, rows[i]});
+    }
+    receives.push_back({desk->ranks[i], memory, rows[i].total()});
+  }
+  sends.erase(sends.begin() + static_cast<std::ptrdiff_t>(desk->rank));
+  operation.steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+  operation.steps.push_back([=](Transfer&) { place(*desk, *arrivals); });
+}
+
+void all_gather(const DeskRef& desk, Operation& operation, const Call& call) {
+  std::vector<Piece> sends;
+  std::vector<Rows> rows;
+  const auto bytes = static_cast<std::size_t>(call.x->size_bytes());
+  for (std::size_t i = 0; i < desk->size(); ++i) {
+    sends.push_back({desk->ranks[i], desk->input.data(), bytes});
+    rows.push_back(
+        rows_of(desk->output->shape(), call.dim, piece_of(call.lengths, i), desk->output->dtype()));
+  }
+  exchange_rows(desk, operation, std::move(sends), rows);
+}
+
+void all_to_all(const DeskRef& desk, Operation& operation, const Call& call) {
+  std::vector<Piece> sends;
+  std::vector<Rows> rows;
+  for (std::size_t i = 0; i < desk->size(); ++i) {
+    const Rows cut = rows_of(call.x->shape(), call.dim, piece_of(call.lengths, i), call.x->dtype());
+    sends.push_back({desk->ranks[i], desk->packed(cut), cut.total()});
+    rows.push_back(rows_of(desk->output->shape(), call.concat_dim, piece_of(call.concat_lengths, i),
+                           desk->output->dtype()));
+  }
+  exchange_rows(desk, operation, std::move(sends), rows);
+}
+
+// The root sends each rank its rows; they are the whole output there.
+void from_root(const DeskRef& desk, Operation& operation, const Call& call,
+               const std::function<Rows(std::size_t)>& rows_for) {
+  const auto root = static_cast<std::size_t>(call.root);
+  Pieces sends, receives;
+  if (desk->rank == root) {
+    for (std::size_t i = 0; i < desk->size(); ++i) {
+      const Rows rows = rows_for(i);
+      if (i == root) {
+        pack(desk->output->data(), desk->input.data(), rows);
+      } else {
+        sends.push_back({desk->ranks[i], desk->packed(rows), rows.total()});
+      }
+    }
+  } else {
+    receives.push_back({desk->ranks[root], desk->output->data(), desk->output->bytes()});
+  }
+  operation.steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+}
+
+void gather(const DeskRef& desk, Operation& operation, const Call& call) {
+  const auto root = static_cast<std::size_t>(call.root);
+  const auto bytes = static_cast<std::size_t>(call.x->size_bytes());
+  if (desk->rank != root) {
+    const Pieces sends{{desk->ranks[root], desk->input.data(), bytes}};
+    operation.steps.push_back([=](Transfer& transfer) { transfer.start(sends, {}, desk->tag); });
+    return;
+  }
+  auto arrivals = std::make_shared<std::vector<Arrival>>();
+  Pieces receives;
+  for (std::size_t i = 0; i < desk->size(); ++i) {
+    const Rows rows =
+        rows_of(desk->output->shape(), call.dim, piece_of(call.lengths, i), desk->output->dtype());
+    std::byte* memory = i == root ? desk->input.data() : desk->stage(rows.total());
+    arrivals->push_back({memory, rows});
+    if (i != root) receives.push_back({desk->ranks[i], memory, rows.total()});
+  }
+  operation.steps.push_back([=](Transfer& transfer) { transfer.start({}, receives, desk->tag); });
+  operation.steps.push_back([=](Transfer&) { place(*desk, *arrivals); });
+}
+
+void permute(const DeskRef& desk, Operation& operation, const Call& call) {
+  const auto me = static_cast<std::int32_t>(desk->rank);
+  Pieces sends, receives;
+  if (call.to == me && call.from == me) {
+    std::memcpy(desk->output->data(), desk->input.data(), desk->output->bytes());
+  } else {
+    if (call.to >= 0) {
+      sends.push_back({desk->ranks[static_cast<std::size_t>(call.to)], desk->input.data(),
+                       static_cast<std::size_t>(call.x->size_bytes())});
+    }
+    if (call.from >= 0) {
+      receives.push_back({desk->ranks[static_cast<std::size_t>(call.from)], desk->output->data(),
+                          desk->output->bytes()});
+    }
+  }
+  operation.steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+}
+
+// `terms`: of each rank, `elements` each.
+void combine(const Desk& desk, DType dtype, const std::vector<const void*>& terms, void* output,
+             std::size_t elements) {
+  const auto count = static_cast<std::int64_t>(elements);
+  if (count == 0) return;
+  backends::reduce({.dtype = dtype,
+                    .op = desk.op,
+                    .inputs = terms,
+                    .output = output,
+                    .rows = 1,
+                    .row_elements = count,
+                    .row_stride = count});
+}
+
+// Sends each rank its piece of this rank's term; the next step combines this rank's piece of all
+// terms in `output`.
+void reduce_pieces(const DeskRef& desk, Operation& operation, const std::vector<Rows>& pieces,
+                   std::byte* output) {
+  const DType dtype = desk->output->dtype();
+  const std::size_t bytes = pieces[desk->rank].total();
+  Pieces sends, receives;
+  std::vector<const void*> terms;
+  for (std::size_t i = 0; i < desk->size(); ++i) {
+    std::byte* mine = desk->packed(pieces[i]);
+    if (i == desk->rank) {
+      terms.push_back(mine);
+      continue;
+    }
+    sends.push_back({desk->ranks[i], mine, pieces[i].total()});
+    std::byte* memory = desk->stage(bytes);
+    receives.push_back({desk->ranks[i], memory, bytes});
+    terms.push_back(memory);
+  }
+  operation.steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+  operation.steps.push_back([=](Transfer&) {
+    combine(*desk, dtype, terms, output, bytes / static_cast<std::size_t>(item_bytes(dtype)));
+  });
+}
+
+void reduce_scatter(const DeskRef& desk, Operation& operation, const Call& call) {
+  std::vector<Rows> pieces;
+  for (std::size_t i = 0; i < desk->size(); ++i) {
+    pieces.push_back(
+        rows_of(call.x->shape(), call.dim, piece_of(call.lengths, i), call.x->dtype()));
+  }
+  reduce_pieces(desk, operation, pieces, desk->output->data());
+}
+
+// Up to this many bytes every rank sends its whole term to all: half the steps.
+constexpr std::size_t kSmallTerm = 8192;
+
+void all_reduce_small(const DeskRef& desk, Operation& operation) {
+  const std::size_t bytes = desk->output->bytes();
+  const std::vector<Rows> pieces(desk->size(),
+                                 Rows{.count = 1, .bytes = bytes, .stride = bytes, .offset = 0});
+  reduce_pieces(desk, operation, pieces, desk->output->data());
+}
+
+void all_reduce(const DeskRef& desk, Operation& operation) {
+  const std::size_t total = desk->output->bytes(), size = desk->size();
+  if (total <= kSmallTerm) return all_reduce_small(desk, operation);
+  const auto item = static_cast<std::size_t>(item_bytes(desk->output->dtype()));
+  const std::size_t chunk = (total / item + size - 1) / size * item;
+  std::vector<Rows> pieces;
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t begin = std::min(total, i * chunk), end = std::min(total, begin + chunk);
+    pieces.push_back({.count = 1, .bytes = end - begin, .stride = total, .offset = begin});
+  }
+  std::byte* output = desk->output->data();
+  reduce_pieces(desk, operation, pieces, output + pieces[desk->rank].offset);
+  Pieces sends, receives;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i == desk->rank) continue;
+    const Rows& mine = pieces[desk->rank];
+    sends.push_back({desk->ranks[i], output + mine.offset, mine.bytes});
+    receives.push_back({desk->ranks[i], output + pieces[i].offset, pieces[i].bytes});
+  }
+  operation.steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag + 1); });
+}
+
+DeskRef make_desk(Session& session, const Seat& seat, CollectiveKind kind) {
+  auto desk = std::make_shared<Desk>();
+  desk->session = &session;
+  desk->rank = seat.rank;
+  desk->ranks.assign(seat.ranks.begin(), seat.ranks.end());
+  desk->tag = seat.tag;
+  desk->kind = kind;
+  return desk;
+}
+
+std::shared_ptr<Operation> make_operation(const DeskRef& desk) {
+  return std::make_shared<Operation>(*desk->session, desk->tag);
+}
+
+void add_steps(const DeskRef& desk, Operation& operation, const Call& call) {
+  switch (call.kind) {
+    case CollectiveKind::kAllReduce:
+      return all_reduce(desk, operation);
+    case CollectiveKind::kReduceScatter:
+      return reduce_scatter(desk, operation, call);
+    case CollectiveKind::kAllGather:
+      return all_gather(desk, operation, call);
+    case CollectiveKind::kAllToAll:
+      return all_to_all(desk, operation, call);
+    case CollectiveKind::kBroadcast:
+      return from_root(desk, operation, call, [&](std::size_t) {
+        const std::size_t bytes = desk->output->bytes();
+        return Rows{.count = 1, .bytes = bytes, .stride = bytes, .offset = 0};
+      });
+    case CollectiveKind::kScatter:
+      return from_root(desk, operation, call, [&](std::size_t i) {
+        return rows_of(call.x->shape(), call.dim, piece_of(call.lengths, i), call.x->dtype());
+      });
+    case CollectiveKind::kGather:
+      return gather(desk, operation, call);
+    case CollectiveKind::kPermute:
+      return permute(desk, operation, call);
+    default:
+      check_invariant(false, "this collective has a tensor as its result");
+  }
+}
+
+}  // namespace
+
+TensorOperation tensor_operation(Session& session, const Seat& seat, const Call& call,
+                                 const Dims& shape, DType dtype) {
+  const DeskRef desk = make_desk(session, seat, call.kind);
+  desk->op = call.op;
+  if (call.x != nullptr) desk->input = Input(*call.x);
+  desk->output = std::make_unique<Output>(*call.device, shape, dtype);
+  TensorOperation result{make_operation(desk), std::make_shared<BufferRef>()};
+  add_steps(desk, *result.operation, call);
+  result.operation->steps.push_back(
+      [desk, buffer = result.result](Transfer&) { *buffer = desk->output->finish(); });
+  return result;
+}
+
+namespace {
+
+// What one rank sends to itself, in order.
+void deliver_own(const DeskRef& desk, backends::BatchPart& part,
+                 const std::vector<std::shared_ptr<Output>>& outputs,
+                 const std::vector<Input>& inputs) {
+  std::size_t next = 0;
+  const auto me = static_cast<std::int64_t>(desk->rank);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i] || part.exchange[i].peer != me) continue;
+    while (!part.exchange[next].send.defined() || part.exchange[next].peer != me) ++next;
+    std::memcpy(outputs[i]->data(), inputs[next++].data(), outputs[i]->bytes());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Operation> batch_operation(Session& session, const Seat& seat, Call& call) {
+  const DeskRef desk = make_desk(session, seat, call.kind);
+  auto operation = make_operation(desk);
+  backends::BatchPart& part = *std::get<backends::BatchPart*>(call.part);
+  auto inputs = std::make_shared<std::vector<Input>>(part.exchange.size());
+  std::vector<std::shared_ptr<Output>> outputs(part.exchange.size());
+  Pieces sends, receives;
+  for (std::size_t i = 0; i < part.exchange.size(); ++i) {
+    const SendRecv& item = part.exchange[i];
+    const bool own = item.peer == static_cast<std::int64_t>(seat.rank);
+    const std::int64_t peer = seat.ranks[static_cast<std::size_t>(item.peer)];
+    if (item.send.defined()) {
+      (*inputs)[i] = Input(item.send);
+      const auto bytes = static_cast<std::size_t>(item.send.size_bytes());
+      if (!own) sends.push_back({peer, (*inputs)[i].data(), bytes});
+    }
+    if (item.receives) {
+      outputs[i] = std::make_shared<Output>(*call.device, item.receive.shape, item.receive.dtype);
+      if (!own) receives.push_back({peer, outputs[i]->data(), outputs[i]->bytes()});
+    }
+  }
+  operation->steps.push_back(
+      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
+  operation->steps.push_back([=, &part](Transfer&) {
+    deliver_own(desk, part, outputs, *inputs);
+    part.received.resize(outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i]) continue;
+      const TensorMeta meta = contiguous_meta(outputs[i]->shape(), outputs[i]->dtype());
+      part.received[i] = Tensor(make_ref<Storage>(outputs[i]->finish()), meta);
+    }
+  });
+  return operation;
+}
+
+std::shared_ptr<Operation> bytes_operation(Session& session, const Seat& seat,
+                                           std::string_view mine, std::vector<std::string>& all) {
+  const DeskRef desk = make_desk(session, seat, CollectiveKind::kAllGatherBytes);
+  auto operation = make_operation(desk);
+  auto sizes = std::make_shared<std::vector<std::uint64_t>>(desk->size(), mine.size());
+  auto texts = std::make_shared<std::vector<std::string>>(desk->size());
+  (*texts)[desk->rank] = mine;
+  const auto exchange = [desk](Transfer& transfer, void* data, std::size_t bytes, int tag,
+                               const std::function<Piece(std::size_t)>& receive) {
+    Pieces sends, receives;
+    for (std::size_t i = 0; i < desk->size(); ++i) {
+      if (i == desk->rank) continue;
+      sends.push_back({desk->ranks[i], data, bytes});
+      receives.push_back(receive(i));
+    }
+    transfer.start(sends, receives, tag);
+  };
+  operation->steps.push_back([=](Transfer& transfer) {
+    exchange(transfer, &(*sizes)[desk->rank], sizeof(std::uint64_t), desk->tag, [&](std::size_t i) {
+      return Piece{desk->ranks[i], &(*sizes)[i], sizeof(std::uint64_t)};
+    });
+  });
+  operation->steps.push_back([=](Transfer& transfer) {
+    std::string& own = (*texts)[desk->rank];
+    exchange(transfer, own.data(), own.size(), desk->tag + 1, [&](std::size_t i) {
+      (*texts)[i].resize((*sizes)[i]);
+      return Piece{desk->ranks[i], (*texts)[i].data(), (*texts)[i].size()};
+    });
+  });
+  operation->steps.push_back([=, &all](Transfer&) { all = std::move(*texts); });
+  return operation;
+}
+
+std::shared_ptr<Operation> barrier_operation(Session& session, const Seat& seat) {
+  const DeskRef desk = make_desk(session, seat, CollectiveKind::kBarrier);
+  auto operation = make_operation(desk);
+  std::byte* token = desk->stage(2);
+  // In the last of these rounds every rank has heard of every other.
+  for (std::size_t reach = 1; reach < desk->size(); reach *= 2) {
+    const std::int64_t to = desk->ranks[(desk->rank + reach) % desk->size()];
+    const std::int64_t from = desk->ranks[(desk->rank + desk->size() - reach) % desk->size()];
+    const int tag = desk->tag + (reach > 1 ? 1 : 0);
+    operation->steps.push_back([=](Transfer& transfer) {
+      transfer.start({{to, token, 1}}, {{from, token + 1, 1}}, tag);
+    });
+  }
+  return operation;
+}
+
+}  // namespace shardlab::mpi

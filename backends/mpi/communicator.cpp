@@ -1,0 +1,184 @@
+#include "backends/mpi/communicator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "backends/mpi/collectives.h"
+#include "backends/process/wire.h"
+#include "backends/shared/checked_communicator.h"
+#include "comm/verdict.h"
+
+namespace shardlab::mpi {
+
+Run::Run(Session& mpi_session, CollectiveChecks wanted)
+    : session(mpi_session), checks(wanted), engine(std::make_shared<Engine>(mpi_session)) {
+  session.begin_run();
+}
+
+Run::~Run() {
+  engine.reset();
+  session.end_run();
+}
+
+namespace {
+
+using backends::Call;
+
+// A pending result. Its tensor holds it until it is waited for.
+class PendingResult final : public Work {
+ public:
+  PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation)
+      : engine_(engine), operation_(std::move(operation)) {}
+
+  void attach(Storage& storage) { storage_ = &storage; }
+
+  // Called by the Storage, so it is alive.
+  void wait() override {
+    const std::shared_ptr<Engine> engine = engine_.lock();
+    if (!engine) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
+    engine->wait(operation_.operation);
+    storage_->complete(std::move(*operation_.result));
+  }
+  bool done() const override { return operation_.operation->over(); }
+
+ private:
+  const std::weak_ptr<Engine> engine_;
+  TensorOperation operation_;
+  Storage* storage_ = nullptr;
+};
+
+struct Group {
+  std::vector<std::int64_t> ranks;  ///< global, in group order
+  std::string name;
+  int tag;
+};
+
+class MpiCommunicator final : public backends::CheckedCommunicator {
+ public:
+  MpiCommunicator(Run& run, Group group, std::size_t rank)
+      : run_(run), group_(std::move(group)), rank_(rank) {}
+
+  std::int64_t rank() const override { return static_cast<std::int64_t>(rank_); }
+  std::int64_t size() const override { return static_cast<std::int64_t>(group_.ranks.size()); }
+  std::span<const std::int64_t> ranks() const override { return group_.ranks; }
+  const std::string& name() const override { return group_.name; }
+
+  std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
+                                      std::string name) override;
+  void abort(const Error& reason) override;
+
+ private:
+  Tensor perform(Call& call, const Dims& shape, DType dtype, Issue issue) override;
+  void enter_and_wait(Call& call) override;
+
+  Seat seat() const { return {rank_, group_.ranks, group_.tag}; }
+  void run_to_end(const std::shared_ptr<Operation>& operation) {
+    run_.engine->start(operation);
+    run_.engine->wait(operation);
+  }
+  void enter(const Call& call);
+
+  Run& run_;
+  const Group group_;
+  const std::size_t rank_;
+};
+
+void MpiCommunicator::enter(const Call& call) {
+  static_cast<void>(call);
+  process::ControlChannel& channel = run_.session.channel();
+  if (channel.failed()) throw to_error(channel.verdict());
+}
+
+Tensor MpiCommunicator::perform(Call& call, const Dims& shape, DType dtype, Issue issue) {
+  enter(call);
+  const bool taken = (call.kind != CollectiveKind::kGather || call.root == rank()) &&
+                     (call.kind != CollectiveKind::kPermute || call.from >= 0);
+  // Where nothing arrives the result is empty, whatever its meta says.
+  const Dims kept = taken ? shape : Dims{0};
+  TensorOperation operation = tensor_operation(run_.session, seat(), call, kept, dtype);
+  if (issue == Issue::kAsync) {
+    run_.engine->start(operation.operation);
+    auto storage = make_ref<Storage>(BufferRef{});
+    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation));
+    pending->attach(*storage);
+    storage->set_pending(pending);
+    return Tensor(std::move(storage), contiguous_meta(shape, dtype));
+  }
+  run_to_end(operation.operation);
+  return Tensor(make_ref<Storage>(std::move(*operation.result)), contiguous_meta(shape, dtype));
+}
+
+void MpiCommunicator::enter_and_wait(Call& call) {
+  enter(call);
+  if (call.kind == CollectiveKind::kBatch) {
+    return run_to_end(batch_operation(run_.session, seat(), call));
+  }
+  if (call.kind == CollectiveKind::kBarrier) {
+    return run_to_end(barrier_operation(run_.session, seat()));
+  }
+  backends::BytesPart& part = *std::get<backends::BytesPart*>(call.part);
+  run_to_end(bytes_operation(run_.session, seat(), part.bytes, part.gathered));
+}
+
+/// What a rank brings to a split.
+struct Wish {
+  std::int64_t color;
+  std::int64_t key;
+  int next_tag;
+};
+
+std::unique_ptr<Communicator> MpiCommunicator::split(std::int64_t color, std::int64_t key,
+                                                     std::string name) {
+  Call call(CollectiveKind::kSplit);
+  begin(call, nullptr);
+  enter(call);
+  process::Writer writer;
+  writer.put(Wish{color, key, run_.next_tag});
+  std::vector<std::string> all;
+  run_to_end(bytes_operation(run_.session, seat(), writer.take(), all));
+  std::vector<std::pair<Wish, std::size_t>> members;
+  int tag = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto wish = process::Reader(all[i]).get<Wish>();
+    tag = std::max(tag, wish.next_tag);
+    if (wish.color == color) members.emplace_back(wish, i);
+  }
+  // No two groups with a rank in common have a tag in common: each rank's tags only grow.
+  run_.next_tag = tag + kTagsPerGroup;
+  if (run_.next_tag > run_.session.api().most_tag) {
+    fail(ErrorKind::kRuntime, "more than {} groups in one run",
+         run_.session.api().most_tag / kTagsPerGroup);
+  }
+  if (color < 0) return nullptr;
+  std::ranges::stable_sort(members, {}, [](const auto& member) { return member.first.key; });
+  Group group{{}, std::move(name), tag};
+  std::size_t rank = 0;
+  for (const auto& [wish, index] : members) {
+    if (index == rank_) rank = group.ranks.size();
+    group.ranks.push_back(group_.ranks[index]);
+  }
+  return std::make_unique<MpiCommunicator>(run_, std::move(group), rank);
+}
+
+void MpiCommunicator::abort(const Error& reason) {
+  Verdict verdict;
+  verdict.kind = VerdictKind::kRankFailed;
+  verdict.culprits = {group_.ranks[rank_]};
+  verdict.cause = reason.summary();
+  run_.session.channel().tell_failed(verdict);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_world(Run& run) {
+  process::ControlChannel& channel = run.session.channel();
+  Group group{std::vector<std::int64_t>(static_cast<std::size_t>(channel.size())), "world",
+              run.next_tag};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  run.next_tag += kTagsPerGroup;
+  return std::make_unique<MpiCommunicator>(run, std::move(group),
+                                           static_cast<std::size_t>(channel.rank()));
+}
+
+}  // namespace shardlab::mpi

@@ -1,0 +1,29 @@
+// communicator.h - the door of the backend `mpi`. Groups are lists of ranks with message tags of
+// their own: splitting one needs no collective of MPI, which could not be left when a rank fails.
+#pragma once
+
+#include <memory>
+
+#include "backends/mpi/operation.h"
+#include "backends/process/checks.h"
+#include "comm/communicator.h"
+
+namespace shardlab::mpi {
+
+/// One run of this process's rank.
+struct Run {
+  Run(Session& mpi_session, CollectiveChecks wanted);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  Session& session;
+  const CollectiveChecks checks;
+  std::shared_ptr<Engine> engine;  ///< pending results know whether it is there still
+  int next_tag = 0;                ///< first one that no group of this rank has
+};
+
+/// The group of all ranks; once a run.
+std::unique_ptr<Communicator> make_world(Run& run);
+
+}  // namespace shardlab::mpi

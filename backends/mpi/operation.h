@@ -1,0 +1,83 @@
+// operation.h - one rank's part of one collective, as messages that are on their way. Operations of
+// one process advance together: whoever waits for one moves all on, so that ranks may wait for
+// asynchronous calls in different orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/mpi/session.h"
+
+namespace shardlab::mpi {
+
+/// Memory to or from a rank of the job. No bytes: no message.
+struct Piece {
+  std::int64_t peer;
+  void* data;  ///< of a send, only read
+  std::size_t bytes;
+};
+using Pieces = std::vector<Piece>;
+
+/// The messages of one step.
+class Transfer {
+ public:
+  explicit Transfer(Session& session) : session_(session) {}
+
+  /// Pieces meet in the order in which both sides name them, per tag.
+  void start(const Pieces& sends, const Pieces& receives, int tag);
+  /// Fails with Runtime when a message has another length than its receiver expects.
+  bool done();
+  /// Gives up what has not arrived. False when memory is still being read.
+  bool cancel();
+
+ private:
+  bool test(std::vector<Request>& requests);
+
+  Session& session_;
+  std::vector<Request> sends_, receives_;
+};
+
+/// Steps that follow each other: each may start the transfer, and the next comes when it is done.
+/// They hold the memory that they point to.
+struct Operation {
+  using Step = std::function<void(Transfer&)>;
+
+  Operation(Session& session, int tag) : transfer(session), tag(tag) {}
+
+  bool over() const { return begun == steps.size() && arrived; }
+
+  Transfer transfer;
+  const int tag;  ///< of the group: its operations keep their order in each step
+  std::vector<Step> steps;
+  std::size_t begun = 0;  ///< steps
+  bool arrived = true;    ///< what the last one begun has started
+};
+
+/// The operations of this process's rank in one run.
+class Engine {
+ public:
+  explicit Engine(Session& session) : session_(session) {}
+  /// What is still on its way is given up.
+  ~Engine();
+
+  Session& session() { return session_; }
+  /// Begins with the first step.
+  void start(const std::shared_ptr<Operation>& operation);
+  /// Moves all operations on until this one is over. Fails with Runtime, the verdict, once a rank
+  /// has failed.
+  void wait(const std::shared_ptr<Operation>& operation);
+
+ private:
+  bool advance();
+  void give_up();
+
+  Session& session_;
+  std::list<std::shared_ptr<Operation>> operations_;  ///< in the order of their start
+};
+
+}  // namespace shardlab::mpi

@@ -1,0 +1,93 @@
+#include "backends/mpi/session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+
+#include "backends/shared/module.h"
+#include "base/error.h"
+
+namespace shardlab::mpi {
+
+namespace {
+
+// Set by the launchers of Open MPI, of MPICH and of Slurm.
+bool launched() {
+  const std::initializer_list<const char*> signs = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
+                                                    "PMI_SIZE"};
+  return std::ranges::any_of(signs, [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+const Api* open_api() {
+  if (!launched()) {
+    throw Error(ErrorKind::kRuntime,
+                "backend mpi runs each rank in a process, and nobody started "
+                "the others")
+        .with("fix", "mpirun -n RANKS in front of the command");
+  }
+  void* function = backends::module_function(
+      "shardlab_mpi", kTableSymbol,
+      "apt-get install libopenmpi-dev openmpi-bin, then build again (-Dmpi=enabled says what is "
+      "missing)");
+  return reinterpret_cast<TableFunction>(function)();
+}
+
+// Where rank 0 listens, told to all through MPI.
+struct Meeting {
+  std::array<char, 256> host{};
+  std::uint16_t port = 0;
+  std::int64_t process = 0;  ///< of rank 0: tells its job from others
+};
+
+}  // namespace
+
+Session& Session::get() {
+  static Session session;
+  return session;
+}
+
+Session::Session() : api_(open_api()) {
+  int rank = 0, size = 1;
+  check(api_->start(&rank, &size), "MPI_Init");
+  std::array<char, 256> here{};
+  gethostname(here.data(), here.size() - 1);
+  Meeting meeting;
+  std::optional<process::Listener> listener;
+  if (rank == 0) {
+    listener.emplace(std::uint16_t{0});
+    meeting = {here, listener->port(), getpid()};
+  }
+  check(api_->broadcast(&meeting, sizeof meeting, 0), "MPI_Bcast");
+  // On one host the name need not resolve.
+  const std::string host = meeting.host == here ? "localhost" : meeting.host.data();
+  channel_ = process::ControlChannel::open({.rank = rank,
+                                            .size = size,
+                                            .host = host,
+                                            .port = meeting.port,
+                                            .job = fmt::format("mpi {}", meeting.process)},
+                                           std::move(listener));
+}
+
+Session::~Session() {
+  const bool whole = channel_->leave();
+  channel_.reset();
+  if (whole) api_->finish();
+}
+
+void Session::begin_run() {
+  if (stale_) check(api_->renew(), "MPI_Comm_dup");
+  stale_ = false;
+}
+
+void Session::end_run() { stale_ = stale_ || channel_->failed(); }
+
+void Session::check(int code, const char* what) const {
+  if (code != 0) fail(ErrorKind::kRuntime, "{} failed: {}", what, api_->error_text(code));
+}
+
+}  // namespace shardlab::mpi

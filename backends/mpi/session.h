@@ -1,0 +1,37 @@
+// session.h - this process in its MPI job: from the first world that asks for it to the end of the
+// process. One thread uses it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/mpi/api.h"
+#include "backends/process/control_channel.h"
+
+namespace shardlab::mpi {
+
+class Session {
+ public:
+  /// Joins the job with the first call.
+  static Session& get();
+  Session();
+  /// Waits for the others, unless one of them is gone.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Api& api() const { return *api_; }
+  process::ControlChannel& channel() { return *channel_; }
+  /// After a failed run messages may be left over: the next one does not see them.
+  void begin_run();
+  void end_run();
+  /// Fails with Runtime, naming what was tried, unless `code` is 0.
+  void check(int code, const char* what) const;
+
+ private:
+  const Api* api_;
+  std::unique_ptr<process::ControlChannel> channel_;
+  bool stale_ = false;  ///< messages may be left over
+};
+
+}  // namespace shardlab::mpi

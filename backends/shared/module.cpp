@@ -1,0 +1,50 @@
+#include "backends/shared/module.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace shardlab::backends {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> folders() {
+  std::vector<fs::path> result;
+  if (const char* named = std::getenv("SHARDLAB_MODULES")) result.emplace_back(named);
+  std::error_code unreadable;
+  const fs::path here = fs::read_symlink("/proc/self/exe", unreadable).parent_path();
+  if (unreadable) return result;
+  result.push_back(here);
+  result.push_back(here.parent_path());
+  result.push_back(here.parent_path() / "lib" / "shardlab");
+  result.push_back(here.parent_path().parent_path());
+  return result;
+}
+
+}  // namespace
+
+void* module_function(std::string_view name, const char* symbol, std::string_view fix) {
+  const std::string file = fmt::format("lib{}.so", name);
+  for (const fs::path& folder : folders()) {
+    const fs::path path = folder / file;
+    std::error_code unreadable;
+    if (!fs::exists(path, unreadable)) continue;
+    // Global: the libraries below open plug-ins of theirs that look for their symbols.
+    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    void* function = module == nullptr ? nullptr : dlsym(module, symbol);
+    if (function != nullptr) return function;
+    throw Error(ErrorKind::kUnsupported, fmt::format("{} cannot be loaded: {}", file, dlerror()))
+        .with("fix", std::string(fix));
+  }
+  throw Error(ErrorKind::kUnsupported, fmt::format("this build has no {}", file))
+      .with("fix", std::string(fix));
+}
+
+}  // namespace shardlab::backends

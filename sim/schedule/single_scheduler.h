@@ -1,0 +1,26 @@
+// single_scheduler.h - one rank in this process, on the calling thread; the others are elsewhere.
+#pragma once
+
+#include "base/scheduler.h"
+
+namespace shardlab {
+
+class SingleScheduler final : public Scheduler {
+ public:
+  /// Runs rank `rank`, however many there are.
+  explicit SingleScheduler(std::int64_t rank) : rank_(rank) {}
+
+  void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;
+  /// Returns at once: there is no other rank here that could wake this one.
+  void park() override {}
+  void unpark(std::int64_t rank) override { static_cast<void>(rank); }
+  void yield() override {}
+  void block_on(const std::function<void()>& wait) override { wait(); }
+  std::int64_t current() const override { return running_ ? rank_ : -1; }
+
+ private:
+  const std::int64_t rank_;
+  bool running_ = false;
+};
+
+}  // namespace shardlab
