@@ -498,9 +498,10 @@ std::shared_ptr<Operation> barrier_operation(Session& session, const Seat& seat)
   for (std::size_t reach = 1; reach < desk->size(); reach *= 2) {
     const std::int64_t to = desk->ranks[(desk->rank + reach) % desk->size()];
     const std::int64_t from = desk->ranks[(desk->rank + desk->size() - reach) % desk->size()];
-    const int tag = desk->tag + (reach > 1 ? 1 : 0);
+    const int later = reach > 1 ? 1 : 0;
+    // The steps hold the desk, which holds the token.
     operation->steps.push_back([=](Transfer& transfer) {
-      transfer.start({{to, token, 1}}, {{from, token + 1, 1}}, tag);
+      transfer.start({{to, token, 1}}, {{from, token + 1, 1}}, desk->tag + later);
     });
   }
   return operation;

@@ -16,11 +16,6 @@ Run::Run(Session& mpi_session, CollectiveChecks wanted)
   session.begin_run();
 }
 
-Run::~Run() {
-  engine.reset();
-  session.end_run();
-}
-
 namespace {
 
 using backends::Call;

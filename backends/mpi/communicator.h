@@ -13,7 +13,6 @@ namespace shardlab::mpi {
 /// One run of this process's rank.
 struct Run {
   Run(Session& mpi_session, CollectiveChecks wanted);
-  ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 

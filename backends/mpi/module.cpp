@@ -29,7 +29,7 @@ MPI_Comm& job() {
 }
 
 int renew() {
-  // The old one stays: messages of a run that failed may still be on their way.
+  // The old one stays: messages of its run may still be on their way.
   if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &job())) return code;
   return MPI_Comm_set_errhandler(job(), MPI_ERRORS_RETURN);
 }

@@ -79,12 +79,7 @@ Session::~Session() {
   if (whole) api_->finish();
 }
 
-void Session::begin_run() {
-  if (stale_) check(api_->renew(), "MPI_Comm_dup");
-  stale_ = false;
-}
-
-void Session::end_run() { stale_ = stale_ || channel_->failed(); }
+void Session::begin_run() { check(api_->renew(), "MPI_Comm_dup"); }
 
 void Session::check(int code, const char* what) const {
   if (code != 0) fail(ErrorKind::kRuntime, "{} failed: {}", what, api_->error_text(code));

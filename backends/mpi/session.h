@@ -22,16 +22,14 @@ class Session {
 
   const Api& api() const { return *api_; }
   process::ControlChannel& channel() { return *channel_; }
-  /// After a failed run messages may be left over: the next one does not see them.
+  /// Messages that are left over from an earlier run are not seen by the next one.
   void begin_run();
-  void end_run();
   /// Fails with Runtime, naming what was tried, unless `code` is 0.
   void check(int code, const char* what) const;
 
  private:
   const Api* api_;
   std::unique_ptr<process::ControlChannel> channel_;
-  bool stale_ = false;  ///< messages may be left over
 };
 
 }  // namespace shardlab::mpi

@@ -320,6 +320,10 @@ bool ScenarioResult::met() const {
 
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
                             const ScenarioOptions& options) {
+  if (const ProcessBackend* processes = find_backend(options.backend).processes) {
+    processes->join();
+    fail(ErrorKind::kUnsupported, "not yet supported: scenarios with one rank per process");
+  }
   ScenarioResult result;
   result.scenario = scenario;
   result.options = options;

@@ -133,11 +133,11 @@ void for_each_reduction(const Body& body) {
   }
 }
 
-void all_reduce_case(SchedulerKind scheduler) {
+void all_reduce_case() {
   for_each_reduction([&](DType dtype, ReduceOp op) {
     CAPTURE(to_string(dtype));
     CAPTURE(to_string(op));
-    on_all_groups(scheduler, [&](const Seat& seat) {
+    on_all_groups([&](const Seat& seat) {
       // Nothing, a number, one element, an uneven count, more than a block of the reduction.
       for (const Dims& shape : {Dims{0, 3}, Dims{}, Dims{1}, Dims{7, 3}, Dims{1500}}) {
         check_all_reduce(seat, shape, dtype, op);
@@ -146,9 +146,9 @@ void all_reduce_case(SchedulerKind scheduler) {
   });
 }
 
-void reduce_scatter_case(SchedulerKind scheduler) {
+void reduce_scatter_case() {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI64, DType::kBool}) {
-    on_all_groups(scheduler, [&](const Seat& seat) {
+    on_all_groups([&](const Seat& seat) {
       for (const std::string_view kind : kLengthKinds) {
         for (std::int64_t dim = 0; dim < 3; ++dim) {
           check_reduce_scatter(seat, kind, dim, dtype, ReduceOp::kSum);
@@ -159,15 +159,15 @@ void reduce_scatter_case(SchedulerKind scheduler) {
   }
 }
 
-void rank_order_case(SchedulerKind scheduler) {
+void rank_order_case() {
   // In f32, ascending: ((1e8 + 1) - 1e8) + 1 = 1, every other order gives 2 or 0.
   const Values terms{1e8, 1, -1e8, 1};
-  on_ranks(plain_world(4, scheduler), [&](RankContext& rank) {
+  on_world_of(4, [&](RankContext& rank) {
     const Tensor x = local_tensor({1}, DType::kF32, {terms[static_cast<std::size_t>(rank.rank)]});
     CHECK(values_of(rank.world->all_reduce(x, ReduceOp::kSum)) == Values{1});
   });
   // More ranks than are combined in registers at a time.
-  on_ranks(plain_world(21, scheduler), [&](RankContext& rank) {
+  on_world_of(21, [&](RankContext& rank) {
     float expected = 0;
     for (int i = 0; i < 21; ++i)
       expected = i == 0 ? 0.1f : expected + 0.1f * static_cast<float>(i + 1);
@@ -177,9 +177,9 @@ void rank_order_case(SchedulerKind scheduler) {
   });
 }
 
-void rounding_case(SchedulerKind scheduler) {
+void rounding_case() {
   // 256 + 1 is no bf16: rounded after every term the sum would stay 256; rounded once it is 264.
-  on_ranks(plain_world(8, scheduler), [&](RankContext& rank) {
+  on_world_of(8, [&](RankContext& rank) {
     const Tensor x = local_tensor({1}, DType::kBF16, {rank.rank == 0 ? 256.0 : 1.0});
     CHECK(values_of(rank.world->all_reduce(x, ReduceOp::kSum)) == Values{264});
     // 60000 * 8 overflows f16, the mean does not.
@@ -188,8 +188,8 @@ void rounding_case(SchedulerKind scheduler) {
   });
 }
 
-void strided_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void strided_case() {
+  on_all_groups([](const Seat& seat) {
     const auto n = static_cast<double>(seat.size);
     const Tensor x = local_tensor({2, 3}, DType::kF32, {0, 1, 2, 3, 4, 5});
     const Tensor transposed = x.as_view({{3, 2}, {1, 3}, DType::kF32}, 0);
@@ -201,9 +201,9 @@ void strided_case(SchedulerKind scheduler) {
   });
 }
 
-void own_value_case(SchedulerKind scheduler) {
+void own_value_case() {
   // One Buffer for all ranks, but a value of each rank's own.
-  on_all_groups(scheduler, [](const Seat& seat) {
+  on_all_groups([](const Seat& seat) {
     const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
     const Tensor y = seat.group.all_reduce(x, ReduceOp::kSum);
     y.mutable_data<float>()[0] = -static_cast<float>(seat.rank);
@@ -214,8 +214,8 @@ void own_value_case(SchedulerKind scheduler) {
   });
 }
 
-void async_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void async_case() {
+  on_all_groups([](const Seat& seat) {
     const auto n = static_cast<double>(seat.size);
     std::vector<Tensor> pending;
     const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
@@ -243,29 +243,10 @@ void async_case(SchedulerKind scheduler) {
 
 }  // namespace
 
-TEST_CASE("pool: all_reduce, every dtype and op") { all_reduce_case(SchedulerKind::kPool); }
-TEST_CASE("threads: all_reduce, every dtype and op") { all_reduce_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: reduce_scatter along any dim, uneven and empty") {
-  reduce_scatter_case(SchedulerKind::kPool);
-}
-TEST_CASE("threads: reduce_scatter along any dim, uneven and empty") {
-  reduce_scatter_case(SchedulerKind::kThreads);
-}
-TEST_CASE("pool: K-21 terms are combined in ascending group rank") {
-  rank_order_case(SchedulerKind::kPool);
-}
-TEST_CASE("threads: K-21 terms are combined in ascending group rank") {
-  rank_order_case(SchedulerKind::kThreads);
-}
-TEST_CASE("pool: 16-bit floats accumulate in f32 and round once") {
-  rounding_case(SchedulerKind::kPool);
-}
-TEST_CASE("threads: 16-bit floats accumulate in f32 and round once") {
-  rounding_case(SchedulerKind::kThreads);
-}
-TEST_CASE("pool: inputs of any strides") { strided_case(SchedulerKind::kPool); }
-TEST_CASE("threads: inputs of any strides") { strided_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: a result may be written to") { own_value_case(SchedulerKind::kPool); }
-TEST_CASE("threads: a result may be written to") { own_value_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: K-20 asynchronous results") { async_case(SchedulerKind::kPool); }
-TEST_CASE("threads: K-20 asynchronous results") { async_case(SchedulerKind::kThreads); }
+TEST_CASE("all_reduce, every dtype and op") { all_reduce_case(); }
+TEST_CASE("reduce_scatter along any dim, uneven and empty") { reduce_scatter_case(); }
+TEST_CASE("K-21 terms are combined in ascending group rank") { rank_order_case(); }
+TEST_CASE("16-bit floats accumulate in f32 and round once") { rounding_case(); }
+TEST_CASE("inputs of any strides") { strided_case(); }
+TEST_CASE("a result may be written to") { own_value_case(); }
+TEST_CASE("K-20 asynchronous results") { async_case(); }

@@ -70,9 +70,9 @@ Tensor reversed_strides(const Tensor& x) {
   return view;
 }
 
-void all_gather_case(SchedulerKind scheduler) {
+void all_gather_case() {
   for (const DType dtype : {DType::kF32, DType::kI64, DType::kC128}) {
-    on_all_groups(scheduler, [&](const Seat& seat) {
+    on_all_groups([&](const Seat& seat) {
       for (const std::string_view kind : kLengthKinds) {
         const Lengths64 lengths = lengths_of(kind, seat.size);
         for (std::int64_t dim = 0; dim < 3; ++dim) {
@@ -92,8 +92,8 @@ void all_gather_case(SchedulerKind scheduler) {
   }
 }
 
-void gather_scatter_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [&](const Seat& seat) {
+void gather_scatter_case() {
+  on_all_groups([&](const Seat& seat) {
     Communicator& door = seat.group.communicator();
     const std::int64_t root = seat.size - 1;
     for (const std::string_view kind : kLengthKinds) {
@@ -135,8 +135,8 @@ void check_transpose(const Seat& seat, std::string_view cut_kind, std::string_vi
   }
 }
 
-void all_to_all_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void all_to_all_case() {
+  on_all_groups([](const Seat& seat) {
     for (const std::string_view cut_kind : kLengthKinds) {
       for (const std::string_view joined_kind : kLengthKinds) {
         for (std::int64_t cut = 0; cut < 3; ++cut) {
@@ -165,8 +165,8 @@ void all_to_all_case(SchedulerKind scheduler) {
   });
 }
 
-void broadcast_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void broadcast_case() {
+  on_all_groups([](const Seat& seat) {
     for (const Dims& shape : {Dims{2, 3, 4}, Dims{0, 3, 4}, Dims{1, 1, 1}}) {
       const TensorMeta meta = contiguous_meta(shape, DType::kF64);
       for (std::int64_t source = 0; source < seat.size; ++source) {
@@ -192,8 +192,8 @@ void broadcast_case(SchedulerKind scheduler) {
   });
 }
 
-void permute_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void permute_case() {
+  on_all_groups([](const Seat& seat) {
     const std::int64_t n = seat.size;
     // A ring; pieces have other sizes on every rank.
     const Dims mine{seat.rank + 1, 2, 1};
@@ -213,8 +213,8 @@ void permute_case(SchedulerKind scheduler) {
   });
 }
 
-void batch_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void batch_case() {
+  on_all_groups([](const Seat& seat) {
     const auto number = [](std::int64_t from, std::int64_t to, int which) {
       return Values{static_cast<double>(from * 100 + to * 10 + which)};
     };
@@ -250,8 +250,8 @@ void batch_case(SchedulerKind scheduler) {
   });
 }
 
-void bytes_case(SchedulerKind scheduler) {
-  on_all_groups(scheduler, [](const Seat& seat) {
+void bytes_case() {
+  on_all_groups([](const Seat& seat) {
     const std::string mine(static_cast<std::size_t>(seat.rank), 'x');
     const std::vector<std::string> all = seat.group.communicator().all_gather_bytes(mine);
     REQUIRE(static_cast<std::int64_t>(all.size()) == seat.size);
@@ -259,8 +259,8 @@ void bytes_case(SchedulerKind scheduler) {
   });
 }
 
-void split_case(SchedulerKind scheduler) {
-  on_ranks(plain_world(7, scheduler), [](RankContext& rank) {
+void split_case() {
+  on_world_of(7, [](RankContext& rank) {
     // Colours 0 and 1, keys against the ranks' order; rank 6 stays out.
     const std::int64_t color = rank.rank == 6 ? -1 : rank.rank % 2;
     const auto group = rank.world->communicator().split(color, -rank.rank, "half");
@@ -281,31 +281,11 @@ void split_case(SchedulerKind scheduler) {
 
 }  // namespace
 
-TEST_CASE("pool: all_gather along any dim, uneven and empty") {
-  all_gather_case(SchedulerKind::kPool);
-}
-TEST_CASE("threads: all_gather along any dim, uneven and empty") {
-  all_gather_case(SchedulerKind::kThreads);
-}
-TEST_CASE("pool: scatter and gather") { gather_scatter_case(SchedulerKind::kPool); }
-TEST_CASE("threads: scatter and gather") { gather_scatter_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: all_to_all between any dims, uneven and empty") {
-  all_to_all_case(SchedulerKind::kPool);
-}
-TEST_CASE("threads: all_to_all between any dims, uneven and empty") {
-  all_to_all_case(SchedulerKind::kThreads);
-}
-TEST_CASE("pool: broadcast from any rank") { broadcast_case(SchedulerKind::kPool); }
-TEST_CASE("threads: broadcast from any rank") { broadcast_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: permute, also with ranks that only send or receive") {
-  permute_case(SchedulerKind::kPool);
-}
-TEST_CASE("threads: permute, also with ranks that only send or receive") {
-  permute_case(SchedulerKind::kThreads);
-}
-TEST_CASE("pool: batched sends meet receives in order") { batch_case(SchedulerKind::kPool); }
-TEST_CASE("threads: batched sends meet receives in order") { batch_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: all_gather_bytes") { bytes_case(SchedulerKind::kPool); }
-TEST_CASE("threads: all_gather_bytes") { bytes_case(SchedulerKind::kThreads); }
-TEST_CASE("pool: split by colour and key") { split_case(SchedulerKind::kPool); }
-TEST_CASE("threads: split by colour and key") { split_case(SchedulerKind::kThreads); }
+TEST_CASE("all_gather along any dim, uneven and empty") { all_gather_case(); }
+TEST_CASE("scatter and gather") { gather_scatter_case(); }
+TEST_CASE("all_to_all between any dims, uneven and empty") { all_to_all_case(); }
+TEST_CASE("broadcast from any rank") { broadcast_case(); }
+TEST_CASE("permute, also with ranks that only send or receive") { permute_case(); }
+TEST_CASE("batched sends meet receives in order") { batch_case(); }
+TEST_CASE("all_gather_bytes") { bytes_case(); }
+TEST_CASE("split by colour and key") { split_case(); }

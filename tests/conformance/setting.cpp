@@ -1,5 +1,11 @@
 #include "tests/conformance/setting.h"
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "backends/process/control_channel.h"
 #include "comm/device_mesh.h"
 #include "mesh/spec.h"
 #include "tests/support/on_ranks.h"
@@ -22,6 +28,38 @@ MeshLayout::Init permuted_of(std::int64_t world) {
   return {.shape = {1}, .names = {"p"}};
 }
 
+struct Stage {
+  WorldOptions options;
+  std::int64_t processes = 0;  ///< of the job; 0: all ranks share one
+};
+
+// "backend/how"
+Stage current_stage() {
+  const char* named = std::getenv("SHARDLAB_STAGE");
+  const std::string text = named == nullptr ? "threads/pool" : named;
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string how = text.substr(std::min(slash + 1, text.size()));
+  Stage stage;
+  stage.options = plain_world(1);
+  stage.options.backend = text.substr(0, slash);
+  const BackendEntry& backend = find_backend(stage.options.backend);
+  if (backend.processes == nullptr) {
+    const std::size_t dash = std::min(how.find('-'), how.size());
+    stage.options.schedule.kind = parse_scheduler(how.substr(0, dash)).value();
+    if (dash < how.size()) stage.options.schedule.workers = std::stoul(how.substr(dash + 1));
+    return stage;
+  }
+  if (how == "checked") stage.options.checks = CollectiveChecks::kOn;
+  stage.processes = backend.processes->join().size();
+  return stage;
+}
+
+WorldOptions world_on(const Stage& stage, std::int64_t ranks) {
+  WorldOptions options = stage.options;
+  options.ranks = ranks;
+  return options;
+}
+
 void on_mesh(RankContext& rank, const MeshLayout* layout,
              const std::function<void(const Seat&)>& body) {
   const DeviceMesh& mesh = rank.meshes->construct(layout);
@@ -34,29 +72,29 @@ void on_mesh(RankContext& rank, const MeshLayout* layout,
 
 }  // namespace
 
-namespace {
-
-void on_groups_of(const WorldOptions& world, const std::function<void(const Seat&)>& body) {
-  const MeshLayout* grid = process_arena().layout(grid_of(world.ranks));
-  const MeshLayout* permuted = process_arena().layout(permuted_of(world.ranks));
-  on_ranks(world, [&](RankContext& rank) {
-    ProcessGroup& all = *rank.world;
-    body({all, all.rank(), all.size(), all.ranks()});
-    on_mesh(rank, grid, body);
-    on_mesh(rank, permuted, body);
-  });
+void on_all_groups(const std::function<void(const Seat&)>& body) {
+  const Stage stage = current_stage();
+  const std::vector<std::int64_t> worlds =
+      stage.processes > 0 ? std::vector{stage.processes} : std::vector<std::int64_t>{1, 2, 3, 8};
+  for (const std::int64_t world : worlds) {
+    const MeshLayout* grid = process_arena().layout(grid_of(world));
+    const MeshLayout* permuted = process_arena().layout(permuted_of(world));
+    on_ranks(world_on(stage, world), [&](RankContext& rank) {
+      ProcessGroup& all = *rank.world;
+      body({all, all.rank(), all.size(), all.ranks()});
+      on_mesh(rank, grid, body);
+      on_mesh(rank, permuted, body);
+    });
+  }
 }
 
-}  // namespace
-
-void on_all_groups(SchedulerKind scheduler, const std::function<void(const Seat&)>& body) {
-  for (const std::int64_t ranks : {1, 2, 3, 8}) {
-    WorldOptions world = plain_world(ranks, scheduler);
-    on_groups_of(world, body);
-    if (scheduler != SchedulerKind::kPool) continue;
-    world.schedule.workers = 3;
-    on_groups_of(world, body);
+void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& body) {
+  const Stage stage = current_stage();
+  if (stage.processes > 0 && stage.processes != ranks) {
+    MESSAGE("skipped: needs a job of ", ranks, " processes");
+    return;
   }
+  on_ranks(world_on(stage, ranks), body);
 }
 
 std::vector<std::int64_t> lengths_of(std::string_view kind, std::int64_t size) {

@@ -1,5 +1,7 @@
-// setting.h - where the conformance cases run: schedulers x world sizes x groups. A backend that
-// passes them all moves data as the door promises.
+// setting.h - where the conformance cases run: backends x schedulers x world sizes x groups. A
+// backend that passes them all moves data as the door promises. The environment variable
+// SHARDLAB_STAGE says where: "threads/pool" (if there is none), "threads/pool-3" (on three OS
+// threads), "mpi", "mpi/checked", ...; with one rank per process all processes run the same cases.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "comm/process_group.h"
-#include "sim/schedule/schedulers.h"
 
 namespace shardlab {
 
@@ -21,10 +22,12 @@ struct Seat {
   std::span<const std::int64_t> ranks;  ///< global, in group order
 };
 
-/// Runs `body` on every rank of worlds of 1, 2, 3 and 8 ranks, for each of: the world; each dim of
-/// a 2-d mesh (where one fits); a mesh whose rank array is permuted and leaves ranks out. The
-/// scheduler `pool` runs them with one worker and with three.
-void on_all_groups(SchedulerKind scheduler, const std::function<void(const Seat&)>& body);
+/// Runs `body` on every rank of worlds of 1, 2, 3 and 8 ranks (with one rank per process: of the
+/// job's size), for each of: the world; each dim of a 2-d mesh (where one fits); a mesh whose rank
+/// array is permuted and leaves ranks out.
+void on_all_groups(const std::function<void(const Seat&)>& body);
+/// Runs `body` on a world of this size; a job of another size skips it, which is reported.
+void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& body);
 
 /// A number for element `index` that global rank `rank` brings; exact in every dtype.
 inline double brought(std::int64_t rank, std::int64_t index) {

@@ -12,6 +12,9 @@ packages=(
   libcli11-dev nlohmann-json3-dev zlib1g-dev libbenchmark-dev
 )
 
+# Without these a backend is missing, and its tests.
+optional_packages=(libopenmpi-dev openmpi-bin)
+
 stop() {
   printf 'error: %s\n' "$@" >&2
   exit 2
@@ -46,9 +49,10 @@ apt_prefix() {
   fi
 }
 
+# usage: missing_packages PACKAGE...
 missing_packages() {
   local package
-  for package in "${packages[@]}"; do
+  for package in "$@"; do
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
       echo "$package"
   done
@@ -80,8 +84,13 @@ install_packages() {
 require_packages() {
   if command -v dpkg-query >/dev/null; then
     local -a missing
-    mapfile -t missing < <(missing_packages)
+    mapfile -t missing < <(missing_packages "${packages[@]}")
     [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
+    mapfile -t missing < <(missing_packages "${optional_packages[@]}")
+    if [ "${#missing[@]}" -gt 0 ] && apt_prefix >/dev/null; then
+      # In a shell of its own: it may fail.
+      (install_packages "${missing[@]}") || echo "going on without ${missing[*]}"
+    fi
   fi
   local tool
   for tool in meson ninja python3; do
