@@ -64,6 +64,12 @@ struct CheckArguments {
 };
 int check_command(const CheckArguments& arguments);
 
+struct DiffArguments {
+  CommonArguments common;
+  std::string a, b;  ///< outputs of run --json
+};
+int diff_command(const DiffArguments& arguments);
+
 /// Runs a command; maps what it throws to a message on stderr and an exit code.
 int guarded(const std::function<int()>& command);
 

@@ -64,6 +64,7 @@ struct Parsed {
   SpecArguments show, plan, explain;
   OpsArguments ops;
   CheckArguments check;
+  DiffArguments diff;
   std::function<int()> chosen;
 };
 
@@ -165,6 +166,22 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   check->callback([&parsed] { parsed.chosen = [&parsed] { return check_command(parsed.check); }; });
 }
 
+void add_diff(CLI::App& app, Parsed& parsed) {
+  auto* diff = app.add_subcommand("diff", "compare two runs and explain the first difference");
+  diff->add_option("A", parsed.diff.a, "output of shardlab run --json")->required();
+  diff->add_option("B", parsed.diff.b, "the same, of another backend, scheduler, seed or mesh")
+      ->required();
+  add_common(diff, parsed.diff.common);
+  diff->footer(
+      "Examples:\n"
+      "  shardlab diff threads.json mpi.json\n"
+      "  shardlab diff --json tp2.json tp4.json\n"
+      "Make the files with `shardlab run --json --values all FILE > threads.json`. Values are\n"
+      "compared by global index; they agree within the envelopes of both runs.\n"
+      "Exit codes: 0 equal, 1 different, 2 unreadable.");
+  diff->callback([&parsed] { parsed.chosen = [&parsed] { return diff_command(parsed.diff); }; });
+}
+
 // A command of the road ahead: whatever follows its name, --help too, says that it is to come.
 void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
@@ -217,8 +234,8 @@ int main(int argc, char** argv) {
   add_run(app, parsed);
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
+  add_diff(app, parsed);
   add_later(app, parsed, "verify-ops", "every rule of an op on real ranks");
-  add_later(app, parsed, "diff", "compare two runs");
   add_later(app, parsed, "doctor", "what this machine can run");
   try {
     app.parse(argc, argv);

@@ -1,10 +1,11 @@
-// ops and check.
+// ops, check and diff.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "ops/register.h"
 #include "sim/cli/commands.h"
 #include "sim/report/ops_text.h"
+#include "sim/report/run_diff.h"
 #include "sim/verify/check.h"
 #include "sim/verify/known_differences.h"
 
@@ -34,6 +35,19 @@ int check_command(const CheckArguments& arguments) {
       arguments.common.output == Output::kJson ? summary.json().dump() + "\n" : summary.text();
   std::fputs(text.c_str(), stdout);
   return summary.failed == 0 ? kFine : kFailed;
+}
+
+int diff_command(const DiffArguments& arguments) {
+  const std::vector<RunDiff> runs = diff_runs(arguments.a, arguments.b);
+  const bool json = arguments.common.output == Output::kJson;
+  const std::string text =
+      json ? diff_json(runs) + "\n"
+           : diff_text(runs, arguments.a, arguments.b, arguments.common.stdout_color());
+  std::fputs(text.c_str(), stdout);
+  for (const RunDiff& run : runs) {
+    if (!run.equal()) return kFailed;
+  }
+  return kFine;
 }
 
 }  // namespace shardlab

@@ -122,7 +122,10 @@ Json kept_json(const KeptValue& kept) {
 }
 
 Json value_json(const ValueReport& value) {
-  Json json = {{"name", value.name}, {"occurrence", value.occurrence}, {"type", value.type}};
+  Json json = {{"name", value.name},
+               {"occurrence", value.occurrence},
+               {"type", value.type},
+               {"event", value.event}};
   if (value.where.source) json["at"] = value.where.at();
   for (const KeptValue& kept : value.kept) json["whole"].push_back(kept_json(kept));
   if (!value.verified) {

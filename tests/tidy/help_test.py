@@ -11,8 +11,8 @@ supported" and exits with 2.
 import subprocess
 import sys
 
-SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check")
-TO_COME = ("verify-ops", "diff", "doctor")
+SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff")
+TO_COME = ("verify-ops", "doctor")
 
 
 def ask(*command):

@@ -1,0 +1,54 @@
+// run_diff.h - two outputs of `shardlab run --json`, held against each other.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/report/show.h"
+
+namespace shardlab {
+
+/// One thing that is not the same in both.
+struct Difference {
+  std::string about;  ///< "value y", "decision 12", "collective 3"
+  std::string text;   ///< in plain words; may have several lines
+  /// When it happened: how many events of the run came before; earlier is nearer to the cause.
+  std::size_t event = 0;
+};
+
+/// One theme of the comparison.
+struct DiffSection {
+  std::string name;  ///< "outcome", "decisions", "collectives", "values", "times"
+  std::string text;  ///< "38 compared, all equal"
+  std::vector<Difference> differences;
+};
+
+/// Two runs of one point.
+struct RunDiff {
+  std::string title;               ///< of the scenario, with its point
+  std::vector<std::string> setup;  ///< what was set differently: "backend: threads and mpi"
+  std::vector<DiffSection> sections;
+  bool equal() const;
+  /// The earliest; null when equal.
+  const Difference* first() const;
+};
+
+/// Decisions are compared where both meshes have the same dims, by
+/// name; shapes of pieces, bytes and times where the meshes are equal. Elements of values are the
+/// same when their distance is at most the sum of what both runs allow around one device in f64
+/// (0 where both are exact); where that is not known, 32 roundings of the largest element.
+RunDiff diff_run(const nlohmann::json& a, const nlohmann::json& b);
+/// All runs of two files, in their order.
+///   fails  Value: a line that is no output of `run --json`; names file and line
+std::vector<RunDiff> diff_runs(const std::string& a, const std::string& b);
+
+std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, const std::string& b,
+                      Color color);
+/// One object, keys in alphabetical order.
+std::string diff_json(const std::vector<RunDiff>& runs);
+
+/// The theme "values"; `a` and `b` are runs.
+DiffSection diff_values(const nlohmann::json& a, const nlohmann::json& b);
+
+}  // namespace shardlab

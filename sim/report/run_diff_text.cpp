@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/report/paint.h"
+#include "sim/report/run_diff.h"
+
+namespace shardlab {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostShown = 5;  // of one theme
+
+std::string indented(const std::string& text, std::string_view indent) {
+  std::string out(indent);
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += indent;
+  }
+  return out + "\n";
+}
+
+std::string run_text(const RunDiff& run, Color color) {
+  std::string out = paint(run.title, Ink::kTitle, color) + "\n";
+  for (const std::string& line : run.setup) out += fmt::format("  set          {}\n", line);
+  for (const DiffSection& section : run.sections) {
+    const bool same = section.differences.empty();
+    out += fmt::format("  {:<12} {}\n", section.name,
+                       same ? section.text : paint(section.text, Ink::kBad, color));
+    std::size_t shown = 0;
+    for (const Difference& difference : section.differences) {
+      if (&difference == run.first()) continue;
+      if (shown++ == kMostShown) break;
+      out += fmt::format("    {}\n", difference.about);
+      out += indented(difference.text, "      ");
+    }
+    if (shown > kMostShown) {
+      out += fmt::format("    ... {} in all\n", section.differences.size());
+    }
+  }
+  if (const Difference* first = run.first()) {
+    out += fmt::format("  {} {}\n", paint("first difference:", Ink::kBad, color), first->about);
+    out += indented(first->text, "    ");
+  }
+  return out;
+}
+
+}  // namespace
+
+bool RunDiff::equal() const { return first() == nullptr; }
+
+const Difference* RunDiff::first() const {
+  const Difference* earliest = nullptr;
+  for (const DiffSection& section : sections) {
+    for (const Difference& difference : section.differences) {
+      if (earliest == nullptr || difference.event < earliest->event) earliest = &difference;
+    }
+  }
+  return earliest;
+}
+
+std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, const std::string& b,
+                      Color color) {
+  std::string out = fmt::format("A  {}\nB  {}\n", a, b);
+  std::size_t different = 0;
+  for (const RunDiff& run : runs) {
+    out += "\n" + run_text(run, color);
+    if (!run.equal()) ++different;
+  }
+  const char* plural = runs.size() == 1 ? "" : "s";
+  out += different == 0 ? fmt::format("\nequal: {} run{}\n", runs.size(), plural)
+                        : fmt::format("\n{} of {} run{} differ\n", different, runs.size(), plural);
+  return out;
+}
+
+std::string diff_json(const std::vector<RunDiff>& runs) {
+  Json json = {{"equal", true}, {"runs", Json::array()}};
+  const auto told = [](const Difference& difference) {
+    return Json{
+        {"about", difference.about}, {"text", difference.text}, {"event", difference.event}};
+  };
+  for (const RunDiff& run : runs) {
+    Json slot = {{"title", run.title}, {"set", run.setup}, {"equal", run.equal()}};
+    for (const DiffSection& section : run.sections) {
+      Json& theme = slot["themes"][section.name];
+      theme = {{"text", section.text}, {"differences", Json::array()}};
+      for (const Difference& difference : section.differences) {
+        theme["differences"].push_back(told(difference));
+      }
+    }
+    if (const Difference* first = run.first()) slot["first"] = told(*first);
+    if (!run.equal()) json["equal"] = false;
+    json["runs"].push_back(std::move(slot));
+  }
+  return json.dump();
+}
+
+}  // namespace shardlab

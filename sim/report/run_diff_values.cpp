@@ -1,0 +1,196 @@
+// The values of two runs, element by element in global order.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/dtype.h"
+#include "sim/report/run_diff.h"
+
+namespace shardlab {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// How two whole values compare.
+struct Verdict {
+  enum class Kind : std::uint8_t { kBitwise, kEnvelope, kUndecided, kDifferent };
+  Kind kind = Kind::kBitwise;
+  std::string text;
+};
+
+double number_of(const Json& element) {
+  if (element.is_number()) return element.get<double>();
+  const auto text = element.get<std::string>();
+  if (text.find("nan") != std::string::npos) return std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text.starts_with('-') ? -infinity : infinity;
+}
+
+// What a run allows around one device in f64, or nothing where it was not verified.
+std::optional<double> allowed_of(const Json& value) {
+  if (!value.contains("verdict")) return std::nullopt;
+  const Json& allowed = value.at("allowed");
+  return allowed.is_number() ? allowed.get<double>() : number_of(allowed);
+}
+
+double allowed_for(const Json& a, const Json& b, const Json& whole_a, const Json& whole_b) {
+  const auto one = allowed_of(a), other = allowed_of(b);
+  if (one && other) return *one + *other;
+  const auto dtype = parse_dtype(whole_a.at("dtype").get<std::string>());
+  const double scale =
+      std::max(whole_a.at("largest").get<double>(), whole_b.at("largest").get<double>());
+  return dtype ? 32 * unit_roundoff(*dtype) * scale : 0;
+}
+
+// Row-major `element` of `shape`, as "[3, 1]".
+std::string index_text(std::size_t element, const Json& shape) {
+  std::vector<std::size_t> index(shape.size());
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    const auto size = shape[dim].get<std::size_t>();
+    index[dim] = size > 0 ? element % size : 0;
+    element = size > 0 ? element / size : 0;
+  }
+  return fmt::format("[{}]", fmt::join(index, ", "));
+}
+
+bool same_element(const Json& a, const Json& b, double allowed) {
+  if (a == b) return true;
+  const double x = number_of(a), y = number_of(b);
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  if (std::isinf(x) || std::isinf(y)) return x == y;
+  return allowed > 0 && std::fabs(x - y) <= allowed;
+}
+
+std::string element_difference(const Json& a, const Json& b, std::size_t element, const Json& shape,
+                               double allowed) {
+  const double off = std::fabs(number_of(a) - number_of(b));
+  return fmt::format("element {} is {} in A and {} in B: off by {:.3g}, {}",
+                     index_text(element, shape), a.dump(), b.dump(), off,
+                     allowed > 0 ? fmt::format("both envelopes together allow {:.3g}", allowed)
+                                 : std::string("both runs are exact there"));
+}
+
+Verdict compare_whole(const Json& a, const Json& b, double allowed) {
+  if (a.at("shape") != b.at("shape") || a.at("dtype") != b.at("dtype")) {
+    return {Verdict::Kind::kDifferent,
+            fmt::format("{}{} in A, {}{} in B", a["dtype"].get<std::string>(), a["shape"].dump(),
+                        b["dtype"].get<std::string>(), b["shape"].dump())};
+  }
+  if (a.at("hash") == b.at("hash")) return {};
+  const Json &elements_a = a.at("elements"), &elements_b = b.at("elements");
+  const auto count = a.at("count").get<std::size_t>();
+  const std::size_t common = std::min(elements_a.size(), elements_b.size());
+  const std::size_t width = a["dtype"] == "c64" || a["dtype"] == "c128" ? 2 : 1;
+  for (std::size_t i = 0; i < common; ++i) {
+    if (same_element(elements_a[i], elements_b[i], allowed)) continue;
+    return {Verdict::Kind::kDifferent,
+            element_difference(elements_a[i], elements_b[i], i / width, a["shape"], allowed)};
+  }
+  if (common == count * width) return {Verdict::Kind::kEnvelope, {}};
+  const std::string text = fmt::format(
+      "the first {} of {} elements agree, the hashes of all differ", common / width, count);
+  if (allowed == 0) return {Verdict::Kind::kDifferent, text};
+  return {Verdict::Kind::kUndecided, text + ": compare them with run --json --values all"};
+}
+
+class ValueDiff {
+ public:
+  ValueDiff(const Json& a, const Json& b) : a_(a), b_(b) {}
+
+  DiffSection build() {
+    if (a_.contains("error") || b_.contains("error")) {
+      return {"values", "not compared: a run that fails verifies none", {}};
+    }
+    for (const Json& value : a_.at("values")) {
+      const Json* other = find(b_, value);
+      if (other == nullptr) {
+        differ(value, "only A has it");
+      } else {
+        compare(value, *other);
+      }
+    }
+    for (const Json& value : b_.at("values")) {
+      if (find(a_, value) == nullptr) differ(value, "only B has it");
+    }
+    section_.name = "values";
+    section_.text = fmt::format("{} bitwise, {} within the envelope", bitwise_, envelope_);
+    if (undecided_ > 0) section_.text += fmt::format(", {} undecided", undecided_);
+    const std::size_t different = section_.differences.size() - undecided_;
+    if (different > 0) section_.text += fmt::format(", {} different", different);
+    if (types_ > 0) {
+      section_.text +=
+          fmt::format(", {} by type only (elements come with run --json --values all)", types_);
+    }
+    return section_;
+  }
+
+ private:
+  static const Json* find(const Json& run, const Json& value) {
+    for (const Json& other : run.at("values")) {
+      if (other.at("name") == value.at("name") &&
+          other.at("occurrence") == value.at("occurrence")) {
+        return &other;
+      }
+    }
+    return nullptr;
+  }
+
+  void differ(const Json& value, const std::string& text) {
+    std::string about = "value " + value.at("name").get<std::string>();
+    const auto occurrence = value.at("occurrence").get<std::int64_t>();
+    if (occurrence > 0) about += fmt::format(", assignment {}", occurrence + 1);
+    const std::string at = value.contains("at") ? value["at"].get<std::string>() + "\n" : "";
+    section_.differences.push_back({about, at + text, value.value("event", std::size_t{0})});
+  }
+
+  void compare(const Json& a, const Json& b) {
+    if (a_.at("mesh") == b_.at("mesh") && a.at("type") != b.at("type")) {
+      return differ(a, fmt::format("is {} in A and {} in B", a["type"].get<std::string>(),
+                                   b["type"].get<std::string>()));
+    }
+    if (!a.contains("whole") || !b.contains("whole")) {
+      ++types_;
+      return;
+    }
+    Verdict worst;
+    for (const Json& whole : a["whole"]) {
+      for (const Json& other : b["whole"]) {
+        if (whole.at("rank") != other.at("rank")) continue;
+        Verdict verdict = compare_whole(whole, other, allowed_for(a, b, whole, other));
+        if (verdict.kind > worst.kind) worst = std::move(verdict);
+      }
+    }
+    switch (worst.kind) {
+      case Verdict::Kind::kBitwise:
+        ++bitwise_;
+        return;
+      case Verdict::Kind::kEnvelope:
+        ++envelope_;
+        return;
+      case Verdict::Kind::kUndecided:
+        ++undecided_;
+        break;
+      case Verdict::Kind::kDifferent:
+        break;
+    }
+    std::string text = worst.text;
+    if (a_.at("seed") != b_.at("seed")) {
+      text += "\nthe seeds differ, and with them random inputs and draws";
+    }
+    differ(a, text);
+  }
+
+  const Json& a_;
+  const Json& b_;
+  DiffSection section_;
+  std::size_t bitwise_ = 0, envelope_ = 0, undecided_ = 0, types_ = 0;
+};
+
+}  // namespace
+
+DiffSection diff_values(const Json& a, const Json& b) { return ValueDiff(a, b).build(); }
+
+}  // namespace shardlab
