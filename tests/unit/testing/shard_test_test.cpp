@@ -23,6 +23,15 @@ DTensor layer(const DTensor& x, const DTensor& w) { return gelu(matmul(x, w)); }
 
 }  // namespace
 
+SHARD_TEST("a column-parallel layer", "dp=2, tp=4") {
+  const DTensor x = randn({7, 16}), w = randn({16, 10});
+  const auto layer = [](const DTensor& x, const DTensor& w) { return gelu(matmul(x, w)); };
+  const DTensor y =
+      layer(distribute_tensor(x, mesh, "dp=S(0)"), distribute_tensor(w, mesh, "tp=S(1)"));
+  CHECK(type_string(y) == "f32[7@dp, 10@tp]");
+  CHECK_CLOSE(y, one_device(layer, x, w));
+}
+
 SHARD_TEST("SHARD_TEST: types and values of a column-parallel layer, 7 rows over 2", "dp=2, tp=4") {
   const DTensor x = randn({7, 16}), w = randn({16, 10});
   const DTensor y =
