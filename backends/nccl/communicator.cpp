@@ -18,22 +18,27 @@ namespace {
 // An exchange on its way. Holds its memory until it is over, also when nobody waits for it.
 class PendingExchange final : public Work {
  public:
-  PendingExchange(Session& session, Comm comm, Exchange exchange, std::string what)
+  PendingExchange(const std::shared_ptr<Session>& session, Comm comm, Exchange exchange,
+                  std::string what)
       : session_(session), comm_(comm), exchange_(std::move(exchange)), what_(std::move(what)) {
     if (!exchange_.calls) return;
-    session_.post(comm_, exchange_.calls, what_);
-    posted_ = session_.mark();
+    session->post(comm_, exchange_.calls, what_);
+    posted_ = session->mark();
   }
   ~PendingExchange() override {
     if (posted_ == nullptr) return;
-    session_.settle(posted_);
-    session_.release(posted_);
+    const std::shared_ptr<Session> session = session_.lock();
+    if (!session) return;  // it ended with the last of what was posted
+    session->settle(posted_);
+    session->release(posted_);
   }
 
   Tensor finish() {
+    const std::shared_ptr<Session> session = session_.lock();
+    if (!session) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
     if (posted_ != nullptr) {
-      session_.await(comm_, posted_, what_);
-      session_.release(std::exchange(posted_, nullptr));
+      session->await(comm_, posted_, what_);
+      session->release(std::exchange(posted_, nullptr));
     }
     Tensor result = exchange_.finish();
     exchange_ = {};
@@ -48,10 +53,13 @@ class PendingExchange final : public Work {
   }
   // Called by the Storage, so it is alive. Results of asynchronous calls begin their Buffer.
   void wait() override { storage_->complete(finish().storage()->buffer()); }
-  bool done() const override { return posted_ == nullptr || session_.reached(posted_); }
+  bool done() const override {
+    const std::shared_ptr<Session> session = session_.lock();
+    return posted_ == nullptr || !session || session->reached(posted_);
+  }
 
  private:
-  Session& session_;
+  const std::weak_ptr<Session> session_;
   const Comm comm_;
   Exchange exchange_;
   const std::string what_;
@@ -61,9 +69,9 @@ class PendingExchange final : public Work {
 
 class NcclCommunicator final : public backends::CheckedCommunicator {
  public:
-  NcclCommunicator(Session& session, GroupPlace place, Abort abort)
-      : session_(session), place_(std::move(place)), abort_(std::move(abort)) {}
-  ~NcclCommunicator() override { session_.end(place_.comm); }
+  NcclCommunicator(std::shared_ptr<Session> session, GroupPlace place, Abort abort)
+      : session_(std::move(session)), place_(std::move(place)), abort_(std::move(abort)) {}
+  ~NcclCommunicator() override { session_->end(place_.comm); }
 
   std::int64_t rank() const override { return place_.rank; }
   std::int64_t size() const override { return static_cast<std::int64_t>(place_.ranks.size()); }
@@ -83,7 +91,7 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
   Tensor run(const Call& call, const Dims& shape) {
-    return PendingExchange(session_, place_.comm, plan_exchange(session_, place_, call, shape),
+    return PendingExchange(session_, place_.comm, plan_exchange(*session_, place_, call, shape),
                            what(call))
         .finish();
   }
@@ -91,7 +99,7 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
   void gather_bytes(BytesPart& part, Device& device);
   void meet(Device& device);
 
-  Session& session_;
+  const std::shared_ptr<Session> session_;
   const GroupPlace place_;
   const Abort abort_;
 };
@@ -99,7 +107,7 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
 Tensor NcclCommunicator::perform(Call& call, const Dims& shape, DType, Issue issue) {
   if (issue == Issue::kWait) return run(call, shape);
   auto pending = make_ref<PendingExchange>(
-      session_, place_.comm, plan_exchange(session_, place_, call, shape), what(call));
+      session_, place_.comm, plan_exchange(*session_, place_, call, shape), what(call));
   return Tensor(pending->start(), contiguous_meta(shape, call.x->dtype()));
 }
 
@@ -108,7 +116,7 @@ void NcclCommunicator::enter_and_wait(Call& call) {
   if (call.kind == CollectiveKind::kAllGatherBytes) {
     return gather_bytes(*std::get<BytesPart*>(call.part), *call.device);
   }
-  PendingExchange(session_, place_.comm, plan_batch(session_, place_, call), what(call)).finish();
+  PendingExchange(session_, place_.comm, plan_batch(*session_, place_, call), what(call)).finish();
 }
 
 // The same number of columns on all ranks, lengths[i] rows of rank i.
@@ -175,15 +183,16 @@ std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::i
   }
   // Colours are any numbers here; NCCL's are small ones, none negative: that of a group's first.
   const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
-  made.comm = session_.split(place_.comm, nccl_color, static_cast<int>(made.rank));
+  made.comm = session_->split(place_.comm, nccl_color, static_cast<int>(made.rank));
   if (color < 0) return nullptr;
   return make_communicator(session_, std::move(made), abort_);
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_communicator(Session& session, GroupPlace place, Abort abort) {
-  return std::make_unique<NcclCommunicator>(session, std::move(place), std::move(abort));
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
+                                                Abort abort) {
+  return std::make_unique<NcclCommunicator>(std::move(session), std::move(place), std::move(abort));
 }
 
 }  // namespace shardlab::nccl

@@ -24,6 +24,7 @@ struct GroupPlace {
 using Abort = std::function<void(const Error& reason)>;
 
 /// Gives its NCCL communicator back to the session at its end.
-std::unique_ptr<Communicator> make_communicator(Session& session, GroupPlace place, Abort abort);
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
+                                                Abort abort);
 
 }  // namespace shardlab::nccl

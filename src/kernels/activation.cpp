@@ -12,16 +12,19 @@ namespace {
 
 constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
 
-constexpr double kSqrtHalf = 0.70710678118654752440;
-constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
-constexpr double kTanhCubic = 0.044715;
-
-struct Relu {
-  template <typename T>
-  static T apply(T a) {
-    return is_nan(a) || a > T(0) ? a : T(0);
-  }
-};
+using element::GeluTanhBackward;
+using element::kSqrtHalf;
+using element::kSqrtTwoOverPi;
+using element::kTanhCubic;
+using element::LeakyRelu;
+using element::LeakyReluBackward;
+using element::Relu;
+using element::SigmoidBackward;
+using element::SiluBackward;
+using element::Softplus;
+using element::SoftplusBackward;
+using element::TanhBackward;
+using element::ThresholdBackward;
 
 // erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
 PacketOf<float> packet_erf(const PacketOf<float>& x) {
@@ -42,11 +45,7 @@ PacketOf<float> packet_normal_cdf(const PacketOf<float>& x) {
   return pmul(pset1<Packet>(0.5f), padd(pset1<Packet>(1.0f), erf));
 }
 
-struct Gelu {
-  template <typename T>
-  static T apply(T a) {
-    return a * T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
-  }
+struct Gelu : element::Gelu {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) {
       return Eigen::internal::pmul(x, packet_normal_cdf(x));
@@ -54,15 +53,7 @@ struct Gelu {
   }
 };
 
-struct GeluTanh {
-  template <typename T>
-  static T inner(T a) {
-    return T(kSqrtTwoOverPi) * (a + T(kTanhCubic) * a * a * a);
-  }
-  template <typename T>
-  static T apply(T a) {
-    return T(0.5) * a * (T(1) + std::tanh(inner(a)));
-  }
+struct GeluTanh : element::GeluTanh {
   static void map(const float* from, float* to, std::int64_t count) {
     using namespace Eigen::internal;
     map_packets(from, to, count, [](const PacketOf<float>& x) {
@@ -74,13 +65,7 @@ struct GeluTanh {
   }
 };
 
-struct GeluBackward {
-  template <typename T>
-  static T apply(T grad, T a) {
-    const T cdf = T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
-    const T density = std::exp(a * a * T(-0.5)) * T(kSqrtTwoOverPi / 2);
-    return grad * (cdf + a * density);
-  }
+struct GeluBackward : element::GeluBackward {
   static void map(const float* grad, const float* from, float* to, std::int64_t count) {
     using namespace Eigen::internal;
     using Packet = PacketOf<float>;
@@ -89,76 +74,6 @@ struct GeluBackward {
       const Packet density = pmul(power, pset1<Packet>(float(kSqrtTwoOverPi / 2)));
       return pmul(g, padd(packet_normal_cdf(x), pmul(x, density)));
     });
-  }
-};
-
-struct GeluTanhBackward {
-  template <typename T>
-  static T apply(T grad, T a) {
-    const T tanh = std::tanh(GeluTanh::inner(a));
-    const T slope = T(kSqrtTwoOverPi) * (T(1) + T(3 * kTanhCubic) * a * a);
-    return grad * (T(0.5) * (T(1) + tanh) + T(0.5) * a * (T(1) - tanh * tanh) * slope);
-  }
-};
-
-struct SiluBackward {
-  template <typename T>
-  static T apply(T grad, T a) {
-    const T sigmoid = T(1) / (T(1) + std::exp(-a));
-    return grad * sigmoid * (T(1) + a * (T(1) - sigmoid));
-  }
-};
-
-struct TanhBackward {
-  template <typename T>
-  static T apply(T grad, T output) {
-    if constexpr (Complex<T>)
-      return grad * std::conj(T(1) - output * output);
-    else
-      return grad * (T(1) - output * output);
-  }
-};
-
-struct SigmoidBackward {
-  template <typename T>
-  static T apply(T grad, T output) {
-    if constexpr (Complex<T>)
-      return grad * std::conj((T(1) - output) * output);
-    else
-      return grad * (T(1) - output) * output;
-  }
-};
-
-struct ThresholdBackward {
-  template <typename T>
-  static T apply(T grad, T self, T threshold) {
-    return self <= threshold ? T(0) : grad;
-  }
-};
-
-struct Softplus {
-  template <typename T>
-  static T apply(T a, T beta, T threshold) {
-    return a * beta > threshold ? a : std::log1p(std::exp(a * beta)) / beta;
-  }
-};
-struct SoftplusBackward {
-  template <typename T>
-  static T apply(T grad, T a, T beta, T threshold) {
-    const T power = std::exp(a * beta);
-    return a * beta > threshold ? grad : grad * power / (power + T(1));
-  }
-};
-struct LeakyRelu {
-  template <typename T>
-  static T apply(T a, T slope) {
-    return a > T(0) ? a : a * slope;
-  }
-};
-struct LeakyReluBackward {
-  template <typename T>
-  static T apply(T grad, T a, T slope) {
-    return a > T(0) ? grad : grad * slope;
   }
 };
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/functors.h"
+#include "kernels/math_functors.h"
 
 namespace shardlab {
 
@@ -92,68 +92,40 @@ inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
 
 // Functors with a vector form; the other types take the scalar one.
 
-struct Exp {
-  template <typename T>
-  static T apply(T a) {
-    return std::exp(a);
-  }
+struct Exp : element::Exp {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_exp<T>(x); });
   }
 };
-struct Log {
-  template <typename T>
-  static T apply(T a) {
-    return std::log(a);
-  }
+struct Log : element::Log {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log<T>(x); });
   }
 };
-struct Sin {
-  template <typename T>
-  static T apply(T a) {
-    return std::sin(a);
-  }
+struct Sin : element::Sin {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::psin(x); });
   }
 };
-struct Cos {
-  template <typename T>
-  static T apply(T a) {
-    return std::cos(a);
-  }
+struct Cos : element::Cos {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::pcos(x); });
   }
 };
-struct Tanh {
-  template <typename T>
-  static T apply(T a) {
-    return std::tanh(a);
-  }
+struct Tanh : element::Tanh {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) { return packet_tanh(x); });
   }
 };
-struct Sigmoid {
-  template <typename T>
-  static T apply(T a) {
-    return T(1) / (T(1) + std::exp(-a));
-  }
+struct Sigmoid : element::Sigmoid {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_sigmoid<T>(x); });
   }
 };
-struct Silu {
-  template <typename T>
-  static T apply(T a) {
-    return a / (T(1) + std::exp(-a));
-  }
+struct Silu : element::Silu {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) {

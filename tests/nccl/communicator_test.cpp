@@ -117,16 +117,16 @@ Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>
     const Api api = counting_api();
     const SharedPeers peers(common);
     const auto side = make_host_side();
-    Session session(api, *side, peers, rank, rank);
+    const auto session = std::make_shared<Session>(api, *side, peers, rank, rank);
     GroupPlace place;
-    place.comm = session.join(common.id, ranks, rank);
+    place.comm = session->join(common.id, ranks, rank);
     for (int i = 0; i < ranks; ++i) place.ranks.push_back(i);
     place.hosts = hosts;
     place.rank = rank;
     place.name = "world";
     const auto world =
         make_communicator(session, place, [&](const Error&) { common.failed_rank = rank + 1; });
-    Rank me{common, rank, ranks, *world, session, ""};
+    Rank me{common, rank, ranks, *world, *session, ""};
     try {
       body(me);
     } catch (const Error& error) {

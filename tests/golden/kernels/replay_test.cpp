@@ -1,5 +1,7 @@
 // replay_test.cpp - every recorded value case of an op that has a kernel must give its value.
-//   kernel_replay FACTS_FOLDER
+//   kernel_replay FACTS_FOLDER [cpu|cuda|cuda-on-host]
+// cuda-on-host runs the kernels of the CUDA device on the host. What a device does not compute is
+// counted apart.
 // Each case runs twice, with its inputs as recorded and with turned strides. Tolerances are those
 // of the facts' README; where only ten times the tolerance holds, the case counts as "loose".
 #include <fmt/format.h>
@@ -8,6 +10,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/host_table.h"
 #include "base/error.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/promotion.h"
@@ -63,8 +67,8 @@ std::vector<LocalArg> arguments_of(const ReplayedOp& op, const ValueCase& value_
 
 class Replay {
  public:
-  explicit Replay(std::string folder)
-      : folder_(std::move(folder)), device_(make_cpu_device(cpu_kernel_table())) {
+  Replay(std::string folder, std::unique_ptr<Device> device)
+      : folder_(std::move(folder)), device_(std::move(device)) {
     for (const ReplayedOp& op : replayed_ops()) ops_[op.name] = &op;
   }
 
@@ -74,8 +78,9 @@ class Replay {
       for_each_value_case(folder_ + "/" + name + ".jsonl.gz", *device_, layout,
                           [this](ValueCase& value_case) { replay(value_case); });
     }
-    fmt::print("{:<18} {:>5} passed ({} loose), {} failed, {} skipped\n", name, counts_.passed,
-               counts_.loose, counts_.failed, counts_.skipped);
+    fmt::print("{:<18} {:>5} passed ({} loose), {} failed, {} skipped, {} not on this device\n",
+               name, counts_.passed, counts_.loose, counts_.failed, counts_.skipped,
+               counts_.unsupported);
     return counts_.failed == 0;
   }
 
@@ -94,6 +99,10 @@ class Replay {
     try {
       problem = run(*op->second, value_case, in_place);
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kUnsupported && device_->type() != "cpu") {
+        ++counts_.unsupported;
+        return;
+      }
       problem = error.text();
     }
     if (problem.empty()) {
@@ -134,7 +143,7 @@ class Replay {
   }
 
   struct Counts {
-    int passed = 0, loose = 0, failed = 0, skipped = 0;
+    int passed = 0, loose = 0, failed = 0, skipped = 0, unsupported = 0;
   };
 
   std::string folder_;
@@ -168,14 +177,24 @@ bool promotions_agree(const std::string& path) {
   return failed == 0;
 }
 
+std::unique_ptr<Device> make_device(std::string_view name) {
+  constexpr auto kRefuse = cuda::HostFallback::kRefuse;
+  if (name == "cpu") return make_cpu_device(cpu_kernel_table());
+  if (name == "cuda-on-host") return cuda::make_cuda_device(cuda::host_table(), 0, kRefuse);
+  if (name == "cuda") return cuda::make_cuda_device(0, kRefuse);
+  return nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: kernel_replay FACTS_FOLDER\n", stderr);
+  std::unique_ptr<Device> device = argc == 2 || argc == 3 ? make_device(argc == 2 ? "cpu" : argv[2])
+                                                          : nullptr;
+  if (!device) {
+    std::fputs("usage: kernel_replay FACTS_FOLDER [cpu|cuda|cuda-on-host]\n", stderr);
     return 2;
   }
-  Replay replay(argv[1]);
+  Replay replay(argv[1], std::move(device));
   bool good = promotions_agree(std::string(argv[1]) + "/promotion.json.gz");
   for (const char* family :
        {"creation", "index", "linalg", "matmul", "misc", "norm_loss", "pointwise_binary",

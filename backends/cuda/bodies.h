@@ -1,0 +1,493 @@
+// bodies.h - everything but pointwise functors: moves, reductions, lookups, scatters, values by
+// position, products of integers. Platform: for_each(count, body), and fold(rows, size, load, out,
+// op, first), which folds load(row * size + j) over j into out[row].
+#pragma once
+
+#include "backends/cuda/elements.h"
+#include "kernels/philox.h"
+
+namespace shardlab::cuda {
+
+template <typename Unit>
+struct MoveBody {
+  MoveCall call;
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    const Place* const places[2] = {&call.out, &call.in};
+    const auto offsets = offsets_of(call.shape, places, i);
+    static_cast<Unit*>(call.out.data)[offsets.at[0]] =
+        static_cast<const Unit*>(call.in.data)[offsets.at[1]];
+  }
+};
+
+struct SixteenBytes {
+  std::uint64_t half[2];
+};
+
+template <typename Platform>
+Failure run_move(Platform& platform, const MoveCall& call, std::int64_t bytes) {
+  const std::int64_t count = call.shape.count;
+  switch (bytes) {
+    case 1:
+      return platform.for_each(count, MoveBody<std::uint8_t>{call});
+    case 2:
+      return platform.for_each(count, MoveBody<std::uint16_t>{call});
+    case 4:
+      return platform.for_each(count, MoveBody<std::uint32_t>{call});
+    case 8:
+      return platform.for_each(count, MoveBody<std::uint64_t>{call});
+    case 16:
+      return platform.for_each(count, MoveBody<SixteenBytes>{call});
+    default:
+      return "elements of such a size are not moved";
+  }
+}
+
+// Reductions.
+
+template <typename T>
+struct RowLoad {
+  Rows rows;
+  SHARDLAB_HD T operator()(std::int64_t i) const {
+    const Place* const places[1] = {&rows.source};
+    const std::int64_t at = offsets_of(rows.shape, places, i).at[0];
+    return load<T>(rows.source.data, rows.source.dtype, at);
+  }
+};
+
+template <typename T>
+struct TruthLoad {
+  RowLoad<T> load;
+  SHARDLAB_HD std::uint8_t operator()(std::int64_t i) const { return load(i) != T(0) ? 1 : 0; }
+};
+
+template <typename T>
+struct Candidate {
+  T value;
+  std::int64_t index;  // -1: none
+};
+
+template <typename T>
+struct CandidateLoad {
+  RowLoad<T> load;
+  std::int64_t size;
+  SHARDLAB_HD Candidate<T> operator()(std::int64_t i) const { return {load(i), i % size}; }
+};
+
+// One functor for all folds of a type: each takes long to compile into a reduction.
+template <typename T>
+struct Folded {
+  Fold kind;
+  SHARDLAB_HD T operator()(T a, T b) const {
+    switch (kind) {
+      case Fold::kSum:
+        return sum_of(a, b);
+      case Fold::kProduct:
+        return product_of(a, b);
+      case Fold::kMax:
+        return Maximum::apply(a, b);
+      case Fold::kMin:
+        return Minimum::apply(a, b);
+      default:
+        return a;
+    }
+  }
+};
+struct TruthFolded {
+  Fold kind;
+  SHARDLAB_HD std::uint8_t operator()(std::uint8_t a, std::uint8_t b) const {
+    return kind == Fold::kAny ? a | b : a & b;
+  }
+};
+
+// The better of two candidates; of equals the first.
+template <typename T>
+struct CandidateFolded {
+  Fold kind;
+  SHARDLAB_HD Candidate<T> operator()(Candidate<T> a, Candidate<T> b) const {
+    if (a.index < 0) return b;
+    if (b.index < 0) return a;
+    const bool a_wins = wins(a.value, b.value);
+    const bool b_wins = wins(b.value, a.value);
+    if (a_wins != b_wins) return a_wins ? a : b;
+    return a.index < b.index ? a : b;
+  }
+
+ private:
+  SHARDLAB_HD bool wins(T a, T b) const {
+    if (is_nan(a) || is_nan(b)) return is_nan(a);
+    return kind == Fold::kMax ? a > b : a < b;
+  }
+};
+
+template <typename T>
+struct SplitCandidates {
+  const Candidate<T>* from;
+  T* values;
+  std::int64_t* indices;
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    values[i] = from[i].value;
+    indices[i] = from[i].index;
+  }
+};
+
+template <typename T>
+T lowest_of() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::min();
+  else
+    return -std::numeric_limits<T>::infinity();
+}
+template <typename T>
+T highest_of() {
+  if constexpr (std::is_integral_v<T>)
+    return std::numeric_limits<T>::max();
+  else
+    return std::numeric_limits<T>::infinity();
+}
+
+template <typename T, typename Platform>
+Failure fold_with_indices(Platform& platform, const FoldCall& call) {
+  Candidate<T>* best = nullptr;
+  if (const Failure failure =
+          platform.scratch(static_cast<std::size_t>(call.rows.rows) * sizeof(Candidate<T>),
+                           reinterpret_cast<void**>(&best))) {
+    return failure;
+  }
+  const CandidateLoad<T> load{{call.rows}, call.rows.size};
+  const Candidate<T> none{T(0), -1};
+  const Failure failure = platform.fold(call.rows.rows, call.rows.size, load, best,
+                                        CandidateFolded<T>{call.fold}, none);
+  if (failure != nullptr) return failure;
+  return platform.for_each(call.rows.rows,
+                           SplitCandidates<T>{best, static_cast<T*>(call.out), call.indices});
+}
+
+template <typename T>
+T first_of(Fold kind) {
+  if (kind == Fold::kMax) return lowest_of<T>();
+  if (kind == Fold::kMin) return highest_of<T>();
+  return kind == Fold::kProduct ? T(1) : T(0);
+}
+
+template <typename T, typename Platform>
+Failure fold_as(Platform& platform, const FoldCall& call) {
+  const RowLoad<T> load{call.rows};
+  if (call.indices != nullptr) return fold_with_indices<T>(platform, call);
+  if (call.fold == Fold::kAny || call.fold == Fold::kAll) {
+    const std::uint8_t first = call.fold == Fold::kAll ? 1 : 0;
+    return platform.fold(call.rows.rows, call.rows.size, TruthLoad<T>{load},
+                         static_cast<std::uint8_t*>(call.out), TruthFolded{call.fold}, first);
+  }
+  return platform.fold(call.rows.rows, call.rows.size, load, static_cast<T*>(call.out),
+                       Folded<T>{call.fold}, first_of<T>(call.fold));
+}
+
+template <typename Platform>
+Failure run_fold(Platform& platform, const FoldCall& call) {
+  if (call.rows.rows == 0) return nullptr;
+  switch (call.compute) {
+    case DType::kI64:
+      return fold_as<std::int64_t>(platform, call);
+    case DType::kF32:
+      return fold_as<float>(platform, call);
+    case DType::kF64:
+      return fold_as<double>(platform, call);
+    default:
+      return "no reduction computes in this dtype";
+  }
+}
+
+template <typename T>
+struct ScanBody {
+  ScanCall call;
+  SHARDLAB_HD void operator()(std::int64_t row) const {
+    using Sum = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    const RowLoad<T> load{call.rows};
+    Sum sum(0);
+    for (std::int64_t j = 0; j < call.rows.size; ++j) {
+      sum = sum_of(sum, Sum(load(row * call.rows.size + j)));
+      static_cast<T*>(call.out)[row * call.rows.size + j] = static_cast<T>(sum);
+    }
+  }
+};
+
+template <typename Platform>
+Failure run_scan(Platform& platform, const ScanCall& call) {
+  switch (call.compute) {
+    case DType::kI64:
+      return platform.for_each(call.rows.rows, ScanBody<std::int64_t>{call});
+    case DType::kF32:
+      return platform.for_each(call.rows.rows, ScanBody<float>{call});
+    case DType::kF64:
+      return platform.for_each(call.rows.rows, ScanBody<double>{call});
+    default:
+      return "no running sum in this dtype";
+  }
+}
+
+// Indices from data.
+
+/// Where `global` is among the runs, or -1.
+SHARDLAB_HD inline std::int64_t local_place(const Runs& runs, std::int64_t global) {
+  std::int64_t before = 0;
+  for (int run = 0; run < runs.count; ++run) {
+    const std::int64_t into = global - runs.offset[run];
+    if (into >= 0 && into < runs.size[run]) return before + into;
+    before += runs.size[run];
+  }
+  return -1;
+}
+
+template <typename Unit, typename Platform>
+struct LookupBody {
+  LookupCall call;
+  typename Platform::Counter bad;
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    const Place* const places[3] = {&call.out, &call.source, &call.index};
+    const auto offsets = offsets_of(call.shape, places, i);
+    const auto wanted = load<std::int64_t>(call.index.data, call.index.dtype, offsets.at[2]);
+    const bool valid = wanted >= 0 && wanted < call.extent;
+    if (!valid) bad.add();
+    const std::int64_t at = valid ? local_place(call.here, wanted) : -1;
+    auto* out = static_cast<Unit*>(call.out.data) + offsets.at[0];
+    *out = at < 0 ? Unit{}
+                  : static_cast<const Unit*>(call.source.data)[offsets.at[1] + at * call.step];
+    if (call.mask != nullptr) call.mask[i] = at < 0 ? 1 : 0;
+  }
+};
+
+template <typename Platform>
+Failure run_lookup(Platform& platform, const LookupCall& call, std::int64_t bytes) {
+  const std::int64_t count = call.shape.count;
+  const auto bad = platform.counter();
+  switch (bytes) {
+    case 1:
+      return platform.for_each(count, LookupBody<std::uint8_t, Platform>{call, bad});
+    case 2:
+      return platform.for_each(count, LookupBody<std::uint16_t, Platform>{call, bad});
+    case 4:
+      return platform.for_each(count, LookupBody<std::uint32_t, Platform>{call, bad});
+    case 8:
+      return platform.for_each(count, LookupBody<std::uint64_t, Platform>{call, bad});
+    case 16:
+      return platform.for_each(count, LookupBody<SixteenBytes, Platform>{call, bad});
+    default:
+      return "elements of such a size are not looked up";
+  }
+}
+
+template <typename T, typename Platform>
+struct ScatterBody {
+  ScatterCall call;
+  typename Platform::Counter bad;
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    const Place* const places[3] = {&call.out, &call.index, &call.value};
+    const auto offsets = offsets_of(call.lines, places, i);
+    T* out = static_cast<T*>(call.out.data) + offsets.at[0];
+    for (std::int64_t k = 0; k < call.length; ++k) {
+      const auto at = load<std::int64_t>(call.index.data, call.index.dtype,
+                                         offsets.at[1] + k * call.index_step);
+      if (at < 0 || at >= call.extent) {
+        bad.add();
+        continue;
+      }
+      const T value = call.value.data == nullptr ? number_of<T>(call.value)
+                                                 : load<T>(call.value.data, call.value.dtype,
+                                                           offsets.at[2] + k * call.value_step);
+      T& element = out[at * call.out_step];
+      element = call.mode == ScatterCall::Mode::kAdd ? sum_of(element, value) : value;
+    }
+  }
+};
+
+template <typename Platform>
+Failure run_scatter(Platform& platform, const ScatterCall& call) {
+  const std::int64_t count = call.lines.count;
+  const auto bad = platform.counter();
+  switch (call.compute) {
+    case DType::kI64:
+      return platform.for_each(count, ScatterBody<std::int64_t, Platform>{call, bad});
+    case DType::kF32:
+      return platform.for_each(count, ScatterBody<float, Platform>{call, bad});
+    case DType::kF64:
+      return platform.for_each(count, ScatterBody<double, Platform>{call, bad});
+    default:
+      return "nothing is scattered in this dtype";
+  }
+}
+
+// Values by position.
+
+struct DrawBody {
+  DrawCall call;
+
+  SHARDLAB_HD std::int64_t global_of(std::int64_t i) const {
+    std::int64_t global = 0;
+    for (int dim = call.shape.dims - 1; dim >= 0; --dim) {
+      std::int64_t index = dim == 0 ? i : i % call.shape.size[dim];
+      if (dim > 0) i /= call.shape.size[dim];
+      const Runs& runs = call.here[dim];
+      for (int run = 0; run < runs.count; ++run) {
+        if (index < runs.size[run]) {
+          global += (runs.offset[run] + index) * call.global_stride[dim];
+          break;
+        }
+        index -= runs.size[run];
+      }
+    }
+    return global;
+  }
+
+  template <typename T>
+  SHARDLAB_HD T normal(const NormalSource<T>& source) const {
+    const T number = std::sqrt(T(-2) * std::log(source.radius)) *
+                     std::cos(source.turn * T(6.283185307179586477));
+    return static_cast<T>(call.a) + static_cast<T>(call.b) * number;
+  }
+
+  template <typename T>
+  SHARDLAB_HD void put(std::int64_t at, T value) const {
+    store<T>(call.out.data, call.out.dtype, at, value);
+  }
+
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    const Place* const places[3] = {&call.out, &call.input, &call.second};
+    const auto at = offsets_of(call.shape, places, i);
+    const std::int64_t global = global_of(i);
+    const PhiloxWords words =
+        element_words(call.seed, call.offset + static_cast<std::uint64_t>(global));
+    const bool wide = call.out.dtype == DType::kF64;
+    switch (call.kind) {
+      case DrawCall::Kind::kUniform:
+        return uniform(at.at[0], words);
+      case DrawCall::Kind::kNormal:
+        return wide ? put(at.at[0], normal(normal_source_double(words)))
+                    : put(at.at[0], normal(normal_source_float(words)));
+      case DrawCall::Kind::kInteger:
+        return put(at.at[0], sum_of(call.low, wrapped(word_pair(words, 0) % call.range)));
+      case DrawCall::Kind::kBernoulli: {
+        const double probability = call.input.data == nullptr
+                                       ? call.a
+                                       : load<double>(call.input.data, call.input.dtype, at.at[1]);
+        return put<std::int64_t>(at.at[0], uniform_double(words) < probability ? 1 : 0);
+      }
+      case DrawCall::Kind::kDropout: {
+        const bool keeps = uniform_double(words) < call.a;
+        store<std::int64_t>(call.second.data, call.second.dtype, at.at[2], keeps ? 1 : 0);
+        const double value = load<double>(call.input.data, call.input.dtype, at.at[1]);
+        return put(at.at[0], keeps ? value / call.a : 0.0);
+      }
+      case DrawCall::Kind::kArange:
+        return arange(at.at[0], global);
+      case DrawCall::Kind::kLinspace:
+        return linspace(at.at[0], global);
+      case DrawCall::Kind::kEye: {
+        const auto columns = static_cast<std::int64_t>(call.range);
+        return put<std::int64_t>(at.at[0], global / columns == global % columns ? 1 : 0);
+      }
+    }
+  }
+
+ private:
+  SHARDLAB_HD void uniform(std::int64_t at, const PhiloxWords& words) const {
+    if (call.out.dtype == DType::kF64) {
+      return put(at, call.a + (call.b - call.a) * uniform_double(words));
+    }
+    const int digits = call.out.dtype == DType::kF16 ? 11 : call.out.dtype == DType::kBF16 ? 8 : 24;
+    const auto low = static_cast<float>(call.a), width = static_cast<float>(call.b - call.a);
+    put(at, low + width * uniform_float(words, digits));
+  }
+  SHARDLAB_HD void arange(std::int64_t at, std::int64_t i) const {
+    if (call.integers) {
+      return put(at, sum_of(call.low, product_of(i, wrapped(call.range))));
+    }
+    put(at, call.a + static_cast<double>(i) * call.b);
+  }
+  SHARDLAB_HD void linspace(std::int64_t at, std::int64_t i) const {
+    const auto steps = static_cast<std::int64_t>(call.range);
+    const double step = steps > 1 ? (call.b - call.a) / static_cast<double>(steps - 1) : 0;
+    put(at, i < (steps + 1) / 2 ? call.a + static_cast<double>(i) * step
+                                : call.b - static_cast<double>(steps - 1 - i) * step);
+  }
+};
+
+// out = a b, one element after the other; for integers, and for the host.
+template <typename In, typename Sum>
+struct ProductBody {
+  ProductCall call;
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    const std::int64_t column = i % call.columns;
+    const std::int64_t row = i / call.columns % call.rows;
+    const std::int64_t batch = i / call.columns / call.rows;
+    const std::int64_t a = batch * call.a.batch_stride + row * call.a.row_stride;
+    const std::int64_t b = batch * call.b.batch_stride + column * call.b.column_stride;
+    Sum sum(0);
+    for (std::int64_t k = 0; k < call.inner; ++k) {
+      const auto left = load<Sum>(call.a.data, call.dtype, a + k * call.a.column_stride);
+      const auto right = load<Sum>(call.b.data, call.dtype, b + k * call.b.row_stride);
+      sum = sum_of(sum, product_of(left, right));
+    }
+    store<Sum>(call.out, call.out_dtype, i, sum);
+  }
+};
+
+// Terms of several ranks.
+template <typename T>
+struct CombineBody {
+  CombineCall call;
+  SHARDLAB_HD T combined(T a, T b) const {
+    switch (call.op) {
+      case ReduceOp::kSum:
+      case ReduceOp::kAvg:
+        return sum_of(a, b);
+      case ReduceOp::kProduct:
+        return product_of(a, b);
+      case ReduceOp::kMax:
+        return Maximum::apply(a, b);
+      case ReduceOp::kMin:
+        return Minimum::apply(a, b);
+      default:
+        break;
+    }
+    if constexpr (std::is_integral_v<T>) {
+      if (call.op == ReduceOp::kBitAnd) return a & b;
+      if (call.op == ReduceOp::kBitOr) return a | b;
+      return a ^ b;
+    }
+    return a;
+  }
+  SHARDLAB_HD void operator()(std::int64_t i) const {
+    T sum = load<T>(call.terms, call.dtype, i);
+    for (std::int64_t rank = 1; rank < call.ranks; ++rank) {
+      sum = combined(sum, load<T>(call.terms, call.dtype, rank * call.count + i));
+    }
+    if (call.op == ReduceOp::kAvg) sum = static_cast<T>(sum / static_cast<T>(call.ranks));
+    // Sum of bool is "any".
+    if (call.dtype == DType::kBool && call.op != ReduceOp::kBitXor) sum = sum != T(0) ? T(1) : T(0);
+    store<T>(call.out, call.dtype, i, sum);
+  }
+};
+
+template <typename Platform>
+Failure run_combine(Platform& platform, const CombineCall& call) {
+  switch (call.dtype) {
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+      return platform.for_each(call.count, CombineBody<float>{call});
+    case DType::kF64:
+      return platform.for_each(call.count, CombineBody<double>{call});
+    case DType::kC64:
+    case DType::kC128:
+    case DType::kF8E4M3FN:
+    case DType::kC32:
+    case DType::kBC32:
+      return "terms of this dtype are not combined on the device";
+    case DType::kU64:
+      return platform.for_each(call.count, CombineBody<std::uint64_t>{call});
+    default:
+      return platform.for_each(call.count, CombineBody<std::int64_t>{call});
+  }
+}
+
+}  // namespace shardlab::cuda

@@ -1,0 +1,265 @@
+#include <mutex>
+#include <set>
+
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/memory_pool.h"
+#include "backends/shared/module.h"
+#include "kernels/cpu_kernels.h"
+#include "tensor/cpu_device.h"
+
+namespace shardlab::cuda {
+
+namespace {
+
+class TableDevice;
+
+class CudaBuffer final : public Buffer {
+ public:
+  CudaBuffer(TableDevice* device, const MemoryPool::Block& block, std::size_t size_bytes);
+  ~CudaBuffer() override;
+
+ private:
+  TableDevice& owner_;
+  const MemoryPool::Block block_;
+};
+
+const CudaKernelTable& kernel_table() {
+  static const CudaKernelTable table = [] {
+    CudaKernelTable filled;
+    add_pointwise_kernels(filled);
+    add_copy_kernels(filled);
+    add_row_kernels(filled);
+    add_matrix_kernels(filled);
+    add_index_kernels(filled);
+    add_position_kernels(filled);
+    return filled;
+  }();
+  return table;
+}
+
+void throw_if(Failure failure, std::string_view what) {
+  if (failure != nullptr) fail(ErrorKind::kRuntime, "device cuda: {}: {}", what, failure);
+}
+
+// Name of the op that runs, for messages.
+std::string op_name(const KernelCall& call) {
+  const RankContext* rank = current_rank_or_null();
+  if (rank != nullptr && rank->op != nullptr) return rank->op;
+  return fmt::format("kernel {}", static_cast<int>(call.kernel));
+}
+
+// One op at a time: functions of a table are called by one thread.
+class TableDevice final : public CudaDevice, public Ops {
+ public:
+  TableDevice(const Table& table, int ordinal, HostFallback fallback)
+      : table_(table),
+        context_(open(table, ordinal)),
+        pool_(std::make_unique<MemoryPool>(table, context_)),
+        fallback_(fallback),
+        host_(make_cpu_device(cpu_kernel_table())) {}
+  ~TableDevice() override {
+    pool_.reset();
+    table_.close(context_);
+  }
+
+  std::string_view type() const override { return "cuda"; }
+  BufferRef allocate(std::size_t size_bytes) override;
+  void run(const KernelCall& call) override;
+  void copy(const Tensor& dst, const Tensor& src) override;
+  void read(const Tensor& src, void* out) override;
+  void write(const Tensor& dst, const void* data) override;
+  MemoryUse memory() const override;
+
+  std::vector<std::string> ran_on_host() const override;
+  std::string description() const override { return table_.description(context_); }
+  void* stream() const override { return table_.stream(context_); }
+  void combine(const CombineCall& call) override;
+
+  Device& device() override { return *this; }
+  void pointwise(PointwiseCall call) override {
+    throw_if(table_.pointwise(context_, call), "pointwise");
+  }
+  void move(MoveCall call) override { throw_if(table_.move(context_, call), "copy"); }
+  void fold(const FoldCall& call) override { throw_if(table_.fold(context_, call), "reduction"); }
+  void scan(const ScanCall& call) override { throw_if(table_.scan(context_, call), "running sum"); }
+  void scatter(const ScatterCall& call) override {
+    throw_if(table_.scatter(context_, call), "scatter");
+  }
+  void lookup(const LookupCall& call) override {
+    throw_if(table_.lookup(context_, call), "lookup");
+  }
+  void draw(const DrawCall& call) override { throw_if(table_.draw(context_, call), "draw"); }
+  void product(const ProductCall& call) override {
+    throw_if(table_.product(context_, call), "matrix product");
+  }
+  void check_indices(std::string_view what) override;
+
+  void release(const MemoryPool::Block& block, std::size_t size_bytes);
+
+ private:
+  static Context* open(const Table& table, int ordinal);
+  void run_on_host(const KernelCall& call);
+  Tensor to_host(const Tensor& tensor);
+  LocalArg to_host(const LocalArg& argument);
+
+  const Table& table_;
+  Context* const context_;
+  mutable std::recursive_mutex mutex_;  // guards the following, and the context
+  std::unique_ptr<MemoryPool> pool_;
+  std::int64_t held_bytes_ = 0;
+  std::int64_t peak_bytes_ = 0;
+  std::set<std::string> ran_on_host_;
+  const HostFallback fallback_;
+  const std::unique_ptr<Device> host_;
+};
+
+CudaBuffer::CudaBuffer(TableDevice* device, const MemoryPool::Block& block, std::size_t size_bytes)
+    : Buffer(device, block.data, size_bytes), owner_(*device), block_(block) {}
+
+CudaBuffer::~CudaBuffer() { owner_.release(block_, size_bytes_); }
+
+Context* TableDevice::open(const Table& table, int ordinal) {
+  Context* context = nullptr;
+  if (const Failure failure = table.open(ordinal, &context)) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("no GPU {} to run on: {}", ordinal, failure))
+        .with("fix", "shardlab doctor says which GPUs and drivers are found");
+  }
+  return context;
+}
+
+BufferRef TableDevice::allocate(std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  const MemoryPool::Block block = pool_->take(size_bytes);
+  if (block.data == nullptr) {
+    fail(ErrorKind::kRuntime, "device cuda cannot allocate {} bytes; {} bytes are held", size_bytes,
+         held_bytes_);
+  }
+  held_bytes_ += static_cast<std::int64_t>(size_bytes);
+  peak_bytes_ = std::max(peak_bytes_, held_bytes_);
+  return BufferRef(new CudaBuffer(this, block, size_bytes));
+}
+
+void TableDevice::release(const MemoryPool::Block& block, std::size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  held_bytes_ -= static_cast<std::int64_t>(size_bytes);
+  pool_->keep(block);
+}
+
+MemoryUse TableDevice::memory() const {
+  const std::lock_guard lock(mutex_);
+  return {held_bytes_, peak_bytes_};
+}
+
+void TableDevice::run(const KernelCall& call) {
+  const std::lock_guard lock(mutex_);
+  const CudaKernel kernel = kernel_table().find(call.kernel);
+  try {
+    if (kernel == nullptr) {
+      fail(ErrorKind::kUnsupported, "device cuda has no kernel for {}", op_name(call));
+    }
+    return kernel(*this, call);
+  } catch (Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    if (fallback_ == HostFallback::kRefuse) {
+      throw error.with("fix", "--allow-host-fallback runs such ops on the host and lists them");
+    }
+  }
+  run_on_host(call);
+}
+
+Tensor TableDevice::to_host(const Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  const Tensor copy = empty(*host_, tensor.shape(), tensor.dtype());
+  read(tensor, copy.storage()->writable()->data());
+  return copy;
+}
+
+LocalArg TableDevice::to_host(const LocalArg& argument) {
+  if (const auto* tensor = std::get_if<Tensor>(&argument)) return to_host(*tensor);
+  if (const auto* list = std::get_if<std::vector<Tensor>>(&argument)) {
+    std::vector<Tensor> copies;
+    for (const Tensor& tensor : *list) copies.push_back(to_host(tensor));
+    return copies;
+  }
+  return argument;
+}
+
+void TableDevice::run_on_host(const KernelCall& call) {
+  ran_on_host_.insert(op_name(call));
+  std::vector<LocalArg> args;
+  for (const LocalArg& argument : call.args) args.push_back(to_host(argument));
+  std::vector<Tensor> outputs;
+  for (const Tensor& output : call.outputs) {
+    outputs.push_back(output.defined() ? empty(*host_, output.shape(), output.dtype()) : output);
+  }
+  KernelCall there = call;
+  there.args = args;
+  there.outputs = outputs;
+  host_->run(there);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) continue;
+    write(call.outputs[i], outputs[i].storage()->buffer()->data());
+  }
+}
+
+std::vector<std::string> TableDevice::ran_on_host() const {
+  const std::lock_guard lock(mutex_);
+  return {ran_on_host_.begin(), ran_on_host_.end()};
+}
+
+void TableDevice::copy(const Tensor& dst, const Tensor& src) {
+  check_invariant(dst.shape() == src.shape() && dst.dtype() == src.dtype(),
+                  "Device::copy takes two tensors of one shape and dtype");
+  const std::lock_guard lock(mutex_);
+  convert(*this, dst, src);
+}
+
+void TableDevice::read(const Tensor& src, void* out) {
+  if (src.numel() == 0) return;
+  const std::lock_guard lock(mutex_);
+  const Tensor lined = as_contiguous(*this, src, src.dtype());
+  throw_if(
+      table_.copy_out(context_, out, readable(lined), static_cast<std::size_t>(src.size_bytes())),
+      "copy to the host");
+}
+
+void TableDevice::write(const Tensor& dst, const void* data) {
+  if (dst.numel() == 0) return;
+  const std::lock_guard lock(mutex_);
+  const Tensor lined = dst.contiguous() ? dst : empty(*this, dst.shape(), dst.dtype());
+  throw_if(
+      table_.copy_in(context_, writable(lined), data, static_cast<std::size_t>(dst.size_bytes())),
+      "copy to the device");
+  if (!dst.contiguous()) convert(*this, dst, lined);
+}
+
+void TableDevice::combine(const CombineCall& call) {
+  if (is_complex(call.dtype) || call.dtype == DType::kF8E4M3FN) {
+    fail(ErrorKind::kUnsupported, "device cuda does not combine {}", to_string(call.dtype));
+  }
+  const std::lock_guard lock(mutex_);
+  throw_if(table_.combine(context_, call), "reduction of several ranks' terms");
+}
+
+void TableDevice::check_indices(std::string_view what) {
+  std::int64_t bad = 0;
+  throw_if(table_.bad_indices(context_, &bad), "check of indices");
+  if (bad > 0) fail(ErrorKind::kValue, "{}: {} indices are out of range", what, bad);
+}
+
+}  // namespace
+
+std::unique_ptr<CudaDevice> make_cuda_device(int ordinal, HostFallback fallback) {
+  void* function = backends::module_function(
+      "shardlab_cuda", kTableSymbol,
+      "install the CUDA toolkit, then build again (-Dgpu=enabled says what is missing)");
+  return make_cuda_device(*reinterpret_cast<TableFunction>(function)(), ordinal, fallback);
+}
+
+std::unique_ptr<CudaDevice> make_cuda_device(const Table& table, int ordinal,
+                                             HostFallback fallback) {
+  return std::make_unique<TableDevice>(table, ordinal, fallback);
+}
+
+}  // namespace shardlab::cuda

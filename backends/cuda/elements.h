@@ -1,0 +1,164 @@
+// elements.h - reading and writing one element of any dtype; for GPUs and for the host.
+#pragma once
+
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#define SHARDLAB_HD __host__ __device__
+#endif
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "backends/cuda/table.h"
+#include "kernels/math_functors.h"
+
+namespace shardlab::cuda {
+
+SHARDLAB_HD inline float half_to_float(std::uint16_t bits) {
+#ifdef __CUDA_ARCH__
+  return __half2float(__ushort_as_half(bits));
+#else
+  return to_float(Half{bits});
+#endif
+}
+
+SHARDLAB_HD inline std::uint16_t float_to_half(float value) {
+#ifdef __CUDA_ARCH__
+  if (value != value) return 0x7E00;
+  return __half_as_ushort(__float2half_rn(value));
+#else
+  return to_half(value).bits;
+#endif
+}
+
+SHARDLAB_HD inline float bfloat16_to_float(std::uint16_t bits) {
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
+#else
+  return to_float(BFloat16{bits});
+#endif
+}
+
+SHARDLAB_HD inline std::uint16_t float_to_bfloat16(float value) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t bits = __float_as_uint(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0;
+  bits += 0x7FFFu + ((bits >> 16) & 1u);
+  return static_cast<std::uint16_t>(bits >> 16);
+#else
+  return to_bfloat16(value).bits;
+#endif
+}
+
+/// Element `at` of `data`, as T: floats to integers truncate.
+template <typename T>
+SHARDLAB_HD inline T load(const void* data, DType dtype, std::int64_t at) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return static_cast<T>(static_cast<const std::uint8_t*>(data)[at]);
+    case DType::kI8:
+      return static_cast<T>(static_cast<const std::int8_t*>(data)[at]);
+    case DType::kI16:
+      return static_cast<T>(static_cast<const std::int16_t*>(data)[at]);
+    case DType::kI32:
+      return static_cast<T>(static_cast<const std::int32_t*>(data)[at]);
+    case DType::kI64:
+      return static_cast<T>(static_cast<const std::int64_t*>(data)[at]);
+    case DType::kU64:
+      return static_cast<T>(static_cast<const std::uint64_t*>(data)[at]);
+    case DType::kF16:
+      return static_cast<T>(half_to_float(static_cast<const std::uint16_t*>(data)[at]));
+    case DType::kBF16:
+      return static_cast<T>(bfloat16_to_float(static_cast<const std::uint16_t*>(data)[at]));
+    case DType::kF32:
+      return static_cast<T>(static_cast<const float*>(data)[at]);
+    case DType::kF64:
+      return static_cast<T>(static_cast<const double*>(data)[at]);
+    default:
+      return T(0);
+  }
+}
+
+/// value, rounded to the dtype; floats wrap in narrow integers, anything but 0 is true.
+template <typename T>
+SHARDLAB_HD inline void store(void* data, DType dtype, std::int64_t at, T value) {
+  // Through i64, so that what is out of a narrow integer's range wraps.
+  const auto integer = [value] { return static_cast<std::int64_t>(value); };
+  switch (dtype) {
+    case DType::kBool:
+      static_cast<std::uint8_t*>(data)[at] = value != T(0) ? 1 : 0;
+      break;
+    case DType::kU8:
+      static_cast<std::uint8_t*>(data)[at] = static_cast<std::uint8_t>(integer());
+      break;
+    case DType::kI8:
+      static_cast<std::int8_t*>(data)[at] = static_cast<std::int8_t>(integer());
+      break;
+    case DType::kI16:
+      static_cast<std::int16_t*>(data)[at] = static_cast<std::int16_t>(integer());
+      break;
+    case DType::kI32:
+      static_cast<std::int32_t*>(data)[at] = static_cast<std::int32_t>(integer());
+      break;
+    case DType::kI64:
+      static_cast<std::int64_t*>(data)[at] = integer();
+      break;
+    case DType::kU64:
+      static_cast<std::uint64_t*>(data)[at] = static_cast<std::uint64_t>(value);
+      break;
+    case DType::kF16:
+      static_cast<std::uint16_t*>(data)[at] = float_to_half(static_cast<float>(value));
+      break;
+    case DType::kBF16:
+      static_cast<std::uint16_t*>(data)[at] = float_to_bfloat16(static_cast<float>(value));
+      break;
+    case DType::kF32:
+      static_cast<float*>(data)[at] = static_cast<float>(value);
+      break;
+    case DType::kF64:
+      static_cast<double*>(data)[at] = static_cast<double>(value);
+      break;
+    default:
+      break;
+  }
+}
+
+/// To f16 or bf16 and back; other dtypes leave it as it is.
+template <typename T>
+SHARDLAB_HD inline T rounded_to(DType dtype, T value) {
+  if (dtype == DType::kF16) return static_cast<T>(half_to_float(float_to_half(float(value))));
+  if (dtype == DType::kBF16) {
+    return static_cast<T>(bfloat16_to_float(float_to_bfloat16(float(value))));
+  }
+  return value;
+}
+
+/// Offsets of up to N arrays at linear index `i` of a row-major walk.
+template <int N>
+struct Offsets {
+  std::int64_t at[N];
+};
+template <int N>
+SHARDLAB_HD inline Offsets<N> offsets_of(const Shape& shape, const Place* const (&places)[N],
+                                         std::int64_t i) {
+  Offsets<N> result{};
+  for (int dim = shape.dims - 1; dim >= 0; --dim) {
+    const std::int64_t size = shape.size[dim];
+    const std::int64_t index = dim == 0 ? i : i % size;
+    if (dim > 0) i /= size;
+    for (int k = 0; k < N; ++k) result.at[k] += index * places[k]->stride[dim];
+  }
+  return result;
+}
+
+template <typename T>
+SHARDLAB_HD inline T number_of(const Place& place) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(place.integer);
+  else
+    return static_cast<T>(place.real);
+}
+
+}  // namespace shardlab::cuda

@@ -1,0 +1,110 @@
+// kernels.h - kernels of the CUDA device, written over the functions of table.h.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "backends/cuda/table.h"
+#include "kernels/kernel_args.h"
+#include "kernels/kernel_id.h"
+#include "kernels/promotion.h"
+#include "kernels/rows.h"
+#include "tensor/device.h"
+
+namespace shardlab::cuda {
+
+/// What kernels do on one device; throws what a function of the table says. Waits for a device that
+/// other threads use.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+  virtual Device& device() = 0;
+
+  virtual void pointwise(PointwiseCall call) = 0;
+  virtual void move(MoveCall call) = 0;
+  virtual void fold(const FoldCall& call) = 0;
+  virtual void scan(const ScanCall& call) = 0;
+  virtual void scatter(const ScatterCall& call) = 0;
+  virtual void lookup(const LookupCall& call) = 0;
+  virtual void draw(const DrawCall& call) = 0;
+  virtual void product(const ProductCall& call) = 0;
+  /// Fails with Value when an index of the last lookup or scatter was out of range. Waits.
+  virtual void check_indices(std::string_view what) = 0;
+};
+
+/// Fails with Unsupported for complex numbers and f8.
+DType compute_dtype_here(DType dtype);
+
+/// First element of a tensor for reading; for writing, which must be asked for first.
+void* readable(const Tensor& tensor);
+void* writable(const Tensor& tensor);
+
+/// A walk over `shape` with these arrays; joins dims that lie behind each other in all of them.
+/// Each place's strides are replaced by those of the walk. Fails with Unsupported where more than
+/// kMaxDims dims are left.
+class Walk {
+ public:
+  explicit Walk(std::span<const std::int64_t> shape) : shape_(shape) {}
+  void add(Place& place, std::span<const std::int64_t> stride);
+  /// A tensor broadcast to the shape.
+  void add_read(Place& place, const Tensor& tensor);
+  Shape finish();
+
+ private:
+  struct Array {
+    Place* place;
+    Dims stride;
+  };
+  bool joins(std::size_t outer, std::size_t inner) const;
+
+  Dims shape_;
+  std::vector<Array> arrays_;
+};
+
+/// out = op(operands), which meet in `promoted`: tensors broadcast, numbers are constant.
+void pointwise(Ops& ops, Element op, DType promoted, const Tensor& out,
+               std::span<const LocalArg> operands);
+/// A new tensor of this shape in the compute dtype.
+Tensor computed(Ops& ops, Element op, DType compute, std::span<const std::int64_t> shape,
+                std::initializer_list<LocalArg> operands);
+/// out[...] = source[...], converted and broadcast.
+void convert(Ops& ops, const Tensor& out, const Tensor& source);
+void fill(Ops& ops, const Tensor& out, const Scalar& number);
+/// A contiguous tensor of `dtype` with the same elements; the tensor itself if it is that.
+Tensor as_contiguous(Ops& ops, const Tensor& tensor, DType dtype);
+
+/// A tensor with the dims that stay in front of those that are reduced.
+struct RowView {
+  RowView(const Tensor& tensor, const DimMask& reduced);
+  /// One value per row, as a tensor that broadcasts over the rows.
+  Tensor over_rows(const Tensor& values) const;
+  std::int64_t rows = 1;
+  std::int64_t size = 1;
+  Tensor tensor;
+  Dims kept;
+};
+/// One value per row, in `compute` (bool for any and all).
+Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view);
+
+using CudaKernel = void (*)(Ops& ops, const KernelCall& call);
+
+class CudaKernelTable {
+ public:
+  void set(KernelId id, CudaKernel kernel) { kernels_[static_cast<std::size_t>(id)] = kernel; }
+  CudaKernel find(KernelId id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return index < kernels_.size() ? kernels_[index] : nullptr;
+  }
+
+ private:
+  std::array<CudaKernel, static_cast<std::size_t>(KernelId::kCount)> kernels_{};
+};
+
+void add_pointwise_kernels(CudaKernelTable& table);
+void add_copy_kernels(CudaKernelTable& table);
+void add_row_kernels(CudaKernelTable& table);
+void add_matrix_kernels(CudaKernelTable& table);
+void add_index_kernels(CudaKernelTable& table);
+void add_position_kernels(CudaKernelTable& table);
+
+}  // namespace shardlab::cuda

@@ -1,0 +1,136 @@
+// platform.cuh - the GPU as the kernels see it: loops and folds on one stream. Every call is
+// checked; what failed is kept as text in the context.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+
+#include <cstdio>
+#include <cub/device/device_segmented_reduce.cuh>
+#include <limits>
+
+#include "backends/cuda/table.h"
+
+namespace shardlab::cuda {
+
+struct Context {
+  int ordinal = 0;
+  cudaStream_t stream = nullptr;
+  cublasHandle_t blas = nullptr;
+  void* scratch[2] = {};  ///< kept between calls; the stream orders their use
+  std::size_t scratch_bytes[2] = {};
+  unsigned long long* bad_indices = nullptr;
+  char description[256] = {};
+  char failure[512] = {};
+
+  Failure fail(const char* call, const char* why) {
+    std::snprintf(failure, sizeof failure, "%s: %s", call, why);
+    return failure;
+  }
+  Failure check(cudaError_t error, const char* call) {
+    return error == cudaSuccess ? nullptr : fail(call, cudaGetErrorString(error));
+  }
+  Failure check(cublasStatus_t status, const char* call) {
+    return status == CUBLAS_STATUS_SUCCESS ? nullptr : fail(call, cublasGetStatusString(status));
+  }
+  /// Room that lasts until the next call for the same place.
+  Failure room(int place, std::size_t bytes, void** data) {
+    if (bytes > scratch_bytes[place]) {
+      // Freeing waits for the stream: what still uses the old room is over then.
+      if (const Failure failed = check(cudaFree(scratch[place]), "cudaFree")) return failed;
+      scratch[place] = nullptr;
+      scratch_bytes[place] = 0;
+      if (const Failure failed = check(cudaMalloc(&scratch[place], bytes), "cudaMalloc")) {
+        return failed;
+      }
+      scratch_bytes[place] = bytes;
+    }
+    *data = scratch[place];
+    return nullptr;
+  }
+};
+
+template <typename Body>
+__global__ void run_body(Body body, std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i < count; i += step) body(i);
+}
+
+template <typename Load>
+struct Loaded {
+  Load load;
+  using Value = decltype(load(std::int64_t{}));
+  __host__ __device__ Value operator()(std::int64_t i) const { return load(i); }
+};
+
+struct RowStart {
+  std::int64_t size;
+  __host__ __device__ std::int64_t operator()(std::int64_t row) const { return row * size; }
+};
+
+class GpuPlatform {
+ public:
+  struct Counter {
+    unsigned long long* count;
+    // Only kernels count; the host form lets bodies compile for both.
+    __host__ __device__ void add() const {
+#ifdef __CUDA_ARCH__
+      atomicAdd(count, 1ull);
+#endif
+    }
+  };
+
+  explicit GpuPlatform(Context& context) : context_(context) {}
+
+  template <typename Body>
+  Failure for_each(std::int64_t count, const Body& body) {
+    if (count <= 0) return nullptr;
+    constexpr int kThreads = 256;
+    constexpr std::int64_t kMostBlocks = 1 << 20;
+    const std::int64_t blocks = (count + kThreads - 1) / kThreads;
+    const auto grid = static_cast<unsigned int>(blocks < kMostBlocks ? blocks : kMostBlocks);
+    run_body<<<grid, kThreads, 0, context_.stream>>>(body, count);
+    return context_.check(cudaGetLastError(), "launch of a kernel");
+  }
+
+  template <typename Load, typename T, typename Op>
+  Failure fold(std::int64_t rows, std::int64_t size, const Load& load, T* out, Op op, T first) {
+    if (rows <= 0) return nullptr;
+    if (rows > std::numeric_limits<int>::max()) return "more than 2^31 rows are reduced";
+    const auto values = thrust::make_transform_iterator(
+        thrust::counting_iterator<std::int64_t>(0), Loaded<Load>{load});
+    const auto begins = thrust::make_transform_iterator(
+        thrust::counting_iterator<std::int64_t>(0), RowStart{size});
+    const auto segments = static_cast<int>(rows);
+    std::size_t bytes = 0;
+    Failure failure = context_.check(
+        cub::DeviceSegmentedReduce::Reduce(nullptr, bytes, values, out, segments, begins,
+                                           begins + 1, op, first, context_.stream),
+        "cub::DeviceSegmentedReduce");
+    void* room = nullptr;
+    if (failure == nullptr) failure = context_.room(0, bytes == 0 ? 1 : bytes, &room);
+    if (failure != nullptr) return failure;
+    return context_.check(
+        cub::DeviceSegmentedReduce::Reduce(room, bytes, values, out, segments, begins, begins + 1,
+                                           op, first, context_.stream),
+        "cub::DeviceSegmentedReduce");
+  }
+
+  Failure scratch(std::size_t bytes, void** data) {
+    return context_.room(1, bytes == 0 ? 1 : bytes, data);
+  }
+  Counter counter() { return {context_.bad_indices}; }
+
+ private:
+  Context& context_;
+};
+
+// One translation unit each: they take long to compile.
+Failure run_pointwise_one(Context& context, const PointwiseCall& call);
+Failure run_pointwise_two(Context& context, const PointwiseCall& call);
+Failure run_pointwise_more(Context& context, const PointwiseCall& call);
+
+}  // namespace shardlab::cuda

@@ -1,0 +1,13 @@
+// Pointwise functors of two operands.
+#include "backends/cuda/pointwise.h"
+
+#include "backends/cuda/platform.cuh"
+
+namespace shardlab::cuda {
+
+Failure run_pointwise_two(Context& context, const PointwiseCall& call) {
+  GpuPlatform platform(context);
+  return run_two_operands(platform, call);
+}
+
+}  // namespace shardlab::cuda

@@ -1,0 +1,221 @@
+// table.h - what the CUDA device asks of the part that is compiled for GPUs: plain data and a table
+// of functions, the only thing that crosses between program and module. The same kernels, compiled
+// for the host, fill a second table, with which they run in tests.
+//
+// Shapes and strides count elements. All work is issued in order on one stream; only copy_out and
+// synchronize wait for it. A function returns null, or what went wrong.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/reduce_op.h"
+
+namespace shardlab::cuda {
+
+inline constexpr int kMaxDims = 8;
+inline constexpr int kMaxOperands = 4;
+inline constexpr int kMaxRuns = 4;
+
+/// null: success. Valid until the next call.
+using Failure = const char*;
+
+/// Pointwise functors of kernels/functors.h and kernels/math_functors.h.
+enum class Element : std::uint16_t {
+  kIdentity, kNeg, kAbs, kSign, kSgn, kSquare, kReciprocal, kFloor, kCeil, kRound, kTrunc, kFrac,
+  kIsNan, kIsInf, kIsFinite, kSignbit, kLogicalNot, kBitwiseNot,
+  kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p, kSqrt, kRsqrt, kSin, kCos, kTan, kAsin, kAcos,
+  kAtan, kSinh, kCosh, kTanh, kErf, kErfc, kSigmoid,
+  kRelu, kGelu, kGeluTanh, kSilu, kSoftplus, kLeakyRelu,
+  kAdd, kAddScaled, kSub, kSubScaled, kRsubScaled, kMul, kDiv, kDivFloor, kDivTrunc, kRemainder,
+  kFmod, kPow, kMaximum, kMinimum, kAtan2, kEq, kNe, kLt, kLe, kGt, kGe, kLogicalAnd, kLogicalOr,
+  kLogicalXor, kBitwiseAnd, kBitwiseOr, kBitwiseXor, kClamp, kWhere, kLerp, kAddcmul, kAddcdiv,
+  kThresholdBackward, kGeluBackward, kGeluTanhBackward, kSiluBackward, kTanhBackward,
+  kSigmoidBackward, kSoftplusBackward, kLeakyReluBackward,
+  kCount,
+};
+
+/// One array of a strided walk over a shape.
+struct Place {
+  void* data = nullptr;  ///< first element; null: a number
+  DType dtype = DType::kF32;
+  std::int64_t stride[kMaxDims] = {};
+  double real = 0;           ///< the number, where it is one
+  std::int64_t integer = 0;  ///< the same for integers
+};
+
+/// A row-major walk.
+struct Shape {
+  int dims = 0;
+  std::int64_t size[kMaxDims] = {};
+  std::int64_t count = 1;
+};
+
+/// out[i] = op(in[0][i], ...), computed in `compute` (i64, f32 or f64); f16 or bf16 in `rounded`:
+/// operands of other dtypes are rounded to it first.
+struct PointwiseCall {
+  Element op;
+  DType compute;
+  DType rounded = DType::kF64;
+  int operands;
+  Shape shape;
+  Place out;
+  Place in[kMaxOperands];
+};
+
+/// out[i] = in[i]: bytes as they are.
+struct MoveCall {
+  Shape shape;
+  Place out;
+  Place in;
+};
+
+/// Rows of `size` elements, one after the other in the walk.
+struct Rows {
+  Shape shape;
+  std::int64_t rows = 0;
+  std::int64_t size = 0;
+  Place source;
+};
+
+enum class Fold : std::uint8_t { kSum, kProduct, kMax, kMin, kAny, kAll };
+
+/// out[row] = fold of the row, in `compute` (bool for any and all); of an empty row the value that
+/// changes nothing. With `indices`: also where the extremum stands first; rows have elements then.
+struct FoldCall {
+  Fold fold;
+  DType compute;
+  Rows rows;
+  void* out;
+  std::int64_t* indices = nullptr;
+};
+
+/// out [rows, size] = running sums of the rows, in `compute`; f32 adds up in f64.
+struct ScanCall {
+  DType compute;
+  Rows rows;
+  void* out;
+};
+
+/// Which global indices along one dim are here, in order.
+struct Runs {
+  int count = 0;
+  std::int64_t offset[kMaxRuns] = {};
+  std::int64_t size[kMaxRuns] = {};
+};
+
+/// out[c] = source[c with c[dim] = the local place of index[c]]; zero and mask[c] = 1 where that is
+/// not here. Indices outside [0, extent) are counted in bad_indices.
+struct LookupCall {
+  Shape shape;
+  Place out;
+  Place source;  ///< stride of `dim` is applied to the place; its walk stride there is 0
+  std::int64_t step;
+  Place index;
+  std::int64_t extent;
+  Runs here;
+  std::uint8_t* mask = nullptr;  ///< row-major
+};
+
+/// For every coordinate but `dim`, in order along it: out[.. index ..] = or += value, in `compute`.
+struct ScatterCall {
+  enum class Mode : std::uint8_t { kAssign, kAdd } mode;
+  DType compute;
+  Shape lines;  ///< the index's shape without `dim`
+  std::int64_t length;
+  Place out;  ///< of dtype `compute`; walk strides of `lines`
+  std::int64_t out_step;
+  Place index;
+  std::int64_t index_step;
+  Place value;
+  std::int64_t value_step;
+  std::int64_t extent;
+};
+
+/// out[i] from the element's place in the global tensor (and random numbers of that place).
+struct DrawCall {
+  enum class Kind : std::uint8_t {
+    kUniform,    ///< a + (b - a) * u
+    kNormal,     ///< a + b * n
+    kInteger,    ///< low + word % range
+    kBernoulli,  ///< u < input[i]
+    kDropout,    ///< second[i] = u < a; out[i] = input[i] / a where it is
+    kArange,     ///< a + i * b, integers low + i * range
+    kLinspace,   ///< from a to b in `range` steps
+    kEye,        ///< 1 on the diagonal of `range` columns
+  } kind;
+  Shape shape;
+  Place out;
+  Place input;
+  Place second;
+  std::int64_t global_stride[kMaxDims] = {};
+  Runs here[kMaxDims];
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  double a = 0;
+  double b = 1;
+  std::int64_t low = 0;
+  std::uint64_t range = 1;
+  bool integers = false;  ///< arange
+};
+
+/// out [batch, rows, columns], contiguous of dtype `out_dtype`, = a b.
+struct Matrix {
+  const void* data;
+  std::int64_t batch_stride;
+  std::int64_t row_stride;  ///< one of row and column stride is 1
+  std::int64_t column_stride;
+};
+struct ProductCall {
+  DType dtype;  ///< of a and b
+  DType out_dtype;
+  std::int64_t batch, rows, inner, columns;
+  Matrix a, b;
+  void* out;
+};
+
+/// out[i] = terms[0][i] op terms[1][i] ..., in order, contiguous, not overlapping; f16 and bf16 add
+/// up in f32; NaN wins extrema; elements of bool are 0 or 1.
+struct CombineCall {
+  DType dtype;
+  ReduceOp op;
+  const void* terms;  ///< one after the other
+  std::int64_t ranks;
+  std::int64_t count;
+  void* out;
+};
+
+struct Context;
+
+struct Table {
+  Failure (*open)(int ordinal, Context** context);
+  void (*close)(Context* context);
+  /// "NVIDIA H200, 132 multiprocessors, CUDA 13.0".
+  const char* (*description)(Context* context);
+  /// cudaStream_t.
+  void* (*stream)(Context* context);
+  /// Null data without failure: no memory left.
+  Failure (*allocate)(Context* context, std::size_t bytes, void** data);
+  Failure (*release)(Context* context, void* data);
+  Failure (*copy_in)(Context* context, void* to, const void* host, std::size_t bytes);
+  Failure (*copy_out)(Context* context, void* host, const void* from, std::size_t bytes);
+  Failure (*synchronize)(Context* context);
+
+  Failure (*pointwise)(Context* context, const PointwiseCall& call);
+  Failure (*move)(Context* context, const MoveCall& call);
+  Failure (*fold)(Context* context, const FoldCall& call);
+  Failure (*scan)(Context* context, const ScanCall& call);
+  Failure (*lookup)(Context* context, const LookupCall& call);
+  Failure (*scatter)(Context* context, const ScatterCall& call);
+  Failure (*draw)(Context* context, const DrawCall& call);
+  Failure (*product)(Context* context, const ProductCall& call);
+  Failure (*combine)(Context* context, const CombineCall& call);
+  /// How many indices since the last question were outside of their range. Waits.
+  Failure (*bad_indices)(Context* context, std::int64_t* count);
+};
+
+inline constexpr const char* kTableSymbol = "shardlab_cuda_table";
+using TableFunction = const Table* (*)();
+
+}  // namespace shardlab::cuda

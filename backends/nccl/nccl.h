@@ -1,0 +1,32 @@
+// nccl.h - the backend `nccl`: one rank per process and device, data through NCCL (design section
+// 6).
+//
+// Groups are split when a mesh is made; all collectives of a process share one stream. What NCCL
+// cannot reduce (see native.h) is gathered and combined in rank order on each rank; f16 and bf16
+// sums are NCCL's own and round as it rounds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backends/process/checks.h"
+#include "backends/process/control_channel.h"
+#include "comm/backend.h"
+
+namespace shardlab::nccl {
+
+/// Finds the job's other processes with the first call, which waits for them for
+/// SHARDLAB_JOIN_SECONDS (60). The library is libnccl.so.2, or the file that SHARDLAB_NCCL_LIBRARY
+/// names.
+///   fails  Value when nothing says which rank this is (launch.h), Runtime naming the processes
+///          that did not come, Unsupported without NCCL or in a build without this backend
+process::ControlChannel& join();
+
+/// The backend of the run that has begun on the channel.
+std::unique_ptr<Backend> make_backend(CollectiveChecks checks);
+
+/// "torchrun --nproc-per-node 8 --no-python".
+std::string launcher(std::int64_t ranks);
+
+}  // namespace shardlab::nccl

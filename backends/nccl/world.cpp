@@ -1,0 +1,163 @@
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "backends/nccl/communicator.h"
+#include "backends/nccl/launch.h"
+#include "backends/nccl/library.h"
+#include "backends/nccl/nccl.h"
+
+namespace shardlab::nccl {
+
+namespace {
+
+constexpr std::int64_t kJoinSeconds = 60;
+
+// This process in its job, from the first world that asks for it to the end of the process.
+class Job {
+ public:
+  static Job& get() {
+    static Job job;
+    return job;
+  }
+
+  const Api& api() const { return api_; }
+  process::ControlChannel& channel() { return *channel_; }
+  const std::vector<std::int64_t>& hosts() const { return hosts_; }
+  int device() const { return static_cast<int>(launch_.local_rank); }
+
+ private:
+  Job()
+      : api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))),
+        launch_(launch_of(environment)) {
+    process::Membership membership;
+    membership.rank = launch_.rank;
+    membership.size = launch_.size;
+    membership.host = launch_.host;
+    membership.port = launch_.port;
+    membership.job = launch_.job;
+    membership.patience = patience();
+    channel_ = process::ControlChannel::open(membership);
+    number_hosts();
+  }
+
+  static std::chrono::seconds patience() {
+    const std::optional<std::string> text = environment("SHARDLAB_JOIN_SECONDS");
+    const long seconds = text ? std::strtol(text->c_str(), nullptr, 10) : 0;
+    return std::chrono::seconds(seconds > 0 ? seconds : kJoinSeconds);
+  }
+
+  // Ranks of one host get one number. SHARDLAB_HOST stands for the host's own name, for tests.
+  void number_hosts() {
+    std::array<char, 256> name{};
+    gethostname(name.data(), name.size() - 1);
+    std::map<std::string, std::int64_t> numbers;
+    for (const std::string& host :
+         channel_->exchange(environment("SHARDLAB_HOST").value_or(name.data()))) {
+      hosts_.push_back(
+          numbers.try_emplace(host, static_cast<std::int64_t>(numbers.size())).first->second);
+    }
+  }
+
+  const Api& api_;
+  const Launch launch_;
+  std::unique_ptr<process::ControlChannel> channel_;
+  std::vector<std::int64_t> hosts_;
+};
+
+class ChannelPeers final : public Peers {
+ public:
+  explicit ChannelPeers(process::ControlChannel& channel) : channel_(channel) {}
+  std::optional<Error> failure() const override {
+    if (!channel_.failed()) return std::nullopt;
+    return to_error(channel_.verdict());
+  }
+
+ private:
+  process::ControlChannel& channel_;
+};
+
+// One run of one rank.
+class World final : public Backend {
+ public:
+  explicit World(Job& job)
+      : job_(job),
+        channel_(job.channel()),
+        peers_(channel_),
+        side_(make_host_side()),
+        session_(
+            std::make_shared<Session>(job.api(), *side_, peers_, channel_.rank(), job.device())) {}
+
+  std::unique_ptr<Communicator> world(std::int64_t rank) override {
+    GroupPlace place;
+    place.rank = rank;
+    place.name = "world";
+    place.hosts = job_.hosts();
+    for (std::int64_t i = 0; i < channel_.size(); ++i) place.ranks.push_back(i);
+    place.comm = session_->join(agree_on_id(), channel_.size(), rank);
+    return make_communicator(session_, std::move(place),
+                             [this, rank](const Error& reason) { rank_failed(rank, reason); });
+  }
+
+  void rank_ended(std::int64_t) override {}
+
+  void rank_failed(std::int64_t rank, const Error& cause) override {
+    if (channel_.failed()) return;
+    Verdict verdict;
+    verdict.kind = VerdictKind::kRankFailed;
+    verdict.culprits = {rank};
+    verdict.cause = cause.summary();
+    RankReport report;
+    report.rank = rank;
+    report.state = RankReport::State::kFailed;
+    verdict.ranks.push_back(std::move(report));
+    channel_.tell_failed(verdict);
+  }
+
+  const Verdict* verdict() const override {
+    if (!channel_.failed()) return nullptr;
+    if (!verdict_) verdict_ = channel_.verdict();
+    return &*verdict_;
+  }
+
+ private:
+  // Rank 0 makes it, the channel carries it.
+  UniqueId agree_on_id() {
+    UniqueId id{};
+    if (channel_.rank() == 0) {
+      check(job_.api(), job_.api().GetUniqueId(&id), "ncclGetUniqueId", 0, nullptr);
+    }
+    const std::vector<std::string> all =
+        channel_.exchange(std::string_view(id.internal, sizeof id.internal));
+    if (all[0].size() != sizeof id.internal) {
+      throw peers_.failure().value_or(Error(ErrorKind::kRuntime, "rank 0 is gone"));
+    }
+    std::memcpy(id.internal, all[0].data(), sizeof id.internal);
+    return id;
+  }
+
+  Job& job_;
+  process::ControlChannel& channel_;
+  const ChannelPeers peers_;
+  const std::unique_ptr<LocalSide> side_;
+  const std::shared_ptr<Session> session_;
+  mutable std::optional<Verdict> verdict_;
+};
+
+}  // namespace
+
+process::ControlChannel& join() { return Job::get().channel(); }
+
+std::unique_ptr<Backend> make_backend(CollectiveChecks) {
+  return std::make_unique<World>(Job::get());
+}
+
+std::string launcher(std::int64_t ranks) {
+  return fmt::format("torchrun --nproc-per-node {} --no-python", ranks);
+}
+
+}  // namespace shardlab::nccl

@@ -1,0 +1,276 @@
+// math_functors.h - elementary functions and activations of one element; shared by all devices.
+// Devices may have faster forms for runs of elements; these say what is meant.
+#pragma once
+
+#include "kernels/functors.h"
+
+namespace shardlab::element {
+
+inline constexpr double kSqrtHalf = 0.70710678118654752440;
+inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+inline constexpr double kTanhCubic = 0.044715;
+
+struct Exp2 {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    if constexpr (Real<T>)
+      return std::exp2(a);
+    else
+      return std::exp(a * T(0.693147180559945309417));
+  }
+};
+struct Expm1 {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    if constexpr (Real<T>)
+      return std::expm1(a);
+    else
+      return complex_expm1(a);
+  }
+
+ private:
+  // exp(x + iy) - 1 without cancellation near 0.
+  template <typename T>
+  SHARDLAB_HD static T complex_expm1(T a) {
+    using R = typename T::value_type;
+    const R half_sine = std::sin(a.imag() / 2);
+    const R real = std::expm1(a.real()) * std::cos(a.imag()) - 2 * half_sine * half_sine;
+    return T(real, std::exp(a.real()) * std::sin(a.imag()));
+  }
+};
+struct Log2 {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    if constexpr (Real<T>)
+      return std::log2(a);
+    else
+      return std::log(a) / T(0.693147180559945309417);
+  }
+};
+struct Log10 {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::log10(a);
+  }
+};
+struct Log1p {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    if constexpr (Real<T>)
+      return std::log1p(a);
+    else
+      return complex_log1p(a);
+  }
+
+ private:
+  // |1 + a| = 1 + x (2 + x) + y^2 keeps the digits of a small real part.
+  template <typename T>
+  SHARDLAB_HD static T complex_log1p(T a) {
+    using R = typename T::value_type;
+    const R x = a.real(), y = a.imag();
+    const R angle = std::atan2(y, 1 + x);
+    if (std::abs(x) + std::abs(y) < R(0.5)) return T(std::log1p(x * (2 + x) + y * y) / 2, angle);
+    return T(std::log(std::abs(T(1) + a)), angle);
+  }
+};
+struct Sqrt {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::sqrt(a);
+  }
+};
+struct Rsqrt {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return T(1) / std::sqrt(a);
+  }
+};
+struct Tan {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::tan(a);
+  }
+};
+struct Asin {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::asin(a);
+  }
+};
+struct Acos {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::acos(a);
+  }
+};
+struct Atan {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::atan(a);
+  }
+};
+struct Sinh {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::sinh(a);
+  }
+};
+struct Cosh {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::cosh(a);
+  }
+};
+struct Erf {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::erf(a);
+  }
+};
+struct Erfc {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::erfc(a);
+  }
+};
+struct Exp {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::exp(a);
+  }
+};
+struct Log {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::log(a);
+  }
+};
+struct Sin {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::sin(a);
+  }
+};
+struct Cos {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::cos(a);
+  }
+};
+struct Tanh {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::tanh(a);
+  }
+};
+struct Sigmoid {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return T(1) / (T(1) + std::exp(-a));
+  }
+};
+struct Silu {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return a / (T(1) + std::exp(-a));
+  }
+};
+
+// Activations and their gradients.
+
+struct Relu {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return is_nan(a) || a > T(0) ? a : T(0);
+  }
+};
+struct Gelu {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return a * T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
+  }
+};
+struct GeluTanh {
+  template <typename T>
+  SHARDLAB_HD static T inner(T a) {
+    return T(kSqrtTwoOverPi) * (a + T(kTanhCubic) * a * a * a);
+  }
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return T(0.5) * a * (T(1) + std::tanh(inner(a)));
+  }
+};
+struct GeluBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T a) {
+    const T cdf = T(0.5) * (T(1) + std::erf(a * T(kSqrtHalf)));
+    const T density = std::exp(a * a * T(-0.5)) * T(kSqrtTwoOverPi / 2);
+    return grad * (cdf + a * density);
+  }
+};
+struct GeluTanhBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T a) {
+    const T tanh = std::tanh(GeluTanh::inner(a));
+    const T slope = T(kSqrtTwoOverPi) * (T(1) + T(3 * kTanhCubic) * a * a);
+    return grad * (T(0.5) * (T(1) + tanh) + T(0.5) * a * (T(1) - tanh * tanh) * slope);
+  }
+};
+struct SiluBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T a) {
+    const T sigmoid = T(1) / (T(1) + std::exp(-a));
+    return grad * sigmoid * (T(1) + a * (T(1) - sigmoid));
+  }
+};
+struct TanhBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T output) {
+    if constexpr (Complex<T>)
+      return grad * std::conj(T(1) - output * output);
+    else
+      return grad * (T(1) - output * output);
+  }
+};
+struct SigmoidBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T output) {
+    if constexpr (Complex<T>)
+      return grad * std::conj((T(1) - output) * output);
+    else
+      return grad * (T(1) - output) * output;
+  }
+};
+struct ThresholdBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T self, T threshold) {
+    return self <= threshold ? T(0) : grad;
+  }
+};
+struct Softplus {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T beta, T threshold) {
+    return a * beta > threshold ? a : std::log1p(std::exp(a * beta)) / beta;
+  }
+};
+struct SoftplusBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T a, T beta, T threshold) {
+    const T power = std::exp(a * beta);
+    return a * beta > threshold ? grad : grad * power / (power + T(1));
+  }
+};
+struct LeakyRelu {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T slope) {
+    return a > T(0) ? a : a * slope;
+  }
+};
+struct LeakyReluBackward {
+  template <typename T>
+  SHARDLAB_HD static T apply(T grad, T a, T slope) {
+    return a > T(0) ? grad : grad * slope;
+  }
+};
+
+}  // namespace shardlab::element
