@@ -34,8 +34,8 @@ Failure prepare(Context& context) {
     return failed;
   }
   // f32 products in f32: no tensor cores with fewer bits.
-  if (const Failure failed =
-          context.check(cublasSetMathMode(context.blas, CUBLAS_DEFAULT_MATH), "cublasSetMathMode")) {
+  if (const Failure failed = context.check(
+          cublasSetMathMode(context.blas, CUBLAS_DEFAULT_MATH), "cublasSetMathMode")) {
     return failed;
   }
   if (const Failure failed = context.check(

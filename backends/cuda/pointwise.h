@@ -91,45 +91,10 @@ Failure launch(Platform& platform, const PointwiseCall& call) {
   return "this pointwise function does not take the dtype";
 }
 
+// Elementary functions and activations.
 template <typename Platform>
-Failure run_one_operand(Platform& p, const PointwiseCall& call) {
+Failure run_elementary(Platform& p, const PointwiseCall& call) {
   switch (call.op) {
-    case Element::kIdentity:
-      return launch<Identity, 1, kBoth>(p, call);
-    case Element::kNeg:
-      return launch<Neg, 1, kBoth>(p, call);
-    case Element::kAbs:
-      return launch<Abs, 1, kBoth>(p, call);
-    case Element::kSign:
-      return launch<Sign, 1, kBoth>(p, call);
-    case Element::kSgn:
-      return launch<Sgn, 1, kBoth>(p, call);
-    case Element::kSquare:
-      return launch<Square, 1, kBoth>(p, call);
-    case Element::kReciprocal:
-      return launch<Reciprocal, 1, kReal>(p, call);
-    case Element::kFloor:
-      return launch<Floor, 1, kBoth>(p, call);
-    case Element::kCeil:
-      return launch<Ceil, 1, kBoth>(p, call);
-    case Element::kRound:
-      return launch<Round, 1, kBoth>(p, call);
-    case Element::kTrunc:
-      return launch<Trunc, 1, kBoth>(p, call);
-    case Element::kFrac:
-      return launch<Frac, 1, kReal>(p, call);
-    case Element::kIsNan:
-      return launch<IsNan, 1, kBoth>(p, call);
-    case Element::kIsInf:
-      return launch<IsInf, 1, kBoth>(p, call);
-    case Element::kIsFinite:
-      return launch<IsFinite, 1, kBoth>(p, call);
-    case Element::kSignbit:
-      return launch<Signbit, 1, kBoth>(p, call);
-    case Element::kLogicalNot:
-      return launch<LogicalNot, 1, kBoth>(p, call);
-    case Element::kBitwiseNot:
-      return launch<BitwiseNot, 1, kInteger>(p, call);
     case Element::kExp:
       return launch<element::Exp, 1, kReal>(p, call);
     case Element::kExp2:
@@ -186,32 +151,53 @@ Failure run_one_operand(Platform& p, const PointwiseCall& call) {
 }
 
 template <typename Platform>
-Failure run_two_operands(Platform& p, const PointwiseCall& call) {
+Failure run_one_operand(Platform& p, const PointwiseCall& call) {
   switch (call.op) {
-    case Element::kAdd:
-      return launch<Add, 2, kBoth>(p, call);
-    case Element::kSub:
-      return launch<Sub, 2, kBoth>(p, call);
-    case Element::kMul:
-      return launch<Mul, 2, kBoth>(p, call);
-    case Element::kDiv:
-      return launch<Div, 2, kReal>(p, call);
-    case Element::kDivFloor:
-      return launch<DivFloor, 2, kBoth>(p, call);
-    case Element::kDivTrunc:
-      return launch<DivTrunc, 2, kBoth>(p, call);
-    case Element::kRemainder:
-      return launch<Remainder, 2, kBoth>(p, call);
-    case Element::kFmod:
-      return launch<Fmod, 2, kBoth>(p, call);
-    case Element::kPow:
-      return launch<Pow, 2, kBoth>(p, call);
-    case Element::kMaximum:
-      return launch<Maximum, 2, kBoth>(p, call);
-    case Element::kMinimum:
-      return launch<Minimum, 2, kBoth>(p, call);
-    case Element::kAtan2:
-      return launch<Atan2, 2, kReal>(p, call);
+    case Element::kIdentity:
+      return launch<Identity, 1, kBoth>(p, call);
+    case Element::kNeg:
+      return launch<Neg, 1, kBoth>(p, call);
+    case Element::kAbs:
+      return launch<Abs, 1, kBoth>(p, call);
+    case Element::kSign:
+      return launch<Sign, 1, kBoth>(p, call);
+    case Element::kSgn:
+      return launch<Sgn, 1, kBoth>(p, call);
+    case Element::kSquare:
+      return launch<Square, 1, kBoth>(p, call);
+    case Element::kReciprocal:
+      return launch<Reciprocal, 1, kReal>(p, call);
+    case Element::kFloor:
+      return launch<Floor, 1, kBoth>(p, call);
+    case Element::kCeil:
+      return launch<Ceil, 1, kBoth>(p, call);
+    case Element::kRound:
+      return launch<Round, 1, kBoth>(p, call);
+    case Element::kTrunc:
+      return launch<Trunc, 1, kBoth>(p, call);
+    case Element::kFrac:
+      return launch<Frac, 1, kReal>(p, call);
+    case Element::kIsNan:
+      return launch<IsNan, 1, kBoth>(p, call);
+    case Element::kIsInf:
+      return launch<IsInf, 1, kBoth>(p, call);
+    case Element::kIsFinite:
+      return launch<IsFinite, 1, kBoth>(p, call);
+    case Element::kSignbit:
+      return launch<Signbit, 1, kBoth>(p, call);
+    case Element::kLogicalNot:
+      return launch<LogicalNot, 1, kBoth>(p, call);
+    case Element::kBitwiseNot:
+      return launch<BitwiseNot, 1, kInteger>(p, call);
+    default:
+      return run_elementary(p, call);
+  }
+}
+
+// Comparisons, logic, bits, gradients of activations.
+template <typename Platform>
+Failure run_comparison(Platform& p, const PointwiseCall& call) {
+  switch (call.op) {
     case Element::kEq:
       return launch<Eq, 2, kBoth>(p, call);
     case Element::kNe:
@@ -250,6 +236,38 @@ Failure run_two_operands(Platform& p, const PointwiseCall& call) {
       return launch<element::SigmoidBackward, 2, kReal>(p, call);
     default:
       return "no pointwise function of two operands";
+  }
+}
+
+template <typename Platform>
+Failure run_two_operands(Platform& p, const PointwiseCall& call) {
+  switch (call.op) {
+    case Element::kAdd:
+      return launch<Add, 2, kBoth>(p, call);
+    case Element::kSub:
+      return launch<Sub, 2, kBoth>(p, call);
+    case Element::kMul:
+      return launch<Mul, 2, kBoth>(p, call);
+    case Element::kDiv:
+      return launch<Div, 2, kReal>(p, call);
+    case Element::kDivFloor:
+      return launch<DivFloor, 2, kBoth>(p, call);
+    case Element::kDivTrunc:
+      return launch<DivTrunc, 2, kBoth>(p, call);
+    case Element::kRemainder:
+      return launch<Remainder, 2, kBoth>(p, call);
+    case Element::kFmod:
+      return launch<Fmod, 2, kBoth>(p, call);
+    case Element::kPow:
+      return launch<Pow, 2, kBoth>(p, call);
+    case Element::kMaximum:
+      return launch<Maximum, 2, kBoth>(p, call);
+    case Element::kMinimum:
+      return launch<Minimum, 2, kBoth>(p, call);
+    case Element::kAtan2:
+      return launch<Atan2, 2, kReal>(p, call);
+    default:
+      return run_comparison(p, call);
   }
 }
 

@@ -32,8 +32,8 @@ class Job {
 
  private:
   Job()
-      : api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))),
-        launch_(launch_of(environment)) {
+      : launch_(launch_of(environment)),
+        api_(open_library(environment("SHARDLAB_NCCL_LIBRARY").value_or(""))) {
     process::Membership membership;
     membership.rank = launch_.rank;
     membership.size = launch_.size;
@@ -63,8 +63,8 @@ class Job {
     }
   }
 
-  const Api& api_;
   const Launch launch_;
+  const Api& api_;
   std::unique_ptr<process::ControlChannel> channel_;
   std::vector<std::int64_t> hosts_;
 };

@@ -1,6 +1,7 @@
 #include "sim/world/backends.h"
 
 #include "backends/mpi/mpi.h"
+#include "backends/nccl/nccl.h"
 #include "backends/threads/threads.h"
 #include "base/error.h"
 
@@ -14,9 +15,16 @@ constexpr ProcessBackend kMpi = {
     .launcher = mpi::launcher,
 };
 
+constexpr ProcessBackend kNccl = {
+    .join = nccl::join,
+    .make = nccl::make_backend,
+    .launcher = nccl::launcher,
+};
+
 constexpr BackendEntry kBackends[] = {
     {.name = "threads", .make = make_threads_backend},
     {.name = "mpi", .processes = &kMpi},
+    {.name = "nccl", .processes = &kNccl},
 };
 
 }  // namespace
@@ -31,7 +39,7 @@ const BackendEntry& find_backend(std::string_view name) {
   for (const BackendEntry& entry : kBackends) {
     if (entry.name == name) return entry;
   }
-  for (const std::string_view later : {"fake", "nccl"}) {
+  for (const std::string_view later : {"fake"}) {
     if (name != later) continue;
     throw Error(ErrorKind::kUnsupported, fmt::format("not yet supported: backend {}", name))
         .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));

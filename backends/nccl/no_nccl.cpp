@@ -1,0 +1,22 @@
+// Stands in for the backend where it is not built (-Dnccl=disabled).
+#include "backends/nccl/nccl.h"
+#include "base/error.h"
+
+namespace shardlab::nccl {
+
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ErrorKind::kUnsupported, "this build has no backend nccl")
+      .with("fix", "meson configure build -Dnccl=auto, then build again");
+}
+
+}  // namespace
+
+process::ControlChannel& join() { refuse(); }
+
+std::unique_ptr<Backend> make_backend(CollectiveChecks) { refuse(); }
+
+std::string launcher(std::int64_t) { refuse(); }
+
+}  // namespace shardlab::nccl
