@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/cuda/table.h"
-#include "tensor/device.h"
+#include "backends/shared/stream_device.h"
 
 namespace shardlab::cuda {
 
@@ -21,17 +21,12 @@ namespace shardlab::cuda {
 enum class HostFallback : std::uint8_t { kRefuse, kAllow };
 
 /// Thread-safe.
-class CudaDevice : public Device {
+class CudaDevice : public backends::StreamDevice {
  public:
   /// Ops that ran on the host, each once, sorted.
   virtual std::vector<std::string> ran_on_host() const = 0;
   /// "NVIDIA H200, 132 multiprocessors, CUDA 13.0".
   virtual std::string description() const = 0;
-  /// cudaStream_t of all its work.
-  virtual void* stream() const = 0;
-  /// Terms of several ranks, one after the other in device memory, combined in rank order. Fails
-  /// with Unsupported for complex numbers and f8.
-  virtual void combine(const CombineCall& call) = 0;
 };
 
 /// GPU number `ordinal` of this host. Fails with Unsupported when this build has no CUDA module or

@@ -74,7 +74,8 @@ class TableDevice final : public CudaDevice, public Ops {
   std::vector<std::string> ran_on_host() const override;
   std::string description() const override { return table_.description(context_); }
   void* stream() const override { return table_.stream(context_); }
-  void combine(const CombineCall& call) override;
+  void combine(const backends::Reduction& work) override;
+  void check_after_wait(std::function<void()> check) override;
 
   Device& device() override { return *this; }
   void pointwise(PointwiseCall call) override {
@@ -110,6 +111,7 @@ class TableDevice final : public CudaDevice, public Ops {
   std::int64_t held_bytes_ = 0;
   std::int64_t peak_bytes_ = 0;
   std::set<std::string> ran_on_host_;
+  std::function<void()> check_after_wait_;
   const HostFallback fallback_;
   const std::unique_ptr<Device> host_;
 };
@@ -234,12 +236,27 @@ void TableDevice::write(const Tensor& dst, const void* data) {
   if (!dst.contiguous()) convert(*this, dst, lined);
 }
 
-void TableDevice::combine(const CombineCall& call) {
-  if (is_complex(call.dtype) || call.dtype == DType::kF8E4M3FN) {
-    fail(ErrorKind::kUnsupported, "device cuda does not combine {}", to_string(call.dtype));
+void TableDevice::combine(const backends::Reduction& work) {
+  if (is_complex(work.dtype) || work.dtype == DType::kF8E4M3FN) {
+    fail(ErrorKind::kUnsupported, "device cuda does not combine {}", to_string(work.dtype));
+  }
+  const std::int64_t bytes = work.row_elements * item_bytes(work.dtype);
+  const auto* terms = static_cast<const std::byte*>(work.inputs[0]);
+  for (std::size_t i = 0; i < work.inputs.size(); ++i) {
+    check_invariant(
+        work.rows == 1 && work.inputs[i] == terms + static_cast<std::int64_t>(i) * bytes,
+        "terms follow each other");
   }
   const std::lock_guard lock(mutex_);
+  const CombineCall call{work.dtype,        work.op,
+                         work.inputs[0],    static_cast<std::int64_t>(work.inputs.size()),
+                         work.row_elements, work.output};
   throw_if(table_.combine(context_, call), "reduction of several ranks' terms");
+}
+
+void TableDevice::check_after_wait(std::function<void()> check) {
+  const std::lock_guard lock(mutex_);
+  check_after_wait_ = std::move(check);
 }
 
 void TableDevice::check_indices(std::string_view what) {

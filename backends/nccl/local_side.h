@@ -2,6 +2,7 @@
 // work and the stream of collectives, and reductions that NCCL does not do.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "backends/nccl/api.h"
@@ -23,9 +24,12 @@ class LocalSide {
   virtual void order_after(const Api& api, Event done) = 0;
   /// In order of what the device is asked for.
   virtual void reduce(const backends::Reduction& work) = 0;
+  /// Asked whenever the host has waited for the device's stream; throws when that was cut short.
+  virtual void check_after_wait(std::function<void()> check) = 0;
 };
 
-/// Memory of the host, whose work is over when it returns. With the double.
-std::unique_ptr<LocalSide> make_host_side();
+/// Memory of the host, whose work is over when it returns: with the double. Or that of a device
+/// with a stream.
+std::unique_ptr<LocalSide> make_local_side(Device& device);
 
 }  // namespace shardlab::nccl

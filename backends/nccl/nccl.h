@@ -26,6 +26,9 @@ process::ControlChannel& join();
 /// The backend of the run that has begun on the channel.
 std::unique_ptr<Backend> make_backend(CollectiveChecks checks);
 
+/// Which device of its host this process has: its local rank. After join().
+int device_ordinal();
+
 /// "torchrun --nproc-per-node 8 --no-python".
 std::string launcher(std::int64_t ranks);
 

@@ -17,6 +17,8 @@ process::ControlChannel& join() { refuse(); }
 
 std::unique_ptr<Backend> make_backend(CollectiveChecks) { refuse(); }
 
+int device_ordinal() { refuse(); }
+
 std::string launcher(std::int64_t) { refuse(); }
 
 }  // namespace shardlab::nccl

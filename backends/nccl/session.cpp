@@ -215,13 +215,15 @@ void Session::settle(Event event) noexcept {
   }
 }
 
+void Session::cut() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return;
+  aborted_ = true;
+  for (const Comm comm : std::exchange(alive_, {})) api_.CommAbort(comm);
+}
+
 void Session::abort() noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) return;
-    aborted_ = true;
-    for (const Comm comm : std::exchange(alive_, {})) api_.CommAbort(comm);
-  }
+  cut();
   // Nothing writes to anybody's memory after this.
   api_.StreamSynchronize(stream_);
 }

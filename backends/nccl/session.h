@@ -25,7 +25,7 @@ class Peers {
 
 /// All communicators share one stream, so that their calls run in the order of the program, which
 /// is the same on all ranks: two groups never wait for each other crosswise. Used by one thread;
-/// abort() by any.
+/// cut() by any.
 class Session {
  public:
   Session(const Api& api, LocalSide& side, const Peers& peers, std::int64_t rank, int device);
@@ -59,7 +59,10 @@ class Session {
   /// As await, for memory that is let go of, whatever happened.
   void settle(Event event) noexcept;
 
-  /// Ends all communicators at once: calls in flight stop. Never throws.
+  /// Ends all communicators at once: calls in flight stop. Never throws, does not wait; by any
+  /// thread.
+  void cut() noexcept;
+  /// The same, and waits until nothing of what was posted touches memory any more.
   void abort() noexcept;
 
  private:

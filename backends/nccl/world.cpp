@@ -84,15 +84,12 @@ class ChannelPeers final : public Peers {
 // One run of one rank.
 class World final : public Backend {
  public:
-  explicit World(Job& job)
-      : job_(job),
-        channel_(job.channel()),
-        peers_(channel_),
-        side_(make_host_side()),
-        session_(
-            std::make_shared<Session>(job.api(), *side_, peers_, channel_.rank(), job.device())) {}
+  explicit World(Job& job) : job_(job), channel_(job.channel()), peers_(channel_) {}
 
   std::unique_ptr<Communicator> world(std::int64_t rank) override {
+    side_ = make_local_side(*current_rank().device);
+    session_ = std::make_shared<Session>(job_.api(), *side_, peers_, rank, job_.device());
+    watch();
     GroupPlace place;
     place.rank = rank;
     place.name = "world";
@@ -125,6 +122,17 @@ class World final : public Backend {
   }
 
  private:
+  // A rank that waits for its device, not for NCCL, hears of failures through these two.
+  void watch() {
+    if (side_->waits() != LocalSide::Waits::kStream) return;
+    channel_.on_failure([session = std::weak_ptr<Session>(session_)] {
+      if (const auto alive = session.lock()) alive->cut();
+    });
+    side_->check_after_wait([peers = &peers_] {
+      if (const std::optional<Error> failure = peers->failure()) throw Error(*failure);
+    });
+  }
+
   // Rank 0 makes it, the channel carries it.
   UniqueId agree_on_id() {
     UniqueId id{};
@@ -143,8 +151,8 @@ class World final : public Backend {
   Job& job_;
   process::ControlChannel& channel_;
   const ChannelPeers peers_;
-  const std::unique_ptr<LocalSide> side_;
-  const std::shared_ptr<Session> session_;
+  std::unique_ptr<LocalSide> side_;
+  std::shared_ptr<Session> session_;
   mutable std::optional<Verdict> verdict_;
 };
 
@@ -155,6 +163,8 @@ process::ControlChannel& join() { return Job::get().channel(); }
 std::unique_ptr<Backend> make_backend(CollectiveChecks) {
   return std::make_unique<World>(Job::get());
 }
+
+int device_ordinal() { return Job::get().device(); }
 
 std::string launcher(std::int64_t ranks) {
   return fmt::format("torchrun --nproc-per-node {} --no-python", ranks);

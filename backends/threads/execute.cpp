@@ -1,6 +1,7 @@
 #include "backends/threads/execute.h"
 
 #include "backends/shared/reduce.h"
+#include "backends/shared/stream_device.h"
 #include "base/error.h"
 #include "tensor/device.h"
 
@@ -12,6 +13,8 @@ using backends::BatchPart;
 using backends::BytesPart;
 using backends::Call;
 using backends::reduce;
+using backends::stream_of;
+using backends::StreamDevice;
 
 // Along one tensor dim, in elements.
 struct Range {
@@ -61,6 +64,28 @@ const void* first_element(const Tensor& x) {
          x.offset() * item_bytes(x.dtype());
 }
 
+// The same in a device's own memory: the ranks' pieces are lined up, then combined.
+void reduce_on_device(std::span<Call* const> calls, StreamDevice& device, std::int64_t dim,
+                      Range range, const Tensor& result) {
+  const auto ranks = static_cast<std::int64_t>(calls.size());
+  const std::int64_t count = result.numel();
+  const Tensor terms = empty(device, Dims{ranks * count}, result.dtype());
+  std::vector<const void*> inputs;
+  for (std::int64_t i = 0; i < ranks; ++i) {
+    const Tensor& x = *calls[static_cast<std::size_t>(i)]->x;
+    const Tensor term = terms.as_view(result.meta(), i * count);
+    copy(term, x.dim() == 0 ? x : cut(x, dim, range));
+    inputs.push_back(first_element(term));
+  }
+  device.combine({.dtype = result.dtype(),
+                  .op = calls[0]->op,
+                  .inputs = inputs,
+                  .output = result.storage()->writable()->data(),
+                  .rows = 1,
+                  .row_elements = count,
+                  .row_stride = count});
+}
+
 // `size` elements of `dim` from `offset` on, reduced over all ranks.
 BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_t dim,
                        Range range) {
@@ -69,9 +94,9 @@ BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_
   const Tensor result = empty(device, shape, x.dtype());
   const BufferRef& buffer = result.storage()->buffer();
   if (device.shape_only() || result.numel() == 0) return buffer;
-  if (device.type() != "cpu") {
-    fail(ErrorKind::kUnsupported, "backend threads reduces in host memory only, not on {}",
-         device.type());
+  if (StreamDevice* streaming = stream_of(device)) {
+    reduce_on_device(calls, *streaming, dim, range, result);
+    return buffer;
   }
   std::int64_t outer = 1;
   std::int64_t inner = 1;

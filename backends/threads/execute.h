@@ -9,8 +9,8 @@ namespace shardlab::threads {
 
 /// Fills in the results of all calls, by group rank; they are consistent. A result that is equal on
 /// all ranks is one shared Buffer; one that is a whole Buffer already (broadcast, permute) is that
-/// Buffer. Fails with Runtime without memory, with Unsupported for a reduction on a device without
-/// host memory.
+/// Buffer. Fails with Runtime without memory, with Unsupported for a reduction that the device
+/// does not do.
 void execute(std::span<backends::Call* const> calls);
 
 }  // namespace shardlab::threads

@@ -10,7 +10,8 @@
 namespace shardlab {
 
 /// A world of `ranks` ranks that `scheduler` runs; takes over its stall handler. Collectives move
-/// data through Device::copy, on any device; reductions need host memory. Shape-only devices work.
+/// data through Device::copy, on any device; reductions run in host memory, or in that of a device
+/// with a stream (backends/shared/stream_device.h). Shape-only devices work.
 std::unique_ptr<Backend> make_threads_backend(std::int64_t ranks, Scheduler& scheduler);
 
 }  // namespace shardlab

@@ -116,7 +116,7 @@ Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>
     set_current_rank(&context);
     const Api api = counting_api();
     const SharedPeers peers(common);
-    const auto side = make_host_side();
+    const auto side = make_local_side(plain_device());
     const auto session = std::make_shared<Session>(api, *side, peers, rank, rank);
     GroupPlace place;
     place.comm = session->join(common.id, ranks, rank);
@@ -318,7 +318,7 @@ TEST_CASE("nccl: more ranks than devices are refused") {
   const auto texts = on_processes(1, [&](int) {
     const Api api = counting_api();
     const SharedPeers peers(common);
-    const auto side = make_host_side();
+    const auto side = make_local_side(plain_device());
     Session session(api, *side, peers, 9, 8);
     return std::string("no error");
   });

@@ -166,8 +166,12 @@ TEST_CASE("cuda: terms of several ranks are combined in rank order") {
     const auto count = static_cast<std::int64_t>(terms.size()) / ranks;
     const Tensor all = tensor_of(*device, {ranks * count}, dtype, terms);
     const Tensor out = empty(*device, Dims{count}, dtype);
-    device->combine({dtype, op, all.storage()->buffer()->data(), ranks, count,
-                     out.storage()->writable()->data()});
+    std::vector<const void*> inputs;
+    for (std::int64_t i = 0; i < ranks; ++i) {
+      inputs.push_back(static_cast<const std::byte*>(all.storage()->buffer()->data()) +
+                       i * count * item_bytes(dtype));
+    }
+    device->combine({dtype, op, inputs, out.storage()->writable()->data(), 1, count, count});
     return read_doubles(out);
   };
   // ((1e8 + 1) - 1e8) is 0 in f32; 256 + 1 + 1 is 258 in bf16 when it is rounded once.
