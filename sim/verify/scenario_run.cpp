@@ -63,6 +63,7 @@ struct ProgramRun {
   std::vector<InputReport> inputs;
   WorldResult outcome;
   MemoryReport memory;
+  SharingStats kernels;
 };
 
 void keep_gradients(const ProgramRun& run, const Interpreter& interpreter, Recording& recording) {
@@ -119,7 +120,9 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.ranks = ranks;
   world.schedule = options.schedule;
   world.backend = options.backend;
-  world.device = [&](std::int64_t) -> Device& { return *run.device; };
+  SharingDevice sharing(*run.device, ranks);
+  Device& device = options.share_kernels ? static_cast<Device&>(sharing) : *run.device;
+  world.device = [&](std::int64_t) -> Device& { return device; };
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
   world.plans = &propagator.plans();
@@ -130,6 +133,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
   }
   run.memory.physical_bytes = run.device->memory().peak_bytes;
+  run.kernels = sharing.stats();
 }
 
 // Type strings and names are looked at before any rank starts: what is wrong with them is the
@@ -347,6 +351,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry
 
   result.inputs = run.inputs;
   result.memory = run.memory;
+  result.kernels = run.kernels;
   result.verdict = run.outcome.verdict;
   const auto reporter = static_cast<std::size_t>(result.reporting_rank);
   result.events = run.traces[reporter].events();

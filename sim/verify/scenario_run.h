@@ -14,6 +14,7 @@
 #include "sim/verify/expectations.h"
 #include "sim/verify/recording.h"
 #include "sim/verify/verify.h"
+#include "sim/world/sharing_device.h"
 #include "sim/world/world.h"
 
 namespace shardlab {
@@ -21,9 +22,10 @@ namespace shardlab {
 struct ScenarioOptions {
   std::string backend = "threads";
   SchedulerOptions schedule;
+  bool share_kernels = true;           ///< equal kernels run once for all ranks (sharing_device.h)
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
-  std::int64_t keep_elements = 0;  ///< of each value, for the report; 0: none
+  std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
   /// Told what every rank recorded, by rank, once the run is over and before the values go.
   std::function<void(const std::vector<Recording>&)> recorded;
 };
@@ -61,6 +63,7 @@ struct ScenarioResult {
   std::optional<Verdict> verdict;
   bool error_expected = false;  ///< [expect] asked for this error or verdict
   MemoryReport memory;
+  SharingStats kernels;  ///< on the ranks
 
   bool met() const;
 };
