@@ -10,6 +10,7 @@
 
 #include "sim/report/show.h"
 #include "sim/schedule/schedulers.h"
+#include "sim/world/sharing_device.h"
 
 namespace shardlab {
 
@@ -32,6 +33,8 @@ struct RunArguments {
   SchedulerKind scheduler = SchedulerKind::kPool;
   std::uint64_t seed = 0;
   bool seed_given = false;
+  std::optional<std::int64_t> workers;  ///< none: as many as pay
+  KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point

@@ -53,6 +53,13 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
           },
           ""));
   command
+      ->add_option("--workers", arguments.workers,
+                   "OS threads of the scheduler pool (default: as many as pay)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag_callback(
+      "--no-share", [&arguments] { arguments.sharing = KernelSharing::kOff; },
+      "run every rank's kernels, those of replicas too");
+  command
       ->add_option("--memory", arguments.memory_bytes,
                    "refuse scenarios that would take more, e.g. 4GiB (default: this machine's)")
       ->transform(CLI::AsSizeValue(false))

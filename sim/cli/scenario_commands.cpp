@@ -74,6 +74,8 @@ ScenarioOptions options_of(const RunArguments& arguments) {
   ScenarioOptions options;
   options.backend = arguments.backend;
   options.schedule.kind = arguments.scheduler;
+  options.workers = arguments.workers;
+  options.sharing = arguments.sharing;
   options.memory = memory_limits(arguments);
   options.keep_elements = arguments.keep_elements;
   return options;

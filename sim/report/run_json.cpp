@@ -160,8 +160,8 @@ std::string run_json(const ScenarioResult& result) {
                {"memory",
                 {{"logical_rank_bytes", result.memory.logical_rank_bytes},
                  {"physical_bytes", result.memory.physical_bytes}}}};
-  if (result.options.share_kernels) {
-    json["kernels"] = {{"run", result.kernels.run}, {"shared", result.kernels.shared}};
+  if (result.kernels) {
+    json["kernels"] = {{"run", result.kernels->run}, {"shared", result.kernels->shared}};
   }
   json["collectives"]["by_group"] = Json::array();
   for (const CollectiveSum& sum : collective_sums(result)) {

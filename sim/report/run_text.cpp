@@ -239,9 +239,9 @@ class RunText {
     line("memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
          bytes_text(static_cast<double>(result_.memory.logical_rank_bytes)),
          bytes_text(static_cast<double>(result_.memory.physical_bytes)));
-    if (!result_.options.share_kernels) return;
-    line("local kernels: {} run, {} more took the result of an equal one", result_.kernels.run,
-         result_.kernels.shared);
+    if (!result_.kernels) return;
+    line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
+         result_.kernels->run, result_.kernels->shared);
   }
 
   void expected_failure() {

@@ -98,6 +98,8 @@ void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
     worker.first = i * ranks / workers;
     worker.count = (i + 1) * ranks / workers - worker.first;
     worker.live = static_cast<std::int64_t>(worker.count);
+    worker.main.worker = &worker;
+    worker.running = &worker.main;
     worker.ready.reset(ranks);
   }
   for (std::size_t i = 0, next = 0; i < ranks; ++i) {
@@ -148,10 +150,11 @@ void PoolScheduler::run(std::int64_t ranks, const std::function<void(std::int64_
 void PoolScheduler::serve(Worker& worker) {
   // The same address for all fibers of an OS thread; read once, because the call costs as much as a
   // switch.
-  worker.exceptions = reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals());
-  worker.main.worker = &worker;
-  worker.running = &worker.main;
-  sanitizer::adopt_thread(worker.main.sanitizer);
+  {
+    const sanitizer::Section section;
+    worker.exceptions = reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals());
+    sanitizer::adopt_thread(worker.main.sanitizer);
+  }
   loop(worker);
   Lock lock(mutex_);
   --working_;

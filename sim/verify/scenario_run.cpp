@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
@@ -15,6 +16,7 @@
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/lexer.h"
 #include "sim/verify/inputs.h"
+#include "sim/world/backends.h"
 #include "tensor/cpu_device.h"
 
 namespace shardlab {
@@ -63,7 +65,7 @@ struct ProgramRun {
   std::vector<InputReport> inputs;
   WorldResult outcome;
   MemoryReport memory;
-  SharingStats kernels;
+  std::optional<SharingStats> kernels;
 };
 
 void keep_gradients(const ProgramRun& run, const Interpreter& interpreter, Recording& recording) {
@@ -107,6 +109,20 @@ void run_on_rank(ProgramRun& run, RankContext& rank) {
   keep_gradients(run, interpreter, recording);
 }
 
+// Ranks of other processes share nothing.
+bool shares_kernels(const ScenarioOptions& options) {
+  return options.sharing == KernelSharing::kOn &&
+         find_backend(options.backend).processes == nullptr;
+}
+
+// Kernels on fewer elements take less than waking a thread.
+std::int64_t workers_that_pay(const Scenario& scenario) {
+  constexpr std::int64_t kElements = 1 << 20;
+  std::int64_t elements = 0;
+  for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
+  return elements < kElements ? 1 : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
   run.device = make_cpu_device(cpu_kernel_table());
@@ -119,9 +135,11 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   WorldOptions world;
   world.ranks = ranks;
   world.schedule = options.schedule;
+  world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
   world.backend = options.backend;
   SharingDevice sharing(*run.device, ranks);
-  Device& device = options.share_kernels ? static_cast<Device&>(sharing) : *run.device;
+  const bool shares = shares_kernels(options);
+  Device& device = shares ? static_cast<Device&>(sharing) : *run.device;
   world.device = [&](std::int64_t) -> Device& { return device; };
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
@@ -133,7 +151,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
   }
   run.memory.physical_bytes = run.device->memory().peak_bytes;
-  run.kernels = sharing.stats();
+  if (shares) run.kernels = sharing.stats();
 }
 
 // Type strings and names are looked at before any rank starts: what is wrong with them is the

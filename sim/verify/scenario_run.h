@@ -22,7 +22,8 @@ namespace shardlab {
 struct ScenarioOptions {
   std::string backend = "threads";
   SchedulerOptions schedule;
-  bool share_kernels = true;           ///< equal kernels run once for all ranks (sharing_device.h)
+  std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
+  KernelSharing sharing = KernelSharing::kOn;
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
   std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
@@ -63,7 +64,7 @@ struct ScenarioResult {
   std::optional<Verdict> verdict;
   bool error_expected = false;  ///< [expect] asked for this error or verdict
   MemoryReport memory;
-  SharingStats kernels;  ///< on the ranks
+  std::optional<SharingStats> kernels;  ///< on the ranks, where they may be shared
 
   bool met() const;
 };

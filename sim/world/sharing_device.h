@@ -24,6 +24,9 @@ struct SharingStats {
   std::int64_t shared = 0;  ///< of further ranks, which took the result of a run
 };
 
+/// Whether equal kernels run once.
+enum class KernelSharing : std::uint8_t { kOff, kOn };
+
 /// Around a device that has data; thread-safe as far as that one is. Launches from outside of ranks
 /// and those that write to their inputs are never shared.
 class SharingDevice final : public Device {
