@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/process/checks.h"
 #include "sim/report/show.h"
 #include "sim/schedule/schedulers.h"
 #include "sim/world/sharing_device.h"
@@ -30,6 +31,7 @@ struct RunArguments {
   std::vector<std::string> files;     ///< `test`: files and folders
   std::vector<std::string> settings;  ///< "key=value"
   std::string backend = "threads";
+  CollectiveChecks checks = CollectiveChecks::kOff;
   SchedulerKind scheduler = SchedulerKind::kPool;
   std::uint64_t seed = 0;
   bool seed_given = false;
@@ -39,7 +41,7 @@ struct RunArguments {
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
-  std::int64_t keep_elements = 0;            ///< `run --json`: of each value; 0: none
+  std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none
 };
 int run_command(const RunArguments& arguments);
 int test_command(const RunArguments& arguments);
@@ -72,6 +74,13 @@ struct DiffArguments {
   std::string a, b;  ///< outputs of run --json
 };
 int diff_command(const DiffArguments& arguments);
+
+/// Where each rank has a process of its own, one process says what is the same for all: rank 0's.
+bool speaks(const RunArguments& arguments);
+/// guarded(), but only the process that speaks does.
+int in_job(const RunArguments& arguments, const std::function<int()>& command);
+/// The same for a part of a command that may fail while the rest goes on, on all processes alike.
+int for_one_file(const RunArguments& arguments, const std::function<int()>& command);
 
 /// Runs a command; maps what it throws to a message on stderr and an exit code.
 int guarded(const std::function<int()>& command);

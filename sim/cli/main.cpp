@@ -32,7 +32,11 @@ void add_common(CLI::App* command, CommonArguments& common) {
 void add_run_options(CLI::App* command, RunArguments& arguments) {
   command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
       ->type_name("KEY=VALUE");
-  command->add_option("--backend", arguments.backend, "who moves the bytes: threads");
+  command->add_option("--backend", arguments.backend,
+                      "who moves the bytes: threads, or mpi under mpirun");
+  command->add_flag_callback(
+      "--check-collectives", [&arguments] { arguments.checks = CollectiveChecks::kOn; },
+      "processes compare each collective before data moves (threads always does)");
   command
       ->add_option_function<std::string>(
           "--scheduler",
@@ -104,7 +108,11 @@ void add_run(CLI::App& app, Parsed& parsed) {
       "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts "
       "every\n"
       "buffer that a rank's device allocated.");
-  run->callback([&parsed] { parsed.chosen = [&parsed] { return run_command(parsed.run); }; });
+  run->callback([&parsed] {
+    parsed.chosen = [&parsed] {
+      return in_job(parsed.run, [&parsed] { return run_command(parsed.run); });
+    };
+  });
 
   auto* test = app.add_subcommand("test", "run scenarios and print one line each");
   test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
@@ -114,7 +122,11 @@ void add_run(CLI::App& app, Parsed& parsed) {
   add_common(test, parsed.test.common);
   test->footer(
       "Examples:\n  shardlab test scenarios\n  shardlab test --scheduler threads scenarios/models");
-  test->callback([&parsed] { parsed.chosen = [&parsed] { return test_command(parsed.test); }; });
+  test->callback([&parsed] {
+    parsed.chosen = [&parsed] {
+      return in_job(parsed.test, [&parsed] { return test_command(parsed.test); });
+    };
+  });
 }
 
 void add_spec_commands(CLI::App& app, Parsed& parsed) {

@@ -11,6 +11,7 @@
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/verify/process_records.h"
 #include "sim/verify/scenario_run.h"
 
 namespace shardlab {
@@ -73,6 +74,7 @@ MemoryLimits memory_limits(const RunArguments& arguments) {
 ScenarioOptions options_of(const RunArguments& arguments) {
   ScenarioOptions options;
   options.backend = arguments.backend;
+  options.checks = arguments.checks;
   options.schedule.kind = arguments.scheduler;
   options.workers = arguments.workers;
   options.sharing = arguments.sharing;
@@ -82,11 +84,14 @@ ScenarioOptions options_of(const RunArguments& arguments) {
 }
 
 RunTextOptions text_options(const RunArguments& arguments) {
-  return {.color = arguments.common.stdout_color(), .why = arguments.why};
+  // Launchers of processes give them a terminal, whatever is behind it.
+  const bool unsure = arguments.common.color == "auto" && channel_of(arguments.backend) != nullptr;
+  return {.color = unsure ? Color::kOff : arguments.common.stdout_color(), .why = arguments.why};
 }
 
 // Results go to stdout, an error that nobody expected to stderr.
 void show_run(const ScenarioResult& result, const RunArguments& arguments) {
+  if (result.reported_elsewhere) return;
   if (arguments.common.output == Output::kJson) return print(run_json(result) + "\n");
   print(run_text(result, text_options(arguments)));
   if (!result.error || result.error_expected) return;
@@ -104,7 +109,8 @@ int run_command(const RunArguments& arguments) {
     const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
     for (const MatrixPoint& point : file.points()) {
       const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
-      if (!first && arguments.common.output == Output::kText) print("\n");
+      const bool shown = !result.reported_elsewhere;
+      if (!first && shown && arguments.common.output == Output::kText) print("\n");
       show_run(result, arguments);
       first = false;
       if (!result.met()) code = kFailed;
@@ -119,7 +125,7 @@ int test_command(const RunArguments& arguments) {
   int passed = 0, failed = 0, unreadable = 0;
   const std::vector<std::string> files = scenario_files(arguments.files);
   for (const std::string& path : files) {
-    const int code = guarded([&] {
+    const int code = for_one_file(arguments, [&] {
       const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
       if (arguments.list) {
         print(fmt::format("{}\n  {}\n  {}\n", path, file.title(), file.about()));
@@ -129,6 +135,7 @@ int test_command(const RunArguments& arguments) {
         if (!selected(arguments, path, file, point)) continue;
         const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
         ++(result.met() ? passed : failed);
+        if (result.reported_elsewhere) continue;
         if (arguments.common.output == Output::kText && result.met()) {
           print(run_line(result, text_options(arguments)) + "\n");
         } else {
@@ -140,7 +147,7 @@ int test_command(const RunArguments& arguments) {
     if (code != kFine) ++unreadable;
   }
   if (arguments.list) return unreadable > 0 ? kCannotRun : kFine;
-  if (arguments.common.output == Output::kText) {
+  if (arguments.common.output == Output::kText && speaks(arguments)) {
     print(fmt::format("{} passed, {} failed\n", passed, failed + unreadable));
   }
   if (unreadable > 0) return kCannotRun;

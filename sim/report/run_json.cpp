@@ -150,7 +150,7 @@ std::string run_json(const ScenarioResult& result) {
                {"mesh", result.layout->text()},
                {"ranks", scenario.world},
                {"backend", result.options.backend},
-               {"scheduler", to_string(result.options.schedule.kind)},
+               {"scheduler", scheduler_name(result.options)},
                {"seed", scenario.seed},
                {"ok", result.met()},
                {"implicit_redistributions", result.implicit_count},

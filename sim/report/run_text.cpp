@@ -63,7 +63,7 @@ class RunText {
       where += fmt::format(" ({} outside the mesh)", scenario.world - result_.layout->size());
     }
     line("{}  {} backend, {} scheduler, seed {}", where, result_.options.backend,
-         to_string(result_.options.schedule.kind), scenario.seed);
+         scheduler_name(result_.options), scenario.seed);
   }
 
   void inputs() {
@@ -310,7 +310,11 @@ class RunText {
 }  // namespace
 
 std::string replay_command(const ScenarioResult& result) {
-  std::string command = "shardlab run " + result.scenario.file->file();
+  const ProcessBackend* processes = find_backend(result.options.backend).processes;
+  std::string command =
+      processes != nullptr ? processes->launcher(result.scenario.world) + " " : std::string();
+  command += "shardlab run " + result.scenario.file->file();
+  if (processes != nullptr) command += " --backend " + result.options.backend;
   std::string_view point = result.scenario.point;
   while (!point.empty()) {
     const std::size_t end = std::min(point.find(','), point.size());

@@ -56,6 +56,12 @@ class Trace : public Observer {
   /// Each once, in order of appearance.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
+  /// What a rank in another process counted.
+  void adopt(const CollectiveCounts& counts, std::int64_t implicit_count) {
+    counts_ = counts;
+    implicit_count_ = implicit_count;
+  }
+
   void op_begins(const OpSchema& schema, const OutputSharding& sharding) override;
   void op_ends() override { --depth_; }
   void redistribution(const RedistributionRecord& record) override;

@@ -8,6 +8,10 @@ namespace shardlab {
 
 void Recording::keep(RecordedValue value) {
   value.event = trace_->events().size();
+  adopt(std::move(value));
+}
+
+void Recording::adopt(RecordedValue value) {
   by_key_.emplace(value.key(), values_.size());
   values_.push_back(std::move(value));
 }

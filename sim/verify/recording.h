@@ -33,6 +33,9 @@ class Recording : public ValueSink {
   /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
 
+  /// The same of a rank in another process: the event is its own.
+  void adopt(RecordedValue value);
+
   const std::vector<RecordedValue>& values() const { return values_; }
   const RecordedValue* find(const std::string& key) const;
   const std::vector<std::string>& lines() const { return lines_; }

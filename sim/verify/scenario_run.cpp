@@ -16,6 +16,7 @@
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/lexer.h"
 #include "sim/verify/inputs.h"
+#include "sim/verify/process_records.h"
 #include "sim/world/backends.h"
 #include "tensor/cpu_device.h"
 
@@ -128,8 +129,9 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   run.device = make_cpu_device(cpu_kernel_table());
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    run.traces.emplace_back(rank == run.reporting_rank ? TraceDetail::kEvents
-                                                       : TraceDetail::kCounts);
+    // In a process of its own any rank may have to report.
+    const bool reports = rank == run.reporting_rank || channel_of(options.backend) != nullptr;
+    run.traces.emplace_back(reports ? TraceDetail::kEvents : TraceDetail::kCounts);
   }
   for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
   WorldOptions world;
@@ -141,6 +143,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   const bool shares = shares_kernels(options);
   Device& device = shares ? static_cast<Device&>(sharing) : *run.device;
   world.device = [&](std::int64_t) -> Device& { return device; };
+  world.checks = options.checks;
   world.seed = run.scenario->seed;
   world.propagator = &propagator;
   world.plans = &propagator.plans();
@@ -327,9 +330,61 @@ void check_missing_gradients(ScenarioResult& result, const ProgramRun& run) {
   }
 }
 
+// What the run means: reports, expectations, the verdict on values.
+void judge(ScenarioResult& result, ProgramRun& run) {
+  if (result.options.recorded) result.options.recorded(run.recordings);
+
+  result.inputs = run.inputs;
+  result.memory = run.memory;
+  result.kernels = run.kernels;
+  result.verdict = run.outcome.verdict;
+  const auto reporter = static_cast<std::size_t>(result.reporting_rank);
+  result.events = run.traces[reporter].events();
+  result.printed = run.recordings[reporter].lines();
+  result.warnings = run.traces[reporter].warnings();
+  for (const Trace& trace : run.traces) {
+    result.counts.push_back(trace.counts());
+    result.implicit_count = std::max(result.implicit_count, trace.implicit_count());
+  }
+  if (!run.outcome.ok()) result.error = run.outcome.merged();
+  judge_failure(result);
+  if (result.error) return;
+
+  std::vector<const Recording*> recordings;
+  for (const Recording& recording : run.recordings) recordings.push_back(&recording);
+  std::vector<const CollectiveCounts*> counts;
+  for (const CollectiveCounts& count : result.counts) counts.push_back(&count);
+  for (ExpectationReport& report :
+       check_expectations(result.scenario, result.layout, recordings, counts)) {
+    result.expectations.push_back(std::move(report));
+  }
+  check_missing_gradients(result, run);
+  verify(result, run, *result.propagator);
+}
+
+// Returns the rank whose process reports.
+std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel) {
+  const std::int64_t reporter = reporter_of(channel, run.reporting_rank);
+  RankRecords records{.scenario = run.scenario,
+                      .device = run.device.get(),
+                      .recordings = &run.recordings,
+                      .traces = &run.traces,
+                      .logical_bytes = run.memory.logical_rank_bytes,
+                      .physical_bytes = run.memory.physical_bytes};
+  gather_records(channel, reporter, run.outcome.ok() ? ValuesToo::kYes : ValuesToo::kNo, records);
+  run.memory = {records.logical_bytes, records.physical_bytes};
+  return reporter;
+}
+
 }  // namespace
 
+std::string_view scheduler_name(const ScenarioOptions& options) {
+  const bool single = find_backend(options.backend).processes != nullptr;
+  return single ? "single" : to_string(options.schedule.kind);
+}
+
 bool ScenarioResult::met() const {
+  if (reported_elsewhere) return met_elsewhere;
   if (error && !error_expected) return false;
   for (const ExpectationReport& expectation : expectations) {
     if (!expectation.met) return false;
@@ -342,10 +397,6 @@ bool ScenarioResult::met() const {
 
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
                             const ScenarioOptions& options) {
-  if (const ProcessBackend* processes = find_backend(options.backend).processes) {
-    processes->join();
-    fail(ErrorKind::kUnsupported, "not yet supported: scenarios with one rank per process");
-  }
   ScenarioResult result;
   result.scenario = scenario;
   result.options = options;
@@ -365,34 +416,17 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry
   run.reported = result.layout;
   run.reporting_rank = result.reporting_rank;
   execute(run, *result.propagator, scenario.world, options);
-  if (options.recorded) options.recorded(run.recordings);
-
-  result.inputs = run.inputs;
-  result.memory = run.memory;
-  result.kernels = run.kernels;
-  result.verdict = run.outcome.verdict;
-  const auto reporter = static_cast<std::size_t>(result.reporting_rank);
-  result.events = run.traces[reporter].events();
-  result.printed = run.recordings[reporter].lines();
-  result.warnings = run.traces[reporter].warnings();
-  for (const Trace& trace : run.traces) {
-    result.counts.push_back(trace.counts());
-    result.implicit_count = std::max(result.implicit_count, trace.implicit_count());
+  process::ControlChannel* channel = channel_of(options.backend);
+  if (channel != nullptr) {
+    result.reporting_rank = gather_processes(run, *channel);
+    result.reported_elsewhere = channel->rank() != result.reporting_rank;
+    if (result.reported_elsewhere) {
+      result.met_elsewhere = share_finding(*channel, result.reporting_rank, false);
+      return result;
+    }
   }
-  if (!run.outcome.ok()) result.error = run.outcome.merged();
-  judge_failure(result);
-  if (result.error) return result;
-
-  std::vector<const Recording*> recordings;
-  for (const Recording& recording : run.recordings) recordings.push_back(&recording);
-  std::vector<const CollectiveCounts*> counts;
-  for (const CollectiveCounts& count : result.counts) counts.push_back(&count);
-  for (ExpectationReport& report :
-       check_expectations(result.scenario, result.layout, recordings, counts)) {
-    result.expectations.push_back(std::move(report));
-  }
-  check_missing_gradients(result, run);
-  verify(result, run, *result.propagator);
+  judge(result, run);
+  if (channel != nullptr) share_finding(*channel, result.reporting_rank, result.met());
   return result;
 }
 

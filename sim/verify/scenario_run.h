@@ -24,12 +24,16 @@ struct ScenarioOptions {
   SchedulerOptions schedule;
   std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
   KernelSharing sharing = KernelSharing::kOn;
+  CollectiveChecks checks = CollectiveChecks::kOff;
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
   std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
   /// Told what every rank recorded, by rank, once the run is over and before the values go.
   std::function<void(const std::vector<Recording>&)> recorded;
 };
+
+/// "pool", ...; "single" where each rank has a process of its own.
+std::string_view scheduler_name(const ScenarioOptions& options);
 
 /// The most that was ever held. Logical: every Buffer a rank holds, in full, on the rank that holds
 /// most; physical: what the process allocated for all ranks, which share Buffers.
@@ -65,6 +69,11 @@ struct ScenarioResult {
   bool error_expected = false;  ///< [expect] asked for this error or verdict
   MemoryReport memory;
   std::optional<SharingStats> kernels;  ///< on the ranks, where they may be shared
+
+  /// The report is made in another rank's process; nothing else is known here but whether it is as
+  /// expected.
+  bool reported_elsewhere = false;
+  bool met_elsewhere = false;
 
   bool met() const;
 };

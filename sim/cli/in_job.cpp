@@ -1,0 +1,35 @@
+#include "backends/process/control_channel.h"
+#include "base/error.h"
+#include "sim/cli/commands.h"
+#include "sim/verify/process_records.h"
+
+namespace shardlab {
+
+namespace {
+
+// Rank 0 says the same of a file that cannot run; of anything else it hears as our failure.
+int silently(process::ControlChannel* channel, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const Error& error) {
+    if (channel != nullptr) channel->leave(error.summary());
+    return error.kind() == ErrorKind::kInternal ? kOurDefect : kCannotRun;
+  }
+}
+
+}  // namespace
+
+bool speaks(const RunArguments& arguments) {
+  const process::ControlChannel* channel = channel_of(arguments.backend);
+  return channel == nullptr || channel->rank() == 0;
+}
+
+int in_job(const RunArguments& arguments, const std::function<int()>& command) {
+  return speaks(arguments) ? guarded(command) : silently(channel_of(arguments.backend), command);
+}
+
+int for_one_file(const RunArguments& arguments, const std::function<int()>& command) {
+  return speaks(arguments) ? guarded(command) : silently(nullptr, command);
+}
+
+}  // namespace shardlab
