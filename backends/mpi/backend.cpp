@@ -15,8 +15,10 @@ class MpiBackend final : public Backend {
     check_invariant(rank == channel().rank(), "a process runs its own rank only");
     return make_world(run_);
   }
-  // The others hear of it at the end of the run; until then there may be something to wait for.
-  void rank_ended(std::int64_t rank) override { static_cast<void>(rank); }
+  void rank_ended(std::int64_t rank) override {
+    static_cast<void>(rank);
+    if (run_.checks == CollectiveChecks::kOn && !channel().failed()) channel().tell_ended();
+  }
   void rank_failed(std::int64_t rank, const Error& cause) override {
     Verdict verdict;
     verdict.kind = VerdictKind::kRankFailed;

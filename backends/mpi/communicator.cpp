@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "backends/mpi/collectives.h"
@@ -23,8 +24,10 @@ using backends::Call;
 // A pending result. Its tensor holds it until it is waited for.
 class PendingResult final : public Work {
  public:
-  PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation)
-      : engine_(engine), operation_(std::move(operation)) {}
+  /// `compared`: where ranks compare the call before data moves.
+  PendingResult(const std::shared_ptr<Engine>& engine, TensorOperation operation,
+                std::optional<process::CallPlace> compared)
+      : engine_(engine), operation_(std::move(operation)), compared_(compared) {}
 
   void attach(Storage& storage) { storage_ = &storage; }
 
@@ -32,6 +35,9 @@ class PendingResult final : public Work {
   void wait() override {
     const std::shared_ptr<Engine> engine = engine_.lock();
     if (!engine) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
+    if (compared_ && operation_.operation->begun == 0) {
+      engine->session().channel().wait_for(*compared_);
+    }
     engine->wait(operation_.operation);
     storage_->complete(std::move(*operation_.result));
   }
@@ -40,6 +46,7 @@ class PendingResult final : public Work {
  private:
   const std::weak_ptr<Engine> engine_;
   TensorOperation operation_;
+  const std::optional<process::CallPlace> compared_;
   Storage* storage_ = nullptr;
 };
 
@@ -68,52 +75,66 @@ class MpiCommunicator final : public backends::CheckedCommunicator {
   void enter_and_wait(Call& call) override;
 
   Seat seat() const { return {rank_, group_.ranks, group_.tag}; }
-  void run_to_end(const std::shared_ptr<Operation>& operation) {
+  void run_to_end(const std::shared_ptr<Operation>& operation,
+                  std::optional<process::CallPlace> compared) {
+    begin_when_met(*operation, compared);
     run_.engine->start(operation);
     run_.engine->wait(operation);
   }
-  void enter(const Call& call);
+  void begin_when_met(Operation& operation, std::optional<process::CallPlace> compared) {
+    if (!compared) return;
+    operation.may_begin = [&channel = run_.session.channel(), place = *compared] {
+      return channel.take_met(place);
+    };
+  }
+  /// Throws when the run has failed. Where calls are compared, publishes this one.
+  std::optional<process::CallPlace> enter(const Call& call, Issue issue);
 
   Run& run_;
   const Group group_;
   const std::size_t rank_;
+  std::uint64_t sequence_ = 0;
 };
 
-void MpiCommunicator::enter(const Call& call) {
-  static_cast<void>(call);
+std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue issue) {
   process::ControlChannel& channel = run_.session.channel();
   if (channel.failed()) throw to_error(channel.verdict());
+  if (run_.checks == CollectiveChecks::kOff || size() == 1) return std::nullopt;
+  const process::CallPlace place{group_.tag, sequence_++};
+  channel.enter({place, group_.name, group_.ranks, issue == Issue::kWait}, call);
+  return place;
 }
 
 Tensor MpiCommunicator::perform(Call& call, const Dims& shape, DType dtype, Issue issue) {
-  enter(call);
+  const std::optional<process::CallPlace> compared = enter(call, issue);
   const bool taken = (call.kind != CollectiveKind::kGather || call.root == rank()) &&
                      (call.kind != CollectiveKind::kPermute || call.from >= 0);
   // Where nothing arrives the result is empty, whatever its meta says.
   const Dims kept = taken ? shape : Dims{0};
   TensorOperation operation = tensor_operation(run_.session, seat(), call, kept, dtype);
   if (issue == Issue::kAsync) {
+    begin_when_met(*operation.operation, compared);
     run_.engine->start(operation.operation);
     auto storage = make_ref<Storage>(BufferRef{});
-    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation));
+    const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation), compared);
     pending->attach(*storage);
     storage->set_pending(pending);
     return Tensor(std::move(storage), contiguous_meta(shape, dtype));
   }
-  run_to_end(operation.operation);
+  run_to_end(operation.operation, compared);
   return Tensor(make_ref<Storage>(std::move(*operation.result)), contiguous_meta(shape, dtype));
 }
 
 void MpiCommunicator::enter_and_wait(Call& call) {
-  enter(call);
+  const std::optional<process::CallPlace> compared = enter(call, Issue::kWait);
   if (call.kind == CollectiveKind::kBatch) {
-    return run_to_end(batch_operation(run_.session, seat(), call));
+    return run_to_end(batch_operation(run_.session, seat(), call), compared);
   }
   if (call.kind == CollectiveKind::kBarrier) {
-    return run_to_end(barrier_operation(run_.session, seat()));
+    return run_to_end(barrier_operation(run_.session, seat()), compared);
   }
   backends::BytesPart& part = *std::get<backends::BytesPart*>(call.part);
-  run_to_end(bytes_operation(run_.session, seat(), part.bytes, part.gathered));
+  run_to_end(bytes_operation(run_.session, seat(), part.bytes, part.gathered), compared);
 }
 
 /// What a rank brings to a split.
@@ -127,11 +148,11 @@ std::unique_ptr<Communicator> MpiCommunicator::split(std::int64_t color, std::in
                                                      std::string name) {
   Call call(CollectiveKind::kSplit);
   begin(call, nullptr);
-  enter(call);
+  const std::optional<process::CallPlace> compared = enter(call, Issue::kWait);
   process::Writer writer;
   writer.put(Wish{color, key, run_.next_tag});
   std::vector<std::string> all;
-  run_to_end(bytes_operation(run_.session, seat(), writer.take(), all));
+  run_to_end(bytes_operation(run_.session, seat(), writer.take(), all), compared);
   std::vector<std::pair<Wish, std::size_t>> members;
   int tag = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {

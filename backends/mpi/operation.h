@@ -54,8 +54,9 @@ struct Operation {
   Transfer transfer;
   const int tag;  ///< of the group: its operations keep their order in each step
   std::vector<Step> steps;
-  std::size_t begun = 0;  ///< steps
-  bool arrived = true;    ///< what the last one begun has started
+  std::function<bool()> may_begin;  ///< none: at once
+  std::size_t begun = 0;            ///< steps
+  bool arrived = true;              ///< what the last one begun has started
 };
 
 /// The operations of this process's rank in one run.

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -28,6 +29,10 @@ enum class Message : std::uint32_t {
   kGone,               ///< from rank 0: a rank whose process is gone
   kLeaves,             ///< to rank 0: takes part in no further run
   kAllLeave,           ///< from rank 0
+  kEntered,            ///< to rank 0: a call
+  kWaits,              ///< to rank 0: for a call
+  kEnded,              ///< to rank 0: no further calls
+  kMet,                ///< from rank 0: a call that all have entered
   kGoodbye,
 };
 
@@ -142,6 +147,8 @@ class ControlChannel::Impl {
     ++run_;
     active_ = true;
     own_verdict_.reset();
+    met_.clear();
+    referees_.erase(referees_.begin(), referees_.lower_bound(run_));
     failed_ = verdicts_.contains(run_);
   }
 
@@ -153,6 +160,35 @@ class ControlChannel::Impl {
     }
     if (rank_ != 0) send_to_hub(Message::kFailed, verdict_payload(run_, verdict));
     announce();
+  }
+
+  void enter(const Entrance& entrance, const backends::Call& call) {
+    Writer writer;
+    writer.put(run_);
+    writer.put(entrance.place);
+    writer.put(entrance.waits);
+    writer.put_text(entrance.group);
+    writer.put_list<std::int64_t>(entrance.ranks);
+    EnteredCall::put(writer, call);
+    tell_hub(Message::kEntered, writer.take());
+  }
+
+  void wait_for(CallPlace place) {
+    Writer writer;
+    writer.put(run_);
+    writer.put(place);
+    tell_hub(Message::kWaits, writer.take());
+  }
+
+  void tell_ended() {
+    Writer writer;
+    writer.put(run_);
+    tell_hub(Message::kEnded, writer.take());
+  }
+
+  bool take_met(CallPlace place) {
+    const std::lock_guard lock(mutex_);
+    return met_.erase(place) > 0;
   }
 
   Verdict verdict() {
@@ -194,6 +230,14 @@ class ControlChannel::Impl {
   void send_to_hub(Message message, std::string_view payload) {
     const std::lock_guard sending(send_mutex_);
     send(connections_[0], message, payload);
+  }
+  void tell_hub(Message message, std::string payload) {
+    if (rank_ != 0) return send_to_hub(message, payload);
+    {
+      const std::lock_guard lock(mutex_);
+      handle(0, {static_cast<std::uint32_t>(message), std::move(payload)});
+    }
+    announce();
   }
   // Under mutex_, which is fine: peers read whatever they do.
   void send_to_all(Message message, const std::string& payload) {
@@ -239,6 +283,25 @@ class ControlChannel::Impl {
       }
       if (root <= 0) store(contribution, std::move(round.parts));
       changed_.notify_all();
+    }
+  }
+
+  Referee& referee_of(std::uint64_t run) { return referees_.try_emplace(run, size_).first->second; }
+
+  void rule(std::uint64_t run, const Referee::Ruling& ruling) {
+    if (ruling.verdict) decide(run, *ruling.verdict);
+    if (!ruling.met) return;
+    Writer writer;
+    writer.put(run);
+    writer.put(*ruling.met);
+    const std::string payload = writer.take();
+    const std::lock_guard sending(send_mutex_);
+    for (const std::int64_t rank : ruling.ranks) {
+      if (rank == 0) {
+        met_.insert(*ruling.met);
+      } else if (!gone_[static_cast<std::size_t>(rank)]) {
+        send(connections_[static_cast<std::size_t>(rank - 1)], Message::kMet, payload);
+      }
     }
   }
 
@@ -323,6 +386,29 @@ class ControlChannel::Impl {
       case Message::kAllLeave:
         all_leave_ = true;
         return changed_.notify_all();
+      case Message::kEntered: {
+        const auto run = reader.get<std::uint64_t>();
+        Entrance entrance;
+        entrance.place = reader.get<CallPlace>();
+        entrance.waits = reader.get<bool>();
+        entrance.group = reader.text();
+        entrance.ranks = reader.list<std::int64_t>();
+        auto call = std::make_unique<EnteredCall>(reader);
+        return rule(run, referee_of(run).enter(from, entrance, std::move(call)));
+      }
+      case Message::kWaits: {
+        const auto run = reader.get<std::uint64_t>();
+        return rule(run, referee_of(run).wait(from, reader.get<CallPlace>()));
+      }
+      case Message::kEnded: {
+        const auto run = reader.get<std::uint64_t>();
+        return rule(run, referee_of(run).end(from));
+      }
+      case Message::kMet: {
+        const auto run = reader.get<std::uint64_t>();
+        if (run == run_) met_.insert(reader.get<CallPlace>());
+        return;
+      }
       case Message::kGoodbye:
         return all_leave_ ? void() : lose(from, "");
     }
@@ -385,7 +471,9 @@ class ControlChannel::Impl {
   std::map<std::uint64_t, std::pair<Round, Contribution>> rounds_;  ///< rank 0, by sequence
   std::map<std::uint64_t, std::vector<std::string>> results_;       ///< by sequence
   std::map<std::uint64_t, Verdict> verdicts_;                       ///< by run
-  std::optional<Verdict> own_verdict_;                              ///< until rank 0 has decided
+  std::map<std::uint64_t, Referee> referees_;                       ///< rank 0, by run
+  std::set<CallPlace> met_;
+  std::optional<Verdict> own_verdict_;  ///< until rank 0 has decided
   std::function<void()> notify_;
   std::uint64_t run_ = 0;
   bool active_ = false;
@@ -420,6 +508,12 @@ Verdict ControlChannel::verdict() const { return impl_->verdict(); }
 void ControlChannel::on_failure(std::function<void()> notify) {
   impl_->on_failure(std::move(notify));
 }
+void ControlChannel::enter(const Entrance& entrance, const backends::Call& call) {
+  impl_->enter(entrance, call);
+}
+void ControlChannel::wait_for(CallPlace place) { impl_->wait_for(place); }
+bool ControlChannel::take_met(CallPlace place) { return impl_->take_met(place); }
+void ControlChannel::tell_ended() { impl_->tell_ended(); }
 std::vector<std::string> ControlChannel::end_run(std::string_view mine) {
   return impl_->exchange(mine, kEveryRank, true);
 }

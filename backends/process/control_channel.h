@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/process/referee.h"
 #include "backends/process/socket.h"
 #include "comm/verdict.h"
 
@@ -65,6 +66,16 @@ class ControlChannel {
   /// Called once a run when it fails, on the background thread, or on the one that told; must not
   /// wait. It may be called at once. Gone with end_run.
   void on_failure(std::function<void()> notify);
+  /// Calls are compared on rank 0 before data moves (backends/process/referee.h): publishes one of
+  /// this process's rank. A mismatch or deadlock becomes the run's failure.
+  void enter(const Entrance& entrance, const backends::Call& call);
+  /// This rank now waits for what it entered before.
+  void wait_for(CallPlace place);
+  /// Whether all ranks of the group have entered and their calls fit. True once a call.
+  bool take_met(CallPlace place);
+  /// This rank calls nothing more in this run.
+  void tell_ended();
+
   /// exchange(mine), as the last of a run: what happens to processes from now on is no failure of
   /// it.
   std::vector<std::string> end_run(std::string_view mine);

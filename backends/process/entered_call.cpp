@@ -1,0 +1,83 @@
+#include "backends/process/entered_call.h"
+
+namespace shardlab::process {
+
+namespace {
+
+void put_meta(Writer& writer, const TensorMeta* meta) {
+  writer.put(meta != nullptr);
+  if (meta == nullptr) return;
+  writer.put(meta->dtype);
+  writer.put_list<std::int64_t>(meta->shape);
+}
+
+bool get_meta(Reader& reader, TensorMeta& meta) {
+  if (!reader.get<bool>()) return false;
+  const auto dtype = reader.get<DType>();
+  meta = contiguous_meta(reader.list<std::int64_t>(), dtype);
+  return true;
+}
+
+const TensorMeta* meta_of(const Tensor& x) { return x.defined() ? &x.meta() : nullptr; }
+
+// A tensor without data.
+bool get_tensor(Reader& reader, Tensor& x) {
+  TensorMeta meta;
+  if (!get_meta(reader, meta)) return false;
+  x = Tensor(make_ref<Storage>(BufferRef{}), std::move(meta));
+  return true;
+}
+
+}  // namespace
+
+void EnteredCall::put(Writer& writer, const backends::Call& call) {
+  writer.put(call.kind);
+  writer.put(call.op);
+  for (const std::int32_t number : {call.dim, call.concat_dim, call.root, call.to, call.from}) {
+    writer.put(number);
+  }
+  put_meta(writer, call.x == nullptr ? nullptr : meta_of(*call.x));
+  writer.put_list<std::int64_t>(call.lengths);
+  writer.put_list<std::int64_t>(call.concat_lengths);
+  put_meta(writer, call.expected);
+  const auto* batch = std::get_if<backends::BatchPart*>(&call.part);
+  writer.put(static_cast<std::uint64_t>(batch == nullptr ? 0 : (*batch)->exchange.size()));
+  for (std::size_t i = 0; batch != nullptr && i < (*batch)->exchange.size(); ++i) {
+    const SendRecv& item = (*batch)->exchange[i];
+    writer.put(item.peer);
+    put_meta(writer, meta_of(item.send));
+    put_meta(writer, item.receives ? &item.receive : nullptr);
+  }
+  writer.put_text(call.position.file == nullptr ? "" : call.position.file);
+  writer.put(call.position.line);
+  writer.put_text(call.op_name == nullptr ? "" : call.op_name);
+}
+
+EnteredCall::EnteredCall(Reader& reader) : call_(reader.get<CollectiveKind>()) {
+  call_.op = reader.get<ReduceOp>();
+  for (std::int32_t* number :
+       {&call_.dim, &call_.concat_dim, &call_.root, &call_.to, &call_.from}) {
+    *number = reader.get<std::int32_t>();
+  }
+  if (get_tensor(reader, x_)) call_.x = &x_;
+  lengths_ = reader.list<std::int64_t>();
+  concat_lengths_ = reader.list<std::int64_t>();
+  call_.lengths = lengths_;
+  call_.concat_lengths = concat_lengths_;
+  if (get_meta(reader, expected_)) call_.expected = &expected_;
+  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+    SendRecv& item = exchange_.emplace_back();
+    item.peer = reader.get<std::int64_t>();
+    get_tensor(reader, item.send);
+    item.receives = get_meta(reader, item.receive);
+  }
+  batch_.exchange = exchange_;
+  if (call_.kind == CollectiveKind::kBatch) call_.part = &batch_;
+  file_ = reader.text();
+  call_.position.line = reader.get<std::int32_t>();
+  if (!file_.empty()) call_.position.file = file_.c_str();
+  op_name_ = reader.text();
+  if (!op_name_.empty()) call_.op_name = op_name_.c_str();
+}
+
+}  // namespace shardlab::process

@@ -1,0 +1,42 @@
+// entered_call.h - one rank's part of a collective as other processes hear of it: everything but
+// the data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/process/wire.h"
+#include "backends/shared/call.h"
+
+namespace shardlab::process {
+
+/// Which collective of which group.
+struct CallPlace {
+  std::int32_t group = 0;      ///< a number that no other group with one of its ranks has
+  std::uint64_t sequence = 0;  ///< of the call on the group
+  auto operator<=>(const CallPlace&) const = default;
+};
+
+/// A call with the memory that it points to; tensors have metadata only.
+class EnteredCall {
+ public:
+  static void put(Writer& writer, const backends::Call& call);
+  explicit EnteredCall(Reader& reader);
+  EnteredCall(const EnteredCall&) = delete;
+  EnteredCall& operator=(const EnteredCall&) = delete;
+
+  backends::Call& call() { return call_; }
+
+ private:
+  backends::Call call_;
+  Tensor x_;
+  std::vector<std::int64_t> lengths_, concat_lengths_;
+  TensorMeta expected_;
+  std::vector<SendRecv> exchange_;
+  backends::BatchPart batch_;
+  std::string file_, op_name_;
+};
+
+}  // namespace shardlab::process

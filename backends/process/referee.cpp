@@ -1,0 +1,108 @@
+#include "backends/process/referee.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardlab::process {
+
+Referee::Referee(std::int64_t ranks) : seats_(static_cast<std::size_t>(ranks)) {}
+
+Referee::Ruling Referee::enter(std::int64_t rank, const Entrance& entrance,
+                               std::unique_ptr<EnteredCall> call) {
+  const auto place = rounds_.try_emplace({entrance.place, entrance.ranks.front()}).first;
+  Round& round = place->second;
+  if (round.ranks.empty()) {
+    round.group = entrance.group;
+    round.ranks = entrance.ranks;
+    round.entered.resize(round.ranks.size());
+    round.calls.resize(round.ranks.size());
+  }
+  const auto index =
+      static_cast<std::size_t>(std::ranges::find(round.ranks, rank) - round.ranks.begin());
+  check_invariant(index < round.ranks.size(), "a rank enters collectives of its own groups");
+  round.calls[index] = &call->call();
+  round.entered[index] = std::move(call);
+  Seat& seat = seats_[static_cast<std::size_t>(rank)];
+  if (entrance.waits) seat = {RankReport::State::kWaits, entrance.place};
+  if (++round.arrived < round.ranks.size()) return look_for_stall();
+
+  Ruling ruling;
+  if (!backends::consistent(round.calls)) {
+    ruling.verdict = mismatch(meeting(entrance.place, round));
+    return ruling;
+  }
+  ruling.met = entrance.place;
+  ruling.ranks = round.ranks;
+  for (const std::int64_t member : round.ranks) {
+    Seat& other = seats_[static_cast<std::size_t>(member)];
+    const bool waits_here =
+        other.state == RankReport::State::kWaits && other.place == entrance.place;
+    if (waits_here) other.state = RankReport::State::kRuns;
+  }
+  rounds_.erase(place);
+  return ruling;
+}
+
+Referee::Ruling Referee::wait(std::int64_t rank, CallPlace place) {
+  if (round_at(rank, place) == nullptr) return {};
+  seats_[static_cast<std::size_t>(rank)] = {RankReport::State::kWaits, place};
+  return look_for_stall();
+}
+
+Referee::Ruling Referee::end(std::int64_t rank) {
+  seats_[static_cast<std::size_t>(rank)].state = RankReport::State::kEnded;
+  return look_for_stall();
+}
+
+const Referee::Round* Referee::round_at(std::int64_t rank, CallPlace place) const {
+  for (auto entry = rounds_.lower_bound({place, 0});
+       entry != rounds_.end() && entry->first.first == place; ++entry) {
+    const Round& round = entry->second;
+    if (std::ranges::find(round.ranks, rank) != round.ranks.end()) return &round;
+  }
+  return nullptr;
+}
+
+RankReport Referee::report_on(std::int64_t rank) const {
+  const Seat& seat = seats_[static_cast<std::size_t>(rank)];
+  RankReport report;
+  report.rank = rank;
+  report.state = seat.state;
+  if (seat.state != RankReport::State::kWaits) return report;
+  const Round& round = *round_at(rank, seat.place);
+  const auto index =
+      static_cast<std::size_t>(std::ranges::find(round.ranks, rank) - round.ranks.begin());
+  describe(meeting(seat.place, round), *round.calls[index], report);
+  return report;
+}
+
+// Everybody waits or has ended.
+Referee::Ruling Referee::look_for_stall() const {
+  bool anybody_waits = false;
+  for (const Seat& seat : seats_) {
+    if (seat.state == RankReport::State::kRuns) return {};
+    anybody_waits = anybody_waits || seat.state == RankReport::State::kWaits;
+  }
+  if (!anybody_waits) return {};
+  Verdict verdict;
+  verdict.kind = VerdictKind::kDeadlock;
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    verdict.ranks.push_back(report_on(static_cast<std::int64_t>(rank)));
+  }
+  verdict.culprits = backends::missed(verdict.ranks);
+  // Calls that cannot meet are the better explanation, even if others are still missing.
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    if (seats_[rank].state != RankReport::State::kWaits) continue;
+    const CallPlace place = seats_[rank].place;
+    const Round& round = *round_at(static_cast<std::int64_t>(rank), place);
+    if (!torn(meeting(place, round))) continue;
+    verdict.kind = VerdictKind::kMismatch;
+    verdict.culprits = odd_ones(meeting(place, round));
+    break;
+  }
+  Ruling ruling;
+  ruling.verdict = std::move(verdict);
+  return ruling;
+}
+
+}  // namespace shardlab::process

@@ -1,0 +1,68 @@
+// referee.h - rank 0's view of what all ranks of a run call: whether the calls of a group fit
+// together, and whether anybody can still advance (B-5, B-6). The same verdicts, in the same words,
+// as where ranks share memory. Hears of a rank's steps in their order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/process/entered_call.h"
+#include "backends/shared/meeting.h"
+#include "comm/verdict.h"
+
+namespace shardlab::process {
+
+/// A rank enters a collective.
+struct Entrance {
+  CallPlace place;
+  std::string group;                ///< its name
+  std::vector<std::int64_t> ranks;  ///< global, in group order
+  bool waits = true;                ///< before it does anything else
+};
+
+class Referee {
+ public:
+  explicit Referee(std::int64_t ranks);
+
+  /// What follows from a step. Nothing, while ranks are still to come.
+  struct Ruling {
+    std::optional<CallPlace> met;     ///< all of the group have come, and their calls fit
+    std::vector<std::int64_t> ranks;  ///< of that group
+    std::optional<Verdict> verdict;   ///< the run cannot go on
+  };
+  Ruling enter(std::int64_t rank, const Entrance& entrance, std::unique_ptr<EnteredCall> call);
+  /// A rank waits for what it has entered before.
+  Ruling wait(std::int64_t rank, CallPlace place);
+  Ruling end(std::int64_t rank);
+
+ private:
+  struct Round {
+    std::string group;
+    std::vector<std::int64_t> ranks;
+    std::vector<std::unique_ptr<EnteredCall>> entered;  ///< by group rank
+    std::vector<backends::Call*> calls;                 ///< the same; null: has not come
+    std::size_t arrived = 0;
+  };
+  struct Seat {
+    RankReport::State state = RankReport::State::kRuns;
+    CallPlace place;  ///< where it waits
+  };
+
+  backends::Meeting meeting(CallPlace place, const Round& round) const {
+    return {round.ranks, round.group, place.sequence, round.calls};
+  }
+  Ruling look_for_stall() const;
+  /// The open round that `rank` entered there; null: it is over.
+  const Round* round_at(std::int64_t rank, CallPlace place) const;
+  RankReport report_on(std::int64_t rank) const;
+
+  std::vector<Seat> seats_;  ///< by rank
+  /// By place and first rank, which tells groups apart that have no rank in common.
+  std::map<std::pair<CallPlace, std::int64_t>, Round> rounds_;
+};
+
+}  // namespace shardlab::process
