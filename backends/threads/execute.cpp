@@ -1,9 +1,14 @@
 #include "backends/threads/execute.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "backends/shared/reduce.h"
 #include "backends/shared/stream_device.h"
 #include "base/error.h"
 #include "tensor/device.h"
+#include "tensor/strided_copy.h"
 
 namespace shardlab::threads {
 
@@ -13,6 +18,7 @@ using backends::BatchPart;
 using backends::BytesPart;
 using backends::Call;
 using backends::reduce;
+using backends::Reduction;
 using backends::stream_of;
 using backends::StreamDevice;
 
@@ -86,9 +92,69 @@ void reduce_on_device(std::span<Call* const> calls, StreamDevice& device, std::i
                   .row_stride = count});
 }
 
-// `size` elements of `dim` from `offset` on, reduced over all ranks.
-BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_t dim,
-                       Range range) {
+// A reduction and what it points to.
+struct ReductionWork {
+  std::vector<const void*> inputs;
+  Reduction whole;
+
+  std::int64_t bytes() const {
+    const std::int64_t elements = whole.rows * whole.row_elements;
+    return elements * item_bytes(whole.dtype) * static_cast<std::int64_t>(inputs.size());
+  }
+};
+
+// Rows, or elements of the only row.
+struct ReductionPart {
+  const ReductionWork* work;
+  std::int64_t first;
+  std::int64_t count;
+
+  // Elements keep their terms and these their order, however the work is cut.
+  void run() const {
+    const Reduction& whole = work->whole;
+    const bool rows = whole.rows > 1;
+    const std::int64_t bytes = item_bytes(whole.dtype);
+    std::vector<const void*> inputs;
+    inputs.reserve(work->inputs.size());
+    for (const void* input : work->inputs) {
+      inputs.push_back(static_cast<const std::byte*>(input) +
+                       first * (rows ? whole.row_stride : 1) * bytes);
+    }
+    Reduction part = whole;
+    part.inputs = inputs;
+    part.output =
+        static_cast<std::byte*>(whole.output) + first * (rows ? whole.row_elements : 1) * bytes;
+    (rows ? part.rows : part.row_elements) = count;
+    reduce(part);
+  }
+};
+
+void add_parts(const ReductionWork& work, std::vector<ReductionPart>& parts) {
+  constexpr std::int64_t kPartBytes = 512 * 1024;  // to read
+  const std::int64_t units = work.whole.rows > 1 ? work.whole.rows : work.whole.row_elements;
+  if (units == 0 || work.bytes() == 0) return;
+  const std::int64_t size = std::max<std::int64_t>(1, kPartBytes / (work.bytes() / units));
+  for (std::int64_t first = 0; first < units; first += size) {
+    parts.push_back({&work, first, std::min(size, units - first)});
+  }
+}
+
+void run_reductions(const std::vector<ReductionWork>& works, Crew& crew) {
+  std::int64_t bytes = 0;
+  for (const ReductionWork& work : works) bytes += work.bytes();
+  if (!crew.pays(bytes)) {
+    for (const ReductionWork& work : works) reduce(work.whole);
+    return;
+  }
+  std::vector<ReductionPart> parts;
+  for (const ReductionWork& work : works) add_parts(work, parts);
+  crew.run(parts.size(), [&parts](std::size_t i) { parts[i].run(); });
+}
+
+// `size` elements of `dim` from `offset` on, reduced over all ranks: what is still to be done in
+// host memory goes to `works`.
+BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_t dim, Range range,
+                       std::vector<ReductionWork>& works) {
   const Tensor& x = *calls[0]->x;
   const Dims shape = x.dim() == 0 ? Dims{} : with_size(x.shape(), dim, range.size);
   const Tensor result = empty(device, shape, x.dtype());
@@ -106,58 +172,98 @@ BufferRef reduce_range(std::span<Call* const> calls, Device& device, std::int64_
     if (i > dim) inner *= size;
   }
   const std::int64_t full = x.dim() == 0 ? 1 : x.size(static_cast<std::size_t>(dim));
-  std::vector<const void*> inputs;
-  inputs.reserve(calls.size());
+  ReductionWork work;
+  work.inputs.reserve(calls.size());
   for (const Call* call : calls) {
-    inputs.push_back(static_cast<const std::byte*>(first_element(*call->x)) +
-                     range.offset * inner * item_bytes(x.dtype()));
+    work.inputs.push_back(static_cast<const std::byte*>(first_element(*call->x)) +
+                          range.offset * inner * item_bytes(x.dtype()));
   }
-  reduce({.dtype = x.dtype(),
-          .op = calls[0]->op,
-          .inputs = inputs,
-          .output = buffer->data(),
-          .rows = outer,
-          .row_elements = range.size * inner,
-          .row_stride = full * inner});
+  work.whole = {.dtype = x.dtype(),
+                .op = calls[0]->op,
+                .inputs = work.inputs,
+                .output = buffer->data(),
+                .rows = outer,
+                .row_elements = range.size * inner,
+                .row_stride = full * inner};
+  works.push_back(std::move(work));
   return buffer;
 }
 
-void all_reduce(std::span<Call* const> calls) {
+void all_reduce(std::span<Call* const> calls, Crew& crew) {
   const Tensor& x = *calls[0]->x;
   const Range all{0, x.dim() == 0 ? 1 : x.size(0)};
-  const BufferRef result = reduce_range(calls, *calls[0]->device, 0, all);
+  std::vector<ReductionWork> works;
+  const BufferRef result = reduce_range(calls, *calls[0]->device, 0, all, works);
+  run_reductions(works, crew);
   for (Call* call : calls) call->result = result;
 }
 
-void reduce_scatter(std::span<Call* const> calls) {
+void reduce_scatter(std::span<Call* const> calls, Crew& crew) {
+  std::vector<ReductionWork> works;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Range range = piece_of(calls[i]->lengths, i);
-    calls[i]->result = reduce_range(calls, *calls[i]->device, calls[i]->dim, range);
+    calls[i]->result = reduce_range(calls, *calls[i]->device, calls[i]->dim, range, works);
   }
+  run_reductions(works, crew);
 }
 
-BufferRef gathered(std::span<Call* const> calls, const Call& taker) {
+// Copies of pieces, none of which overlap.
+class Copies {
+ public:
+  void add(Tensor to, Tensor from) {
+    if (from.numel() == 0 || to.device()->shape_only()) return;
+    bytes_ += from.size_bytes();
+    pieces_.push_back({std::move(to), std::move(from)});
+  }
+  void run(Crew& crew) {
+    const bool on_host = !pieces_.empty() && stream_of(*pieces_[0].to.device()) == nullptr;
+    if (!on_host || !crew.pays(bytes_)) {
+      for (const Piece& piece : pieces_) copy(piece.to, piece.from);
+      return;
+    }
+    // Through nothing that counts writes to a Storage: that is one rank's at a time.
+    crew.run(pieces_.size(), [this](std::size_t i) {
+      const auto& [to, from] = pieces_[i];
+      strided_copy({const_cast<void*>(first_element(to)), to.stride()},
+                   {first_element(from), from.stride()}, from.shape(), item_bytes(from.dtype()));
+    });
+  }
+
+ private:
+  struct Piece {
+    Tensor to;
+    Tensor from;
+  };
+  std::vector<Piece> pieces_;
+  std::int64_t bytes_ = 0;
+};
+
+BufferRef gathered(std::span<Call* const> calls, const Call& taker, Crew& crew) {
   const Dims shape = with_size(calls[0]->x->shape(), taker.dim, sum(taker.lengths));
   const Tensor result = empty(*taker.device, shape, calls[0]->x->dtype());
+  Copies copies;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    copy(cut(result, taker.dim, {offset, taker.lengths[i]}), *calls[i]->x);
+    copies.add(cut(result, taker.dim, {offset, taker.lengths[i]}), *calls[i]->x);
     offset += taker.lengths[i];
   }
+  copies.run(crew);
   return result.storage()->buffer();
 }
 
-void all_gather(std::span<Call* const> calls) {
-  const BufferRef result = gathered(calls, *calls[0]);
+void all_gather(std::span<Call* const> calls, Crew& crew) {
+  const BufferRef result = gathered(calls, *calls[0], crew);
   for (Call* call : calls) call->result = result;
 }
 
-void gather(std::span<Call* const> calls) {
+void gather(std::span<Call* const> calls, Crew& crew) {
   Call& taker = *calls[static_cast<std::size_t>(calls[0]->root)];
-  taker.result = gathered(calls, taker);
+  taker.result = gathered(calls, taker, crew);
 }
 
-void all_to_all(std::span<Call* const> calls) {
+void all_to_all(std::span<Call* const> calls, Crew& crew) {
+  Copies copies;
+  std::vector<Tensor> results;
   for (std::size_t to = 0; to < calls.size(); ++to) {
     Call& taker = *calls[to];
     Dims shape = taker.x->shape();
@@ -168,11 +274,14 @@ void all_to_all(std::span<Call* const> calls) {
     for (std::size_t from = 0; from < calls.size(); ++from) {
       const Range joined{offset, taker.concat_lengths[from]};
       const Range range = piece_of(calls[from]->lengths, to);
-      copy(cut(result, taker.concat_dim, joined), cut(*calls[from]->x, taker.dim, range));
+      copies.add(cut(result, taker.concat_dim, joined), cut(*calls[from]->x, taker.dim, range));
       offset += joined.size;
     }
-    taker.result = result.storage()->buffer();
+    results.push_back(result);
   }
+  copies.run(crew);
+  // Not before: nobody writes to a Buffer that somebody else holds.
+  for (std::size_t i = 0; i < calls.size(); ++i) calls[i]->result = results[i].storage()->buffer();
 }
 
 void broadcast(std::span<Call* const> calls) {
@@ -231,22 +340,22 @@ void all_gather_bytes(std::span<Call* const> calls) {
 
 }  // namespace
 
-void execute(std::span<Call* const> calls) {
+void execute(std::span<Call* const> calls, Crew& crew) {
   switch (calls[0]->kind) {
     case CollectiveKind::kAllReduce:
-      return all_reduce(calls);
+      return all_reduce(calls, crew);
     case CollectiveKind::kAllGather:
-      return all_gather(calls);
+      return all_gather(calls, crew);
     case CollectiveKind::kReduceScatter:
-      return reduce_scatter(calls);
+      return reduce_scatter(calls, crew);
     case CollectiveKind::kAllToAll:
-      return all_to_all(calls);
+      return all_to_all(calls, crew);
     case CollectiveKind::kBroadcast:
       return broadcast(calls);
     case CollectiveKind::kScatter:
       return scatter(calls);
     case CollectiveKind::kGather:
-      return gather(calls);
+      return gather(calls, crew);
     case CollectiveKind::kPermute:
       return permute(calls);
     case CollectiveKind::kBatch:

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "backends/shared/call.h"
+#include "backends/threads/crew.h"
 
 namespace shardlab::threads {
 
@@ -11,6 +12,6 @@ namespace shardlab::threads {
 /// all ranks is one shared Buffer; one that is a whole Buffer already (broadcast, permute) is that
 /// Buffer. Fails with Runtime without memory, with Unsupported for a reduction that the device
 /// does not do.
-void execute(std::span<backends::Call* const> calls);
+void execute(std::span<backends::Call* const> calls, Crew& crew);
 
 }  // namespace shardlab::threads

@@ -10,7 +10,10 @@
 namespace shardlab::threads {
 
 Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
-    : world_(world), ranks_(std::move(ranks)), name_(std::move(name)) {}
+    : world_(world),
+      ranks_(std::move(ranks)),
+      name_(std::move(name)),
+      crew_(world.scheduler(), ranks_) {}
 
 Group::~Group() {
   const Error ended(ErrorKind::kRuntime, "a collective was pending when its world ended");
@@ -97,7 +100,7 @@ void Group::perform(const Round& round) {
     throw Error(world_.failure());
   }
   if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);
-  execute(round.calls);
+  execute(round.calls, crew_);
 }
 
 void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry) {
@@ -110,6 +113,7 @@ void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
     }
     while (!call.over()) {
       if (world_.failed() && abandon(sequence, call)) break;
+      crew_.help();
       world_.scheduler().park();
     }
     world_.set_waiting(ranks_[rank], nullptr);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/shared/meeting.h"
+#include "backends/threads/crew.h"
 #include "backends/threads/round.h"
 
 namespace shardlab::threads {
@@ -62,6 +63,7 @@ class Group {
   World& world_;
   const std::vector<std::int64_t> ranks_;
   const std::string name_;
+  Crew crew_;
   std::mutex mutex_;                             // guards the following
   std::vector<std::unique_ptr<Round>> open_;     // by sequence number, without gaps
   std::vector<std::unique_ptr<Round>> resting_;  // over, to be used again

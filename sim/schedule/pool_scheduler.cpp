@@ -115,9 +115,10 @@ void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
     fiber.identity.world_size = static_cast<std::int64_t>(ranks);
     fiber.identity.scheduler = this;
     fiber.context = &fiber.identity;
-    sanitizer::create_fiber(fiber.sanitizer);  // sees all that is written before
     fiber.worker->ready.push(fiber.rank);
   }
+  // They see all that is written before.
+  for (Fiber& fiber : fibers_) sanitizer::create_fiber(fiber.sanitizer);
 }
 
 void PoolScheduler::run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) {
