@@ -47,7 +47,7 @@ Failure run_move(Platform& platform, const MoveCall& call, std::int64_t bytes) {
 template <typename T>
 struct RowLoad {
   Rows rows;
-  SHARDLAB_HD T operator()(std::int64_t i) const {
+  SHARDLAB_HD SHARDLAB_APART T operator()(std::int64_t i) const {
     const Place* const places[1] = {&rows.source};
     const std::int64_t at = offsets_of(rows.shape, places, i).at[0];
     return load<T>(rows.source.data, rows.source.dtype, at);

@@ -1,9 +1,14 @@
 // elements.h - reading and writing one element of any dtype; for GPUs and for the host.
 #pragma once
 
+// SHARDLAB_APART: not inlined into kernels that would repeat it often, which takes minutes to
+// compile.
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define SHARDLAB_HD __host__ __device__
+#define SHARDLAB_APART __noinline__
+#else
+#define SHARDLAB_APART
 #endif
 
 #include <cmath>
@@ -144,6 +149,13 @@ template <int N>
 SHARDLAB_HD inline Offsets<N> offsets_of(const Shape& shape, const Place* const (&places)[N],
                                          std::int64_t i) {
   Offsets<N> result{};
+  if (shape.dims <= 1) {
+    for (int k = 0; k < N; ++k) result.at[k] = i * places[k]->stride[0];
+    return result;
+  }
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
   for (int dim = shape.dims - 1; dim >= 0; --dim) {
     const std::int64_t size = shape.size[dim];
     const std::int64_t index = dim == 0 ? i : i % size;

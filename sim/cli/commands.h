@@ -11,6 +11,7 @@
 #include "backends/process/checks.h"
 #include "sim/report/show.h"
 #include "sim/schedule/schedulers.h"
+#include "sim/world/devices.h"
 #include "sim/world/sharing_device.h"
 
 namespace shardlab {
@@ -32,6 +33,7 @@ struct RunArguments {
   std::vector<std::string> settings;  ///< "key=value"
   std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
+  DeviceChoice device;
   SchedulerKind scheduler = SchedulerKind::kPool;
   std::uint64_t seed = 0;
   bool seed_given = false;

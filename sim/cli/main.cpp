@@ -33,10 +33,16 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
   command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
       ->type_name("KEY=VALUE");
   command->add_option("--backend", arguments.backend,
-                      "who moves the bytes: threads, or mpi under mpirun");
+                      "who moves the bytes: threads; mpi under mpirun; nccl under torchrun");
   command->add_flag_callback(
       "--check-collectives", [&arguments] { arguments.checks = CollectiveChecks::kOn; },
       "processes compare each collective before data moves (threads always does)");
+  command->add_option("--device", arguments.device.name, "who computes: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_flag_callback(
+      "--allow-host-fallback",
+      [&arguments] { arguments.device.without_kernel = OpsWithoutKernel::kOnHost; },
+      "run ops that the device has no kernel for on the host, and list them");
   command
       ->add_option_function<std::string>(
           "--scheduler",

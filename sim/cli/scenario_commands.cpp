@@ -75,6 +75,7 @@ ScenarioOptions options_of(const RunArguments& arguments) {
   ScenarioOptions options;
   options.backend = arguments.backend;
   options.checks = arguments.checks;
+  options.device = arguments.device;
   options.schedule.kind = arguments.scheduler;
   options.workers = arguments.workers;
   options.sharing = arguments.sharing;

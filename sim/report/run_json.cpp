@@ -156,6 +156,8 @@ std::string run_json(const ScenarioResult& result) {
                {"implicit_redistributions", result.implicit_count},
                {"printed", result.printed},
                {"warnings", result.warnings},
+               {"device", result.options.device.name},
+               {"ran_on_host", result.ran_on_host},
                {"collectives", counts_json(result.counts)},
                {"memory",
                 {{"logical_rank_bytes", result.memory.logical_rank_bytes},

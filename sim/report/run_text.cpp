@@ -62,8 +62,10 @@ class RunText {
     if (scenario.world > result_.layout->size()) {
       where += fmt::format(" ({} outside the mesh)", scenario.world - result_.layout->size());
     }
-    line("{}  {} backend, {} scheduler, seed {}", where, result_.options.backend,
-         scheduler_name(result_.options), scenario.seed);
+    const std::string device = result_.options.device.name;
+    line("{}  {} backend, {}{} scheduler, seed {}", where, result_.options.backend,
+         device == "cpu" ? "" : "device " + device + ", ", scheduler_name(result_.options),
+         scenario.seed);
   }
 
   void inputs() {
@@ -203,6 +205,10 @@ class RunText {
     for (const std::string& text : result_.warnings) {
       line("\n{}", ink("warning: " + text, Ink::kWarn));
     }
+    if (result_.ran_on_host.empty()) return;
+    line("\n{}", ink(fmt::format("ran on the host, for want of a kernel on device {}: {}",
+                                 result_.options.device.name, fmt::join(result_.ran_on_host, ", ")),
+                     Ink::kWarn));
   }
 
   void printed() {

@@ -9,7 +9,6 @@
 #include "autograd/grad_node.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
-#include "kernels/cpu_kernels.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/report/run_text.h"
@@ -18,7 +17,6 @@
 #include "sim/verify/inputs.h"
 #include "sim/verify/process_records.h"
 #include "sim/world/backends.h"
-#include "tensor/cpu_device.h"
 
 namespace shardlab {
 
@@ -126,7 +124,7 @@ std::int64_t workers_that_pay(const Scenario& scenario) {
 
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
-  run.device = make_cpu_device(cpu_kernel_table());
+  run.device = make_device(options.device, options.backend);
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     // In a process of its own any rank may have to report.
@@ -342,6 +340,7 @@ void judge(ScenarioResult& result, ProgramRun& run) {
   result.events = run.traces[reporter].events();
   result.printed = run.recordings[reporter].lines();
   result.warnings = run.traces[reporter].warnings();
+  result.ran_on_host = ran_on_host(result.options.device, *run.device);
   for (const Trace& trace : run.traces) {
     result.counts.push_back(trace.counts());
     result.implicit_count = std::max(result.implicit_count, trace.implicit_count());

@@ -14,6 +14,7 @@
 #include "sim/verify/expectations.h"
 #include "sim/verify/recording.h"
 #include "sim/verify/verify.h"
+#include "sim/world/devices.h"
 #include "sim/world/sharing_device.h"
 #include "sim/world/world.h"
 
@@ -27,6 +28,7 @@ struct ScenarioOptions {
   CollectiveChecks checks = CollectiveChecks::kOff;
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
+  DeviceChoice device;                 ///< of the ranks, and of the one device
   std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
   /// Told what every rank recorded, by rank, once the run is over and before the values go.
   std::function<void(const std::vector<Recording>&)> recorded;
@@ -61,6 +63,7 @@ struct ScenarioResult {
   std::int64_t implicit_count = 0;
   std::vector<std::string> printed;
   std::vector<std::string> warnings;
+  std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::vector<ValueReport> values;
   std::string not_verified;  ///< why nothing was verified, or empty
   std::vector<ExpectationReport> expectations;

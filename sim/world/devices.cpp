@@ -1,0 +1,30 @@
+#include "sim/world/devices.h"
+
+#include "backends/cuda/cuda.h"
+#include "backends/nccl/nccl.h"
+#include "base/error.h"
+#include "kernels/cpu_kernels.h"
+#include "tensor/cpu_device.h"
+
+namespace shardlab {
+
+std::vector<std::string_view> device_names() { return {"cpu", "cuda"}; }
+
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, std::string_view backend) {
+  if (choice.name == "cpu") return make_cpu_device(cpu_kernel_table());
+  if (choice.name != "cuda") {
+    throw Error(ErrorKind::kValue, fmt::format("no device named {}", choice.name))
+        .with("fix", fmt::format("one of: {}", fmt::join(device_names(), ", ")));
+  }
+  const int ordinal = backend == "nccl" ? nccl::device_ordinal() : 0;
+  return cuda::make_cuda_device(ordinal, choice.without_kernel == OpsWithoutKernel::kOnHost
+                                             ? cuda::HostFallback::kAllow
+                                             : cuda::HostFallback::kRefuse);
+}
+
+std::vector<std::string> ran_on_host(const DeviceChoice& choice, const Device& device) {
+  if (choice.name != "cuda") return {};
+  return static_cast<const cuda::CudaDevice&>(device).ran_on_host();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,30 @@
+// devices.h - the devices of this build, by name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// What a device does with ops that it has no kernel for.
+enum class OpsWithoutKernel : std::uint8_t { kRefused, kOnHost };
+
+struct DeviceChoice {
+  std::string name = "cpu";
+  OpsWithoutKernel without_kernel = OpsWithoutKernel::kRefused;
+};
+
+/// "cpu", "cuda".
+std::vector<std::string_view> device_names();
+/// The device of all ranks of this process: for a backend with one rank per process, number of the
+/// process on its host. Fails with Value for an unknown name, with Unsupported where this build or
+/// machine has no such device.
+std::unique_ptr<Device> make_device(const DeviceChoice& choice, std::string_view backend);
+/// Ops that such a device has left to the host so far, sorted.
+std::vector<std::string> ran_on_host(const DeviceChoice& choice, const Device& device);
+
+}  // namespace shardlab
