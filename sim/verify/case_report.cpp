@@ -19,6 +19,7 @@ constexpr ErrorRow kErrors[] = {
     {"RuntimeError", ErrorKind::kRuntime},
     {"TypeError", ErrorKind::kValue},
     {"ValueError", ErrorKind::kValue},
+    {"_StridedShardNotDecodableError", ErrorKind::kValue},  // a ValueError
     {"assertion", ErrorKind::kInternal},
     {"assertion", ErrorKind::kValue},
     {"index", ErrorKind::kValue},

@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <algorithm>
+
 #include "plan/state.h"
 
 namespace shardlab {
@@ -28,14 +30,15 @@ Dims greedy_shape(const Plan& plan, std::size_t mesh_dim, const Coordinate& coor
 }
 
 /// every cut of the state but the step's own, also those made after it.
-Dims graph_shape(const Plan& plan, std::size_t step, std::size_t mesh_dim,
-                 const Coordinate& coordinate) {
+Dims graph_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate) {
   Dims shape = plan.source->shape();
   const PlanState state = state_before(plan, step);
+  const auto& own = plan.steps[step].mesh_dims;
   for (std::size_t tensor_dim = 0; tensor_dim < shape.size(); ++tensor_dim) {
     const auto dim = static_cast<std::int64_t>(tensor_dim);
     for (const std::size_t other : cutting_order(state.placements, state.order, dim)) {
-      if (other != mesh_dim) cut(shape, state, other, *plan.source->layout(), coordinate);
+      if (std::ranges::find(own, other) == own.end())
+        cut(shape, state, other, *plan.source->layout(), coordinate);
     }
   }
   return shape;
@@ -131,6 +134,25 @@ std::string Plan::text() const {
   return text;
 }
 
+std::optional<std::string> path_fault(const Plan& plan) {
+  PlanState state = ordered_state(*plan.source);
+  for (const Placement& placement : state.placements) {
+    if (!placement.is_strided_shard()) continue;
+    return fmt::format("{} stands for no order", to_string(state.placements));
+  }
+  for (const PlanStep& step : plan.steps) {
+    for (const std::size_t mesh_dim : step.mesh_dims) {
+      if (step.from.is_shard() &&
+          cutting_order(state.placements, state.order, step.from.dim).back() != mesh_dim) {
+        return fmt::format("{} is not the last cut of {}", plan.source->layout()->names()[mesh_dim],
+                           state_text(state));
+      }
+      advance(state, mesh_dim, step.to);
+    }
+  }
+  return std::nullopt;
+}
+
 PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
                      const PlanOptions& options) {
   if (source.layout() != target.layout()) {
@@ -155,9 +177,11 @@ PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
 }
 
 Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate) {
-  const std::size_t mesh_dim = plan.steps[step].mesh_dims[0];
-  if (plan.planner == PlannerKind::kGreedy) return greedy_shape(plan, mesh_dim, coordinate);
-  return graph_shape(plan, step, mesh_dim, coordinate);
+  if (plan.planner != PlannerKind::kGreedy) return graph_shape(plan, step, coordinate);
+  const PlanStep& one = plan.steps[step];
+  const auto outermost = *std::ranges::min_element(one.mesh_dims);
+  const bool reduces = one.kind == StepKind::kAllReduce;
+  return greedy_shape(plan, reduces ? one.mesh_dims[0] : outermost, coordinate);
 }
 
 }  // namespace shardlab

@@ -32,12 +32,12 @@ enum class StepKind : std::uint8_t {
 
 struct PlanStep {
   StepKind kind = StepKind::kNothing;
-  InlineVector<std::size_t, 2> mesh_dims;  ///< several: merged on a flattened mesh
+  InlineVector<std::size_t, 2> mesh_dims;  ///< several: merged, in the order of the single steps
   Placement from;
   Placement to;
   Placements after;  ///< state after this step
   ShardOrder order_after;
-  double avg_scale = 1;  ///< merged sum and avg: multiply afterwards
+  double avg_scale = 1;  ///< merged sum and avg: divide by it afterwards
   bool communicates() const { return kind <= StepKind::kPermute; }
 };
 
@@ -50,9 +50,12 @@ struct Plan {
   const DTensorSpec* target = nullptr;
   PlannerKind planner = PlannerKind::kGreedy;
   std::vector<PlanStep> steps;
-  /// "S(0)R->RR->RS(0)".
+  /// "S(0)R->RR->RS(0)"; merged steps have a longer arrow.
   std::string text() const;
 };
+
+/// Sets of mesh dims, as bit masks, over which steps may be merged: a flattened mesh exists.
+using FlattenedDims = InlineVector<std::uint32_t, 4>;
 
 /// How to plan. Part of the cache key.
 struct PlanOptions {
@@ -60,6 +63,7 @@ struct PlanOptions {
                                        ///< (R-39)
   PlanRules rules = PlanRules::kV2_15;
   Topology topology;
+  FlattenedDims flattened;  ///< empty: steps are not merged
 };
 
 /// Why there is no plan; explain prints it.
@@ -76,9 +80,15 @@ PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, Cost
 PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
                      const PlanOptions& options);
 
+/// Why the states of a plan have no text as orders: strided shards at its start that stand
+/// for none, or a step that undoes a cut which is not the last of its tensor dim. Empty when they
+/// have.
+std::optional<std::string> path_fault(const Plan& plan);
+
 /// R-1's logical shape: a step as one coordinate sees it; derived, never cached. Greedy: the global
 /// shape cut by the *source* shards of mesh dims before the step's. Graph: cut by every
-/// sharding mesh dim of the state before the step, except its own.
+/// sharding mesh dim of the state before the step, except its own. Of a merged step: that of
+/// the outermost of its dims.
 Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate);
 
 /// Price in microseconds of moving between placements, as propagation needs it: 0 for equal ones or
