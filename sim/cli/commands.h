@@ -54,8 +54,21 @@ struct SpecArguments {
   std::string mesh;                ///< "x=2,y=3"
 };
 int show_command(const SpecArguments& arguments);
-int plan_command(const SpecArguments& arguments);
 int explain_command(const SpecArguments& arguments);
+
+struct PlanArguments {
+  CommonArguments common;
+  std::vector<std::string> texts;    ///< source and target; none with `batch`
+  std::string mesh;                  ///< "x=2,y=3"
+  std::string planner;               ///< greedy, graph or bytes; empty: all
+  std::vector<std::string> links;    ///< "x=400,1.5": GB/s and microseconds
+  std::vector<std::string> flatten;  ///< "x,y": dims over which steps may merge
+  std::int64_t devices_per_host = 1;
+  std::int64_t budget = 20000;
+  bool draw = false;
+  std::string batch;  ///< file of JSON lines, "-": stdin
+};
+int plan_command(const PlanArguments& arguments);
 
 struct OpsArguments {
   CommonArguments common;

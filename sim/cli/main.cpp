@@ -78,7 +78,8 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
 
 struct Parsed {
   RunArguments run, test;
-  SpecArguments show, plan, explain;
+  SpecArguments show, explain;
+  PlanArguments plan;
   OpsArguments ops;
   CheckArguments check;
   DiffArguments diff;
@@ -135,6 +136,41 @@ void add_run(CLI::App& app, Parsed& parsed) {
   });
 }
 
+void add_plan(CLI::App& app, Parsed& parsed) {
+  PlanArguments& arguments = parsed.plan;
+  auto* plan = app.add_subcommand("plan", "every planner's steps from one type to another");
+  auto* texts = plan->add_option("TYPE", arguments.texts, "source and target")->expected(2);
+  auto* mesh = plan->add_option("--mesh", arguments.mesh, "mesh dims in order: x=2,y=3");
+  plan->add_option("--planner", arguments.planner, "only this one: greedy, graph or bytes")
+      ->check(CLI::IsMember({"greedy", "graph", "bytes"}));
+  plan->add_flag("--draw", arguments.draw, "who holds what before and after each step");
+  plan->add_option("--link", arguments.links,
+                   "a mesh dim's link: GB/s (2^30 bytes) and microseconds a hop")
+      ->type_name("DIM=GBPS,US");
+  plan->add_option("--devices-per-host", arguments.devices_per_host,
+                   "dims within a host are fast: 87.7 GB/s, 0.6 us; others 19.3 GB/s, 2.7 us")
+      ->check(CLI::PositiveNumber);
+  plan->add_option("--flatten", arguments.flatten, "dims over which steps may be merged: x,y")
+      ->type_name("DIM,DIM")
+      ->delimiter(';');
+  plan->add_option("--budget", arguments.budget, "states that planner bytes may expand")
+      ->check(CLI::NonNegativeNumber);
+  auto* batch = plan->add_option("--batch", arguments.batch,
+                                 "answer every line of a file (-: stdin) of JSON objects with "
+                                 "source, target, mesh and perhaps planner, budget");
+  batch->excludes(texts)->excludes(mesh);
+  add_common(plan, arguments.common);
+  plan->footer(
+      "Examples:\n"
+      "  shardlab plan \"f32[7@x, 6]\" \"f32[7, 6@y]\" --mesh x=2,y=3 --draw\n"
+      "  shardlab plan \"f32[8]{sum:x}\" \"f32[8@x]\" --mesh x=4 --link x=400,1.5\n"
+      "  echo '{\"source\": \"f32[8@x]\", \"target\": \"f32[8]\", \"mesh\": \"x=4\"}' | "
+      "shardlab plan --batch -\n"
+      "received: what the rank that receives most receives, step by step, over the slowest links.\n"
+      "predicted: the reference's time model. peak: a rank's piece before and after a step.");
+  plan->callback([&parsed] { parsed.chosen = [&parsed] { return plan_command(parsed.plan); }; });
+}
+
 void add_spec_commands(CLI::App& app, Parsed& parsed) {
   const auto add = [&app](const char* name, const char* about, SpecArguments& arguments,
                           const char* text_help, int count) {
@@ -152,14 +188,7 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
       "  shardlab show \"f32[7@(y,x)]{sum:z}\" --mesh x=2,y=2,z=2");
   show->callback([&parsed] { parsed.chosen = [&parsed] { return show_command(parsed.show); }; });
 
-  auto* plan =
-      add("plan", "the steps from one type to another", parsed.plan, "source and target", 2);
-  plan->footer(
-      "Examples:\n"
-      "  shardlab plan \"f32[7@x, 6]\" \"f32[7, 6@y]\" --mesh x=2,y=3\n"
-      "  shardlab plan \"f32[8]{sum:x}\" \"f32[8@x]\" --mesh x=4\n"
-      "Prices are the reference's time model in microseconds.");
-  plan->callback([&parsed] { parsed.chosen = [&parsed] { return plan_command(parsed.plan); }; });
+  add_plan(app, parsed);
 
   auto* explain = add("explain", "why an op call is placed as it is", parsed.explain,
                       "op name, then a type string or plain value per argument", -1);

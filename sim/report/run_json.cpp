@@ -196,28 +196,6 @@ std::string run_json(const ScenarioResult& result) {
   return json.dump();
 }
 
-std::string plans_json(const DTensorSpec& source, const DTensorSpec& target) {
-  Json json = {{"source", type_string(source)},
-               {"target", type_string(target)},
-               {"predicted_us", number(redistribute_cost(source, target, {}))}};
-  for (const PlannerKind planner : {PlannerKind::kGreedy, PlannerKind::kGraph}) {
-    const bool ordered = !source.has_default_order() || !target.has_default_order();
-    if (planner == PlannerKind::kGreedy && ordered) continue;
-    PlanOptions options;
-    options.planner = planner;
-    const PlanResult result = make_plan(source, target, options);
-    Json& slot = json["planners"][std::string(to_string(planner))];
-    if (const auto* none = std::get_if<NoPlan>(&result)) {
-      slot = {{"no_plan", none->reason}};
-      continue;
-    }
-    const Plan& plan = std::get<Plan>(result);
-    slot["text"] = plan.text();
-    slot["steps"] = steps_json(plan);
-  }
-  return json.dump();
-}
-
 std::string decision_json(const OpSchema& schema, const DecisionRecord& record) {
   Json json = {{"op", schema.row->name()},
                {"given", specs_json(schema.tensor_specs())},

@@ -343,4 +343,9 @@ std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options) {
          totals_text(spec);
 }
 
+std::string draw_pieces(const DTensorSpec& spec, const DrawOptions& options) {
+  const std::string drawing = drawing_text(spec, options);
+  return drawing.empty() ? ranks_text(spec, options) : drawing;
+}
+
 }  // namespace shardlab

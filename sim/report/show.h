@@ -21,6 +21,8 @@ struct DrawOptions {
 /// with the ranks that hold them (1-d and 2-d tensors), a table per rank, totals and imbalance. In
 /// labels "0,3" are replicas, "0+3" terms of a pending reduction.
 std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options);
+/// The drawing alone; of tensors that can't be drawn, the table per rank.
+std::string draw_pieces(const DTensorSpec& spec, const DrawOptions& options);
 /// The same facts as JSON text, all ranks up to 65,536 of them.
 std::string json_of_spec(const DTensorSpec& spec);
 

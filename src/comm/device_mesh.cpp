@@ -1,5 +1,7 @@
 #include "comm/device_mesh.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace shardlab {
@@ -11,6 +13,22 @@ ProcessGroup& DeviceMesh::group(std::size_t mesh_dim) const {
   }
   check_invariant(mesh_dim < groups_.size(), "a mesh has one group per mesh dim");
   return *groups_[mesh_dim];
+}
+
+ProcessGroup& DeviceMesh::group(std::span<const std::size_t> mesh_dims) const {
+  if (mesh_dims.size() == 1) return group(mesh_dims[0]);
+  const auto found = std::ranges::find(flattened_, mask_of(mesh_dims));
+  if (!coordinate_ || found == flattened_.end()) {
+    throw Error(ErrorKind::kRuntime, "these dims of a mesh have no group of their own")
+        .with("mesh", layout_->text())
+        .with("fix", "flatten them on every rank of the world first");
+  }
+  return *flattened_groups_[static_cast<std::size_t>(found - flattened_.begin())];
+}
+
+ProcessGroup& DeviceMesh::everyone() const {
+  check_invariant(coordinate_.has_value() && everyone_, "only ranks of the mesh ask for them all");
+  return *everyone_;
 }
 
 namespace {
@@ -28,9 +46,33 @@ void check_ranks(const MeshLayout& layout, std::int64_t world_size) {
 
 // Ranks that agree on all other mesh dims form a group: its first global rank names it. An index in
 // the layout would not do: parts of one mesh have layouts of their own, made in the same call.
-std::int64_t color_of(const MeshLayout& layout, Coordinate coordinate, std::size_t mesh_dim) {
-  coordinate[mesh_dim] = 0;
+std::int64_t color_of(const MeshLayout& layout, Coordinate coordinate,
+                      std::span<const std::size_t> mesh_dims) {
+  for (const std::size_t mesh_dim : mesh_dims) coordinate[mesh_dim] = 0;
   return layout.rank_at(coordinate);
+}
+
+std::int64_t key_of(const MeshLayout& layout, const Coordinate& coordinate,
+                    std::span<const std::size_t> mesh_dims) {
+  std::int64_t key = 0;
+  for (const std::size_t mesh_dim : mesh_dims) {
+    key = key * layout.size(mesh_dim) + coordinate[mesh_dim];
+  }
+  return key;
+}
+
+InlineVector<std::size_t, 4> all_dims(const MeshLayout& layout) {
+  InlineVector<std::size_t, 4> dims;
+  for (std::size_t mesh_dim = 0; mesh_dim < layout.ndim(); ++mesh_dim) dims.push_back(mesh_dim);
+  return dims;
+}
+
+std::string joined_names(const MeshLayout& layout, std::span<const std::size_t> mesh_dims) {
+  std::string name;
+  for (const std::size_t mesh_dim : mesh_dims) {
+    name += (name.empty() ? "" : "_") + layout.names()[mesh_dim];
+  }
+  return name;
 }
 
 }  // namespace
@@ -43,17 +85,50 @@ const DeviceMesh& MeshRegistry::construct(const MeshLayout* layout) {
   fresh->layout_ = layout;
   fresh->coordinate_ = layout->coordinate_of(world_->rank());
   for (std::size_t dim = 0; dim < layout->ndim(); ++dim) {
-    const auto& coordinate = fresh->coordinate_;
-    const std::int64_t color = coordinate ? color_of(*layout, *coordinate, dim) : -1;
-    const std::int64_t key = coordinate ? (*coordinate)[dim] : 0;
-    const std::string& name = layout->names()[dim];
-    std::unique_ptr<Communicator> communicator = world_->communicator().split(color, key, name);
-    if (communicator) {
-      fresh->groups_.push_back(std::make_unique<ProcessGroup>(std::move(communicator), name));
-    }
+    auto group = split(*fresh, {&dim, 1});
+    if (group) fresh->groups_.push_back(std::move(group));
+  }
+  if (layout->size() == world_->size()) {
+    fresh->everyone_ = world_;
+  } else if (layout->ndim() == 1) {
+    fresh->everyone_ = fresh->groups_.empty() ? nullptr : fresh->groups_[0].get();
+  } else {
+    fresh->own_everyone_ = split(*fresh, all_dims(*layout));
+    fresh->everyone_ = fresh->own_everyone_.get();
   }
   mesh = std::move(fresh);
   return *mesh;
+}
+
+const DeviceMesh& MeshRegistry::flatten(const MeshLayout* layout,
+                                        std::span<const std::size_t> mesh_dims) {
+  construct(layout);
+  DeviceMesh& mesh = *meshes_.at(layout);
+  InlineVector<std::size_t, 4> sorted(mesh_dims);
+  std::ranges::sort(sorted);
+  if (sorted.size() < 2 || sorted.back() >= layout->ndim() ||
+      std::ranges::adjacent_find(sorted) != sorted.end()) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("can't flatten dims {} of a mesh", fmt::join(mesh_dims, ", ")))
+        .with("mesh", layout->text())
+        .with("fix", "name two or more different dims of the mesh");
+  }
+  const std::uint32_t mask = mask_of(sorted);
+  if (std::ranges::find(mesh.flattened_, mask) != mesh.flattened_.end()) return mesh;
+  mesh.flattened_groups_.push_back(split(mesh, sorted));
+  mesh.flattened_.push_back(mask);
+  return mesh;
+}
+
+std::unique_ptr<ProcessGroup> MeshRegistry::split(const DeviceMesh& mesh,
+                                                  std::span<const std::size_t> mesh_dims) {
+  const MeshLayout& layout = *mesh.layout();
+  const auto& coordinate = mesh.coordinate();
+  const std::int64_t color = coordinate ? color_of(layout, *coordinate, mesh_dims) : -1;
+  const std::int64_t key = coordinate ? key_of(layout, *coordinate, mesh_dims) : 0;
+  const std::string name = joined_names(layout, mesh_dims);
+  auto communicator = world_->communicator().split(color, key, name);
+  return communicator ? std::make_unique<ProcessGroup>(std::move(communicator), name) : nullptr;
 }
 
 const DeviceMesh& MeshRegistry::find(const MeshLayout* layout) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "mesh/flattened.h"
 #include "mesh/mesh_layout.h"
 
 namespace shardlab {
@@ -22,12 +23,23 @@ class DeviceMesh {
   bool participates() const { return coordinate_.has_value(); }
   /// This rank's group along a mesh dim. Fails with Runtime outside the mesh.
   ProcessGroup& group(std::size_t mesh_dim) const;
+  /// This rank's group along several mesh dims, row-major over them in ascending order. Fails with
+  /// Runtime outside the mesh and where these dims were never flattened.
+  ProcessGroup& group(std::span<const std::size_t> mesh_dims) const;
+  /// The dims over which redistributions may merge their steps.
+  const FlattenedDims& flattened() const { return flattened_; }
+  /// A group that holds every rank of the mesh, and perhaps others of the world.
+  ProcessGroup& everyone() const;
 
  private:
   friend class MeshRegistry;
   const MeshLayout* layout_ = nullptr;
   std::optional<Coordinate> coordinate_;
   std::vector<std::unique_ptr<ProcessGroup>> groups_;
+  FlattenedDims flattened_;
+  std::vector<std::unique_ptr<ProcessGroup>> flattened_groups_;  ///< one for each of flattened_
+  ProcessGroup* everyone_ = nullptr;
+  std::unique_ptr<ProcessGroup> own_everyone_;  ///< when neither the world nor a dim will do
 };
 
 /// The meshes of one rank, by layout. Executor and dispatcher look meshes up here; a layout without
@@ -38,10 +50,17 @@ class MeshRegistry {
   /// The mesh of `layout`; makes it and its communicators when absent, which is collective over the
   /// world. Fails with Value when the layout names a rank outside the world.
   const DeviceMesh& construct(const MeshLayout* layout);
+  /// Makes the group over several dims of a mesh, when absent; collective over the world. From then
+  /// on redistributions may merge steps over these dims. Fails with Value for fewer than two dims
+  /// or a dim that the mesh has not.
+  const DeviceMesh& flatten(const MeshLayout* layout, std::span<const std::size_t> mesh_dims);
   /// Fails with Runtime naming the layout when it was never constructed on this rank.
   const DeviceMesh& find(const MeshLayout* layout) const;
 
  private:
+  std::unique_ptr<ProcessGroup> split(const DeviceMesh& mesh,
+                                      std::span<const std::size_t> mesh_dims);
+
   ProcessGroup* world_;
   std::unordered_map<const MeshLayout*, std::unique_ptr<DeviceMesh>> meshes_;
 };

@@ -74,8 +74,8 @@ bool cuts_evenly(const DTensorSpec& spec) {
   return true;
 }
 
-/// True when the strided shards of a spec stand for an order that holds the same elements on every
-/// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2).
+}  // namespace
+
 bool decodable(const DTensorSpec& spec) {
   if (!spec.has_strided()) return true;
   const MeshLayout& layout = *spec.layout();
@@ -96,6 +96,28 @@ bool decodable(const DTensorSpec& spec) {
   }
   return true;
 }
+
+Dims state_shape(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate) {
+  Dims shape = spec.shape();
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    const auto cuts = cuts_of(state, *spec.layout(), static_cast<std::int64_t>(dim), coordinate);
+    if (!cuts.empty()) shape[dim] = dim_map(shape[dim], cuts).local_size();
+  }
+  return shape;
+}
+
+LocalView state_view(const DTensorSpec& spec, const PlanState& state,
+                     const Coordinate& coordinate) {
+  LocalView view;
+  view.global_shape = spec.shape();
+  for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
+    const auto cuts = cuts_of(state, *spec.layout(), static_cast<std::int64_t>(dim), coordinate);
+    view.dims.push_back(dim_map(spec.shape()[dim], cuts));
+  }
+  return view;
+}
+
+namespace {
 
 /// As order_text, but places are told for strided shards, too: in a plan they say what was cut
 /// when.
@@ -125,10 +147,16 @@ std::string_view to_string(PlannerKind kind) {
   return "?";
 }
 
+std::string PlanProof::text() const {
+  if (optimal) return "optimal";
+  return fmt::format("best found, gap <= {} B to the lower bound", bytes - bound);
+}
+
 std::string Plan::text() const {
   std::string text = state_text(ordered_state(*source));
   for (const PlanStep& step : steps) {
-    text += step.mesh_dims.size() > 1 ? "-->" : "->";
+    const bool merged = step.mesh_dims.size() > 1 && step.kind != StepKind::kPermute;
+    text += merged ? "-->" : "->";
     text += state_text({step.after, step.order_after});
   }
   return text;
@@ -162,7 +190,7 @@ PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
               to_string(source.placements()) + " -> " + to_string(target.placements()))
         .with("fix", "build both tensors from one mesh");
   }
-  if (options.planner == PlannerKind::kBytes) return NoPlan{"planner bytes is not built yet"};
+  if (options.planner == PlannerKind::kBytes) return plan_bytes(source, target, options);
   if (source.has_strided() || target.has_strided()) {
     if (!decodable(source) || !decodable(target)) {
       return plan_greedy(source, target, options.rules);

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "mesh/flattened.h"
 #include "mesh/local_shape.h"
 #include "mesh/spec.h"
 #include "plan/topology.h"
@@ -38,6 +39,8 @@ struct PlanStep {
   Placements after;  ///< state after this step
   ShardOrder order_after;
   double avg_scale = 1;  ///< merged sum and avg: divide by it afterwards
+  /// kPermute: by row-major mesh index, whose piece a rank gets; empty when all keep their own.
+  std::vector<std::int32_t> senders;
   bool communicates() const { return kind <= StepKind::kPermute; }
 };
 
@@ -45,17 +48,26 @@ enum class PlannerKind : std::uint8_t { kGreedy, kGraph, kBytes };
 std::string_view to_string(PlannerKind kind);
 enum class CostModel : std::uint8_t { kFixed, kTime };
 
+/// What the planner `bytes` knows about its plan. Bytes are those that the rank which receives most
+/// receives, step by step, over the slowest links.
+struct PlanProof {
+  bool optimal = false;       ///< no plan of these steps is better
+  std::int64_t bytes = 0;     ///< of this plan
+  std::int64_t bound = 0;     ///< what any plan moves at least
+  std::int64_t expanded = 0;  ///< states that were looked at
+  /// "optimal", or "best found, gap <= 12 B to the lower bound".
+  std::string text() const;
+};
+
 struct Plan {
   const DTensorSpec* source = nullptr;
   const DTensorSpec* target = nullptr;
   PlannerKind planner = PlannerKind::kGreedy;
   std::vector<PlanStep> steps;
+  std::optional<PlanProof> proof;  ///< planner `bytes` only
   /// "S(0)R->RR->RS(0)"; merged steps have a longer arrow.
   std::string text() const;
 };
-
-/// Sets of mesh dims, as bit masks, over which steps may be merged: a flattened mesh exists.
-using FlattenedDims = InlineVector<std::uint32_t, 4>;
 
 /// How to plan. Part of the cache key.
 struct PlanOptions {
@@ -63,7 +75,8 @@ struct PlanOptions {
                                        ///< (R-39)
   PlanRules rules = PlanRules::kV2_15;
   Topology topology;
-  FlattenedDims flattened;  ///< empty: steps are not merged
+  FlattenedDims flattened;      ///< empty: steps are not merged
+  std::int64_t budget = 20000;  ///< states that the planner `bytes` may expand
 };
 
 /// Why there is no plan; explain prints it.
@@ -74,6 +87,13 @@ using PlanResult = std::variant<Plan, NoPlan>;
 
 PlanResult plan_greedy(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules);
 PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, CostModel model,
+                      const PlanOptions& options);
+/// Moves the fewest bytes over the slowest links, then over faster ones, in the fewest steps, with
+/// the least memory at once: by all-to-all and by exchanging whole pieces between ranks where that
+/// beats gathering and cutting. At least as good as greedy and graph where these can be executed,
+/// which it keeps when nothing is better. Plain shards, up to 5 mesh dims larger than 1 and 1024
+/// ranks; beyond that the better of the two.
+PlanResult plan_bytes(const DTensorSpec& source, const DTensorSpec& target,
                       const PlanOptions& options);
 /// Chooses the planner as. Fails with Unsupported for different layouts
 ///
@@ -108,18 +128,19 @@ struct CacheStats {
   std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
 };
 
-/// Remembers plans by (source, target, planner). Bounded: past `capacity` an old plan is forgotten,
-/// but stays valid until clear(), because a rank may be executing it. Shared by all ranks; takes no
-/// lock on a hit.
+/// Remembers plans by (source, target, planner, flattened dims). Bounded: past `capacity` an old
+/// plan is forgotten, but stays valid until clear(), because a rank may be executing it. Shared by
+/// all ranks; takes no lock on a hit.
 class PlanCache {
  public:
   explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);
   ~PlanCache();
-  /// The plan that make_plan chooses; for strided shards, where the reference's plan would mix up
-  /// elements, one that goes through whole tensor dims. Fails with Runtime naming both specs
-  /// when there is no plan. Valid until clear().
+  /// The plan that make_plan chooses, its steps merged over `flattened`; for strided shards, where
+  /// the reference's plan would mix up elements, one that goes through whole tensor dims.
+  /// Fails with Runtime naming both specs when there is no plan. Valid until clear().
   const Plan& find(const DTensorSpec* source, const DTensorSpec* target,
-                   std::optional<PlannerKind> planner = std::nullopt);
+                   std::optional<PlannerKind> planner = std::nullopt,
+                   const FlattenedDims& flattened = {});
   const PlanOptions& options() const { return options_; }
   CacheStats stats() const;
   /// Not while ranks run.

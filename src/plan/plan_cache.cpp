@@ -23,15 +23,17 @@ struct Key {
   const DTensorSpec* source;
   const DTensorSpec* target;
   std::optional<PlannerKind> planner;
+  FlattenedDims flattened;
   bool operator==(const Key&) const = default;
 };
 
 std::uint64_t hash_of(const Key& key) {
-  const auto planner = key.planner ? static_cast<std::uint64_t>(*key.planner) + 1 : 0;
+  auto rest = key.planner ? static_cast<std::uint64_t>(*key.planner) + 1 : 0;
+  for (const std::uint32_t mask : key.flattened) rest = hash_mix(rest, mask);
   // Specs are interned: their addresses are the values.
   const auto pair = hash_mix(reinterpret_cast<std::uintptr_t>(key.source),
                              reinterpret_cast<std::uintptr_t>(key.target));
-  return hash_mix(pair, planner);
+  return hash_mix(pair, rest);
 }
 
 struct Entry {
@@ -53,12 +55,9 @@ std::string describe(const DTensorSpec& spec) {
 
 Plan planned(const Key& key, PlanOptions options) {
   if (key.planner) options.planner = key.planner;
-  PlanResult result = make_plan(*key.source, *key.target, options);
-  if (Plan* plan = std::get_if<Plan>(&result)) {
-    const bool strided = key.source->has_strided() || key.target->has_strided();
-    if (!strided || keeps_data(*plan)) return std::move(*plan);
-    return plan_through_whole(*key.source, *key.target);
-  }
+  options.flattened = key.flattened;
+  PlanResult result = make_safe_plan(*key.source, *key.target, options);
+  if (Plan* plan = std::get_if<Plan>(&result)) return std::move(*plan);
   throw Error(ErrorKind::kRuntime,
               fmt::format("no plan leads from {} to {}: {}", describe(*key.source),
                           describe(*key.target), std::get<NoPlan>(result).reason))
@@ -118,8 +117,8 @@ PlanCache::PlanCache(PlanOptions options, std::size_t capacity)
 PlanCache::~PlanCache() = default;
 
 const Plan& PlanCache::find(const DTensorSpec* source, const DTensorSpec* target,
-                            std::optional<PlannerKind> planner) {
-  const Key key{source, target, planner};
+                            std::optional<PlannerKind> planner, const FlattenedDims& flattened) {
+  const Key key{source, target, planner, flattened};
   if (const Plan* plan = Impl::look_up(impl_->bucket_of(key), key)) {
     impl_->count_hit();
     return *plan;

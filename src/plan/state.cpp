@@ -54,7 +54,7 @@ PlanState state_before(const Plan& plan, std::size_t index) {
 }
 
 PlanState first_state(const Plan& plan) {
-  if (plan.planner == PlannerKind::kGraph) return ordered_state(*plan.source);
+  if (plan.planner != PlannerKind::kGreedy) return ordered_state(*plan.source);
   return {plan.source->placements(), plan.source->order()};
 }
 

@@ -21,6 +21,14 @@ void advance(PlanState& state, std::size_t mesh_dim, const Placement& to);
 /// Appends the step that takes `state` to `to` on one mesh dim, and advances the state.
 void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Placement& to);
 
+/// True when the strided shards of a spec stand for an order that holds the same elements on every
+/// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2).
+bool decodable(const DTensorSpec& spec);
+
+/// This coordinate's piece in a state.
+Dims state_shape(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate);
+LocalView state_view(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate);
+
 /// The state before step `index` of a plan.
 PlanState state_before(const Plan& plan, std::size_t index);
 /// The state a plan starts from.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/merge.h"
 #include "plan/state.h"
 
 namespace shardlab {
@@ -39,13 +40,13 @@ InlineVector<std::size_t, 4> moving_dims(const DTensorSpec& source, const DTenso
 bool keeps_data(const Plan& plan) {
   PlanState state = first_state(plan);
   for (const PlanStep& step : plan.steps) {
-    if (step.from.is_shard()) {
+    if (step.from.is_shard() && step.kind != StepKind::kPermute) {
       const auto cuts = cutting_order(state.placements, state.order, step.from.dim);
       if (cuts.back() != step.mesh_dims[0]) return false;
     }
     state = {step.after, step.order_after};
   }
-  const bool decoded = plan.planner == PlannerKind::kGraph;
+  const bool decoded = plan.planner != PlannerKind::kGreedy;
   return state == (decoded ? ordered_state(*plan.target)
                            : PlanState{plan.target->placements(), plan.target->order()});
 }
@@ -73,6 +74,16 @@ Plan plan_through_whole(const DTensorSpec& source, const DTensorSpec& target) {
     if (state.placements[mesh_dim] != to) append_step(plan, state, mesh_dim, to);
   }
   return plan;
+}
+
+PlanResult make_safe_plan(const DTensorSpec& source, const DTensorSpec& target,
+                          const PlanOptions& options) {
+  PlanResult result = make_plan(source, target, options);
+  Plan* plan = std::get_if<Plan>(&result);
+  if (!plan) return result;
+  const bool strided = source.has_strided() || target.has_strided();
+  if (strided && !keeps_data(*plan)) return plan_through_whole(source, target);
+  return merge_steps(*plan, options.flattened);
 }
 
 }  // namespace shardlab

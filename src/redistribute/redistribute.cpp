@@ -14,11 +14,11 @@ void check_one_mesh(const DTensorSpec* source, const DTensorSpec* target) {
       .with("fix", "build both tensors from one mesh");
 }
 
-const Plan& find_plan(const DTensorSpec* source, const DTensorSpec* target,
+const Plan& find_plan(const DTensorSpec* source, const DTensorSpec* target, const DeviceMesh& mesh,
                       const RedistributeOptions& options) {
   RankContext& context = current_rank();
   check_invariant(context.plans != nullptr, "this rank has no plan cache");
-  return context.plans->find(source, target, options.planner);
+  return context.plans->find(source, target, options.planner, mesh.flattened());
 }
 
 /// one record for one execution, made by the executor.
@@ -50,7 +50,7 @@ Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const 
   check_one_mesh(source, target);
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return local;
-  const Plan& plan = find_plan(source, target, options);
+  const Plan& plan = find_plan(source, target, mesh, options);
   return plan.steps.empty() ? local : execute(plan, mesh, local, options, extras);
 }
 
@@ -61,7 +61,7 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
   check_one_mesh(source, target);
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return DTensor(x.local(), target);
-  const Plan& plan = find_plan(source, target, options);
+  const Plan& plan = find_plan(source, target, mesh, options);
   if (!plan.steps.empty()) {
     DTensor result(execute(plan, mesh, x.local(), options, x.impl()->extras.get()), target);
     // Floats that were reduced depend on how they were cut.

@@ -1,5 +1,6 @@
 #include "redistribute/step_runner.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "redistribute/local_math.h"
@@ -30,33 +31,57 @@ Tensor raised(const Tensor& x, double exponent) { return exponent == 1 ? x : pow
 
 Tensor StepRunner::run(std::size_t index, const Tensor& x) const {
   const PlanStep& step = plan_.steps[index];
-  check_invariant(step.mesh_dims.size() == 1, "merged steps are not built yet");
+  if (step.kind == StepKind::kPermute) return permute(x, step);
   const Group group = group_of(step);
   // nothing to move along a mesh dim of size 1. Masks were applied before the first step.
   if (step.from == step.to || group.count == 1) return x;
-  if (step.to.is_replicate()) return to_replicate(index, x, group);
-  if (step.to.is_shard()) return to_shard(index, x, group);
+  const auto scaled = [&](const Tensor& sum) {
+    return step.avg_scale == 1 ? sum : divided(sum, step.avg_scale);
+  };
+  if (step.to.is_replicate()) return scaled(to_replicate(index, x, group));
+  if (step.to.is_shard()) return scaled(to_shard(index, x, group));
   return to_partial(index, x, group);
 }
 
 StepRunner::Group StepRunner::group_of(const PlanStep& step) const {
-  const std::size_t mesh_dim = step.mesh_dims[0];
-  const std::int64_t count = mesh_.layout()->size(mesh_dim);
-  ProcessGroup* ranks = count > 1 ? &mesh_.group(mesh_dim) : nullptr;
-  return {mesh_dim, count, (*mesh_.coordinate())[mesh_dim], ranks};
+  Group group{step.mesh_dims, 1, 0, nullptr};
+  std::ranges::sort(group.mesh_dims);
+  for (const std::size_t mesh_dim : group.mesh_dims) {
+    const std::int64_t size = mesh_.layout()->size(mesh_dim);
+    group.index = group.index * size + (*mesh_.coordinate())[mesh_dim];
+    group.count *= size;
+  }
+  if (group.count > 1) group.ranks = &mesh_.group(group.mesh_dims);
+  return group;
 }
 
 std::int64_t StepRunner::group_length(std::size_t index, const Group& group) const {
   const PlanState state = state_before(plan_, index);
-  const std::int32_t dim = state.placements[group.mesh_dim].dim;
+  const std::int32_t dim = state.placements[group.mesh_dims[0]].dim;
   std::int64_t length = plan_.source->shape()[static_cast<std::size_t>(dim)];
   for (const std::size_t mesh_dim : cutting_order(state.placements, state.order, dim)) {
-    if (mesh_dim == group.mesh_dim) return length;
+    if (mesh_dim == group.mesh_dims[0]) return length;
     const Cut cut{state.placements[mesh_dim], mesh_.layout()->size(mesh_dim),
                   (*mesh_.coordinate())[mesh_dim]};
     length = dim_map(length, {&cut, 1}).local_size();
   }
-  fail(ErrorKind::kInternal, "{} has no place in the cutting order of dim {}", group.mesh_dim, dim);
+  fail(ErrorKind::kInternal, "{} has no place in the cutting order of dim {}", group.mesh_dims[0],
+       dim);
+}
+
+PieceLengths StepRunner::lengths_of(std::int64_t length, const Placement& shard,
+                                    const Group& group) const {
+  PieceLengths lengths{length};
+  for (const std::size_t mesh_dim : group.mesh_dims) {
+    PieceLengths cut;
+    for (const std::int64_t piece : lengths) {
+      for (const std::int64_t part : piece_lengths(piece, mesh_.layout()->size(mesh_dim), shard)) {
+        cut.push_back(part);
+      }
+    }
+    lengths = std::move(cut);
+  }
+  return lengths;
 }
 
 Tensor StepRunner::to_replicate(std::size_t index, const Tensor& x, const Group& group) const {
@@ -105,22 +130,24 @@ Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& g
 
 Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const Group& group) const {
   const Combine how = combine(partial);
-  return raised(group.ranks->all_reduce(raised(x, how.before), how.op, options_.issue), how.after);
+  Tensor value = raised(x, how.before);  // one at a time: terms are freed before roots are taken
+  value = group.ranks->all_reduce(value, how.op, options_.issue);
+  return raised(value, how.after);
 }
 
 Tensor StepRunner::all_gather(std::size_t index, const Tensor& x, const Group& group) const {
   const Placement& from = plan_.steps[index].from;
-  const PieceLengths lengths = piece_lengths(group_length(index, group), group.count, from);
+  const PieceLengths lengths = lengths_of(group_length(index, group), from, group);
   return assemble(group.ranks->all_gather(x, from.dim, lengths, options_.issue), from, group.count);
 }
 
 Tensor StepRunner::reduce_scatter(const Tensor& x, const PlanStep& step, const Group& group) const {
   const Combine how = combine(step.from);
   const std::int64_t length = x.size(static_cast<std::size_t>(step.to.dim));
-  const PieceLengths lengths = piece_lengths(length, group.count, step.to);
-  const Tensor terms = raised(x, how.before);
-  return raised(group.ranks->reduce_scatter(terms, step.to.dim, lengths, how.op, options_.issue),
-                how.after);
+  const PieceLengths lengths = lengths_of(length, step.to, group);
+  Tensor value = raised(x, how.before);
+  value = group.ranks->reduce_scatter(value, step.to.dim, lengths, how.op, options_.issue);
+  return raised(value, how.after);
 }
 
 Tensor StepRunner::all_to_all(std::size_t index, const Tensor& x, const Group& group) const {
@@ -131,6 +158,28 @@ Tensor StepRunner::all_to_all(std::size_t index, const Tensor& x, const Group& g
       piece_lengths(group_length(index, group), group.count, step.from);
   return group.ranks->all_to_all(x, step.to.dim, split_lengths, step.from.dim, concat_lengths,
                                  options_.issue);
+}
+
+/// Ranks exchange whole pieces. Where every rank keeps its own, nobody is asked.
+Tensor StepRunner::permute(const Tensor& x, const PlanStep& step) const {
+  if (step.senders.empty()) return x;
+  const MeshLayout& layout = *mesh_.layout();
+  const std::int64_t own = layout.index_of(*mesh_.coordinate());
+  const std::int64_t from = step.senders[static_cast<std::size_t>(own)];
+  const auto to = std::ranges::find(step.senders, own) - step.senders.begin();
+  ProcessGroup& everyone = mesh_.everyone();
+  const auto place = [&](std::int64_t index) {
+    const std::int64_t rank = layout.rank_at_index(index);
+    return std::ranges::find(everyone.ranks(), rank) - everyone.ranks().begin();
+  };
+  TensorMeta meta = x.meta();
+  if (from != own) {
+    const PlanState after{step.after, step.order_after};
+    meta = contiguous_meta(state_shape(*plan_.source, after, *mesh_.coordinate()), x.dtype());
+  }
+  const Tensor received =
+      everyone.permute(x, from == own ? -1 : place(to), from == own ? -1 : place(from), meta);
+  return from == own ? x : received;
 }
 
 /// this rank's term is its own slice, with zeros elsewhere.
@@ -148,7 +197,7 @@ Tensor StepRunner::shard_to_sum(std::size_t index, const Tensor& x, const Group&
 void StepRunner::refuse(const PlanStep& step, const Group& group) const {
   throw Error(ErrorKind::kRuntime, fmt::format("can not redistribute from {} to {}",
                                                to_string(step.from), to_string(step.to)))
-      .with("mesh", mesh_.layout()->text() + ", dim " + mesh_.layout()->names()[group.mesh_dim])
+      .with("mesh", mesh_.layout()->text() + ", dim " + mesh_.layout()->names()[group.mesh_dims[0]])
       .with("placements", plan_.text())
       .with("fix", "reduce or gather first: go through R on this mesh dim");
 }

@@ -3,6 +3,7 @@
 
 #include "comm/device_mesh.h"
 #include "plan/state.h"
+#include "redistribute/pieces.h"
 #include "redistribute/redistribute.h"
 
 namespace shardlab {
@@ -17,9 +18,10 @@ class StepRunner {
   Tensor run(std::size_t index, const Tensor& x) const;
 
  private:
-  /// What the group of a step sees: its size, this rank's place in it, its door.
+  /// What the group of a step sees: its dims in ascending order, its size, this rank's place in it,
+  /// its door.
   struct Group {
-    std::size_t mesh_dim;
+    InlineVector<std::size_t, 2> mesh_dims;
     std::int64_t count;
     std::int64_t index;
     ProcessGroup* ranks;
@@ -28,6 +30,8 @@ class StepRunner {
   /// Elements along the step's sharded dim that the group holds together: the global size cut by
   /// the mesh dims that cut before.
   std::int64_t group_length(std::size_t index, const Group& group) const;
+  /// What every rank of the group holds of `length` elements that its dims cut one after another.
+  PieceLengths lengths_of(std::int64_t length, const Placement& shard, const Group& group) const;
 
   Tensor to_replicate(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor to_shard(std::size_t index, const Tensor& x, const Group& group) const;
@@ -37,6 +41,7 @@ class StepRunner {
   Tensor all_gather(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor reduce_scatter(const Tensor& x, const PlanStep& step, const Group& group) const;
   Tensor all_to_all(std::size_t index, const Tensor& x, const Group& group) const;
+  Tensor permute(const Tensor& x, const PlanStep& step) const;
   Tensor shard_to_sum(std::size_t index, const Tensor& x, const Group& group) const;
   [[noreturn]] void refuse(const PlanStep& step, const Group& group) const;
 

@@ -24,8 +24,13 @@ struct RedistributeCase {
   bool async = false;
   std::int64_t outsiders = 0;  ///< ranks of the world that are not in the mesh
   std::uint64_t values = 0;    ///< seed of values, terms and of the ranks' places in the mesh
+  /// "m0=2,m1=3|f32[7@m0]|f32[7@m1]|planner=bytes outsiders=0 values=7": read_case reads it.
   std::string text() const;
+  /// Lines for a shell, in the repository's root, that show this case's plan and run it again.
+  std::string commands() const;
 };
+/// Fails with Value when the text is no case.
+RedistributeCase read_case(const std::string& text);
 
 /// Legal pairs only: what the executor refuses has tests of its own.
 RedistributeCase draw_case(std::mt19937_64& random);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "tests/property/redistribute_case.h"
 
@@ -33,14 +34,21 @@ Dims draw_shape(Random& random, const Dims& mesh) {
   return shape;
 }
 
-/// Reductions that a value of this dtype can have on its way.
-ReduceOp draw_op(Random& random, DType dtype) {
+/// The partial that a value of this dtype can be on its way; R: bool and complex values are moved
+/// only.
+Placement draw_partial(Random& random, DType dtype) {
   using enum ReduceOp;
-  if (!is_integral(dtype)) return pick(random, {kSum, kAvg, kMax, kMin, kProduct});
-  return pick(random, {kSum, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor});
+  if (dtype == DType::kBool || is_complex(dtype)) return Placement::replicate();
+  if (is_integral(dtype)) {
+    return Placement::partial(pick(random, {kSum, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor}));
+  }
+  if (below(random, 6) == 0) {
+    return Placement::norm_partial(pick(random, {1.0, 2.0, 3.0, HUGE_VAL}));
+  }
+  return Placement::partial(pick(random, {kSum, kAvg, kMax, kMin, kProduct}));
 }
 
-Placements draw_placements(Random& random, const RedistributeCase& one, ReduceOp op) {
+Placements draw_placements(Random& random, const RedistributeCase& one, const Placement& partial) {
   Placements placements;
   const auto tensor_dims = static_cast<std::int64_t>(one.shape.size());
   for (std::size_t dim = 0; dim < one.mesh.size(); ++dim) {
@@ -48,7 +56,7 @@ Placements draw_placements(Random& random, const RedistributeCase& one, ReduceOp
     if (kind < 2 && tensor_dims > 0) {
       placements.push_back(Placement::shard(below(random, tensor_dims)));
     } else {
-      placements.push_back(kind == 2 ? Placement::partial(op) : Placement::replicate());
+      placements.push_back(kind == 2 ? partial : Placement::replicate());
     }
   }
   return placements;
@@ -82,8 +90,9 @@ void make_legal(RedistributeCase& one) {
   for (std::size_t dim = 0; dim < one.mesh.size(); ++dim) {
     Placement& to = one.target[dim];
     if (!to.is_partial() || one.source[dim] == to) continue;
-    const bool divides = to.op == ReduceOp::kSum;
-    const bool from_replica = one.source[dim].is_replicate() &&
+    const bool plain = to.kind == PlacementKind::kPartial;  // norms are made by their op alone
+    const bool divides = plain && to.op == ReduceOp::kSum;
+    const bool from_replica = plain && one.source[dim].is_replicate() &&
                               (divides ? !is_integral(one.dtype) : to.op <= ReduceOp::kMin);
     const bool from_shard = one.source[dim].is_shard() && divides;
     // A planner may pass through R on the way to P(sum): integers can't be divided there.
@@ -98,11 +107,12 @@ RedistributeCase draw_case(std::mt19937_64& random) {
   RedistributeCase one;
   one.mesh = draw_mesh(random);
   one.shape = draw_shape(random, one.mesh);
-  one.dtype = pick(random, {DType::kF32, DType::kF32, DType::kF64, DType::kI64, DType::kI32,
-                            DType::kBF16, DType::kF16});
-  const ReduceOp op = draw_op(random, one.dtype);
-  one.source = draw_placements(random, one, op);
-  one.target = draw_placements(random, one, op);
+  one.dtype =
+      pick(random, {DType::kF32, DType::kF32, DType::kF64, DType::kI64, DType::kI32, DType::kI16,
+                    DType::kI8, DType::kBF16, DType::kF16, DType::kBool, DType::kC64});
+  const Placement partial = draw_partial(random, one.dtype);
+  one.source = draw_placements(random, one, partial);
+  one.target = draw_placements(random, one, partial);
   make_legal(one);
   one.source_order = draw_order(random, one.source);
   one.target_order = draw_order(random, one.target);
@@ -111,67 +121,11 @@ RedistributeCase draw_case(std::mt19937_64& random) {
   const std::int64_t planner = below(random, 4);
   if (planner == 0) one.planner = PlannerKind::kGraph;
   if (planner == 1) one.planner = PlannerKind::kGreedy;
+  if (planner == 2) one.planner = PlannerKind::kBytes;
   one.async = below(random, 4) == 0;
   one.outsiders = below(random, 3) == 0 ? below(random, 3) : 0;
   one.values = random();
   return one;
-}
-
-std::string RedistributeCase::text() const {
-  return fmt::format("mesh ({}) shape ({}) {} {} -> {} planner {} {} outsiders {} values {}",
-                     fmt::join(mesh, ","), fmt::join(shape, ","), to_string(dtype),
-                     order_text(source, source_order), order_text(target, target_order),
-                     planner ? to_string(*planner) : "default", async ? "async" : "waiting",
-                     outsiders, values);
-}
-
-std::vector<RedistributeCase> smaller(const RedistributeCase& one) {
-  std::vector<RedistributeCase> cases;
-  const auto add = [&](const RedistributeCase& next) { cases.push_back(next); };
-  for (std::size_t dim = 0; dim < one.mesh.size(); ++dim) {
-    if (one.mesh.size() > 1) {  // without this mesh dim
-      RedistributeCase next = one;
-      next.mesh.erase(dim);
-      next.source.erase(dim);
-      next.target.erase(dim);
-      next.source_order = default_order(next.source);
-      next.target_order = default_order(next.target);
-      add(next);
-    }
-    if (one.mesh[dim] > 1) {
-      RedistributeCase next = one;
-      --next.mesh[dim];
-      add(next);
-    }
-    for (Placements RedistributeCase::*side :
-         {&RedistributeCase::source, &RedistributeCase::target}) {
-      if ((one.*side)[dim].is_replicate()) continue;
-      RedistributeCase next = one;
-      (next.*side)[dim] = Placement::replicate();
-      next.source_order = default_order(next.source);
-      next.target_order = default_order(next.target);
-      add(next);
-    }
-  }
-  for (std::size_t dim = 0; dim < one.shape.size(); ++dim) {
-    if (one.shape[dim] == 0) continue;
-    RedistributeCase next = one;
-    --next.shape[dim];
-    add(next);
-  }
-  const auto change = [&](auto member, auto value) {
-    if (one.*member == value) return;
-    RedistributeCase next = one;
-    next.*member = value;
-    add(next);
-  };
-  change(&RedistributeCase::outsiders, std::int64_t{0});
-  change(&RedistributeCase::async, false);
-  change(&RedistributeCase::planner, std::optional<PlannerKind>());
-  change(&RedistributeCase::dtype, DType::kF32);
-  change(&RedistributeCase::source_order, default_order(one.source));
-  change(&RedistributeCase::target_order, default_order(one.target));
-  return cases;
 }
 
 }  // namespace shardlab::test

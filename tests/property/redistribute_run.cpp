@@ -5,6 +5,7 @@
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/local_shape.h"
+#include "plan/state.h"
 #include "redistribute/redistribute.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
@@ -22,10 +23,15 @@ Device& cpu() {
 
 /// The terms that `count` holders of a partial have of `value`; reducing them gives it back.
 /// `scale` divides a sum afterwards (avg).
-Values terms_of(double value, std::int64_t count, ReduceOp op, double scale,
+Values terms_of(double value, std::int64_t count, const Placement& partial, double scale,
                 std::mt19937_64& random) {
   Values terms(static_cast<std::size_t>(count));
   const std::size_t holder = random() % terms.size();
+  const ReduceOp op = partial.op;
+  if (partial.kind == PlacementKind::kNormPartial) {  // one part holds all that is not 0
+    terms[holder] = std::abs(value);
+    return terms;
+  }
   const auto noise = [&](int span) {
     return static_cast<double>(random() % static_cast<unsigned>(span));
   };
@@ -61,7 +67,18 @@ Values terms_of(double value, std::int64_t count, ReduceOp op, double scale,
   return terms;
 }
 
-double reduced(const Values& terms, ReduceOp op, double scale) {
+double norm_of(const Values& parts, double n) {
+  double sum = 0, most = 0;
+  for (const double part : parts) {
+    sum += std::pow(std::abs(part), n);
+    most = std::max(most, std::abs(part));
+  }
+  return std::isinf(n) ? most : std::pow(sum, 1 / n);
+}
+
+double reduced(const Values& terms, const Placement& partial, double scale) {
+  if (partial.kind == PlacementKind::kNormPartial) return norm_of(terms, partial.norm);
+  const ReduceOp op = partial.op;
   double value = terms[0];
   for (std::size_t i = 1; i < terms.size(); ++i) {
     const auto a = static_cast<std::int64_t>(value), b = static_cast<std::int64_t>(terms[i]);
@@ -100,13 +117,14 @@ class Pieces {
   explicit Pieces(const DTensorSpec* spec) : spec_(*spec) {
     for (std::size_t dim = 0; dim < spec_.placements().size(); ++dim) {
       if (!spec_.placement(dim).is_partial()) continue;
-      op_ = spec_.placement(dim).op;
+      partial_ = spec_.placement(dim);
       holders_ *= spec_.layout()->size(dim);
-      if (op_ == ReduceOp::kAvg) scale_ *= static_cast<double>(spec_.layout()->size(dim));
+      if (partial_.is_partial(ReduceOp::kAvg))
+        scale_ *= static_cast<double>(spec_.layout()->size(dim));
     }
   }
   std::int64_t holders() const { return holders_; }
-  ReduceOp op() const { return op_; }
+  const Placement& partial() const { return partial_; }
   double scale() const { return scale_; }
 
   std::int64_t holder(const Coordinate& coordinate) const {
@@ -139,7 +157,7 @@ class Pieces {
   const DTensorSpec& spec_;
   std::int64_t holders_ = 1;
   double scale_ = 1;
-  ReduceOp op_ = ReduceOp::kSum;
+  Placement partial_;
 };
 
 class CaseRun {
@@ -169,10 +187,33 @@ class CaseRun {
   void draw_values() {
     const Pieces pieces(source_);
     for (std::int64_t i = 0; i < product(one_.shape); ++i) {
-      values_.push_back(static_cast<double>(random_() % 13) - 4);
+      values_.push_back(draw_value(pieces));
       terms_.push_back(
-          terms_of(values_.back(), pieces.holders(), pieces.op(), pieces.scale(), random_));
+          terms_of(values_.back(), pieces.holders(), pieces.partial(), pieces.scale(), random_));
     }
+  }
+
+  double draw_value(const Pieces& pieces) {
+    if (one_.dtype == DType::kBool) return static_cast<double>(random_() % 2);
+    const double value = static_cast<double>(random_() % 13) - 4;
+    return pieces.partial().kind == PlacementKind::kNormPartial ? std::abs(value) : value;
+  }
+
+  /// Complex values are v - iv.
+  Values written(const Values& values) const {
+    if (!is_complex(one_.dtype)) return values;
+    Values pairs;
+    for (const double value : values) pairs.insert(pairs.end(), {value, -value});
+    return pairs;
+  }
+  Values read(const Tensor& tensor) const {
+    const Values all = read_doubles(tensor);
+    if (!is_complex(one_.dtype)) return all;
+    Values values;
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      values.push_back(all[i] == -all[i + 1] ? all[i] : std::nan(""));
+    }
+    return values;
   }
 
   Values piece_before(const Coordinate& coordinate) const {
@@ -190,11 +231,13 @@ class CaseRun {
     options.device = [](std::int64_t) -> Device& { return cpu(); };
     PlanCache plans(PlanOptions{}, 8);
     options.plans = &plans;
+    plan_ = &plans.find(source_, target_, one_.planner);
     results_.resize(static_cast<std::size_t>(layout_->size()));
+    accounts_.resize(static_cast<std::size_t>(world_size_));
     const WorldResult result = run_world(options, [&](RankContext& context) {
       const DeviceMesh& mesh = context.meshes->construct(layout_);
       if (!mesh.participates()) return run_outsider();
-      run_rank(*mesh.coordinate());
+      run_rank(context, *mesh.coordinate());
     });
     if (result.ok()) return std::nullopt;
     return result.merged().text();
@@ -206,16 +249,62 @@ class CaseRun {
     check_invariant(same.storage() == nothing.storage(), "R-46 outsiders keep their tensor");
   }
 
-  void run_rank(const Coordinate& coordinate) {
+  /// Bytes that a plan may allocate on a rank while the source is held: the fullest step's pieces
+  /// and one chunk, which is the largest piece of any rank (in a simulation the rank that comes
+  /// last works for all). Norms and strided pieces are changed in place of a chunk of their own.
+  std::int64_t allowed_bytes(const Coordinate& coordinate) const {
+    std::int64_t fullest = 0, chunk = 0;
+    for (std::size_t step = 0; step < plan_->steps.size(); ++step) {
+      const PlanState before = state_before(*plan_, step);
+      const PlanState after{plan_->steps[step].after, plan_->steps[step].order_after};
+      const std::int64_t new_piece = product(state_shape(*source_, after, coordinate));
+      const std::int64_t old_piece = product(state_shape(*source_, before, coordinate));
+      fullest = std::max(fullest, new_piece + (step > 0 ? old_piece : 0));
+      const Coordinate first(one_.mesh.size(), 0);
+      chunk = std::max({chunk, product(state_shape(*source_, before, first)),
+                        product(state_shape(*source_, after, first)),
+                        strided_whole(plan_->steps[step], before)});
+    }
+    const std::int64_t chunks = local_work() ? 2 : 1;
+    return (fullest + chunks * chunk) * static_cast<std::int64_t>(item_bytes(one_.dtype));
+  }
+  /// strided shards become others through the whole.
+  std::int64_t strided_whole(const PlanStep& step, PlanState state) const {
+    if (!step.from.is_strided_shard() && !step.to.is_strided_shard()) return 0;
+    if (!step.from.is_shard() || !step.to.is_shard()) return 0;
+    advance(state, step.mesh_dims[0], Placement::replicate());
+    return product(state_shape(*source_, state, Coordinate(one_.mesh.size(), 0)));
+  }
+  bool local_work() const {
+    const auto special = [](const Placement& placement) {
+      return placement.is_strided_shard() || placement.kind == PlacementKind::kNormPartial;
+    };
+    return std::ranges::any_of(one_.source, special) || std::ranges::any_of(one_.target, special);
+  }
+
+  void run_rank(RankContext& context, const Coordinate& coordinate) {
+    MemoryAccount& account = accounts_[static_cast<std::size_t>(context.rank)];
+    context.memory = &account;
     const Tensor local = empty(cpu(), local_shape(*source_, coordinate), one_.dtype);
     const Values before = piece_before(coordinate);
-    write_doubles(local, before);
+    write_doubles(local, written(before));
+    account.peak_bytes = account.held_bytes;
+    const std::int64_t held = account.held_bytes;
     const Tensor result = redistribute_local(local, source_, target_, options());
+    result.wait();
+    const std::int64_t used = account.peak_bytes - held;
+    if (used > allowed_bytes(coordinate)) {
+      fail(ErrorKind::kRuntime, "rank {} used {} bytes beside the source, {} are allowed",
+           context.rank, used, allowed_bytes(coordinate));
+    }
+    if (plan_->steps.empty()) {
+      check_invariant(result.storage() == local.storage(), "R-47 an empty plan copies nothing");
+    }
     const Dims shape = local_shape(*target_, coordinate);
     check_invariant(result.shape() == shape, "the result has the target's local shape");
     check_invariant(result.contiguous(), "results are contiguous");
-    results_[static_cast<std::size_t>(layout_->index_of(coordinate))] = read_doubles(result);
-    check_invariant(read_doubles(local) == before, "R-69 the input is not written to");
+    results_[static_cast<std::size_t>(layout_->index_of(coordinate))] = read(result);
+    check_invariant(read(local) == before, "R-69 the input is not written to");
   }
 
   RedistributeOptions options() const {
@@ -224,7 +313,9 @@ class CaseRun {
 
   std::optional<std::string> compare_pieces() const {
     const Pieces pieces(target_);
-    const double slack = Pieces(source_).scale() == 1 ? 0 : rounding_slack();
+    const Pieces before(source_);
+    const bool norm = before.partial().kind == PlacementKind::kNormPartial;
+    const double slack = before.scale() == 1 && !norm ? 0 : rounding_slack();
     for (std::int64_t index = 0; index < layout_->size(); ++index) {
       const Coordinate coordinate = layout_->coordinate_at_index(index);
       const Values& got = results_[static_cast<std::size_t>(index)];
@@ -251,7 +342,7 @@ class CaseRun {
       }
     }
     for (std::size_t element = 0; element < held.size(); ++element) {
-      const double got = reduced(held[element], pieces.op(), pieces.scale());
+      const double got = reduced(held[element], pieces.partial(), pieces.scale());
       if (!(std::abs(got - values_[element]) <= rounding_slack()))
         return describe(-1, element, got);
     }
@@ -260,7 +351,9 @@ class CaseRun {
 
   /// A division by 3 rounds, and sums of such terms are off by a few units of the dtype. Terms are
   /// below 2^8.
-  double rounding_slack() const { return 2048 * unit_roundoff(one_.dtype); }
+  double rounding_slack() const {
+    return is_integral(one_.dtype) ? 0 : 2048 * unit_roundoff(one_.dtype);
+  }
 
   std::string describe(std::int64_t index, std::size_t element, double got) const {
     const std::string who =
@@ -277,9 +370,11 @@ class CaseRun {
   const DTensorSpec* source_ = nullptr;
   const DTensorSpec* target_ = nullptr;
   std::int64_t world_size_ = 0;
-  Values values_;                ///< by global element
-  std::vector<Values> terms_;    ///< of the source, by global element, then holder
-  std::vector<Values> results_;  ///< by mesh index
+  Values values_;                        ///< by global element
+  std::vector<Values> terms_;            ///< of the source, by global element, then holder
+  std::vector<Values> results_;          ///< by mesh index
+  std::vector<MemoryAccount> accounts_;  ///< by rank; they outlive every tensor
+  const Plan* plan_ = nullptr;
 };
 
 }  // namespace

@@ -305,5 +305,39 @@ TEST_CASE("R-66 R-69 handles: a new one for a new spec, the same one for its own
   });
 }
 
+TEST_CASE("planner bytes: whole pieces change ranks, also in a mesh of shuffled ranks") {
+  OnMesh mesh({2, 3}, {5, 1, 6, 2, 0, 3}, 7);  // rank 4 is outside
+  std::vector<Tensor> inputs(7, tensor({0}, {}));
+  for (const std::int64_t rank : {5, 1, 6}) inputs[rank] = tensor({3}, {0, 1, 2});
+  for (const std::int64_t rank : {2, 0, 3}) inputs[rank] = tensor({3}, {3, 4, 5});
+  const auto moved = mesh.moved(inputs, mesh.spec("S(0) R", {6}), mesh.spec("R S(0)", {6}),
+                                {.planner = PlannerKind::kBytes});
+  CHECK(moved == Values{{2, 3}, {2, 3}, {0, 1}, {4, 5}, {}, {0, 1}, {4, 5}});
+}
+
+TEST_CASE("merged steps on flattened dims, uneven pieces in nested order") {
+  OnMesh mesh({2, 2});
+  const std::size_t both[] = {1, 0};
+  const DTensorSpec* whole = mesh.spec("R R", {5});
+  const DTensorSpec* cut = mesh.spec("S(0) S(0)", {5});  // 2 1 | 1 1
+  const DTensorSpec* terms = mesh.spec("P(sum) P(avg)", {4});
+  mesh.run([&](RankContext& context) {
+    const DeviceMesh& flat = context.meshes->flatten(mesh.layout(), both);
+    CHECK(flat.flattened() == FlattenedDims{0b11});
+    const std::vector<std::vector<double>> pieces = {{0, 1}, {2}, {3}, {4}};
+    const auto& own = pieces[static_cast<std::size_t>(context.rank)];
+    const Tensor piece = tensor({static_cast<std::int64_t>(own.size())}, own);
+    CHECK(read_doubles(redistribute_local(piece, cut, whole)) ==
+          std::vector<double>{0, 1, 2, 3, 4});
+    const auto r = static_cast<double>(context.rank);
+    const Tensor term = tensor({4}, {r, 2, 4, 2 * r});  // sums 6, 8, 16, 12, halved by the avg
+    CHECK(read_doubles(redistribute_local(term, terms, mesh.spec("R R", {4}))) ==
+          std::vector<double>{3, 4, 8, 6});
+    const std::vector<double> value = {3, 4, 8, 6};
+    CHECK(read_doubles(redistribute_local(term, terms, mesh.spec("S(0) S(0)", {4}))) ==
+          std::vector<double>{value[static_cast<std::size_t>(context.rank)]});
+  });
+}
+
 }  // namespace
 }  // namespace shardlab

@@ -1,0 +1,140 @@
+// plan: how every planner would get from one type to another, without a run.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/nearest.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/spec_arguments.h"
+#include "sim/report/plan_report.h"
+
+namespace shardlab {
+namespace {
+
+using Json = nlohmann::json;
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+[[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view fix) {
+  throw Error(ErrorKind::kValue, fmt::format("{}: can't read \"{}\"", option, text))
+      .with("fix", std::string(fix));
+}
+
+std::size_t dim_of(std::string_view option, const std::string& name, const MeshLayout& layout) {
+  if (const auto dim = layout.find_dim(name)) return *dim;
+  throw Error(ErrorKind::kValue, fmt::format("{}: the mesh has no dim '{}'", option, name))
+      .with("mesh", layout.text())
+      .with("fix", suggest(name, layout.names()));
+}
+
+double number(std::string_view text, const std::string& whole) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const bool read = std::from_chars(text.data(), end, value) == std::from_chars_result{end, {}};
+  if (!read || !(value > 0)) refuse("--link", whole, "--link x=400,1.5: GB/s and microseconds");
+  return value;
+}
+
+void add_link(Topology& topology, const std::string& text, const MeshLayout& layout) {
+  const std::size_t equals = text.find('=');
+  const std::size_t comma = text.find(',', equals);
+  if (equals == std::string::npos || comma == std::string::npos) {
+    refuse("--link", text, "--link x=400,1.5: GB/s and microseconds");
+  }
+  const std::string name = text.substr(0, equals);
+  dim_of("--link", name, layout);
+  const std::string_view values(text);
+  topology.links[name] = {number(values.substr(equals + 1, comma - equals - 1), text),
+                          number(values.substr(comma + 1), text)};
+}
+
+std::uint32_t flattened_mask(const std::string& text, const MeshLayout& layout) {
+  std::uint32_t mask = 0;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    mask |= 1u << dim_of("--flatten", text.substr(at, end - at), layout);
+    at = end + 1;
+  }
+  return mask;
+}
+
+std::optional<PlannerKind> planner_of(const std::string& name) {
+  for (const PlannerKind kind : {PlannerKind::kGreedy, PlannerKind::kGraph, PlannerKind::kBytes}) {
+    if (to_string(kind) == name) return kind;
+  }
+  if (name.empty()) return std::nullopt;
+  refuse("planner", name, "greedy, graph or bytes");
+}
+
+PlanReport answer(const PlanArguments& arguments, const std::string& source,
+                  const std::string& target, const std::string& mesh) {
+  const MeshLayout* layout = parse_mesh(mesh);
+  PlanOptions options;
+  options.planner = planner_of(arguments.planner);
+  options.budget = arguments.budget;
+  options.topology.devices_per_host = arguments.devices_per_host;
+  for (const std::string& link : arguments.links) add_link(options.topology, link, *layout);
+  for (const std::string& dims : arguments.flatten) {
+    options.flattened.push_back(flattened_mask(dims, *layout));
+  }
+  return report_plans(*parse_spec(source, layout), *parse_spec(target, layout), options);
+}
+
+/// One line of a batch: its answer, or {"error": text}.
+std::string batch_line(PlanArguments arguments, const std::string& line, bool& failed) {
+  try {
+    const Json question = Json::parse(line);
+    arguments.planner = question.value("planner", arguments.planner);
+    arguments.budget = question.value("budget", arguments.budget);
+    return plan_report_json(
+        answer(arguments, question.at("source"), question.at("target"), question.at("mesh")));
+  } catch (const Error& error) {
+    failed = true;
+    return Json({{"error", error.summary()}}).dump();
+  } catch (const Json::exception& error) {
+    failed = true;
+    return Json({{"error", std::string("not a question: ") + error.what()}}).dump();
+  }
+}
+
+int answer_batch(const PlanArguments& arguments) {
+  std::ifstream file;
+  if (arguments.batch != "-") {
+    file.open(arguments.batch);
+    if (!file) {
+      throw Error(ErrorKind::kValue, fmt::format("plan: can't read {}", arguments.batch));
+    }
+  }
+  std::istream& input = arguments.batch == "-" ? std::cin : file;
+  bool failed = false;
+  for (std::string line; std::getline(input, line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    print(batch_line(arguments, line, failed) + "\n");
+  }
+  return failed ? kFailed : kFine;
+}
+
+}  // namespace
+
+int plan_command(const PlanArguments& arguments) {
+  if (!arguments.batch.empty()) return answer_batch(arguments);
+  if (arguments.texts.size() != 2 || arguments.mesh.empty()) {
+    throw Error(ErrorKind::kValue, "plan: name a source, a target and --mesh, or --batch FILE")
+        .with("fix", "shardlab plan \"f32[8@x]\" \"f32[8]\" --mesh x=4");
+  }
+  const PlanReport report =
+      answer(arguments, arguments.texts[0], arguments.texts[1], arguments.mesh);
+  if (arguments.common.output == Output::kJson) {
+    print(plan_report_json(report) + "\n");
+    return kFine;
+  }
+  print(plan_report_text(report, arguments.draw ? Drawings::kOn : Drawings::kOff,
+                         {.color = arguments.common.stdout_color()}));
+  return kFine;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,297 @@
+#include "sim/report/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "mesh/type_string.h"
+#include "plan/state.h"
+#include "plan/whole.h"
+#include "sim/report/paint.h"
+#include "sim/report/run_text.h"
+
+namespace shardlab {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string_view kind_text(StepKind kind) {
+  switch (kind) {
+    case StepKind::kAllReduce:
+      return "all_reduce";
+    case StepKind::kAllGather:
+      return "all_gather";
+    case StepKind::kReduceScatter:
+      return "reduce_scatter";
+    case StepKind::kAllToAll:
+      return "all_to_all";
+    case StepKind::kPermute:
+      return "permute";
+    case StepKind::kChunk:
+      return "cut";
+    case StepKind::kToPartial:
+      return "make terms";
+    case StepKind::kShardToPartial:
+      return "fill with zeros";
+    case StepKind::kNothing:
+      return "nothing";
+    case StepKind::kRefused:
+      return "can't be executed";
+  }
+  return "?";
+}
+
+std::vector<std::string> dim_names(const PlanStep& step, const MeshLayout& layout) {
+  auto dims = step.mesh_dims;
+  std::ranges::sort(dims);
+  std::vector<std::string> names;
+  for (const std::size_t dim : dims) names.push_back(layout.names()[dim]);
+  return names;
+}
+
+/// "all_gather over x (2 ranks)", "cut by y".
+std::string action_text(const PlanStep& step, const MeshLayout& layout) {
+  const std::string names = fmt::format("{}", fmt::join(dim_names(step, layout), "+"));
+  std::int64_t ranks = 1;
+  for (const std::size_t dim : step.mesh_dims) ranks *= layout.size(dim);
+  if (ranks == 1) return fmt::format("nothing over {} (1 rank)", names);
+  if (step.kind == StepKind::kPermute) {
+    return step.senders.empty() ? "rename: every rank keeps its piece" : "permute pieces";
+  }
+  if (!step.communicates()) return fmt::format("{} along {}", kind_text(step.kind), names);
+  return fmt::format("{} over {} ({} ranks)", kind_text(step.kind), names, ranks);
+}
+
+std::string whole_bytes(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+std::string range_text(const StepFigures& figures) {
+  if (figures.sent_most == 0) return "-";
+  if (figures.sent_least == figures.sent_most) return whole_bytes(figures.sent_most);
+  return whole_bytes(figures.sent_least) + " to " + whole_bytes(figures.sent_most);
+}
+
+std::string us_text(double us) { return us == 0 ? "-" : fmt::format("{:.2f} us", us); }
+
+std::string state_text(const DTensorSpec& source, const PlanStep& step) {
+  const bool strided = std::ranges::any_of(step.after, &Placement::is_strided_shard);
+  if (strided) return to_string(step.after);
+  return type_string(*source.with(step.after, step.order_after));
+}
+
+using Row = std::vector<std::string>;
+
+/// Columns padded to their widest cell; those after the first `left` are aligned to the right.
+std::string table(const std::vector<Row>& rows, std::size_t left, std::string_view indent) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line(indent);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += i < left ? fmt::format("{:<{}}  ", row[i], widths[i])
+                       : fmt::format("{:>{}}  ", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+Row summary_row(const PlanReport& report, const PlannerAnswer& answer) {
+  const std::string name(to_string(answer.planner));
+  const Plan* plan = answer.plan();
+  if (!plan) return {name, "no plan: " + std::get<NoPlan>(answer.result).reason};
+  const std::int64_t over = answer.total.received - report.bound.value_or(0);
+  return {name,
+          plan->proof ? plan->proof->text() : "",
+          fmt::format("{}", plan->steps.size()),
+          whole_bytes(answer.total.received),
+          report.bound ? (over == 0 ? "0" : "+" + whole_bytes(over)) : "?",
+          us_text(answer.total.us),
+          whole_bytes(answer.total.peak)};
+}
+
+std::string summary(const PlanReport& report) {
+  std::vector<Row> rows{{"planner", "", "steps", "received", "over bound", "predicted", "peak"}};
+  for (const PlannerAnswer& answer : report.answers) rows.push_back(summary_row(report, answer));
+  return table(rows, 2, "  ");
+}
+
+/// "1->2, 2->4": who sends its piece to whom.
+std::string senders_text(const PlanStep& step, const MeshLayout& layout) {
+  constexpr std::size_t kListed = 8;
+  std::vector<std::string> moves;
+  std::size_t left_out = 0;
+  for (std::size_t to = 0; to < step.senders.size(); ++to) {
+    const auto from = static_cast<std::int64_t>(step.senders[to]);
+    if (from == static_cast<std::int64_t>(to)) continue;
+    if (moves.size() == kListed) {
+      ++left_out;
+      continue;
+    }
+    moves.push_back(fmt::format("{}->{}", layout.rank_at_index(from),
+                                layout.rank_at_index(static_cast<std::int64_t>(to))));
+  }
+  const std::string more = left_out > 0 ? fmt::format(" and {} more", left_out) : "";
+  return fmt::format("{}{}", fmt::join(moves, ", "), more);
+}
+
+std::string steps_text(const PlannerAnswer& answer) {
+  const Plan& plan = *answer.plan();
+  const MeshLayout& layout = *plan.source->layout();
+  std::vector<Row> rows{{"", "step", "gives", "sent a rank", "predicted", "peak"}};
+  for (std::size_t index = 0; index < plan.steps.size(); ++index) {
+    const PlanStep& step = plan.steps[index];
+    const StepFigures& figures = answer.steps[index];
+    std::string action = action_text(step, layout);
+    if (step.avg_scale > 1) action += fmt::format(", then / {}", step.avg_scale);
+    if (!step.senders.empty()) action += " " + senders_text(step, layout);
+    rows.push_back({fmt::format("{}", index + 1), action, state_text(*plan.source, step),
+                    range_text(figures), us_text(figures.us), whole_bytes(figures.peak)});
+  }
+  return table(rows, 3, "  ");
+}
+
+std::string drawings_text(const PlannerAnswer& answer, const DrawOptions& options) {
+  const Plan& plan = *answer.plan();
+  std::string text = fmt::format("\n  at first\n{}", draw_pieces(*plan.source, options));
+  for (std::size_t index = 0; index < plan.steps.size(); ++index) {
+    const PlanStep& step = plan.steps[index];
+    text += fmt::format("\n  after step {}, {}\n", index + 1,
+                        action_text(step, *plan.source->layout()));
+    const bool strided = std::ranges::any_of(step.after, &Placement::is_strided_shard);
+    text += strided ? "  (strided shards in a cutting order are not drawn)\n"
+                    : draw_pieces(*plan.source->with(step.after, step.order_after), options);
+  }
+  return text;
+}
+
+/// An earlier planner with the same steps: their tables would be equal.
+const PlannerAnswer* twin_of(const PlanReport& report, const PlannerAnswer& answer) {
+  for (const PlannerAnswer& other : report.answers) {
+    if (&other == &answer) break;
+    if (other.plan() && other.plan()->text() == answer.plan()->text()) return &other;
+  }
+  return nullptr;
+}
+
+OrderedJson json_of(const PlanStep& step, const StepFigures& figures, const DTensorSpec& source) {
+  OrderedJson json = {{"kind", kind_text(step.kind)},
+                      {"mesh_dims", dim_names(step, *source.layout())},
+                      {"from", to_string(step.from)},
+                      {"to", to_string(step.to)},
+                      {"gives", state_text(source, step)},
+                      {"communicates", figures.gbps > 0},
+                      {"sent_bytes", {figures.sent_least, figures.sent_most}},
+                      {"received_bytes", figures.received_most},
+                      {"predicted_us", figures.us},
+                      {"peak_bytes", figures.peak}};
+  if (!step.senders.empty()) json["senders"] = step.senders;
+  if (step.avg_scale > 1) json["avg_scale"] = step.avg_scale;
+  return json;
+}
+
+OrderedJson json_of(const PlanReport& report, const PlannerAnswer& answer) {
+  const Plan* plan = answer.plan();
+  if (!plan) return {{"no_plan", std::get<NoPlan>(answer.result).reason}};
+  OrderedJson json = {{"text", plan->text()},
+                      {"received_bytes", answer.total.received},
+                      {"predicted_us", answer.total.us},
+                      {"peak_bytes", answer.total.peak}};
+  if (report.bound) json["over_bound_bytes"] = answer.total.received - *report.bound;
+  if (plan->proof) {
+    json["optimal"] = plan->proof->optimal;
+    json["gap_bytes"] = plan->proof->bytes - plan->proof->bound;
+    json["states_expanded"] = plan->proof->expanded;
+  }
+  json["steps"] = OrderedJson::array();
+  for (std::size_t index = 0; index < plan->steps.size(); ++index) {
+    json["steps"].push_back(json_of(plan->steps[index], answer.steps[index], *plan->source));
+  }
+  return json;
+}
+
+void check_one_tensor(const DTensorSpec& source, const DTensorSpec& target) {
+  if (source.meta() == target.meta()) return;
+  throw Error(ErrorKind::kValue, "plan: source and target differ in more than placements")
+      .with("op", fmt::format("{} -> {}", type_string(source), type_string(target)))
+      .with("fix", "give both the same dtype and sizes");
+}
+
+PlannerAnswer ask(const DTensorSpec& source, const DTensorSpec& target, PlannerKind planner,
+                  PlanOptions options) {
+  options.planner = planner;
+  PlannerAnswer answer{planner, make_safe_plan(source, target, options), {}, {}};
+  if (!answer.plan()) return answer;
+  answer.steps = measure_steps(*answer.plan(), options.topology);
+  answer.total = sum_up(answer.steps, *source.layout(), options.topology);
+  return answer;
+}
+
+}  // namespace
+
+PlanReport report_plans(const DTensorSpec& source, const DTensorSpec& target,
+                        const PlanOptions& options) {
+  check_one_tensor(source, target);
+  PlanReport report{&source,
+                    &target,
+                    redistribute_cost(source, target, options),
+                    received_bound(source, target, options),
+                    {}};
+  for (const PlannerKind planner :
+       {PlannerKind::kGreedy, PlannerKind::kGraph, PlannerKind::kBytes}) {
+    if (options.planner && *options.planner != planner) continue;
+    const bool ordered = !source.has_default_order() || !target.has_default_order();
+    if (planner == PlannerKind::kGreedy && ordered) {
+      report.answers.push_back({planner, NoPlan{"for default orders only (R-37)"}, {}, {}});
+    } else {
+      report.answers.push_back(ask(source, target, planner, options));
+    }
+  }
+  return report;
+}
+
+std::string plan_report_text(const PlanReport& report, Drawings drawings,
+                             const DrawOptions& options) {
+  std::string text = fmt::format("{} -> {}  on {}\n", type_string(*report.source),
+                                 type_string(*report.target), report.source->layout()->text());
+  if (report.bound) {
+    text += fmt::format("every plan: some rank receives {} or more over the slowest links\n",
+                        whole_bytes(*report.bound));
+  }
+  text += "\n" + summary(report);
+  for (const PlannerAnswer& answer : report.answers) {
+    const Plan* plan = answer.plan();
+    if (!plan) continue;
+    text += fmt::format("\n{}", paint(to_string(answer.planner), Ink::kTitle, options.color));
+    if (plan->steps.empty()) {
+      text += ": nothing to do\n";
+    } else if (const PlannerAnswer* twin = twin_of(report, answer)) {
+      text += fmt::format(": the steps of {}\n", to_string(twin->planner));
+    } else {
+      text += fmt::format("  {}\n{}", plan->text(), steps_text(answer));
+      if (drawings == Drawings::kOn) text += drawings_text(answer, options);
+    }
+  }
+  return text;
+}
+
+std::string plan_report_json(const PlanReport& report) {
+  const bool possible = std::isfinite(report.priced_us);
+  OrderedJson json = {{"source", type_string(*report.source)},
+                      {"target", type_string(*report.target)},
+                      {"predicted_us", possible ? OrderedJson(report.priced_us) : OrderedJson()},
+                      {"bound_bytes", report.bound ? OrderedJson(*report.bound) : OrderedJson()}};
+  for (const PlannerAnswer& answer : report.answers) {
+    json["planners"][std::string(to_string(answer.planner))] = json_of(report, answer);
+  }
+  return json.dump();
+}
+
+}  // namespace shardlab

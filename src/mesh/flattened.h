@@ -1,0 +1,20 @@
+// flattened.h - which dims of a mesh were flattened together, so that one collective may run over
+// all of them. Plain data, equal on every rank.
+#pragma once
+
+#include <cstdint>
+
+#include "base/inline_vector.h"
+
+namespace shardlab {
+
+/// Sets of mesh dims, as bit masks.
+using FlattenedDims = InlineVector<std::uint32_t, 4>;
+
+inline std::uint32_t mask_of(std::span<const std::size_t> mesh_dims) {
+  std::uint32_t mask = 0;
+  for (const std::size_t mesh_dim : mesh_dims) mask |= 1u << mesh_dim;
+  return mask;
+}
+
+}  // namespace shardlab
