@@ -40,6 +40,7 @@ struct RunArguments {
   std::optional<std::int64_t> workers;  ///< none: as many as pay
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
+  std::string planner;                       ///< of redistributions; empty: the scenario's
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;

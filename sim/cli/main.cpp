@@ -50,6 +50,10 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
           "how ranks share the processor: pool (fibers) or threads")
       ->check(CLI::IsMember({"pool", "threads"}));
   command
+      ->add_option("--planner", arguments.planner,
+                   "who plans redistributions, instead of the scenario's: greedy, graph or bytes")
+      ->check(CLI::IsMember({"greedy", "graph", "bytes"}));
+  command
       ->add_option_function<std::uint64_t>(
           "--seed",
           [&arguments](std::uint64_t seed) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
+#include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/report/plan_report.h"
@@ -63,11 +64,9 @@ std::uint32_t flattened_mask(const std::string& text, const MeshLayout& layout) 
 }
 
 std::optional<PlannerKind> planner_of(const std::string& name) {
-  for (const PlannerKind kind : {PlannerKind::kGreedy, PlannerKind::kGraph, PlannerKind::kBytes}) {
-    if (to_string(kind) == name) return kind;
-  }
-  if (name.empty()) return std::nullopt;
-  refuse("planner", name, "greedy, graph or bytes");
+  const auto planner = parse_planner(name);
+  if (!planner && !name.empty()) refuse("planner", name, "greedy, graph or bytes");
+  return planner;
 }
 
 PlanReport answer(const PlanArguments& arguments, const std::string& source,

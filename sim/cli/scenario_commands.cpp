@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "ops/register.h"
+#include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"
@@ -76,6 +77,7 @@ ScenarioOptions options_of(const RunArguments& arguments) {
   options.backend = arguments.backend;
   options.checks = arguments.checks;
   options.device = arguments.device;
+  options.planner = parse_planner(arguments.planner);
   options.schedule.kind = arguments.scheduler;
   options.workers = arguments.workers;
   options.sharing = arguments.sharing;

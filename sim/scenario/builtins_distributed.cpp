@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
+#include "plan/planner_name.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/mesh_value.h"
 
@@ -99,8 +100,16 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
   return from_local(checked, layout, placements, global);
 }
 
+std::optional<PlannerKind> planner_of(const Parameters& given) {
+  if (!given.has("planner")) return std::nullopt;
+  if (const auto planner = parse_planner(given.text("planner"))) return planner;
+  throw Error(ErrorKind::kValue,
+              fmt::format("redistribute: no planner is called '{}'", given.text("planner")))
+      .with("fix", "greedy, graph or bytes");
+}
+
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("redistribute", {"x", "placements="}, std::move(call),
+  const Parameters given("redistribute", {"x", "placements=", "planner="}, std::move(call),
                          Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("x");
   if (!tensor.distributed()) {
@@ -119,7 +128,7 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
         placements_of(*layout, target->placements(), given.others(), "redistribute");
     target = target->with(counted_from_front(placements, tensor.ndim()));
   }
-  return redistribute(tensor, target);
+  return redistribute(tensor, target, {.planner = planner_of(given)});
 }
 
 Value run_to_local(Interpreter&, const Value*, CallValues call) {

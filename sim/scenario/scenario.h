@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/rank_context.h"
+#include "plan/plan.h"
 #include "sim/scenario/ast.h"
 #include "sim/scenario/constant.h"
 #include "sim/scenario/source.h"
@@ -140,6 +141,7 @@ struct Scenario {
   std::shared_ptr<const ast::Program> program;
   Expectation expect;
   std::vector<TopologyDim> topology;
+  std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
 
   /// Params and mesh dims, for expressions that are not in the program.
   Environment environment() const;

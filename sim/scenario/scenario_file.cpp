@@ -10,6 +10,7 @@
 
 #include "base/nearest.h"
 #include "mesh/spec.h"
+#include "plan/planner_name.h"
 #include "sim/scenario/parser.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
@@ -21,13 +22,22 @@ namespace {
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
       "title",  "about",   "seed",   "world",    "mesh",  "params", "matrix",
-      "inputs", "program", "expect", "topology", "fault", "rule"};
+      "inputs", "program", "expect", "topology", "fault", "rule",   "planner"};
   return kKeys;
 }
 
 std::string optional_text(const TomlSection& root, std::string_view key) {
   const TomlEntry* entry = root.find(key);
   return entry ? read_text(root.file, *entry)->text() : "";
+}
+
+std::optional<PlannerKind> read_planner(const TomlSection& root) {
+  const TomlEntry* entry = root.find("planner");
+  if (entry == nullptr) return std::nullopt;
+  const std::string name(read_text(root.file, *entry)->text());
+  if (const auto planner = parse_planner(name)) return planner;
+  root.where(*entry).refuse(fmt::format("no planner is called '{}'", name),
+                            "greedy, graph or bytes");
 }
 
 void refuse_missing_features(const TomlSection& root) {
@@ -252,6 +262,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   for (std::string& name : ast::bound_names(program_->body)) values.push_back(std::move(name));
   out.expect = read_expectation(root, environment, values);
   out.topology = read_topology(root, out.mesh);
+  out.planner = read_planner(root);
   check_types(out);
   for (const ExpectedName& wanted : out.expect.gradients) {
     const auto input = std::find_if(out.inputs.begin(), out.inputs.end(),

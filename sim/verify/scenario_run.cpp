@@ -405,6 +405,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry
   if (options.memory) check_input_memory(scenario, result.layout, *options.memory);
   PlanOptions plans;
   plans.topology = topology_of(scenario);
+  plans.planner = options.planner ? options.planner : scenario.planner;
   result.propagator = std::make_unique<Propagator>(registry, plans);
   result.reporting_rank = result.layout->rank_at_index(0);
 

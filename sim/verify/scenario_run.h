@@ -27,6 +27,7 @@ struct ScenarioOptions {
   KernelSharing sharing = KernelSharing::kOn;
   CollectiveChecks checks = CollectiveChecks::kOff;
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
+  std::optional<PlannerKind> planner;  ///< instead of the scenario's
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
   DeviceChoice device;                 ///< of the ranks, and of the one device
   std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none

@@ -120,14 +120,29 @@ DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::str
   return distribute_to(value, spec_of(text, mesh, value.meta()));
 }
 
-DTensor redistribute(const DTensor& x, const Placements& placements) {
+DTensor redistribute(const DTensor& x, const Placements& placements,
+                     const RedistributeOptions& options) {
   check_distributed(x);
-  return redistribute(x, spec_of(placements, x.spec()->layout(), x.meta()));
+  return redistribute(x, spec_of(placements, x.spec()->layout(), x.meta()), options);
 }
 
-DTensor redistribute(const DTensor& x, std::string_view text) {
+DTensor redistribute(const DTensor& x, std::string_view text, const RedistributeOptions& options) {
   check_distributed(x);
-  return redistribute(x, spec_of(text, x.spec()->layout(), x.meta(), x.spec()->placements()));
+  const DTensorSpec* target = spec_of(text, x.spec()->layout(), x.meta(), x.spec()->placements());
+  return redistribute(x, target, options);
+}
+
+void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
+  std::vector<std::size_t> mesh_dims;
+  for (const std::string& name : dims) {
+    const auto dim = mesh->find_dim(name);
+    if (!dim) {
+      throw Error(ErrorKind::kValue, fmt::format("flatten_mesh: no dim is called '{}'", name))
+          .with("mesh", mesh->text());
+    }
+    mesh_dims.push_back(*dim);
+  }
+  current_rank().meshes->flatten(mesh, mesh_dims);
 }
 
 DTensor from_local(const DTensor& local, const MeshLayout* mesh, std::string_view text,

@@ -47,10 +47,18 @@ DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
                           const Placements& placements);
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text);
 
-/// Differentiable. By mesh dim, dims that are not named keep what they have.
+/// Differentiable. By mesh dim, dims that are not named keep what they have. `options` choose the
+/// planner of this call.
 ///   fails  Value: a plain tensor
-DTensor redistribute(const DTensor& x, const Placements& placements);
-DTensor redistribute(const DTensor& x, std::string_view text);
+DTensor redistribute(const DTensor& x, const Placements& placements,
+                     const RedistributeOptions& options = {});
+DTensor redistribute(const DTensor& x, std::string_view text,
+                     const RedistributeOptions& options = {});
+
+/// From now on one collective may run over these dims of the mesh where redistributions would run
+/// one over each. Every rank of the world calls this.
+///   fails  Value: unknown or repeated names, fewer than two
+void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims);
 
 /// from_local of autograd.h with placements by mesh dim. `shape` is the global one; it is needed
 /// where pieces are uneven.

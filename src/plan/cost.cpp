@@ -23,8 +23,8 @@ double greedy_cost(const DTensorSpec& source, const Placements& target,
 
 double planned_cost(const DTensorSpec& source, const DTensorSpec& target,
                     const PlanOptions& options) {
-  PlanOptions priced = options;  // what the reference's planners would do
-  if (priced.planner == PlannerKind::kBytes) priced.planner = PlannerKind::kGraph;
+  PlanOptions priced = options;  // decisions do not depend on who plans the moves
+  priced.planner.reset();
   const PlanResult result = make_plan(source, target, priced);
   const Plan* plan = std::get_if<Plan>(&result);
   if (!plan) return kInfinity;
@@ -82,8 +82,7 @@ double redistribute_cost(const DTensorSpec& source, const Placements& target,
   const bool same_order = source.has_strided() || source.has_default_order();
   if (same_placements && same_order) return 0;
   if (source.has_strided() || has_strided(target)) return kInfinity;
-  const bool greedy = options.planner.value_or(PlannerKind::kGreedy) != PlannerKind::kGraph;
-  if (source.has_default_order() && greedy) return greedy_cost(source, target, options);
+  if (source.has_default_order()) return greedy_cost(source, target, options);
   return planned_cost(source, *source.with(target), options);
 }
 

@@ -9,13 +9,10 @@
 // the thread.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <cstring>
-#include <ctime>
-#include <numeric>
 #include <vector>
 
 #include "comm/process_group.h"
+#include "tests/bench/floor.h"
 #include "tests/bench/rendezvous_floor.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
@@ -23,66 +20,6 @@
 namespace {
 
 using namespace shardlab;
-
-// Processor time of this thread, on which all ranks run: other programs disturb it least.
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-template <typename Function>
-double best_of(int rounds, const Function& function) {
-  double best = 1e9;
-  for (int i = 0; i < rounds; ++i) {
-    const double begin = now();
-    function();
-    best = std::min(best, now() - begin);
-  }
-  return best;
-}
-
-std::vector<float> ones(std::int64_t bytes) {
-  return std::vector<float>(static_cast<std::size_t>(bytes) / sizeof(float), 1.0f);
-}
-
-// Reads N inputs of S bytes side by side, writes S bytes.
-double floor_of_reduction(std::int64_t ranks, std::int64_t bytes) {
-  const std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks), ones(bytes));
-  std::vector<float> output = ones(bytes);
-  const double reading = best_of(7, [&] {
-    for (const std::vector<float>& input : inputs) {
-      // Eight sums, so that the additions do not wait for each other.
-      std::int64_t sums[8] = {};
-      for (std::size_t i = 0; i + 16 <= input.size(); i += 16) {
-        for (std::size_t k = 0; k < 8; ++k) {
-          std::int64_t word = 0;
-          std::memcpy(&word, input.data() + i + 2 * k, sizeof(word));
-          sums[k] ^= word;
-        }
-      }
-      benchmark::DoNotOptimize(std::accumulate(std::begin(sums), std::end(sums), std::int64_t{0}));
-    }
-  });
-  const double writing = best_of(7, [&] {
-    std::fill(output.begin(), output.end(), 2.0f);
-    benchmark::ClobberMemory();
-  });
-  return reading + writing;
-}
-
-double floor_of_copy(std::int64_t ranks, std::int64_t bytes) {
-  const std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks), ones(bytes));
-  std::vector<float> output = ones(ranks * bytes);
-  return best_of(7, [&] {
-    float* to = output.data();
-    for (const std::vector<float>& input : inputs) {
-      std::memcpy(to, input.data(), static_cast<std::size_t>(bytes));
-      to += input.size();
-    }
-    benchmark::ClobberMemory();
-  });
-}
 
 enum class Collective { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 
@@ -119,14 +56,14 @@ void run_collective(benchmark::State& state, Collective collective) {
       const Tensor x = local_tensor({count}, DType::kF32,
                                     std::vector<double>(static_cast<std::size_t>(count), 1));
       group.barrier();
-      const double begin = now();
+      const double begin = thread_seconds();
       for (std::int64_t i = 0; i < rounds; ++i) {
         const Tensor y = call(collective, group, x, even, pieces);
         if (own) y.mutable_data<float>()[0] = 0;
         // All hold their results before one is let go, as in a program.
         group.barrier();
       }
-      if (rank.rank == 0) seconds = now() - begin;
+      if (rank.rank == 0) seconds = thread_seconds() - begin;
     });
     state.SetIterationTime(seconds);
     state.counters["of_floor"] = floor / (seconds / static_cast<double>(rounds));
@@ -142,9 +79,9 @@ void rendezvous(benchmark::State& state) {
     double seconds = 0;
     on_ranks(ranks, [&](RankContext& rank) {
       rank.world->barrier();
-      const double begin = now();
+      const double begin = thread_seconds();
       for (std::int64_t i = 0; i < rounds; ++i) rank.world->barrier();
-      if (rank.rank == 0) seconds = now() - begin;
+      if (rank.rank == 0) seconds = thread_seconds() - begin;
     });
     state.SetIterationTime(seconds);
     const double meeting = seconds / static_cast<double>(rounds);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "comm/observer.h"
 #include "sim/world/spmd.h"
 
 using namespace shardlab;
@@ -122,5 +123,36 @@ TEST_CASE("M-11 shard dims from the end count in from_local as well") {
     const MeshLayout* mesh = init_mesh({{"tp", 2}});
     CHECK(type_string(from_local(zeros({3, 2}), mesh, {Placement::shard(-1)})) == "f32[3, 4@tp]");
     CHECK(type_string(from_local(zeros({3, 2}), mesh, "tp=S(-2)")) == "f32[6@tp, 2]");
+  });
+}
+
+TEST_CASE("a call may name its planner, and steps merge over dims that were flattened") {
+  class Kinds final : public Observer {
+   public:
+    void op_begins(const OpSchema&, const OutputSharding&) override {}
+    void op_ends() override {}
+    void redistribution(const RedistributionRecord&) override {}
+    void collective(const CollectiveRecord& record) override { seen.push_back(record.kind); }
+    std::vector<CollectiveKind> seen;
+  };
+  using Seen = std::vector<CollectiveKind>;
+  spmd(6, [](RankContext& rank) {
+    const MeshLayout* mesh = init_mesh({{"x", 2}, {"y", 3}});
+    const DTensor rows = distribute_tensor(arange(6), mesh, "x=S(0)");
+    const DTensor terms = distribute_tensor(arange(6), mesh, "x=P(sum), y=P(sum)");
+    Kinds kinds;
+    rank.observer = &kinds;
+    rank.mode |= kModeObserve;
+    const DTensor moved = redistribute(rows, "x=R, y=S(0)", {.planner = PlannerKind::kBytes});
+    CHECK(kinds.seen == Seen{CollectiveKind::kPermute, CollectiveKind::kAllGather});
+    const double first = 2 * static_cast<double>(rank.rank % 3);
+    CHECK(local_values(moved) == Values{first, first + 1});
+    kinds.seen.clear();
+    flatten_mesh(mesh, {"y", "x"});
+    const DTensor reduced = redistribute(terms, "x=R, y=R");
+    CHECK(kinds.seen == Seen{CollectiveKind::kAllReduce});
+    CHECK(local_values(reduced) == Values{0, 1, 2, 3, 4, 5});
+    rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+    CHECK_THROWS_AS(flatten_mesh(mesh, {"x", "z"}), Error);
   });
 }

@@ -414,3 +414,10 @@ TEST_CASE("a file that cannot be read is an error of its own") {
   }
   CHECK(report == "no/such/file.toml: No such file or directory");
 }
+
+TEST_CASE("planner names who plans redistributions") {
+  CHECK(first("planner = \"bytes\"\n[mesh]\nx = 2\n").planner == PlannerKind::kBytes);
+  CHECK_FALSE(first("[mesh]\nx = 2\n").planner.has_value());
+  CHECK(report_of("planner = \"fast\"\n[mesh]\nx = 2\n").find("greedy, graph or bytes") !=
+        std::string::npos);
+}
