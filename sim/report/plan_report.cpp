@@ -107,6 +107,9 @@ Row summary_row(const PlanReport& report, const PlannerAnswer& answer) {
   const std::string name(to_string(answer.planner));
   const Plan* plan = answer.plan();
   if (!plan) return {name, "no plan: " + std::get<NoPlan>(answer.result).reason};
+  const bool refused = std::ranges::any_of(
+      plan->steps, [](const PlanStep& step) { return step.kind == StepKind::kRefused; });
+  if (refused) return {name, "can't be executed"};
   const std::int64_t over = answer.total.received - report.bound.value_or(0);
   return {name,
           plan->proof ? plan->proof->text() : "",
@@ -261,7 +264,7 @@ std::string plan_report_text(const PlanReport& report, Drawings drawings,
                              const DrawOptions& options) {
   std::string text = fmt::format("{} -> {}  on {}\n", type_string(*report.source),
                                  type_string(*report.target), report.source->layout()->text());
-  if (report.bound) {
+  if (report.bound.value_or(0) > 0) {
     text += fmt::format("every plan: some rank receives {} or more over the slowest links\n",
                         whole_bytes(*report.bound));
   }

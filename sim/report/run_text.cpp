@@ -19,7 +19,9 @@ std::string bytes_text(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+  const int digits = bytes >= 999.5 ? 4 : 3;  // "1000 KiB", not "1e+03 KiB"
+  return unit == 0 ? fmt::format("{:.0f} B", bytes)
+                   : fmt::format("{:.{}g} {}", bytes, digits, kUnits[unit]);
 }
 
 namespace {
