@@ -3,18 +3,39 @@
 #include "base/rank_context.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
+#include "dispatch/unwrap.h"
 #include "propagate/propagator.h"
 
 namespace shardlab {
 
 namespace {
 
-bool is_composite(const OpRow& row) { return row.decompose != nullptr; }
+// A user's rule for a composite op comes before its decomposition (D-2), unless the rule does not
+// take this call (D-19).
+bool rule_takes(const OpRow& row, const Arguments& args) {
+  try {
+    const Unwrapped call = unwrap(row, args);
+    if (call.distributed) current_rank().propagator->propagate(call.schema);
+    return call.distributed;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return false;
+  }
+}
+
+bool is_composite(const OpRow& row, const Arguments& args) {
+  if (row.decompose == nullptr || row.user_handler != nullptr) return false;
+  return row.local == nullptr || !rule_takes(row, args);
+}
 
 // An error inside names the op that failed; this is what the user called.
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
-    return row.decompose(calls, args);
+    Results results = row.decompose(calls, args);
+    if (results.empty() && !row.op.returns.empty()) {
+      fail(ErrorKind::kInternal, "{}: its decomposition does not apply to this call", row.name());
+    }
+    return results;
   } catch (Error& error) {
     const std::string text = OpSchema{&row, args, nullptr}.text();
     error.with(error.find("op") == nullptr ? "op" : "part of", text);
@@ -25,7 +46,7 @@ Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
 class PlainCalls : public Calls {
  public:
   Results call(const OpRow& row, Arguments args) override {
-    if (is_composite(row)) return decomposed(*this, row, args);
+    if (is_composite(row, args)) return decomposed(*this, row, args);
     return dispatch(row, args);
   }
   const OpRow& find(std::string_view name) const override {
@@ -114,7 +135,7 @@ void refuse_leaf_write(const OpRow& row, const Arguments& args) {
 class RecordingCalls : public PlainCalls {
  public:
   Results call(const OpRow& row, Arguments args) override {
-    if (is_composite(row)) return decomposed(*this, row, args);
+    if (is_composite(row, args)) return decomposed(*this, row, args);
     if (!needs_record(row, args)) return dispatch(row, args);
     if (row.inplace() || row.out_variant()) refuse_leaf_write(row, args);
     Arguments saved = detached_all(args);  // before an in-place op changes them

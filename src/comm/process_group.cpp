@@ -109,6 +109,23 @@ Tensor ProcessGroup::permute(const Tensor& x, std::int64_t to, std::int64_t from
   return communicator_->permute(x, to, from, received);
 }
 
+std::vector<Tensor> ProcessGroup::batch(std::span<const SendRecv> exchange) {
+  if (observed(*this)) {
+    double sent = 0;
+    DType dtype = DType::kU8;
+    Dims shape;
+    for (const SendRecv& part : exchange) {
+      if (part.receives) dtype = part.receive.dtype;
+      if (!part.send.defined()) continue;
+      sent += bytes_of(part.send);
+      dtype = part.send.dtype();
+      shape = part.send.shape();
+    }
+    tell(*this, {CollectiveKind::kBatch, dtype, shape, sent});
+  }
+  return communicator_->batch(exchange);
+}
+
 void ProcessGroup::barrier() {
   if (observed(*this)) tell(*this, {CollectiveKind::kBarrier, DType::kU8, Dims{}, 0});
   communicator_->barrier();

@@ -42,6 +42,7 @@ class ProcessGroup {
                     std::int64_t concat_dim, Lengths concat_lengths, Issue issue = Issue::kWait);
   Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta);
   Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from, const TensorMeta& received);
+  std::vector<Tensor> batch(std::span<const SendRecv> exchange);
   void barrier();
 
  private:

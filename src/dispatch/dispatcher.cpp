@@ -2,10 +2,10 @@
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
-#include "comm/observer.h"
 #include "dispatch/factory.h"
 #include "dispatch/handlers.h"
 #include "dispatch/local_call.h"
+#include "dispatch/observed_op.h"
 #include "dispatch/prepare.h"
 #include "kernels/kernel_id.h"
 #include "propagate/propagator.h"
@@ -14,25 +14,6 @@
 namespace shardlab {
 
 namespace {
-
-// Observed ops bracket what happens inside them.
-class ObservedOp {
- public:
-  ObservedOp(const OpSchema& schema, const OutputSharding& sharding) {
-    RankContext& rank = current_rank();
-    if ((rank.mode & kModeObserve) == 0) return;
-    observer_ = rank.observer;
-    observer_->op_begins(schema, sharding);
-  }
-  ~ObservedOp() {
-    if (observer_ != nullptr) observer_->op_ends();
-  }
-  ObservedOp(const ObservedOp&) = delete;
-  ObservedOp& operator=(const ObservedOp&) = delete;
-
- private:
-  Observer* observer_ = nullptr;
-};
 
 Argument resolve(const AdaptedArgument& adapted, const OutputSharding& decision,
                  const Coordinate& coordinate) {
@@ -82,10 +63,11 @@ Position position_of(const OpRow& row, const OutputSharding& decision,
 RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_count) {
   if (!row.has(kRandom)) return {};
   RandomState* state = &current_rank().random;
-  for (const Argument& argument : args) {
-    if (const auto* generator = std::get_if<Generator>(&argument.variant())) {
-      state = generator->get();
-    }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (row.op.arguments[i].type.kind != TypeKind::kGenerator || args[i].is_none()) continue;
+    const auto* generator = std::get_if<Generator>(&args[i].variant());
+    check_invariant(generator != nullptr && *generator, "a generator argument holds a generator");
+    state = generator->get();
   }
   const RandomState before = *state;
   state->offset += static_cast<std::uint64_t>(global_count);
@@ -189,6 +171,27 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
       .with("fix", "ask for all results, or use a mesh of the whole world");
 }
 
+// D-53: what a local program gives where its rule left the spec out.
+DTensor without_spec(const Tensor& local) {
+  if (!local.defined()) return {};
+  check_invariant(local.dim() == 0, "a result without a spec has no dims");
+  return DTensor(local);
+}
+
+// The decision. What a rule throws that is no Error of ours is wrapped, with the original as its
+// cause (D-21 as X-45).
+const OutputSharding& decide(const Unwrapped& call) {
+  try {
+    return current_rank().propagator->propagate(call.schema);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& other) {
+    Error error(ErrorKind::kRuntime,
+                fmt::format("{}: its sharding rule failed", call.schema.row->name()));
+    throw error.caused_by(Error(ErrorKind::kInternal, other.what()));
+  }
+}
+
 Results run_distributed(const Unwrapped& call, const Arguments& args,
                         const OutputSharding& decision) {
   const OpRow& row = *call.schema.row;
@@ -210,7 +213,7 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
     const DTensorSpec* spec = decision.outputs[i];
     if (spec == nullptr) {
       if (!mesh.participates()) refuse_absent(row);
-      flat.emplace_back();
+      flat.push_back(without_spec(outputs[i]));
     } else {
       flat.emplace_back(mesh.participates() ? outputs[i] : outsider_value(*spec), spec);
     }
@@ -300,11 +303,10 @@ Results dispatch(const OpRow& row, const Arguments& args) {
         .with("at", place_text(rank));
   }
   try {
-    if (replaces_dispatch(row.handler)) return run_handler(row, args);
+    if (replaces_dispatch(row)) return run_handler(row, args);
     const Unwrapped call = unwrap(row, args);
     try {
-      const OutputSharding* decision =
-          call.distributed ? &rank.propagator->propagate(call.schema) : nullptr;
+      const OutputSharding* decision = call.distributed ? &decide(call) : nullptr;
       const Results results =
           decision != nullptr ? run_distributed(call, args, *decision) : run_plain(call, args);
       mark_results(call, decision, results);

@@ -1,9 +1,13 @@
 #include "dispatch/handlers.h"
 
+#include <algorithm>
+
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "dispatch/convolution.h"
 #include "dispatch/local_call.h"
 #include "dispatch/prepare.h"
+#include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 #include "tensor/host.h"
@@ -69,6 +73,52 @@ Tensor broadcast_from_owner(const DTensor& x, const DeviceMesh& mesh) {
   return value;
 }
 
+// Where the gradients of a list live; null for plain ones.
+const MeshLayout* common_mesh(const OpRow& row, const ArgumentList& gradients) {
+  const DTensorSpec* first = gradients[0].tensor().spec();
+  for (const Argument& gradient : gradients) {
+    const DTensorSpec* spec = gradient.tensor().spec();
+    if ((spec == nullptr) == (first == nullptr) && (!spec || spec->layout() == first->layout())) {
+      continue;
+    }
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{}: the gradients live on different meshes", row.name()))
+        .with("mesh", fmt::format("{} beside {}", type_string(gradients[0].tensor()),
+                                  type_string(gradient.tensor())))
+        .with("fix", "make one call for each mesh");
+  }
+  return first == nullptr ? nullptr : first->layout();
+}
+
+// D-62 to D-64: unscales every piece and notes whether one of them is not finite; the note is
+// shared along every mesh dim on which ranks hold different pieces of any gradient.
+Results handle_found_inf(const OpRow& row, const Arguments& args) {
+  const ArgumentList& gradients = args[0].list();
+  if (gradients.empty()) return {};
+  const MeshLayout* layout = common_mesh(row, gradients);
+  Calls& calls = local_calls();
+  const DTensor found(args[1].tensor().local()), scale(args[2].tensor().local());
+  const auto note = [&](const DTensor& seen) {
+    calls("aten::copy_", {found, calls.one("aten::maximum", {found, seen})});
+  };
+  for (const Argument& gradient : gradients) {
+    const DTensor local(gradient.tensor().local());
+    const DTensor finite = calls.one("aten::all", {calls.one("aten::isfinite", {local})});
+    note(calls.one("aten::logical_not", {finite}));
+    calls("aten::mul_.Tensor", {local, scale});
+  }
+  if (layout == nullptr || !device_mesh(layout).participates()) return {};
+  for (std::size_t mesh_dim = 0; mesh_dim < layout->ndim(); ++mesh_dim) {
+    const bool differs = std::any_of(gradients.begin(), gradients.end(), [&](const auto& gradient) {
+      return !gradient.tensor().spec()->placement(mesh_dim).is_replicate();
+    });
+    if (!differs || layout->size(mesh_dim) == 1) continue;
+    ProcessGroup& group = device_mesh(layout).group(mesh_dim);
+    note(DTensor(group.all_reduce(found.local(), ReduceOp::kMax)));
+  }
+  return {};
+}
+
 //
 Results handle_local_scalar(const OpRow& row, const Arguments& args) {
   const DTensor& x = args[0].tensor();
@@ -89,20 +139,28 @@ Results handle_local_scalar(const OpRow& row, const Arguments& args) {
 
 }  // namespace
 
-bool replaces_dispatch(HandlerId handler) { return handler != HandlerId::kNone; }
+bool replaces_dispatch(const OpRow& row) {
+  return row.handler != HandlerId::kNone || row.user_handler != nullptr;
+}
 
 Results run_handler(const OpRow& row, const Arguments& args) {
+  if (row.user_handler != nullptr) {
+    return row.user_handler(local_calls(), args);
+  }
   switch (row.handler) {
     case HandlerId::kEqual:
       return handle_equal(row, args);
     case HandlerId::kIsSameSize:
       return handle_is_same_size(args);
+    case HandlerId::kConvolution:
+      return handle_convolution(row, args);
+    case HandlerId::kConvolutionBackward:
+      return handle_convolution_backward(row, args);
     case HandlerId::kLocalScalar:
       return handle_local_scalar(row, args);
-    case HandlerId::kNone:
-    case HandlerId::kConvolution:
-    case HandlerId::kConvolutionBackward:
     case HandlerId::kFoundInf:
+      return handle_found_inf(row, args);
+    case HandlerId::kNone:
       break;
   }
   fail(ErrorKind::kUnsupported, "{}: its handler is not implemented yet", row.name());

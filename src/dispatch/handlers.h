@@ -7,7 +7,7 @@ namespace shardlab {
 
 /// Runs the handler of `row`; only for rows whose handler comes first (D-2).
 Results run_handler(const OpRow& row, const Arguments& args);
-/// True for handlers that replace the common path altogether.
-bool replaces_dispatch(HandlerId handler);
+/// True for rows whose handler replaces the common path altogether.
+bool replaces_dispatch(const OpRow& row);
 
 }  // namespace shardlab

@@ -1,7 +1,10 @@
 #include "dispatch/local_call.h"
 
+#include "dispatch/dispatcher.h"
 #include "kernels/kernel_id.h"
+#include "mesh/type_string.h"
 #include "ops/meta.h"
+#include "propagate/propagator.h"
 
 namespace shardlab {
 
@@ -77,6 +80,75 @@ LocalTensors written_tensors(const LocalCall& call) {
   return written;
 }
 
+// Ops on plain tensors: composites are taken apart, all else dispatched.
+class LocalCalls : public Calls {
+ public:
+  Results call(const OpRow& row, Arguments args) override {
+    return row.decompose != nullptr ? row.decompose(*this, args) : dispatch(row, args);
+  }
+  const OpRow& find(std::string_view name) const override {
+    return current_rank().propagator->registry().at(name);
+  }
+  DTensor redistribute(const DTensor& x, const Placements&) override { return x; }
+};
+
+// The call's arguments with its local tensors in place of handles.
+Arguments with_locals(const LocalCall& call) {
+  Arguments args = *call.args;
+  std::size_t next = 0;
+  const auto handle = [&] {
+    const Tensor& tensor = call.tensors[next++];
+    return tensor.defined() ? Argument(DTensor(tensor)) : Argument();
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!call.row->op.arguments[i].type.is_tensor()) continue;
+    if (!args[i].is_list()) {
+      args[i] = handle();
+      continue;
+    }
+    ArgumentList list(args[i].list().size());
+    for (Argument& element : list) element = handle();
+    args[i] = std::move(list);
+  }
+  return args;
+}
+
+void append_tensors(const Argument& result, LocalTensors& outputs) {
+  if (result.is_list()) {
+    for (const Argument& element : result.list()) append_tensors(element, outputs);
+  } else {
+    outputs.push_back(result.is_tensor() ? result.tensor().local() : Tensor());
+  }
+}
+
+// A row whose local computation is a program.
+LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> metas) {
+  const OpRow& row = *call.row;
+  const Results results = row.local(local_calls(), row, with_locals(call));
+  if (row.inplace() || row.out_variant()) return written_tensors(call);
+  LocalTensors outputs;
+  for (const Argument& result : results) append_tensors(result, outputs);
+  if (outputs.size() != metas.size()) {
+    fail(ErrorKind::kInternal, "{}: its local program gave {} results, its metadata function {}",
+         row.name(), outputs.size(), metas.size());
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!metas[i].present) continue;
+    const TensorMeta& meta = metas[i].meta;
+    if (outputs[i].defined() && outputs[i].shape() == meta.shape &&
+        outputs[i].dtype() == meta.dtype) {
+      continue;
+    }
+    throw Error(
+        ErrorKind::kInternal,
+        fmt::format("{}: its local program gave {} as result {}, its metadata function {}",
+                    row.name(), outputs[i].defined() ? type_string(outputs[i].meta()) : "None", i,
+                    type_string(meta)))
+        .with("fix", "make both agree for pieces of every size, empty ones included");
+  }
+  return outputs;
+}
+
 // An out= tensor of another shape is replaced; the caller hands the new one to its handle.
 void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, LocalTensors& outs) {
   for (std::size_t i = 0; i < outs.size() && i < metas.size(); ++i) {
@@ -87,6 +159,11 @@ void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, Local
 }
 
 }  // namespace
+
+Calls& local_calls() {
+  static LocalCalls calls;
+  return calls;
+}
 
 std::vector<OutputMeta> infer_local(const LocalCall& call) {
   if (call.row->meta == nullptr) {
@@ -105,6 +182,7 @@ LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas)
     }
     return outputs;
   }
+  if (row.local != nullptr) return run_program(call, metas);
   const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel;
   if (kernel == KernelId::kNone) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))

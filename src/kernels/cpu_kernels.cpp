@@ -14,6 +14,7 @@ KernelTable make_table() {
   add_along_dim_kernels(table);
   add_binary_kernels(table);
   add_comparison_kernels(table);
+  add_convolution_kernels(table);
   add_copy_kernels(table);
   add_embedding_kernels(table);
   add_index_element_kernels(table);

@@ -157,6 +157,13 @@ enum class KernelId : std::uint16_t {
   kNllLossForward,
   kNllLossBackward,
 
+  // Convolutions: (a, b, stride, padding, dilation, groups), all lists of the spatial dims. Padding
+  // may be of any sign and size: what lies outside of a counts as zeros, and the output's sizes say
+  // how far windows go.
+  kConvolution,            ///< a input, b weight
+  kConvolutionInputGrad,   ///< a gradient of the output, b weight
+  kConvolutionWeightGrad,  ///< a input, b gradient of the output
+
   // Selection.
   kCat,
   kStack,

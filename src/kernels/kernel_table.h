@@ -23,6 +23,7 @@ void add_activation_kernels(KernelTable& table);
 void add_along_dim_kernels(KernelTable& table);
 void add_binary_kernels(KernelTable& table);
 void add_comparison_kernels(KernelTable& table);
+void add_convolution_kernels(KernelTable& table);
 void add_copy_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
 void add_index_element_kernels(KernelTable& table);

@@ -1,5 +1,5 @@
-// Convolutions: the batch dim may be cut, and the last dim where windows do not overlap. Kernels
-// and the halo exchange come later.
+// Convolutions: the rules let the batch dim be cut, and the last dim where windows do not overlap.
+// Beyond that the handler keeps every mesh dim that cuts a spatial dim.
 #include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -11,8 +11,64 @@ namespace {
 // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
 // transposed, output_padding, groups, output_mask)
 enum Position : std::size_t {
-  kBiasSizes = 3, kStride = 4, kPadding = 5, kDilation = 6, kTransposed = 7, kOutputMask = 10,
+  kBiasSizes = 3,
+  kStride = 4,
+  kPadding = 5,
+  kDilation = 6,
+  kTransposed = 7,
+  kOutputMask = 10,
 };
+
+constexpr std::size_t kOutputPadding = 8, kGroups = 9;
+
+// convolution(input, weight, bias, stride, ..): the same numbers, one place earlier.
+constexpr std::size_t kBackwardShift = 1;
+
+std::int64_t of_dim(const Argument& argument, std::size_t dim) {
+  const Dims& values = argument.ints();
+  return values[values.size() == 1 ? 0 : dim];
+}
+
+void check_convolution(const MetaArgs& args) {
+  const Dims &input = args.tensor(0)->shape, &weight = args.tensor(1)->shape;
+  const bool transposed = args[kTransposed - kBackwardShift].to_bool();
+  const std::int64_t groups = args[kGroups - kBackwardShift].to_int();
+  if (input.size() != weight.size() || input.size() < 3 || input.size() > 5) {
+    throw Error(ErrorKind::kValue, fmt::format("{}: an input of {} dims and a weight of {} dims",
+                                               args.op().base, input.size(), weight.size()))
+        .with("fix", "give both a batch or channel dim and 1 to 3 spatial dims: [N, C, L]");
+  }
+  const std::int64_t channels = transposed ? weight[0] : weight[1] * groups;
+  if (groups < 1 || input[1] != channels || weight[0] % groups != 0) {
+    fail(ErrorKind::kValue, "{}: {} input channels do not fit a weight of {} channels, groups={}",
+         args.op().base, input[1], channels, groups);
+  }
+}
+
+std::vector<OutputMeta> meta_convolution(const MetaArgs& args) {
+  check_convolution(args);
+  const TensorMeta &input = *args.tensor(0), &weight = *args.tensor(1);
+  const auto at = [&](std::size_t place, std::size_t dim) {
+    return of_dim(args[place - kBackwardShift], dim);
+  };
+  const bool transposed = args[kTransposed - kBackwardShift].to_bool();
+  Dims shape = {input.shape[0], transposed
+                                    ? weight.shape[1] * args[kGroups - kBackwardShift].to_int()
+                                    : weight.shape[0]};
+  for (std::size_t i = 0; i + 2 < input.shape.size(); ++i) {
+    const std::int64_t reach = at(kDilation, i) * (weight.shape[i + 2] - 1) + 1;
+    const std::int64_t room = input.shape[i + 2] + 2 * at(kPadding, i) - reach;
+    const std::int64_t size = transposed ? (input.shape[i + 2] - 1) * at(kStride, i) -
+                                               2 * at(kPadding, i) + reach + at(kOutputPadding, i)
+                                         : room / at(kStride, i) + 1;
+    if (size < 0 || (!transposed && room < 0)) {
+      fail(ErrorKind::kValue, "{}: windows of {} do not fit into {} elements", args.op().base,
+           reach, input.shape[i + 2] + 2 * at(kPadding, i));
+    }
+    shape.push_back(size);
+  }
+  return {{contiguous_meta(shape, input.dtype)}};
+}
 
 Dims bias_shape(const MetaArgs& args) {
   if (args[kBiasSizes].is_ints()) return args[kBiasSizes].ints();
@@ -30,14 +86,39 @@ std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
   return outputs;
 }
 
+/// What both directions have: where input and stride stand among the arguments.
+struct Direction {
+  std::size_t input;  ///< among the tensors, weight follows
+  std::size_t shift;  ///< of the numbers
+};
+constexpr Direction kForward = {0, kBackwardShift};
+constexpr Direction kBackward = {1, 0};
+
 /// Windows tile the last dim: a piece cut at a window's edge needs no neighbour.
-bool tiles_last_dim(const RuleContext& context) {
-  const Arguments& args = context.schema.args;
-  const Dims& input = context.tensors[1]->shape();
-  const Dims& weight = context.tensors[2]->shape();
+bool tiles_last_dim(const RuleContext& context, const Direction& direction) {
+  const Dims& input = context.tensors[direction.input]->shape();
+  const Dims& weight = context.tensors[direction.input + 1]->shape();
+  const auto at = [&](std::size_t place) -> const Argument& {
+    return context.schema.args[place - direction.shift];
+  };
   return input.size() == weight.size() && input.size() >= 3 && input.size() <= 5 &&
-         !args[kTransposed].to_bool() && args[kPadding].ints().back() == 0 &&
-         args[kDilation].ints().back() == 1 && args[kStride].ints().back() == weight.back();
+         !at(kTransposed).to_bool() && at(kPadding).ints().back() == 0 &&
+         at(kDilation).ints().back() == 1 && at(kStride).ints().back() == weight.back();
+}
+
+RuleRow cut_forward(const RuleContext& context, const RulePlacement& cut) {
+  RuleRow row{{cut}, {cut}};
+  row.inputs.resize(context.tensors.size(), placement_of_letter('r'));
+  return row;
+}
+
+std::vector<RuleRow> convolution_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows = {cut_forward(context, RulePlacement::any(0))};
+  if (tiles_last_dim(context, kForward)) {
+    const auto last = static_cast<std::int64_t>(context.tensors[0]->ndim()) - 1;
+    rows.push_back(cut_forward(context, RulePlacement::of(Placement::shard(last))));
+  }
+  return rows;
 }
 
 RuleRow cut_row(const RuleContext& context, const RulePlacement& cut) {
@@ -48,7 +129,7 @@ RuleRow cut_row(const RuleContext& context, const RulePlacement& cut) {
 
 std::vector<RuleRow> convolution_backward_rule(const RuleContext& context) {
   std::vector<RuleRow> rows = {cut_row(context, RulePlacement::any(0))};
-  if (tiles_last_dim(context)) {
+  if (tiles_last_dim(context, kBackward)) {
     const auto last = static_cast<std::int64_t>(context.tensors[1]->ndim()) - 1;
     rows.push_back(cut_row(context, RulePlacement::of(Placement::shard(last))));
   }
@@ -56,35 +137,76 @@ std::vector<RuleRow> convolution_backward_rule(const RuleContext& context) {
 }
 
 /// The last dim is cut by one mesh dim at most, at edges of windows.
+template <const Direction& direction>
 const char* window_filter(const RuleContext& context, std::span<const Placements> inputs) {
-  const Dims& shape = context.tensors[1]->shape();
+  const Dims& shape = context.tensors[direction.input]->shape();
   const auto last = static_cast<std::int64_t>(shape.size()) - 1;
   std::int64_t pieces = 0;
-  for (std::size_t i = 0; i < inputs[1].size(); ++i) {
-    if (!inputs[1][i].is_shard(last)) continue;
-    if (pieces != 0 || inputs[1][i].is_strided_shard()) return "the last dim is cut more than once";
+  for (std::size_t i = 0; i < inputs[direction.input].size(); ++i) {
+    if (!inputs[direction.input][i].is_shard(last)) continue;
+    if (pieces != 0 || inputs[direction.input][i].is_strided_shard())
+      return "the last dim is cut more than once";
     pieces = context.schema.layout->size(i);
   }
   if (pieces == 0) return nullptr;
-  const std::int64_t step = context.schema.args[kStride].ints().back() * pieces;
+  const std::int64_t step = context.schema.args[kStride - direction.shift].ints().back() * pieces;
   return shape.back() % step == 0 ? nullptr : "pieces do not end at the edge of a window";
+}
+
+/// conv1d, conv2d, conv3d(input, weight, bias, stride, padding, dilation, groups).
+Results conv_nd(Calls& calls, const Arguments& args) {
+  const std::size_t count = args[1].tensor().ndim() - 2;
+  const auto per_dim = [&](const Argument& given) {
+    return given.ints().size() == 1 ? Argument(Dims(count, given.ints()[0])) : given;
+  };
+  return calls("aten::convolution", {args[0], args[1], args[2], per_dim(args[3]), per_dim(args[4]),
+                                     per_dim(args[5]), false, Dims(count, 0), args[6]});
+}
+
+constexpr const char* kNumbers =
+    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
+    "output_padding, SymInt groups";
+
+void register_composites(OpRegistry& registry) {
+  for (int count = 1; count <= 3; ++count) {
+    OpRow row;
+    row.op = parse_op_schema(fmt::format(
+        "conv{0}d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[{0}] stride=1, "
+        "SymInt[{0}] padding=0, SymInt[{0}] dilation=1, SymInt groups=1) -> Tensor",
+        count));
+    row.decompose = conv_nd;
+    row.why = "convolution";
+    registry.add(std::move(row));
+  }
 }
 
 }  // namespace
 
 void register_convolution(OpRegistry& registry) {
+  OpRow forward;
+  forward.op = parse_op_schema(fmt::format(
+      "convolution(Tensor input, Tensor weight, Tensor? bias, {}) -> Tensor", kNumbers));
+  forward.meta = meta_convolution;
+  forward.rule = convolution_rule;
+  forward.filter = window_filter<kForward>;
+  forward.handler = HandlerId::kConvolution;
+  forward.flags = kCollective;
+  forward.why = "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)";
+  add_with_variants(registry, std::move(forward), kNoVariants);
+
   OpRow row;
   row.op = parse_op_schema(
-      "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
-      "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
-      "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)");
+      fmt::format("convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
+                  "bias_sizes, {}, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+                  kNumbers));
   row.meta = meta_convolution_backward;
   row.rule = convolution_backward_rule;
-  row.filter = window_filter;
+  row.filter = window_filter<kBackward>;
   row.handler = HandlerId::kConvolutionBackward;
-  row.flags = kIncomplete;
-  row.why = "gradients of shared weights sum over the batch";
+  row.flags = kCollective;
+  row.why = "gradients of shared weights sum over the batch and over cut spatial dims";
   registry.add(std::move(row));
+  register_composites(registry);
 }
 
 }  // namespace shardlab

@@ -54,9 +54,9 @@ constexpr MetaFn kPromoted = meta_foreach<unchanged>;
 constexpr MetaFn kPromotedFloat = meta_foreach<float_dtype>;
 
 struct ForeachRow {
-  const char* base;      ///< without "_foreach_"
+  const char* base;  ///< without "_foreach_"
   const char* overload;
-  const char* operand;   ///< type and name of argument 1
+  const char* operand;  ///< type and name of argument 1
   const char* keywords;
   MetaFn meta;
   const char* passes;
@@ -83,6 +83,32 @@ constexpr ForeachRow kRows[] = {
     {"sub", "ScalarList", "Scalar[] scalars", "", kPromoted, kNone, "as sub.Scalar"},
 };
 
+// The op that one element of a foreach call is: "aten::_foreach_add_.ScalarList" ->
+// "aten::add_.Scalar".
+std::string element_op(const OpDescriptor& op) {
+  constexpr std::string_view kPrefix = "aten::_foreach_";
+  const bool number = op.overload == "Scalar" || op.overload == "ScalarList";
+  return fmt::format("aten::{}.{}", op.base.substr(kPrefix.size()), number ? "Scalar" : "Tensor");
+}
+
+// Element `k` of an operand: of a list, of the numbers of a list, or the one that all share.
+Argument element_of(const Argument& operand, std::size_t k) {
+  if (operand.is_list()) return operand.list()[k];
+  if (operand.is_ints()) return operand.ints()[k];
+  return operand;
+}
+
+Results run_elements(Calls& calls, const OpRow& row, const Arguments& args) {
+  const std::string op = element_op(row.op);
+  ArgumentList results;
+  for (std::size_t k = 0; k < args[0].list().size(); ++k) {
+    Arguments element;
+    for (const Argument& operand : args) element.push_back(element_of(operand, k));
+    results.push_back(calls(op, std::move(element))[0]);
+  }
+  return {Argument(std::move(results))};
+}
+
 constexpr const char* kFusedAdamW =
     "_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] "
     "exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, "
@@ -93,8 +119,19 @@ OpRow list_row(const std::string& schema, const char* passes, const char* why) {
   OpRow row;
   row.op = parse_op_schema(schema);
   row.rule = PointwiseRule{passes};
-  row.flags = kAllowUneven | kIndependentLists | kIncomplete;
+  row.flags = kAllowUneven | kIndependentLists;
   row.why = why;
+  return row;
+}
+
+OpRow unscale_row() {
+  OpRow row;
+  row.op = parse_op_schema(
+      "_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor "
+      "inv_scale) -> ()");
+  row.handler = HandlerId::kFoundInf;
+  row.flags = kCollective | kNotDifferentiable;
+  row.why = "the handler shares the note of what is not finite (D-62)";
   return row;
 }
 
@@ -107,6 +144,7 @@ void register_foreach(OpRegistry& registry) {
                                      entry.overload, rest),
                          entry.passes, entry.why);
     row.meta = entry.meta;
+    row.local = run_elements;
     const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
     OpRow inplace = base;
     inplace.base = &base;
@@ -114,7 +152,10 @@ void register_foreach(OpRegistry& registry) {
                                              entry.base, entry.overload, rest));
     registry.add(std::move(inplace));
   }
-  registry.add(list_row(kFusedAdamW, kNone, "each step is pointwise; the step count is a replica"));
+  OpRow fused = list_row(kFusedAdamW, kNone, "each step is pointwise; the step count is a replica");
+  fused.flags |= kIncomplete;
+  registry.add(std::move(fused));
+  registry.add(unscale_row());
 }
 
 }  // namespace shardlab

@@ -149,6 +149,21 @@ Gradients layer_norm(const GradContext& context) {
   return gradients;
 }
 
+Gradients convolution(const GradContext& context) {
+  Gradients gradients(3);
+  if (!context.grads[0].defined()) return gradients;
+  const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
+  const Argument bias_sizes = context.needs(2) ? Argument(input(context, 2).shape()) : Argument();
+  Arguments args = {context.grads[0], context.inputs[0], context.inputs[1], bias_sizes};
+  args.insert(args.end(), context.inputs.begin() + 3, context.inputs.end());
+  args.emplace_back(mask);
+  const Results results = context.calls("aten::convolution_backward", std::move(args));
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (context.needs(i)) gradients[i] = results[i].tensor();
+  }
+  return gradients;
+}
+
 Gradients embedding(const GradContext& context) {
   Gradients gradients(2);
   if (!context.needs(0)) return gradients;

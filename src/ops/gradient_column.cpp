@@ -36,6 +36,7 @@ constexpr Entry kColumn[] = {  // sorted by name
     {"aten::clamp_max", clamp_max},
     {"aten::clamp_min", clamp_min},
     {"aten::clone", pass},
+    {"aten::convolution", convolution},
     {"aten::copy_", copy},
     {"aten::cos", cos},
     {"aten::div.Scalar", unscale},

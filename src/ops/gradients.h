@@ -88,6 +88,8 @@ Gradients mm(const GradContext& context);
 Gradients bmm(const GradContext& context);
 Gradients addmm(const GradContext& context);
 
+Gradients convolution(const GradContext& context);
+
 // Reductions and normalisations.
 Gradients sum_all(const GradContext& context);
 Gradients sum_dims(const GradContext& context);

@@ -102,6 +102,9 @@ OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
                                    const OpRegistry& registry, const PlanOptions& options) {
   const Element element = make_element(schema, infer_outputs(schema));
   const MeshRuleResult result = rule({schema, element.outputs, element.tensors});
+  check_invariant(result.outputs.size() >= element.outputs.size() &&
+                      result.inputs.size() >= element.positional,
+                  "a rule gives placements for every output and input (D-18)");
   Arena& arena = schema.layout->arena();
   OutputSharding sharding;
   for (std::size_t i = 0; i < element.outputs.size(); ++i) {

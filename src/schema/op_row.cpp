@@ -38,6 +38,10 @@ RuntimeSchemaInfo default_info(const OpDescriptor& op) {
   return info;
 }
 
+Results run_decomposition(Calls& calls, const OpRow& row, const Arguments& args) {
+  return row.decompose(calls, args);
+}
+
 }  // namespace
 
 MetaArgs::MetaArgs(const OpDescriptor& op, const Arguments& args,
@@ -80,6 +84,31 @@ const OpRow& OpRegistry::add(OpRow row) {
   by_name_.emplace(stored->name(), stored);
   by_base_[stored->op.base].push_back(stored);
   return *stored;
+}
+
+OpRow& OpRegistry::mutable_row(std::string_view name) {
+  const OpRow& row = at(name);
+  const auto same = [&](const std::unique_ptr<OpRow>& stored) { return stored.get() == &row; };
+  return **std::find_if(storage_.begin(), storage_.end(), same);
+}
+
+void OpRegistry::set_rule(std::string_view name, ShardingRule rule) {
+  OpRow& changed = mutable_row(name);
+  // A composite op with a rule of its own is decided as a whole (D-2); what each rank computes is
+  // still the decomposition.
+  const bool composite = changed.decompose != nullptr && changed.kernel == KernelId{};
+  if (composite) changed.local = run_decomposition;
+  for (const std::unique_ptr<OpRow>& row : storage_) {
+    if (row.get() == &changed || row->base == &changed) row->rule = rule;
+  }
+}
+
+void OpRegistry::set_handler(std::string_view name, HandlerFn handler) {
+  mutable_row(name).user_handler = handler;
+}
+
+const char* OpRegistry::keep(std::string text) {
+  return texts_.emplace_back(std::move(text)).c_str();
 }
 
 const OpRow* OpRegistry::find(std::string_view name) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -128,6 +129,13 @@ using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
 /// what a single call would do.
 using DecompositionFn = Results (*)(Calls& calls, const Arguments& args);
 
+struct OpRow;
+/// What a row without a kernel computes on one rank: a program over other ops, on plain tensors.
+/// In-place rows write their arguments; what they return is not looked at.
+using LocalFn = Results (*)(Calls& calls, const OpRow& row, const Arguments& args);
+/// A user's handler: it gets the raw arguments, and its results are the op's (D-2).
+using HandlerFn = Results (*)(Calls& calls, const Arguments& args);
+
 /// One output of a local view: from the local base and the (adapted) arguments.
 struct ViewResult {
   TensorMeta meta;
@@ -163,10 +171,12 @@ struct OpRow {
   /// Lookups: the kernel that also yields the mask (last output, shaped like the index) when the
   /// decision's output is a mask partial; it gets the LocalView of the position argument (K-18).
   KernelId masked_kernel{};
+  LocalFn local = nullptr;            ///< instead of a kernel
   ViewFn view = nullptr;              ///< local views: result shares storage with argument 0
   GradientFn gradient = nullptr;
   DecompositionFn decompose = nullptr;
   HandlerId handler = HandlerId::kNone;
+  HandlerFn user_handler = nullptr;   ///< comes before everything else
   std::uint32_t flags = 0;
   /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
   int position_argument = -1;
@@ -199,6 +209,12 @@ class OpRegistry {
  public:
   /// Fails with Internal for a duplicate name. The stored row's address is stable.
   const OpRow& add(OpRow row);
+  /// Gives a registered op and the variants derived from it another rule, or a handler; before
+  /// ranks run. Fails as at().
+  void set_rule(std::string_view name, ShardingRule rule);
+  void set_handler(std::string_view name, HandlerFn handler);
+  /// A copy of `text` that lives as long as the registry: rows point to the text of their rule.
+  const char* keep(std::string text);
   /// "aten::add.Tensor", "add.Tensor", "aten.add.Tensor"; the default overload may be spelled
   /// ".default" or left out. Null when unknown.
   const OpRow* find(std::string_view name) const;
@@ -209,7 +225,10 @@ class OpRegistry {
   const std::vector<const OpRow*>& rows() const { return order_; }
 
  private:
+  OpRow& mutable_row(std::string_view name);
+
   std::vector<std::unique_ptr<OpRow>> storage_;
+  std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
   std::unordered_map<std::string, const OpRow*> by_name_;
   std::unordered_map<std::string, std::vector<const OpRow*>> by_base_;

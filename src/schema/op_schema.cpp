@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "schema/op_row.h"
+#include "schema/schema_queries.h"
 
 namespace shardlab {
 namespace {
@@ -14,13 +15,6 @@ void collect_specs(const Argument& argument, std::vector<const DTensorSpec*>& sp
   } else if (argument.is_list()) {
     for (const Argument& element : argument.list()) collect_specs(element, specs);
   }
-}
-
-/// O-24: a spec, or a list in which one occurs.
-bool tensor_like(const Argument& argument) {
-  if (argument.is_spec()) return true;
-  if (!argument.is_list()) return false;
-  return std::any_of(argument.list().begin(), argument.list().end(), tensor_like);
 }
 
 /// which arguments decide, by position.

@@ -26,9 +26,13 @@ const OpRegistry& all_ops() {
 }  // namespace
 
 OpMesh::OpMesh(Dims mesh, std::vector<std::int64_t> ranks, std::int64_t world)
+    : OpMesh(all_ops(), std::move(mesh), std::move(ranks), world) {}
+
+OpMesh::OpMesh(const OpRegistry& ops, Dims mesh, std::vector<std::int64_t> ranks,
+               std::int64_t world)
     : layout_(arena_.layout({std::move(mesh), {}, std::move(ranks)})),
       world_(world != 0 ? world : layout_->size()),
-      propagator_(all_ops(), PlanOptions{}) {}
+      propagator_(ops, PlanOptions{}) {}
 
 const DTensorSpec* OpMesh::spec(std::string_view text, Dims shape, DType dtype) {
   return arena_.spec(layout_, placements(text), contiguous_meta(shape, dtype));

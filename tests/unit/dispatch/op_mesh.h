@@ -18,6 +18,9 @@ class OpMesh {
  public:
   /// `ranks`: the mesh's rank array; empty: 0, 1, ... `world`: 0 for as many as the mesh.
   explicit OpMesh(Dims mesh, std::vector<std::int64_t> ranks = {}, std::int64_t world = 0);
+  /// The same, knowing these ops.
+  OpMesh(const OpRegistry& ops, Dims mesh, std::vector<std::int64_t> ranks = {},
+         std::int64_t world = 0);
 
   const MeshLayout* layout() const { return layout_; }
   /// Placements as in plan_support.h: "S(0) R".
@@ -25,6 +28,8 @@ class OpMesh {
   /// On a rank: this rank's piece of a value.
   DTensor place(std::string_view text, Dims shape, const std::vector<double>& values,
                 DType dtype = DType::kF32);
+
+  Propagator& propagator() { return propagator_; }
 
   /// Runs `body` on every rank, the mesh made; throws what ranks threw.
   void run(const std::function<void(RankContext&)>& body);

@@ -1,0 +1,385 @@
+#include "dispatch/convolution.h"
+
+#include <algorithm>
+
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "dispatch/factory.h"
+#include "dispatch/halo.h"
+#include "dispatch/observed_op.h"
+#include "dispatch/prepare.h"
+#include "kernels/kernel_id.h"
+#include "mesh/local_shape.h"
+#include "propagate/propagator.h"
+#include "redistribute/redistribute.h"
+
+namespace shardlab {
+
+namespace {
+
+// The numbers of a convolution, one per spatial dim.
+struct Windows {
+  Dims stride, padding, dilation;
+  bool transposed = false;
+  std::int64_t groups = 1;
+};
+
+Dims per_dim(const Argument& given, std::size_t count) {
+  const Dims& values = given.ints();
+  if (values.size() == count) return values;
+  return Dims(count, values[0]);
+}
+
+// `first` is the place of stride among the arguments.
+Windows windows_of(const Arguments& args, std::size_t first, std::size_t ndim) {
+  const std::size_t count = ndim - 2;
+  return {per_dim(args[first], count), per_dim(args[first + 1], count),
+          per_dim(args[first + 2], count), args[first + 3].to_bool(), args[first + 5].to_int()};
+}
+
+// Input elements that outputs `out` of a spatial dim read.
+DimRange inputs_of(const Windows& w, std::size_t dim, std::int64_t kernel, const DimRange& out,
+                   std::int64_t length) {
+  if (out.size() == 0) return {};
+  const std::int64_t stride = w.stride[dim], padding = w.padding[dim];
+  const std::int64_t reach = w.dilation[dim] * (kernel - 1) + 1;
+  return intersection({out.begin * stride - padding, (out.end - 1) * stride - padding + reach},
+                      {0, length});
+}
+
+// Outputs that read any of the inputs `in`.
+DimRange outputs_of(const Windows& w, std::size_t dim, std::int64_t kernel, const DimRange& in,
+                    std::int64_t length) {
+  if (in.size() == 0) return {};
+  const std::int64_t stride = w.stride[dim], padding = w.padding[dim];
+  const std::int64_t low = in.begin + padding - w.dilation[dim] * (kernel - 1);
+  const std::int64_t first = low <= 0 ? 0 : (low + stride - 1) / stride;
+  return intersection({first, (in.end - 1 + padding) / stride + 1}, {0, length});
+}
+
+// Where a tensor dim is cut: at most once.
+struct SpatialCut {
+  std::size_t mesh_dim;
+  std::size_t tensor_dim;
+};
+std::vector<SpatialCut> spatial_cuts(const Placements& placements, const Windows& w) {
+  std::vector<SpatialCut> cuts;
+  if (w.transposed) return cuts;
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    if (!placements[i].is_plain_shard() || placements[i].dim < 2) continue;
+    const auto dim = static_cast<std::size_t>(placements[i].dim);
+    const bool again = std::any_of(cuts.begin(), cuts.end(),
+                                   [&](const SpatialCut& cut) { return cut.tensor_dim == dim; });
+    if (!again) cuts.push_back({i, dim});
+  }
+  return cuts;
+}
+
+DimRange piece(std::int64_t length, std::int64_t count, std::int64_t index) {
+  const Chunk chunk = chunk_of(length, count, index);
+  return {chunk.offset, chunk.offset + chunk.size};
+}
+
+// A call of one rank's kernel on windows of the whole: what lies outside of `a` is padding.
+Tensor run_kernel(KernelId kernel, const Tensor& a, const Tensor& b, const TensorMeta& meta,
+                  const Windows& w, const Dims& padding) {
+  Device& device = *current_rank().device;
+  const Tensor result = empty(device, meta);
+  const LocalArg args[] = {a, b, w.stride, padding, w.dilation, Scalar(w.groups)};
+  device.run({.kernel = kernel, .args = args, .outputs = {&result, 1}});
+  return result;
+}
+
+// What a convolution and its gradient share: layout of all tensors, and this rank's ranges.
+class Cutting {
+ public:
+  Cutting(const DTensorSpec* input, const DTensorSpec* weight, const DTensorSpec* output,
+          const Windows& windows, const DeviceMesh* mesh)
+      : input_(input->shape()),
+        output_(output->shape()),
+        kernel_(weight->shape()),
+        windows_(windows),
+        cuts_(spatial_cuts(input->placements(), windows)),
+        mesh_(mesh) {}
+
+  /// The input with all columns that this rank's outputs read.
+  Tensor with_halo(Tensor input) const {
+    for (const SpatialCut& cut : cuts_) {
+      input = exchange_halo(
+          input, cut.tensor_dim, mesh_->group(cut.mesh_dim),
+          [&](std::int64_t index) { return own_input(cut, index); },
+          [&](std::int64_t index) { return needed_input(cut, index); });
+    }
+    return input;
+  }
+  /// The gradient of the output with all columns that read this rank's inputs.
+  Tensor gradient_with_halo(Tensor gradient) const {
+    for (const SpatialCut& cut : cuts_) {
+      gradient = exchange_halo(
+          gradient, cut.tensor_dim, mesh_->group(cut.mesh_dim),
+          [&](std::int64_t index) { return own_output(cut, index); },
+          [&](std::int64_t index) { return needed_output(cut, index); });
+    }
+    return gradient;
+  }
+  /// Padding as the kernel sees it between with_halo's input and this rank's outputs.
+  Dims forward_padding() const {
+    Dims padding = windows_.padding;
+    for (const SpatialCut& cut : cuts_) {
+      const std::int64_t first = own_output(cut, index(cut)).begin;
+      std::int64_t& amount = padding[cut.tensor_dim - 2];
+      amount += needed_input(cut, index(cut)).begin - first * windows_.stride[cut.tensor_dim - 2];
+    }
+    return padding;
+  }
+  /// The same between this rank's inputs and gradient_with_halo's gradient.
+  Dims backward_padding() const {
+    Dims padding = windows_.padding;
+    for (const SpatialCut& cut : cuts_) {
+      const std::int64_t first = needed_output(cut, index(cut)).begin;
+      padding[cut.tensor_dim - 2] +=
+          own_input(cut, index(cut)).begin - first * windows_.stride[cut.tensor_dim - 2];
+    }
+    return padding;
+  }
+
+ private:
+  std::int64_t index(const SpatialCut& cut) const { return (*mesh_->coordinate())[cut.mesh_dim]; }
+  std::int64_t count(const SpatialCut& cut) const { return mesh_->layout()->size(cut.mesh_dim); }
+  DimRange own_input(const SpatialCut& cut, std::int64_t index) const {
+    return piece(input_[cut.tensor_dim], count(cut), index);
+  }
+  DimRange own_output(const SpatialCut& cut, std::int64_t index) const {
+    return piece(output_[cut.tensor_dim], count(cut), index);
+  }
+  DimRange needed_input(const SpatialCut& cut, std::int64_t index) const {
+    return inputs_of(windows_, cut.tensor_dim - 2, kernel_[cut.tensor_dim], own_output(cut, index),
+                     input_[cut.tensor_dim]);
+  }
+  DimRange needed_output(const SpatialCut& cut, std::int64_t index) const {
+    return outputs_of(windows_, cut.tensor_dim - 2, kernel_[cut.tensor_dim], own_input(cut, index),
+                      output_[cut.tensor_dim]);
+  }
+
+  Dims input_, output_, kernel_;
+  Windows windows_;
+  std::vector<SpatialCut> cuts_;
+  const DeviceMesh* mesh_;
+};
+
+// What is known of a convolution once its inputs' placements are chosen.
+struct Chosen {
+  OpSchema schema;  ///< of the forward call
+  OutputSharding sharding;
+};
+
+// The rule sees the input with its cut spatial dims whole; those cuts are kept on top of what it
+// chooses.
+Chosen choose(const DTensorSpec* input, const DTensorSpec* weight, const Argument& bias,
+              const Arguments& numbers, const Windows& w) {
+  const std::vector<SpatialCut> cuts = spatial_cuts(input->placements(), w);
+  Placements whole = input->placements();
+  for (const SpatialCut& cut : cuts) whole[cut.mesh_dim] = Placement::replicate();
+  Chosen chosen;
+  Propagator& propagator = *current_rank().propagator;
+  chosen.schema.row = &propagator.registry().at("aten::convolution");
+  chosen.schema.layout = input->layout();
+  chosen.schema.args = {cuts.empty() ? input : input->with(whole), weight, bias};
+  chosen.schema.args.insert(chosen.schema.args.end(), numbers.begin(), numbers.end());
+  chosen.sharding = propagator.propagate(chosen.schema);
+  chosen.schema.args[0] = input;
+  if (cuts.empty()) return chosen;
+  const auto keep_cuts = [&](const DTensorSpec*& spec) {
+    Placements placements = spec->placements();
+    for (Placement& placement : placements) {  // a spatial dim is cut once
+      if (placement.is_shard() && placement.dim >= 2) placement = Placement::replicate();
+    }
+    for (const SpatialCut& cut : cuts) {
+      placements[cut.mesh_dim] = Placement::shard(static_cast<std::int64_t>(cut.tensor_dim));
+    }
+    spec = spec->with(placements);
+  };
+  keep_cuts(chosen.sharding.inputs[0]);
+  keep_cuts(chosen.sharding.outputs[0]);
+  // A spec of equal content is the same one, unless the input's own order says otherwise.
+  if (chosen.sharding.inputs[0]->placements() == input->placements()) {
+    chosen.sharding.inputs[0] = input;
+  }
+  chosen.sharding.needs_redistribute =
+      chosen.sharding.inputs[0] != input || chosen.sharding.inputs[1] != weight;
+  return chosen;
+}
+
+Results one_result(const Tensor& local, const DTensorSpec* spec) {
+  DTensor result(local, spec);
+  result.impl()->exact = false;
+  return {result};
+}
+
+void add_bias(const Tensor& output, const Tensor& bias) {
+  if (output.numel() == 0) return;
+  TensorMeta meta = contiguous_meta(Dims(static_cast<std::size_t>(output.dim()), 1), bias.dtype());
+  meta.shape[1] = bias.size(0);
+  meta.stride[1] = bias.stride()[0];
+  const LocalArg args[] = {output, bias.as_view(meta, bias.offset()), Scalar(1)};
+  current_rank().device->run({.kernel = KernelId::kAdd, .args = args, .outputs = {&output, 1}});
+}
+
+KernelId forward_kernel(const Windows& w) {
+  return w.transposed ? KernelId::kConvolutionInputGrad : KernelId::kConvolution;
+}
+
+TensorMeta inferred(const OpRow& row, const Arguments& args, std::vector<Tensor> tensors,
+                    std::size_t output) {
+  const LocalCall call{.row = &row, .args = &args, .tensors = tensors};
+  return infer_local(call)[output].meta;
+}
+
+Results plain_convolution(const OpRow& row, const Arguments& args, const Unwrapped& call) {
+  std::vector<Tensor> locals;
+  for (const TensorSlot& slot : call.slots) {
+    locals.push_back(slot.handle.defined() ? slot.handle.local() : Tensor());
+  }
+  const TensorMeta meta = inferred(row, args, locals, 0);
+  const Windows w = windows_of(args, 3, locals[0].shape().size());
+  const Tensor output = run_kernel(forward_kernel(w), locals[0], locals[1], meta, w, w.padding);
+  if (locals[2].defined()) add_bias(output, locals[2]);
+  return one_result(output, nullptr);
+}
+
+enum Gradient : std::size_t { kOfInput, kOfWeight, kOfBias };
+
+bool wanted(const Arguments& args, Gradient which) { return args[10].list()[which].to_bool(); }
+
+// Locals of convolution_backward: gradients that are not wanted stay undefined.
+struct LocalGradients {
+  Tensor of[3];
+};
+
+LocalGradients local_gradients(const Arguments& args, std::span<const Tensor> locals,
+                               const Windows& w, const Cutting* cutting) {
+  const Tensor &gradient = locals[0], &input = locals[1], &weight = locals[2];
+  LocalGradients result;
+  if (wanted(args, kOfInput)) {
+    const Tensor whole = cutting != nullptr ? cutting->gradient_with_halo(gradient) : gradient;
+    const Dims padding = cutting != nullptr ? cutting->backward_padding() : w.padding;
+    const KernelId kernel = w.transposed ? KernelId::kConvolution : KernelId::kConvolutionInputGrad;
+    result.of[kOfInput] = run_kernel(kernel, whole, weight,
+                                     contiguous_meta(input.shape(), input.dtype()), w, padding);
+  }
+  if (wanted(args, kOfWeight)) {
+    const Tensor whole = cutting != nullptr ? cutting->with_halo(input) : input;
+    const Dims padding = cutting != nullptr ? cutting->forward_padding() : w.padding;
+    result.of[kOfWeight] =
+        run_kernel(KernelId::kConvolutionWeightGrad, w.transposed ? gradient : whole,
+                   w.transposed ? whole : gradient, contiguous_meta(weight.shape(), weight.dtype()),
+                   w, padding);
+  }
+  if (wanted(args, kOfBias)) {
+    Dims dims;
+    for (std::int64_t i = 0; i < gradient.dim(); ++i) {
+      if (i != 1) dims.push_back(i);
+    }
+    const Tensor sums = empty(*current_rank().device, Dims{gradient.size(1)}, weight.dtype());
+    const LocalArg sum_args[] = {gradient, dims, Scalar(false), std::monostate{}};
+    current_rank().device->run({.kernel = KernelId::kSum, .args = sum_args, .outputs = {&sums, 1}});
+    result.of[kOfBias] = sums;
+  }
+  return result;
+}
+
+const DTensorSpec* without_partials(const DTensorSpec* spec) {
+  Placements placements = spec->placements();
+  for (Placement& placement : placements) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  return spec->with(placements);
+}
+
+// Every cut of the input makes a term of the weight's gradient.
+Placements terms_of(const DTensorSpec* input) {
+  Placements placements = input->placements();
+  for (Placement& placement : placements) {
+    placement = placement.is_shard() ? Placement::partial(ReduceOp::kSum) : Placement::replicate();
+  }
+  return placements;
+}
+
+Results plain_gradients(const Arguments& args, const Unwrapped& call) {
+  std::vector<Tensor> locals;
+  for (const TensorSlot& slot : call.slots) locals.push_back(slot.handle.local());
+  const Windows w = windows_of(args, 4, locals[1].shape().size());
+  const LocalGradients made = local_gradients(args, locals, w, nullptr);
+  Results results;
+  for (const Tensor& local : made.of) {
+    results.push_back(local.defined() ? one_result(local, nullptr)[0] : Argument());
+  }
+  return results;
+}
+
+}  // namespace
+
+Results handle_convolution(const OpRow& row, const Arguments& args) {
+  const Unwrapped call = unwrap(row, args);
+  if (!call.distributed) return plain_convolution(row, args, call);
+  const DTensorSpec* input = call.slots[0].spec;
+  const Windows w = windows_of(args, 3, input->ndim());
+  const Chosen chosen = choose(input, call.slots[1].spec, call.schema.args[2],
+                               Arguments(args.begin() + 3, args.end()), w);
+  const DeviceMesh& mesh = device_mesh(call.schema.layout);
+  const ObservedOp observed(call.schema, chosen.sharding);
+  const LocalTensors locals = prepare_inputs(call, chosen.sharding, mesh);
+  const DTensorSpec* output = chosen.sharding.outputs[0];
+  if (!mesh.participates()) return one_result(outsider_value(*output), output);
+  const Cutting cutting(chosen.sharding.inputs[0], call.slots[1].spec, output, w, &mesh);
+  const Tensor result =
+      run_kernel(forward_kernel(w), cutting.with_halo(locals[0]), locals[1],
+                 local_meta(*output, *mesh.coordinate()), w, cutting.forward_padding());
+  if (locals[2].defined()) add_bias(result, locals[2]);
+  return one_result(result, output);
+}
+
+Results handle_convolution_backward(const OpRow& row, const Arguments& args) {
+  const Unwrapped call = unwrap(row, args);
+  if (!call.distributed) return plain_gradients(args, call);
+  const DTensorSpec *gradient = call.slots[0].spec, *input = call.slots[1].spec,
+                    *weight = call.slots[2].spec;
+  const Windows w = windows_of(args, 4, input->ndim());
+  const Chosen chosen =
+      choose(input, weight, Argument(), Arguments(args.begin() + 4, args.begin() + 10), w);
+  const DTensorSpec* laid_out = chosen.sharding.inputs[0];
+  OutputSharding sharding;
+  sharding.inputs = {without_partials(chosen.sharding.outputs[0]->with(gradient->meta())),
+                     without_partials(laid_out), chosen.sharding.inputs[1]};
+  const Placements terms = terms_of(sharding.inputs[1]);
+  const auto fresh = [&](const Placements& placements, const Dims& shape) {
+    return input->arena().spec(input->layout(), placements,
+                               contiguous_meta(shape, weight->dtype()));
+  };
+  sharding.outputs = {fresh(sharding.inputs[1]->placements(), input->shape()),
+                      fresh(terms, weight->shape()), fresh(terms, Dims{gradient->shape()[1]})};
+  for (const Gradient which : {kOfInput, kOfWeight, kOfBias}) {
+    if (!wanted(args, which)) sharding.outputs[which] = nullptr;
+  }
+  const DeviceMesh& mesh = device_mesh(call.schema.layout);
+  const ObservedOp observed(call.schema, sharding);
+  const LocalTensors locals = prepare_inputs(call, sharding, mesh);
+  LocalGradients made;
+  if (mesh.participates()) {
+    const Cutting cutting(sharding.inputs[1], weight, sharding.inputs[0], w, &mesh);
+    made = local_gradients(args, {locals.data(), locals.size()}, w, &cutting);
+  }
+  Results results;
+  for (const Gradient which : {kOfInput, kOfWeight, kOfBias}) {
+    const DTensorSpec* spec = sharding.outputs[which];
+    if (spec == nullptr) {
+      results.emplace_back();
+    } else {
+      results.push_back(
+          one_result(mesh.participates() ? made.of[which] : outsider_value(*spec), spec)[0]);
+    }
+  }
+  return results;
+}
+
+}  // namespace shardlab

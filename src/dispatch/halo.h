@@ -1,0 +1,29 @@
+// halo.h - fetching neighbours' elements along one tensor dim: every rank of a group says which
+// range it needs, and gets exactly that.
+#pragma once
+
+#include <functional>
+
+#include "comm/process_group.h"
+
+namespace shardlab {
+
+/// Elements [begin, end) of a tensor dim; empty when end <= begin.
+struct DimRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end > begin ? end - begin : 0; }
+  bool operator==(const DimRange&) const = default;
+};
+DimRange intersection(const DimRange& a, const DimRange& b);
+
+/// By group rank; pure, so that all ranks agree on who sends what.
+using RangeOf = std::function<DimRange(std::int64_t group_rank)>;
+
+/// `local` holds owned(rank) of `dim`; the result holds needed(rank), in order. Owned ranges do not
+/// overlap and cover what is needed, from however many ranks. One batch in the group, none when no
+/// rank needs more than it owns.
+Tensor exchange_halo(const Tensor& local, std::size_t dim, ProcessGroup& group,
+                     const RangeOf& owned, const RangeOf& needed);
+
+}  // namespace shardlab
