@@ -41,6 +41,7 @@ struct RunArguments {
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
   std::string planner;                       ///< of redistributions; empty: the scenario's
+  bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;

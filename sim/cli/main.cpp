@@ -96,6 +96,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
   run->add_option("--why", parsed.run.why,
                   "explain decisions of an op, a source line, a value's statement, or all")
       ->type_name("NAME|LINE|all");
+  run->add_flag("--log", parsed.run.log,
+                "an indented log of ops, redistributions and collectives on one rank instead");
   run->add_option_function<std::string>(
          "--values",
          [&parsed](const std::string& text) {

@@ -9,6 +9,7 @@
 #include "ops/register.h"
 #include "plan/planner_name.h"
 #include "sim/cli/commands.h"
+#include "sim/report/log_text.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/scenario_file.h"
@@ -96,7 +97,7 @@ RunTextOptions text_options(const RunArguments& arguments) {
 void show_run(const ScenarioResult& result, const RunArguments& arguments) {
   if (result.reported_elsewhere) return;
   if (arguments.common.output == Output::kJson) return print(run_json(result) + "\n");
-  print(run_text(result, text_options(arguments)));
+  print(arguments.log ? log_text(result) : run_text(result, text_options(arguments)));
   if (!result.error || result.error_expected) return;
   std::fputs(("error: " + result.error->text() + "\n").c_str(), stderr);
 }

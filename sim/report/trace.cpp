@@ -28,7 +28,7 @@ void Trace::op_begins(const OpSchema& schema, const OutputSharding& sharding) {
   if (detail_ == TraceDetail::kEvents) {
     TraceEvent& event = add(TraceEvent::Kind::kOp);
     event.schema = schema;
-    event.decision = &sharding;
+    event.decision = std::make_shared<const OutputSharding>(sharding);
   }
   ++depth_;
 }

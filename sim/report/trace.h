@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct TraceEvent {
   SourcePosition position;
   // kOp
   OpSchema schema;
-  const OutputSharding* decision = nullptr;
+  std::shared_ptr<const OutputSharding> decision;  ///< a copy: handlers make theirs per call
   // kRedistribution
   RedistributionRecord redistribution;
   // kCollective

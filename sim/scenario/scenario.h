@@ -128,6 +128,14 @@ struct TopologyDim {
   double us = 0;
 };
 
+/// [[rule]]: another sharding rule for an op.
+struct ScenarioRule {
+  std::string op;
+  std::string rule;  ///< factors: "mk,kn->mn"
+  Where op_where;
+  Where where;
+};
+
 struct Scenario {
   SourcePtr file;
   std::string title;
@@ -142,6 +150,7 @@ struct Scenario {
   Expectation expect;
   std::vector<TopologyDim> topology;
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
+  std::vector<ScenarioRule> rules;
 
   /// Params and mesh dims, for expressions that are not in the program.
   Environment environment() const;

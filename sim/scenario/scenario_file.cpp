@@ -41,10 +41,8 @@ std::optional<PlannerKind> read_planner(const TomlSection& root) {
 }
 
 void refuse_missing_features(const TomlSection& root) {
-  for (const char* key : {"fault", "rule"}) {
-    if (const TomlEntry* entry = root.find(key)) {
-      refuse_not_yet(*root.file, entry->span, fmt::format("[[{}]]", key));
-    }
+  if (const TomlEntry* entry = root.find("fault")) {
+    refuse_not_yet(*root.file, entry->span, "[[fault]]");
   }
 }
 
@@ -263,6 +261,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.expect = read_expectation(root, environment, values);
   out.topology = read_topology(root, out.mesh);
   out.planner = read_planner(root);
+  out.rules = read_rules(root);
   check_types(out);
   for (const ExpectedName& wanted : out.expect.gradients) {
     const auto input = std::find_if(out.inputs.begin(), out.inputs.end(),

@@ -56,6 +56,26 @@ void read_ranks(const TomlSection& mesh, const TomlValue& value, const ScenarioM
 
 }  // namespace
 
+std::vector<ScenarioRule> read_rules(const TomlSection& root) {
+  std::vector<ScenarioRule> rules;
+  const TomlEntry* entry = root.find("rule");
+  if (entry == nullptr) return rules;
+  for (const TomlValue& item : read_array(root.file, *entry)) {
+    const auto* table = std::get_if<TomlTable>(&item.value);
+    if (table == nullptr) refuse_kind(root.file, item, "rule", "a table: [[rule]]");
+    const TomlSection section{root.file, "[[rule]]", table};
+    section.check_keys({"op", "rule"});
+    const TomlEntry *op = section.find("op"), *rule = section.find("rule");
+    if (op == nullptr || rule == nullptr) {
+      root.where(item).refuse("[[rule]] needs op and rule",
+                              "op = \"aten::linear\"\nrule = \"bk,nk->bn\"");
+    }
+    rules.push_back({read_text(root.file, *op)->text(), read_text(root.file, *rule)->text(),
+                     section.where(op->value), section.where(rule->value)});
+  }
+  return rules;
+}
+
 ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& settings) {
   const TomlEntry* entry = root.find("mesh");
   if (entry == nullptr)

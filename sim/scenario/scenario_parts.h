@@ -29,6 +29,8 @@ std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environmen
 Expectation read_expectation(const TomlSection& root, const Environment& environment,
                              const std::vector<std::string>& values);
 
+std::vector<ScenarioRule> read_rules(const TomlSection& root);
+
 std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh);
 
 }  // namespace shardlab

@@ -11,6 +11,8 @@
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "ops/factor_rule.h"
+#include "ops/register.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/lexer.h"
@@ -375,6 +377,25 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
   return reporter;
 }
 
+// All ops, with the scenario's rules for some of them.
+std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario) {
+  auto ops = std::make_shared<OpRegistry>();
+  register_all_ops(*ops);
+  for (const ScenarioRule& rule : scenario.rules) {
+    try {
+      ops->at(rule.op);
+    } catch (const Error& error) {
+      rule.op_where.refuse(error.summary(), error.find("fix") != nullptr ? *error.find("fix") : "");
+    }
+    try {
+      set_factor_rule(*ops, rule.op, rule.rule);
+    } catch (const Error& error) {
+      rule.where.refuse(error.summary(), error.find("fix") != nullptr ? *error.find("fix") : "");
+    }
+  }
+  return ops;
+}
+
 }  // namespace
 
 std::string_view scheduler_name(const ScenarioOptions& options) {
@@ -394,9 +415,11 @@ bool ScenarioResult::met() const {
   return not_verified.empty() || scenario.expect.verify == Verify::kNone || error.has_value();
 }
 
-ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& registry,
+ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
                             const ScenarioOptions& options) {
   ScenarioResult result;
+  if (!scenario.rules.empty()) result.own_ops = ops_of(scenario);
+  const OpRegistry& registry = result.own_ops ? *result.own_ops : all_ops;
   result.scenario = scenario;
   result.options = options;
   if (options.memory) check_memory(scenario, *options.memory);

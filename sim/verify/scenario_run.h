@@ -56,7 +56,8 @@ struct ScenarioResult {
   Scenario scenario;
   ScenarioOptions options;
   const MeshLayout* layout = nullptr;
-  std::unique_ptr<Propagator> propagator;  ///< events point into its decisions
+  std::shared_ptr<const OpRegistry> own_ops;  ///< with the scenario's rules; null: the caller's
+  std::unique_ptr<Propagator> propagator;     ///< events point into its decisions
   std::vector<InputReport> inputs;
   std::int64_t reporting_rank = 0;  ///< the mesh's first rank: whose events these are
   std::vector<TraceEvent> events;

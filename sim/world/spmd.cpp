@@ -32,6 +32,22 @@ void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body
   spmd(std::move(options), body);
 }
 
+void spmd(std::int64_t world_size, const OpRegistry& ops,
+          const std::function<void(RankContext&)>& body) {
+  Propagator propagator(ops, PlanOptions{});
+  WorldOptions options;
+  options.ranks = world_size;
+  options.propagator = &propagator;
+  spmd(std::move(options), body);
+}
+
+std::unique_ptr<const OpRegistry> ops_with(const std::function<void(OpRegistry&)>& extend) {
+  auto ops = std::make_unique<OpRegistry>();
+  register_all_ops(*ops);
+  extend(*ops);
+  return ops;
+}
+
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
   try_spmd(std::move(options), body).rethrow();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/shardlab.h"  // IWYU pragma: export
+#include "schema/op_row.h"
 #include "sim/world/world.h"
 
 namespace shardlab {
@@ -11,9 +12,16 @@ namespace shardlab {
 /// all failures in one (WorldResult::merged): part "failed" names the ranks. Tensors that the body
 /// puts aside stay valid.
 void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body);
+/// The same over other ops, which tensors that outlive the run need, too.
+void spmd(std::int64_t world_size, const OpRegistry& ops,
+          const std::function<void(RankContext&)>& body);
 /// The same; what `options` leaves empty (device, propagator, plans) is filled in.
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
 /// The same, but says how it went instead of throwing what ranks threw.
 WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
+
+/// All ops, and what a program adds to them or changes: OpRegistry::add, set_rule, set_handler,
+/// set_factor_rule (ops/factor_rule.h). tests/unit/world/extension_test.cpp has examples.
+std::unique_ptr<const OpRegistry> ops_with(const std::function<void(OpRegistry&)>& extend);
 
 }  // namespace shardlab

@@ -5,6 +5,7 @@
 #include "api/distribute.h"     // IWYU pragma: export
 #include "api/factories.h"      // IWYU pragma: export
 #include "api/mesh.h"           // IWYU pragma: export
+#include "api/parallel.h"       // IWYU pragma: export
 #include "api/tensor_ops.h"     // IWYU pragma: export
 #include "autograd/autograd.h"  // IWYU pragma: export
 #include "comm/device_mesh.h"   // IWYU pragma: export

@@ -1,5 +1,6 @@
 #include "dispatch/dispatcher.h"
 
+#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
@@ -48,7 +49,7 @@ bool is_masked_lookup(const OpRow& row, const OutputSharding& decision) {
 Position position_of(const OpRow& row, const OutputSharding& decision,
                      const Coordinate& coordinate) {
   Position position;
-  if (!row.has(kNeedsPosition)) return position;
+  if (!row.has(kNeedsPosition) || planted("local-positions")) return position;
   const DTensorSpec* spec = row.position_argument < 0
                                 ? decision.outputs.front()
                                 : decision.inputs[static_cast<std::size_t>(row.position_argument)];
@@ -67,10 +68,10 @@ RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_co
     if (row.op.arguments[i].type.kind != TypeKind::kGenerator || args[i].is_none()) continue;
     const auto* generator = std::get_if<Generator>(&args[i].variant());
     check_invariant(generator != nullptr && *generator, "a generator argument holds a generator");
-    state = generator->get();
+    if (!planted("generator-dropped")) state = generator->get();
   }
   const RandomState before = *state;
-  state->offset += static_cast<std::uint64_t>(global_count);
+  if (!planted("state-stands-still")) state->offset += static_cast<std::uint64_t>(global_count);
   return before;
 }
 
@@ -87,6 +88,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
     adapted_args = args;
     adapted_args.resize(row.op.arguments.size());
     for (const AdaptedArgument& adapted : decision.adapted) {
+      if (planted("global-shape-arguments")) break;
       adapted_args[adapted.argument] = resolve(adapted, decision, coordinate);
     }
     local_args = &adapted_args;
@@ -145,7 +147,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
   const OpRow& row = *call.schema.row;
   const bool local_view =
       decision != nullptr && decision->local_row != nullptr && decision->local_row->view != nullptr;
-  const bool rebinds = row.view != nullptr || row.out_variant() || local_view;
+  const bool rebinds =
+      (row.view != nullptr || row.out_variant() || local_view) && !planted("old-spec-stays");
   Results results;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
@@ -156,7 +159,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
       impl->spec = decision->outputs[next];
     }
     ++next;
-    results.emplace_back(slot.handle);
+    results.emplace_back(planted("write-returns-copy") ? DTensor(impl->local, impl->spec)
+                                                       : slot.handle);
   }
   if (row.op.returns.empty()) return {};
   if (row.op.returns.front().type.is_list) return {Argument(ArgumentList(std::move(results)))};
@@ -174,7 +178,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
 // D-53: what a local program gives where its rule left the spec out.
 DTensor without_spec(const Tensor& local) {
   if (!local.defined()) return {};
-  check_invariant(local.dim() == 0, "a result without a spec has no dims");
+  check_invariant(local.dim() == 0 || planted("any-result-unwrapped"),
+                  "a result without a spec has no dims");
   return DTensor(local);
 }
 
@@ -188,6 +193,7 @@ const OutputSharding& decide(const Unwrapped& call) {
   } catch (const std::exception& other) {
     Error error(ErrorKind::kRuntime,
                 fmt::format("{}: its sharding rule failed", call.schema.row->name()));
+    if (planted("cause-lost")) throw error;
     throw error.caused_by(Error(ErrorKind::kInternal, other.what()));
   }
 }
@@ -212,7 +218,7 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   for (std::size_t i = 0; i < decision.outputs.size(); ++i) {
     const DTensorSpec* spec = decision.outputs[i];
     if (spec == nullptr) {
-      if (!mesh.participates()) refuse_absent(row);
+      if (!mesh.participates() && !planted("absent-outside")) refuse_absent(row);
       flat.push_back(without_spec(outputs[i]));
     } else {
       flat.emplace_back(mesh.participates() ? outputs[i] : outsider_value(*spec), spec);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
@@ -12,7 +13,8 @@ namespace shardlab {
 
 Tensor outsider_value(const DTensorSpec& spec) {
   Device& device = *current_rank().device;
-  Tensor value = empty(device, spec.ndim() == 0 ? Dims{} : Dims{0}, spec.dtype());
+  const Dims none = planted("outsiders-keep-dims") ? Dims(spec.ndim(), 0) : Dims{0};
+  Tensor value = empty(device, spec.ndim() == 0 ? Dims{} : none, spec.dtype());
   if (spec.ndim() == 0 && !device.shape_only()) {
     const std::vector<std::byte> zero(static_cast<std::size_t>(item_bytes(spec.dtype())));
     device.write(value, zero.data());

@@ -1,5 +1,6 @@
 #include "dispatch/local_call.h"
 
+#include "base/planted.h"
 #include "dispatch/dispatcher.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
@@ -128,7 +129,7 @@ LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> meta
   if (row.inplace() || row.out_variant()) return written_tensors(call);
   LocalTensors outputs;
   for (const Argument& result : results) append_tensors(result, outputs);
-  if (outputs.size() != metas.size()) {
+  if (outputs.size() != metas.size() && !planted("short-results")) {
     fail(ErrorKind::kInternal, "{}: its local program gave {} results, its metadata function {}",
          row.name(), outputs.size(), metas.size());
   }
@@ -178,7 +179,8 @@ LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas)
   if (row.view != nullptr) {
     const Tensor& base = call.tensors.front();
     for (ViewResult& view : row.view(base, meta_args(call))) {
-      outputs.push_back(base.as_view(std::move(view.meta), view.offset));
+      Tensor result = base.as_view(std::move(view.meta), view.offset);
+      outputs.push_back(planted("views-copy") ? clone_contiguous(result) : std::move(result));
     }
     return outputs;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
 #include "mesh/intern_table.h"
 
 namespace shardlab {
@@ -175,7 +176,8 @@ DTensorSpec::DTensorSpec(const MeshLayout* layout, Placements placements, ShardO
     sharded_ |= placement.is_shard();
     partial_ |= placement.is_partial();
     strided_ |= placement.is_strided_shard();
-    if (placement.is_shard()) num_shards_ *= layout_->size(mesh_dim);
+    const bool counts = placement.is_shard() && !planted("cuts-not-multiplied");
+    if (counts) num_shards_ *= layout_->size(mesh_dim);
   }
 }
 

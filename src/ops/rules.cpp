@@ -31,6 +31,17 @@ Factors parse_factors(std::string_view text) {
   return factors;
 }
 
+// A rule is for tensors of as many dims as it has letters.
+void check_dims(const FactorRule& rule, const Factors& factors, const RuleContext& context) {
+  const std::size_t first = factors.added.empty() ? 0 : 1;
+  for (std::size_t i = 0; i < factors.operands.size(); ++i) {
+    const bool there = first + i < context.tensors.size();
+    if (there && context.tensors[first + i]->ndim() == factors.operands[i].size()) continue;
+    fail(ErrorKind::kUnsupported, "{}: the rule {} is not for {}", context.schema.row->name(),
+         rule.text, context.schema.text());
+  }
+}
+
 bool has(std::string_view operand, char factor) {
   return operand.find(factor) != std::string_view::npos;
 }
@@ -145,6 +156,7 @@ std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t
 
 std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context) {
   const Factors factors = parse_factors(rule.text);
+  check_dims(rule, factors, context);
   std::vector<RuleRow> rows;
   for (const char factor : ordered_factors(factors)) rows.push_back(factor_row(factors, factor));
   for (const char partial : {'s', 'a'}) {  // linear in each operand by itself

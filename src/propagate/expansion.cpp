@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/planted.h"
 #include "ops/rules.h"
 
 namespace shardlab {
@@ -149,7 +150,7 @@ void Expansion::make_columns() {
     if (!is_output) column.given = tensors[c - output_count_];
     fill_column(column, cells);
   }
-  if (row_.inplace()) {
+  if (row_.inplace() && !planted("inplace-moves")) {
     columns_[output_count_].required = tensors[0];
     columns_[output_count_].unless_required = Drop::kInplace;
     if (output_count_ > 0) {
@@ -336,7 +337,8 @@ Choice Expansion::cheapest() {
       if (best.index >= 0 && total >= best.cost) break;
       total += input_cost_here(here, i);
     }
-    if (best.index < 0 || total < best.cost) best = {.rows = here, .cost = total, .index = index};
+    const bool better = planted("last-of-equals") ? total <= best.cost : total < best.cost;
+    if (best.index < 0 || better) best = {.rows = here, .cost = total, .index = index};
     ++index;
     return best.cost != 0;
   });

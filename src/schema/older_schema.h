@@ -61,7 +61,7 @@ struct OpSchema {
   std::uint64_t hash() const;                         ///< S-16: coarser than equality
   bool operator==(const OpSchema& other) const;       ///< S-17
   /// S-19: metadata of every spec, nested ones too; no data.
-  std::vector<Meta> fake_args() const;
+  std::vector<Meta> inference_metas() const;
   /// S-20: this suggestion's specs on top of `original`'s values, top level.
   void rewrap_onto(const OpSchema& original);
 };

@@ -1,6 +1,8 @@
 #include "tests/property/ops_samples.h"
 
+#include <deque>
 #include <limits>
+#include <string>
 
 namespace shardlab::test {
 namespace {
@@ -228,6 +230,53 @@ void add_composites(std::vector<Sample>& samples) {
        {"contiguous", {real({7, 5})}, {"$0"}}});
 }
 
+/// Windows that reach into neighbours: padded, strided, dilated, transposed, in groups.
+void add_convolutions(std::vector<Sample>& samples) {
+  const Argument none;
+  samples.insert(
+      samples.end(),
+      {{"conv1d", {real({2, 2, 7}), real({3, 2, 3})}, {"$0", "$1", none, Dims{1}, Dims{1}}},
+       {"conv1d",
+        {real({1, 1, 5}), real({2, 1, 5}), real({2})},
+        {"$0", "$1", "$2", Dims{1}, Dims{3}}},
+       {"conv2d",
+        {real({1, 2, 5, 7}), real({2, 2, 3, 3}), real({2})},
+        {"$0", "$1", "$2", Dims{1, 2}, Dims{1, 1}}},
+       {"conv2d",
+        {real({3, 2, 4, 4}), real({2, 1, 2, 2})},
+        {"$0", "$1", none, Dims{2}, Dims{0}, Dims{1}, 2}},
+       {"conv3d", {real({1, 1, 3, 4, 5}), real({1, 1, 2, 2, 2})}, {"$0", "$1"}},
+       {"convolution",
+        {real({2, 2, 9}), real({2, 2, 3})},
+        {"$0", "$1", none, Dims{2}, Dims{2}, Dims{2}, false, Dims{0}, 1}},
+       {"convolution",
+        {real({2, 2, 4}), real({2, 3, 3})},
+        {"$0", "$1", none, Dims{2}, Dims{1}, Dims{1}, true, Dims{1}, 1}},
+       {"convolution_backward",
+        {real({2, 3, 7}), real({2, 2, 7}), real({3, 2, 3})},
+        {"$0", "$1", "$2", Dims{3}, Dims{1}, Dims{1}, Dims{1}, false, Dims{0}, 1,
+         List{true, true, true}}}});
+}
+
+/// Lists whose elements are ops of their own.
+void add_foreach(std::vector<Sample>& samples) {
+  for (const std::string op : {"add", "sub", "mul", "div"}) {
+    static std::deque<std::string> names;
+    const auto name = [&](const char* overload) {
+      return names.emplace_back("_foreach_" + op + "." + overload).c_str();
+    };
+    samples.push_back({name("List"),
+                       {real({7, 5}), real({3}), unit({7, 5}), unit({3})},
+                       {List{"$0", "$1"}, List{"$2", "$3"}}});
+    samples.push_back({name("Scalar"), {real({7, 5}), real({3})}, {List{"$0", "$1"}, 0.5}});
+    samples.push_back(
+        {name("ScalarList"), {real({7, 5}), real({3})}, {List{"$0", "$1"}, List{0.5, 2.0}}});
+    if (op == "sub") continue;
+    samples.push_back(
+        {name("Tensor"), {real({7, 5}), real({3}), unit({})}, {List{"$0", "$1"}, "$2"}});
+  }
+}
+
 /// Gradients as ops.
 void add_backwards(std::vector<Sample>& samples) {
   for (const char* op : {"gelu_backward", "sigmoid_backward", "silu_backward", "tanh_backward"}) {
@@ -322,6 +371,8 @@ std::span<const Sample> op_samples() {
     add_views(all);
     add_composites(all);
     add_backwards(all);
+    add_convolutions(all);
+    add_foreach(all);
     add_more_pointwise(all);
     return all;
   }();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every link of the project's own pages leads to a file or a heading that is there, and every
 scenario that a command on them names is there. A C++ example is, line by line, part of a test.
+Messages of the program that send their reader to a heading are checked alike.
 
     readme.py [ROOT]        default: the repository this script is in
 
@@ -17,6 +18,7 @@ sys.dont_write_bytecode = True
 from source import Problem, Repository  # noqa: E402
 
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+HEADED = re.compile(r"\b([\w/]+\.md)#([\w-]+)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```[ \t]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -69,6 +71,15 @@ def check_links(repository, file):
             yield Problem(file.path, line, f"no heading for {match[1]}")
 
 
+def check_messages(repository):
+    """A message of the program may send its reader to a heading, which has to be there (D-58)."""
+    for file in repository.cpp():
+        for match in HEADED.finditer(file.text):
+            page = repository.files.get(match[1])
+            if page is None or match[2] not in anchors_of(page.text):
+                yield Problem(file.path, file.line_of(match.start()), f"no heading for {match[0]}")
+
+
 def check_examples(repository, file):
     tests = [page for path, page in repository.files.items() if path.startswith("tests/")]
     for fence in EXAMPLE.finditer(file.text):
@@ -89,6 +100,7 @@ def problems_of(repository):
             yield from check_scenarios(repository, file)
         if file.path == "README.md":
             yield from check_examples(repository, file)
+    yield from check_messages(repository)
 
 
 def main():

@@ -284,6 +284,14 @@ class Readme(unittest.TestCase):
             self.found("[a](docs.md#two)"), ["README.md:1: no heading for docs.md#two"]
         )
 
+    def test_messages_that_send_their_reader_somewhere(self):
+        for heading, found in (("mixed-tensors-twice", []), ("mixed", ["no heading"])):
+            files = {"docs.md": "## Mixed tensors, twice\n",
+                     "src/base/a.cpp": f'const char* fix = "see docs.md#{heading}";\n'}
+            problems = list(readme.problems_of(Tidy.plant(self, files)))
+            self.assertEqual([str(problem).split(": ")[1].split(" for")[0] for problem in problems],
+                             found)
+
     def test_links_in_code_do_not_count(self):
         self.assertEqual(self.found("```\n[a](gone.md)\n```\n`f[1](x)`"), [])
 

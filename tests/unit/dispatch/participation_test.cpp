@@ -176,6 +176,16 @@ TEST_CASE("D-31 R-66 a spec of another meta or order is another spec") {
   CHECK(nested == mesh.spec("S(0) S(0)", {8}));
 }
 
+TEST_CASE("D-31 equal placements cut in another order are moved") {
+  OpMesh mesh({2, 2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0) S(0)", {4}, {1, 2, 3, 4});
+    const DTensorSpec* swapped = x.spec()->with(x.spec()->placements(), ShardOrder{1, 0});
+    const DTensor y = redistribute(x, swapped);
+    CHECK(whole(ops().one("aten::add.Tensor", {x, y})) == Values{2, 4, 6, 8});
+  });
+}
+
 TEST_CASE("D-33 K-30 a shape argument becomes the local one, other values stay") {
   OpMesh mesh({2});
   mesh.run([&](RankContext& rank) {

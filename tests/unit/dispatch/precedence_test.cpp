@@ -239,11 +239,11 @@ TEST_CASE(
     REQUIRE(wrapped.cause() != nullptr);
     CHECK(wrapped.cause()->summary() == "index 7");
     REQUIRE(wrapped.find("op") != nullptr);
-    CHECK(*wrapped.find("op") == "my::broken(x f32[2@0])");
+    CHECK(*wrapped.find("op") == "my::broken(x f32[2@m0])");
     const Error own = error_of("my::bad_value", x);
     CHECK(own.kind() == ErrorKind::kValue);
     REQUIRE(own.find("op") != nullptr);
-    CHECK(*own.find("op") == "my::bad_value(x f32[2@0])");
+    CHECK(*own.find("op") == "my::bad_value(x f32[2@m0])");
   });
 }
 

@@ -150,7 +150,7 @@ TEST_CASE("O-19 O-25 a call's text names op, arguments and their types; defaults
   Fixture f;
   const OpRow& row = f.add("f(Tensor x, Tensor y, Scalar alpha=1, int n=0) -> Tensor");
   CHECK(f.call(row, {f.rows, f.columns, 1, 3}).text() ==
-        "aten::f(x f32[8@0, 4], y f32[8, 4@1], n=3)");
+        "aten::f(x f32[8@m0, 4], y f32[8, 4@m1], n=3)");
 }
 
 TEST_CASE(

@@ -1,0 +1,129 @@
+#include "sim/report/log_text.h"
+
+#include <fmt/format.h>
+
+#include "mesh/type_string.h"
+#include "sim/report/run_text.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string results_text(const OutputSharding& decision) {
+  std::string text;
+  for (const DTensorSpec* spec : decision.outputs) {
+    text += (text.empty() ? " -> " : ", ") + (spec == nullptr ? "None" : type_string(*spec));
+  }
+  return text;
+}
+
+// The argument's name by its place among the call's tensors, lists flattened.
+std::string argument_name(const OpSchema& schema, int argument) {
+  int next = 0;
+  for (std::size_t i = 0; i < schema.args.size(); ++i) {
+    const SchemaArgument& declared = schema.row->op.arguments[i];
+    if (!declared.type.is_tensor()) continue;
+    const bool list = schema.args[i].is_list();
+    const int count = list ? static_cast<int>(schema.args[i].list().size()) : 1;
+    if (argument < next + count) {
+      return list ? fmt::format("{}[{}]", declared.name, argument - next) : declared.name;
+    }
+    next += count;
+  }
+  return std::to_string(argument);
+}
+
+std::string collective_text(const CollectiveRecord& record) {
+  return fmt::format("{} over {} ({} ranks): {}, sends {}", to_string(record.kind), record.group,
+                     record.group_size,
+                     type_string(contiguous_meta(record.input_shape, record.dtype)),
+                     bytes_text(record.sent_bytes));
+}
+
+int moving_steps(const Plan& plan) {
+  int count = 0;
+  for (const PlanStep& step : plan.steps) {
+    count += step.communicates() && plan.source->layout()->size(step.mesh_dims[0]) > 1;
+  }
+  return count;
+}
+
+class Log {
+ public:
+  explicit Log(const ScenarioResult& result) : result_(result) {}
+
+  std::string build() {
+    line(0, fmt::format("rank {} of {}", result_.reporting_rank, result_.scenario.world));
+    for (const TraceEvent& event : result_.events) show(event);
+    totals();
+    if (result_.error) line(0, "error: " + result_.error->text());
+    return std::move(out_);
+  }
+
+ private:
+  void line(int depth, const std::string& text) {
+    out_ += std::string(static_cast<std::size_t>(depth) * 2, ' ') + text + "\n";
+  }
+
+  void show(const TraceEvent& event) {
+    if (event.pass != pass_) {
+      pass_ = event.pass;
+      line(0, pass_ == Pass::kBackward ? "backward" : "forward");
+    }
+    switch (event.kind) {
+      case TraceEvent::Kind::kOp:
+        op_ = &event.schema;
+        line(event.depth, event.schema.text() + results_text(*event.decision) + place(event));
+        break;
+      case TraceEvent::Kind::kRedistribution:
+        show_redistribution(event);
+        break;
+      case TraceEvent::Kind::kCollective:
+        // A redistribution's collectives follow its record.
+        line(event.depth + (owed_ > 0 ? 1 : 0), collective_text(event.collective));
+        if (owed_ > 0) --owed_;
+        break;
+    }
+  }
+
+  void show_redistribution(const TraceEvent& event) {
+    const RedistributionRecord& record = event.redistribution;
+    const bool asked = record.argument >= 0 && op_ != nullptr;
+    const std::string what = asked ? fmt::format("argument {} ({})", record.argument,
+                                                 argument_name(*op_, record.argument))
+                                   : fmt::format("{}", type_string(*record.source));
+    line(event.depth, fmt::format("redistribute {}: {}{}", what, record.plan->text(),
+                                  asked ? "" : place(event)));
+    owed_ = moving_steps(*record.plan);
+  }
+
+  static std::string place(const TraceEvent& event) {
+    return event.position.line > 0 ? fmt::format("   line {}", event.position.line) : "";
+  }
+
+  void totals() {
+    std::string text;
+    for (std::size_t kind = 0; kind < CollectiveCounts::kKinds; ++kind) {
+      std::int64_t count = 0;
+      for (const CollectiveCounts& rank : result_.counts) {
+        count += rank.total(static_cast<CollectiveKind>(kind));
+      }
+      if (count == 0) continue;
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                          to_string(static_cast<CollectiveKind>(kind)), count);
+    }
+    line(0, "collectives entered, all ranks: " + (text.empty() ? "none" : text));
+  }
+
+  const ScenarioResult& result_;
+  std::string out_;
+  Pass pass_ = Pass::kForward;
+  const OpSchema* op_ = nullptr;
+  int owed_ = 0;  ///< collectives of the redistribution just shown
+};
+
+}  // namespace
+
+std::string log_text(const ScenarioResult& result) { return Log(result).build(); }
+
+}  // namespace shardlab

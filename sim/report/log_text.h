@@ -1,0 +1,15 @@
+// log_text.h - a scenario run as an indented log of what the dispatcher did on the reporting rank.
+#pragma once
+
+#include <string>
+
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+/// One line per op (arguments, results), indented by nesting; below it each redistribution it asked
+/// for (argument, plan) and the collectives of both. Ops of the backward pass follow a line that
+/// says so. Ends with the collectives of all ranks, counted, and the error of the run, if any.
+std::string log_text(const ScenarioResult& result);
+
+}  // namespace shardlab

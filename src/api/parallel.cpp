@@ -1,0 +1,129 @@
+#include "api/parallel.h"
+
+#include <algorithm>
+
+#include "api/mesh.h"
+#include "mesh/type_string.h"
+
+namespace shardlab {
+
+namespace {
+
+std::size_t index_of(const MeshLayout& mesh, std::string_view mesh_dim) {
+  if (const auto index = mesh.find_dim(mesh_dim)) return *index;
+  throw Error(ErrorKind::kValue, fmt::format("the mesh has no dim '{}'", mesh_dim))
+      .with("mesh", mesh.text());
+}
+
+Placement from_front(Placement placement, std::size_t ndim) {
+  if (placement.is_shard() && placement.dim < 0) {
+    placement.dim += static_cast<std::int32_t>(ndim);
+  }
+  return placement;
+}
+
+// A weight with `placement` on one mesh dim; a plain one is placed first, replicated elsewhere.
+DTensor placed(const DTensor& weight, const MeshLayout* mesh, std::string_view mesh_dim,
+               Placement placement) {
+  if (!weight.defined()) return {};
+  if (weight.distributed()) return on_mesh_dim(weight, mesh_dim, placement);
+  Placements placements(mesh->ndim());
+  placements[index_of(*mesh, mesh_dim)] = placement;
+  return distribute_tensor(weight, mesh, placements);
+}
+
+// `*` stands for any run of characters.
+bool matches(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return name.empty();
+  if (pattern.front() == '*') {
+    return matches(pattern.substr(1), name) || (!name.empty() && matches(pattern, name.substr(1)));
+  }
+  return !name.empty() && pattern.front() == name.front() &&
+         matches(pattern.substr(1), name.substr(1));
+}
+
+// The sizes of a parameter where the pattern has "_".
+std::string with_sizes(const std::string& pattern, const DTensor& parameter) {
+  std::string text;
+  std::size_t dim = 0;
+  for (const char letter : pattern) {
+    if (letter == ',') ++dim;
+    if (letter == '_' && dim < parameter.ndim()) {
+      text += std::to_string(parameter.shape()[dim]);
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement placement) {
+  if (!x.distributed()) {
+    throw Error(ErrorKind::kValue, fmt::format("{} is a plain tensor", type_string(x)))
+        .with("fix", "distribute_tensor(x, mesh, ...) places it on the mesh");
+  }
+  Placements placements = x.spec()->placements();
+  Placement& own = placements[index_of(*x.spec()->layout(), mesh_dim)];
+  placement = from_front(placement, x.ndim());
+  if (own == placement) return x;
+  own = placement;
+  return redistribute(x, placements);
+}
+
+LinearWeights column_wise_weights(const LinearWeights& weights, const MeshLayout* mesh,
+                                  std::string_view mesh_dim) {
+  return {placed(weights.weight, mesh, mesh_dim, Placement::shard(0)),
+          placed(weights.bias, mesh, mesh_dim, Placement::shard(0))};
+}
+
+LinearWeights row_wise_weights(const LinearWeights& weights, const MeshLayout* mesh,
+                               std::string_view mesh_dim) {
+  return {placed(weights.weight, mesh, mesh_dim, Placement::shard(1)),
+          placed(weights.bias, mesh, mesh_dim, Placement::replicate())};
+}
+
+DTensor column_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+                    Placement output) {
+  const DTensor whole = on_mesh_dim(x, mesh_dim, Placement::replicate());
+  return on_mesh_dim(linear(whole, weights.weight, weights.bias), mesh_dim, output);
+}
+
+DTensor row_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+                 Placement output) {
+  const DTensor cut = on_mesh_dim(x, mesh_dim, Placement::shard(-1));
+  // The bias is added to the sum, not to every term of it.
+  const DTensor product = on_mesh_dim(linear(cut, weights.weight), mesh_dim, output);
+  return weights.bias.defined() ? add(product, weights.bias) : product;
+}
+
+DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int64_t dim) {
+  return on_mesh_dim(x, mesh_dim, Placement::shard(dim));
+}
+
+NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
+                   const std::vector<ShardPattern>& patterns) {
+  std::vector<bool> used(patterns.size(), false);
+  NamedTensors placed_ones;
+  for (const auto& [name, parameter] : parameters) {
+    const auto found =
+        std::find_if(patterns.begin(), patterns.end(),
+                     [&](const ShardPattern& pattern) { return matches(pattern.first, name); });
+    if (found == patterns.end()) {
+      placed_ones[name] = distribute_tensor(parameter, mesh, Placements(mesh->ndim()));
+      continue;
+    }
+    used[static_cast<std::size_t>(found - patterns.begin())] = true;
+    placed_ones[name] = distribute_tensor(parameter, mesh, with_sizes(found->second, parameter));
+  }
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (used[i]) continue;
+    throw Error(ErrorKind::kValue, fmt::format("no parameter is called '{}'", patterns[i].first))
+        .with("fix", parameters.empty() ? "give some parameters"
+                                        : "the first one is called " + parameters.begin()->first);
+  }
+  return placed_ones;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,54 @@
+// parallel.h - tensor-parallel styles for programs in C++: how a layer's weights lie on one mesh
+// dim, and how its input and output do. Placements on other mesh dims stay as they are.
+// Differentiable. Names as in torch.distributed.tensor.parallel.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/tensor_ops.h"
+#include "mesh/placement.h"
+
+namespace shardlab {
+
+/// A value brought to `placement` on one mesh dim; a shard's dim may count from the end. The same
+/// handle when it lies so already.
+///   fails  Value: a plain tensor, or no such mesh dim
+DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement placement);
+
+/// A linear layer: weight [out, in], bias [out] or undefined.
+struct LinearWeights {
+  DTensor weight;
+  DTensor bias;
+};
+
+// Each style takes plain or distributed weights; plain ones are placed without communication.
+/// Rows of the weight, so columns of the result: weight and bias S(0).
+LinearWeights column_wise_weights(const LinearWeights& weights, const MeshLayout* mesh,
+                                  std::string_view mesh_dim);
+/// Columns of the weight: weight S(1), bias replicated.
+LinearWeights row_wise_weights(const LinearWeights& weights, const MeshLayout* mesh,
+                               std::string_view mesh_dim);
+
+/// x replicated in; the result is cut along its last dim, or as `output` says.
+DTensor column_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+                    Placement output = Placement::shard(-1));
+/// x cut along its last dim; the pending sum becomes what `output` says.
+DTensor row_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+                 Placement output = Placement::replicate());
+/// For layers that work row by row (norms, dropout): x cut along its sequence dim.
+DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int64_t dim = 1);
+
+using NamedTensors = std::map<std::string, DTensor>;
+/// Which parameters, by name with `*` for any run of characters, and the shape of their type:
+/// {"layers.*.w1", "[_, _@tp]"}. "_" stands for a size that the pattern does not say.
+using ShardPattern = std::pair<std::string, std::string>;
+/// Places every parameter by the first pattern that its name matches, others replicated.
+///   fails  Value: a pattern that no name matches, or a type that does not fit the parameter
+NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
+                   const std::vector<ShardPattern>& patterns);
+
+}  // namespace shardlab

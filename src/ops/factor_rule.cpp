@@ -1,0 +1,66 @@
+#include "ops/factor_rule.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+namespace shardlab {
+
+namespace {
+
+[[noreturn]] void refuse(std::string_view op, const std::string& rule, std::string_view why) {
+  throw Error(ErrorKind::kValue, fmt::format("the rule {} for {}: {}", rule, op, why))
+      .with("fix", "write one operand per tensor, one letter per dim: \"mk,kn->mn\"");
+}
+
+bool letters(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (std::islower(static_cast<unsigned char>(text[i])) == 0) return false;
+    if (text.find(text[i], i + 1) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
+std::vector<std::string_view> operands_of(std::string_view text) {
+  std::vector<std::string_view> operands;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    operands.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return operands;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule) {
+  const OpRow& row = registry.at(op);
+  const std::size_t arrow = rule.find("->");
+  if (arrow == std::string::npos) refuse(op, rule, "it has no \"->\"");
+  const std::string_view text = rule, result = text.substr(arrow + 2);
+  if (!letters(result)) refuse(op, rule, "the result is lower-case letters, each once");
+  std::string all;
+  const std::vector<std::string_view> operands = operands_of(text.substr(0, arrow));
+  for (std::string_view operand : operands) {
+    if (operand.starts_with('+')) operand.remove_prefix(1);
+    if (!letters(operand)) refuse(op, rule, "operands are lower-case letters, each once");
+    all += operand;
+  }
+  for (const char letter : result) {
+    if (all.find(letter) != std::string::npos) continue;
+    refuse(op, rule, fmt::format("no operand has the result's '{}'", letter));
+  }
+  std::size_t least = 0, most = 0;
+  for (const SchemaArgument& argument : row.op.arguments) {
+    if (!argument.type.is_tensor() || argument.is_out) continue;
+    if (argument.type.is_list) refuse(op, rule, "the op takes a list of tensors");
+    ++most;
+    if (!argument.type.is_optional) ++least;
+  }
+  if (operands.size() < least || operands.size() > most) {
+    refuse(op, rule, fmt::format("the op takes {} tensors", least));
+  }
+  registry.set_rule(op, FactorRule{registry.keep(std::move(rule))});
+}
+
+}  // namespace shardlab

@@ -1,0 +1,17 @@
+// factor_rule.h - rules that users write as text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// Gives an op the rule "mk,kn->mn": one operand for each tensor it is called with, one letter per
+/// dim. Letters of the result shard; letters that only operands have give a pending sum. A
+/// composite op is then decided as a whole, and taken apart where the rule is not for the call.
+///   fails  Unsupported: no such op. Value: not of this form, or for another number of tensors.
+void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule);
+
+}  // namespace shardlab

@@ -1,0 +1,54 @@
+// Random numbers as X-40 has them, and the reference's offsets for comparison (K-34 to K-39).
+#include <doctest/doctest.h>
+
+#include "dispatch/dispatcher.h"
+#include "tensor/host.h"
+#include "tests/unit/dispatch/op_mesh.h"
+
+namespace shardlab {
+namespace {
+
+using test::OpMesh;
+using test::whole;
+using Values = std::vector<double>;
+
+Calls& ops() { return recording_calls(); }
+
+TEST_CASE(
+    "K-35 W-7 start: shard index times the first shard, end: the whole, both rounded up to 4") {
+  OpMesh mesh({4});
+  const DTensorSpec* rows = mesh.spec("S(0)", {5, 3});
+  CHECK(reference_rng_offsets(*rows, {2}, 100).start == 112);
+  CHECK(reference_rng_offsets(*rows, {2}, 100).end == 116);
+  CHECK(reference_rng_offsets(*mesh.spec("R", {5, 3}), {3}, 0).start == 0);
+}
+
+TEST_CASE("K-36 X-40 replicas draw the same, shards different numbers, and all ranks go on alike") {
+  OpMesh mesh({2, 2});
+  std::vector<Values> held(4);
+  mesh.run([&](RankContext& rank) {
+    const DTensor x = mesh.place("S(0) R", {4}, Values(4, 0));
+    held[static_cast<std::size_t>(rank.rank)] =
+        read_doubles(ops().one("aten::rand_like", {x}).local());
+    CHECK(rank.random.offset == 4);
+  });
+  CHECK(held[0] == held[1]);
+  CHECK(held[2] == held[3]);
+  CHECK(held[0] != held[2]);
+}
+
+TEST_CASE(
+    "K-37 K-38 K-39 X-40 every rank starts from the world's seed; no tracker to make, switch or "
+    "miss") {
+  OpMesh mesh({2}, {1, 2}, 3);
+  mesh.run([&](RankContext& rank) {
+    CHECK(rank.random.seed == 5);
+    CHECK(rank.random.offset == 0);
+    const DTensor x = mesh.place("S(0)", {3}, Values(3, 0));
+    ops().one("aten::rand_like", {x});
+    CHECK(rank.random.offset == 3);
+  });
+}
+
+}  // namespace
+}  // namespace shardlab
