@@ -102,8 +102,8 @@ std::vector<std::string> global_names(const OpRegistry& registry) {
   std::vector<std::string> names = {"R", "torch", "F", "aten", "mesh", "rank", "world_size"};
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table :
-       {python_builtins(), distributed_builtins(), collective_builtins(), factory_builtins(),
-        torch_builtins(), matrix_builtins(), shape_builtins()}) {
+       {python_builtins(), distributed_builtins(), parallel_builtins(), collective_builtins(),
+        factory_builtins(), torch_builtins(), matrix_builtins(), shape_builtins()}) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);
   }
   for (std::string& name : op_names(registry)) names.push_back(std::move(name));

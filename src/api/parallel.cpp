@@ -42,6 +42,12 @@ bool matches(std::string_view pattern, std::string_view name) {
          matches(pattern.substr(1), name.substr(1));
 }
 
+// A parameter where the mesh has it by now.
+DTensor moved(const DTensor& parameter, const MeshLayout* mesh, const std::string& type) {
+  if (parameter.distributed()) return redistribute(parameter, type);
+  return distribute_tensor(parameter, mesh, type);
+}
+
 // The sizes of a parameter where the pattern has "_".
 std::string with_sizes(const std::string& pattern, const DTensor& parameter) {
   std::string text;
@@ -111,11 +117,13 @@ NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
         std::find_if(patterns.begin(), patterns.end(),
                      [&](const ShardPattern& pattern) { return matches(pattern.first, name); });
     if (found == patterns.end()) {
-      placed_ones[name] = distribute_tensor(parameter, mesh, Placements(mesh->ndim()));
+      const bool there = parameter.distributed();
+      placed_ones[name] =
+          there ? parameter : distribute_tensor(parameter, mesh, Placements(mesh->ndim()));
       continue;
     }
     used[static_cast<std::size_t>(found - patterns.begin())] = true;
-    placed_ones[name] = distribute_tensor(parameter, mesh, with_sizes(found->second, parameter));
+    placed_ones[name] = moved(parameter, mesh, with_sizes(found->second, parameter));
   }
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (used[i]) continue;

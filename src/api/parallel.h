@@ -46,7 +46,8 @@ using NamedTensors = std::map<std::string, DTensor>;
 /// Which parameters, by name with `*` for any run of characters, and the shape of their type:
 /// {"layers.*.w1", "[_, _@tp]"}. "_" stands for a size that the pattern does not say.
 using ShardPattern = std::pair<std::string, std::string>;
-/// Places every parameter by the first pattern that its name matches, others replicated.
+/// Places every parameter by the first pattern that its name matches; others are left as they are,
+/// plain ones replicated.
 ///   fails  Value: a pattern that no name matches, or a type that does not fit the parameter
 NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
                    const std::vector<ShardPattern>& patterns);

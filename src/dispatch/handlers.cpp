@@ -137,8 +137,8 @@ Results handle_local_scalar(const OpRow& row, const Arguments& args) {
   if (!x.distributed()) return {Argument(read_scalar(x.local()))};
   const DeviceMesh& mesh = device_mesh(x.spec()->layout());
   if (!mesh.participates()) return {Argument()};
-  const bool whole = x.spec()->is_replicated() || planted("item-reads-terms");
-  if (whole) return {Argument(read_scalar(x.local()))};
+  const bool here = x.spec()->is_replicated() || planted("item-reads-terms");
+  if (here) return {Argument(read_scalar(x.local()))};
   if (!x.spec()->has_partial()) return {Argument(read_scalar(broadcast_from_owner(x, mesh)))};
   const DTensorSpec* whole = x.spec()->with(Placements(x.spec()->layout()->ndim()));
   return {Argument(read_scalar(redistribute_tensor(x, whole).local()))};

@@ -30,7 +30,7 @@ Seen run_under(const Scenario& scenario, const OpRegistry& registry, SchedulerKi
   return seen;
 }
 
-TEST_CASE("a shipped scenario run twice gives the same bytes of JSON and of every value") {
+TEST_CASE("B-4 a shipped scenario run twice gives the same bytes of JSON and of every value") {
   OpRegistry registry;
   register_all_ops(registry);
   for (const ShippedScenario& shipped : shipped_scenarios()) {
@@ -44,7 +44,8 @@ TEST_CASE("a shipped scenario run twice gives the same bytes of JSON and of ever
 
 // Memory is left out: a Buffer that all ranks share is counted for the rank that came last, which
 // depends on the scheduler. Values of a run that fails are, too: ranks get less or more far.
-TEST_CASE("a shipped scenario gives the same JSON and every value bitwise under either scheduler") {
+TEST_CASE(
+    "B-2 B-10 a shipped scenario gives the same JSON and every value bitwise on any scheduler") {
   OpRegistry registry;
   register_all_ops(registry);
   std::size_t values = 0;

@@ -1,0 +1,98 @@
+// Tensor-parallel styles, as api/parallel.h has them. Weights that lie otherwise are brought to
+// where the style wants them.
+#include "api/parallel.h"
+
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/mesh_value.h"
+
+namespace shardlab {
+
+namespace {
+
+const MeshLayout* mesh_of_program(const Interpreter& in) {
+  const MeshLayout* layout = layout_of(in, Value());
+  current_rank().meshes->construct(layout);
+  return layout;
+}
+
+// The mesh dim that a style is about; a mesh of one dim needs no name.
+std::string style_dim(const Parameters& given, const MeshLayout& mesh) {
+  if (given.has("dim")) return given.text("dim");
+  if (mesh.ndim() == 1) return mesh.names()[0];
+  given.refuse("dim", "the name of a mesh dim");
+}
+
+LinearWeights weights_of(const Parameters& given) {
+  return {given.tensor("weight"), given.has("bias") ? given.tensor("bias") : DTensor()};
+}
+
+Placement output_of(const Parameters& given, const Placement& otherwise) {
+  return given.has("output") ? placement_of(given["output"]) : otherwise;
+}
+
+Value run_column_wise(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("column_wise", {"x", "weight", "bias=", "dim=", "output="},
+                         std::move(call));
+  const MeshLayout* mesh = mesh_of_program(in);
+  const std::string dim = style_dim(given, *mesh);
+  return column_wise(given.tensor("x"), column_wise_weights(weights_of(given), mesh, dim), dim,
+                     output_of(given, Placement::shard(-1)));
+}
+
+Value run_row_wise(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("row_wise", {"x", "weight", "bias=", "dim=", "output="}, std::move(call));
+  const MeshLayout* mesh = mesh_of_program(in);
+  const std::string dim = style_dim(given, *mesh);
+  return row_wise(given.tensor("x"), row_wise_weights(weights_of(given), mesh, dim), dim,
+                  output_of(given, Placement::replicate()));
+}
+
+Value run_sequence_parallel(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("sequence_parallel", {"x", "dim=", "along="}, std::move(call));
+  const std::string dim = style_dim(given, *mesh_of_program(in));
+  return sequence_parallel(given.tensor("x"), dim, given.integer_or("along", 1));
+}
+
+Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("shard", {"parameters", "patterns"}, std::move(call));
+  const auto* parameters = given["parameters"].get<DictValue>();
+  const auto* patterns = given["patterns"].get<DictValue>();
+  if (parameters == nullptr) given.refuse("parameters", "a dict of tensors by name");
+  if (patterns == nullptr) given.refuse("patterns", "a dict of types by pattern");
+  NamedTensors named;
+  for (const auto& [name, value] : *parameters->entries) {
+    if (!name.is<std::string>() || !value.is_tensor()) {
+      given.refuse("parameters", "a dict of tensors by name");
+    }
+    named[name.as<std::string>()] = value.as<DTensor>();
+  }
+  std::vector<ShardPattern> wanted;
+  for (const auto& [pattern, type] : *patterns->entries) {
+    if (!pattern.is<std::string>() || !type.is<std::string>()) {
+      given.refuse("patterns", "a dict of types by pattern");
+    }
+    wanted.emplace_back(pattern.as<std::string>(), type.as<std::string>());
+  }
+  const NamedTensors placed = shard(named, mesh_of_program(in), wanted);
+  DictValue out = make_dict();
+  for (const auto& [name, value] : *parameters->entries) {
+    out.entries->emplace_back(name, placed.at(name.as<std::string>()));
+  }
+  return out;
+}
+
+}  // namespace
+
+BuiltinTable parallel_builtins() {
+  static const Builtin kTable[] = {
+      {"column_wise", run_column_wise},
+      {"row_wise", run_row_wise},
+      {"sequence_parallel", run_sequence_parallel},
+      {"shard", run_shard_parameters},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab
