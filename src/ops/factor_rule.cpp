@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
+#include <map>
+
+#include "ops/meta.h"
 
 namespace shardlab {
 
@@ -33,6 +35,31 @@ std::vector<std::string_view> operands_of(std::string_view text) {
 
 }  // namespace
 
+std::vector<OutputMeta> factor_metas(const FactorRule& rule, const MetaArgs& args) {
+  const std::string_view text = rule.text;
+  const std::size_t arrow = text.find("->");
+  const std::vector<std::string_view> operands = operands_of(text.substr(0, arrow));
+  const Operands given = tensor_operands(args);
+  std::map<char, std::int64_t> sizes;
+  for (std::size_t i = 0; i < std::min(operands.size(), given.tensors.size()); ++i) {
+    const Dims& shape = given.tensors[i]->shape;
+    if (operands[i].starts_with('+')) continue;
+    if (shape.size() != operands[i].size()) {
+      fail(ErrorKind::kUnsupported, "{}: the rule {} is not for an operand of {} dims",
+           args.op().name(), text, shape.size());
+    }
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+      const auto known = sizes.emplace(operands[i][dim], shape[dim]).first;
+      if (known->second == shape[dim]) continue;
+      fail(ErrorKind::kValue, "{}: sizes {} and {} of '{}' in the rule {}", args.op().name(),
+           known->second, shape[dim], operands[i][dim], text);
+    }
+  }
+  Dims shape;
+  for (const char letter : text.substr(arrow + 2)) shape.push_back(sizes[letter]);
+  return {{contiguous_meta(shape, result_dtype(given))}};
+}
+
 void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule) {
   const OpRow& row = registry.at(op);
   const std::size_t arrow = rule.find("->");
@@ -56,6 +83,9 @@ void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule
     if (argument.type.is_list) refuse(op, rule, "the op takes a list of tensors");
     ++most;
     if (!argument.type.is_optional) ++least;
+  }
+  if (row.op.returns.size() != 1 || row.op.returns[0].type.is_list) {
+    refuse(op, rule, "the op has more than one result");
   }
   if (operands.size() < least || operands.size() > most) {
     refuse(op, rule, fmt::format("the op takes {} tensors", least));

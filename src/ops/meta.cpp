@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/promotion.h"
+#include "ops/factor_rule.h"
 
 namespace shardlab {
 namespace {
@@ -103,7 +104,11 @@ std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args,
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
     return derived_metas(row, args, std::move(metas));
   }
-  if (row.meta == nullptr) return {};
+  if (row.meta == nullptr) {
+    const auto* rule = std::get_if<FactorRule>(&row.rule);
+    if (rule == nullptr) return {};
+    return factor_metas(*rule, MetaArgs(row.op, args, std::move(metas)));
+  }
   return row.meta(MetaArgs(row.op, args, std::move(metas)));
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("D-1 every call with a DTensor passes the dispatcher, a plain one does
   OpMesh mesh(registry(), {2});
   mesh.run([&](RankContext& rank) {
     const DTensor x = mesh.place("S(0)", {4}, counted(4));
-    const DTensor out = mesh.place("S(0)", {4}, counted(4));
+    const DTensor out = mesh.place("R", {4}, counted(4));
     const Seen seen;
     const std::int64_t step = rank.step;
     ops()("aten::neg", {x});

@@ -101,7 +101,7 @@ TEST_CASE(
 TEST_CASE("D-14 X-11 an op whose only DTensor is a keyword is dispatched") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
-    const DTensor out = mesh.place("S(0)", {3}, {0, 0, 0});
+    const DTensor out = mesh.place("R", {3}, {0, 0, 0});
     ops()("aten::fill_.Scalar", {out, 2.0});
     ops()("aten::mul.out", {plain({1, 1}, {3}), plain({1, 1}, {2}), out});
     CHECK(out.shape() == Dims{1, 1});
