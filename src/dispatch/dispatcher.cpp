@@ -297,9 +297,20 @@ class NamedOp {
   const char* previous_;
 };
 
-}  // namespace
+// A tensor beside lists has one placement for all of their elements, that which the first one
+// wants. A pending sum suits some and not others, so it is reduced in front.
+Arguments with_whole_operands(const Arguments& args) {
+  Arguments whole = args;
+  for (Argument& argument : whole) {
+    if (!argument.is_tensor() || !argument.tensor().defined()) continue;
+    const DTensor& x = argument.tensor();
+    if (!x.distributed() || !x.spec()->has_partial() || planted("elements-disagree")) continue;
+    argument = redistribute_tensor(x, x.spec()->with(Placements(x.spec()->layout()->ndim())));
+  }
+  return whole;
+}
 
-Results dispatch(const OpRow& row, const Arguments& args) {
+Results dispatch_one(const OpRow& row, const Arguments& args) {
   RankContext& rank = current_rank();
   const NamedOp named(rank, row);
   ++rank.step;
@@ -325,6 +336,13 @@ Results dispatch(const OpRow& row, const Arguments& args) {
     error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(rank));
     throw;
   }
+}
+
+}  // namespace
+
+Results dispatch(const OpRow& row, const Arguments& args) {
+  if (row.has(kIndependentLists)) return dispatch_one(row, with_whole_operands(args));
+  return dispatch_one(row, args);
 }
 
 }  // namespace shardlab

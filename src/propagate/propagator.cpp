@@ -72,17 +72,9 @@ OutputSharding decide_by_rows(const OpSchema& schema, const PlanOptions& options
   return sharding;
 }
 
-// What one decision per list element comes to. A tensor beside the lists is shared by all of them:
-// `differ` names it when they want it differently.
-struct ByElement {
-  OutputSharding sharding;
-  const DTensorSpec* differ = nullptr;
-};
-
-ByElement decide_elements(const OpSchema& schema, const PlanOptions& options) {
+OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& options) {
   const std::vector<OutputMeta> outputs = infer_outputs(schema);
-  ByElement result;
-  OutputSharding& sharding = result.sharding;
+  OutputSharding sharding;
   sharding.inputs = schema.tensor_specs();
   const std::vector<const DTensorSpec*> given = sharding.inputs;
   std::vector<bool> decided(given.size(), false);
@@ -96,33 +88,14 @@ ByElement decide_elements(const OpSchema& schema, const PlanOptions& options) {
     add_outputs(element, expansion, choice, sharding);
     for (std::size_t i = 0; i < element.positional; ++i) {
       const std::size_t position = elements[k].positions[i];
-      const DTensorSpec* wanted = expansion.input_spec(choice.rows, i);
-      // A tensor beside the lists follows the first element.
-      if (decided[position]) {
-        if (wanted != sharding.inputs[position]) result.differ = given[position];
-        continue;
-      }
+      if (decided[position]) continue;  // a tensor beside the lists follows the first element
       decided[position] = true;
-      sharding.inputs[position] = wanted;
+      sharding.inputs[position] = expansion.input_spec(choice.rows, i);
     }
     sharding.costs.push_back(choice.cost);
     sharding.candidate_counts.push_back(choice.count);
   }
   sharding.needs_redistribute = !(sharding.inputs == given);
-  return result;
-}
-
-OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& options) {
-  const ByElement first = decide_elements(schema, options);
-  if (first.differ == nullptr || planted("elements-disagree")) return first.sharding;
-  // No placement suits all elements: they are decided again around its replica.
-  const DTensorSpec* replica = first.differ->with(Placements(schema.layout->ndim()));
-  OpSchema around = schema;
-  for (Argument& argument : around.args) {
-    if (argument.is_spec() && argument.spec() == first.differ) argument = replica;
-  }
-  OutputSharding sharding = decide_elements(around, options).sharding;
-  sharding.needs_redistribute = true;
   return sharding;
 }
 

@@ -231,6 +231,20 @@ TEST_CASE(
   });
 }
 
+TEST_CASE(
+    "K-31 X-46 a pending sum beside lists is reduced first: its elements want it differently") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor whole_one = mesh.place("R", {2}, {1, 2}),
+                  terms = mesh.place("P(sum)", {2}, {4, 8});
+    const DTensor factor = mesh.place("P(sum)", {}, {4});
+    const Results results =
+        ops()("aten::_foreach_mul.Tensor", {ArgumentList{whole_one, terms}, factor});
+    CHECK(whole(results[0].list()[0].tensor()) == Values{4, 8});
+    CHECK(whole(results[0].list()[1].tensor()) == Values{16, 32});
+  });
+}
+
 TEST_CASE("D-36 what an op moves for itself does not show on the caller's tensors") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {

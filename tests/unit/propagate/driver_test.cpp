@@ -48,16 +48,6 @@ TEST_CASE("K-31 each child chooses for itself; a lone tensor follows the first")
   CHECK(sharding.costs.size() == 2);
 }
 
-TEST_CASE("K-31 where elements want the lone tensor differently it is replicated for all of them") {
-  Fixture f;
-  Propagator propagator(f.registry, PlanOptions{});
-  const DTensorSpec *whole = f.spec("R"), *terms = f.spec("P(sum)"), *lone = f.spec("P(sum)", {});
-  const OutputSharding& sharding =
-      propagator.propagate(f.call("aten::_foreach_mul.Tensor", {ArgumentList{whole, terms}, lone}));
-  CHECK(sharding.inputs[2] == f.spec("R", {}));
-  CHECK(sharding.outputs == std::vector<const DTensorSpec*>{whole, terms});
-}
-
 TEST_CASE(
     "K-27 K-29 wanted specs have the input's own metadata; placements alone decide whether it "
     "moves") {
