@@ -22,27 +22,50 @@ std::string meta_text(const TensorMeta& meta) {
 
 bool equal(Lengths a, Lengths b) { return std::ranges::equal(a, b); }
 
-// Dtype and shape, without the sizes of `a_dim` and `b_dim`.
-bool shapes_agree(const Tensor& a, const Tensor& b, std::int64_t free_dim,
-                  std::int64_t other_free_dim) {
-  if (a.dtype() != b.dtype() || a.dim() != b.dim()) return false;
+constexpr std::string_view kDtypes = "different dtypes";
+constexpr std::string_view kShapes = "different shapes";
+
+// Of dtype and shape, without the sizes of both dims.
+std::string_view difference_of_inputs(const Tensor& a, const Tensor& b, std::int64_t free_dim,
+                                      std::int64_t other_free_dim) {
+  if (a.dtype() != b.dtype()) return kDtypes;
+  if (a.dim() != b.dim()) return kShapes;
   for (std::int64_t i = 0; i < a.dim(); ++i) {
     const auto dim = static_cast<std::size_t>(i);
-    if (i != free_dim && i != other_free_dim && a.size(dim) != b.size(dim)) return false;
+    if (i != free_dim && i != other_free_dim && a.size(dim) != b.size(dim)) return kShapes;
   }
-  return true;
+  return "";
 }
 
-bool same_expected(const Call& a, const Call& b) {
-  return a.expected->dtype == b.expected->dtype && a.expected->shape == b.expected->shape;
+std::string_view difference_of_expected(const Call& a, const Call& b) {
+  if (a.expected->dtype != b.expected->dtype) return kDtypes;
+  return a.expected->shape == b.expected->shape ? "" : kShapes;
+}
+
+// Null where the backend keeps it elsewhere.
+const SplitPart* part_of(const Call& split) {
+  const auto* part = std::get_if<SplitPart*>(&split.part);
+  return part == nullptr ? nullptr : *part;
+}
+
+// Parts of one mesh may be named in one call, under other colours.
+std::string_view difference_of_splits(const Call& a, const Call& b) {
+  const SplitPart* mine = part_of(a);
+  const SplitPart* other = part_of(b);
+  if (mine == nullptr || other == nullptr) return "";
+  return mine->color == other->color && mine->name != other->name ? "different names" : "";
 }
 
 }  // namespace
 
 std::string signature(const Call& call) {
   std::vector<std::string> parts;
+  const bool has_source =
+      call.kind == CollectiveKind::kBroadcast || call.kind == CollectiveKind::kScatter;
   const bool brings = call.x != nullptr && call.x->defined();
-  if (brings) parts.push_back(meta_text(call.x->meta()));
+  // A source brings what all expect: it reads like the others.
+  if (has_source) parts.push_back(meta_text(*call.expected));
+  if (brings && !has_source) parts.push_back(meta_text(call.x->meta()));
   switch (call.kind) {
     case CollectiveKind::kAllReduce:
       parts.emplace_back(to_string(call.op));
@@ -59,39 +82,55 @@ std::string signature(const Call& call) {
       parts.push_back(fmt::format("dim {} cut {}", call.dim, join(call.lengths)));
       parts.push_back(fmt::format("dim {} joined {}", call.concat_dim, join(call.concat_lengths)));
       break;
+    case CollectiveKind::kSplit:
+      if (const SplitPart* part = part_of(call)) parts.emplace_back(part->name);
+      break;
     case CollectiveKind::kPermute:
       parts.push_back(fmt::format("to {}, from {}", call.to, call.from));
       break;
     default:
       break;
   }
-  if (call.root >= 0) parts.push_back(fmt::format("root {}", call.root));
-  if (call.expected != nullptr) parts.push_back("receives " + meta_text(*call.expected));
+  if (call.root >= 0) {
+    parts.push_back(fmt::format("{} {}", has_source ? "source" : "destination", call.root));
+  }
+  if (call.from >= 0) parts.push_back("receives " + meta_text(*call.expected));
   return fmt::format("{}({})", to_string(call.kind), fmt::join(parts, ", "));
 }
 
-bool compatible(const Call& a, const Call& b) {
-  if (&a == &b) return true;
-  if (a.kind != b.kind || a.root != b.root) return false;
-  if (reduces(a.kind) && a.op != b.op) return false;
+std::string_view difference(const Call& a, const Call& b) {
+  if (&a == &b) return "";
+  if (a.kind != b.kind) return "different collectives";
+  if (a.root != b.root) {
+    return a.kind == CollectiveKind::kGather ? "different destinations" : "different sources";
+  }
+  if (reduces(a.kind) && a.op != b.op) return "different reductions";
+  if (a.dim != b.dim || a.concat_dim != b.concat_dim) return "different dims";
+  std::string_view found;
   switch (a.kind) {
     case CollectiveKind::kAllReduce:
-      return shapes_agree(*a.x, *b.x, -1, -1);
+      return difference_of_inputs(*a.x, *b.x, -1, -1);
     case CollectiveKind::kReduceScatter:
-      return a.dim == b.dim && equal(a.lengths, b.lengths) && shapes_agree(*a.x, *b.x, -1, -1);
+      found = difference_of_inputs(*a.x, *b.x, -1, -1);
+      break;
     case CollectiveKind::kAllGather:
     case CollectiveKind::kGather:
-      return a.dim == b.dim && equal(a.lengths, b.lengths) && shapes_agree(*a.x, *b.x, a.dim, -1);
+      found = difference_of_inputs(*a.x, *b.x, a.dim, -1);
+      break;
     case CollectiveKind::kAllToAll:
-      return a.dim == b.dim && a.concat_dim == b.concat_dim &&
-             shapes_agree(*a.x, *b.x, a.dim, a.concat_dim);
+      return difference_of_inputs(*a.x, *b.x, a.dim, a.concat_dim);
     case CollectiveKind::kBroadcast:
-      return same_expected(a, b);
+      return difference_of_expected(a, b);
     case CollectiveKind::kScatter:
-      return a.dim == b.dim && equal(a.lengths, b.lengths) && same_expected(a, b);
+      found = difference_of_expected(a, b);
+      break;
+    case CollectiveKind::kSplit:
+      return difference_of_splits(a, b);
     default:
-      return true;
+      return "";
   }
+  if (found.empty() && !equal(a.lengths, b.lengths)) return "different lengths";
+  return found;
 }
 
 namespace {
@@ -106,33 +145,17 @@ bool piece_fits(const Call& from, std::size_t from_rank, const Call& to, std::si
          from.x->size(static_cast<std::size_t>(from.concat_dim)) == to.concat_lengths[from_rank];
 }
 
-bool pieces_fit(std::span<Call* const> calls) {
-  for (std::size_t from = 0; from < calls.size(); ++from) {
-    for (std::size_t to = 0; to < calls.size(); ++to) {
-      if (!piece_fits(*calls[from], from, *calls[to], to)) return false;
-    }
-  }
-  return true;
-}
-
 bool matches(const Tensor& sent, const TensorMeta& expected) {
   return sent.dtype() == expected.dtype && sent.shape() == expected.shape;
 }
 
-bool partners_agree(std::span<Call* const> calls) {
-  const auto size = static_cast<std::int64_t>(calls.size());
-  for (std::int64_t rank = 0; rank < size; ++rank) {
-    const Call& call = *calls[static_cast<std::size_t>(rank)];
-    if (call.to >= 0) {
-      const Call& target = *calls[static_cast<std::size_t>(call.to)];
-      if (target.from != rank || !matches(*call.x, *target.expected)) return false;
-    }
-    if (call.from >= 0 && calls[static_cast<std::size_t>(call.from)]->to != rank) return false;
-  }
-  return true;
+bool partner_fits(const Call& from, std::size_t from_rank, const Call& to, std::size_t to_rank) {
+  const bool sends = from.to == static_cast<std::int64_t>(to_rank);
+  const bool receives = to.from == static_cast<std::int64_t>(from_rank);
+  return sends == receives && (!sends || matches(*from.x, *to.expected));
 }
 
-bool exchange_fits(std::span<Call* const> calls, std::size_t from, std::size_t to) {
+bool exchange_fits(std::span<const Call* const> calls, std::size_t from, std::size_t to) {
   std::vector<const SendRecv*> sends;
   for (const SendRecv& part : std::get<BatchPart*>(calls[from]->part)->exchange) {
     if (part.send.defined() && part.peer == static_cast<std::int64_t>(to)) sends.push_back(&part);
@@ -146,10 +169,22 @@ bool exchange_fits(std::span<Call* const> calls, std::size_t from, std::size_t t
   return next == sends.size();
 }
 
-bool exchanges_fit(std::span<Call* const> calls) {
+// Each rank looks at its own two partners only.
+bool partners_fit(std::span<const Call* const> calls) {
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    const Call& call = *calls[rank];
+    const auto to = static_cast<std::size_t>(call.to);
+    const auto from = static_cast<std::size_t>(call.from);
+    if (call.to >= 0 && !partner_fits(call, rank, *calls[to], to)) return false;
+    if (call.from >= 0 && !partner_fits(*calls[from], from, call, rank)) return false;
+  }
+  return true;
+}
+
+bool all_pairs_fit(std::span<const Call* const> calls) {
   for (std::size_t from = 0; from < calls.size(); ++from) {
     for (std::size_t to = 0; to < calls.size(); ++to) {
-      if (!exchange_fits(calls, from, to)) return false;
+      if (!pair_fits(calls, from, to)) return false;
     }
   }
   return true;
@@ -157,17 +192,29 @@ bool exchanges_fit(std::span<Call* const> calls) {
 
 }  // namespace
 
-bool consistent(std::span<Call* const> calls) {
+bool pair_fits(std::span<const Call* const> calls, std::size_t from, std::size_t to) {
+  switch (calls[from]->kind) {
+    case CollectiveKind::kAllToAll:
+      return piece_fits(*calls[from], from, *calls[to], to);
+    case CollectiveKind::kPermute:
+      return partner_fits(*calls[from], from, *calls[to], to);
+    case CollectiveKind::kBatch:
+      return exchange_fits(calls, from, to);
+    default:
+      return true;
+  }
+}
+
+bool consistent(std::span<const Call* const> calls) {
   for (const Call* call : calls) {
     if (!compatible(*calls[0], *call)) return false;
   }
   switch (calls[0]->kind) {
     case CollectiveKind::kAllToAll:
-      return pieces_fit(calls);
-    case CollectiveKind::kPermute:
-      return partners_agree(calls);
     case CollectiveKind::kBatch:
-      return exchanges_fit(calls);
+      return all_pairs_fit(calls);
+    case CollectiveKind::kPermute:
+      return partners_fit(calls);
     default:
       return true;
   }

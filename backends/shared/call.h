@@ -76,9 +76,13 @@ struct Call {
 /// "all_gather(f32[4,3], dim 0, lengths 4,4,2)".
 std::string signature(const Call& call);
 
-/// Whether two ranks of a group may meet in these calls; what only pairs must agree on is left out.
-bool compatible(const Call& a, const Call& b);
+/// What keeps two ranks of a group from meeting in these calls: "different dtypes", ...; empty when
+/// they may meet. What only pairs must agree on is left out. A static text.
+std::string_view difference(const Call& a, const Call& b);
+inline bool compatible(const Call& a, const Call& b) { return difference(a, b).empty(); }
+/// Whether rank `to` takes what rank `from` gives it. All calls have come and are compatible.
+bool pair_fits(std::span<const Call* const> calls, std::size_t from, std::size_t to);
 /// Whether the calls of all ranks, by group rank, fit together.
-bool consistent(std::span<Call* const> calls);
+bool consistent(std::span<const Call* const> calls);
 
 }  // namespace shardlab::backends

@@ -30,6 +30,46 @@ bool torn(const Meeting& meeting) {
   return false;
 }
 
+namespace {
+
+// All have come with compatible calls.
+std::vector<std::int64_t> in_most_unfit_pairs(const Meeting& meeting) {
+  const std::size_t size = meeting.calls.size();
+  std::vector<std::int64_t> unfit(size, 0);
+  for (std::size_t from = 0; from < size; ++from) {
+    for (std::size_t to = 0; to < size; ++to) {
+      if (pair_fits(meeting.calls, from, to)) continue;
+      ++unfit[from];
+      if (from != to) ++unfit[to];
+    }
+  }
+  const std::int64_t most = std::ranges::max(unfit);
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (unfit[i] == most) result.push_back(meeting.ranks[i]);
+  }
+  std::ranges::sort(result);
+  return result;
+}
+
+}  // namespace
+
+std::string cause_of(const Meeting& meeting) {
+  const Call* first = nullptr;
+  std::string_view found;
+  for (const Call* call : meeting.calls) {
+    if (call == nullptr) continue;
+    if (first == nullptr) first = call;
+    if (found.empty()) found = difference(*first, *call);
+    if (first->kind != call->kind) {
+      return fmt::format("the ranks of group {} entered different collectives", meeting.group);
+    }
+  }
+  if (found.empty()) found = "parts that do not fit together";
+  return fmt::format("the ranks of group {} entered {} with {}", meeting.group,
+                     to_string(first->kind), found);
+}
+
 std::vector<std::int64_t> odd_ones(const Meeting& meeting) {
   // Sets of calls that can meet, by their first member.
   std::vector<std::pair<const Call*, std::vector<std::int64_t>>> sets;
@@ -44,6 +84,8 @@ std::vector<std::int64_t> odd_ones(const Meeting& meeting) {
       set->second.push_back(meeting.ranks[i]);
     }
   }
+  const bool all_here = std::ranges::find(meeting.calls, nullptr) == meeting.calls.end();
+  if (sets.size() == 1 && all_here) return in_most_unfit_pairs(meeting);
   const auto most =
       std::ranges::max_element(sets, {}, [](const auto& set) { return set.second.size(); });
   const auto rivals = std::ranges::count_if(
@@ -61,6 +103,7 @@ Verdict mismatch(const Meeting& meeting) {
   Verdict verdict;
   verdict.kind = VerdictKind::kMismatch;
   verdict.culprits = odd_ones(meeting);
+  verdict.cause = cause_of(meeting);
   for (std::size_t i = 0; i < meeting.ranks.size(); ++i) {
     RankReport report;
     report.rank = meeting.ranks[i];

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +24,10 @@ struct Meeting {
 /// True when the calls that have come already cannot meet.
 bool torn(const Meeting& meeting);
 /// Global ranks that differ from the majority, ascending; all that have come when there is none.
+/// Where calls are alike but do not fit in pairs: the ranks in most of the pairs that do not.
 std::vector<std::int64_t> odd_ones(const Meeting& meeting);
+/// What is wrong: "the ranks of group x entered all_reduce with different dtypes".
+std::string cause_of(const Meeting& meeting);
 /// Adds to `report` what the rank that brought `call` does and for whom it waits.
 void describe(const Meeting& meeting, const Call& call, RankReport& report);
 /// All ranks have come, and their calls do not fit together.

@@ -85,14 +85,19 @@ class ThreadsCommunicator final : public backends::CheckedCommunicator {
 void ThreadsCommunicator::enter_and_wait(Call& call) {
   const auto rank = static_cast<std::size_t>(rank_);
   const std::uint64_t sequence = sequence_++;
+  world_.scheduler().interleave();
   group_.enter(rank, sequence, call, Entry::kBlocks, nullptr);
   group_.await(rank, sequence, call, Entry::kBlocks);
+  world_.scheduler().interleave();
 }
 
 Tensor ThreadsCommunicator::perform(Call& call, const Dims& shape, DType dtype, Issue issue) {
   if (issue == Issue::kAsync) {
     const auto pending = make_ref<PendingCall>(group_, rank_, sequence_++, call);
-    return Tensor(pending->start(), contiguous_meta(shape, dtype));
+    world_.scheduler().interleave();
+    Tensor result(pending->start(), contiguous_meta(shape, dtype));
+    world_.scheduler().interleave();
+    return result;
   }
   enter_and_wait(call);
   return Tensor(make_ref<Storage>(std::move(call.result)), contiguous_meta(shape, dtype));

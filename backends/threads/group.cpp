@@ -9,6 +9,14 @@
 
 namespace shardlab::threads {
 
+namespace {
+
+// How often a group that goes on looks whether ranks elsewhere are stuck. A look takes as long as
+// a few rounds.
+constexpr std::uint64_t kRoundsPerLook = 256;
+
+}  // namespace
+
 Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
     : world_(world),
       ranks_(std::move(ranks)),
@@ -50,7 +58,10 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
     if (round->error) throw Error(*round->error);
     round->calls[rank] = &call;
     round->blocked[rank] = entry == Entry::kBlocks;
-    if (keep) round->kept.push_back(std::move(keep));
+    if (keep) {
+      round->kept.push_back({rank, std::move(keep)});
+      world_.count_pending(1);
+    }
     if (++round->arrived < ranks_.size()) return;
     round->computing = true;
     round->blocked[rank] = 0;
@@ -71,6 +82,9 @@ void Group::complete(Round& round) {
     over = std::move(open_.front());
     open_.erase(open_.begin());
     ++first_open_;
+    for (const Kept& kept : over->kept) {
+      if (error && world_.failed()) world_.failed_unheard(ranks_[kept.rank]);
+    }
     for (Call* call : over->calls) {
       if (error) {
         call->fail_with(*error);
@@ -80,9 +94,16 @@ void Group::complete(Round& round) {
     }
   }
   wake(*over);
-  over->kept.clear();
-  const std::lock_guard lock(mutex_);
-  resting_.push_back(std::move(over));
+  if (!over->kept.empty()) {
+    world_.count_pending(-static_cast<std::int64_t>(over->kept.size()));
+    over->kept.clear();
+  }
+  const bool looks = over->sequence % kRoundsPerLook == kRoundsPerLook - 1;
+  {
+    const std::lock_guard lock(mutex_);
+    resting_.push_back(std::move(over));
+  }
+  if (looks) world_.look();
 }
 
 void Group::wake(const Round& round) {
@@ -105,8 +126,6 @@ void Group::perform(const Round& round) {
 
 void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry) {
   if (!call.over()) {
-    const Waiting waiting{this, sequence, &call};
-    world_.set_waiting(ranks_[rank], &waiting);
     if (entry == Entry::kGoesOn) {
       const std::lock_guard lock(mutex_);
       if (!call.over()) round_of(sequence).blocked[rank] = 1;
@@ -116,9 +135,28 @@ void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
       crew_.help();
       world_.scheduler().park();
     }
-    world_.set_waiting(ranks_[rank], nullptr);
   }
   if (call.error) throw Error(*call.error);
+}
+
+Group::Unsettled Group::unsettled(std::size_t rank) {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Round>& round : open_) {
+    Call* call = round->calls[rank];
+    if (call == nullptr || call->over()) continue;
+    const auto kept = std::ranges::find(round->kept, rank, &Kept::rank);
+    if (kept != round->kept.end()) return {round->sequence, call, kept->call};
+  }
+  return {};
+}
+
+void Group::settle(std::int64_t rank) {
+  const auto place = std::ranges::find(ranks_, rank);
+  if (place == ranks_.end()) return;
+  const auto group_rank = static_cast<std::size_t>(place - ranks_.begin());
+  for (Unsettled one = unsettled(group_rank); one.call != nullptr; one = unsettled(group_rank)) {
+    await(group_rank, one.sequence, *one.call, Entry::kGoesOn);
+  }
 }
 
 bool Group::abandon(std::uint64_t sequence, Call& call) {
@@ -134,6 +172,49 @@ bool Group::abandon(std::uint64_t sequence, Call& call) {
     call.fail_with(world_.failure());
   }
   return true;
+}
+
+void Group::add_open(std::vector<OpenRound>& rounds) const {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Round>& round : open_) {
+    if (!incomplete(*round)) continue;
+    OpenRound open{this, round->sequence, {}, {}};
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (round->calls[i] == nullptr) {
+        open.missing.push_back(ranks_[i]);
+      } else if (round->blocked[i] != 0) {
+        open.blocked.push_back(ranks_[i]);
+      }
+    }
+    rounds.push_back(std::move(open));
+  }
+}
+
+void Group::report(std::vector<RankReport>& by_rank) const {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Round>& round : open_) {
+    if (!incomplete(*round)) continue;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      // The call of a blocked rank stays as long as the mutex is held.
+      if (round->calls[i] == nullptr || round->blocked[i] == 0) continue;
+      RankReport& report = by_rank[static_cast<std::size_t>(ranks_[i])];
+      report.state = RankReport::State::kWaits;
+      describe(meeting(*round), *round->calls[i], report);
+    }
+  }
+}
+
+std::optional<Verdict> Group::torn_verdict() const {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<Round>& round : open_) {
+    if (!incomplete(*round) || !torn(meeting(*round))) continue;
+    Verdict verdict;
+    verdict.kind = VerdictKind::kMismatch;
+    verdict.culprits = odd_ones(meeting(*round));
+    verdict.cause = cause_of(meeting(*round));
+    return verdict;
+  }
+  return std::nullopt;
 }
 
 void Group::split(std::span<Call* const> calls) {

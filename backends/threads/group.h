@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/shared/meeting.h"
 #include "backends/threads/crew.h"
+#include "backends/threads/outlook.h"
 #include "backends/threads/round.h"
 
 namespace shardlab::threads {
@@ -45,14 +47,31 @@ class Group {
   /// end of the group, calls are over.
   void await(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry);
 
-  /// When all ranks are parked, or by the rank that completes the round.
+  /// Awaits all pending calls of global rank `rank`, which need not be a member.
+  void settle(std::int64_t rank);
+
+  /// Adds those of the rounds that some ranks have not come to yet.
+  void add_open(std::vector<OpenRound>& rounds) const;
+  /// Fills in what the ranks do that are blocked here.
+  void report(std::vector<RankReport>& by_rank) const;
+  /// Of the open rounds that are torn, the one with the lowest rank among those that have come:
+  /// kind, culprits and cause.
+  std::optional<Verdict> torn_verdict() const;
+
+ private:
+  /// The first pending call of a group rank that is not over.
+  struct Unsettled {
+    std::uint64_t sequence = 0;
+    Call* call = nullptr;  ///< null: there is none
+    Ref<Counted> keep;
+  };
+  Unsettled unsettled(std::size_t rank);
+  Round& round_of(std::uint64_t sequence);
+  bool incomplete(const Round& round) const { return round.arrived < ranks_.size(); }
+  /// With the mutex held, or by the rank that completes the round.
   backends::Meeting meeting(const Round& round) const {
     return {ranks_, name_, round.sequence, round.calls};
   }
-  const Round& open_round(std::uint64_t sequence) const { return *open_[sequence - first_open_]; }
-
- private:
-  Round& round_of(std::uint64_t sequence);
   void complete(Round& round);
   void wake(const Round& round);
   /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
@@ -64,7 +83,7 @@ class Group {
   const std::vector<std::int64_t> ranks_;
   const std::string name_;
   Crew crew_;
-  std::mutex mutex_;                             // guards the following
+  mutable std::mutex mutex_;                     // guards the following
   std::vector<std::unique_ptr<Round>> open_;     // by sequence number, without gaps
   std::vector<std::unique_ptr<Round>> resting_;  // over, to be used again
   std::uint64_t first_open_ = 0;

@@ -12,6 +12,12 @@ namespace shardlab::threads {
 
 using backends::Call;
 
+/// A pending call, which must live until its round is over.
+struct Kept {
+  std::size_t rank = 0;  ///< in the group
+  Ref<Counted> call;
+};
+
 /// Guarded by its group's mutex. While it is computed, its calls belong to the rank that computes.
 struct Round {
   std::uint64_t sequence = 0;
@@ -19,7 +25,7 @@ struct Round {
   bool computing = false;
   std::vector<Call*> calls;           ///< by group rank; null: has not come
   std::vector<std::uint8_t> blocked;  ///< by group rank: must be woken
-  std::vector<Ref<Counted>> kept;     ///< pending calls, which must live until the round is over
+  std::vector<Kept> kept;             ///< those of `calls` that are asynchronous
   std::optional<Error> error;         ///< given up: nobody will complete it
 
   void reset(std::uint64_t next, std::size_t size) {

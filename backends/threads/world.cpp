@@ -38,6 +38,13 @@ std::unique_ptr<Communicator> World::world(std::int64_t rank) {
   return make_communicator(*this, *everyone_, rank);
 }
 
+void World::settle(std::int64_t rank) {
+  if (pending_ > 0) {
+    for (Group* group : groups()) group->settle(rank);
+  }
+  if (status_[static_cast<std::size_t>(rank)].unheard) throw Error(failure());
+}
+
 void World::rank_ended(std::int64_t rank) {
   // A rank that failed stays so.
   auto expected = RankReport::State::kRuns;
@@ -73,38 +80,76 @@ void World::fail_with(Verdict verdict, const Error* cause) {
 
 const Verdict* World::verdict() const { return failed() ? &*verdict_ : nullptr; }
 
-std::vector<RankReport> World::reports() const {
-  std::vector<RankReport> result(static_cast<std::size_t>(ranks_));
-  for (std::int64_t rank = 0; rank < ranks_; ++rank) {
-    const Status& status = status_[static_cast<std::size_t>(rank)];
-    RankReport& report = result[static_cast<std::size_t>(rank)];
-    report.rank = rank;
-    report.state = status.state.load(std::memory_order_acquire);
-    const Waiting* waiting = status.waiting.load(std::memory_order_acquire);
-    if (report.state != RankReport::State::kRuns || waiting == nullptr) continue;
-    report.state = RankReport::State::kWaits;
-    const Round& round = waiting->group->open_round(waiting->sequence);
-    describe(waiting->group->meeting(round), *waiting->call, report);
-  }
+std::vector<Group*> World::groups() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Group*> result;
+  for (const std::unique_ptr<Group>& group : groups_) result.push_back(group.get());
   return result;
 }
 
-void World::stalled() {
-  Verdict verdict;
-  verdict.ranks = reports();
-  verdict.kind = VerdictKind::kDeadlock;
-  verdict.culprits = backends::missed(verdict.ranks);
-  // Calls that cannot meet are the better explanation, even if others are still missing.
+std::vector<RankReport> World::reports() const {
+  std::vector<RankReport> result(static_cast<std::size_t>(ranks_));
   for (std::int64_t rank = 0; rank < ranks_; ++rank) {
-    const Status& status = status_[static_cast<std::size_t>(rank)];
-    const Waiting* waiting = status.waiting.load(std::memory_order_acquire);
-    if (waiting == nullptr) continue;
-    const Round& round = waiting->group->open_round(waiting->sequence);
-    const backends::Meeting meeting = waiting->group->meeting(round);
-    if (!torn(meeting)) continue;
-    verdict.kind = VerdictKind::kMismatch;
-    verdict.culprits = odd_ones(meeting);
-    break;
+    RankReport& report = result[static_cast<std::size_t>(rank)];
+    report.rank = rank;
+    report.state = status_[static_cast<std::size_t>(rank)].state.load(std::memory_order_acquire);
+  }
+  for (const Group* group : groups()) group->report(result);
+  return result;
+}
+
+std::optional<Verdict> World::torn_verdict() const {
+  std::optional<Verdict> first;
+  for (const Group* group : groups()) {
+    std::optional<Verdict> verdict = group->torn_verdict();
+    if (!verdict) continue;
+    if (!first || verdict->culprits.front() < first->culprits.front()) first = std::move(verdict);
+  }
+  return first;
+}
+
+void World::stalled() {
+  // Calls that cannot meet are the better explanation, even if others are still missing.
+  Verdict verdict = torn_verdict().value_or(Verdict{});
+  verdict.ranks = reports();
+  if (verdict.culprits.empty()) {
+    verdict.kind = VerdictKind::kDeadlock;
+    verdict.culprits = backends::missed(verdict.ranks);
+  }
+  fail_with(std::move(verdict), nullptr);
+}
+
+std::vector<bool> World::stuck() const {
+  const std::vector<Group*> all = groups();
+  std::vector<OpenRound> before;
+  for (const Group* group : all) group->add_open(before);
+  std::vector<bool> ended(static_cast<std::size_t>(ranks_));
+  if (before.empty()) return ended;
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    ended[rank] = status_[rank].state.load(std::memory_order_acquire) == RankReport::State::kEnded;
+  }
+  std::vector<OpenRound> after;
+  for (const Group* group : all) group->add_open(after);
+  return stuck_ranks(before, after, ended);
+}
+
+void World::look() {
+  const std::unique_lock turn(looking_, std::try_to_lock);
+  if (!turn || failed()) return;
+  Verdict verdict = torn_verdict().value_or(Verdict{});
+  const bool torn = !verdict.culprits.empty();
+  const std::vector<bool> stuck_ones = stuck();
+  if (!torn && std::ranges::find(stuck_ones, true) == stuck_ones.end()) return;
+  verdict.ranks = reports();
+  if (!torn) {
+    for (std::size_t rank = 0; rank < stuck_ones.size(); ++rank) {
+      RankReport& report = verdict.ranks[rank];
+      if (stuck_ones[rank] || report.state != RankReport::State::kWaits) continue;
+      report = {};  // goes on
+      report.rank = static_cast<std::int64_t>(rank);
+    }
+    verdict.kind = VerdictKind::kDeadlock;
+    verdict.culprits = backends::missed(verdict.ranks);
   }
   fail_with(std::move(verdict), nullptr);
 }

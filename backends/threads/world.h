@@ -14,13 +14,6 @@
 
 namespace shardlab::threads {
 
-/// Where a rank waits. On its stack.
-struct Waiting {
-  const Group* group;
-  std::uint64_t sequence;  ///< of the round
-  const Call* call;
-};
-
 /// Thread-safe.
 class World final : public Backend {
  public:
@@ -28,34 +21,46 @@ class World final : public Backend {
   ~World() override;
 
   std::unique_ptr<Communicator> world(std::int64_t rank) override;
+  void settle(std::int64_t rank) override;
   void rank_ended(std::int64_t rank) override;
   void rank_failed(std::int64_t rank, const Error& cause) override;
   const Verdict* verdict() const override;
 
   Scheduler& scheduler() { return scheduler_; }
   Group& add_group(std::vector<std::int64_t> ranks, std::string name);
-  void set_waiting(std::int64_t rank, const Waiting* waiting) {
-    status_[static_cast<std::size_t>(rank)].waiting.store(waiting, std::memory_order_release);
-  }
+
+  /// Of asynchronous calls whose round is not over.
+  void count_pending(std::int64_t change) { pending_.fetch_add(change); }
+  /// An asynchronous call of `rank` failed; it has not necessarily been told.
+  void failed_unheard(std::int64_t rank) { status_[static_cast<std::size_t>(rank)].unheard = true; }
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// What every rank throws once the world has failed.
   const Error& failure() const { return *failure_; }
+  /// While some ranks go on: fails the world when others are stuck, or have met in calls that
+  /// cannot meet. Does nothing where another rank looks already.
+  void look();
   /// The first failure counts; wakes all ranks.
   void fail_with(Verdict verdict, const Error* cause);
 
  private:
   struct Status {
-    std::atomic<const Waiting*> waiting{nullptr};
     std::atomic<RankReport::State> state{RankReport::State::kRuns};
+    std::atomic<bool> unheard{false};
   };
   void stalled();
+  std::vector<Group*> groups() const;
   std::vector<RankReport> reports() const;
+  std::optional<Verdict> torn_verdict() const;
+  /// By rank.
+  std::vector<bool> stuck() const;
 
   Scheduler& scheduler_;
   const std::int64_t ranks_;
   std::unique_ptr<Status[]> status_;
+  std::atomic<std::int64_t> pending_{0};
   std::atomic<bool> failed_{false};
+  std::mutex looking_;
   mutable std::mutex mutex_;  // guards the following until failed_ is set
   std::optional<Verdict> verdict_;
   std::optional<Error> failure_;

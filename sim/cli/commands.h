@@ -34,9 +34,9 @@ struct RunArguments {
   std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
   DeviceChoice device;
-  SchedulerKind scheduler = SchedulerKind::kPool;
-  std::uint64_t seed = 0;
-  bool seed_given = false;
+  std::optional<SchedulerKind> scheduler;  ///< none: pool
+  /// Of the inputs and random ops; under the scheduler `seeded`, of the order of ranks instead.
+  std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> workers;  ///< none: as many as pay
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
@@ -45,7 +45,10 @@ struct RunArguments {
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
-  std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none
+  std::int64_t keep_elements = 0;            ///< `run --json`: of each value; 0: none
+  std::int64_t schedules = 0;  ///< `test`: seeds to try per scenario; 0: one run, as asked for
+  std::int64_t jobs = 0;       ///< `test`: scenarios at once; 0: one per core
+  std::string junit;           ///< `test`: file to write; empty: none
 };
 int run_command(const RunArguments& arguments);
 int test_command(const RunArguments& arguments);
@@ -101,5 +104,13 @@ int for_one_file(const RunArguments& arguments, const std::function<int()>& comm
 
 /// Runs a command; maps what it throws to a message on stderr and an exit code.
 int guarded(const std::function<int()>& command);
+
+/// Why something can't be done: what stderr is told, and the exit code.
+struct Refusal {
+  std::string text;
+  int code = kCannotRun;
+};
+/// What `attempt` throws, if it does.
+std::optional<Refusal> refusal_of(const std::function<void()>& attempt);
 
 }  // namespace shardlab

@@ -18,25 +18,31 @@ Color CommonArguments::stdout_color() const {
   return wanted && isatty(STDOUT_FILENO) ? Color::kOn : Color::kOff;
 }
 
-int guarded(const std::function<int()>& command) {
+std::optional<Refusal> refusal_of(const std::function<void()>& attempt) {
   try {
-    return command();
+    attempt();
+    return std::nullopt;
   } catch (const ScenarioError& error) {
-    std::fputs((error.report() + "\n").c_str(), stderr);
-    return kCannotRun;
+    return Refusal{error.report() + "\n", kCannotRun};
   } catch (const Error& error) {
-    std::fputs(("error: " + error.text() + "\n").c_str(), stderr);
-    return error.kind() == ErrorKind::kInternal ? kOurDefect : kCannotRun;
+    return Refusal{"error: " + error.text() + "\n",
+                   error.kind() == ErrorKind::kInternal ? kOurDefect : kCannotRun};
   } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory\n  fix         use fewer ranks or smaller tensors\n", stderr);
-    return kCannotRun;
+    return Refusal{"error: out of memory\n  fix         use fewer ranks or smaller tensors\n",
+                   kCannotRun};
   } catch (const std::exception& error) {
-    std::fprintf(
-        stderr,
-        "error: unexpected: %s\n  fix         this is a defect of shardlab; please report it\n",
-        error.what());
-    return kOurDefect;
+    return Refusal{std::string("error: unexpected: ") + error.what() +
+                       "\n  fix         this is a defect of shardlab; please report it\n",
+                   kOurDefect};
   }
+}
+
+int guarded(const std::function<int()>& command) {
+  int code = kFine;
+  const std::optional<Refusal> refusal = refusal_of([&] { code = command(); });
+  if (!refusal) return code;
+  std::fputs(refusal->text.c_str(), stderr);
+  return refusal->code;
 }
 
 }  // namespace shardlab

@@ -47,20 +47,18 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
       ->add_option_function<std::string>(
           "--scheduler",
           [&arguments](const std::string& name) { arguments.scheduler = *parse_scheduler(name); },
-          "how ranks share the processor: pool (fibers) or threads")
-      ->check(CLI::IsMember({"pool", "threads"}));
+          "how ranks share the processor: pool (fibers), threads, or seeded (fibers, the next rank "
+          "drawn from --seed)")
+      ->check(CLI::IsMember({"pool", "threads", "seeded"}));
   command
       ->add_option("--planner", arguments.planner,
                    "who plans redistributions, instead of the scenario's: greedy, graph or bytes")
       ->check(CLI::IsMember({"greedy", "graph", "bytes"}));
   command
       ->add_option_function<std::uint64_t>(
-          "--seed",
-          [&arguments](std::uint64_t seed) {
-            arguments.seed = seed;
-            arguments.seed_given = true;
-          },
-          "seed of inputs and random ops: 0 or more")
+          "--seed", [&arguments](std::uint64_t seed) { arguments.seed = seed; },
+          "seed of inputs and random ops, 0 or more; with --scheduler seeded that of the order of "
+          "ranks (then --set seed=N is the inputs')")
       ->check(CLI::Validator(
           [](std::string& text) {
             return text.starts_with('-') ? fmt::format("{} is below 0", text) : std::string();
@@ -131,10 +129,23 @@ void add_run(CLI::App& app, Parsed& parsed) {
   test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
   test->add_option("--filter", parsed.test.filter, "only those with this in path, title or point");
   test->add_flag("--list", parsed.test.list, "print titles and what each is about, run nothing");
+  test->add_option(
+          "--schedules", parsed.test.schedules,
+          "run each under this many orders of ranks (seeds from --seed on), until one fails")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->type_name("COUNT");
+  test->add_option("--jobs,-j", parsed.test.jobs, "scenarios at once (default: one per core)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}))
+      ->type_name("COUNT");
+  test->add_option("--junit", parsed.test.junit, "write the results as JUnit XML, too")
+      ->type_name("FILE");
   add_run_options(test, parsed.test);
   add_common(test, parsed.test.common);
   test->footer(
-      "Examples:\n  shardlab test scenarios\n  shardlab test --scheduler threads scenarios/models");
+      "Examples:\n"
+      "  shardlab test scenarios\n"
+      "  shardlab test --schedules 200 --junit results.xml scenarios/models\n"
+      "The output does not depend on --jobs.");
   test->callback([&parsed] {
     parsed.chosen = [&parsed] {
       return in_job(parsed.test, [&parsed] { return test_command(parsed.test); });

@@ -165,6 +165,9 @@ std::string run_json(const ScenarioResult& result) {
   if (result.kernels) {
     json["kernels"] = {{"run", result.kernels->run}, {"shared", result.kernels->shared}};
   }
+  if (result.options.schedule.kind == SchedulerKind::kSeeded) {
+    json["schedule_seed"] = result.options.schedule.seed;
+  }
   json["collectives"]["by_group"] = Json::array();
   for (const CollectiveSum& sum : collective_sums(result)) {
     json["collectives"]["by_group"].push_back(

@@ -65,9 +65,11 @@ class RunText {
       where += fmt::format(" ({} outside the mesh)", scenario.world - result_.layout->size());
     }
     const std::string device = result_.options.device.name;
-    line("{}  {} backend, {}{} scheduler, seed {}", where, result_.options.backend,
-         device == "cpu" ? "" : "device " + device + ", ", scheduler_name(result_.options),
-         scenario.seed);
+    const SchedulerOptions& schedule = result_.options.schedule;
+    std::string order = fmt::format("{} scheduler", scheduler_name(result_.options));
+    if (schedule.kind == SchedulerKind::kSeeded) order += fmt::format(" ({})", schedule.seed);
+    line("{}  {} backend, {}{}, seed {}", where, result_.options.backend,
+         device == "cpu" ? "" : "device " + device + ", ", order, scenario.seed);
   }
 
   void inputs() {
@@ -317,23 +319,42 @@ class RunText {
 
 }  // namespace
 
+namespace {
+
+// One word for a shell.
+std::string quoted(const std::string& word) {
+  static constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string result = "'";
+  for (const char letter : word) {
+    if (letter == '\'') {
+      result += "'\\''";
+    } else {
+      result += letter;
+    }
+  }
+  return result + "'";
+}
+
+}  // namespace
+
 std::string replay_command(const ScenarioResult& result) {
   const ProcessBackend* processes = find_backend(result.options.backend).processes;
+  const SchedulerOptions& schedule = result.options.schedule;
+  const bool seeded = schedule.kind == SchedulerKind::kSeeded;
   std::string command =
       processes != nullptr ? processes->launcher(result.scenario.world) + " " : std::string();
-  command += "shardlab run " + result.scenario.file->file();
-  if (processes != nullptr) command += " --backend " + result.options.backend;
-  std::string_view point = result.scenario.point;
-  while (!point.empty()) {
-    const std::size_t end = std::min(point.find(','), point.size());
-    command += fmt::format(" --set {}", point.substr(0, end));
-    point.remove_prefix(std::min(end + 1, point.size()));
+  command += "shardlab run " + quoted(result.scenario.file->file());
+  for (const std::string& setting : result.scenario.settings) {
+    if (!seeded && setting.starts_with("seed=")) continue;
+    command += " --set " + quoted(setting);
   }
-  command += fmt::format(" --seed {}", result.scenario.seed);
-  if (result.options.schedule.kind != SchedulerKind::kPool) {
-    command += fmt::format(" --scheduler {}", to_string(result.options.schedule.kind));
+  if (result.options.backend != "threads") command += " --backend " + result.options.backend;
+  if (schedule.kind != SchedulerKind::kPool) {
+    command += fmt::format(" --scheduler {}", to_string(schedule.kind));
   }
-  return command;
+  return command + fmt::format(" --seed {}", seeded ? schedule.seed : result.scenario.seed);
 }
 
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options) {

@@ -22,7 +22,8 @@ std::string run_text(const ScenarioResult& result, const RunTextOptions& options
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
 
-/// The command that runs this very case again.
+/// The command that runs this very case again, for a shell. Under the scheduler `seeded`, --seed is
+/// the schedule's.
 std::string replay_command(const ScenarioResult& result);
 
 /// "1.5 KiB", "640 B".

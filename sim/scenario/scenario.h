@@ -141,6 +141,8 @@ struct Scenario {
   std::string title;
   std::string about;
   std::string point;  ///< of the matrix: "mesh.tp=2,hidden=17"; empty without a matrix
+  /// What stands in place of the file's values, by the point or by the user: "mesh.tp=2".
+  std::vector<std::string> settings;
   std::uint64_t seed = 0;
   std::int64_t world = 1;
   ScenarioMesh mesh;

@@ -247,6 +247,9 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.title = title_;
   out.about = about_;
   out.point = point.name;
+  for (const Setting& setting : settings) {
+    out.settings.push_back(fmt::format("{}={}", setting.key, to_string(setting.value)));
+  }
   out.program = program_;
   out.seed = read_seed(root, settings);
   out.mesh = read_mesh(root, settings);

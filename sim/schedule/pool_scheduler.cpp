@@ -100,7 +100,7 @@ void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
     worker.live = static_cast<std::int64_t>(worker.count);
     worker.main.worker = &worker;
     worker.running = &worker.main;
-    worker.ready.reset(ranks);
+    worker.ready.reset(ranks, seed_);
   }
   for (std::size_t i = 0, next = 0; i < ranks; ++i) {
     if (i == workers_[next].first + workers_[next].count) ++next;
@@ -322,6 +322,10 @@ void PoolScheduler::yield() {
   self.state = State::kReady;
   worker.ready.push(self.rank);
   switch_to(worker, next_of(worker));
+}
+
+void PoolScheduler::interleave() {
+  if (seed_ && worker_here() != nullptr) yield();
 }
 
 void PoolScheduler::count_outside(std::int64_t change) {

@@ -1,12 +1,14 @@
 // pool_scheduler.h - ranks as fibers (Boost.Context) on a few workers, each an OS thread. All that
 // a worker owns is in Worker; a fiber keeps to its worker, and what other threads have for it goes
-// through the worker's inbox.
+// through the worker's inbox. With a seed and one worker it is the scheduler `seeded`: the next rank
+// is drawn, at every switch and at interleave().
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,14 +23,16 @@ namespace shardlab {
 class PoolScheduler final : public Scheduler {
  public:
   /// `workers` >= 1; a run of fewer ranks takes fewer.
-  PoolScheduler(std::size_t stack_bytes, std::int64_t workers)
-      : stacks_(stack_bytes), most_workers_(workers) {}
+  PoolScheduler(std::size_t stack_bytes, std::int64_t workers,
+                std::optional<std::uint64_t> seed = {})
+      : stacks_(stack_bytes), most_workers_(workers), seed_(seed) {}
 
   void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;
   void park() override;
   void unpark(std::int64_t rank) override;
   void unpark_all(std::span<const std::int64_t> ranks) override;
   void yield() override;
+  void interleave() override;
   void block_on(const std::function<void()>& wait) override;
   std::int64_t current() const override;
   std::int64_t thread_count() const override { return static_cast<std::int64_t>(worker_count_); }
@@ -106,6 +110,7 @@ class PoolScheduler final : public Scheduler {
 
   StackPool stacks_;
   const std::int64_t most_workers_;
+  const std::optional<std::uint64_t> seed_;
   const std::function<void(std::int64_t)>* body_ = nullptr;
   std::vector<Fiber> fibers_;
   std::unique_ptr<Worker[]> workers_;

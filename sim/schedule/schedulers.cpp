@@ -6,11 +6,19 @@
 namespace shardlab {
 
 std::string_view to_string(SchedulerKind kind) {
-  return kind == SchedulerKind::kPool ? "pool" : "threads";
+  switch (kind) {
+    case SchedulerKind::kPool:
+      return "pool";
+    case SchedulerKind::kThreads:
+      return "threads";
+    case SchedulerKind::kSeeded:
+      return "seeded";
+  }
+  return "?";
 }
 
 std::optional<SchedulerKind> parse_scheduler(std::string_view name) {
-  for (const SchedulerKind kind : {SchedulerKind::kPool, SchedulerKind::kThreads}) {
+  for (const SchedulerKind kind : kSchedulerKinds) {
     if (name == to_string(kind)) return kind;
   }
   return std::nullopt;
@@ -18,6 +26,9 @@ std::optional<SchedulerKind> parse_scheduler(std::string_view name) {
 
 std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options) {
   if (options.kind == SchedulerKind::kThreads) return std::make_unique<ThreadScheduler>();
+  if (options.kind == SchedulerKind::kSeeded) {
+    return std::make_unique<PoolScheduler>(options.stack_bytes, 1, options.seed);
+  }
   return std::make_unique<PoolScheduler>(options.stack_bytes, options.workers);
 }
 

@@ -14,8 +14,11 @@ namespace shardlab {
 enum class SchedulerKind : std::uint8_t {
   kPool,     ///< fibers on one or a few OS threads: the default
   kThreads,  ///< one std::thread each: for debuggers and race detectors
+  kSeeded,   ///< fibers on one OS thread, the next rank drawn from a seed: one interleaving a seed
 };
-/// "pool", "threads".
+inline constexpr SchedulerKind kSchedulerKinds[] = {SchedulerKind::kPool, SchedulerKind::kThreads,
+                                                    SchedulerKind::kSeeded};
+/// "pool", "threads", "seeded".
 std::string_view to_string(SchedulerKind kind);
 std::optional<SchedulerKind> parse_scheduler(std::string_view name);
 
@@ -25,6 +28,8 @@ struct SchedulerOptions {
   std::size_t stack_bytes = 256 * 1024;
   /// OS threads of `pool`, at most one for each rank.
   std::int64_t workers = 1;
+  /// Of the order in which ranks run, where the scheduler is `seeded`. Values never depend on it.
+  std::uint64_t seed = 0;
 };
 
 /// A scheduler for any number of runs, one at a time; `pool` keeps its stacks for the next run.

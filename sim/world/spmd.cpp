@@ -49,7 +49,13 @@ std::unique_ptr<const OpRegistry> ops_with(const std::function<void(OpRegistry&)
 }
 
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {
-  try_spmd(std::move(options), body).rethrow();
+  const SchedulerOptions schedule = options.schedule;
+  try {
+    try_spmd(std::move(options), body).rethrow();
+  } catch (Error& error) {
+    if (schedule.kind != SchedulerKind::kSeeded) throw;
+    throw error.with("schedule", fmt::format("seeded, seed {}", schedule.seed));
+  }
 }
 
 WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body) {

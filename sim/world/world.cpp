@@ -106,6 +106,7 @@ class Run {
     context.world = &world;
     context.meshes = &meshes;
     body_(context);
+    backend_->settle(context.rank);
   }
 
   const WorldOptions& options_;
@@ -116,14 +117,11 @@ class Run {
   std::vector<Outcome> outcomes_;
 };
 
-// The failure that explains the others.
+// The failure that explains the others. Of ranks that failed on their own, the lowest, which does
+// not depend on the scheduler as the first does.
 const RankFailure& primary_of(const WorldResult& result) {
-  const RankFailure* fallback = &result.failures.front();
-  if (!result.verdict || result.verdict->kind != VerdictKind::kRankFailed) return *fallback;
-  for (const RankFailure& failure : result.failures) {
-    if (failure.rank == result.verdict->culprits.front()) return failure;
-  }
-  return *fallback;
+  const auto own = std::ranges::find(result.failures, false, &RankFailure::consequence);
+  return own == result.failures.end() ? result.failures.front() : *own;
 }
 
 struct AlikeFailures {

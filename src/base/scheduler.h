@@ -26,6 +26,10 @@ class Scheduler {
   }
   /// Lets other runnable ranks go first. Returns at once when there are none.
   virtual void yield() = 0;
+  /// A point at which a scheduler that explores interleavings may let other ranks go first; nothing
+  /// elsewhere. Backends call it where ranks of a cluster would drift apart: before and after they
+  /// publish a call.
+  virtual void interleave() {}
   /// Runs a wait outside the library (a file, a socket) so that other ranks may go on meanwhile.
   virtual void block_on(const std::function<void()>& wait) = 0;
 

@@ -1,5 +1,6 @@
 #include "comm/verdict.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -23,13 +24,43 @@ std::string fold_ranks(std::span<const std::int64_t> ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + rank_ranges(ranks);
 }
 
+namespace {
+
+// Whether the culprits are no absent ranks but wait themselves.
+bool all_wait(const Verdict& verdict) {
+  return std::ranges::all_of(verdict.culprits, [&](std::int64_t rank) {
+    const auto report = std::ranges::find(verdict.ranks, rank, &RankReport::rank);
+    return report != verdict.ranks.end() && report->state == RankReport::State::kWaits;
+  });
+}
+
+std::string deadlock_summary(const Verdict& verdict) {
+  std::vector<std::int64_t> stuck;
+  bool others_run = false;
+  for (const RankReport& report : verdict.ranks) {
+    if (report.state == RankReport::State::kWaits) stuck.push_back(report.rank);
+    others_run = others_run || report.state == RankReport::State::kRuns;
+  }
+  const std::string culprits = fold_ranks(verdict.culprits);
+  if (all_wait(verdict)) {
+    return (others_run ? "" : "no rank can advance, ") + culprits + " wait for each other";
+  }
+  return (others_run ? fold_ranks(stuck) + " can never advance, " : "no rank can advance, ") +
+         culprits + " missing";
+}
+
+}  // namespace
+
 std::string summary(const Verdict& verdict) {
   switch (verdict.kind) {
     case VerdictKind::kMismatch:
-      return fmt::format("mismatch: the ranks of a group entered different collectives ({})",
+      return fmt::format("mismatch: {} ({})",
+                         verdict.cause.empty()
+                             ? "the ranks of a group entered different collectives"
+                             : verdict.cause,
                          fold_ranks(verdict.culprits));
     case VerdictKind::kDeadlock:
-      return fmt::format("deadlock: no rank can advance, {} missing", fold_ranks(verdict.culprits));
+      return "deadlock: " + deadlock_summary(verdict);
     case VerdictKind::kRankFailed:
       return fmt::format("{} failed: {}", fold_ranks(verdict.culprits), verdict.cause);
   }

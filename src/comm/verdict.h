@@ -41,7 +41,9 @@ struct Verdict {
   /// fail.
   std::vector<std::int64_t> culprits;
   std::vector<RankReport> ranks;  ///< by rank
-  std::string cause;              ///< rank_failed: the failure's summary
+  /// rank_failed: the failure's summary; mismatch: what does not fit, "the ranks of group x entered
+  /// all_reduce with different dtypes".
+  std::string cause;
 };
 
 /// "ranks 0-3,7" or "rank 4".

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bad input, one tiny case per message.
 
-    run_cases.py PROGRAM [--cases FOLDER] [--write] [NAME...]
+    run_cases.py PROGRAM [--cases FOLDER] [--more ARGUMENTS] [--write] [NAME...]
 
 A case is a file cases/NAME.txt. Its first line is the exit code that must result, the rest is the
 exact text that must stand on stderr:
@@ -14,7 +14,7 @@ The command is `shardlab run NAME.toml`, run in the folder of the cases, so that
 file as `NAME.toml`. A case that needs another command gives it on the first line, without the
 program: `exit 2: show "f32[3" --mesh x=2`. NAMEs choose cases; without any, all run, each a line of
 output. No case at all, a NAME.toml without its NAME.txt, and a case that takes over 20 s are
-failures.
+failures. --more adds arguments to every command: `--more "--scheduler threads"`.
 
 --write records what the program says now as the expected text of the NAMEs given (at least one).
 Read it before you commit it: place, values and fix have to be there and right.
@@ -32,7 +32,8 @@ TIME_LIMIT_S = 20
 
 
 class Case:
-    def __init__(self, path):
+    def __init__(self, path, more):
+        self.more = more
         self.name = path.stem
         self.path = path
         header, _, self.expected = (
@@ -45,7 +46,8 @@ class Case:
         self.exit_code = int(words[1]) if well_formed else None
 
     def command(self, program):
-        return [program] + (shlex.split(self.arguments) or ["run", f"{self.name}.toml"])
+        command = shlex.split(self.arguments) or ["run", f"{self.name}.toml"]
+        return [program] + command + self.more
 
     def run(self, program):
         """(exit code, stderr); paths of the folder are cut down to file names."""
@@ -84,9 +86,9 @@ class Case:
         self.path.write_text(f"{header}\n{text}", encoding="utf-8")
 
 
-def cases_of(folder, names):
+def cases_of(folder, more, names):
     found = {path.stem for path in folder.glob("*.txt")} | {p.stem for p in folder.glob("*.toml")}
-    return [Case(folder / f"{name}.txt") for name in (names or sorted(found))]
+    return [Case(folder / f"{name}.txt", more) for name in (names or sorted(found))]
 
 
 def main():
@@ -95,12 +97,13 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     default = pathlib.Path(__file__).resolve().parent / "cases"
     parser.add_argument("--cases", type=lambda text: pathlib.Path(text).resolve(), default=default)
+    parser.add_argument("--more", type=shlex.split, default=[], metavar="ARGUMENTS")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_intermixed_args()
 
     if options.write and not options.names:
         parser.error("--write needs the names of the cases to write")
-    cases = cases_of(options.cases, options.names)
+    cases = cases_of(options.cases, options.more, options.names)
     if options.write:
         for case in cases:
             case.write(options.program)

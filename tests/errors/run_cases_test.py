@@ -71,6 +71,11 @@ class RunCases(unittest.TestCase):
     def test_no_case_at_all_fails(self):
         self.assertEqual(self.run_cases(), (1, "0 passed, 0 failed\n"))
 
+    def test_more_arguments_reach_every_command(self):
+        self.plant(a_toml="", a_txt="exit 2\nerror: run a.toml -s x\n  at a.toml\n")
+        self.assertEqual(self.run_cases("--more", "-s x"), (0, "ok     a\n1 passed, 0 failed\n"))
+        self.assertEqual(self.run_cases()[0], 1)
+
     def test_write_records_what_the_program_says(self):
         self.plant(a_toml="")
         self.assertEqual(self.run_cases("--write", "a")[0], 0)

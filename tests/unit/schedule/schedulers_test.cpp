@@ -7,6 +7,7 @@
 #include <exception>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,13 +15,12 @@
 
 #include "base/error.h"
 #include "base/rank_context.h"
+#include "sim/schedule/draws.h"
 #include "sim/schedule/sanitizer.h"
 
 using namespace shardlab;
 
 namespace {
-
-constexpr SchedulerKind kKinds[] = {SchedulerKind::kPool, SchedulerKind::kThreads};
 
 std::unique_ptr<Scheduler> scheduler_of(SchedulerKind kind, std::int64_t workers = 1) {
   SchedulerOptions options;
@@ -32,7 +32,7 @@ std::unique_ptr<Scheduler> scheduler_of(SchedulerKind kind, std::int64_t workers
 // `pool` with one worker and with several, and the others.
 std::vector<std::unique_ptr<Scheduler>> all_schedulers() {
   std::vector<std::unique_ptr<Scheduler>> schedulers;
-  for (const SchedulerKind kind : kKinds) schedulers.push_back(scheduler_of(kind));
+  for (const SchedulerKind kind : kSchedulerKinds) schedulers.push_back(scheduler_of(kind));
   schedulers.push_back(scheduler_of(SchedulerKind::kPool, 2));
   schedulers.push_back(scheduler_of(SchedulerKind::kPool, 3));
   return schedulers;
@@ -74,9 +74,10 @@ class Meeting {
 }  // namespace
 
 TEST_CASE("schedulers have names that parse") {
-  for (const SchedulerKind kind : kKinds) CHECK(parse_scheduler(to_string(kind)) == kind);
+  for (const SchedulerKind kind : kSchedulerKinds) CHECK(parse_scheduler(to_string(kind)) == kind);
   CHECK(to_string(SchedulerKind::kPool) == "pool");
   CHECK(to_string(SchedulerKind::kThreads) == "threads");
+  CHECK(to_string(SchedulerKind::kSeeded) == "seeded");
   CHECK_FALSE(parse_scheduler("coroutines").has_value());
 }
 
@@ -349,6 +350,67 @@ TEST_CASE("pool: a worker that has ended does not keep a stall of the others fro
     while (!released) scheduler->park();
   });
   CHECK(stalls.load() == 1);
+}
+
+TEST_CASE("draws are splitmix64's, the same on every machine") {
+  Draws draws(1234567);
+  CHECK(draws.next() == 6457827717110365317u);
+  CHECK(draws.next() == 3203168211198807973u);
+  CHECK(draws.next() == 9817491932198370423u);
+  Draws few(0);
+  std::vector<int> counts(3);
+  for (int i = 0; i < 3000; ++i) ++counts[few.below(3)];
+  for (const int count : counts) CHECK(count > 900);
+}
+
+namespace {
+
+// The ranks in the order in which they ran, three turns each.
+std::vector<std::int64_t> order_under(std::uint64_t seed, std::int64_t ranks) {
+  SchedulerOptions options;
+  options.kind = SchedulerKind::kSeeded;
+  options.seed = seed;
+  const auto scheduler = make_scheduler(options);
+  std::vector<std::int64_t> order;
+  scheduler->run(ranks, [&](std::int64_t rank) {
+    for (int turn = 0; turn < 3; ++turn) {
+      order.push_back(rank);
+      scheduler->interleave();
+    }
+  });
+  return order;
+}
+
+}  // namespace
+
+TEST_CASE("B-4 seeded: a seed is one interleaving, and seeds reach every order") {
+  CHECK(order_under(17, 6) == order_under(17, 6));
+  CHECK(order_under(17, 6).size() == 18);
+  std::set<std::vector<std::int64_t>> first_turns;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    std::vector<std::int64_t> order;
+    for (const std::int64_t rank : order_under(seed, 3)) {
+      if (std::find(order.begin(), order.end(), rank) == order.end()) order.push_back(rank);
+    }
+    first_turns.insert(order);
+  }
+  CHECK(first_turns.size() == 6);
+}
+
+TEST_CASE("interleave() lets other ranks in under seeded only") {
+  for (const SchedulerKind kind : {SchedulerKind::kPool, SchedulerKind::kSeeded}) {
+    const auto scheduler = scheduler_of(kind);
+    int switches = 0;
+    std::int64_t last = -1;
+    scheduler->run(4, [&](std::int64_t rank) {
+      for (int i = 0; i < 10; ++i) {
+        if (last != rank) ++switches;
+        last = rank;
+        scheduler->interleave();
+      }
+    });
+    CHECK((switches > 4) == (kind == SchedulerKind::kSeeded));
+  }
 }
 
 TEST_CASE("pool: stacks are deep enough to recurse and are used again") {

@@ -1,0 +1,28 @@
+// outlook.h - which of the ranks that wait can still advance: wait-for analysis of all open rounds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace shardlab::threads {
+
+class Group;
+
+/// A round that some ranks of its group have not come to. Global ranks.
+struct OpenRound {
+  const Group* group = nullptr;
+  std::uint64_t sequence = 0;
+  std::vector<std::int64_t> blocked;  ///< have come and wait
+  std::vector<std::int64_t> missing;
+};
+
+/// For each rank whether it waits and never will advance, whatever the others do but fail: each of
+/// its round's missing ranks has ended or is stuck itself somewhere. `before` and `after` are two
+/// looks at a world that goes on meanwhile; a rank counts as waiting when both saw it in the same
+/// round, so that at some time between them all that do waited at once. `ended` was read before
+/// `after`.
+std::vector<bool> stuck_ranks(std::span<const OpenRound> before, std::span<const OpenRound> after,
+                              const std::vector<bool>& ended);
+
+}  // namespace shardlab::threads

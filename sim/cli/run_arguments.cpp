@@ -1,0 +1,101 @@
+#include "sim/cli/run_arguments.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "plan/planner_name.h"
+#include "sim/report/log_text.h"
+#include "sim/report/run_json.h"
+#include "sim/verify/process_records.h"
+
+namespace shardlab {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool seeded(const RunArguments& arguments) {
+  return arguments.schedules > 0 || arguments.scheduler == SchedulerKind::kSeeded;
+}
+
+// What the machine has, or what the user allows.
+MemoryLimits memory_limits(const RunArguments& arguments) {
+  // A fiber's stack, its context, groups, recordings: what a rank of a small scenario was seen to
+  // take.
+  constexpr std::int64_t kBytesPerRank = 65536;
+  const std::int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return {.bytes_per_rank = kBytesPerRank,
+          .available_bytes = arguments.memory_bytes.value_or(pages * page_bytes)};
+}
+
+}  // namespace
+
+std::vector<Setting> settings_of(const RunArguments& arguments) {
+  std::vector<Setting> settings;
+  for (const std::string& text : arguments.settings) settings.push_back(parse_setting(text));
+  if (arguments.seed && !seeded(arguments)) {
+    settings.push_back(parse_setting("seed=" + std::to_string(*arguments.seed)));
+  }
+  return settings;
+}
+
+std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!fs::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
+    }
+    if (found.empty()) fail(ErrorKind::kValue, "no scenarios (.toml files) in {}", path);
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+ScenarioOptions options_of(const RunArguments& arguments) {
+  ScenarioOptions options;
+  options.backend = arguments.backend;
+  options.checks = arguments.checks;
+  options.device = arguments.device;
+  options.planner = parse_planner(arguments.planner);
+  options.workers = arguments.workers;
+  options.sharing = arguments.sharing;
+  options.schedule.kind = arguments.scheduler.value_or(SchedulerKind::kPool);
+  if (seeded(arguments)) options.schedule.seed = arguments.seed.value_or(0);
+  options.memory = memory_limits(arguments);
+  options.keep_elements = arguments.keep_elements;
+  return options;
+}
+
+RunTextOptions text_options(const RunArguments& arguments) {
+  // Launchers of processes give them a terminal, whatever is behind it.
+  const bool unsure = arguments.common.color == "auto" && channel_of(arguments.backend) != nullptr;
+  return {.color = unsure ? Color::kOff : arguments.common.stdout_color(), .why = arguments.why};
+}
+
+RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {
+  if (result.reported_elsewhere) return {};
+  if (arguments.common.output == Output::kJson) return {run_json(result) + "\n", ""};
+  RunOutput output{arguments.log ? log_text(result) : run_text(result, text_options(arguments)),
+                   ""};
+  if (result.error && !result.error_expected) {
+    output.err = "error: " + result.error->text() + "\n";
+  }
+  return output;
+}
+
+void print(const RunOutput& output) {
+  std::fwrite(output.out.data(), 1, output.out.size(), stdout);
+  std::fflush(stdout);
+  std::fputs(output.err.c_str(), stderr);
+}
+
+}  // namespace shardlab

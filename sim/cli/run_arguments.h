@@ -1,0 +1,31 @@
+// run_arguments.h - what `run` and `test` make of their common arguments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/cli/commands.h"
+#include "sim/report/run_text.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+/// What is put in place of the file's values. --seed is among them unless it is the schedule's.
+std::vector<Setting> settings_of(const RunArguments& arguments);
+/// The files, and all .toml files below the folders, these sorted: runs are alike on every file
+/// system.
+///   fails  Value: a folder without scenarios
+std::vector<std::string> scenario_files(const std::vector<std::string>& paths);
+ScenarioOptions options_of(const RunArguments& arguments);
+RunTextOptions text_options(const RunArguments& arguments);
+
+/// What is written for one run. Results go to stdout, an error that nobody expected to stderr.
+struct RunOutput {
+  std::string out;
+  std::string err;
+};
+RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments);
+void print(const RunOutput& output);
+
+}  // namespace shardlab

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "ops/register.h"
+#include "sim/cli/ordered_jobs.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/report/junit.h"
+#include "sim/verify/process_records.h"
+#include "sim/verify/schedules.h"
+
+namespace shardlab {
+
+namespace {
+
+// One scenario at one point of its matrix, or a file that can't be read.
+struct TestCase {
+  std::string path;
+  std::shared_ptr<const ScenarioFile> file;
+  MatrixPoint point;
+  std::optional<Refusal> unreadable;
+};
+
+struct TestOutcome {
+  TestReport report;
+  RunOutput output;
+};
+
+bool selected(const RunArguments& arguments, const TestCase& one) {
+  const auto has = [&](const std::string& text) {
+    return text.find(arguments.filter) != std::string::npos;
+  };
+  return has(one.path) || has(one.file->title()) || has(one.point.name);
+}
+
+std::vector<TestCase> cases_of(const RunArguments& arguments) {
+  std::vector<TestCase> cases;
+  for (const std::string& path : scenario_files(arguments.files)) {
+    TestCase one{path, nullptr, {}, {}};
+    one.unreadable = refusal_of([&] {
+      one.file = std::make_shared<ScenarioFile>(ScenarioFile::open(path, settings_of(arguments)));
+    });
+    if (one.unreadable) {
+      cases.push_back(one);
+      continue;
+    }
+    for (const MatrixPoint& point : one.file->points()) {
+      one.point = point;
+      if (selected(arguments, one)) cases.push_back(one);
+    }
+  }
+  return cases;
+}
+
+std::string name_of(const TestCase& one) {
+  return one.point.name.empty() ? one.path : fmt::format("{} [{}]", one.path, one.point.name);
+}
+
+void tell(const ScenarioResult& result, const std::string& tried, const RunArguments& arguments,
+          TestOutcome& outcome) {
+  if (!result.met()) outcome.report.verdict = TestReport::Verdict::kFailed;
+  if (result.reported_elsewhere) return;
+  const bool as_line = arguments.common.output == Output::kText && result.met();
+  if (as_line) {
+    outcome.output.out = run_line(result, text_options(arguments)) + tried + "\n";
+    return;
+  }
+  outcome.output = output_of(result, arguments);
+  if (result.met()) return;
+  RunTextOptions plain = text_options(arguments);
+  plain.color = Color::kOff;
+  outcome.report.message =
+      result.error && !result.error_expected ? result.error->summary() : "not as expected";
+  outcome.report.text = run_text(result, plain);
+  if (result.error && !result.error_expected) {
+    outcome.report.text += "error: " + result.error->text() + "\n";
+  }
+}
+
+void run_case(const TestCase& one, const OpRegistry& registry, const RunArguments& arguments,
+              TestOutcome& outcome) {
+  const Scenario scenario = one.file->at(one.point);
+  const ScenarioOptions options = options_of(arguments);
+  if (arguments.schedules == 0) {
+    return tell(run_scenario(scenario, registry, options), "", arguments, outcome);
+  }
+  const ScheduleRange range{options.schedule.seed, arguments.schedules};
+  const ScheduleSearch search = try_schedules(scenario, registry, options, range);
+  tell(search.result, fmt::format(", {} schedules", search.passed), arguments, outcome);
+}
+
+void refuse_case(const Refusal& refusal, TestOutcome& outcome) {
+  outcome.report.verdict = TestReport::Verdict::kError;
+  outcome.report.message = refusal.text.substr(0, refusal.text.find('\n'));
+  outcome.report.text = refusal.text;
+}
+
+TestOutcome outcome_of(const TestCase& one, const OpRegistry& registry,
+                       const RunArguments& arguments) {
+  TestOutcome outcome;
+  outcome.report.file = one.path;
+  outcome.report.name = name_of(one);
+  std::optional<Refusal> refusal = one.unreadable;
+  if (!refusal) {
+    refusal = refusal_of([&] { run_case(one, registry, arguments, outcome); });
+  }
+  if (refusal) {
+    refuse_case(*refusal, outcome);
+    if (speaks(arguments)) outcome.output.err = refusal->text;
+  }
+  return outcome;
+}
+
+int list_cases(const std::vector<TestCase>& cases) {
+  int code = kFine;
+  const std::string* last = nullptr;
+  for (const TestCase& one : cases) {
+    if (last != nullptr && *last == one.path) continue;
+    last = &one.path;
+    if (one.unreadable) {
+      print({"", one.unreadable->text});
+      code = kCannotRun;
+    } else {
+      print({fmt::format("{}\n  {}\n  {}\n", one.path, one.file->title(), one.file->about()), ""});
+    }
+  }
+  return code;
+}
+
+void check_arguments(const RunArguments& arguments) {
+  const bool other = arguments.scheduler && arguments.scheduler != SchedulerKind::kSeeded;
+  if (arguments.schedules == 0 || !other) return;
+  throw Error(ErrorKind::kValue, fmt::format("--schedules draws schedules; --scheduler {} does not",
+                                             to_string(*arguments.scheduler)))
+      .with("fix", "leave --scheduler out");
+}
+
+void write_junit(const std::string& path, const std::vector<TestReport>& reports) {
+  std::ofstream file(path, std::ios::binary);
+  file << junit_xml(reports);
+  file.close();
+  if (!file) fail(ErrorKind::kValue, "cannot write {}", path);
+}
+
+}  // namespace
+
+int test_command(const RunArguments& arguments) {
+  check_arguments(arguments);
+  const std::vector<TestCase> cases = cases_of(arguments);
+  if (arguments.list) return list_cases(cases);
+  OpRegistry registry;
+  register_all_ops(registry);
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  // Ranks in processes of their own meet in the order of the cases.
+  const bool in_order = channel_of(arguments.backend) != nullptr;
+  const std::size_t wanted = arguments.jobs > 0 ? static_cast<std::size_t>(arguments.jobs) : cores;
+  const std::size_t workers = in_order ? 1 : wanted;
+  std::vector<TestOutcome> outcomes(cases.size());
+  std::vector<TestReport> reports;
+  int counts[3] = {};
+  run_in_order(
+      cases.size(), workers,
+      [&](std::size_t i) { outcomes[i] = outcome_of(cases[i], registry, arguments); },
+      [&](std::size_t i) {
+        print(outcomes[i].output);
+        ++counts[static_cast<std::size_t>(outcomes[i].report.verdict)];
+        reports.push_back(std::move(outcomes[i].report));
+        outcomes[i] = {};
+      });
+  if (!arguments.junit.empty() && speaks(arguments)) write_junit(arguments.junit, reports);
+  const auto [passed, failed, unreadable] = counts;
+  if (arguments.common.output == Output::kText && speaks(arguments)) {
+    print({fmt::format("{} passed, {} failed\n", passed, failed + unreadable), ""});
+  }
+  if (unreadable > 0) return kCannotRun;
+  return failed > 0 ? kFailed : kFine;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,107 @@
+#include "sim/report/junit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+bool follows(char letter) { return (static_cast<unsigned char>(letter) & 0xC0) == 0x80; }
+
+// Bytes of the UTF-8 character that `text` begins with; 0 when there is none, or XML has no such
+// character.
+std::size_t character_size(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) {
+    return first >= 0x20 || first == '\n' || first == '\t' || first == '\r' ? 1 : 0;
+  }
+  const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
+  std::uint32_t point = first & (0xFFu >> (size + 1));
+  for (std::size_t i = 1; i < size; ++i) {
+    if (!follows(text[i])) return 0;
+    point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
+  }
+  const bool overlong = point < (size == 2 ? 0x80u : size == 3 ? 0x800u : 0x10000u);
+  const bool surrogate = point >= 0xD800 && point < 0xE000;
+  const bool no_character = point == 0xFFFE || point == 0xFFFF || point > 0x10FFFF;
+  return overlong || surrogate || no_character ? 0 : size;
+}
+
+// For text and for attributes, where a parser would turn line breaks into blanks.
+std::string escaped(std::string_view text) {
+  static constexpr std::pair<char, std::string_view> kNames[] = {
+      {'&', "&amp;"},   {'<', "&lt;"},   {'>', "&gt;"},  {'"', "&quot;"},
+      {'\'', "&apos;"}, {'\n', "&#10;"}, {'\t', "&#9;"}, {'\r', "&#13;"}};
+  std::string result;
+  while (!text.empty()) {
+    const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
+                                    [&](const auto& one) { return one.first == text[0]; });
+    const std::size_t size = character_size(text);
+    if (name != std::end(kNames)) {
+      result += name->second;
+    } else if (size == 0) {
+      result += kReplacement;
+    } else {
+      result += text.substr(0, size);
+    }
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return result;
+}
+
+std::string folder_of(const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  return slash == std::string::npos ? "." : file.substr(0, slash);
+}
+
+std::string counts_text(const std::vector<const TestReport*>& reports) {
+  const auto count = [&](TestReport::Verdict verdict) {
+    return std::count_if(reports.begin(), reports.end(),
+                         [&](const TestReport* one) { return one->verdict == verdict; });
+  };
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", reports.size(),
+                     count(TestReport::Verdict::kFailed), count(TestReport::Verdict::kError));
+}
+
+std::string case_xml(const TestReport& report) {
+  const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
+                                       escaped(report.file), escaped(report.name));
+  if (report.verdict == TestReport::Verdict::kPassed) return head + "/>\n";
+  const char* kind = report.verdict == TestReport::Verdict::kFailed ? "failure" : "error";
+  return fmt::format("{0}>\n      <{1} message=\"{2}\">{3}</{1}>\n    </testcase>\n", head, kind,
+                     escaped(report.message), escaped(report.text));
+}
+
+}  // namespace
+
+std::string junit_xml(const std::vector<TestReport>& reports) {
+  std::vector<const TestReport*> all;
+  std::vector<std::pair<std::string, std::vector<const TestReport*>>> suites;
+  for (const TestReport& report : reports) {
+    all.push_back(&report);
+    const std::string folder = folder_of(report.file);
+    auto suite = std::find_if(suites.begin(), suites.end(),
+                              [&](const auto& known) { return known.first == folder; });
+    if (suite == suites.end()) suite = suites.insert(suites.end(), {folder, {}});
+    suite->second.push_back(&report);
+  }
+  std::string xml =
+      fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardlab\" {}>\n",
+                  counts_text(all));
+  for (const auto& [folder, members] : suites) {
+    xml += fmt::format("  <testsuite name=\"{}\" {}>\n", escaped(folder), counts_text(members));
+    for (const TestReport* report : members) xml += case_xml(*report);
+    xml += "  </testsuite>\n";
+  }
+  return xml + "</testsuites>\n";
+}
+
+}  // namespace shardlab

@@ -1,0 +1,25 @@
+// junit.h - results of `shardlab test` for CI systems, as JUnit XML. The same bytes for the same
+// results: no times, no host.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardlab {
+
+/// One scenario at one point of its matrix.
+struct TestReport {
+  enum class Verdict : std::uint8_t { kPassed, kFailed, kError };
+  std::string file;  ///< path of the scenario: the class
+  std::string name;  ///< path and point
+  Verdict verdict = Verdict::kPassed;
+  std::string message;  ///< one line, unless passed
+  std::string text;     ///< the whole report, unless passed
+};
+
+/// One testsuite per folder, in the order given; ends with a newline. What XML cannot carry
+/// (control characters, bytes that are no UTF-8) becomes U+FFFD.
+std::string junit_xml(const std::vector<TestReport>& reports);
+
+}  // namespace shardlab
