@@ -1,5 +1,7 @@
 #include "comm/communicator.h"
 
+#include "mesh/mesh_layout.h"
+
 namespace shardlab {
 
 std::string_view to_string(CollectiveKind kind) {
@@ -8,6 +10,30 @@ std::string_view to_string(CollectiveKind kind) {
       "gather",     "permute",    "batch",          "all_gather_bytes", "barrier",   "split",
   };
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string group_name(const MeshLayout& layout, std::span<const std::size_t> mesh_dims) {
+  std::string name;
+  for (const std::size_t mesh_dim : mesh_dims) {
+    name += (name.empty() ? "" : "_") + layout.names()[mesh_dim];
+  }
+  return name;
+}
+
+std::unique_ptr<Communicator> Communicator::along(const MeshLayout& layout,
+                                                  std::span<const std::size_t> mesh_dims) {
+  const std::string name = group_name(layout, mesh_dims);
+  std::optional<Coordinate> coordinate =
+      layout.coordinate_of(ranks()[static_cast<std::size_t>(rank())]);
+  if (!coordinate) return split(-1, 0, name);
+  // Ranks that agree on all other mesh dims form a group: its first global rank names it. An index
+  // in the layout would not do: parts of one mesh have layouts of their own.
+  std::int64_t key = 0;
+  for (const std::size_t mesh_dim : mesh_dims) {
+    key = key * layout.size(mesh_dim) + (*coordinate)[mesh_dim];
+    (*coordinate)[mesh_dim] = 0;
+  }
+  return split(layout.rank_at(*coordinate), key, name);
 }
 
 }  // namespace shardlab

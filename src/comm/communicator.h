@@ -16,6 +16,8 @@
 
 namespace shardlab {
 
+class MeshLayout;
+
 enum class CollectiveKind : std::uint8_t {
   kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kScatter, kGather, kPermute,
   kBatch, kAllGatherBytes, kBarrier, kSplit,
@@ -84,8 +86,16 @@ class Communicator {
   /// over this group. A negative colour gives null.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                               std::string name) = 0;
+  /// The group along dims of a mesh (ascending) that holds this rank, in the mesh's order; null
+  /// outside of the mesh. Collective over this group. Parts of one mesh may be made in the same call, so ranks may
+  /// bring different layouts. A split, unless a backend knows groups by their strides.
+  virtual std::unique_ptr<Communicator> along(const MeshLayout& layout,
+                                              std::span<const std::size_t> mesh_dims);
   /// Ends the world: every other rank's wait fails with this reason.
   virtual void abort(const Error& reason) = 0;
 };
+
+/// "tp", or names joined by "_": what a group along these dims is called.
+std::string group_name(const MeshLayout& layout, std::span<const std::size_t> mesh_dims);
 
 }  // namespace shardlab

@@ -34,6 +34,7 @@ ProcessGroup& DeviceMesh::everyone() const {
 namespace {
 
 void check_ranks(const MeshLayout& layout, std::int64_t world_size) {
+  if (layout.is_iota() && layout.size() <= world_size) return;
   for (std::int64_t i = 0; i < layout.size(); ++i) {
     const std::int64_t rank = layout.rank_at_index(i);
     if (rank < world_size) continue;
@@ -44,35 +45,10 @@ void check_ranks(const MeshLayout& layout, std::int64_t world_size) {
   }
 }
 
-// Ranks that agree on all other mesh dims form a group: its first global rank names it. An index in
-// the layout would not do: parts of one mesh have layouts of their own, made in the same call.
-std::int64_t color_of(const MeshLayout& layout, Coordinate coordinate,
-                      std::span<const std::size_t> mesh_dims) {
-  for (const std::size_t mesh_dim : mesh_dims) coordinate[mesh_dim] = 0;
-  return layout.rank_at(coordinate);
-}
-
-std::int64_t key_of(const MeshLayout& layout, const Coordinate& coordinate,
-                    std::span<const std::size_t> mesh_dims) {
-  std::int64_t key = 0;
-  for (const std::size_t mesh_dim : mesh_dims) {
-    key = key * layout.size(mesh_dim) + coordinate[mesh_dim];
-  }
-  return key;
-}
-
 InlineVector<std::size_t, 4> all_dims(const MeshLayout& layout) {
   InlineVector<std::size_t, 4> dims;
   for (std::size_t mesh_dim = 0; mesh_dim < layout.ndim(); ++mesh_dim) dims.push_back(mesh_dim);
   return dims;
-}
-
-std::string joined_names(const MeshLayout& layout, std::span<const std::size_t> mesh_dims) {
-  std::string name;
-  for (const std::size_t mesh_dim : mesh_dims) {
-    name += (name.empty() ? "" : "_") + layout.names()[mesh_dim];
-  }
-  return name;
 }
 
 }  // namespace
@@ -122,13 +98,11 @@ const DeviceMesh& MeshRegistry::flatten(const MeshLayout* layout,
 
 std::unique_ptr<ProcessGroup> MeshRegistry::split(const DeviceMesh& mesh,
                                                   std::span<const std::size_t> mesh_dims) {
-  const MeshLayout& layout = *mesh.layout();
-  const auto& coordinate = mesh.coordinate();
-  const std::int64_t color = coordinate ? color_of(layout, *coordinate, mesh_dims) : -1;
-  const std::int64_t key = coordinate ? key_of(layout, *coordinate, mesh_dims) : 0;
-  const std::string name = joined_names(layout, mesh_dims);
-  auto communicator = world_->communicator().split(color, key, name);
-  return communicator ? std::make_unique<ProcessGroup>(std::move(communicator), name) : nullptr;
+  std::unique_ptr<Communicator> communicator =
+      world_->communicator().along(*mesh.layout(), mesh_dims);
+  if (!communicator) return nullptr;
+  return std::make_unique<ProcessGroup>(std::move(communicator),
+                                        group_name(*mesh.layout(), mesh_dims));
 }
 
 const DeviceMesh& MeshRegistry::find(const MeshLayout* layout) const {

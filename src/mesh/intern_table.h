@@ -51,6 +51,14 @@ class InternTable {
     return node->object.get();
   }
 
+  template <typename Visit>
+  void visit(const Visit& visit) const {
+    for (const auto& head : heads_) {
+      const Node* node = head.load(std::memory_order_acquire);
+      for (; node != nullptr; node = node->next) visit(*node->object);
+    }
+  }
+
   std::size_t size() const { return count_.load(std::memory_order_relaxed); }
 
  private:

@@ -236,6 +236,10 @@ const DTensorSpec* Arena::spec(const MeshLayout* layout, const Placements& place
 std::size_t Arena::layout_count() const { return impl_->layouts.size(); }
 std::size_t Arena::spec_count() const { return impl_->specs.size(); }
 
+void Arena::visit_specs(const std::function<void(const DTensorSpec&)>& visit) const {
+  impl_->specs.visit(visit);
+}
+
 Arena& process_arena() {
   static Arena arena;
   return arena;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -80,6 +81,8 @@ class Arena {
 
   std::size_t layout_count() const;
   std::size_t spec_count() const;
+  /// All specs interned so far, in no order.
+  void visit_specs(const std::function<void(const DTensorSpec&)>& visit) const;
 
  private:
   struct Impl;

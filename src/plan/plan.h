@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -143,6 +144,8 @@ class PlanCache {
                    const FlattenedDims& flattened = {});
   const PlanOptions& options() const { return options_; }
   CacheStats stats() const;
+  /// All plans made since clear(), in the order they were made.
+  void visit(const std::function<void(const Plan&)>& visit) const;
   /// Not while ranks run.
   void clear();
 

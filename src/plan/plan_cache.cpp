@@ -138,6 +138,11 @@ CacheStats PlanCache::stats() const {
   return stats;
 }
 
+void PlanCache::visit(const std::function<void(const Plan&)>& visit) const {
+  const std::lock_guard lock(impl_->mutex);
+  for (const std::unique_ptr<Entry>& entry : impl_->owned) visit(entry->plan);
+}
+
 void PlanCache::clear() {
   const std::lock_guard lock(impl_->mutex);
   for (Bucket& bucket : impl_->buckets) {
