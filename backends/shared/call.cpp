@@ -16,6 +16,22 @@ std::string join(std::span<const std::int64_t> values) {
   return fmt::format("{}", fmt::join(values, ","));
 }
 
+// "8,8,4", or, of many ranks, "8 (1023 times), 4".
+std::string lengths_text(Lengths lengths) {
+  constexpr std::size_t kMostListed = 32;
+  if (lengths.size() <= kMostListed) return join(lengths);
+  std::vector<std::string> runs;
+  for (auto first = lengths.begin(); first != lengths.end();) {
+    const auto end =
+        std::find_if(first, lengths.end(), [&](std::int64_t length) { return length != *first; });
+    const auto times = end - first;
+    runs.push_back(times == 1 ? fmt::format("{}", *first)
+                              : fmt::format("{} ({} times)", *first, times));
+    first = end;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
+
 std::string meta_text(const TensorMeta& meta) {
   return fmt::format("{}[{}]", to_string(meta.dtype), join(meta.shape));
 }
@@ -76,11 +92,12 @@ std::string signature(const Call& call) {
     case CollectiveKind::kAllGather:
     case CollectiveKind::kScatter:
     case CollectiveKind::kGather:
-      parts.push_back(fmt::format("dim {}, lengths {}", call.dim, join(call.lengths)));
+      parts.push_back(fmt::format("dim {}, lengths {}", call.dim, lengths_text(call.lengths)));
       break;
     case CollectiveKind::kAllToAll:
-      parts.push_back(fmt::format("dim {} cut {}", call.dim, join(call.lengths)));
-      parts.push_back(fmt::format("dim {} joined {}", call.concat_dim, join(call.concat_lengths)));
+      parts.push_back(fmt::format("dim {} cut {}", call.dim, lengths_text(call.lengths)));
+      parts.push_back(
+          fmt::format("dim {} joined {}", call.concat_dim, lengths_text(call.concat_lengths)));
       break;
     case CollectiveKind::kSplit:
       if (const SplitPart* part = part_of(call)) parts.emplace_back(part->name);

@@ -186,6 +186,13 @@ std::string run_json(const ScenarioResult& result) {
   for (const TraceEvent& event : result.events) json["events"].push_back(event_json(event));
   json["values"] = Json::array();
   for (const ValueReport& value : result.values) json["values"].push_back(value_json(value));
+  for (const ClassReport& ranks : result.classes) {
+    json["classes"].push_back({{"first_rank", ranks.first_rank},
+                               {"ranks", ranks.size},
+                               {"where", ranks.where},
+                               {"logical_bytes", ranks.logical_bytes},
+                               {"sent_bytes", ranks.sent_bytes}});
+  }
   if (!result.not_verified.empty()) json["not_verified"] = result.not_verified;
   json["expectations"] = Json::array();
   for (const ExpectationReport& expectation : result.expectations) {

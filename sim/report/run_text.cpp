@@ -26,6 +26,20 @@ std::string bytes_text(double bytes) {
 
 namespace {
 
+// 1048576 as "1,048,576".
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return text;
+}
+
+std::string classes_text(const ScenarioResult& result) {
+  const std::size_t count = result.classes.size();
+  return fmt::format("{} {}", count, count == 1 ? "class" : "classes");
+}
+
 class RunText {
  public:
   RunText(const ScenarioResult& result, const RunTextOptions& options)
@@ -40,6 +54,7 @@ class RunText {
     printed();
     warnings();
     sums();
+    classes();
     expected_failure();
     values();
     expectations();
@@ -63,6 +78,9 @@ class RunText {
     std::string where = fmt::format("mesh {}  {} ranks", result_.layout->text(), scenario.world);
     if (scenario.world > result_.layout->size()) {
       where += fmt::format(" ({} outside the mesh)", scenario.world - result_.layout->size());
+    }
+    if (result_.shapes_only()) {
+      return line("{}  {} backend, seed {}", where, result_.options.backend, scenario.seed);
     }
     const std::string device = result_.options.device.name;
     const SchedulerOptions& schedule = result_.options.schedule;
@@ -134,8 +152,9 @@ class RunText {
 
   void show(const ValueReport& value) {
     const bool wrong = value.verified && value.comparison.agreement == Agreement::kWrong;
-    const std::string verdict =
-        value.verified ? std::string(to_string(value.comparison.agreement)) : "not verified";
+    const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
+                                : result_.shapes_only() ? value.not_verified
+                                                        : "not verified";
     line("       = {:<16} {:<34} {}", value.name, value.type,
          ink(verdict, wrong            ? Ink::kBad
                       : value.verified ? Ink::kGood
@@ -246,12 +265,33 @@ class RunText {
            ink(fmt::format("{} implicit redistributions communicate", result_.implicit_count),
                Ink::kWarn));
     }
-    line("memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
-         bytes_text(static_cast<double>(result_.memory.logical_rank_bytes)),
-         bytes_text(static_cast<double>(result_.memory.physical_bytes)));
+    const std::string held = bytes_text(static_cast<double>(result_.memory.logical_rank_bytes));
+    if (result_.shapes_only()) {
+      line("memory: a rank would hold at most {} (every buffer in full)", held);
+    } else {
+      line(
+          "memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
+          held, bytes_text(static_cast<double>(result_.memory.physical_bytes)));
+    }
     if (!result_.kernels) return;
     line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
          result_.kernels->run, result_.kernels->shared);
+  }
+
+  void classes() {
+    if (!result_.shapes_only()) return;
+    const std::size_t count = result_.classes.size();
+    line("\n{}",
+         ink(fmt::format("{} ranks in {}", grouped(result_.scenario.world), classes_text(result_)),
+             Ink::kTitle));
+    constexpr std::size_t kMostShown = 16;
+    for (std::size_t i = 0; i < std::min(count, kMostShown); ++i) {
+      const ClassReport& ranks = result_.classes[i];
+      line("  {:>9} {}  {:<32} {:>9} held {:>9} sent", grouped(ranks.size),
+           ranks.size == 1 ? "rank " : "ranks", ranks.where.empty() ? "the mesh" : ranks.where,
+           bytes_text(static_cast<double>(ranks.logical_bytes)), bytes_text(ranks.sent_bytes));
+    }
+    if (count > kMostShown) line("  and {} more classes", count - kMostShown);
   }
 
   void expected_failure() {
@@ -262,6 +302,11 @@ class RunText {
 
   void values() {
     if (result_.error) return;
+    if (result_.shapes_only()) {
+      return line("\n{}", ink(fmt::format("{}; {} values not computed", result_.not_verified,
+                                          result_.values.size()),
+                              Ink::kTitle));
+    }
     line("\n{}", ink("values against one device", Ink::kTitle));
     if (!result_.not_verified.empty()) line("  not verified: {}", result_.not_verified);
     std::map<Agreement, int> counts;
@@ -377,6 +422,10 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
   if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
   std::string facts = fmt::format("{} ranks, {} values verified, {} collectives",
                                   result.scenario.world, verified, collectives);
+  if (result.shapes_only()) {
+    facts = fmt::format("{} ranks in {}, {}, {} collectives", result.scenario.world,
+                        classes_text(result), result.not_verified, collectives);
+  }
   if (result.error)
     facts = fmt::format("{} ranks, {}", result.scenario.world, result.error->summary());
   return fmt::format("{} {}  {}", verdict, name, facts);

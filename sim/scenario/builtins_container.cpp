@@ -4,6 +4,7 @@
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/mesh_value.h"
 #include "sim/scenario/nesting.h"
+#include "sim/scenario/rank_value.h"
 
 namespace shardlab {
 
@@ -137,12 +138,33 @@ Value run_mesh_size(Interpreter&, const Value* self, CallValues call) {
   return given.has("dim") ? layout.size(mesh_dim(layout, given["dim"])) : layout.size();
 }
 
+// On each rank of a class. A part of the mesh has its names, and each rank the part that holds it.
+Value varying_coordinate(const Interpreter& in, const MeshLayout& part, std::size_t dim) {
+  const MeshLayout* whole = in.setup().reported;
+  const auto whole_dim = whole->find_dim(part.names()[dim]);
+  check_invariant(whole_dim.has_value(), "a part of a mesh has its names");
+  return rank_value(
+      [whole, at = *whole_dim](std::int64_t rank) -> Value {
+        const auto coordinate = whole->coordinate_of(rank);
+        return coordinate ? Value((*coordinate)[at]) : Value();
+      },
+      in.setup().rank);
+}
+
 // Outside of the mesh the coordinate is None.
 Value run_coordinate(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("coordinate", {"dim="}, std::move(call));
   const MeshLayout& layout = reported(self);
   const auto coordinate = layout.coordinate_of(in.setup().rank);
   if (!coordinate) return {};
+  if (in.setup().questions != nullptr) {
+    if (given.has("dim")) return varying_coordinate(in, layout, mesh_dim(layout, given["dim"]));
+    Values all;
+    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+      all.push_back(varying_coordinate(in, layout, dim));
+    }
+    return make_tuple(std::move(all));
+  }
   if (given.has("dim")) return (*coordinate)[mesh_dim(layout, given["dim"])];
   return make_tuple(Values(coordinate->begin(), coordinate->end()));
 }

@@ -4,7 +4,9 @@
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/op_call.h"
+#include "sim/scenario/rank_value.h"
 #include "sim/scenario/tensor_data.h"
+#include "sim/world/rank_questions.h"
 
 namespace shardlab {
 
@@ -229,6 +231,12 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
 }
 
 bool Interpreter::truth(const Value& value) {
+  if (value.is<RankValue>()) {
+    setup_.questions->ask([&](std::int64_t rank) {
+      return fingerprint([&] { return Value(truth(at_rank(value, rank))); });
+    });
+    return truth(here(value));
+  }
   if (value.is_number()) return to_double(number_of(value)) != 0;
   if (value.is_none()) return false;
   if (const auto* text = value.get<std::string>()) return !text->empty();
@@ -241,6 +249,7 @@ bool Interpreter::truth(const Value& value) {
 
 Values Interpreter::iterate(const Value& value) {
   constexpr std::int64_t kMost = 1'000'000;
+  if (value.is<RankValue>()) return iterate(settle(value));
   if (value.is_sequence()) return items_of(value);
   Values out;
   if (const auto* range = value.get<RangeValue>()) {

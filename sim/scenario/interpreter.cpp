@@ -3,6 +3,7 @@
 #include "dispatch/prepare.h"
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter_frame.h"
+#include "sim/scenario/rank_value.h"
 
 namespace shardlab {
 
@@ -11,7 +12,11 @@ Interpreter::Interpreter(const ProgramSetup& setup) : setup_(setup) {
     globals_[name] = std::visit([](const auto& value) { return Value(value); }, literal);
   }
   globals_["mesh"] = MeshValue{setup.layout, setup.reported};
-  globals_["rank"] = setup.rank;
+  if (setup.questions != nullptr) {
+    globals_["rank"] = rank_value([](std::int64_t rank) { return Value(rank); }, setup.rank);
+  } else {
+    globals_["rank"] = setup.rank;
+  }
   globals_["world_size"] = setup.world_size;
 }
 
@@ -181,7 +186,7 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     const Value object = evaluate(*subscript->object);
     const Value key = evaluate(*subscript->index);
     enter(target.span);
-    return set_index(object, key, value);
+    return set_index(object, settle(key), settle(value));
   }
   if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
     enter(attribute->name_span);

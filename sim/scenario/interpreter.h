@@ -35,6 +35,8 @@ enum class Precision : std::uint8_t { kDeclared, kReference };
 /// The dtype that stands for `dtype` in a reference run.
 DType reference_dtype(DType dtype);
 
+class RankQuestions;
+
 /// What a program runs on.
 struct ProgramSetup {
   const Scenario* scenario = nullptr;
@@ -45,7 +47,9 @@ struct ProgramSetup {
   std::int64_t rank = 0;                 ///< what `rank` tells
   std::int64_t world_size = 1;
   Precision precision = Precision::kDeclared;
-  ValueSink* sink = nullptr;             ///< may be null
+  ValueSink* sink = nullptr;  ///< may be null
+  /// Told where the ranks that this run stands for part; null: it stands for one rank.
+  RankQuestions* questions = nullptr;
   std::int64_t step_limit = 1'000'000;   ///< passes through while loops, in all
   /// What nested calls may take.
   std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
@@ -83,6 +87,9 @@ class Interpreter {
   DType effective(DType dtype) const;
   DTensor cast(const DTensor& tensor, DType dtype);
   bool truth(const Value& value);
+  /// What varies between ranks (rank_value.h) as it is here: from now on the run stands for those
+  /// ranks only that have the same value.
+  Value settle(const Value& value);
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
   void print(const std::string& line);
@@ -134,6 +141,11 @@ class Interpreter {
   void comprehend(const ast::Comprehension& node, std::size_t loop,
                   const std::function<void()>& item);
 
+  /// What is called takes plain values: arguments are settled, or the call itself is put off.
+  void settle_arguments(CallValues& call);
+  bool varying(const Value& value) const;
+  std::optional<Value> call_varying(const BuiltinValue& builtin, CallValues& call);
+  Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
   Value call_function(const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);

@@ -6,7 +6,9 @@
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/op_call.h"
+#include "sim/scenario/rank_value.h"
 #include "sim/scenario/tensor_data.h"
+#include "sim/world/rank_questions.h"
 
 namespace shardlab {
 
@@ -55,10 +57,50 @@ DType reference_dtype(DType dtype) {
   return is_floating(dtype) ? DType::kF64 : dtype;
 }
 
+bool Interpreter::varying(const Value& value) const {
+  return setup_.questions != nullptr && varies(value);
+}
+
+Value Interpreter::settle(const Value& value) {
+  if (!varying(value)) return value;
+  setup_.questions->ask(
+      [&](std::int64_t rank) { return fingerprint([&] { return at_rank(value, rank); }); });
+  return here(value);
+}
+
+void Interpreter::settle_arguments(CallValues& call) {
+  for (Value& value : call.positional) value = settle(value);
+  for (auto& [keyword, value] : call.keywords) value = settle(value);
+}
+
+// Functions of numbers are put off; what is printed, or is data of a tensor, decides nothing.
+std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, CallValues& call) {
+  static constexpr std::string_view kPutOff[] = {"abs", "float", "int", "max",
+                                                 "min", "repr",  "str"};
+  static constexpr std::string_view kDecidesNothing[] = {"print", "tensor"};
+  const std::string_view name = builtin.builtin->name;
+  if (builtin.self == nullptr && std::ranges::count(kDecidesNothing, name) > 0) {
+    for (Value& value : call.positional) value = here(value);
+  } else if (builtin.self == nullptr && call.keywords.empty() &&
+             std::ranges::count(kPutOff, name) > 0) {
+    return lift(call.positional, [this, run = builtin.builtin->run](const Values& operands) {
+      return run(*this, nullptr, {operands, {}});
+    });
+  }
+  return std::nullopt;
+}
+
 Value Interpreter::call(const Value& function, CallValues call) {
   check_stack();
   if (const auto* user = function.get<FunctionValue>())
     return call_function(*user, std::move(call));
+  if (setup_.questions != nullptr) {
+    const auto* builtin = function.get<BuiltinValue>();
+    if (builtin != nullptr) {
+      if (auto result = call_varying(*builtin, call)) return std::move(*result);
+    }
+    settle_arguments(call);
+  }
   if (const auto* builtin = function.get<BuiltinValue>()) {
     return builtin->builtin->run(*this, builtin->self.get(), std::move(call));
   }
@@ -78,6 +120,14 @@ Value Interpreter::call(const Value& function, CallValues call) {
 }
 
 Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {
+  if (setup_.questions != nullptr) {
+    // A list may hold what varies; all other methods look at what they are given.
+    const bool adds = name == "append" || name == "extend";
+    if (varies(object) && !adds && name != "pop") {
+      return call_method(settle(object), name, std::move(call));
+    }
+    if (!adds) settle_arguments(call);
+  }
   if (const Builtin* method = find_builtin(methods_of(object), name)) {
     return method->run(*this, &object, std::move(call));
   }

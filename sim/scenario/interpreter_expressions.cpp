@@ -5,6 +5,7 @@
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/interpreter_frame.h"
 #include "sim/scenario/nesting.h"
+#include "sim/scenario/rank_value.h"
 
 namespace shardlab {
 
@@ -37,7 +38,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name&
 Value Interpreter::eval_node(const ast::Expression&, const ast::Attribute& node) {
   const Value object = evaluate(*node.object);
   enter(node.name_span);
-  return attribute(object, node.name);
+  return attribute(settle(object), node.name);
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call& node) {
@@ -105,7 +106,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Subsc
   const Value object = evaluate(*node.object);
   const Value key = evaluate(*node.index);
   enter(expression.span);
-  return index(object, key);
+  return index(object.is<RankValue>() ? settle(object) : object, settle(key));
 }
 
 Value Interpreter::eval_node(const ast::Expression&, const ast::Slice& node) {
@@ -135,7 +136,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Tuple
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Dict& node) {
   const DictValue dict = make_dict();
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
-    const Value key = evaluate(*node.keys[i]);
+    const Value key = settle(evaluate(*node.keys[i]));
     const Value value = evaluate(*node.values[i]);
     enter(expression.span);
     store(dict, key, value);
@@ -157,7 +158,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compr
   const DictValue dict = make_dict();
   comprehend(node, 0, [&] {
     if (!node.key) return items.push_back(evaluate(*node.element));
-    const Value key = evaluate(*node.key);
+    const Value key = settle(evaluate(*node.key));
     const Value value = evaluate(*node.element);
     enter(expression.span);
     store(dict, key, value);
@@ -213,15 +214,20 @@ std::string formatted(const Value& value, const ast::FormatString::Part& part) {
 }  // namespace
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::FormatString& node) {
-  std::string out;
+  Values values;
   for (const auto& part : node.parts) {
-    out += part.text + part.echo;
-    if (!part.expression) continue;
-    const Value value = evaluate(*part.expression);
+    values.push_back(part.expression ? evaluate(*part.expression) : Value());
     enter(expression.span);
-    out += formatted(value, part);
   }
-  return out;
+  return lift(std::move(values), [&node](const Values& given) -> Value {
+    std::string out;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto& part = node.parts[i];
+      out += part.text + part.echo;
+      if (part.expression) out += formatted(given[i], part);
+    }
+    return out;
+  });
 }
 
 }  // namespace shardlab

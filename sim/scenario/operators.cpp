@@ -3,6 +3,8 @@
 
 #include "sim/scenario/composites.h"
 #include "sim/scenario/nesting.h"
+#include "sim/scenario/rank_value.h"
+#include "sim/world/rank_questions.h"
 
 namespace shardlab {
 
@@ -155,7 +157,33 @@ bool identical(const Value& left, const Value& right) {
 
 }  // namespace
 
+// Numbers that only become data of a tensor need not be known: shapes are the same on all ranks.
+Value Interpreter::binary_varying(ast::BinaryOp op, const Value& left, const Value& right) {
+  const DTensor* tensor = left.is_tensor() ? left.get<DTensor>() : right.get<DTensor>();
+  if (tensor != nullptr) {
+    const bool data = !tensor->distributed() && op != ast::BinaryOp::kPow;
+    const auto plain = [&](const Value& value) { return data ? here(value) : settle(value); };
+    return binary(op, plain(left), plain(right));
+  }
+  const auto compute = [this, op](const Values& operands) {
+    return binary(op, operands[0], operands[1]);
+  };
+  const auto fails = [&](std::int64_t rank) -> std::uint64_t {
+    try {
+      compute({at_rank(left, rank), at_rank(right, rank)});
+      return 0;
+    } catch (const Error&) {
+      return 1;
+    }
+  };
+  const bool always_works =
+      op == ast::BinaryOp::kAdd || op == ast::BinaryOp::kSub || op == ast::BinaryOp::kMul;
+  if (!always_works) setup_.questions->ask(fails);
+  return lift({left, right}, compute);
+}
+
 Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& right) {
+  if (varying(left) || varying(right)) return binary_varying(op, left, right);
   if (left.is_tensor() || right.is_tensor()) return tensor_binary(*this, op, left, right);
   if (left.is_number() && right.is_number()) {
     return make_number(arithmetic(op, number_of(left), number_of(right)));
@@ -181,6 +209,12 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
 }
 
 Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& right) {
+  if (varying(left) || varying(right)) {
+    if (left.is_tensor() || right.is_tensor()) return compare(op, settle(left), settle(right));
+    return lift({left, right}, [this, op](const Values& operands) {
+      return compare(op, operands[0], operands[1]);
+    });
+  }
   if (op == ast::CompareOp::kIs) return identical(left, right);
   if (op == ast::CompareOp::kIsNot) return !identical(left, right);
   if (op == ast::CompareOp::kIn) return contains(right, left);
@@ -200,6 +234,9 @@ Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& ri
 
 Value Interpreter::unary(ast::UnaryOp op, const Value& operand) {
   if (op == ast::UnaryOp::kNot) return !truth(operand);
+  if (operand.is<RankValue>()) {
+    return lift({operand}, [this, op](const Values& operands) { return unary(op, operands[0]); });
+  }
   if (operand.is_tensor()) {
     if (op == ast::UnaryOp::kPositive) return operand;
     const bool invert = op == ast::UnaryOp::kInvert;

@@ -49,7 +49,8 @@ std::string_view kind_name(const Value& value) {
   static constexpr std::string_view kNames[] = {
       "None",      "...",       "bool",     "int",      "float",  "str",  "dtype",
       "reduction", "placement", "tensor",   "list",     "tuple",  "dict", "range",
-      "function",  "function",  "function", "function", "module", "mesh", "slice"};
+      "function",  "function",  "function", "function", "module", "mesh", "slice",
+      "varying"};
   static_assert(std::size(kNames) == std::variant_size_v<Value::Variant>);
   return kNames[value.variant().index()];
 }
@@ -120,6 +121,8 @@ struct Repr {
     out += "slice";
     items('(', *value.parts, ")");
   }
+
+  void operator()(const RankValue& value) const { append(*value.here); }
 
   void append(const Value& value) const {
     if (out.size() > kLongestText) {
@@ -197,6 +200,7 @@ std::string repr(const Value& value) {
 
 std::string str(const Value& value) {
   if (const auto* text = value.get<std::string>()) return *text;
+  if (const auto* ranks = value.get<RankValue>()) return str(*ranks->here);
   return repr(value);
 }
 

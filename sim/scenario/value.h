@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -78,13 +79,19 @@ struct MeshValue {
 struct SliceValue {
   std::shared_ptr<const Values> parts;  ///< start, stop, step; None where left out
 };
+/// What differs between the ranks that one run stands for (rank_value.h).
+struct RankValue {
+  std::shared_ptr<const std::function<Value(std::int64_t rank)>> at;
+  std::shared_ptr<const Value> here;  ///< on the rank that runs
+  std::int64_t running = 0;
+};
 
 class Value {
  public:
   using Variant = std::variant<ast::None, ast::Ellipsis, bool, std::int64_t, double, std::string,
                                DType, ReduceOp, Placement, DTensor, ListValue, TupleValue,
                                DictValue, RangeValue, FunctionValue, BuiltinValue, OpValue,
-                               RowValue, ModuleValue, MeshValue, SliceValue>;
+                               RowValue, ModuleValue, MeshValue, SliceValue, RankValue>;
 
   Value() = default;
   template <typename T>

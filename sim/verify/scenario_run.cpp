@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <thread>
 
-#include "autograd/autograd.h"
-#include "autograd/grad_node.h"
-#include "base/rank_context.h"
-#include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "ops/factor_rule.h"
 #include "ops/register.h"
 #include "sim/report/run_text.h"
-#include "sim/scenario/interpreter.h"
 #include "sim/scenario/lexer.h"
+#include "sim/verify/class_run.h"
 #include "sim/verify/inputs.h"
 #include "sim/verify/process_records.h"
+#include "sim/verify/program_run.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -50,66 +47,6 @@ Topology topology_of(const Scenario& scenario) {
   return topology;
 }
 
-// One program on the ranks of one world, and what was seen there.
-struct ProgramRun {
-  std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
-  std::vector<MemoryAccount> accounts;
-  const Scenario* scenario = nullptr;
-  const OpRegistry* registry = nullptr;
-  const MeshLayout* layout = nullptr;
-  const MeshLayout* reported = nullptr;
-  Precision precision = Precision::kDeclared;
-  std::int64_t reporting_rank = 0;
-  std::int64_t told_rank = -1;  ///< what `rank` says; -1: the truth
-  std::vector<Trace> traces;
-  std::vector<Recording> recordings;
-  std::vector<InputReport> inputs;
-  WorldResult outcome;
-  MemoryReport memory;
-  std::optional<SharingStats> kernels;
-};
-
-void keep_gradients(const ProgramRun& run, const Interpreter& interpreter, Recording& recording) {
-  for (const ScenarioInput& input : run.scenario->inputs) {
-    if (!input.requires_grad) continue;
-    const Value* value = interpreter.find(input.name);
-    if (value == nullptr || !value->is_tensor()) continue;
-    const DTensor gradient = grad_of(value->as<DTensor>());
-    if (gradient.defined()) {
-      recording.keep({input.name + ".grad", 0, detached(gradient), input.where});
-    }
-  }
-}
-
-void run_on_rank(ProgramRun& run, RankContext& rank) {
-  const auto index = static_cast<std::size_t>(rank.rank);
-  Recording& recording = run.recordings[index];
-  rank.memory = &run.accounts[index];
-  rank.meshes->construct(run.layout);
-  Interpreter interpreter({.scenario = run.scenario,
-                           .registry = run.registry,
-                           .calls = &recording_calls(),
-                           .layout = run.layout,
-                           .reported = run.reported,
-                           .rank = run.told_rank >= 0 ? run.told_rank : rank.rank,
-                           .world_size = run.scenario->world,
-                           .precision = run.precision,
-                           .sink = &recording});
-  for (const ScenarioInput& input : run.scenario->inputs) {
-    const DTensor value = make_input(*run.scenario, input, run.layout, run.precision);
-    if (input.requires_grad) require_grad(value);
-    if (rank.rank == run.reporting_rank) {
-      run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});
-    }
-    interpreter.define(input.name, Value(value));
-  }
-  rank.observer = &run.traces[index];
-  rank.mode |= kModeObserve;
-  interpreter.run();
-  rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
-  keep_gradients(run, interpreter, recording);
-}
-
 // Ranks of other processes share nothing.
 bool shares_kernels(const ScenarioOptions& options) {
   return options.sharing == KernelSharing::kOn &&
@@ -131,7 +68,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     // In a process of its own any rank may have to report.
     const bool reports = rank == run.reporting_rank || channel_of(options.backend) != nullptr;
-    run.traces.emplace_back(reports ? TraceDetail::kEvents : TraceDetail::kCounts);
+    run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
   }
   for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
   WorldOptions world;
@@ -149,7 +86,11 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
   world.communicator = options.communicator;
-  run.outcome = run_world(std::move(world), [&](RankContext& rank) { run_on_rank(run, rank); });
+  const WorldResult outcome = run_world(std::move(world), [&](RankContext& rank) {
+    run_on_rank(run, rank, static_cast<std::size_t>(rank.rank), nullptr);
+  });
+  if (!outcome.ok()) run.error = outcome.merged();
+  run.verdict = outcome.verdict;
   for (const MemoryAccount& account : run.accounts) {
     run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
   }
@@ -277,7 +218,7 @@ OneDevice run_alone(const ScenarioResult& result, const OpRegistry& registry,
     run->precision = precision;
     run->told_rank = rank;
     execute(*run, propagator, 1, options);
-    if (!run->outcome.ok()) alone.failure = run->outcome.merged().summary();
+    if (run->error) alone.failure = run->error->summary();
     alone.recordings.push_back(&run->recordings.front());
     alone.runs.push_back(std::move(run));
   }
@@ -288,6 +229,13 @@ OneDevice run_alone(const ScenarioResult& result, const OpRegistry& registry,
 constexpr std::int64_t kMostToldRanks = 64;
 
 void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propagator) {
+  if (result.shapes_only()) {
+    result.not_verified = "shapes only: nothing verified";
+    for (const Recording& recording : sharded.recordings) {
+      list_values(recording, "not computed", result.values);
+    }
+    return;
+  }
   VerifyInputs inputs;
   for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
   inputs.tolerance = result.scenario.expect.tolerance;
@@ -333,21 +281,24 @@ void check_missing_gradients(ScenarioResult& result, const ProgramRun& run) {
 // What the run means: reports, expectations, the verdict on values.
 void judge(ScenarioResult& result, ProgramRun& run) {
   if (result.options.recorded) result.options.recorded(run.recordings);
+  if (result.options.traced) result.options.traced(traces_by_rank(run));
 
   result.inputs = run.inputs;
   result.memory = run.memory;
   result.kernels = run.kernels;
-  result.verdict = run.outcome.verdict;
-  const auto reporter = static_cast<std::size_t>(result.reporting_rank);
+  result.classes = run.classes;
+  result.verdict = run.verdict;
+  // Of classes the reporting rank's comes first.
+  const auto reporter = result.shapes_only() ? 0 : static_cast<std::size_t>(result.reporting_rank);
   result.events = run.traces[reporter].events();
   result.printed = run.recordings[reporter].lines();
   result.warnings = run.traces[reporter].warnings();
-  result.ran_on_host = ran_on_host(result.options.device, *run.device);
+  if (run.device) result.ran_on_host = ran_on_host(result.options.device, *run.device);
   for (const Trace& trace : run.traces) {
     result.counts.push_back(trace.counts());
     result.implicit_count = std::max(result.implicit_count, trace.implicit_count());
   }
-  if (!run.outcome.ok()) result.error = run.outcome.merged();
+  result.error = run.error;
   judge_failure(result);
   if (result.error) return;
 
@@ -372,7 +323,7 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
                       .traces = &run.traces,
                       .logical_bytes = run.memory.logical_rank_bytes,
                       .physical_bytes = run.memory.physical_bytes};
-  gather_records(channel, reporter, run.outcome.ok() ? ValuesToo::kYes : ValuesToo::kNo, records);
+  gather_records(channel, reporter, run.error ? ValuesToo::kNo : ValuesToo::kYes, records);
   run.memory = {records.logical_bytes, records.physical_bytes};
   return reporter;
 }
@@ -412,7 +363,8 @@ bool ScenarioResult::met() const {
   for (const ValueReport& value : values) {
     if (value.verified && value.comparison.agreement == Agreement::kWrong) return false;
   }
-  return not_verified.empty() || scenario.expect.verify == Verify::kNone || error.has_value();
+  const bool meant = scenario.expect.verify == Verify::kNone || shapes_only();
+  return not_verified.empty() || meant || error.has_value();
 }
 
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
@@ -422,10 +374,12 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   const OpRegistry& registry = result.own_ops ? *result.own_ops : all_ops;
   result.scenario = scenario;
   result.options = options;
-  if (options.memory) check_memory(scenario, *options.memory);
-  result.layout = layout_of(scenario, process_arena());
+  const bool shapes_only = is_shape_only(options.backend);
+  if (options.memory && !shapes_only) check_memory(scenario, *options.memory);
+  if (shapes_only) result.arena = std::make_unique<Arena>();
+  result.layout = layout_of(scenario, shapes_only ? *result.arena : process_arena());
   check_as_written(scenario, result.layout, registry);
-  if (options.memory) check_input_memory(scenario, result.layout, *options.memory);
+  if (options.memory && !shapes_only) check_input_memory(scenario, result.layout, *options.memory);
   PlanOptions plans;
   plans.topology = topology_of(scenario);
   plans.planner = options.planner ? options.planner : scenario.planner;
@@ -438,7 +392,11 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   run.layout = result.layout;
   run.reported = result.layout;
   run.reporting_rank = result.reporting_rank;
-  execute(run, *result.propagator, scenario.world, options);
+  if (shapes_only) {
+    execute_classes(run, *result.propagator);
+  } else {
+    execute(run, *result.propagator, scenario.world, options);
+  }
   process::ControlChannel* channel = channel_of(options.backend);
   if (channel != nullptr) {
     result.reporting_rank = gather_processes(run, *channel);

@@ -31,8 +31,12 @@ struct ScenarioOptions {
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
   DeviceChoice device;                 ///< of the ranks, and of the one device
   std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
-  /// Told what every rank recorded, by rank, once the run is over and before the values go.
+  TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
+  /// Told what every rank recorded, by rank, once the run is over and before the values go. On a
+  /// shape-only mesh, what the first rank of each class recorded.
   std::function<void(const std::vector<Recording>&)> recorded;
+  /// Told what every rank did, by rank; on a shape-only mesh of up to 4,096 ranks, else nobody.
+  std::function<void(const std::vector<const Trace*>&)> traced;
 };
 
 /// "pool", ...; "single" where each rank has a process of its own.
@@ -45,6 +49,15 @@ struct MemoryReport {
   std::int64_t physical_bytes = 0;
 };
 
+/// Ranks of a shape-only mesh that do the same with the same shapes.
+struct ClassReport {
+  std::int64_t first_rank = 0;
+  std::int64_t size = 0;
+  std::string where;               ///< "dp 0-7, tp 0-63", "ranks 0,3"; empty: the whole mesh
+  std::int64_t logical_bytes = 0;  ///< the most that a rank of it held
+  double sent_bytes = 0;           ///< by each of its ranks
+};
+
 /// An input as the reporting rank holds it.
 struct InputReport {
   std::string name;
@@ -53,6 +66,7 @@ struct InputReport {
 };
 
 struct ScenarioResult {
+  std::unique_ptr<Arena> arena;  ///< of the layout and all specs, where they have one of their own
   Scenario scenario;
   ScenarioOptions options;
   const MeshLayout* layout = nullptr;
@@ -61,7 +75,7 @@ struct ScenarioResult {
   std::vector<InputReport> inputs;
   std::int64_t reporting_rank = 0;  ///< the mesh's first rank: whose events these are
   std::vector<TraceEvent> events;
-  std::vector<CollectiveCounts> counts;  ///< by rank
+  std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
   std::vector<std::string> printed;
   std::vector<std::string> warnings;
@@ -79,7 +93,9 @@ struct ScenarioResult {
   /// expected.
   bool reported_elsewhere = false;
   bool met_elsewhere = false;
+  std::vector<ClassReport> classes;  ///< of a shape-only mesh; the reporting rank's comes first
 
+  bool shapes_only() const { return !classes.empty(); }
   bool met() const;
 };
 

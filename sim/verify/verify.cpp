@@ -199,6 +199,24 @@ ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
 
 }  // namespace
 
+void list_values(const Recording& recording, const std::string& reason,
+                 std::vector<ValueReport>& reports) {
+  for (const RecordedValue& value : recording.values()) {
+    const bool known = std::any_of(reports.begin(), reports.end(), [&](const ValueReport& report) {
+      return report.name == value.name && report.occurrence == value.occurrence;
+    });
+    if (known) continue;
+    ValueReport report;
+    report.name = value.name;
+    report.occurrence = value.occurrence;
+    report.type = type_string(value.value);
+    report.where = value.where;
+    report.event = value.event;
+    report.not_verified = reason;
+    reports.push_back(std::move(report));
+  }
+}
+
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
   std::vector<ValueReport> reports;
   std::set<std::string> done;

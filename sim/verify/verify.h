@@ -37,6 +37,11 @@ struct VerifyInputs {
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
 };
 
+/// Adds a report for each recorded value that has none yet, with the reason why nothing is known of
+/// its elements.
+void list_values(const Recording& recording, const std::string& reason,
+                 std::vector<ValueReport>& reports);
+
 /// In the order of the first rank that recorded a value; values that only some ranks have come
 /// last.
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs);

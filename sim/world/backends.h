@@ -31,7 +31,7 @@ struct ProcessBackend {
   std::string (*launcher)(std::int64_t ranks);
 };
 
-/// Exactly one of `make` and `processes` is there.
+/// `make` or `processes`; neither: it runs one rank of each class, without data (class_world.h).
 struct BackendEntry {
   std::string_view name;
   BackendFactory make = nullptr;  ///< all ranks in this process
@@ -40,6 +40,8 @@ struct BackendEntry {
 
 /// "threads", ...
 std::vector<std::string_view> backend_names();
+/// True for a backend that runs one rank of each class; false for an unknown name.
+bool is_shape_only(std::string_view name);
 /// Fails with Value, naming those that exist, for an unknown name.
 const BackendEntry& find_backend(std::string_view name);
 

@@ -19,8 +19,18 @@ namespace shardlab {
 class MeshLayout;
 
 enum class CollectiveKind : std::uint8_t {
-  kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kScatter, kGather, kPermute,
-  kBatch, kAllGatherBytes, kBarrier, kSplit,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast,
+  kScatter,
+  kGather,
+  kPermute,
+  kBatch,
+  kAllGatherBytes,
+  kBarrier,
+  kSplit,
 };
 /// "all_reduce", "all_gather", ...
 std::string_view to_string(CollectiveKind kind);
@@ -36,7 +46,7 @@ struct SendRecv {
   std::int64_t peer = 0;  ///< group rank
   Tensor send;            ///< undefined: nothing is sent
   bool receives = false;
-  TensorMeta receive;     ///< what arrives, when `receives`
+  TensorMeta receive;  ///< what arrives, when `receives`
 };
 
 /// Collectives return their result, so that a backend may hand one Buffer to all ranks: results are
@@ -87,8 +97,9 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                               std::string name) = 0;
   /// The group along dims of a mesh (ascending) that holds this rank, in the mesh's order; null
-  /// outside of the mesh. Collective over this group. Parts of one mesh may be made in the same call, so ranks may
-  /// bring different layouts. A split, unless a backend knows groups by their strides.
+  /// outside of the mesh. Collective over this group. Parts of one mesh may be made in the same
+  /// call, so ranks may bring different layouts. A split, unless a backend knows groups by their
+  /// strides.
   virtual std::unique_ptr<Communicator> along(const MeshLayout& layout,
                                               std::span<const std::size_t> mesh_dims);
   /// Ends the world: every other rank's wait fails with this reason.

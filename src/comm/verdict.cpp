@@ -91,18 +91,27 @@ std::string describe(const RankReport& report) {
 }  // namespace
 
 std::string text(const Verdict& verdict) {
+  struct Set {
+    std::string what;
+    std::vector<std::int64_t> ranks;
+    std::int64_t alike = 0;
+  };
   // Ordered by the first rank of each set.
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> sets;
+  std::vector<Set> sets;
   std::map<std::string, std::size_t> index;
   for (const RankReport& report : verdict.ranks) {
     const auto [place, fresh] = index.try_emplace(describe(report), sets.size());
-    if (fresh) sets.emplace_back(place->first, std::vector<std::int64_t>{});
-    sets[place->second].second.push_back(report.rank);
+    if (fresh) sets.push_back({place->first, {}});
+    Set& set = sets[place->second];
+    set.ranks.push_back(report.rank);
+    set.alike += report.alike;
   }
   std::string result;
-  for (const auto& [what, ranks] : sets) {
+  for (const Set& set : sets) {
     if (!result.empty()) result += '\n';
-    result += fmt::format("{}: {}", fold_ranks(ranks), what);
+    result += fold_ranks(set.ranks);
+    if (set.alike > 0) result += fmt::format(" and {} more like it", set.alike);
+    result += ": " + set.what;
   }
   return result;
 }

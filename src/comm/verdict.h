@@ -25,6 +25,7 @@ struct RankReport {
   enum class State : std::uint8_t { kRuns, kWaits, kEnded, kFailed };
   std::int64_t rank = 0;
   State state = State::kRuns;
+  std::int64_t alike = 0;  ///< how many more ranks do the same and have no report of their own
   // The rest where it waits:
   std::string what;       ///< "all_reduce(f32[4], sum)"
   std::string op;         ///< ATen name of the op that communicates, or empty

@@ -1,0 +1,341 @@
+#include "backends/fake/agreement.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "backends/shared/meeting.h"
+
+namespace shardlab::fake {
+
+namespace {
+
+using backends::Call;
+
+constexpr std::int64_t kMostReportedRanks = 4096;
+constexpr std::size_t kMostComparedRanks = 256;  ///< pairs of ranks are compared up to here
+
+/// One group and its ranks.
+struct GroupInstance {
+  GroupKind kind;
+  std::vector<std::size_t> cells;  ///< ascending
+};
+
+struct Round {
+  std::map<std::size_t, const LoggedCall*> calls;  ///< by cell
+  std::vector<std::size_t> waiting;                ///< cells
+  bool over = false;
+};
+
+class Replay {
+ public:
+  Replay(const RankGrid& grid, std::span<const ClassLog* const> logs)
+      : grid_(grid), logs_(logs), cells_(grid.cell_count()) {
+    for (std::size_t cell = 0; cell < cells_.size(); ++cell) runnable_.push_back(cell);
+  }
+
+  Agreement run() {
+    while (!runnable_.empty() && !result_.verdict) {
+      const std::size_t cell = runnable_.front();
+      runnable_.pop_front();
+      advance(cell);
+    }
+    if (!result_.verdict && !result_.failed_cells.empty()) blame_failure();
+    if (!result_.verdict) look_for_stall();
+    std::sort(result_.failed_cells.begin(), result_.failed_cells.end());
+    for (const CellState& state : cells_) result_.stops.push_back(state.stops_in);
+    return std::move(result_);
+  }
+
+ private:
+  struct CellState {
+    std::size_t next = 0;  ///< entry
+    RankReport::State state = RankReport::State::kRuns;
+    const LoggedCall* waits_in = nullptr;
+    std::optional<std::size_t> stops_in;  ///< the same, as its place in the log
+  };
+  using RoundKey = std::pair<std::size_t, std::uint64_t>;  ///< instance, sequence
+
+  const ClassLog& log_of(std::size_t cell) const {
+    return *logs_[static_cast<std::size_t>(grid_.tag(cell))];
+  }
+
+  void advance(std::size_t cell) {
+    CellState& state = cells_[cell];
+    const ClassLog& log = log_of(cell);
+    for (; state.next < log.entries.size(); ++state.next) {
+      const LogEntry& entry = log.entries[state.next];
+      const LoggedCall& call = *log.calls[entry.call];
+      Round& round = rounds_[{instance_of(cell, call.group), call.sequence}];
+      if (entry.kind == LogEntry::Kind::kEnters) {
+        enter(cell, call, round);
+        if (result_.verdict) {
+          state.stops_in = entry.call;
+          return;
+        }
+      } else if (!round.over) {
+        state.state = RankReport::State::kWaits;
+        state.waits_in = &call;
+        state.stops_in = entry.call;
+        round.waiting.push_back(cell);
+        return;
+      }
+    }
+    state.state = log.error ? RankReport::State::kFailed : RankReport::State::kEnded;
+    if (log.error) result_.failed_cells.push_back(cell);
+  }
+
+  void enter(std::size_t cell, const LoggedCall& call, Round& round) {
+    round.calls.emplace(cell, &call);
+    const GroupInstance& group = instances_[instance_of(cell, call.group)];
+    if (round.calls.size() < group.cells.size()) return;
+    if (!fits(group, round)) {
+      result_.verdict = mismatch(group, round);
+      return;
+    }
+    round.over = true;
+    for (const std::size_t other : round.waiting) {
+      cells_[other].state = RankReport::State::kRuns;
+      cells_[other].waits_in = nullptr;
+      cells_[other].stops_in.reset();
+      runnable_.push_back(other);
+    }
+    round.waiting.clear();
+  }
+
+  std::size_t instance_of(std::size_t cell, const GroupKind& kind) {
+    const auto known = instance_by_cell_.find({cell, kind});
+    if (known != instance_by_cell_.end()) return known->second;
+    GroupInstance group{kind, {}};
+    if (kind.made < 0) {
+      for (std::size_t other = 0; other < grid_.cell_count(); ++other) group.cells.push_back(other);
+    } else {
+      group.cells = grid_.line(cell, kind.mesh_dims);
+    }
+    for (const std::size_t other : group.cells) {
+      instance_by_cell_.emplace(std::pair(other, kind), instances_.size());
+    }
+    instances_.push_back(std::move(group));
+    return instances_.size() - 1;
+  }
+
+  // One group of an instance: the one through its first cell's first rank.
+  std::vector<std::int64_t> ranks_of(const GroupInstance& group) const {
+    std::vector<std::int64_t> ranks;
+    if (group.kind.made >= 0) {
+      return grid_.layout().group_ranks(group.kind.mesh_dims,
+                                        grid_.first_coordinate(group.cells.front()));
+    }
+    for (std::int64_t rank = 0; rank < grid_.world_size(); ++rank) ranks.push_back(rank);
+    return ranks;
+  }
+  std::size_t cell_of(std::int64_t rank) {
+    const auto coordinate = grid_.layout().coordinate_of(rank);
+    if (coordinate) return grid_.cell_at(*coordinate);
+    if (outside_.empty()) {
+      for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+        if (grid_.inside(cell)) continue;
+        const auto own = grid_.ranks([&](std::size_t other) { return other == cell; });
+        for (const std::int64_t other : own) outside_.emplace(other, cell);
+      }
+    }
+    return outside_.at(rank);
+  }
+
+  struct Spread {
+    std::vector<std::int64_t> ranks;
+    std::vector<const Call*> calls;
+  };
+  Spread spread(const std::vector<std::int64_t>& ranks, const Round& round) {
+    Spread result{ranks, {}};
+    for (const std::int64_t rank : ranks) {
+      const auto call = round.calls.find(cell_of(rank));
+      result.calls.push_back(call == round.calls.end() ? nullptr : &call->second->call);
+    }
+    return result;
+  }
+
+  bool fits(const GroupInstance& group, const Round& round) {
+    const Call& first = round.calls.begin()->second->call;
+    for (const auto& [cell, call] : round.calls) {
+      if (!backends::compatible(first, call->call)) return false;
+    }
+    if (first.kind != CollectiveKind::kAllToAll) return true;
+    const std::vector<std::int64_t> ranks = ranks_of(group);
+    if (ranks.size() <= kMostComparedRanks) {
+      const Spread all = spread(ranks, round);
+      std::vector<Call*> calls;
+      for (const Call* call : all.calls) calls.push_back(const_cast<Call*>(call));
+      return backends::consistent(calls);
+    }
+    return pieces_fit(ranks, round);
+  }
+
+  // What ranks of one cell send to and take from those of another is one size.
+  bool pieces_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
+    std::map<std::size_t, std::vector<std::size_t>> places;  // in the group, by cell
+    for (std::size_t i = 0; i < ranks.size(); ++i) places[cell_of(ranks[i])].push_back(i);
+    for (const auto& [from_cell, from] : round.calls) {
+      for (const auto& [to_cell, to] : round.calls) {
+        const Call& a = from->call;
+        const Call& b = to->call;
+        const std::int64_t sent = a.lengths[places[to_cell].front()];
+        const std::int64_t joined = b.concat_lengths[places[from_cell].front()];
+        for (const std::size_t at : places[to_cell]) {
+          if (a.lengths[at] != sent) return false;
+          if (a.dim != a.concat_dim && b.lengths[at] != sent) return false;
+        }
+        for (const std::size_t at : places[from_cell]) {
+          if (b.concat_lengths[at] != joined) return false;
+        }
+        const std::int64_t brought =
+            a.dim == a.concat_dim ? sent : a.x->size(static_cast<std::size_t>(a.concat_dim));
+        if (brought != joined) return false;
+      }
+    }
+    return true;
+  }
+
+  Verdict mismatch(const GroupInstance& group, const Round& round) {
+    const LoggedCall& call = *round.calls.begin()->second;
+    const Spread all = spread(ranks_of(group), round);
+    const backends::Meeting meeting{all.ranks, call.group_name, call.sequence, all.calls};
+    if (static_cast<std::int64_t>(all.ranks.size()) <= kMostReportedRanks) {
+      return backends::mismatch(meeting);
+    }
+    Verdict verdict;
+    verdict.kind = VerdictKind::kMismatch;
+    verdict.culprits = backends::odd_ones(meeting);
+    for (const std::size_t cell : group.cells) {
+      RankReport report;
+      report.rank = grid_.first_rank(cell);
+      report.alike = grid_.size(cell) - 1;
+      report.state = RankReport::State::kWaits;
+      backends::describe(meeting, round.calls.at(cell)->call, report);
+      verdict.ranks.push_back(std::move(report));
+    }
+    std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
+    return verdict;
+  }
+
+  void blame_failure() {
+    std::size_t first = result_.failed_cells.front();
+    for (const std::size_t cell : result_.failed_cells) {
+      if (grid_.first_rank(cell) < grid_.first_rank(first)) first = cell;
+    }
+    Verdict verdict;
+    verdict.kind = VerdictKind::kRankFailed;
+    verdict.culprits = {grid_.first_rank(first)};
+    verdict.cause = log_of(first).error->summary();
+    RankReport report;
+    report.rank = grid_.first_rank(first);
+    report.state = RankReport::State::kFailed;
+    verdict.ranks.push_back(std::move(report));
+    result_.verdict = std::move(verdict);
+  }
+
+  // A rank's group differs from that of another rank of its cell, so one instance stands for many
+  // groups: the one that holds `rank`.
+  std::vector<std::int64_t> group_of(std::int64_t rank, const GroupKind& kind) const {
+    if (kind.made >= 0) {
+      return grid_.layout().group_ranks(kind.mesh_dims, *grid_.layout().coordinate_of(rank));
+    }
+    std::vector<std::int64_t> ranks;
+    for (std::int64_t other = 0; other < grid_.world_size(); ++other) ranks.push_back(other);
+    return ranks;
+  }
+
+  RankReport report_of(std::int64_t rank, std::size_t cell) {
+    RankReport report;
+    report.rank = rank;
+    report.state = cells_[cell].state;
+    const LoggedCall* call = cells_[cell].waits_in;
+    if (call == nullptr) return report;
+    const Round& round = rounds_.at({instance_of(cell, call->group), call->sequence});
+    const Spread all = spread(group_of(rank, call->group), round);
+    backends::describe({all.ranks, call->group_name, call->sequence, all.calls}, call->call,
+                       report);
+    return report;
+  }
+
+  void look_for_stall() {
+    const bool stalled = std::ranges::any_of(
+        cells_, [](const CellState& state) { return state.state == RankReport::State::kWaits; });
+    if (!stalled) return;
+    Verdict verdict;
+    verdict.kind = VerdictKind::kDeadlock;
+    if (grid_.world_size() <= kMostReportedRanks) {
+      for (std::int64_t rank = 0; rank < grid_.world_size(); ++rank) {
+        verdict.ranks.push_back(report_of(rank, cell_of(rank)));
+      }
+      verdict.culprits = backends::missed(verdict.ranks);
+    } else {
+      for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+        verdict.ranks.push_back(report_of(grid_.first_rank(cell), cell));
+        verdict.ranks.back().alike = grid_.size(cell) - 1;
+      }
+      std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
+      verdict.culprits = missed_cells();
+    }
+    // Calls that cannot meet are the better explanation, even if others are still missing.
+    for (const CellState& state : cells_) {
+      if (state.waits_in == nullptr) continue;
+      const auto cell = static_cast<std::size_t>(&state - cells_.data());
+      const Round& round =
+          rounds_.at({instance_of(cell, state.waits_in->group), state.waits_in->sequence});
+      const Spread all = spread(group_of(grid_.first_rank(cell), state.waits_in->group), round);
+      const backends::Meeting meeting{all.ranks, state.waits_in->group_name,
+                                      state.waits_in->sequence, all.calls};
+      if (!backends::torn(meeting)) continue;
+      verdict.kind = VerdictKind::kMismatch;
+      verdict.culprits = backends::odd_ones(meeting);
+      break;
+    }
+    result_.verdict = std::move(verdict);
+  }
+
+  // All ranks of cells that somebody waits for, those that have ended if there are any.
+  std::vector<std::int64_t> missed_cells() {
+    std::vector<std::size_t> awaited;
+    for (const auto& [key, round] : rounds_) {
+      if (round.over || round.waiting.empty()) continue;
+      for (const std::size_t cell : instances_[key.first].cells) {
+        if (!round.calls.contains(cell)) awaited.push_back(cell);
+      }
+    }
+    const auto ended = [&](std::size_t cell) {
+      return cells_[cell].state == RankReport::State::kEnded;
+    };
+    const bool any_ended = std::ranges::any_of(awaited, ended);
+    std::vector<bool> named(grid_.cell_count());
+    for (const std::size_t cell : awaited) named[cell] = !any_ended || ended(cell);
+    return grid_.ranks([&](std::size_t cell) { return named[cell]; });
+  }
+
+  const RankGrid& grid_;
+  const std::span<const ClassLog* const> logs_;
+  std::vector<CellState> cells_;
+  std::deque<std::size_t> runnable_;
+  std::vector<GroupInstance> instances_;
+  std::map<std::pair<std::size_t, GroupKind>, std::size_t> instance_by_cell_;
+  std::map<RoundKey, Round> rounds_;
+  std::map<std::int64_t, std::size_t> outside_;
+  Agreement result_;
+};
+
+}  // namespace
+
+Agreement replay(const RankGrid& grid, std::span<const ClassLog* const> logs) {
+  return Replay(grid, logs).run();
+}
+
+std::string ranks_text(std::vector<std::int64_t> ranks) {
+  constexpr std::size_t kLong = 200;
+  std::ranges::sort(ranks);
+  std::string text = fold_ranks(ranks);
+  if (text.size() <= kLong) return text;
+  const std::size_t end = text.rfind(',', kLong);
+  return fmt::format("{},... ({} ranks)", text.substr(0, end), ranks.size());
+}
+
+}  // namespace shardlab::fake

@@ -1,0 +1,33 @@
+// agreement.h - whether the calls of all classes meet: their logs are replayed by cells, each of
+// which stands for all of its ranks, so that mismatches and deadlocks are found without running
+// ranks (B-5, B-6).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/fake/class_log.h"
+#include "backends/fake/rank_grid.h"
+#include "comm/verdict.h"
+
+namespace shardlab::fake {
+
+struct Agreement {
+  std::optional<Verdict> verdict;
+  /// Cells whose program failed on its own, with all calls before it met; in cell order.
+  std::vector<std::size_t> failed_cells;
+  /// By cell: the call in its log whose wait does not end, if there is a verdict.
+  std::vector<std::optional<std::size_t>> stops;
+};
+
+/// `logs` by class; a cell's tag is its class. Verdicts of worlds of up to 4,096 ranks report on
+/// every rank, as other backends do; of larger ones on the first rank of each cell, with how many
+/// it stands for.
+Agreement replay(const RankGrid& grid, std::span<const ClassLog* const> logs);
+
+/// "ranks 0-3,8", or, where that gets long, how many ranks and the first ones.
+std::string ranks_text(std::vector<std::int64_t> ranks);
+
+}  // namespace shardlab::fake

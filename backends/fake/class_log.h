@@ -1,0 +1,58 @@
+// class_log.h - what one class of ranks asked of its groups, in order; read when all classes have
+// run, to see whether their calls meet.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/shared/call.h"
+
+namespace shardlab::fake {
+
+/// Which kind of group: the world, or all lines along some mesh dims that were made in the same
+/// call on the world.
+struct GroupKind {
+  std::int64_t made = -1;              ///< the world's call that made it; -1: the world itself
+  std::vector<std::size_t> mesh_dims;  ///< ascending
+  auto operator<=>(const GroupKind&) const = default;
+};
+
+/// Something that a rank does on a group. A call that waits at once is both.
+struct LogEntry {
+  enum class Kind : std::uint8_t { kEnters, kWaits };
+  Kind kind = Kind::kEnters;
+  std::size_t call = 0;  ///< in ClassLog::calls
+};
+
+/// A call outlives its caller here: it points into the log.
+struct LoggedCall {
+  explicit LoggedCall(CollectiveKind kind) : call(kind) {}
+  GroupKind group;
+  std::string group_name;
+  std::uint64_t sequence = 0;  ///< on its group
+  backends::Call call;
+  Tensor x;
+  TensorMeta expected;
+  std::shared_ptr<const std::vector<std::int64_t>> lengths, concat_lengths;
+};
+
+struct ClassLog {
+  std::vector<std::unique_ptr<LoggedCall>> calls;
+  std::vector<LogEntry> entries;
+  std::optional<Error> error;  ///< what its program ended with
+};
+
+/// Equal vectors once: lengths of a group are long and the same in many calls.
+class LengthsTable {
+ public:
+  std::shared_ptr<const std::vector<std::int64_t>> keep(Lengths lengths);
+
+ private:
+  std::map<std::uint64_t, std::vector<std::shared_ptr<const std::vector<std::int64_t>>>> by_hash_;
+};
+
+}  // namespace shardlab::fake

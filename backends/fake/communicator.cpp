@@ -1,0 +1,216 @@
+#include "backends/fake/communicator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "backends/shared/checked_communicator.h"
+#include "base/hash.h"
+#include "tensor/device.h"
+
+namespace shardlab::fake {
+
+std::shared_ptr<const std::vector<std::int64_t>> LengthsTable::keep(Lengths lengths) {
+  auto& known = by_hash_[hash_range(0, lengths)];
+  for (const auto& candidate : known) {
+    if (std::ranges::equal(*candidate, lengths)) return candidate;
+  }
+  return known.emplace_back(
+      std::make_shared<const std::vector<std::int64_t>>(lengths.begin(), lengths.end()));
+}
+
+namespace {
+
+void note_wait(ClassLog& log, const Stop* stop, std::size_t call) {
+  log.entries.push_back({LogEntry::Kind::kWaits, call});
+  if (stop != nullptr && stop->call == call) throw Error(stop->error);
+}
+
+// An asynchronous result: the wait is noted where the program needs the data.
+class PendingResult final : public Work {
+ public:
+  PendingResult(const ClassContext& context, std::size_t call, Storage& storage, BufferRef result)
+      : log_(context.log),
+        stop_(context.stop),
+        call_(call),
+        storage_(storage),
+        result_(std::move(result)) {}
+
+  void wait() override {
+    if (done_) return;
+    note_wait(*log_, stop_.get(), call_);
+    done_ = true;
+    storage_.complete(std::move(result_));
+  }
+  bool done() const override { return done_; }
+
+ private:
+  const std::shared_ptr<ClassLog> log_;
+  const std::shared_ptr<const Stop> stop_;
+  const std::size_t call_;
+  Storage& storage_;  // holds this
+  BufferRef result_;
+  bool done_ = false;
+};
+
+class ShapeCommunicator final : public backends::CheckedCommunicator {
+ public:
+  struct Place {
+    GroupKind kind;
+    std::string name;
+    std::int64_t rank, size;
+  };
+  ShapeCommunicator(ClassContext& context, Place place)
+      : context_(context), place_(std::move(place)) {}
+
+  std::int64_t rank() const override { return place_.rank; }
+  std::int64_t size() const override { return place_.size; }
+  std::span<const std::int64_t> ranks() const override;
+  const std::string& name() const override { return place_.name; }
+
+  std::vector<Tensor> batch(std::span<const SendRecv>) override { refuse("batch"); }
+  std::vector<std::string> all_gather_bytes(std::string_view) override {
+    refuse("all_gather_bytes");
+  }
+  std::unique_ptr<Communicator> split(std::int64_t, std::int64_t, std::string) override {
+    refuse("split");
+  }
+  std::unique_ptr<Communicator> along(const MeshLayout& layout,
+                                      std::span<const std::size_t> mesh_dims) override;
+  void abort(const Error& reason) override { throw Error(reason); }
+
+ protected:
+  Tensor perform(backends::Call& call, const Dims& shape, DType dtype, Issue issue) override;
+  void enter_and_wait(backends::Call& call) override { await_call(enter(call)); }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Error(
+        ErrorKind::kUnsupported,
+        fmt::format("{} on group {}: its result depends on other ranks' data", what, place_.name))
+        .with("fix", "a shape-only mesh holds no data; run it on a backend that computes");
+  }
+  std::size_t enter(const backends::Call& call);
+  void await_call(std::size_t call) { note_wait(*context_.log, context_.stop.get(), call); }
+  std::vector<std::size_t> mesh_dims_of(const MeshLayout& layout, std::size_t mesh_dim,
+                                        const Coordinate& coordinate) const;
+
+  ClassContext& context_;
+  const Place place_;
+  std::uint64_t sequence_ = 0;
+  mutable std::vector<std::int64_t> ranks_;  // made when somebody asks
+};
+
+std::span<const std::int64_t> ShapeCommunicator::ranks() const {
+  if (!ranks_.empty()) return ranks_;
+  if (place_.kind.made < 0) {
+    ranks_.resize(static_cast<std::size_t>(place_.size));
+    std::iota(ranks_.begin(), ranks_.end(), 0);
+  } else {
+    const Coordinate coordinate = *context_.layout->coordinate_of(context_.rank);
+    ranks_ = context_.layout->group_ranks(place_.kind.mesh_dims, coordinate);
+  }
+  return ranks_;
+}
+
+std::size_t ShapeCommunicator::enter(const backends::Call& call) {
+  auto logged = std::make_unique<LoggedCall>(call.kind);
+  logged->group = place_.kind;
+  logged->group_name = place_.name;
+  logged->sequence = sequence_++;
+  backends::Call& copy = logged->call;
+  copy.op = call.op;
+  copy.dim = call.dim;
+  copy.concat_dim = call.concat_dim;
+  copy.root = call.root;
+  copy.to = call.to;
+  copy.from = call.from;
+  copy.position = call.position;
+  copy.op_name = call.op_name;
+  if (call.x != nullptr) {
+    logged->x = Tensor(context_.nothing, call.x->meta());
+    copy.x = &logged->x;
+  }
+  if (call.expected != nullptr) {
+    logged->expected = *call.expected;
+    copy.expected = &logged->expected;
+  }
+  logged->lengths = context_.lengths->keep(call.lengths);
+  logged->concat_lengths = context_.lengths->keep(call.concat_lengths);
+  copy.lengths = *logged->lengths;
+  copy.concat_lengths = *logged->concat_lengths;
+  ClassLog& log = *context_.log;
+  log.calls.push_back(std::move(logged));
+  log.entries.push_back({LogEntry::Kind::kEnters, log.calls.size() - 1});
+  return log.calls.size() - 1;
+}
+
+Tensor ShapeCommunicator::perform(backends::Call& call, const Dims& shape, DType dtype,
+                                  Issue issue) {
+  const std::size_t entered = enter(call);
+  const auto bytes = static_cast<std::size_t>(product(shape) * item_bytes(dtype));
+  BufferRef result = call.device->allocate(bytes);
+  if (issue == Issue::kAsync) {
+    auto storage = make_ref<Storage>(BufferRef{});
+    storage->set_pending(make_ref<PendingResult>(context_, entered, *storage, std::move(result)));
+    return Tensor(std::move(storage), contiguous_meta(shape, dtype));
+  }
+  await_call(entered);
+  return Tensor(make_ref<Storage>(std::move(result)), contiguous_meta(shape, dtype));
+}
+
+// The dims of the scenario's mesh along which the group of a mesh, maybe a part of it, lies.
+std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layout,
+                                                         std::size_t mesh_dim,
+                                                         const Coordinate& coordinate) const {
+  if (&layout == context_.layout) return {mesh_dim};
+  const std::vector<std::int64_t> members = layout.group_ranks(mesh_dim, coordinate);
+  const MeshLayout& whole = *context_.layout;
+  const auto own = whole.coordinate_of(context_.rank);
+  std::vector<std::size_t> dims;
+  if (own && members.size() > 1) {
+    for (std::size_t dim = 0; dim < whole.ndim(); ++dim) {
+      const bool varies = std::ranges::any_of(members, [&](std::int64_t rank) {
+        const auto other = whole.coordinate_of(rank);
+        return other && (*other)[dim] != (*own)[dim];
+      });
+      if (varies) dims.push_back(dim);
+    }
+  } else if (own) {
+    const auto same = whole.find_dim(layout.names()[mesh_dim]);
+    if (same && whole.size(*same) == 1) return {*same};
+  }
+  if (own && whole.group_ranks(dims, *own) == members) return dims;
+  throw Error(ErrorKind::kUnsupported, "a group that is no line of the scenario's mesh")
+      .with("mesh", fmt::format("{} beside {}", layout.text(), whole.text()))
+      .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
+}
+
+std::unique_ptr<Communicator> ShapeCommunicator::along(const MeshLayout& layout,
+                                                       std::span<const std::size_t> mesh_dims) {
+  check_invariant(place_.kind.made < 0, "meshes are made on the world");
+  backends::Call call(CollectiveKind::kSplit);
+  begin(call, nullptr);
+  const auto made = static_cast<std::int64_t>(sequence_);
+  enter_and_wait(call);
+  const auto coordinate = layout.coordinate_of(context_.rank);
+  if (!coordinate) return nullptr;
+  Place place{{made, {}}, group_name(layout, mesh_dims), 0, 1};
+  for (const std::size_t mesh_dim : mesh_dims) {
+    const auto own = mesh_dims_of(layout, mesh_dim, *coordinate);
+    place.kind.mesh_dims.insert(place.kind.mesh_dims.end(), own.begin(), own.end());
+    place.rank = place.rank * layout.size(mesh_dim) + (*coordinate)[mesh_dim];
+    place.size *= layout.size(mesh_dim);
+  }
+  std::ranges::sort(place.kind.mesh_dims);
+  return std::make_unique<ShapeCommunicator>(context_, std::move(place));
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_world_communicator(ClassContext& context) {
+  return std::make_unique<ShapeCommunicator>(
+      context, ShapeCommunicator::Place{{}, "world", context.rank, context.world_size});
+}
+
+}  // namespace shardlab::fake

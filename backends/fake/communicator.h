@@ -1,0 +1,35 @@
+// communicator.h - the door of the shape-only backend: notes what a class of ranks asks for and
+// answers with shapes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "backends/fake/class_log.h"
+#include "backends/fake/rank_grid.h"
+#include "comm/communicator.h"
+
+namespace shardlab::fake {
+
+/// A wait that never ends, known from an earlier run of the same class.
+struct Stop {
+  std::size_t call = 0;  ///< in the log
+  Error error;           ///< what the rank throws there
+};
+
+/// What the communicators of one class share. Outlives them.
+struct ClassContext {
+  const MeshLayout* layout = nullptr;
+  std::int64_t world_size = 1;
+  std::int64_t rank = 0;          ///< global; stands for its class
+  std::shared_ptr<ClassLog> log;  ///< pending results hold it, too
+  LengthsTable* lengths = nullptr;
+  Ref<Storage> nothing;              ///< what noted tensors point to; counted on no rank
+  std::shared_ptr<const Stop> stop;  ///< null: nothing stops it
+};
+
+/// All ranks of the world. Groups are made with along(); split, batch and all_gather_bytes, whose
+/// results depend on other ranks' data, fail with Unsupported.
+std::unique_ptr<Communicator> make_world_communicator(ClassContext& context);
+
+}  // namespace shardlab::fake

@@ -1,0 +1,286 @@
+#include "backends/fake/rank_grid.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/rank_ranges.h"
+
+namespace shardlab::fake {
+
+namespace {
+
+constexpr std::size_t kMostCells = 1u << 16;
+
+// Cut after a few ranges.
+std::string shortened(std::string ranges) {
+  constexpr std::size_t kLong = 48;
+  if (ranges.size() <= kLong) return ranges;
+  return ranges.substr(0, ranges.rfind(',', kLong)) + ",...";
+}
+
+}  // namespace
+
+RankGrid::RankGrid(const MeshLayout& layout, std::int64_t world_size)
+    : layout_(&layout), world_size_(world_size) {
+  if (world_size > std::numeric_limits<std::int32_t>::max()) {
+    fail(ErrorKind::kUnsupported, "a shape-only world of {} ranks", world_size);
+  }
+  const auto one_part = [](std::int64_t size) {
+    const auto count = static_cast<std::int32_t>(size);
+    return Axis{std::vector<std::int32_t>(static_cast<std::size_t>(size)), {count}, {0}};
+  };
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) axes_.push_back(one_part(layout.size(dim)));
+  const std::int64_t outside = world_size - layout.size();
+  outside_ = outside > 0 ? one_part(outside) : Axis{};
+  if (outside > 0 && !layout.is_iota()) {
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      if (!layout.coordinate_of(rank)) outsiders_.push_back(rank);
+    }
+  }
+  tags_.assign(outside > 0 ? 2 : 1, 0);
+}
+
+std::int64_t RankGrid::outsider(std::int64_t index) const {
+  return outsiders_.empty() ? layout_->size() + index : outsiders_[static_cast<std::size_t>(index)];
+}
+
+std::vector<std::size_t> RankGrid::parts_of(std::size_t cell) const {
+  std::vector<std::size_t> parts(axes_.size());
+  for (std::size_t dim = axes_.size(); dim-- > 0;) {
+    parts[dim] = cell % axes_[dim].sizes.size();
+    cell /= axes_[dim].sizes.size();
+  }
+  return parts;
+}
+
+std::size_t RankGrid::cell_of_parts(const std::vector<std::size_t>& parts) const {
+  std::size_t cell = 0;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    cell = cell * axes_[dim].sizes.size() + parts[dim];
+  }
+  return cell;
+}
+
+std::int64_t RankGrid::size(std::size_t cell) const {
+  if (!inside(cell)) return outside_.sizes[cell - inside_cells_];
+  const std::vector<std::size_t> parts = parts_of(cell);
+  std::int64_t size = 1;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) size *= axes_[dim].sizes[parts[dim]];
+  return size;
+}
+
+Coordinate RankGrid::first_coordinate(std::size_t cell) const {
+  const std::vector<std::size_t> parts = parts_of(cell);
+  Coordinate coordinate(axes_.size());
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    coordinate[dim] = axes_[dim].firsts[parts[dim]];
+  }
+  return coordinate;
+}
+
+std::int64_t RankGrid::first_rank(std::size_t cell) const {
+  if (!inside(cell)) return outsider(outside_.firsts[cell - inside_cells_]);
+  return layout_->rank_at(first_coordinate(cell));
+}
+
+std::size_t RankGrid::cell_at(const Coordinate& coordinate) const {
+  std::size_t cell = 0;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    const Axis& axis = axes_[dim];
+    const auto part = axis.part_of[static_cast<std::size_t>(coordinate[dim])];
+    cell = cell * axis.sizes.size() + static_cast<std::size_t>(part);
+  }
+  return cell;
+}
+
+void RankGrid::for_each_inside(
+    const std::function<void(std::int64_t, const Coordinate&, std::size_t)>& visit) const {
+  Coordinate coordinate(axes_.size());
+  for (std::int64_t index = 0; index < layout_->size(); ++index) {
+    visit(index, coordinate, cell_at(coordinate));
+    for (std::size_t dim = axes_.size(); dim-- > 0;) {
+      if (++coordinate[dim] < layout_->size(dim)) break;
+      coordinate[dim] = 0;
+    }
+  }
+}
+
+std::vector<std::int64_t> RankGrid::ranks(const std::function<bool(std::size_t)>& wanted) const {
+  std::vector<bool> takes(tags_.size());
+  for (std::size_t cell = 0; cell < tags_.size(); ++cell) takes[cell] = wanted(cell);
+  std::vector<std::int64_t> ranks;
+  for_each_inside([&](std::int64_t index, const Coordinate&, std::size_t cell) {
+    if (takes[cell]) ranks.push_back(layout_->rank_at_index(index));
+  });
+  for (std::size_t i = 0; i < outside_.part_of.size(); ++i) {
+    const auto part = static_cast<std::size_t>(outside_.part_of[i]);
+    if (takes[inside_cells_ + part]) ranks.push_back(outsider(static_cast<std::int64_t>(i)));
+  }
+  if (!layout_->is_iota()) std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::string RankGrid::where(int tag) const {
+  std::vector<std::vector<bool>> parts;  // by axis, whether some cell has it
+  for (const Axis& axis : axes_) parts.emplace_back(axis.sizes.size());
+  std::int64_t held = 0;
+  bool outside = false;
+  for (std::size_t cell = 0; cell < tags_.size(); ++cell) {
+    if (tags_[cell] != tag) continue;
+    held += size(cell);
+    outside = outside || !inside(cell);
+    if (!inside(cell)) continue;
+    const std::vector<std::size_t> at = parts_of(cell);
+    for (std::size_t dim = 0; dim < at.size(); ++dim) parts[dim][at[dim]] = true;
+  }
+  if (held == layout_->size() && !outside) return "";
+  std::int64_t spanned = outside ? 0 : 1;
+  std::string text;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    std::vector<std::int64_t> coordinates;
+    for (std::size_t i = 0; i < axes_[dim].part_of.size(); ++i) {
+      const auto part = static_cast<std::size_t>(axes_[dim].part_of[i]);
+      if (parts[dim][part]) coordinates.push_back(static_cast<std::int64_t>(i));
+    }
+    spanned *= static_cast<std::int64_t>(coordinates.size());
+    if (static_cast<std::int64_t>(coordinates.size()) == layout_->size(dim)) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", layout_->names()[dim],
+                        shortened(rank_ranges(coordinates)));
+  }
+  if (spanned == held) return text;
+  return "ranks " + shortened(rank_ranges(ranks([&](std::size_t at) { return tags_[at] == tag; })));
+}
+
+std::vector<std::size_t> RankGrid::line(std::size_t cell,
+                                        std::vector<std::size_t> mesh_dims) const {
+  std::vector<std::vector<std::size_t>> lines = {parts_of(cell)};
+  for (const std::size_t dim : mesh_dims) {
+    std::vector<std::vector<std::size_t>> longer;
+    for (const auto& parts : lines) {
+      for (std::size_t part = 0; part < axes_[dim].sizes.size(); ++part) {
+        longer.push_back(parts);
+        longer.back()[dim] = part;
+      }
+    }
+    lines = std::move(longer);
+  }
+  std::vector<std::size_t> cells;
+  for (const auto& parts : lines) cells.push_back(cell_of_parts(parts));
+  std::sort(cells.begin(), cells.end());
+  return cells;
+}
+
+std::vector<std::int32_t> RankGrid::relabel(Axis& axis, const std::vector<std::uint64_t>& labels) {
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::int32_t> numbers;
+  std::vector<std::int32_t> origins;
+  Axis fresh;
+  fresh.part_of.resize(axis.part_of.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto next = static_cast<std::int32_t>(origins.size());
+    const auto [entry, added] = numbers.try_emplace({axis.part_of[i], labels[i]}, next);
+    if (added) {
+      origins.push_back(axis.part_of[i]);
+      fresh.sizes.push_back(0);
+      fresh.firsts.push_back(static_cast<std::int32_t>(i));
+    }
+    fresh.part_of[i] = entry->second;
+    ++fresh.sizes[static_cast<std::size_t>(entry->second)];
+  }
+  axis = std::move(fresh);
+  return origins;
+}
+
+// `origins`: by axis, the outside last; the part that each part was cut from.
+void RankGrid::rebuild_tags(const std::vector<std::vector<std::int32_t>>& origins) {
+  std::vector<std::size_t> old_counts;
+  std::size_t old_inside = 1, count = 1;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    old_counts.push_back(
+        static_cast<std::size_t>(*std::max_element(origins[dim].begin(), origins[dim].end())) + 1);
+    old_inside *= old_counts[dim];
+    count *= origins[dim].size();
+    if (count > kMostCells) {
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("a shape-only mesh in more than {} kinds of ranks", kMostCells))
+          .with("mesh", layout_->text())
+          .with("fix", "ask for parts of the mesh (mesh.coordinate) instead of single ranks");
+    }
+  }
+  const std::vector<int> old = std::move(tags_);
+  tags_.assign(count + origins.back().size(), 0);
+  inside_cells_ = count;
+  for (std::size_t cell = 0; cell < count; ++cell) {
+    const std::vector<std::size_t> parts = parts_of(cell);
+    std::size_t origin = 0;
+    for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+      origin = origin * old_counts[dim] + static_cast<std::size_t>(origins[dim][parts[dim]]);
+    }
+    tags_[cell] = old[origin];
+  }
+  for (std::size_t i = 0; i < origins.back().size(); ++i) {
+    tags_[count + i] = old[old_inside + static_cast<std::size_t>(origins.back()[i])];
+  }
+}
+
+namespace {
+
+std::vector<std::int32_t> themselves(std::size_t parts) {
+  std::vector<std::int32_t> origins(parts);
+  std::iota(origins.begin(), origins.end(), 0);
+  return origins;
+}
+
+}  // namespace
+
+void RankGrid::cut(const std::vector<CutPlace>& places) {
+  std::vector<std::vector<std::int32_t>> origins;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    Axis& axis = axes_[dim];
+    std::vector<std::uint64_t> labels(axis.part_of.size());
+    for (const CutPlace& place : places) {
+      if (place.mesh_dim == dim) labels[static_cast<std::size_t>(place.coordinate)] = 1;
+    }
+    std::partial_sum(labels.begin(), labels.end(), labels.begin());
+    const bool whole = labels.back() == 0;
+    origins.push_back(whole ? themselves(axis.sizes.size()) : relabel(axis, labels));
+  }
+  origins.push_back(themselves(outside_.sizes.size()));
+  rebuild_tags(origins);
+}
+
+void RankGrid::split(const std::function<std::uint64_t(std::int64_t)>& answer,
+                     const std::function<bool(std::size_t)>& asked) {
+  std::vector<bool> wanted(tags_.size());
+  for (std::size_t cell = 0; cell < tags_.size(); ++cell) wanted[cell] = asked(cell);
+  // Two coordinates are alike when the mesh is the same through both: sums of hashes tell.
+  std::vector<std::vector<std::uint64_t>> labels;
+  for (const Axis& axis : axes_) labels.emplace_back(axis.part_of.size());
+  std::vector<std::uint64_t> outside(outside_.part_of.size());
+  for_each_inside([&](std::int64_t index, const Coordinate& coordinate, std::size_t cell) {
+    if (!wanted[cell]) return;
+    const std::uint64_t value = answer(layout_->rank_at_index(index));
+    std::int64_t step = 1;
+    for (std::size_t dim = axes_.size(); dim-- > 0;) {
+      const auto rest = static_cast<std::uint64_t>(index - coordinate[dim] * step);
+      labels[dim][static_cast<std::size_t>(coordinate[dim])] += hash_mix(rest, value);
+      step *= layout_->size(dim);
+    }
+  });
+  for (std::size_t i = 0; i < outside.size(); ++i) {
+    const auto part = static_cast<std::size_t>(outside_.part_of[i]);
+    if (!wanted[inside_cells_ + part]) continue;
+    outside[i] = hash_mix(1, answer(outsider(static_cast<std::int64_t>(i))));
+  }
+  std::vector<std::vector<std::int32_t>> origins;
+  for (std::size_t dim = 0; dim < axes_.size(); ++dim) {
+    origins.push_back(relabel(axes_[dim], labels[dim]));
+  }
+  origins.push_back(relabel(outside_, outside));
+  rebuild_tags(origins);
+}
+
+}  // namespace shardlab::fake

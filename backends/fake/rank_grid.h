@@ -1,0 +1,77 @@
+// rank_grid.h - the ranks of a world in cells whose ranks behave alike: on each mesh dim
+// coordinates fall into parts, and a cell is one part of each. Cells are refined, never merged;
+// nothing is kept per rank, only a number per coordinate of each mesh dim.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/fake/dim_cut.h"
+
+namespace shardlab::fake {
+
+class RankGrid {
+ public:
+  /// One cell for the ranks of `layout`, and one for those outside, if there are any. Both have
+  /// tag 0. Fails with Unsupported for more than 2^31 - 1 ranks.
+  RankGrid(const MeshLayout& layout, std::int64_t world_size);
+
+  const MeshLayout& layout() const { return *layout_; }
+  std::int64_t world_size() const { return world_size_; }
+
+  /// Those inside of the mesh come first.
+  std::size_t cell_count() const { return tags_.size(); }
+  bool inside(std::size_t cell) const { return cell < inside_cells_; }
+  std::int64_t size(std::size_t cell) const;
+  /// Of its rank with the smallest index in the mesh. Inside only.
+  Coordinate first_coordinate(std::size_t cell) const;
+  std::int64_t first_rank(std::size_t cell) const;
+  /// Of all cells for which `wanted(cell)` holds, ascending. Visits every rank of the world.
+  std::vector<std::int64_t> ranks(const std::function<bool(std::size_t cell)>& wanted) const;
+  /// Where cells with this tag lie: "dp 0-7, tp 0-63" when all such coordinates are theirs, else
+  /// "ranks 0-3,8"; long lists end in "...". Empty when they are all ranks of the mesh.
+  std::string where(int tag) const;
+  std::size_t cell_at(const Coordinate& coordinate) const;
+
+  /// The cells that lie on a line along `mesh_dims` through `cell`, in the order of their first
+  /// coordinates; inside only.
+  std::vector<std::size_t> line(std::size_t cell, std::vector<std::size_t> mesh_dims) const;
+
+  /// A number of the user's for each cell; parts of a cell inherit it.
+  int tag(std::size_t cell) const { return tags_[cell]; }
+  void set_tag(std::size_t cell, int tag) { tags_[cell] = tag; }
+
+  /// From these coordinates on, ranks are other ones than before.
+  void cut(const std::vector<CutPlace>& places);
+  /// Ranks with different answers come into different cells, as far as `asked(cell)` holds.
+  void split(const std::function<std::uint64_t(std::int64_t rank)>& answer,
+             const std::function<bool(std::size_t cell)>& asked);
+
+ private:
+  /// Coordinates of one mesh dim, or, for the last axis, ranks outside of the mesh.
+  struct Axis {
+    std::vector<std::int32_t> part_of;  ///< by coordinate
+    std::vector<std::int32_t> sizes;    ///< by part
+    std::vector<std::int32_t> firsts;   ///< by part
+  };
+  /// New parts by (old part, label), and which old part each comes from.
+  static std::vector<std::int32_t> relabel(Axis& axis, const std::vector<std::uint64_t>& labels);
+  void rebuild_tags(const std::vector<std::vector<std::int32_t>>& origins);
+  std::vector<std::size_t> parts_of(std::size_t cell) const;
+  std::size_t cell_of_parts(const std::vector<std::size_t>& parts) const;
+  std::int64_t outsider(std::int64_t index) const;
+  void for_each_inside(const std::function<void(std::int64_t index, const Coordinate&,
+                                                std::size_t cell)>& visit) const;
+
+  const MeshLayout* layout_;
+  std::int64_t world_size_;
+  std::vector<std::int64_t> outsiders_;  ///< of an array with any ranks; empty where they are last
+  std::vector<Axis> axes_;               ///< one per mesh dim
+  Axis outside_;
+  std::size_t inside_cells_ = 1;
+  std::vector<int> tags_;  ///< by cell
+};
+
+}  // namespace shardlab::fake

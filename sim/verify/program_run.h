@@ -1,0 +1,46 @@
+// program_run.h - one program on the ranks of one world, or on one rank of each class, and what was
+// seen there. Private to the files that run scenarios.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/scenario/interpreter.h"
+#include "sim/verify/recording.h"
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+class RankQuestions;
+
+struct ProgramRun {
+  std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
+  std::vector<MemoryAccount> accounts;
+  const Scenario* scenario = nullptr;
+  const OpRegistry* registry = nullptr;
+  const MeshLayout* layout = nullptr;
+  const MeshLayout* reported = nullptr;
+  Precision precision = Precision::kDeclared;
+  std::int64_t reporting_rank = 0;
+  std::int64_t told_rank = -1;  ///< what `rank` says; -1: the truth
+  std::vector<Trace> traces;
+  std::vector<Recording> recordings;
+  std::vector<InputReport> inputs;
+  std::optional<Error> error;
+  std::optional<Verdict> verdict;
+  MemoryReport memory;
+  std::optional<SharingStats> kernels;
+  std::vector<ClassReport> classes;   ///< of a shape-only mesh; traces and recordings are by class
+  std::vector<std::size_t> class_of;  ///< by rank, of small ones
+};
+
+/// The running rank's part. `index`: of its trace, recording and account. `questions`: asked where
+/// the ranks it stands for part; null: it stands for itself.
+void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions);
+
+/// By rank; empty where classes are not listed by rank.
+std::vector<const Trace*> traces_by_rank(const ProgramRun& run);
+
+}  // namespace shardlab

@@ -1,0 +1,317 @@
+#include "sim/world/class_world.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "backends/fake/agreement.h"
+#include "backends/fake/communicator.h"
+#include "comm/device_mesh.h"
+#include "comm/process_group.h"
+#include "plan/plan.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+namespace {
+
+using fake::ClassLog;
+using fake::DimCut;
+using fake::RankGrid;
+
+// Tags of cells that have no class yet.
+constexpr int kUnknown = -1;    ///< not looked at
+constexpr int kCandidate = -2;  ///< so far like the rank that runs
+constexpr int kOther = -3;      ///< unlike it
+
+// How tensors are cut in all that the program and its plans made so far.
+class KnownCuts {
+ public:
+  KnownCuts(const MeshLayout& layout, const PlanCache* plans) : layout_(layout), plans_(plans) {}
+
+  /// The places of cuts that were not known before.
+  std::vector<fake::CutPlace> update() {
+    std::vector<fake::CutPlace> places;
+    layout_.arena().visit_specs([&](const DTensorSpec& spec) {
+      add(*spec.layout(), spec.shape(), spec.placements(), spec.order(), places);
+    });
+    if (plans_ == nullptr) return places;
+    plans_->visit([&](const Plan& plan) {
+      const DTensorSpec& source = *plan.source;
+      for (const PlanStep& step : plan.steps) {
+        add(*source.layout(), source.shape(), step.after, step.order_after, places);
+      }
+    });
+    return places;
+  }
+
+  bool alike(const Coordinate& a, const Coordinate& b) const {
+    return std::ranges::all_of(
+        cuts_, [&](const DimCut& cut) { return piece_length(cut, a) == piece_length(cut, b); });
+  }
+
+ private:
+  void add(const MeshLayout& layout, const Dims& shape, const Placements& placements,
+           const ShardOrder& order, std::vector<fake::CutPlace>& places) {
+    const bool cut = std::ranges::any_of(
+        placements, [](const Placement& placement) { return placement.is_shard(); });
+    if (!cut) return;
+    for (DimCut& piece : fake::cuts_of(layout, shape, placements, order, dims_of(layout))) {
+      const auto [known, added] = cuts_.insert(std::move(piece));
+      if (!added) continue;
+      const std::vector<fake::CutPlace> more = places_of(*known);
+      places.insert(places.end(), more.begin(), more.end());
+    }
+  }
+
+  // A part of the mesh has its names; each rank has the part that holds it.
+  std::vector<std::size_t> dims_of(const MeshLayout& layout) const {
+    std::vector<std::size_t> dims;
+    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+      const auto same = layout_.find_dim(layout.names()[dim]);
+      if (!same || layout_.size(*same) != layout.size(dim)) {
+        throw Error(ErrorKind::kUnsupported, "a mesh that is no part of the scenario's")
+            .with("mesh", fmt::format("{} beside {}", layout.text(), layout_.text()))
+            .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
+      }
+      dims.push_back(*same);
+    }
+    return dims;
+  }
+
+  const MeshLayout& layout_;
+  const PlanCache* plans_;
+  std::set<DimCut> cuts_;
+};
+
+class Exploration final : public RankQuestions {
+ public:
+  using Body = std::function<void(RankContext&, RankQuestions&, std::size_t)>;
+
+  Exploration(const ClassWorldOptions& options, const Body& body)
+      : options_(options),
+        body_(body),
+        grid_(*options.layout, options.ranks),
+        cuts_(*options.layout, options.plans),
+        nothing_(make_ref<Storage>(options.device->allocate(0))) {
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) grid_.set_tag(cell, kUnknown);
+  }
+
+  void run() {
+    for (std::size_t cell = 0; next_unknown(cell);) {
+      if (logs_.size() == options_.most_classes) refuse();
+      explore(cell);
+    }
+  }
+
+  ClassWorldResult result(const ClassText& alike) {
+    ClassWorldResult result;
+    std::vector<const ClassLog*> logs;
+    for (const auto& log : logs_) logs.push_back(log.get());
+    const fake::Agreement agreement = fake::replay(grid_, logs);
+    result.verdict = agreement.verdict;
+    if (result.verdict) {
+      const bool failed = result.verdict->kind == VerdictKind::kRankFailed;
+      if (failed) result.error = merged(agreement.failed_cells);
+      std::optional<Error> first = run_to_the_stop(agreement, to_error(*result.verdict));
+      if (!failed) result.error = first ? std::move(first) : to_error(*result.verdict);
+    }
+    list_classes(alike, result);
+    return result;
+  }
+
+  void ask(const std::function<std::uint64_t(std::int64_t)>& answer) override {
+    if (settled_) return;
+    const std::uint64_t mine = answer(rank_);
+    grid_.split(answer, [&](std::size_t cell) { return grid_.tag(cell) == kCandidate; });
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      if (grid_.tag(cell) != kCandidate) continue;
+      if (answer(grid_.first_rank(cell)) != mine) grid_.set_tag(cell, kOther);
+    }
+  }
+
+ private:
+  // The one with the smallest index comes first: the mesh's first rank reports.
+  bool next_unknown(std::size_t& found) const {
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      if (grid_.tag(cell) != kUnknown) continue;
+      found = cell;
+      return true;
+    }
+    return false;
+  }
+
+  bool alike(std::size_t cell, const std::optional<Coordinate>& coordinate) const {
+    if (grid_.inside(cell) != coordinate.has_value()) return false;
+    return !coordinate || cuts_.alike(grid_.first_coordinate(cell), *coordinate);
+  }
+
+  void explore(std::size_t first) {
+    rank_ = grid_.first_rank(first);
+    const std::optional<Coordinate> coordinate = options_.layout->coordinate_of(rank_);
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      if (grid_.tag(cell) == kUnknown && alike(cell, coordinate)) grid_.set_tag(cell, kCandidate);
+    }
+    const std::size_t index = next_run_++;
+    logs_.push_back(std::make_shared<ClassLog>());
+    run_of_.push_back(index);
+    serve(logs_.back(), nullptr, index);
+    grid_.cut(cuts_.update());
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      const int tag = grid_.tag(cell);
+      if (tag == kCandidate && alike(cell, coordinate)) {
+        grid_.set_tag(cell, static_cast<int>(index));
+      } else if (tag == kCandidate || tag == kOther) {
+        grid_.set_tag(cell, kUnknown);
+      }
+    }
+  }
+
+  // Classes that wait for ever run again, up to there: what they do afterwards never happens.
+  // Returns what the first rank of all throws.
+  std::optional<Error> run_to_the_stop(const fake::Agreement& agreement, const Error& error) {
+    settled_ = true;
+    std::optional<Error> first;
+    std::int64_t first_rank = options_.ranks;
+    const std::size_t runs = logs_.size();
+    std::vector<bool> done(runs);
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      const auto index = static_cast<std::size_t>(grid_.tag(cell));
+      if (!agreement.stops[cell] || done[index]) continue;
+      done[index] = true;
+      const auto log = std::make_shared<ClassLog>();
+      rank_ = grid_.first_rank(cell);
+      const std::size_t again = next_run_++;
+      serve(log, std::make_shared<const fake::Stop>(fake::Stop{*agreement.stops[cell], error}),
+            again);
+      run_of_[index] = again;
+      if (rank_ > first_rank || !log->error) continue;
+      first_rank = rank_;
+      first = log->error;
+    }
+    return first;
+  }
+
+  void serve(const std::shared_ptr<ClassLog>& log, std::shared_ptr<const fake::Stop> stop,
+             std::size_t index) {
+    RankContext context;
+    context.rank = rank_;
+    context.world_size = options_.ranks;
+    context.device = options_.device;
+    context.propagator = options_.propagator;
+    context.plans = options_.plans;
+    context.random.seed = options_.seed;
+    context.mixed = options_.mixed;
+    context.implicit = options_.implicit;
+    RankContext* outside = set_current_rank(&context);
+    try {
+      fake::ClassContext place{options_.layout, options_.ranks, rank_,          log,
+                               &lengths_,       nothing_,       std::move(stop)};
+      ProcessGroup world(fake::make_world_communicator(place), "world");
+      MeshRegistry meshes(world);
+      context.world = &world;
+      context.meshes = &meshes;
+      body_(context, *this, index);
+    } catch (const Error& error) {
+      log->error = error;
+    } catch (const std::exception& exception) {
+      log->error = Error(ErrorKind::kInternal, exception.what());
+    }
+    set_current_rank(outside);
+  }
+
+  [[noreturn]] void refuse() const {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("the ranks of a shape-only mesh are of more than {} classes",
+                            options_.most_classes))
+        .with("mesh", options_.layout->text())
+        .with("fix", "let fewer values of `rank` decide what runs, or use a smaller mesh");
+  }
+
+  // The failure that the first rank tells, with all that failed alike; others below.
+  Error merged(const std::vector<std::size_t>& failed) const {
+    const auto error_of = [&](std::size_t cell) -> const Error& {
+      return *logs_[static_cast<std::size_t>(grid_.tag(cell))]->error;
+    };
+    std::vector<std::size_t> cells = failed;
+    std::ranges::sort(cells, {}, [&](std::size_t cell) { return grid_.first_rank(cell); });
+    std::vector<std::pair<std::string, std::vector<bool>>> sets;  // by summary, which cells
+    for (const std::size_t cell : cells) {
+      const std::string summary = error_of(cell).summary();
+      auto set =
+          std::ranges::find(sets, summary, &std::pair<std::string, std::vector<bool>>::first);
+      if (set == sets.end()) {
+        sets.emplace_back(summary, std::vector<bool>(grid_.cell_count()));
+        set = std::prev(sets.end());
+      }
+      set->second[cell] = true;
+    }
+    const auto ranks = [&](const std::vector<bool>& members) {
+      return fake::ranks_text(grid_.ranks([&](std::size_t cell) { return members[cell]; }));
+    };
+    Error error = error_of(cells.front());
+    error.with("failed", ranks(sets.front().second));
+    std::string others;
+    for (std::size_t i = 1; i < sets.size(); ++i) {
+      others +=
+          fmt::format("{}{}: {}", others.empty() ? "" : "\n", ranks(sets[i].second), sets[i].first);
+    }
+    if (!others.empty()) error.with("others", std::move(others));
+    return error;
+  }
+
+  void list_classes(const ClassText& text_of, ClassWorldResult& result) {
+    std::map<std::string, int> known;
+    std::vector<int> merged_into;
+    for (std::size_t index = 0; index < logs_.size(); ++index) {
+      const auto [entry, fresh] =
+          known.try_emplace(text_of(run_of_[index]), static_cast<int>(result.classes.size()));
+      merged_into.push_back(entry->second);
+      if (fresh) result.classes.push_back({.index = run_of_[index], .where = {}});
+    }
+    for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      const int tag = merged_into[static_cast<std::size_t>(grid_.tag(cell))];
+      grid_.set_tag(cell, tag);
+      RankClass& ranks = result.classes[static_cast<std::size_t>(tag)];
+      const std::int64_t first = grid_.first_rank(cell);
+      ranks.first_rank = ranks.size == 0 ? first : std::min(ranks.first_rank, first);
+      ranks.size += grid_.size(cell);
+    }
+    for (std::size_t i = 0; i < result.classes.size(); ++i) {
+      result.classes[i].where = grid_.where(static_cast<int>(i));
+    }
+    constexpr std::int64_t kMostListed = 4096;
+    if (options_.ranks > kMostListed) return;
+    result.class_of.resize(static_cast<std::size_t>(options_.ranks));
+    for (std::size_t i = 0; i < result.classes.size(); ++i) {
+      const auto members =
+          grid_.ranks([&](std::size_t cell) { return grid_.tag(cell) == static_cast<int>(i); });
+      for (const std::int64_t rank : members) result.class_of[static_cast<std::size_t>(rank)] = i;
+    }
+  }
+
+  const ClassWorldOptions& options_;
+  const Body& body_;
+  RankGrid grid_;
+  KnownCuts cuts_;
+  fake::LengthsTable lengths_;
+  const Ref<Storage> nothing_;
+  std::vector<std::shared_ptr<ClassLog>> logs_;  // by class
+  std::vector<std::size_t> run_of_;              // by class
+  std::size_t next_run_ = 0;
+  bool settled_ = false;  // classes are known: questions no longer tell ranks apart
+  std::int64_t rank_ = 0;
+};
+
+}  // namespace
+
+ClassWorldResult run_classes(
+    const ClassWorldOptions& options,
+    const std::function<void(RankContext&, RankQuestions&, std::size_t)>& body,
+    const ClassText& alike) {
+  Exploration exploration(options, body);
+  exploration.run();
+  return exploration.result(alike);
+}
+
+}  // namespace shardlab

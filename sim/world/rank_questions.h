@@ -1,0 +1,17 @@
+// rank_questions.h - how a program that runs for a whole class of ranks says where they part.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace shardlab {
+
+class RankQuestions {
+ public:
+  virtual ~RankQuestions() = default;
+  /// Ranks whose answer differs from the running one's are of another class. `answer` is called for
+  /// every rank that may be of this class, before ask() returns; it must be a pure function.
+  virtual void ask(const std::function<std::uint64_t(std::int64_t rank)>& answer) = 0;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Shipped scenarios on large shape-only meshes.
+
+    large_runs.py PROGRAM SCENARIOS
+
+Runs every scenario under SCENARIOS on 65,536 ranks, and the Megatron MLP on 1,048,576, on the
+backend `fake`, one process each. Prints processor time, memory and classes of each. A run fails when
+it takes longer or more memory than the limits below, which are generous, when it ends with an error that the scenario does not expect, or when it expects one
+that does not come. What a scenario expects of types and counts is for its own mesh and is not
+looked at here: on so many ranks most tensor dims are too short to be cut.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+RANKS = 65536
+TIME_LIMIT_S = 60
+MEMORY_LIMIT_MIB = 1024
+
+# Where a dim that the mesh cuts must be as long as the mesh dim: otherwise a redistribution that
+# nobody asked for would be needed, which these scenarios forbid. Of all others the last mesh dim
+# grows until there are enough ranks.
+SETTINGS = {
+    "attention_heads": {"mesh.tp": 65536, "params.heads": 65536},
+    "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
+    "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
+    "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
+    "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
+    "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
+}
+MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
+
+# Runs a command and writes what it took to a file descriptor: processor time in s, memory in MiB.
+MEASURE = """
+import os, resource, subprocess, sys
+code = subprocess.run(sys.argv[2:]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+report = f"{used.ru_utime + used.ru_stime} {used.ru_maxrss / 1024}"
+os.write(int(sys.argv[1]), report.encode())
+sys.exit(code)
+"""
+
+
+def grown(table):
+    """The last mesh dim longer; as many ranks outside of the mesh as before."""
+    mesh = {name: size for name, size in table["mesh"].items() if name != "ranks"}
+    *others, last = mesh
+    rest, size = 1, 1
+    for name, count in mesh.items():
+        size *= count
+        rest *= count if name in others else 1
+    outside = table.get("world", size) - size
+    settings = {f"mesh.{last}": (RANKS - outside) // rest}
+    return settings | ({"world": RANKS} if outside else {})
+
+
+def measured(program, path, settings):
+    """(a list of what --json says or None, processor s, MiB, what stands on stderr)"""
+    command = [program, "run", "--json", "--backend", "fake", str(path)]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    read_end, write_end = os.pipe()
+    measure = ["timeout", str(TIME_LIMIT_S), sys.executable, "-c", MEASURE, str(write_end)]
+    done = subprocess.run(
+        measure + command, capture_output=True, encoding="utf-8", pass_fds=[write_end], check=False
+    )
+    os.close(write_end)
+    with os.fdopen(read_end) as report:
+        seconds, memory = (float(figure) for figure in (report.read() or "0 0").split())
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    message = done.stderr or f"no answer within {TIME_LIMIT_S} s"
+    return results or None, seconds, memory, message
+
+
+def judge(table, results):
+    """Why the runs are not as they should be, or None."""
+    expects = table.get("expect", {})
+    for result in results:
+        if len(result["classes"]) < 1:
+            return "no classes"
+        for wanted in ("error", "verdict"):
+            met = [e["met"] for e in result["expectations"] if e["what"] == wanted]
+            if wanted in expects and met != [True]:
+                return f"expected {wanted} {expects[wanted]}"
+        if "error" in result and not {"error", "verdict"} & expects.keys():
+            return result["error"]["text"]
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("scenarios", type=pathlib.Path)
+    arguments = parser.parse_args()
+    paths = sorted(arguments.scenarios.rglob("*.toml"))
+    cases = [(path, SETTINGS.get(path.stem)) for path in paths]
+    cases.append((arguments.scenarios / "models/megatron_mlp.toml", MILLION))
+    failed = 0
+    for path, settings in cases:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        results, seconds, memory, message = measured(
+            arguments.program, path, settings or grown(table)
+        )
+        why = judge(table, results) if results else message
+        if memory > MEMORY_LIMIT_MIB:
+            why = f"more than {MEMORY_LIMIT_MIB} MiB"
+        classes = ",".join(str(len(result["classes"])) for result in results or [])
+        ranks = results[0]["ranks"] if results else RANKS
+        print(
+            f"{'FAILED' if why else 'ok':6} {path.stem:24} {ranks:9,} ranks in {classes:>3} classes"
+            f"  {seconds:6.2f} s  {memory:5.0f} MiB" + (f"\n       {why}" if why else "")
+        )
+        failed += bool(why)
+    return 1 if failed or len(cases) < 20 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+#include "sim/world/class_world.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "backends/fake/shape_device.h"
+#include "comm/device_mesh.h"
+#include "mesh/local_shape.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+namespace {
+
+struct Setting {
+  Arena arena;
+  std::unique_ptr<Device> device = make_shape_device();
+  ClassWorldOptions options;
+
+  Setting(Dims shape, std::int64_t ranks, std::vector<std::int64_t> array = {}) {
+    MeshLayout::Init init;
+    const std::vector<std::string> names = {"dp", "tp", "pp", "cp"};
+    init.names.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shape.size()));
+    init.shape = std::move(shape);
+    init.ranks = std::move(array);
+    options.layout = arena.layout(std::move(init));
+    options.ranks = ranks;
+    options.device = device.get();
+  }
+
+  using Body = std::function<void(RankContext&, RankQuestions&)>;
+  /// Classes are not brought together again.
+  ClassWorldResult run(const Body& body) {
+    return run_classes(
+        options,
+        [&](RankContext& rank, RankQuestions& questions, std::size_t) {
+          rank.meshes->construct(options.layout);
+          body(rank, questions);
+        },
+        [](std::size_t index) { return std::to_string(index); });
+  }
+  ProcessGroup& group(std::size_t mesh_dim) const {
+    return device_mesh(options.layout).group(mesh_dim);
+  }
+  Tensor tensor(Dims shape) const { return empty(*device, shape, DType::kF32); }
+};
+
+TEST_CASE("a program that cuts nothing has one class, whatever the world's size") {
+  Setting setting({1024, 1024}, 1 << 20);
+  int runs = 0;
+  const ClassWorldResult result = setting.run([&](RankContext&, RankQuestions&) { ++runs; });
+  CHECK(runs == 1);
+  REQUIRE(result.classes.size() == 1);
+  CHECK(result.classes[0].size == 1 << 20);
+  CHECK(result.classes[0].where.empty());
+  CHECK_FALSE(result.error);
+}
+
+TEST_CASE("ranks outside of the mesh are a class of their own") {
+  Setting setting({2}, 5);
+  const ClassWorldResult result = setting.run([](RankContext&, RankQuestions&) {});
+  REQUIRE(result.classes.size() == 2);
+  CHECK(result.classes[1].size == 3);
+  CHECK(result.classes[1].where == "ranks 2-4");
+  CHECK(result.class_of == std::vector<std::size_t>{0, 0, 1, 1, 1});
+}
+
+TEST_CASE("7 rows over 4 ranks make two classes, 1 row two, none one") {
+  for (const auto& [rows, classes] : std::map<std::int64_t, std::size_t>{{7, 2}, {1, 2}, {0, 1}}) {
+    Setting setting({4}, 4);
+    const ClassWorldResult result = setting.run([&, rows = rows](RankContext&, RankQuestions&) {
+      setting.arena.spec(setting.options.layout, {Placement::shard(0)},
+                         contiguous_meta(Dims{rows, 5}, DType::kF32));
+    });
+    CHECK(result.classes.size() == classes);
+  }
+}
+
+// Two ranks are of one class exactly when all local shapes and all answers are the same, by brute
+// force over all ranks.
+TEST_CASE("random specs and questions on meshes of up to 4 dims: classes are right") {
+  std::mt19937 random(11);
+  const auto below = [&](std::int64_t limit) {
+    return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(random);
+  };
+  std::size_t most_classes = 0;
+  for (int round = 0; round < 150; ++round) {
+    Dims shape;
+    for (std::int64_t i = 1 + below(4); i > 0; --i) shape.push_back(1 + below(5));
+    const std::int64_t inside = product(shape);
+    std::vector<std::int64_t> array;
+    if (below(4) == 0) {
+      for (std::int64_t i = 0; i < inside; ++i) array.push_back(i);
+      std::shuffle(array.begin(), array.end(), random);
+    }
+    Setting setting(shape, inside + below(3), array);
+    const MeshLayout& layout = *setting.options.layout;
+    std::vector<std::pair<Placements, Dims>> drawn;
+    for (std::int64_t i = below(4); i > 0; --i) {
+      Placements placements(layout.ndim());
+      for (Placement& placement : placements) {
+        if (below(3) > 0) placement = Placement::shard(below(2));
+      }
+      drawn.emplace_back(placements, Dims{below(12), below(12)});
+    }
+    const std::int64_t period = 1 + below(3);
+    // Ranks with an even answer go on to another question.
+    const auto answer = [&](std::int64_t rank) {
+      return static_cast<std::uint64_t>(rank % period);
+    };
+    const auto second = [&](std::int64_t rank) { return static_cast<std::uint64_t>(rank > 3); };
+    const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+      for (const auto& [placements, sizes] : drawn) {
+        setting.arena.spec(&layout, placements, contiguous_meta(sizes, DType::kF32));
+      }
+      questions.ask(answer);
+      if (answer(rank.rank) % 2 == 0) questions.ask(second);
+    });
+    std::map<std::vector<std::int64_t>, std::size_t> expected;
+    REQUIRE(result.class_of.size() == static_cast<std::size_t>(setting.options.ranks));
+    for (std::int64_t rank = 0; rank < setting.options.ranks; ++rank) {
+      std::vector<std::int64_t> key = {static_cast<std::int64_t>(answer(rank))};
+      key.push_back(key[0] % 2 == 0 ? static_cast<std::int64_t>(second(rank)) : 0);
+      const auto coordinate = layout.coordinate_of(rank);
+      key.push_back(coordinate.has_value());
+      for (const auto& [placements, sizes] : drawn) {
+        if (!coordinate) continue;
+        const auto* spec =
+            setting.arena.spec(&layout, placements, contiguous_meta(sizes, DType::kF32));
+        for (const std::int64_t size : local_shape(*spec, *coordinate)) key.push_back(size);
+      }
+      const std::size_t found = result.class_of[static_cast<std::size_t>(rank)];
+      const auto [known, fresh] = expected.try_emplace(key, found);
+      CHECK(known->second == found);
+    }
+    CHECK(expected.size() == result.classes.size());
+    most_classes = std::max(most_classes, result.classes.size());
+  }
+  CHECK(most_classes > 8);
+}
+
+TEST_CASE("B-6 a rank that skips a barrier is a deadlock that names it") {
+  Setting setting({4}, 4);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 3); });
+    if (rank.rank != 3) setting.group(0).barrier();
+  });
+  REQUIRE(result.verdict);
+  CHECK(result.verdict->kind == VerdictKind::kDeadlock);
+  CHECK(result.verdict->culprits == std::vector<std::int64_t>{3});
+  CHECK(text(*result.verdict) ==
+        "ranks 0-2: in barrier() on group dp, call 0, waiting for rank 3\nrank 3: ended");
+}
+
+TEST_CASE("B-5 different collectives on a million ranks are a mismatch that names the odd rank") {
+  Setting setting({1024, 1024}, 1 << 20);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 2051); });
+    const Tensor x = setting.tensor({4});
+    setting.group(1).all_reduce(x, rank.rank == 2051 ? ReduceOp::kMax : ReduceOp::kSum);
+  });
+  REQUIRE(result.verdict);
+  CHECK(result.verdict->kind == VerdictKind::kMismatch);
+  CHECK(result.verdict->culprits == std::vector<std::int64_t>{2051});
+}
+
+TEST_CASE("two groups used in another order on some ranks stand still") {
+  Setting setting({2, 2}, 4);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
+    const std::size_t first = rank.rank == 0 ? 0 : 1;
+    setting.group(first).barrier();
+    setting.group(1 - first).barrier();
+  });
+  REQUIRE(result.verdict);
+  CHECK(result.verdict->kind == VerdictKind::kDeadlock);
+}
+
+TEST_CASE("asynchronous calls may be issued in any order on two groups") {
+  Setting setting({2, 2}, 4);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
+    const std::size_t first = rank.rank == 0 ? 0 : 1;
+    const Tensor x = setting.tensor({4});
+    const Tensor a = setting.group(first).all_reduce(x, ReduceOp::kSum, Issue::kAsync);
+    const Tensor b = setting.group(1 - first).all_reduce(x, ReduceOp::kSum, Issue::kAsync);
+    a.wait();
+    b.wait();
+  });
+  CHECK_FALSE(result.verdict);
+}
+
+TEST_CASE("B-7 a failure of some ranks is told with all that failed alike") {
+  Setting setting({4}, 4);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other >= 2); });
+    if (rank.rank >= 2) fail(ErrorKind::kValue, "no luck");
+    setting.group(0).barrier();
+  });
+  REQUIRE(result.error);
+  CHECK(result.error->kind() == ErrorKind::kValue);
+  CHECK(result.error->summary() == "no luck");
+  REQUIRE(result.error->find("failed"));
+  CHECK(*result.error->find("failed") == "ranks 2,3");
+  CHECK(result.verdict->kind == VerdictKind::kRankFailed);
+}
+
+TEST_CASE("more classes than are allowed are refused") {
+  Setting setting({64}, 64);
+  setting.options.most_classes = 10;
+  const auto ask = [&](RankContext&, RankQuestions& questions) {
+    questions.ask([](std::int64_t rank) { return static_cast<std::uint64_t>(rank); });
+  };
+  CHECK_THROWS_AS(setting.run(ask), Error);
+}
+
+}  // namespace
+}  // namespace shardlab
