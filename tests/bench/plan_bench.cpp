@@ -50,7 +50,7 @@ BENCHMARK(cold_greedy_plan)->ArgName("mesh_dims")->Arg(2)->Arg(4);
 
 void cold_graph_plan(benchmark::State& state) {
   const Pair pair(state.range(0));
-  const PlanOptions options;
+  const PlanOptions options{};
   for (auto _ : state) {
     benchmark::DoNotOptimize(plan_graph(*pair.source, *pair.target, CostModel::kTime, options));
   }
@@ -110,7 +110,7 @@ BENCHMARK(plan_hit);
 
 void cost(benchmark::State& state) {
   const Pair pair(state.range(0));
-  const PlanOptions options;
+  const PlanOptions options{};
   for (auto _ : state) {
     benchmark::DoNotOptimize(redistribute_cost(*pair.source, pair.target->placements(), options));
   }

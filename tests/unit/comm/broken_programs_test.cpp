@@ -10,6 +10,7 @@
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
 #include "comm/verdict.h"
+#include "mesh/spec.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 
