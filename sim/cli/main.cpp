@@ -124,7 +124,9 @@ void add_run(CLI::App& app, Parsed& parsed) {
       return in_job(parsed.run, [&parsed] { return run_command(parsed.run); });
     };
   });
+}
 
+void add_test(CLI::App& app, Parsed& parsed) {
   auto* test = app.add_subcommand("test", "run scenarios and print one line each");
   test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
   test->add_option("--filter", parsed.test.filter, "only those with this in path, title or point");
@@ -303,6 +305,7 @@ int main(int argc, char** argv) {
       "3 a defect of shardlab, 130 interrupted.");
   Parsed parsed;
   add_run(app, parsed);
+  add_test(app, parsed);
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
   add_diff(app, parsed);

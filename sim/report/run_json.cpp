@@ -140,6 +140,20 @@ Json value_json(const ValueReport& value) {
   return json;
 }
 
+Json sums_json(const ScenarioResult& result) {
+  Json sums = Json::array();
+  for (const CollectiveSum& sum : collective_sums(result)) {
+    sums.push_back({{"kind", to_string(sum.kind)},
+                    {"group", sum.group},
+                    {"ranks", sum.group_size},
+                    {"forward", sum.forward},
+                    {"backward", sum.backward},
+                    {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
+                    {"predicted_us", number(sum.predicted_us)}});
+  }
+  return sums;
+}
+
 }  // namespace
 
 std::string run_json(const ScenarioResult& result) {
@@ -168,17 +182,7 @@ std::string run_json(const ScenarioResult& result) {
   if (result.options.schedule.kind == SchedulerKind::kSeeded) {
     json["schedule_seed"] = result.options.schedule.seed;
   }
-  json["collectives"]["by_group"] = Json::array();
-  for (const CollectiveSum& sum : collective_sums(result)) {
-    json["collectives"]["by_group"].push_back(
-        {{"kind", to_string(sum.kind)},
-         {"group", sum.group},
-         {"ranks", sum.group_size},
-         {"forward", sum.forward},
-         {"backward", sum.backward},
-         {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
-         {"predicted_us", number(sum.predicted_us)}});
-  }
+  json["collectives"]["by_group"] = sums_json(result);
   if (!result.met()) json["again"] = replay_command(result);
   json["inputs"] = Json::object();
   for (const InputReport& input : result.inputs) json["inputs"][input.name] = input.type;

@@ -1,7 +1,7 @@
 // pool_scheduler.h - ranks as fibers (Boost.Context) on a few workers, each an OS thread. All that
 // a worker owns is in Worker; a fiber keeps to its worker, and what other threads have for it goes
-// through the worker's inbox. With a seed and one worker it is the scheduler `seeded`: the next rank
-// is drawn, at every switch and at interleave().
+// through the worker's inbox. With a seed and one worker it is the scheduler `seeded`: the next
+// rank is drawn, at every switch and at interleave().
 #pragma once
 
 #include <atomic>

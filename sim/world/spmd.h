@@ -10,8 +10,8 @@ namespace shardlab {
 
 /// Runs `body` on ranks 0..world_size-1, one fiber each, and returns when all have ended. Throws
 /// all failures in one (WorldResult::merged): part "failed" names the ranks. Tensors that the body
-/// puts aside stay valid. Under the scheduler `seeded`, part "schedule" tells the seed that runs the
-/// same interleaving again.
+/// puts aside stay valid. Under the scheduler `seeded`, part "schedule" tells the seed that runs
+/// the same interleaving again.
 void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body);
 /// The same over other ops, which tensors that outlive the run need, too.
 void spmd(std::int64_t world_size, const OpRegistry& ops,

@@ -15,8 +15,8 @@ bool keeps_data(const Plan& plan);
 Plan plan_through_whole(const DTensorSpec& source, const DTensorSpec& target);
 
 /// What is executed: the plan that make_plan chooses, its steps merged over the options' flattened
-/// dims; for strided shards, where the reference's plan would mix up elements, one that goes through
-/// whole tensor dims.
+/// dims; for strided shards, where the reference's plan would mix up elements, one that goes
+/// through whole tensor dims.
 PlanResult make_safe_plan(const DTensorSpec& source, const DTensorSpec& target,
                           const PlanOptions& options);
 

@@ -47,7 +47,7 @@ struct Setting {
   Tensor tensor(Dims shape) const { return empty(*device, shape, DType::kF32); }
 };
 
-TEST_CASE("a program that cuts nothing has one class, whatever the world's size") {
+TEST_CASE("B-8 a program that cuts nothing has one class, whatever the world's size") {
   Setting setting({1024, 1024}, 1 << 20);
   int runs = 0;
   const ClassWorldResult result = setting.run([&](RankContext&, RankQuestions&) { ++runs; });
