@@ -169,8 +169,9 @@ TEST_CASE("B-5 different collectives on a million ranks are a mismatch that name
 TEST_CASE("two groups used in another order on some ranks stand still") {
   Setting setting({2, 2}, 4);
   const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
-    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
-    const std::size_t first = rank.rank == 0 ? 0 : 1;
+    questions.ask(
+        [](std::int64_t other) { return static_cast<std::uint64_t>(other == 0 || other == 3); });
+    const std::size_t first = rank.rank == 0 || rank.rank == 3 ? 0 : 1;
     setting.group(first).barrier();
     setting.group(1 - first).barrier();
   });
