@@ -10,7 +10,7 @@ namespace shardlab::mpi {
 
 struct Request {
   std::uint64_t handle = 0;  ///< the library's own, a pointer or a number
-  int expected = -1;         ///< bytes of a receive
+  int expected = -1;         ///< bytes of a receive that has not come
 };
 
 /// A message of at most kMostBytes.

@@ -87,7 +87,7 @@ class MpiCommunicator final : public backends::CheckedCommunicator {
       return channel.take_met(place);
     };
   }
-  /// Throws when the run has failed. Where calls are compared, publishes this one.
+  /// Where calls are compared, publishes this one.
   std::optional<process::CallPlace> enter(const Call& call, Issue issue);
 
   Run& run_;
@@ -97,11 +97,9 @@ class MpiCommunicator final : public backends::CheckedCommunicator {
 };
 
 std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue issue) {
-  process::ControlChannel& channel = run_.session.channel();
-  if (channel.failed()) throw to_error(channel.verdict());
   if (run_.checks == CollectiveChecks::kOff || size() == 1) return std::nullopt;
   const process::CallPlace place{group_.tag, sequence_++};
-  channel.enter({place, group_.name, group_.ranks, issue == Issue::kWait}, call);
+  run_.session.channel().enter({place, group_.name, group_.ranks, issue == Issue::kWait}, call);
   return place;
 }
 

@@ -76,6 +76,7 @@ int test_all(int count, Request* requests, int* done) {
     } else if (requests[i].expected >= 0) {
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       if (bytes != requests[i].expected) return MPI_ERR_TRUNCATE;
+      requests[i].expected = -1;
     }
   }
   return MPI_SUCCESS;

@@ -3,12 +3,19 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "base/error.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLastMessages(200);
+
+}  // namespace
 
 void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
   const auto start_all = [&](const Pieces& pieces, std::vector<Request>& requests, auto function,
@@ -22,6 +29,12 @@ void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
       }
     }
   };
+  senders_.clear();
+  for (const Piece& piece : receives) {
+    for (std::size_t begin = 0; begin < piece.bytes; begin += kMostBytes) {
+      senders_.push_back(piece.peer);
+    }
+  }
   start_all(receives, receives_, session_.api().receive, "MPI_Irecv");
   start_all(sends, sends_, session_.api().send, "MPI_Isend");
 }
@@ -37,6 +50,14 @@ bool Transfer::test(std::vector<Request>& requests) {
 bool Transfer::done() {
   const bool received = test(receives_);
   return test(sends_) && received;
+}
+
+std::vector<std::int64_t> Transfer::awaited() const {
+  std::set<std::int64_t> ranks;
+  for (std::size_t i = 0; i < receives_.size(); ++i) {
+    if (receives_[i].expected >= 0) ranks.insert(senders_[i]);
+  }
+  return {ranks.begin(), ranks.end()};
 }
 
 bool Transfer::cancel() {
@@ -91,13 +112,32 @@ bool Engine::advance() {
   return moved;
 }
 
-void Engine::wait(const std::shared_ptr<Operation>& operation) {
+void Engine::check_hope(const Operation& operation, process::Clock::time_point since) {
   process::ControlChannel& channel = session_.channel();
+  const process::Clock::time_point now = process::Clock::now();
+  if (channel.failed()) {
+    // A rank fails after its last messages, which may be on their way still: whoever gets them goes
+    // on as far as where ranks share memory, and fails there of its own if it would.
+    if (!deadline_) deadline_ = now + kLastMessages;
+    const Verdict verdict = channel.verdict();
+    const bool alive = verdict.kind == VerdictKind::kRankFailed && channel.gone().empty();
+    if (alive && now < *deadline_) return;
+    give_up();
+    throw to_error(verdict);
+  }
+  if (now - since < session_.patience()) return;
+  const std::vector<std::int64_t> awaited = operation.transfer.awaited();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(session_.patience());
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("{} sent nothing to a collective for {} s",
+                          awaited.empty() ? "other ranks" : fold_ranks(awaited), seconds.count()))
+      .with("fix", "--check-collectives says who is where; SHARDLAB_PATIENCE=SECONDS waits longer");
+}
+
+void Engine::wait(const std::shared_ptr<Operation>& operation) {
+  const process::Clock::time_point since = process::Clock::now();
   while (!operation->over()) {
-    if (channel.failed()) {
-      give_up();
-      throw to_error(channel.verdict());
-    }
+    check_hope(*operation, since);
     // More ranks than processors: whoever has nothing to do makes room.
     if (!advance() && !operation->over()) sched_yield();
   }

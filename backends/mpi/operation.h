@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Transfer {
   void start(const Pieces& sends, const Pieces& receives, int tag);
   /// Fails with Runtime when a message has another length than its receiver expects.
   bool done();
+  /// Ranks of the job whose messages have not come.
+  std::vector<std::int64_t> awaited() const;
   /// Gives up what has not arrived. False when memory is still being read.
   bool cancel();
 
@@ -40,6 +43,7 @@ class Transfer {
 
   Session& session_;
   std::vector<Request> sends_, receives_;
+  std::vector<std::int64_t> senders_;  ///< of receives_
 };
 
 /// Steps that follow each other: each may start the transfer, and the next comes when it is done.
@@ -69,15 +73,19 @@ class Engine {
   Session& session() { return session_; }
   /// Begins with the first step.
   void start(const std::shared_ptr<Operation>& operation);
-  /// Moves all operations on until this one is over. Fails with Runtime, the verdict, once a rank
-  /// has failed.
+  /// Moves all operations on until this one is over. Once a rank has failed, what does not arrive
+  /// soon never will: fails with Runtime, the verdict; likewise after the session's patience, naming
+  /// the ranks whose messages have not come.
   void wait(const std::shared_ptr<Operation>& operation);
 
  private:
   bool advance();
   void give_up();
+  /// Throws when the operation will not be over.
+  void check_hope(const Operation& operation, process::Clock::time_point since);
 
   Session& session_;
+  std::optional<process::Clock::time_point> deadline_;  ///< once a rank has failed
   std::list<std::shared_ptr<Operation>> operations_;  ///< in the order of their start
 };
 

@@ -37,6 +37,13 @@ const Api* open_api() {
   return reinterpret_cast<TableFunction>(function)();
 }
 
+std::chrono::seconds patience_from_environment() {
+  constexpr long kUsual = 300;
+  const char* named = std::getenv("SHARDLAB_PATIENCE");
+  const long seconds = named == nullptr ? kUsual : std::strtol(named, nullptr, 10);
+  return std::chrono::seconds(seconds > 0 ? seconds : kUsual);
+}
+
 // Where rank 0 listens, told to all through MPI.
 struct Meeting {
   std::array<char, 256> host{};
@@ -51,7 +58,7 @@ Session& Session::get() {
   return session;
 }
 
-Session::Session() : api_(open_api()) {
+Session::Session() : api_(open_api()), patience_(patience_from_environment()) {
   int rank = 0, size = 1;
   check(api_->start(&rank, &size), "MPI_Init");
   std::array<char, 256> here{};

@@ -17,8 +17,11 @@ std::vector<std::string> keys_of(const Error& error) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (!line.starts_with("  ")) continue;
-    const std::string_view key = line.substr(2, line.find(' ', 2) - 2);
-    if (!key.empty()) keys.emplace_back(key);
+    // A short key is padded, and may have spaces in it; a long one ends at the first space.
+    constexpr std::size_t kWidth = 11;
+    const std::string_view padded = line.substr(2, kWidth);
+    keys.emplace_back(padded.substr(0, padded.find_last_not_of(' ') + 1));
+    keys.emplace_back(line.substr(2, line.find(' ', 2) - 2));
   }
   return keys;
 }

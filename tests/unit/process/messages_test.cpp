@@ -8,7 +8,10 @@ using namespace shardlab::process;
 TEST_CASE("an error keeps its kind, parts and causes between processes") {
   Error error(ErrorKind::kValue, "shapes differ");
   error.with("op", "mm(\n  x, y)").with("excerpt", "  12 | y = x @ w").with("at", "a.toml:12");
-  error.with("fix", "  transpose w").with("odd", "");
+  error.with("fix", "  transpose w")
+      .with("odd", "")
+      .with("part of", "matmul(x)")
+      .with("a rather long key", "here");
   error.caused_by(Error(ErrorKind::kRuntime, "inner").with("mesh", "[2]"));
   Writer writer;
   put(writer, error);

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Every shipped scenario takes the same decisions on threads and on processes.
+
+usage: decisions_test.py SHARDLAB MPIRUN SCENARIO...
+
+Runs each file on backend threads, and all files of one world size in one job of mpirun. The logs of
+decisions (op, chosen row, plan steps), collectives, values and findings are equal byte for byte;
+what may differ is listed in OWN.
+"""
+
+import collections
+import json
+import sys
+import unittest
+
+from job import output, reports
+
+# What a report says about how it came about.
+OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing")
+SHARDLAB, MPIRUN, SCENARIOS = "", "", []
+
+
+def comparable(report):
+    report = {key: value for key, value in report.items() if key not in OWN}
+    # Ranks of one process share memory, those of several cannot.
+    report["memory"] = {"logical_rank_bytes": report["memory"]["logical_rank_bytes"]}
+    return report
+
+
+class SameDecisions(unittest.TestCase):
+    maxDiff = 2000
+
+    def check(self, expected, got):
+        name = f"{expected['file']} {expected['point']}"
+        for part in sorted(set(expected) | set(got)):
+            with self.subTest(name, part=part):
+                self.assertEqual(
+                    json.dumps(expected.get(part), sort_keys=True),
+                    json.dumps(got.get(part), sort_keys=True),
+                )
+
+    def test_all_shipped_scenarios(self):
+        by_world = collections.defaultdict(list)
+        expected = {}
+        for path in SCENARIOS:
+            _, text, _ = output(SHARDLAB, "run", "--json", path)
+            found = reports(text)
+            self.assertTrue(found, path)
+            worlds = {report["ranks"] for report in found}
+            self.assertEqual(len(worlds), 1, f"{path}: one job has one size")
+            by_world[worlds.pop()].append(path)
+            expected[path] = found
+        events = 0
+        for world, paths in sorted(by_world.items()):
+            code, text, errors = output(
+                MPIRUN, "-n", world, SHARDLAB, "run", "--json", "--backend", "mpi",
+                "--check-collectives", *paths,
+            )
+            self.assertEqual(code, 0, errors)
+            wanted = [report for path in paths for report in expected[path]]
+            got = reports(text)
+            self.assertEqual(len(got), len(wanted))
+            for one, other in zip(wanted, got):
+                self.assertEqual(other["backend"], "mpi")
+                self.check(comparable(one), comparable(other))
+                events += len(one["events"])
+        print(f"{len(SCENARIOS)} scenarios, {events} events alike, worlds {sorted(by_world)}")
+
+
+if __name__ == "__main__":
+    SHARDLAB, MPIRUN, *SCENARIOS = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])

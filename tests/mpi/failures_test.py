@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""A process that fails or is killed is named by the others, in the words of backend threads.
+
+usage: failures_test.py SHARDLAB MPIRUN KILLED CASES
+"""
+
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+from job import ENVIRONMENT, TIMEOUT, output
+
+SHARDLAB, MPIRUN, KILLED, CASES = "", "", "", pathlib.Path()
+SECONDS = 2  # until survivors name the culprit
+
+
+def without_setting(text):
+    """A report without the line that names backend and scheduler, and sums over processes."""
+    lines = text.splitlines()
+    return [line for line in lines if " backend, " not in line and not line.startswith("memory:")
+            and not line.startswith("again:")]
+
+
+class Failures(unittest.TestCase):
+    maxDiff = 4000
+
+    def job(self, ranks, *words):
+        return output(MPIRUN, "-n", ranks, SHARDLAB, *words, "--backend", "mpi")
+
+    def same_as_threads(self, path, ranks):
+        code, text, errors = output(SHARDLAB, "run", path)
+        job_code, job_text, job_errors = self.job(ranks, "run", path, "--check-collectives")
+        self.assertEqual(job_code, code, job_errors)
+        self.assertEqual(without_setting(job_text), without_setting(text))
+        # The launcher adds words of its own.
+        self.assertIn(errors.strip(), job_errors)
+        self.assertEqual(job_errors.count("error: "), errors.count("error: "), job_errors)
+
+    def test_an_exception_in_one_rank(self):
+        self.same_as_threads(CASES / "run_one_rank_fails.toml", 2)
+
+    def test_a_mismatch(self):
+        self.same_as_threads(CASES / "run_mismatch.toml", 2)
+
+    def test_a_deadlock(self):
+        self.same_as_threads(CASES / "run_deadlock.toml", 2)
+
+    def test_without_comparing_a_rank_that_waits_too_long_says_for_whom(self):
+        ENVIRONMENT["SHARDLAB_PATIENCE"] = "1"
+        self.addCleanup(ENVIRONMENT.pop, "SHARDLAB_PATIENCE")
+        code, _, errors = self.job(2, "run", CASES / "run_deadlock.toml")
+        self.assertEqual(code, 1)
+        self.assertIn("error: rank 1 sent nothing to a collective for 1 s", errors)
+
+    def test_a_job_of_another_size_says_what_to_type(self):
+        code, text, errors = self.job(3, "run", CASES / "run_deadlock.toml")
+        self.assertEqual(code, 2)
+        self.assertEqual(text, "")
+        self.assertEqual(errors.count("error: a world of 2 ranks in a job of 3 processes"), 1)
+        self.assertIn("fix         mpirun -n 2 shardlab", errors)
+
+    def test_a_file_that_cannot_run_is_said_once(self):
+        code, text, errors = self.job(2, "run", CASES / "no_such.toml")
+        self.assertEqual(code, 2)
+        self.assertEqual(text, "")
+        self.assertEqual(errors.count("error: "), 1, errors)
+
+    def killed(self, victim):
+        job = subprocess.Popen(
+            [MPIRUN, "-n", "4", KILLED, str(victim)], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        )
+        named = f"rank {victim} failed: its process ended in the middle of the run"
+        died, told = None, []
+        for line in job.stdout:
+            if line.strip() == "killed":
+                died = time.monotonic()
+            elif named in line:
+                told.append(time.monotonic() - died)
+        errors = job.stderr.read()
+        job.stderr.close()
+        job.stdout.close()
+        self.assertNotEqual(job.wait(TIMEOUT), 0)
+        self.assertIsNotNone(died, errors)
+        return told
+
+    def test_survivors_name_a_killed_rank_in_time(self):
+        for victim in (2, 0):
+            told = self.killed(victim)
+            print(f"rank {victim} killed; survivors after "
+                  + ", ".join(f"{seconds * 1000:.0f} ms" for seconds in told))
+            self.assertGreaterEqual(len(told), 1)
+            self.assertLess(max(told), SECONDS)
+
+
+if __name__ == "__main__":
+    SHARDLAB, MPIRUN, KILLED, CASES = sys.argv[1:]
+    CASES = pathlib.Path(CASES)
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,34 @@
+"""Starts shardlab, or a test program, as a job of several processes."""
+
+import json
+import os
+import subprocess
+
+ENVIRONMENT = dict(
+    os.environ,
+    # Containers run as root, and have fewer processors than ranks.
+    OMPI_ALLOW_RUN_AS_ROOT="1",
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    OMPI_MCA_rmaps_base_oversubscribe="1",
+)
+TIMEOUT = 300
+
+
+def output(*command):
+    """Exit code and standard output. What launchers say goes to standard error."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def reports(text):
+    """One JSON report a line."""
+    return [json.loads(line) for line in text.splitlines()]
