@@ -95,6 +95,11 @@ struct DiffArguments {
 };
 int diff_command(const DiffArguments& arguments);
 
+struct DoctorArguments {
+  CommonArguments common;
+};
+int doctor_command(const DoctorArguments& arguments);
+
 /// Where each rank has a process of its own, one process says what is the same for all: rank 0's.
 bool speaks(const RunArguments& arguments);
 /// guarded(), but only the process that speaks does.

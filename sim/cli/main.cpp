@@ -85,6 +85,7 @@ struct Parsed {
   OpsArguments ops;
   CheckArguments check;
   DiffArguments diff;
+  DoctorArguments doctor;
   std::function<int()> chosen;
 };
 
@@ -255,6 +256,18 @@ void add_diff(CLI::App& app, Parsed& parsed) {
   diff->callback([&parsed] { parsed.chosen = [&parsed] { return diff_command(parsed.diff); }; });
 }
 
+void add_doctor(CLI::App& app, Parsed& parsed) {
+  auto* doctor = app.add_subcommand("doctor", "what this machine has and what can run on it");
+  add_common(doctor, parsed.doctor.common);
+  doctor->footer(
+      "Examples:\n  shardlab doctor\n  shardlab doctor --json\n"
+      "Processor, memory, limits, links, MPI, CUDA and NCCL, with versions; what runs, and what "
+      "to\n"
+      "type for what is missing. Absence is no failure: the exit code is 0.");
+  doctor->callback(
+      [&parsed] { parsed.chosen = [&parsed] { return doctor_command(parsed.doctor); }; });
+}
+
 // A command of the road ahead: whatever follows its name, --help too, says that it is to come.
 void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
@@ -309,8 +322,8 @@ int main(int argc, char** argv) {
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
   add_diff(app, parsed);
+  add_doctor(app, parsed);
   add_later(app, parsed, "verify-ops", "every rule of an op on real ranks");
-  add_later(app, parsed, "doctor", "what this machine can run");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

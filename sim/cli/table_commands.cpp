@@ -1,13 +1,16 @@
-// ops, check and diff.
+// ops, check, diff and doctor.
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "ops/register.h"
 #include "sim/cli/commands.h"
+#include "sim/doctor/doctor.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
 #include "sim/verify/check.h"
 #include "sim/verify/known_differences.h"
+#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -47,6 +50,19 @@ int diff_command(const DiffArguments& arguments) {
   for (const RunDiff& run : runs) {
     if (!run.equal()) return kFailed;
   }
+  return kFine;
+}
+
+int doctor_command(const DoctorArguments& arguments) {
+  const char* path = std::getenv("PATH");
+  std::vector<std::string> backends;
+  for (const std::string_view name : backend_names()) backends.emplace_back(name);
+  const std::vector<Finding> findings =
+      examine({.root = "", .path = path != nullptr ? path : ""}, backends);
+  const bool json = arguments.common.output == Output::kJson;
+  const std::string text = json ? doctor_json(findings) + "\n"
+                                : doctor_text(findings, arguments.common.stdout_color());
+  std::fputs(text.c_str(), stdout);
   return kFine;
 }
 

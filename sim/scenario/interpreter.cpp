@@ -105,6 +105,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::If& no
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::For& node) {
   const Value iterable = evaluate(*node.iterable);
   const auto pass = [&](const Value& item) {
+    count_pass("for", for_steps_, 10 * setup_.step_limit, statement.span);
     assign(*node.target, item, {0, 0});
     return execute(node.body);
   };
@@ -125,14 +126,18 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   return execute(node.otherwise);
 }
 
+void Interpreter::count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most,
+                             SourceSpan place) {
+  if (++passes <= most) return;
+  enter(place);
+  throw Error(ErrorKind::kRuntime, fmt::format("more than {} passes through {} loops", most, loop))
+      .with("fix", loop == "while" ? "does the condition ever become False?"
+                                   : "loop over less, or leave with break");
+}
+
 Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::While& node) {
   while (truth(evaluate(*node.condition))) {
-    if (++steps_ > setup_.step_limit) {
-      enter(statement.span);
-      throw Error(ErrorKind::kRuntime,
-                  fmt::format("more than {} passes through while loops", setup_.step_limit))
-          .with("fix", "does the condition ever become False?");
-    }
+    count_pass("while", steps_, setup_.step_limit, statement.span);
     const Flow flow = execute(node.body);
     if (flow == Flow::kBreak) return Flow::kNext;
     if (flow == Flow::kReturn) return flow;

@@ -50,7 +50,7 @@ struct ProgramSetup {
   ValueSink* sink = nullptr;  ///< may be null
   /// Told where the ranks that this run stands for part; null: it stands for one rank.
   RankQuestions* questions = nullptr;
-  std::int64_t step_limit = 1'000'000;   ///< passes through while loops, in all
+  std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
   /// What nested calls may take.
   std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
 };
@@ -162,8 +162,12 @@ class Interpreter {
   Value returned_;
   static constexpr int kMostNestedCalls = 50;
 
-  std::int64_t steps_ = 0;
-  int calls_ = 0;  ///< of defs that run right now
+  /// Counts a pass through a loop. Fails with Runtime beyond the limit.
+  void count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most, SourceSpan place);
+
+  std::int64_t steps_ = 0;      ///< passes through while loops
+  std::int64_t for_steps_ = 0;  ///< passes through for loops and comprehensions
+  int calls_ = 0;               ///< of defs that run right now
   const char* stack_base_ = nullptr;
   SourceSpan position_;
 };

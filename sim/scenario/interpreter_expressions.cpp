@@ -182,6 +182,7 @@ void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop,
   const Value iterable = evaluate(*part.iterable);
   enter(part.iterable->span);
   for (const Value& value : iterate(iterable)) {
+    count_pass("for", for_steps_, 10 * setup_.step_limit, part.iterable->span);
     assign(*part.target, value, {0, 0});
     bool wanted = true;
     for (const auto& condition : part.conditions) wanted = wanted && truth(evaluate(*condition));

@@ -228,7 +228,33 @@ std::vector<ast::Parameter> Parser::parameters() {
   return out;
 }
 
+namespace {
+
+// Python reads UTF-8 without zero bytes; a string could carry anything else past the lexer.
+void check_characters(const SourceText& source) {
+  const std::string_view text = source.text();
+  const auto byte = [&](std::size_t i) { return i < text.size() ? text[i] & 0xFF : 0; };
+  for (std::size_t i = 0; i < text.size();) {
+    const int lead = byte(i);
+    const std::size_t size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    bool good = lead != 0 && (lead < 0x80 || (lead >= 0xC2 && lead <= 0xF4));
+    for (std::size_t next = 1; next < size; ++next) good = good && byte(i + next) >> 6 == 2;
+    const int second = byte(i + 1);
+    // Longer than need be, a surrogate, beyond the last character.
+    good = good && !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) &&
+           !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
+    if (!good) {
+      const auto at = static_cast<std::uint32_t>(i);
+      refuse(source, {at, at + 1}, "a byte that is no character of UTF-8");
+    }
+    i += size;
+  }
+}
+
+}  // namespace
+
 ast::Program parse_program(SourcePtr source) {
+  check_characters(*source);
   const SourceSpan all{0, static_cast<std::uint32_t>(source->text().size())};
   ast::Block body = Parser(*source, tokenize(*source, all, LexMode::kProgram)).program();
   return {std::move(source), std::move(body)};

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "base/error.h"
 #include "mesh/mesh_layout.h"
 #include "schema/op_row.h"
@@ -11,8 +14,14 @@
 namespace shardlab {
 
 std::int64_t RangeValue::size() const {
-  if (step > 0) return start < stop ? (stop - start + step - 1) / step : 0;
-  return start > stop ? (start - stop - step - 1) / -step : 0;
+  // Unsigned: the distance between two numbers may not fit into 63 bits.
+  const auto count = [](std::int64_t low, std::int64_t high, std::uint64_t by) {
+    const auto distance = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    return static_cast<std::int64_t>(std::min((distance - 1) / by + 1, kMost));
+  };
+  if (step > 0) return start < stop ? count(start, stop, static_cast<std::uint64_t>(step)) : 0;
+  return start > stop ? count(stop, start, -static_cast<std::uint64_t>(step)) : 0;
 }
 
 Value make_list(Values items) {

@@ -9,14 +9,11 @@ namespace {
 
 std::vector<std::int64_t> indices_of(const DimMap& map) {
   std::vector<std::int64_t> indices;
+  count_of(map.local_size());
   for (const IndexRun& run : map.runs) {
     for (std::int64_t i = 0; i < run.size; ++i) indices.push_back(run.offset + i);
   }
   return indices;
-}
-
-const MeshLayout* layout_of(Arena& arena, const Json& shape) {
-  return arena.layout({dims_of(shape), {}, {}});
 }
 
 /// Values of arange(shape) at [offset, offset + size) of `dim`, row-major, then `pad` zeros in
@@ -25,6 +22,7 @@ Json arange_piece(const Dims& shape, std::size_t dim, const Chunk& chunk, std::i
   const auto cut = static_cast<std::ptrdiff_t>(dim);
   const std::int64_t outer = product({shape.begin(), shape.begin() + cut});
   const std::int64_t inner = product({shape.begin() + cut + 1, shape.end()});
+  count_of(product(shape));
   Json values = Json::array();
   for (std::int64_t o = 0; o < outer; ++o) {
     const std::int64_t start = (o * shape[dim] + chunk.offset) * inner;
@@ -94,7 +92,7 @@ void check_dim_maps(const DTensorSpec& spec, const Json& fact, CaseReport& repor
 }  // namespace
 
 void check_shard_size_offset(Arena&, const Json& fact, CaseReport& report) {
-  const auto count = fact.at("chunks").get<std::int64_t>();
+  const auto count = count_of(fact.at("chunks"));
   Json local = Json::array(), offset = Json::array();
   for (std::int64_t index = 0; index < count; ++index) {
     const Chunk chunk = chunk_of(fact.at("size").get<std::int64_t>(), count, index);
@@ -108,8 +106,9 @@ void check_shard_size_offset(Arena&, const Json& fact, CaseReport& report) {
 void check_split_tensor(Arena&, const Json& fact, CaseReport& report) {
   const Dims shape = dims_of(fact.at("shape"));
   const auto dim = fact.at("dim").get<std::size_t>();
-  const auto count = fact.at("chunks").get<std::int64_t>();
+  const auto count = count_of(fact.at("chunks"));
   const bool padded = fact.at("with_padding").get<bool>();
+  if (dim >= shape.size()) fail(ErrorKind::kValue, "tensor dim {} of {}", dim, shape.size());
   const std::int64_t full = chunk_of(shape[dim], count, 0).size;
   Json shapes = Json::array(), values = Json::array(), pads = Json::array();
   for (std::int64_t index = 0; index < count; ++index) {
@@ -127,7 +126,7 @@ void check_split_tensor(Arena&, const Json& fact, CaseReport& report) {
 }
 
 void check_strided_shard(Arena&, const Json& fact, CaseReport& report) {
-  const auto count = fact.at("chunks").get<std::int64_t>();
+  const auto count = count_of(fact.at("chunks"));
   const Placement placement =
       Placement::strided_shard(0, fact.at("split_factor").get<std::int64_t>());
   std::vector<std::int64_t> local;
@@ -148,7 +147,7 @@ void check_strided_shard(Arena&, const Json& fact, CaseReport& report) {
 
 void check_local_shape_offset(Arena& arena, const Json& fact, CaseReport& report) {
   const DTensorSpec* spec =
-      arena.spec(layout_of(arena, fact.at("mesh")), placements_of(fact.at("placements")),
+      arena.spec(mesh_of(arena, fact.at("mesh")), placements_of(fact.at("placements")),
                  contiguous_meta(dims_of(fact.at("shape")), DType::kF32));
   const Pieces pieces = pieces_of(*spec);
   report.expect("local_shape", fact.at("local_shape"), pieces.shapes);
@@ -156,7 +155,7 @@ void check_local_shape_offset(Arena& arena, const Json& fact, CaseReport& report
 }
 
 void check_shard_order(Arena& arena, const Json& fact, CaseReport& report) {
-  const MeshLayout* layout = layout_of(arena, fact.at("mesh"));
+  const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
   const Placements placements = placements_of(fact.at("placements"));
   const ShardOrder order = order_of(fact.at("order"), placements.size());
   const TensorMeta meta = contiguous_meta(dims_of(fact.at("shape")), DType::kF32);
@@ -185,7 +184,7 @@ void check_shard_order(Arena& arena, const Json& fact, CaseReport& report) {
 }
 
 void check_strided_decode(Arena& arena, const Json& fact, CaseReport& report) {
-  const MeshLayout* layout = layout_of(arena, fact.at("mesh"));
+  const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
   const Placements placements = placements_of(fact.at("placements"));
   const auto decoded = decode_strided(placements, layout->shape());
   report.expect("order", fact.at("order"),
@@ -199,7 +198,7 @@ void check_strided_decode(Arena& arena, const Json& fact, CaseReport& report) {
 }
 
 void check_global_info(Arena& arena, const Json& fact, CaseReport& report) {
-  const MeshLayout* layout = layout_of(arena, fact.at("mesh"));
+  const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
   const Placements placements = placements_of(fact.at("placements"));
   const TensorMeta meta{dims_of(fact.at("local_shape")), dims_of(fact.at("local_stride")),
                         DType::kF32};

@@ -140,8 +140,7 @@ void check_device_mesh(Arena& arena, const Json& fact, CaseReport& report) {
     if (name == "names") {
       arena.layout({{2, 2}, fact.at("names").get<std::vector<std::string>>(), {}});
     } else if (fact.contains("shape")) {
-      arena.layout({dims_of(fact.at("shape")), {}, {}})
-          ->check_fits(fact.at("world").get<std::int64_t>());
+      mesh_of(arena, fact.at("shape"))->check_fits(fact.at("world").get<std::int64_t>());
     } else {
       arena.layout(init_of(fact.at("mesh"), {}))->check_fits(kWorld);
     }

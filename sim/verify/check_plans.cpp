@@ -21,6 +21,7 @@ Json json_of(const PlanResult& result, const Json& fact) {
   if (!plan) return nullptr;
   const auto coordinate =
       plan->source->layout()->coordinate_of(fact.at("rank").get<std::int64_t>());
+  if (!coordinate) fail(ErrorKind::kValue, "rank {} outside of the mesh", fact.at("rank").dump());
   Json steps = Json::array();
   for (std::size_t index = 0; index < plan->steps.size(); ++index) {
     const PlanStep& step = plan->steps[index];
@@ -79,7 +80,7 @@ double fixed_cost(const Plan& plan) {
 }  // namespace
 
 SpecPair specs_of(Arena& arena, const Json& fact) {
-  const MeshLayout* layout = arena.layout({dims_of(fact.at("mesh")), {}, {}});
+  const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
   const auto dtype = parse_dtype(fact.value("dtype", "f32"));
   if (!dtype) fail(ErrorKind::kValue, "'{}' is not a dtype", fact.at("dtype").dump());
   const TensorMeta meta = contiguous_meta(dims_of(fact.at("shape")), *dtype);
@@ -157,10 +158,12 @@ void check_cost(Arena& arena, PlanRules rules, const Json& fact, CaseReport& rep
 }
 
 void check_cost_primitives(Arena& arena, PlanRules, const Json& fact, CaseReport& report) {
-  const MeshLayout* layout = arena.layout({dims_of(fact.at("mesh")), {}, {}});
+  const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
   Topology topology;
   topology.devices_per_host = fact.at("per_host").get<std::int64_t>();
   const auto mesh_dim = fact.at("dim").get<std::size_t>();
+  if (mesh_dim >= layout->ndim())
+    fail(ErrorKind::kValue, "mesh dim {} of {}", mesh_dim, layout->ndim());
   const Link link = topology.link(*layout, mesh_dim);
   const std::int64_t count = layout->size(mesh_dim);
   const double gib = fact.at("gb").get<double>();

@@ -22,7 +22,7 @@ class PropagateChecker : public FactChecker {
   }
   /// The row of the line's op, or null with the reason reported.
   const OpRow* row_of(const Json& fact, CaseReport& report) const {
-    const OpRow* row = registry_.find(fact["op"].get<std::string>());
+    const OpRow* row = registry_.find(fact.at("op").get<std::string>());
     if (row == nullptr) report.skip(SkipReason::kNotRegistered);
     if (row != nullptr && std::holds_alternative<NoRule>(row->rule)) {
       report.skip(SkipReason::kIncomplete);
@@ -68,14 +68,14 @@ Json local_arguments(const OpSchema& schema, const OutputSharding& sharding, con
 class CaseChecker : public PropagateChecker {
  public:
   void check(const Json& fact, CaseReport& report) override {
-    const Json& expect = fact["expect"];
-    if (expect["path"] == "decomp") return report.skip(SkipReason::kDecomposition);
+    const Json& expect = fact.at("expect");
+    if (expect.at("path") == "decomp") return report.skip(SkipReason::kDecomposition);
     const OpRow* row = row_of(fact, report);
     if (row == nullptr) return;
     const MeshLayout* layout = fact_layout(arena_, fact);
-    const Json& error = expect["error"];
+    const Json& error = expect.at("error");
     if (!error.is_null()) {
-      report.expect_error("error", error["kind"],
+      report.expect_error("error", error.at("kind"),
                           [&] { propagator_.propagate(fact_call(*row, layout, fact)); });
       return;
     }
@@ -90,30 +90,30 @@ class CaseChecker : public PropagateChecker {
  private:
   static void compare(const OpSchema& schema, const OutputSharding& got, const Json& expect,
                       CaseReport& report) {
-    if (impossible(expect["outputs"])) {
+    if (impossible(expect.at("outputs"))) {
       return report.differs("outputs.cut_missing_dim", true, false);
     }
-    compare_outputs(got, expect["outputs"], report);
+    compare_outputs(got, expect.at("outputs"), report);
     Json inputs = Json::array();
     for (const DTensorSpec* spec : got.inputs) inputs.push_back(texts_of(spec->placements()));
-    report.expect("inputs", expect["inputs"], inputs);
+    report.expect("inputs", expect.at("inputs"), inputs);
     const bool adapts = !got.adapted.empty();
-    report.expect("needs_redistribute", expect["needs_redistribute"],
+    report.expect("needs_redistribute", expect.at("needs_redistribute"),
                   got.needs_redistribute || adapts);
     report.expect("use_val", expect.value("use_val", false), adapts);
     if (expect.contains("local_args")) {
-      report.expect("local_args", expect["local_args"],
-                    local_arguments(schema, got, expect["local_args"]));
+      report.expect("local_args", expect.at("local_args"),
+                    local_arguments(schema, got, expect.at("local_args")));
     }
     if (expect.contains("local_op")) {
-      report.expect("local_op", expect["local_op"],
+      report.expect("local_op", expect.at("local_op"),
                     got.local_row == nullptr ? Json() : Json(recorded_name(*got.local_row)));
     }
     if (!expect.contains("cost")) return;
-    if (!same_costs(expect["cost"], got.costs)) {
-      report.differs("cost", expect["cost"], costs_json(got.costs));
+    if (!same_costs(expect.at("cost"), got.costs)) {
+      report.differs("cost", expect.at("cost"), costs_json(got.costs));
     }
-    report.expect("n_strategies", expect["n_strategies"], got.candidate_counts);
+    report.expect("n_strategies", expect.at("n_strategies"), got.candidate_counts);
   }
 
   static void compare_outputs(const OutputSharding& got, const Json& expected, CaseReport& report) {
@@ -136,10 +136,10 @@ class CaseChecker : public PropagateChecker {
   /// A recorded shard of a dim that the output does not have.
   static bool cuts_missing_dim(const Json& output) {
     if (output.is_null()) return false;
-    for (const Json& text : output["placements"]) {
+    for (const Json& text : output.at("placements")) {
       const auto placement = parse_placement(text.get<std::string>());
       if (placement && placement->is_shard() &&
-          placement->dim >= static_cast<std::int64_t>(output["shape"].size())) {
+          placement->dim >= static_cast<std::int64_t>(output.at("shape").size())) {
         return true;
       }
     }
@@ -162,7 +162,7 @@ class StrategyChecker : public PropagateChecker {
     if (row == nullptr) return;
     const DecisionRecord record =
         propagator_.explain(fact_call(*row, fact_layout(arena_, fact), fact));
-    const Json& expected = fact["strategies"];
+    const Json& expected = fact.at("strategies");
     report.expect("strategies", expected.size(), record.strategies.size());
     for (std::size_t i = 0; i < std::min(expected.size(), record.strategies.size()); ++i) {
       compare(expected[i], record.strategies[i], record.selected[i], report);
@@ -172,18 +172,18 @@ class StrategyChecker : public PropagateChecker {
  private:
   static void compare(const Json& expected, const OpStrategy& got, int selected,
                       CaseReport& report) {
-    report.expect("selected", expected["selected"], selected);
-    const Json& specs = expected["specs"];
+    report.expect("selected", expected.at("selected"), selected);
+    const Json& specs = expected.at("specs");
     report.expect("count", specs.size(), got.candidates.size());
     for (std::size_t i = 0; i < std::min(specs.size(), got.candidates.size()); ++i) {
       const OpSpec& candidate = got.candidates[i];
       const Json& wanted = specs[i];
-      if (!wanted["out"].is_null()) {
-        report.expect("out", wanted["out"], texts_of_specs(candidate.outputs));
+      if (!wanted.at("out").is_null()) {
+        report.expect("out", wanted.at("out"), texts_of_specs(candidate.outputs));
       }
-      report.expect("in", wanted["in"], texts_of_specs(candidate.inputs));
+      report.expect("in", wanted.at("in"), texts_of_specs(candidate.inputs));
       Json costs = Json::array();
-      for (const Json& row : wanted["cost"]) costs.push_back(row[0]);
+      for (const Json& row : wanted.at("cost")) costs.push_back(row.at(0));
       if (!same_costs(costs, candidate.input_costs)) {
         report.differs("cost", costs, costs_json(candidate.input_costs));
       }

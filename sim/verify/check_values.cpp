@@ -1,5 +1,6 @@
 #include "redistribute/redistribute.h"
 #include "sim/verify/fact_world.h"
+#include "sim/verify/layout_facts.h"
 #include "tensor/host.h"
 
 // Values that real processes ended with, against our ranks (values_* and backward_* of the facts).
@@ -8,7 +9,7 @@ namespace shardlab {
 namespace {
 
 DType dtype_of(const Json& names, const char* key, DType otherwise) {
-  return names.contains(key) ? parse_dtype(names.at(key).get<std::string>()).value() : otherwise;
+  return names.contains(key) ? shardlab::dtype_of(names.at(key)) : otherwise;
 }
 
 Tensor converted(FactWorld& world, const Tensor& x, DType dtype) {

@@ -10,6 +10,26 @@ Dims dims_of(const Json& list) {
   return dims;
 }
 
+std::int64_t count_of(const Json& number) {
+  constexpr std::int64_t kMost = 65536;
+  const auto count = number.get<std::int64_t>();
+  if (count > kMost) fail(ErrorKind::kValue, "{} pieces, facts have at most {}", count, kMost);
+  return count;
+}
+
+const MeshLayout* mesh_of(Arena& arena, const Json& sizes) {
+  const MeshLayout* layout = arena.layout({dims_of(sizes), {}, {}});
+  count_of(layout->size());
+  return layout;
+}
+
+DType dtype_of(const Json& name) {
+  const auto text = name.get<std::string>();
+  const auto dtype = parse_dtype(text);
+  if (!dtype) fail(ErrorKind::kValue, "unknown dtype '{}'", text);
+  return *dtype;
+}
+
 Json json_of(std::span<const std::int64_t> values) {
   return Json(std::vector<std::int64_t>(values.begin(), values.end()));
 }
@@ -34,7 +54,12 @@ ShardOrder order_of(const Json& entries, std::size_t mesh_ndim) {
   ShardOrder order(mesh_ndim, -1);
   for (const Json& entry : entries) {
     std::int32_t place = 0;
-    for (const Json& mesh_dim : entry.at(1)) order[mesh_dim.get<std::size_t>()] = place++;
+    for (const Json& mesh_dim : entry.at(1)) {
+      const auto dim = mesh_dim.get<std::size_t>();
+      if (dim >= mesh_ndim)
+        fail(ErrorKind::kValue, "an order of mesh dim {} of {}", dim, mesh_ndim);
+      order[dim] = place++;
+    }
   }
   return order;
 }

@@ -38,7 +38,8 @@ void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQues
                            .world_size = run.scenario->world,
                            .precision = run.precision,
                            .sink = &recording,
-                           .questions = questions});
+                           .questions = questions,
+                           .step_limit = run.step_limit});
   if (rank.rank == run.reporting_rank) run.inputs.clear();
   for (const ScenarioInput& input : run.scenario->inputs) {
     const DTensor value = make_input(*run.scenario, input, run.layout, run.precision);

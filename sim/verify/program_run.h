@@ -25,6 +25,7 @@ struct ProgramRun {
   Precision precision = Precision::kDeclared;
   std::int64_t reporting_rank = 0;
   std::int64_t told_rank = -1;  ///< what `rank` says; -1: the truth
+  std::int64_t step_limit = 1'000'000;
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
   std::vector<InputReport> inputs;

@@ -17,10 +17,9 @@ double float_of(const Json& value) {
 
 Argument tensor_argument(const MeshLayout* layout, const Json& tensor) {
   if (tensor.is_null()) return {};
-  TensorMeta meta = contiguous_meta(dims_of(tensor["shape"]),
-                                    parse_dtype(tensor["dtype"].get<std::string>()).value());
-  if (tensor.contains("stride")) meta.stride = dims_of(tensor["stride"]);
-  return layout->arena().spec(layout, placements_of(tensor["placements"]), meta);
+  TensorMeta meta = contiguous_meta(dims_of(tensor.at("shape")), dtype_of(tensor.at("dtype")));
+  if (tensor.contains("stride")) meta.stride = dims_of(tensor.at("stride"));
+  return layout->arena().spec(layout, placements_of(tensor.at("placements")), meta);
 }
 
 Argument list_argument(const MeshLayout* layout, const Json& list) {
@@ -30,18 +29,19 @@ Argument list_argument(const MeshLayout* layout, const Json& list) {
 }
 
 Argument object_argument(const MeshLayout* layout, const Json& value) {
-  if (value.contains("t")) return tensor_argument(layout, value["t"]);
+  if (value.contains("t")) return tensor_argument(layout, value.at("t"));
   if (value.contains("tl")) {
     ArgumentList tensors;
-    for (const Json& tensor : value["tl"]) tensors.push_back(tensor_argument(layout, tensor));
+    for (const Json& tensor : value.at("tl")) tensors.push_back(tensor_argument(layout, tensor));
     return tensors;
   }
-  if (value.contains("float")) return float_of(value["float"]);
+  if (value.contains("float")) return float_of(value.at("float"));
   if (value.contains("complex")) {
-    return Scalar(
-        std::complex<double>(float_of(value["complex"][0]), float_of(value["complex"][1])));
+    return Scalar(std::complex<double>(float_of(value.at("complex").at(0)),
+                                       float_of(value.at("complex").at(1))));
   }
-  if (value.contains("dtype")) return parse_dtype(value["dtype"].get<std::string>()).value();
+  if (value.contains("dtype")) return dtype_of(value.at("dtype"));
+  if (value.empty()) fail(ErrorKind::kValue, "an argument that says nothing");
   return value.begin().value().get<std::string>();  // memory_format, layout, device
 }
 
@@ -59,16 +59,16 @@ Argument fact_argument(const MeshLayout* layout, const Json& value) {
 
 OpSchema fact_call(const OpRow& row, const MeshLayout* layout, const Json& fact) {
   Arguments positional;
-  for (const Json& value : fact["args"]) positional.push_back(fact_argument(layout, value));
+  for (const Json& value : fact.at("args")) positional.push_back(fact_argument(layout, value));
   std::vector<std::pair<std::string, Argument>> keywords;
-  for (const auto& [name, value] : fact["kwargs"].items()) {
+  for (const auto& [name, value] : fact.at("kwargs").items()) {
     keywords.emplace_back(name, fact_argument(layout, value));
   }
   return {&row, bind_arguments(row, std::move(positional), std::move(keywords)), layout};
 }
 
 const MeshLayout* fact_layout(Arena& arena, const Json& fact) {
-  return arena.layout({.shape = dims_of(fact["mesh"]), .names = {}, .ranks = {}});
+  return mesh_of(arena, fact.at("mesh"));
 }
 
 Json output_json(const DTensorSpec* spec) {
@@ -83,7 +83,7 @@ Json output_json(const DTensorSpec* spec) {
 Json expected_output(const Json& recorded) {
   if (recorded.is_null()) return nullptr;
   Json json = recorded;
-  json["dtype"] = to_string(parse_dtype(recorded["dtype"].get<std::string>()).value());
+  json["dtype"] = to_string(dtype_of(recorded.at("dtype")));
   if (json.contains("stride") && is_contiguous(dims_of(json["shape"]), dims_of(json["stride"]))) {
     json.erase("stride");
   }

@@ -64,6 +64,7 @@ std::int64_t workers_that_pay(const Scenario& scenario) {
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
   run.device = make_device(options.device, options.backend);
+  run.step_limit = options.step_limit;
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     // In a process of its own any rank may have to report.

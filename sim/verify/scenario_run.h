@@ -29,6 +29,7 @@ struct ScenarioOptions {
   std::optional<MemoryLimits> memory;  ///< none: whatever it takes
   std::optional<PlannerKind> planner;  ///< instead of the scenario's
   CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
+  std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
   DeviceChoice device;                 ///< of the ranks, and of the one device
   std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events

@@ -201,7 +201,8 @@ class TypeReader {
       refuse(text.empty() ? cursor_.here() : cursor_.span_of(text),
              "the split factor after '~' is a whole number from 1");
     }
-    placement = Placement::strided_shard(tensor_dim, factor);
+    // In one chunk it is a plain shard, which is how it prints.
+    if (factor > 1) placement = Placement::strided_shard(tensor_dim, factor);
     return mesh_dim;
   }
 

@@ -11,8 +11,8 @@ supported" and exits with 2.
 import subprocess
 import sys
 
-SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff")
-TO_COME = ("verify-ops", "doctor")
+SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff", "doctor")
+TO_COME = ("verify-ops",)
 
 
 def ask(*command):

@@ -222,6 +222,14 @@ TEST_CASE("errors of a program say what and where") {
       {"for i in 3:\n    pass\n", "Value: a int cannot be iterated over", "t.toml:9:1"},
       {"while True:\n    pass\n", "Runtime: more than 1000 passes through while loops",
        "t.toml:9:1"},
+      {"for i in range(10 ** 12):\n    pass\n", "Runtime: more than 10000 passes through for loops",
+       "t.toml:9:1"},
+      {"x = [0 for i in range(200) for j in range(200)]\n",
+       "Runtime: more than 10000 passes through for loops", "t.toml:9:41"},
+      {"for i in range(-9223372036854775807, 9223372036854775807):\n    x = 1 // (i + 1)\n    "
+       "break\n"
+       "for i in range(3, -9223372036854775807, -9223372036854775807):\n    x = 1 // (i - 3)\n",
+       "Value: division by zero", "t.toml:13:9"},
       {"def f():\n    return f()\nf()\n", "Runtime: calls are nested too deeply", "t.toml:10:"},
       {"x = {i: j for i, j in [1]}\n", "Value: a int cannot be iterated over", "t.toml:9:23"},
       {"x = {[i]: i for i in [1]}\n", "Value: a list cannot be a key of a dict", "t.toml:9:5"},

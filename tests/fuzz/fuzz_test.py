@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""No mutated text crashes or hangs anything; what the language accepts, Python parses.
+
+    fuzz_test.py FUZZ ROOT [INPUTS]
+
+Runs FUZZ (fuzz.cpp) over INPUTS texts, 200,000 when not given, and gives the programs that were
+accepted to Python's parser.
+"""
+
+import ast
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+
+def main():
+    program, root, *inputs = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        accepted = pathlib.Path(folder) / "accepted"
+        command = [program, root, "--inputs", *(inputs or ["200000"]), "--accepted", accepted]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+        programs = set(accepted.read_bytes().split(b"\0")[:-1])
+    warnings.simplefilter("ignore")  # invalid escapes, calls of a number
+    refused = 0
+    for code in sorted(programs):
+        try:
+            ast.parse(code)
+        except (SyntaxError, ValueError) as error:
+            refused += 1
+            if refused <= 5:
+                print(f"accepted, but Python refuses it: {error}\n{code.decode(errors='replace')}")
+    print(f"{len(programs)} accepted programs, {refused} refused by Python")
+    return 1 if done.returncode != 0 or refused or len(programs) < 100 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,364 @@
+#include "tests/fuzz/targets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "mesh/type_string.h"
+#include "ops/register.h"
+#include "sim/scenario/interpreter.h"
+#include "sim/scenario/parser.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/verify/check.h"
+#include "sim/verify/fact_file.h"
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab::fuzz {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> files_below(const std::string& folder, std::string_view extension) {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().string().ends_with(extension)) paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> scenario_texts(const std::string& root) {
+  std::vector<std::string> texts;
+  for (const char* folder : {"/scenarios", "/tests/errors/cases"}) {
+    for (const std::string& path : files_below(root + folder, ".toml")) {
+      texts.push_back(read(path));
+    }
+  }
+  return texts;
+}
+
+std::vector<std::string> programs_of(const std::vector<std::string>& scenarios) {
+  std::vector<std::string> programs;
+  for (const std::string& text : scenarios) {
+    const std::size_t begin = text.find("code = \"\"\"\n");
+    if (begin == std::string::npos) continue;
+    const std::size_t end = text.find("\"\"\"", begin + 11);
+    programs.push_back(text.substr(begin + 11, end - begin - 11));
+  }
+  return programs;
+}
+
+const OpRegistry& all_ops() {
+  static const std::unique_ptr<const OpRegistry> registry = [] {
+    auto made = std::make_unique<OpRegistry>();
+    register_all_ops(*made);
+    return made;
+  }();
+  return *registry;
+}
+
+[[noreturn]] void broken(const std::string& text) { throw std::logic_error(text); }
+
+// Printing a spec and reading it again gives the same.
+Answer feed_type(const std::string& text) {
+  Arena arena;
+  const MeshLayout* mesh = arena.layout({{2, 3, 2}, {"dp", "tp", "pp"}, {}});
+  const ParsedType type = parse_type(text, *mesh);
+  const TensorMeta meta = contiguous_meta(type.shape, type.dtype.value_or(DType::kF32));
+  const DTensorSpec* spec = arena.spec(mesh, type.placements, type.order, meta);
+  const std::string printed = type_string(*spec);
+  const ParsedType again = parse_type(printed, *mesh);
+  const DTensorSpec* second = arena.spec(mesh, again.placements, again.order, meta);
+  if (second != spec || again.shape != type.shape) broken("reads back as another type: " + printed);
+  return Answer::kAccepted;
+}
+
+// A printed tree reads back as itself.
+Answer feed_program(const std::string& text) {
+  const auto parse = [](std::string program) {
+    return parse_program(std::make_shared<const SourceText>("fuzz.toml", std::move(program)));
+  };
+  const std::string printed = print(parse(text).body);
+  std::string again;
+  try {
+    again = print(parse(printed).body);
+  } catch (const ScenarioError& error) {
+    broken("what it prints is refused: " + error.report());
+  }
+  if (again != printed) broken("reads back as another program:\n" + printed);
+  return Answer::kAccepted;
+}
+
+Scenario first_point(const std::string& text) {
+  const ScenarioFile file =
+      ScenarioFile::read(std::make_shared<const SourceText>("fuzz.toml", text), {});
+  return file.at(file.points().at(0));
+}
+
+Answer feed_scenario(const std::string& text) {
+  const Scenario scenario = first_point(text);
+  if (scenario.program) check_names(scenario, all_ops());
+  return Answer::kAccepted;
+}
+
+// Runs it when it is small: 16 ranks, 64 MiB, short loops.
+Answer feed_run(const std::string& text) {
+  const Scenario scenario = first_point(text);
+  ScenarioOptions options;
+  options.memory = MemoryLimits{.bytes_per_rank = 4 << 20, .available_bytes = 64 << 20};
+  options.step_limit = 2000;
+  const ScenarioResult result = run_scenario(scenario, all_ops(), options);
+  if (result.error && result.error->kind() == ErrorKind::kInternal) broken(result.error->text());
+  return Answer::kAccepted;
+}
+
+// Lines of every family, each behind the name of its file: "layout/shard_orders {...}".
+std::vector<std::string> fact_lines(const std::string& root) {
+  constexpr std::size_t kLines = 40, kLongest = 2000;
+  std::vector<std::string> texts;
+  for (const char* folder : {"layout", "redistribute", "propagate"}) {
+    for (const std::string& path :
+         files_below(root + "/tests/golden/facts/" + folder, ".jsonl.gz")) {
+      const std::vector<std::string> lines = read_lines(path);
+      const std::size_t step = std::max<std::size_t>(1, lines.size() / kLines);
+      for (std::size_t i = 0; i < lines.size(); i += step) {
+        if (lines[i].size() > kLongest) continue;
+        texts.push_back(fmt::format("{} {}", fact_stem(path), lines[i]));
+      }
+    }
+  }
+  return texts;
+}
+
+Answer feed_fact(const std::string& text) {
+  const std::size_t blank = text.find(' ');
+  if (blank == std::string::npos) return Answer::kRefused;
+  const std::string stem = text.substr(0, blank);
+  const Json fact = Json::parse(text.substr(blank + 1), nullptr, false);
+  if (fact.is_discarded()) return Answer::kRefused;
+  try {
+    for (const CheckFamily& family : check_families()) {
+      if (!family.takes(stem, fact)) continue;
+      CaseReport report;
+      family.make(stem)->check(fact, report);
+      return Answer::kAccepted;
+    }
+  } catch (const Json::exception&) {
+    return Answer::kRefused;
+  } catch (const Error&) {  // also Internal: a fact may contradict itself, which fails its line
+    return Answer::kRefused;
+  }
+  return Answer::kRefused;
+}
+
+std::vector<std::string> type_texts(const std::vector<std::string>& scenarios) {
+  std::vector<std::string> texts = {
+      "f32[8@dp, 64@(dp,tp), 16]{sum:pp}",
+      "f32[8@dp~2, 3@tp]{norm(2):pp}",
+      "i64[]{max:(dp,tp)}",
+      "bool[0@dp, 1, 5@(tp,pp,dp)]",
+      "f32[7@tp]{mask(sum,16x8,0):dp}",
+      "[8@dp, 16]{avg:tp,min:pp}",
+  };
+  for (const std::string& text : scenarios) {
+    std::size_t at = 0;
+    while ((at = text.find('"', at)) != std::string::npos) {
+      const std::size_t end = text.find_first_of("\"\n", at + 1);
+      if (end == std::string::npos) break;
+      const std::string inner = text.substr(at + 1, end - at - 1);
+      if (inner.find('[') != std::string::npos && inner.find('@') != std::string::npos) {
+        texts.push_back(inner);
+      }
+      at = end + 1;
+    }
+  }
+  return texts;
+}
+
+const std::vector<std::string_view> kTypeTokens = {"f32",
+                                                   "i64",
+                                                   "bool",
+                                                   "c64",
+                                                   "f8e4m3fn",
+                                                   "[",
+                                                   "]",
+                                                   "{",
+                                                   "}",
+                                                   "(",
+                                                   ")",
+                                                   "@",
+                                                   "~",
+                                                   ",",
+                                                   ":",
+                                                   "@dp",
+                                                   "@tp",
+                                                   "@pp",
+                                                   "sum:",
+                                                   "avg:",
+                                                   "max:dp",
+                                                   "norm(2)",
+                                                   "mask(sum,16x8,0)",
+                                                   "0",
+                                                   "-1",
+                                                   "~2",
+                                                   "product:",
+                                                   "band:",
+                                                   "\xff",
+                                                   "norm(inf):tp"};
+
+const std::vector<std::string_view> kProgramTokens = {"if ",
+                                                      "else:",
+                                                      "elif x:",
+                                                      "for i in range(3):",
+                                                      "while ",
+                                                      "def f(a, b=1):",
+                                                      "return ",
+                                                      "assert ",
+                                                      "pass",
+                                                      "break",
+                                                      "continue",
+                                                      "\n",
+                                                      "    ",
+                                                      "(",
+                                                      ")",
+                                                      "[",
+                                                      "]",
+                                                      "{",
+                                                      "}",
+                                                      ",",
+                                                      ":",
+                                                      ".",
+                                                      "=",
+                                                      "==",
+                                                      "+=",
+                                                      "**",
+                                                      "//",
+                                                      "@",
+                                                      "-",
+                                                      "not ",
+                                                      " in ",
+                                                      " is ",
+                                                      " and ",
+                                                      "lambda ",
+                                                      "None",
+                                                      "True",
+                                                      "...",
+                                                      "f'{x}'",
+                                                      "'",
+                                                      "\"\"\"",
+                                                      "\\",
+                                                      "#",
+                                                      "rank",
+                                                      "mesh",
+                                                      "range(",
+                                                      "redistribute(tp=R)",
+                                                      "S(0)",
+                                                      "P(sum)",
+                                                      "x.t()",
+                                                      "backward(",
+                                                      "randn([3, 4], ",
+                                                      "all_reduce(",
+                                                      ".grad",
+                                                      "for k, v in ",
+                                                      "1_0",
+                                                      "0x"};
+
+const std::vector<std::string_view> kScenarioTokens = {"[mesh]\n",
+                                                       "[inputs]\n",
+                                                       "[params]\n",
+                                                       "[program]\n",
+                                                       "[expect]\n",
+                                                       "[matrix]\n",
+                                                       "[topology]\n",
+                                                       "[[fault]]\n",
+                                                       "ranks = ",
+                                                       "world = ",
+                                                       "seed = ",
+                                                       "code = \"\"\"\n",
+                                                       "\"\"\"\n",
+                                                       "type = ",
+                                                       "init = ",
+                                                       "values = ",
+                                                       "scale = ",
+                                                       "file=\"x.npy\"",
+                                                       "verify = \"none\"\n",
+                                                       "collectives = { all_reduce = 1 }\n",
+                                                       "implicit = \"forbid\"\n",
+                                                       "tolerance = ",
+                                                       "@",
+                                                       "[",
+                                                       "]",
+                                                       "{",
+                                                       "}",
+                                                       "=",
+                                                       "\n",
+                                                       "\"",
+                                                       "'",
+                                                       ",",
+                                                       "x = 1000000000\n",
+                                                       "f32[8@x]",
+                                                       "hidden",
+                                                       "1000000000",
+                                                       "[[0, 1]]",
+                                                       "true",
+                                                       "\xf0\x9f\x8c\x8d",
+                                                       "while True:\n    pass\n",
+                                                       "x = x @ x\n",
+                                                       "print(",
+                                                       "range(10 ** 12)",
+                                                       "* 10 ** 6"};
+
+const std::vector<std::string_view> kFactTokens = {"null",
+                                                   "true",
+                                                   "[]",
+                                                   "{}",
+                                                   "\"\"",
+                                                   "[[]]",
+                                                   "-1",
+                                                   "0",
+                                                   "1e9",
+                                                   ",",
+                                                   ":",
+                                                   "\"",
+                                                   "[",
+                                                   "]",
+                                                   "{",
+                                                   "}",
+                                                   "R",
+                                                   "S(0)",
+                                                   "S(7)",
+                                                   "P(sum)",
+                                                   "_S(0, 2)",
+                                                   "S(-1)",
+                                                   "shape",
+                                                   "mesh",
+                                                   "[1000000000]",
+                                                   "[0]",
+                                                   "1000000000000"};
+
+}  // namespace
+
+std::vector<Target> make_targets(const std::string& root) {
+  const std::vector<std::string> scenarios = scenario_texts(root);
+  return {
+      {"type", 55, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
+      {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
+      {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
+      {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},
+      {"run", 1, {scenarios, kScenarioTokens, 4096}, feed_run},
+  };
+}
+
+}  // namespace shardlab::fuzz
