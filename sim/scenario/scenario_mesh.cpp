@@ -68,7 +68,7 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root) {
     const TomlEntry *op = section.find("op"), *rule = section.find("rule");
     if (op == nullptr || rule == nullptr) {
       root.where(item).refuse("[[rule]] needs op and rule",
-                              "op = \"aten::linear\"\nrule = \"bk,nk->bn\"");
+                              "for example op = \"linear\" and rule = \"bk,nk->bn\"");
     }
     rules.push_back({read_text(root.file, *op)->text(), read_text(root.file, *rule)->text(),
                      section.where(op->value), section.where(rule->value)});
