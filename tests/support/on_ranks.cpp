@@ -1,11 +1,25 @@
 #include "tests/support/on_ranks.h"
 
+#include <cstdlib>
+
+#include "sim/world/devices.h"
 #include "tensor/cpu_device.h"
 
 namespace shardlab {
 
+namespace {
+
+std::unique_ptr<Device> make_plain_device() {
+  const char* name = std::getenv("SHARDLAB_DEVICE");
+  if (name == nullptr) return make_cpu_device({});
+  const char* stage = std::getenv("SHARDLAB_STAGE");
+  return make_device({.name = name}, stage == nullptr ? "threads" : stage);
+}
+
+}  // namespace
+
 Device& plain_device() {
-  static const std::unique_ptr<Device> device = make_cpu_device({});
+  static const std::unique_ptr<Device> device = make_plain_device();
   return *device;
 }
 

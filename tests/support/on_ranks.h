@@ -10,7 +10,8 @@
 
 namespace shardlab {
 
-/// A CPU device without kernels, shared by all tests.
+/// A CPU device without kernels, shared by all tests; or the device that SHARDLAB_DEVICE names, on
+/// machines that have it (tests/gpu/run).
 Device& plain_device();
 /// A world of `ranks` ranks on plain_device().
 WorldOptions plain_world(std::int64_t ranks, SchedulerKind kind = SchedulerKind::kPool);
