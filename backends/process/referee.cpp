@@ -98,6 +98,7 @@ Referee::Ruling Referee::look_for_stall() const {
     if (!torn(meeting(place, round))) continue;
     verdict.kind = VerdictKind::kMismatch;
     verdict.culprits = odd_ones(meeting(place, round));
+    verdict.cause = cause_of(meeting(place, round));
     break;
   }
   Ruling ruling;
