@@ -69,8 +69,8 @@ std::string whole_bytes(std::int64_t bytes) { return bytes_text(static_cast<doub
 
 std::string range_text(const StepFigures& figures) {
   if (figures.sent_most == 0) return "-";
-  if (figures.sent_least == figures.sent_most) return whole_bytes(figures.sent_most);
-  return whole_bytes(figures.sent_least) + " to " + whole_bytes(figures.sent_most);
+  const std::string least = whole_bytes(figures.sent_least), most = whole_bytes(figures.sent_most);
+  return least == most ? most : least + " to " + most;
 }
 
 std::string us_text(double us) { return us == 0 ? "-" : fmt::format("{:.2f} us", us); }

@@ -166,17 +166,31 @@ TEST_CASE("B-5 different collectives on a million ranks are a mismatch that name
   CHECK(result.verdict->culprits == std::vector<std::int64_t>{2051});
 }
 
-TEST_CASE("two groups used in another order on some ranks stand still") {
+// Ranks 0 and 3 begin along dp, 1 and 2 along tp: 0 waits for 2, 2 for 3, 3 for 1, 1 for 0.
+TEST_CASE("B-6 two groups used in another order go round in a circle") {
   Setting setting({2, 2}, 4);
   const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
-    questions.ask(
-        [](std::int64_t other) { return static_cast<std::uint64_t>(other == 0 || other == 3); });
-    const std::size_t first = rank.rank == 0 || rank.rank == 3 ? 0 : 1;
+    const auto begins_along_dp = [](std::int64_t other) { return other == 0 || other == 3; };
+    questions.ask(begins_along_dp);
+    const std::size_t first = begins_along_dp(rank.rank) ? 0 : 1;
     setting.group(first).barrier();
     setting.group(1 - first).barrier();
   });
   REQUIRE(result.verdict);
   CHECK(result.verdict->kind == VerdictKind::kDeadlock);
+  CHECK(result.verdict->culprits == std::vector<std::int64_t>{0, 1, 2, 3});
+}
+
+// With rank 0 alone along dp first, 2 comes to it from 3, and then 1 is met.
+TEST_CASE("another order that does not go round in a circle is none of our business") {
+  Setting setting({2, 2}, 4);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
+    const std::size_t first = rank.rank == 0 ? 0 : 1;
+    setting.group(first).barrier();
+    setting.group(1 - first).barrier();
+  });
+  CHECK_FALSE(result.verdict);
 }
 
 TEST_CASE("asynchronous calls may be issued in any order on two groups") {
