@@ -51,7 +51,7 @@ Finding limit_of(int resource, const char* name, const char* flag, rlim_t usual)
   Finding finding{"limits", name, limit_text(limit.rlim_cur)};
   if (limit.rlim_cur < usual) {
     finding.health = Health::kLow;
-    finding.fix = fmt::format("ulimit {} {}", flag, usual);
+    finding.fix = fmt::format("ulimit {} {}", flag, limit_text(usual));
   }
   return finding;
 }

@@ -225,7 +225,7 @@ TEST_CASE("errors of a program say what and where") {
       {"for i in range(10 ** 12):\n    pass\n", "Runtime: more than 10000 passes through for loops",
        "t.toml:9:1"},
       {"x = [0 for i in range(200) for j in range(200)]\n",
-       "Runtime: more than 10000 passes through for loops", "t.toml:9:41"},
+       "Runtime: more than 10000 passes through for loops", "t.toml:9:37"},
       {"for i in range(-9223372036854775807, 9223372036854775807):\n    x = 1 // (i + 1)\n    "
        "break\n"
        "for i in range(3, -9223372036854775807, -9223372036854775807):\n    x = 1 // (i - 3)\n",
