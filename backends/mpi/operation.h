@@ -74,8 +74,8 @@ class Engine {
   /// Begins with the first step.
   void start(const std::shared_ptr<Operation>& operation);
   /// Moves all operations on until this one is over. Once a rank has failed, what does not arrive
-  /// soon never will: fails with Runtime, the verdict; likewise after the session's patience, naming
-  /// the ranks whose messages have not come.
+  /// soon never will: fails with Runtime, the verdict; likewise after the session's patience,
+  /// naming the ranks whose messages have not come.
   void wait(const std::shared_ptr<Operation>& operation);
 
  private:

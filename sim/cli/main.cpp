@@ -260,7 +260,7 @@ void add_doctor(CLI::App& app, Parsed& parsed) {
   auto* doctor = app.add_subcommand("doctor", "what this machine has and what can run on it");
   add_common(doctor, parsed.doctor.common);
   doctor->footer(
-      "Examples:\n  shardlab doctor\n  shardlab doctor --json\n"
+      "Examples:\n  shardlab doctor --color never\n  shardlab doctor --json\n"
       "Processor, memory, limits, links, MPI, CUDA and NCCL, with versions; what runs, and what "
       "to\n"
       "type for what is missing. Absence is no failure: the exit code is 0.");

@@ -111,6 +111,10 @@ class Lexer {
       const char c = text_[at_];
       const bool joined = c == '\n' && (!open_.empty() || mode_ == LexMode::kExpression);
       const bool continued = c == '\\' && peek(1) == '\n';
+      if (continued && at_ + 2 >= end_) {
+        refuse(source_, here(), "nothing follows a backslash that continues the line",
+               "leave the backslash out");
+      }
       if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || joined)
         ++at_;
       else if (continued)

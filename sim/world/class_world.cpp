@@ -156,6 +156,7 @@ class Exploration final : public RankQuestions {
     logs_.push_back(std::make_shared<ClassLog>());
     run_of_.push_back(index);
     serve(logs_.back(), nullptr, index);
+    ask_who_keeps_pieces();
     grid_.cut(cuts_.update());
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       const int tag = grid_.tag(cell);
@@ -165,6 +166,23 @@ class Exploration final : public RankQuestions {
         grid_.set_tag(cell, kUnknown);
       }
     }
+  }
+
+  // In an exchange of whole pieces, ranks that keep theirs send nothing.
+  void ask_who_keeps_pieces() {
+    if (options_.plans == nullptr) return;
+    options_.plans->visit([&](const Plan& plan) {
+      const MeshLayout& layout = *plan.source->layout();
+      for (const PlanStep& step : plan.steps) {
+        if (step.senders.empty()) continue;
+        ask([&](std::int64_t rank) -> std::uint64_t {
+          const auto coordinate = layout.coordinate_of(rank);
+          if (!coordinate) return 2;
+          const std::int64_t index = layout.index_of(*coordinate);
+          return step.senders[static_cast<std::size_t>(index)] == index ? 1 : 0;
+        });
+      }
+    });
   }
 
   // Classes that wait for ever run again, up to there: what they do afterwards never happens.

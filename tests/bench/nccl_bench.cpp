@@ -2,8 +2,8 @@
 // rank a process:
 //   ranks.py -n RANKS nccl_bench [cpu|cuda]
 // "shardlab" is the door's call with its result in place (device cuda: ordered, not waited for),
-// "NCCL" is the bare call; both wait for the device once, after the last of a round. Times are those
-// of the fastest of five rounds, divided by the calls in it.
+// "NCCL" is the bare call; both wait for the device once, after the last of a round. Times are
+// those of the fastest of five rounds, divided by the calls in it.
 #include <chrono>
 #include <cstdio>
 #include <cstring>

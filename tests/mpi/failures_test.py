@@ -20,7 +20,7 @@ def without_setting(text):
     """A report without the line that names backend and scheduler, and sums over processes."""
     lines = text.splitlines()
     return [line for line in lines if " backend, " not in line and not line.startswith("memory:")
-            and not line.startswith("again:")]
+            and not line.startswith("local kernels:") and not line.startswith("again:")]
 
 
 class Failures(unittest.TestCase):

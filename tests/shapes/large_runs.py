@@ -6,8 +6,9 @@
 Runs every scenario under SCENARIOS on 65,536 ranks, and the Megatron MLP on 1,048,576, on the
 backend `fake`, one process each. Prints processor time, memory and classes of each. A run fails
 when it takes longer or more memory than the limits below, which are generous, when it ends with an
-error that the scenario does not expect, or when it expects one that does not come. What a scenario expects of types and counts is for its own mesh and is not
-looked at here: on so many ranks most tensor dims are too short to be cut.
+error that the scenario does not expect, or when it expects one that does not come. What a scenario
+expects of types and counts is for its own mesh and is not looked at here: on so many ranks most
+tensor dims are too short to be cut.
 """
 
 import argparse

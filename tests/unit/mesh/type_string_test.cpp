@@ -230,8 +230,9 @@ TEST_CASE("strided types come back as a spec that owns the same elements (500 ra
     const MeshLayout* mesh = arena.layout({{1 + below(4), 1 + below(4), 2}, {}, {}});
     Placements placements;
     for (int i = 0; i < 3; ++i) {
+      // A factor of 1 reads as the plain shard that it is.
       placements.push_back(below(3) == 0 ? Placement::shard(0)
-                                         : Placement::strided_shard(0, 1 + below(6)));
+                                         : Placement::strided_shard(0, 2 + below(5)));
     }
     const TensorMeta meta = contiguous_meta(Dims{below(40)}, DType::kF32);
     const DTensorSpec* spec = arena.spec(mesh, placements, meta);
