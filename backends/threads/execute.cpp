@@ -7,6 +7,7 @@
 #include "backends/shared/reduce.h"
 #include "backends/shared/stream_device.h"
 #include "base/error.h"
+#include "base/rank_context.h"
 #include "tensor/device.h"
 #include "tensor/strided_copy.h"
 
@@ -338,9 +339,28 @@ void all_gather_bytes(std::span<Call* const> calls) {
   for (Call* call : calls) std::get<BytesPart*>(call->part)->gathered = all;
 }
 
+// The rank that comes last works for all: what it makes on the way is not its own memory. Results
+// are counted where ranks take them.
+class OnNobodysAccount {
+ public:
+  OnNobodysAccount() : rank_(current_rank_or_null()) {
+    if (rank_ != nullptr) account_ = std::exchange(rank_->memory, nullptr);
+  }
+  ~OnNobodysAccount() {
+    if (rank_ != nullptr) rank_->memory = account_;
+  }
+  OnNobodysAccount(const OnNobodysAccount&) = delete;
+  OnNobodysAccount& operator=(const OnNobodysAccount&) = delete;
+
+ private:
+  RankContext* rank_;
+  MemoryAccount* account_ = nullptr;
+};
+
 }  // namespace
 
 void execute(std::span<Call* const> calls, Crew& crew) {
+  const OnNobodysAccount scope;
   switch (calls[0]->kind) {
     case CollectiveKind::kAllReduce:
       return all_reduce(calls, crew);

@@ -297,15 +297,51 @@ class NamedOp {
   const char* previous_;
 };
 
+DTensor without_terms(const DTensor& x) {
+  if (!x.distributed() || !x.spec()->has_partial() || planted("elements-disagree")) return x;
+  return redistribute_tensor(x, x.spec()->with(Placements(x.spec()->layout()->ndim())));
+}
+
+bool has_tensor_beside_lists(const Arguments& args) {
+  return std::ranges::any_of(args, [](const Argument& argument) {
+    return argument.is_tensor() && argument.tensor().defined();
+  });
+}
+
+// what is written to keeps its placements.
+void refuse_written_terms(const OpRow& row, const ArgumentList& list) {
+  for (const Argument& item : list) {
+    if (!item.is_tensor() || !item.tensor().distributed()) continue;
+    if (!item.tensor().spec()->has_partial()) continue;
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{}: a pending reduction would need the tensor beside the lists "
+                            "differently than the other elements",
+                            row.name()))
+        .with("op", fmt::format("element {}", type_string(item.tensor())))
+        .with("fix", "redistribute it to R first, or call the op for each element");
+  }
+}
+
 // A tensor beside lists has one placement for all of their elements, that which the first one
-// wants. A pending sum suits some and not others, so it is reduced in front.
-Arguments with_whole_operands(const Arguments& args) {
+// wants. Pending reductions, its own and those of elements, suit some and not others, so they are
+// carried out in front.
+Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
+  if (!has_tensor_beside_lists(args)) return args;
   Arguments whole = args;
   for (Argument& argument : whole) {
-    if (!argument.is_tensor() || !argument.tensor().defined()) continue;
-    const DTensor& x = argument.tensor();
-    if (!x.distributed() || !x.spec()->has_partial() || planted("elements-disagree")) continue;
-    argument = redistribute_tensor(x, x.spec()->with(Placements(x.spec()->layout()->ndim())));
+    if (argument.is_tensor() && argument.tensor().defined()) {
+      argument = without_terms(argument.tensor());
+    } else if (argument.is_list()) {
+      if (row.inplace()) {
+        refuse_written_terms(row, argument.list());
+        continue;
+      }
+      ArgumentList items = argument.list();
+      for (Argument& item : items) {
+        if (item.is_tensor() && item.tensor().defined()) item = without_terms(item.tensor());
+      }
+      argument = std::move(items);
+    }
   }
   return whole;
 }
@@ -341,7 +377,7 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
 }  // namespace
 
 Results dispatch(const OpRow& row, const Arguments& args) {
-  if (row.has(kIndependentLists)) return dispatch_one(row, with_whole_operands(args));
+  if (row.has(kIndependentLists)) return dispatch_one(row, with_whole_operands(row, args));
   return dispatch_one(row, args);
 }
 
