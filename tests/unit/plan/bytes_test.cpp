@@ -66,7 +66,7 @@ TEST_CASE("planner bytes says how far its plan may be from the best when its bud
   SpecMaker spec({2, 2, 2, 2}, {8, 8, 8});
   PlanOptions options;
   options.budget = 1;
-  const Plan plan = planned(spec("S(0) S(0) S(1) R"), spec("R S(1) S(0) S(0)"), options);
+  const Plan plan = planned(spec("S(0) S(0) S(1) R"), spec("S(2) R S(0) S(1)"), options);
   REQUIRE(plan.proof);
   CHECK_FALSE(plan.proof->optimal);
   CHECK(plan.proof->expanded == 1);
@@ -76,17 +76,24 @@ TEST_CASE("planner bytes says how far its plan may be from the best when its bud
 }
 
 TEST_CASE("X-10 planner bytes makes no terms that can not be made") {
-  SpecMaker spec({2}, {8}, DType::kI64);
   PlanOptions options;
   options.planner = PlannerKind::kBytes;
-  CHECK(std::holds_alternative<NoPlan>(make_plan(*spec("R"), *spec("P"), options)));
-  CHECK(std::holds_alternative<Plan>(make_plan(*spec("S(0)"), *spec("P"), options)));
+  // An integer is not divided; where it can be cut, each rank's piece is its term (X-32).
+  SpecMaker scalar({2}, {}, DType::kI64);
+  CHECK(std::holds_alternative<NoPlan>(make_plan(*scalar("R"), *scalar("P"), options)));
+  SpecMaker spec({2}, {8}, DType::kI64);
+  CHECK(planned(spec("R"), spec("P")).text() == "R->S(0)->P(sum)");
+  CHECK(planned(spec("S(0)"), spec("P")).text() == "S(0)->P(sum)");
 }
 
-TEST_CASE("mesh dims of size 1 are relabelled first and move nothing") {
+TEST_CASE("mesh dims of size 1 move nothing") {
   SpecMaker spec({2, 1}, {4});
   const Plan plan = planned(spec("S(0) P(max)"), spec("R S(0)"));
-  CHECK(plan.text() == "S(0)P(max)->S(0)[0]S(0)[1]->RS(0)");
+  CHECK(plan.text() == "S(0)P(max)->S(0)R->RR->RS(0)");
+  const auto figures = measure_steps(plan, {});
+  CHECK(figures[0].received_most == 0);
+  CHECK(figures[1].received_most == 8);
+  CHECK(figures[2].received_most == 0);
 }
 
 }  // namespace
