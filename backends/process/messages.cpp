@@ -17,11 +17,10 @@ std::vector<std::string> keys_of(const Error& error) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (!line.starts_with("  ")) continue;
-    // A short key is padded, and may have spaces in it; a long one ends at the first space.
-    constexpr std::size_t kWidth = 11;
-    const std::string_view padded = line.substr(2, kWidth);
-    keys.emplace_back(padded.substr(0, padded.find_last_not_of(' ') + 1));
-    keys.emplace_back(line.substr(2, line.find(' ', 2) - 2));
+    // A key may have spaces in it, so it ends at any of them.
+    for (std::size_t end = line.find(' ', 2); end < line.size(); end = line.find(' ', end + 1)) {
+      keys.emplace_back(line.substr(2, end - 2));
+    }
   }
   return keys;
 }
