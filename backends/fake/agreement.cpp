@@ -206,6 +206,7 @@ class Replay {
     Verdict verdict;
     verdict.kind = VerdictKind::kMismatch;
     verdict.culprits = backends::odd_ones(meeting);
+    verdict.cause = backends::cause_of(meeting);
     for (const std::size_t cell : group.cells) {
       RankReport report;
       report.rank = grid_.first_rank(cell);
@@ -289,6 +290,7 @@ class Replay {
       if (!backends::torn(meeting)) continue;
       verdict.kind = VerdictKind::kMismatch;
       verdict.culprits = backends::odd_ones(meeting);
+      verdict.cause = backends::cause_of(meeting);
       break;
     }
     result_.verdict = std::move(verdict);

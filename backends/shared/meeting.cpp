@@ -32,6 +32,9 @@ bool torn(const Meeting& meeting) {
 
 namespace {
 
+// All pairs of more ranks are not looked at: of these all are named.
+constexpr std::size_t kMostRanksInPairs = 1024;
+
 // All have come with compatible calls.
 std::vector<std::int64_t> in_most_unfit_pairs(const Meeting& meeting) {
   const std::size_t size = meeting.calls.size();
@@ -85,7 +88,8 @@ std::vector<std::int64_t> odd_ones(const Meeting& meeting) {
     }
   }
   const bool all_here = std::ranges::find(meeting.calls, nullptr) == meeting.calls.end();
-  if (sets.size() == 1 && all_here) return in_most_unfit_pairs(meeting);
+  const bool few = meeting.calls.size() <= kMostRanksInPairs;
+  if (sets.size() == 1 && all_here && few) return in_most_unfit_pairs(meeting);
   const auto most =
       std::ranges::max_element(sets, {}, [](const auto& set) { return set.second.size(); });
   const auto rivals = std::ranges::count_if(
