@@ -3,9 +3,9 @@
 
     ranks.py [--style torchrun|slurm|mpirun] -n RANKS [--leave-out RANK] COMMAND...
 
-Every process gets the variables of that launcher. Output comes when all have ended: rank 0's, then
-that of other ranks that failed, each headed by its rank. The exit code is rank 0's, or 1 if another
-rank failed alone. --leave-out does not start that rank.
+Every process gets the variables of that launcher. Output comes when all have ended, by rank: what it
+printed, and on stderr what it complained of. The exit code is rank 0's, or 1 if another rank failed
+alone. --leave-out does not start that rank.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 
 TIME_LIMIT_S = 240
 
@@ -59,27 +60,37 @@ def variables(style, rank, size, port):
 KNOWN = {name for style in ("torchrun", "slurm", "mpirun") for name in variables(style, 0, 1, 1)}
 
 
-def start(arguments, rank, port):
-    told = variables(arguments.style, rank, arguments.ranks, port)
-    kept = {name: value for name, value in os.environ.items() if name not in KNOWN}
-    return subprocess.Popen(
-        arguments.command,
-        env=kept | {name: str(value) for name, value in told.items()},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+class Rank:
+    """One process. Its output goes to files: pipes that nobody reads yet would hold it up."""
 
+    def __init__(self, arguments, rank, port):
+        told = variables(arguments.style, rank, arguments.ranks, port)
+        kept = {name: value for name, value in os.environ.items() if name not in KNOWN}
+        self.output = tempfile.TemporaryFile()
+        self.complaints = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            arguments.command,
+            env=kept | {name: str(value) for name, value in told.items()},
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=self.complaints,
+        )
 
-def finish(process):
-    """(exit code, output); a process that never ends is killed."""
-    try:
-        output, _ = process.communicate(timeout=TIME_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        output += f"\nkilled after {TIME_LIMIT_S} s\n".encode()
-    return process.returncode, output
+    def finish(self):
+        """(exit code, output, complaints); a process that never ends is killed."""
+        late = b""
+        try:
+            self.process.wait(TIME_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            late = f"killed after {TIME_LIMIT_S} s\n".encode()
+        texts = []
+        for file in (self.output, self.complaints):
+            file.seek(0)
+            texts.append(file.read())
+            file.close()
+        return self.process.returncode, texts[0], texts[1] + late
 
 
 def main():
@@ -93,18 +104,20 @@ def main():
     arguments = parser.parse_args()
     port = free_port()
     processes = {
-        rank: start(arguments, rank, port)
+        rank: Rank(arguments, rank, port)
         for rank in range(arguments.ranks)
         if rank != arguments.leave_out
     }
-    results = {rank: finish(process) for rank, process in processes.items()}
+    results = {rank: process.finish() for rank, process in processes.items()}
     code = 0
-    for rank, (returned, output) in results.items():
+    for rank, (returned, output, complaints) in results.items():
+        sys.stdout.buffer.write(output)
+        if returned != 0:
+            sys.stderr.buffer.write(f"rank {rank} ended with {returned}\n".encode())
+        sys.stderr.buffer.write(complaints)
         if rank == 0:
-            sys.stdout.buffer.write(output)
             code = returned
         elif returned != 0:
-            sys.stdout.buffer.write(f"-- rank {rank} ended with {returned}:\n".encode() + output)
             code = code or 1
     sys.stdout.flush()
     return code if 0 <= code <= 255 else 1
