@@ -3,13 +3,15 @@
 
 usage: decisions_test.py SHARDLAB BACKEND LAUNCHER SCENARIO...
 
-Runs each file on backend threads, and all files of one world size in one job of the launcher (mpirun,
-or tests/support/ranks.py for nccl). The logs of decisions (op, chosen row, plan steps), collectives, values and findings are equal byte for byte;
-what may differ is listed in OWN.
+Runs each file on backend threads, and all files of one world size in one job of the launcher
+(mpirun, or tests/support/ranks.py for nccl). The logs of decisions (op, chosen row, plan steps),
+collectives, values and findings are equal byte for byte; what may differ is listed in OWN. Files
+that a backend cannot finish are named in LEFT_OUT and said.
 """
 
 import collections
 import json
+import pathlib
 import sys
 import unittest
 
@@ -20,12 +22,17 @@ OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing")
 SHARDLAB, BACKEND, LAUNCHER, SCENARIOS = "", "", "", []
 # Where a backend can compare collectives before data moves, it does.
 CHECKS = {"mpi": ["--check-collectives"]}
+# Ranks that never meet are found where calls are compared, which backend nccl cannot.
+LEFT_OUT = {"nccl": ("deadlock", "divergent_collectives", "equal_without_outsiders")}
 
 
 def comparable(report):
     report = {key: value for key, value in report.items() if key not in OWN}
     # Ranks of one process share memory, those of several cannot.
-    report["memory"] = {"logical_rank_bytes": report["memory"]["logical_rank_bytes"]}
+    memory = report.pop("memory")
+    # What NCCL needs beside inputs and results is the rank's own memory.
+    if BACKEND != "nccl":
+        report["memory"] = {"logical_rank_bytes": memory["logical_rank_bytes"]}
     return report
 
 
@@ -44,7 +51,11 @@ class SameDecisions(unittest.TestCase):
     def test_all_shipped_scenarios(self):
         by_world = collections.defaultdict(list)
         expected = {}
+        left_out = [path for path in SCENARIOS
+                    if pathlib.Path(path).stem in LEFT_OUT.get(BACKEND, ())]
         for path in SCENARIOS:
+            if path in left_out:
+                continue
             _, text, _ = output(SHARDLAB, "run", "--json", path)
             found = reports(text)
             self.assertTrue(found, path)
@@ -66,7 +77,8 @@ class SameDecisions(unittest.TestCase):
                 self.assertEqual(other["backend"], BACKEND)
                 self.check(comparable(one), comparable(other))
                 events += len(one["events"])
-        print(f"{len(SCENARIOS)} scenarios, {events} events alike, worlds {sorted(by_world)}")
+        print(f"{len(SCENARIOS) - len(left_out)} scenarios, {events} events alike, worlds "
+              f"{sorted(by_world)}; left out: {left_out}")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 
     ranks.py [--style torchrun|slurm|mpirun] -n RANKS [--leave-out RANK] COMMAND...
 
-Every process gets the variables of that launcher. Output comes when all have ended, by rank: what it
-printed, and on stderr what it complained of. The exit code is rank 0's, or 1 if another rank failed
-alone. --leave-out does not start that rank.
+Every process gets the variables of that launcher. Output comes when all have ended, by rank: what
+it printed, and on stderr what it complained of. The exit code is rank 0's, or 1 if another rank
+failed alone. --leave-out does not start that rank.
 """
 
 import argparse
