@@ -252,5 +252,27 @@ TEST_CASE("the gradient of attention over heads needs no gather") {
   });
 }
 
+TEST_CASE("a masked-off gradient is left out on every rank, the others are right") {
+  OpMesh mesh({2, 2});
+  mesh.run([&](RankContext&) {
+    const Values grad = counted(4 * 2 * 2 * 2), input = counted(4 * 3 * 3 * 3);
+    const Values weight = counted(2 * 3 * 2 * 2);
+    const auto gradients = [](const DTensor& dy, const DTensor& x, const DTensor& w) {
+      return ops()("aten::convolution_backward",
+                   {dy, x, w, Dims{2}, Dims{1, 1}, Dims{0, 0}, Dims{1, 1}, false, Dims{0, 0}, 1,
+                    ArgumentList{false, true, true}});
+    };
+    const Results alone = gradients(plain({4, 2, 2, 2}, grad), plain({4, 3, 3, 3}, input),
+                                    plain({2, 3, 2, 2}, weight));
+    const Results sharded = gradients(mesh.place("S(0) S(0)", {4, 2, 2, 2}, grad),
+                                      mesh.place("S(0) S(0)", {4, 3, 3, 3}, input),
+                                      mesh.place("R R", {2, 3, 2, 2}, weight));
+    CHECK_FALSE((sharded[0].is_tensor() && sharded[0].tensor().defined()));
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+      CHECK(whole(sharded[i].tensor()) == read_doubles(alone[i].tensor().local()));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace shardlab
