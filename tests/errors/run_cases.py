@@ -99,11 +99,15 @@ def main():
     parser.add_argument("--cases", type=lambda text: pathlib.Path(text).resolve(), default=default)
     parser.add_argument("--more", type=shlex.split, default=[], metavar="ARGUMENTS")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--leave-out", action="append", default=[], metavar="NAME")
     options = parser.parse_intermixed_args()
 
     if options.write and not options.names:
         parser.error("--write needs the names of the cases to write")
     cases = cases_of(options.cases, options.more, options.names)
+    for name in options.leave_out:
+        print(f"left out {name}: it is about a part that this build does not have")
+    cases = [case for case in cases if case.name not in options.leave_out]
     if options.write:
         for case in cases:
             case.write(options.program)
