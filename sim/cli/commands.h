@@ -104,8 +104,6 @@ int doctor_command(const DoctorArguments& arguments);
 bool speaks(const RunArguments& arguments);
 /// guarded(), but only the process that speaks does.
 int in_job(const RunArguments& arguments, const std::function<int()>& command);
-/// The same for a part of a command that may fail while the rest goes on, on all processes alike.
-int for_one_file(const RunArguments& arguments, const std::function<int()>& command);
 
 /// Runs a command; maps what it throws to a message on stderr and an exit code.
 int guarded(const std::function<int()>& command);

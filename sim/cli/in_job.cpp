@@ -28,8 +28,4 @@ int in_job(const RunArguments& arguments, const std::function<int()>& command) {
   return speaks(arguments) ? guarded(command) : silently(channel_of(arguments.backend), command);
 }
 
-int for_one_file(const RunArguments& arguments, const std::function<int()>& command) {
-  return speaks(arguments) ? guarded(command) : silently(nullptr, command);
-}
-
 }  // namespace shardlab
