@@ -12,11 +12,11 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::whole;
 using Values = std::vector<double>;
 
-Calls& ops() { return recording_calls(); }
 DTensor product_of(const DTensor& a, const DTensor& b) {
   return ops().one("aten::mul.Tensor", {a, b});
 }

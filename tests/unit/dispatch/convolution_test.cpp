@@ -13,12 +13,11 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 // A convolution of [batch, in, height, width]; one kernel, stride, padding, dilation per dim.
 struct Case {

@@ -9,8 +9,7 @@ namespace {
 
 using test::counted;
 using test::OpMesh;
-
-Calls& ops() { return recording_calls(); }
+using test::ops;
 
 TEST_CASE("D-65 K-25 a call that was decided before is answered from the cache, on every rank") {
   OpMesh mesh({4});

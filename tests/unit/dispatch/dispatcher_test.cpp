@@ -14,11 +14,10 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 /// Counts what an observer is warned of.
 class Warnings : public Observer {

@@ -13,14 +13,13 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Calls& ops() { return recording_calls(); }
 
 constexpr const char* kUnscale = "aten::_amp_foreach_non_finite_check_and_unscale_";
 

@@ -15,11 +15,10 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim it lacks") {
   OpMesh mesh({4});

@@ -41,6 +41,8 @@ class OpMesh {
   Propagator propagator_;
 };
 
+/// Calls of all registered ops, recorded for gradients.
+inline Calls& ops() { return recording_calls(); }
 /// On a rank: a plain tensor.
 DTensor plain(Dims shape, const std::vector<double>& values, DType dtype = DType::kF32);
 /// On a rank: the whole value, row-major.

@@ -17,12 +17,11 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 // What the local program of my::probe saw, by rank.
 struct Probe {

@@ -16,12 +16,11 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 Results twice(Calls& calls, const OpRow&, const Arguments& args) {
   return calls("aten::add.Tensor", {args[0], args[0]});

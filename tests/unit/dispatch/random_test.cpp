@@ -9,10 +9,9 @@ namespace shardlab {
 namespace {
 
 using test::OpMesh;
+using test::ops;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 TEST_CASE(
     "K-35 W-7 start: shard index times the first shard, end: the whole, both rounded up to 4") {

@@ -14,12 +14,11 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
-
-Calls& ops() { return recording_calls(); }
 
 std::vector<OutputMeta> meta_each(const MetaArgs& args) {
   std::vector<OutputMeta> outputs;

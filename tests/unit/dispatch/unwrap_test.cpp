@@ -13,10 +13,9 @@ namespace {
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
+using test::ops;
 using test::plain;
 using test::Seen;
-
-Calls& ops() { return recording_calls(); }
 
 Unwrapped unwrapped(const char* op, Arguments positional) {
   const OpRow& row = ops().find(op);
