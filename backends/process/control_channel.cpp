@@ -294,7 +294,7 @@ class ControlChannel::Impl {
     Writer writer;
     writer.put(run);
     writer.put(*ruling.met);
-    const std::string payload = writer.take();
+    const std::string_view payload = writer.bytes();
     const std::lock_guard sending(send_mutex_);
     for (const std::int64_t rank : ruling.ranks) {
       if (rank == 0) {

@@ -30,6 +30,8 @@ class Writer {
     put(static_cast<std::uint64_t>(values.size()));
     for (const T& value : values) put(value);
   }
+  /// As long as the writer lives.
+  std::string_view bytes() const { return bytes_; }
   std::string take() { return std::move(bytes_); }
 
  private:

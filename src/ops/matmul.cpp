@@ -103,7 +103,7 @@ DTensor batch_product(Calls& calls, const DTensor& left, const DTensor& right) {
 DTensor contiguous(Calls& calls, const DTensor& x) {
   if (is_contiguous(x.shape(), x.meta().stride)) return x;
   Arguments args{x};
-  args.emplace_back("contiguous_format");
+  args.push_back(Argument(std::string("contiguous_format")));
   return calls.one("clone", std::move(args));
 }
 
