@@ -1,28 +1,61 @@
-// verdict_bench - from the moment a failure is inevitable until the last rank has been told. The
-// moment: when the last rank that the failure needs enters its call, ends or throws. One row per
-// broken program and number of ranks, one column per scheduler; microseconds, median of 21 runs.
+// verdict_bench - from the moment a failure is inevitable until the last rank has been told, in
+// microseconds: the broken programs of tests/verdicts on every scheduler, and some of them on many
+// ranks.
+//
+//     verdict_bench CASES        (the folder tests/verdicts/cases)
+//
+// The moment: when the last rank that the failure needs enters its call, ends or throws, as seen
+// where it calls its communicator: too early, if anything. A rank that enters its call later, or is
+// still computing, is told there: for it the time counts from then. Fibers of one OS thread take
+// turns: what one computes, the others wait for, told or not. `median/worst` of 15 runs.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/process_group.h"
+#include "ops/register.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/verify/scenario_run.h"
 #include "sim/world/world.h"
+#include "tests/bench/timed_communicator.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 
 namespace {
 
 using namespace shardlab;
-using Clock = std::chrono::steady_clock;
+using bench::Clock;
+using bench::RankTimes;
+
+constexpr int kRuns = 15;
+
+struct Setting {
+  const char* name;
+  SchedulerOptions schedule;
+};
+const Setting kSettings[] = {
+    {"pool", {.kind = SchedulerKind::kPool}},
+    {"pool of 3", {.kind = SchedulerKind::kPool, .workers = 3}},
+    {"threads", {.kind = SchedulerKind::kThreads}},
+    {"seeded", {.kind = SchedulerKind::kSeeded, .seed = 17}},
+};
 
 Tensor ones(std::int64_t count) {
   return local_tensor({count}, DType::kF32,
                       std::vector<double>(static_cast<std::size_t>(count), 1));
+}
+
+void compute(std::chrono::milliseconds time) {
+  const auto end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
 }
 
 struct Program {
@@ -54,54 +87,123 @@ const Program kPrograms[] = {
        if (rank.rank == rank.world_size - 1) fail(ErrorKind::kAssert, "gone");
        rank.world->barrier();
      }},
+    {"death while the last rank computes for 50 ms",
+     [](RankContext& rank) {
+       if (rank.rank == 1) fail(ErrorKind::kAssert, "gone");
+       if (rank.rank == rank.world_size - 1) compute(std::chrono::milliseconds(50));
+       rank.world->barrier();
+     }},
 };
 
-// Ranks begin together; what they do until the failure is theirs takes next to nothing, so that
-// the last beginning is the moment. Ranks that learn of it after their body are told by the end of
-// the run.
-double microseconds(const Program& program, SchedulerKind kind, std::int64_t ranks) {
-  std::vector<Clock::time_point> begun(static_cast<std::size_t>(ranks));
-  std::vector<Clock::time_point> told(begun.size());
-  std::atomic<bool> heard{false};
-  run_world(plain_world(ranks, kind), [&](RankContext& rank) {
-    const auto index = static_cast<std::size_t>(rank.rank);
-    rank.world->barrier();
-    begun[index] = Clock::now();
-    try {
-      program.body(rank);
-    } catch (const Error&) {
-      told[index] = Clock::now();
-      heard = true;
-      throw;
+// Microseconds from the moment until the last rank was told; none: nobody had to be.
+std::optional<double> time_to_verdict(const Verdict& verdict, const std::vector<RankTimes>& ranks) {
+  const bool failed = verdict.kind == VerdictKind::kRankFailed;
+  std::optional<Clock::time_point> moment;
+  for (const RankTimes& rank : ranks) {
+    const bool threw = rank.threw && !rank.told;
+    if (failed) {
+      if (threw && (!moment || rank.ended < *moment)) moment = rank.ended;
+    } else {
+      const Clock::time_point last = rank.threw || rank.told ? rank.entered : rank.ended;
+      if (!moment || last > *moment) moment = last;
     }
-  });
-  if (!heard) told[0] = Clock::now();
-  const auto span = *std::ranges::max_element(told) - *std::ranges::max_element(begun);
-  return std::chrono::duration<double, std::micro>(span).count();
+  }
+  if (!moment) return std::nullopt;
+  std::optional<double> longest;
+  for (const RankTimes& rank : ranks) {
+    std::optional<Clock::time_point> told = rank.told;
+    if (!told && !failed && rank.threw) told = rank.ended;  // at a pending result
+    if (!told) continue;
+    const auto since = std::max(*moment, rank.entered);
+    const double time = std::chrono::duration<double, std::micro>(*told - since).count();
+    longest = std::max(longest.value_or(0), time);
+  }
+  return longest;
 }
 
-double median_of_runs(const Program& program, SchedulerKind kind, std::int64_t ranks) {
-  std::vector<double> runs;
-  for (int run = 0; run < 21; ++run) runs.push_back(microseconds(program, kind, ranks));
-  std::ranges::sort(runs);
-  return runs[runs.size() / 2];
+using Times = std::vector<double>;
+
+void print_row(const std::string& name, const std::vector<Times>& columns) {
+  std::string row = fmt::format("{:<58}", name);
+  for (Times times : columns) {
+    std::ranges::sort(times);
+    row += times.empty()
+               ? fmt::format(" {:>14}", "-")
+               : fmt::format(" {:>14}",
+                             fmt::format("{:.0f}/{:.0f}", times[times.size() / 2], times.back()));
+  }
+  std::puts(row.c_str());
+}
+
+void print_header(const char* title) {
+  std::string row = fmt::format("{:<58}", title);
+  for (const Setting& setting : kSettings) row += fmt::format(" {:>14}", setting.name);
+  std::puts(row.c_str());
+}
+
+void print_cases(const std::string& folder) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".toml") paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  print_header("broken programs of tests/verdicts, us");
+  for (const std::filesystem::path& path : paths) {
+    const ScenarioFile file = ScenarioFile::open(path.string(), {});
+    const Scenario scenario = file.at(file.points()[0]);
+    std::vector<Times> columns;
+    for (const Setting& setting : kSettings) {
+      Times& times = columns.emplace_back();
+      for (int run = 0; run < kRuns; ++run) {
+        bench::TimedWorld world(scenario.world);
+        ScenarioOptions options;
+        options.schedule = setting.schedule;
+        options.workers = setting.schedule.workers;
+        options.communicator = world.decorator();
+        const ScenarioResult result = run_scenario(scenario, registry, options);
+        if (!result.verdict) continue;
+        if (const auto time = time_to_verdict(*result.verdict, world.ranks())) {
+          times.push_back(*time);
+        }
+      }
+    }
+    print_row(path.stem().string(), columns);
+  }
+}
+
+void print_programs() {
+  print_header("on many ranks, us");
+  for (const Program& program : kPrograms) {
+    for (const std::int64_t ranks : {4, 64, 256}) {
+      std::vector<Times> columns;
+      for (const Setting& setting : kSettings) {
+        Times& times = columns.emplace_back();
+        for (int run = 0; run < kRuns; ++run) {
+          bench::TimedWorld world(ranks);
+          WorldOptions options = plain_world(ranks);
+          options.schedule = setting.schedule;
+          options.communicator = world.decorator();
+          const WorldResult result = run_world(options, program.body);
+          if (const auto time = time_to_verdict(*result.verdict, world.ranks())) {
+            times.push_back(*time);
+          }
+        }
+      }
+      print_row(fmt::format("{}, {} ranks", program.name, ranks), columns);
+    }
+  }
 }
 
 }  // namespace
 
-int main() {
-  std::fputs(fmt::format("{:<58} {:>6}", "time to verdict, us", "ranks").c_str(), stdout);
-  for (const SchedulerKind kind : kSchedulerKinds) {
-    std::fputs(fmt::format(" {:>10}", to_string(kind)).c_str(), stdout);
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: verdict_bench CASES\n", stderr);
+    return 2;
   }
-  std::puts("");
-  for (const Program& program : kPrograms) {
-    for (const std::int64_t ranks : {4, 64, 256}) {
-      std::fputs(fmt::format("{:<58} {:>6}", program.name, ranks).c_str(), stdout);
-      for (const SchedulerKind kind : kSchedulerKinds) {
-        std::fputs(fmt::format(" {:>10.1f}", median_of_runs(program, kind, ranks)).c_str(), stdout);
-      }
-      std::puts("");
-    }
-  }
+  print_cases(argv[1]);
+  print_programs();
+  return 0;
 }

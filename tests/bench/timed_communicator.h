@@ -1,0 +1,35 @@
+// timed_communicator.h - when each rank of a world called its communicator last, was told there of
+// a failure, and ended: for measurements of what surrounds a failure.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/world/world.h"
+
+namespace shardlab::bench {
+
+using Clock = std::chrono::steady_clock;
+
+/// Written by the rank alone; read when the run is over.
+struct RankTimes {
+  Clock::time_point entered;              ///< of its last call, on any group
+  std::optional<Clock::time_point> told;  ///< a call threw the verdict
+  Clock::time_point ended;                ///< its program left the world
+  bool threw = false;                     ///< by an exception, its own or one it was told
+};
+
+/// Outlives the run.
+class TimedWorld {
+ public:
+  explicit TimedWorld(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  CommunicatorDecorator decorator();
+  const std::vector<RankTimes>& ranks() const { return ranks_; }
+
+ private:
+  std::vector<RankTimes> ranks_;
+};
+
+}  // namespace shardlab::bench
