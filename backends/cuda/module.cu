@@ -284,25 +284,7 @@ Failure bad_indices(Context* context, std::int64_t* count) {
 
 extern "C" __attribute__((visibility("default"))) const Table* shardlab_cuda_table() {
   static const Table table = {
-      .open = open,
-      .close = close,
-      .description = description,
-      .stream = stream,
-      .allocate = allocate,
-      .release = release,
-      .copy_in = copy_in,
-      .copy_out = copy_out,
-      .synchronize = synchronize,
-      .pointwise = pointwise,
-      .move = move,
-      .fold = fold,
-      .scan = scan,
-      .lookup = lookup,
-      .scatter = scatter,
-      .draw = draw,
-      .product = product,
-      .combine = combine,
-      .bad_indices = bad_indices,
+#include "backends/cuda/table_functions.h"
   };
   return &table;
 }
