@@ -1,6 +1,8 @@
 #include "backends/nccl/communicator.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -20,11 +22,7 @@ class PendingExchange final : public Work {
  public:
   PendingExchange(const std::shared_ptr<Session>& session, Comm comm, Exchange exchange,
                   std::string what)
-      : session_(session), comm_(comm), exchange_(std::move(exchange)), what_(std::move(what)) {
-    if (!exchange_.calls) return;
-    session->post(comm_, exchange_.calls, what_);
-    posted_ = session->mark();
-  }
+      : session_(session), comm_(comm), exchange_(std::move(exchange)), what_(std::move(what)) {}
   ~PendingExchange() override {
     if (posted_ == nullptr) return;
     const std::shared_ptr<Session> session = session_.lock();
@@ -33,9 +31,18 @@ class PendingExchange final : public Work {
     session->release(posted_);
   }
 
+  void post() {
+    if (!exchange_.calls) return;
+    const std::shared_ptr<Session> session = alive();
+    session->post(comm_, exchange_.calls, what_);
+    posted_ = session->mark();
+  }
+  /// Is posted by somebody else, who is done when `posted` returns.
+  void post_later(std::function<void()> posted) { before_ = std::move(posted); }
+
   Tensor finish() {
-    const std::shared_ptr<Session> session = session_.lock();
-    if (!session) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
+    const std::shared_ptr<Session> session = alive();
+    if (before_) std::exchange(before_, nullptr)();
     if (posted_ != nullptr) {
       session->await(comm_, posted_, what_);
       session->release(std::exchange(posted_, nullptr));
@@ -55,22 +62,34 @@ class PendingExchange final : public Work {
   void wait() override { storage_->complete(finish().storage()->buffer()); }
   bool done() const override {
     const std::shared_ptr<Session> session = session_.lock();
-    return posted_ == nullptr || !session || session->reached(posted_);
+    if (!session) return true;
+    return posted_ == nullptr ? !before_ : session->reached(posted_);
   }
 
  private:
+  std::shared_ptr<Session> alive() const {
+    std::shared_ptr<Session> session = session_.lock();
+    if (!session) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
+    return session;
+  }
+
   const std::weak_ptr<Session> session_;
   const Comm comm_;
   Exchange exchange_;
   const std::string what_;
+  std::function<void()> before_;
   Event posted_ = nullptr;
   Storage* storage_ = nullptr;
 };
 
 class NcclCommunicator final : public backends::CheckedCommunicator {
  public:
-  NcclCommunicator(std::shared_ptr<Session> session, GroupPlace place, Abort abort)
-      : session_(std::move(session)), place_(std::move(place)), abort_(std::move(abort)) {}
+  NcclCommunicator(std::shared_ptr<Session> session, GroupPlace place, Abort abort,
+                   std::shared_ptr<Turns> turns)
+      : session_(std::move(session)),
+        place_(std::move(place)),
+        abort_(std::move(abort)),
+        turns_(std::move(turns)) {}
   ~NcclCommunicator() override { session_->end(place_.comm); }
 
   std::int64_t rank() const override { return place_.rank; }
@@ -90,10 +109,22 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
   std::string what(const Call& call) const {
     return fmt::format("{} on group {}", backends::signature(call), name());
   }
+  // Where calls are compared: what the others hear of this one.
+  process::Entrance entrance(Issue issue) {
+    return {{place_.number, sequence_++}, name(), place_.ranks, issue == Issue::kWait};
+  }
+  bool compared() const { return turns_ && size() > 1; }
+  void take_turn(const Call& call) {
+    if (compared()) turns_->take(entrance(Issue::kWait), call);
+  }
+  Tensor finish_now(Exchange exchange, const Call& call) {
+    PendingExchange pending(session_, place_.comm, std::move(exchange), what(call));
+    pending.post();
+    return pending.finish();
+  }
+  // Calls of our own are never compared: the call that they belong to was.
   Tensor run(const Call& call, const Dims& shape) {
-    return PendingExchange(session_, place_.comm, plan_exchange(*session_, place_, call, shape),
-                           what(call))
-        .finish();
+    return finish_now(plan_exchange(*session_, place_, call, shape), call);
   }
   Tensor gather_rows(const Tensor& rows, Lengths lengths);
   void gather_bytes(BytesPart& part, Device& device);
@@ -102,21 +133,36 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
   const std::shared_ptr<Session> session_;
   const GroupPlace place_;
   const Abort abort_;
+  const std::shared_ptr<Turns> turns_;  // null: calls are not compared
+  std::uint64_t sequence_ = 0;          // of compared calls
 };
 
 Tensor NcclCommunicator::perform(Call& call, const Dims& shape, DType, Issue issue) {
-  if (issue == Issue::kWait) return run(call, shape);
-  auto pending = make_ref<PendingExchange>(
+  if (issue == Issue::kWait) {
+    take_turn(call);
+    return run(call, shape);
+  }
+  const auto pending = make_ref<PendingExchange>(
       session_, place_.comm, plan_exchange(*session_, place_, call, shape), what(call));
+  if (compared()) {
+    const process::Entrance mine = entrance(issue);
+    pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
+      if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);
+    });
+    turns_->queue(mine, call, [pending] { pending->post(); });
+  } else {
+    pending->post();
+  }
   return Tensor(pending->start(), contiguous_meta(shape, call.x->dtype()));
 }
 
 void NcclCommunicator::enter_and_wait(Call& call) {
+  take_turn(call);
   if (call.kind == CollectiveKind::kBarrier) return meet(*call.device);
   if (call.kind == CollectiveKind::kAllGatherBytes) {
     return gather_bytes(*std::get<BytesPart*>(call.part), *call.device);
   }
-  PendingExchange(session_, place_.comm, plan_batch(*session_, place_, call), what(call)).finish();
+  finish_now(plan_batch(*session_, place_, call), call);
 }
 
 // The same number of columns on all ranks, lengths[i] rows of rank i.
@@ -160,20 +206,26 @@ void NcclCommunicator::meet(Device& device) {
 
 std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::int64_t key,
                                                       std::string name) {
-  Device& device = *current_rank().device;
-  const std::int64_t mine[2] = {color, key};
-  const Tensor entry = empty(device, Dims{1, 2}, DType::kI64);
+  Call call(CollectiveKind::kSplit);
+  begin(call, nullptr);
+  take_turn(call);
+  Device& device = *call.device;
+  constexpr std::int64_t kColumns = 3;
+  const std::int64_t mine[kColumns] = {color, key, turns_ ? turns_->next_group() : 0};
+  const Tensor entry = empty(device, Dims{1, kColumns}, DType::kI64);
   device.write(entry, mine);
   const std::vector<std::int64_t> ones(place_.ranks.size(), 1);
-  std::vector<std::int64_t> entries(2 * place_.ranks.size());
+  std::vector<std::array<std::int64_t, kColumns>> entries(place_.ranks.size());
   device.read(gather_rows(entry, ones), entries.data());
   std::vector<std::size_t> members;
-  for (std::size_t i = 0; i < place_.ranks.size(); ++i) {
-    if (color >= 0 && entries[2 * i] == color) members.push_back(i);
-  }
-  std::ranges::stable_sort(members, {}, [&](std::size_t i) { return entries[2 * i + 1]; });
   GroupPlace made;
   made.name = std::move(name);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (color >= 0 && entries[i][0] == color) members.push_back(i);
+    made.number = std::max(made.number, static_cast<std::int32_t>(entries[i][2]));
+  }
+  if (turns_) turns_->group_made(made.number);
+  std::ranges::stable_sort(members, {}, [&](std::size_t i) { return entries[i][1]; });
   for (const std::size_t i : members) {
     if (static_cast<std::int64_t>(i) == place_.rank) {
       made.rank = static_cast<std::int64_t>(made.ranks.size());
@@ -185,14 +237,15 @@ std::unique_ptr<Communicator> NcclCommunicator::split(std::int64_t color, std::i
   const int nccl_color = members.empty() ? kNoColor : static_cast<int>(members.front());
   made.comm = session_->split(place_.comm, nccl_color, static_cast<int>(made.rank));
   if (color < 0) return nullptr;
-  return make_communicator(session_, std::move(made), abort_);
+  return make_communicator(session_, std::move(made), abort_, turns_);
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
-                                                Abort abort) {
-  return std::make_unique<NcclCommunicator>(std::move(session), std::move(place), std::move(abort));
+                                                Abort abort, std::shared_ptr<Turns> turns) {
+  return std::make_unique<NcclCommunicator>(std::move(session), std::move(place), std::move(abort),
+                                            std::move(turns));
 }
 
 }  // namespace shardlab::nccl

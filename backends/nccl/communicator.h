@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/nccl/session.h"
+#include "backends/nccl/turns.h"
 #include "comm/communicator.h"
 
 namespace shardlab::nccl {
@@ -18,13 +19,15 @@ struct GroupPlace {
   std::vector<std::int64_t> hosts;  ///< of these ranks, numbered
   std::int64_t rank = 0;            ///< in the group
   std::string name;
+  std::int32_t number = 0;  ///< that no other group with one of its ranks has
 };
 
 /// How a rank tells all others that it gives up.
 using Abort = std::function<void(const Error& reason)>;
 
-/// Gives its NCCL communicator back to the session at its end.
+/// Gives its NCCL communicator back to the session at its end. `turns`: where calls are compared.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
-                                                Abort abort);
+                                                Abort abort,
+                                                std::shared_ptr<Turns> turns = nullptr);
 
 }  // namespace shardlab::nccl

@@ -23,8 +23,8 @@ namespace shardlab::nccl {
 ///          that did not come, Unsupported without NCCL or in a build without this backend
 process::ControlChannel& join();
 
-/// The backend of the run that has begun on the channel. Fails with Unsupported when calls are to
-/// be compared.
+/// The backend of the run that has begun on the channel. Compared calls wait for rank 0's word
+/// before NCCL hears of them: asynchronous ones no longer overlap.
 std::unique_ptr<Backend> make_backend(CollectiveChecks checks);
 
 /// Which device of its host this process has: its local rank. After join().

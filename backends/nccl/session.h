@@ -38,6 +38,9 @@ class Session {
   Stream stream() const { return stream_; }
   std::int64_t rank() const { return rank_; }
 
+  /// Throws the peers' failure, if there is one; then nothing of what was posted goes on.
+  void check_peers();
+
   /// A communicator of `size` ranks. Waits for the others.
   ///   fails  Runtime when they do not come, or NCCL refuses
   Comm join(const UniqueId& id, std::int64_t size, std::int64_t rank);
@@ -68,8 +71,6 @@ class Session {
  private:
   /// Until NCCL has done what it was asked for.
   void poll(Comm comm, const std::string& call);
-  /// Throws the peers' failure, if there is one.
-  void check_peers();
   /// Throws why NCCL failed.
   [[noreturn]] void fail_call(Comm comm, Result result, const std::string& what);
   /// False when what is in flight did not end well.

@@ -84,7 +84,8 @@ class ChannelPeers final : public Peers {
 // One run of one rank.
 class World final : public Backend {
  public:
-  explicit World(Job& job) : job_(job), channel_(job.channel()), peers_(channel_) {}
+  World(Job& job, CollectiveChecks checks)
+      : job_(job), channel_(job.channel()), checks_(checks), peers_(channel_) {}
 
   std::unique_ptr<Communicator> world(std::int64_t rank) override {
     side_ = make_local_side(*current_rank().device);
@@ -96,8 +97,17 @@ class World final : public Backend {
     place.hosts = job_.hosts();
     for (std::int64_t i = 0; i < channel_.size(); ++i) place.ranks.push_back(i);
     place.comm = session_->join(agree_on_id(), channel_.size(), rank);
-    return make_communicator(session_, std::move(place),
-                             [this, rank](const Error& reason) { rank_failed(rank, reason); });
+    if (checks_ == CollectiveChecks::kOn) turns_ = std::make_shared<Turns>(channel_, *session_);
+    return make_communicator(
+        session_, std::move(place),
+        [this, rank](const Error& reason) { rank_failed(rank, reason); }, turns_);
+  }
+
+  // Before NCCL's communicators end, which waits for the other ranks.
+  void settle(std::int64_t) override {
+    if (!turns_) return;
+    turns_->settle();
+    if (!channel_.failed()) channel_.tell_ended();
   }
 
   void rank_ended(std::int64_t) override {}
@@ -150,9 +160,11 @@ class World final : public Backend {
 
   Job& job_;
   process::ControlChannel& channel_;
+  const CollectiveChecks checks_;
   const ChannelPeers peers_;
   std::unique_ptr<LocalSide> side_;
   std::shared_ptr<Session> session_;
+  std::shared_ptr<Turns> turns_;  // null: calls are not compared
   mutable std::optional<Verdict> verdict_;
 };
 
@@ -161,10 +173,7 @@ class World final : public Backend {
 process::ControlChannel& join() { return Job::get().channel(); }
 
 std::unique_ptr<Backend> make_backend(CollectiveChecks checks) {
-  if (checks == CollectiveChecks::kOn) {
-    fail(ErrorKind::kUnsupported, "not yet supported: backend nccl compares no collectives");
-  }
-  return std::make_unique<World>(Job::get());
+  return std::make_unique<World>(Job::get(), checks);
 }
 
 int device_ordinal() { return Job::get().device(); }

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -188,7 +188,15 @@ class ControlChannel::Impl {
 
   bool take_met(CallPlace place) {
     const std::lock_guard lock(mutex_);
-    return met_.erase(place) > 0;
+    return std::erase(met_, place) > 0;
+  }
+
+  std::optional<CallPlace> next_met() {
+    const std::lock_guard lock(mutex_);
+    if (met_.empty()) return std::nullopt;
+    const CallPlace place = met_.front();
+    met_.pop_front();
+    return place;
   }
 
   Verdict verdict() {
@@ -298,7 +306,7 @@ class ControlChannel::Impl {
     const std::lock_guard sending(send_mutex_);
     for (const std::int64_t rank : ruling.ranks) {
       if (rank == 0) {
-        met_.insert(*ruling.met);
+        met_.push_back(*ruling.met);
       } else if (!gone_[static_cast<std::size_t>(rank)]) {
         send(connections_[static_cast<std::size_t>(rank - 1)], Message::kMet, payload);
       }
@@ -406,7 +414,7 @@ class ControlChannel::Impl {
       }
       case Message::kMet: {
         const auto run = reader.get<std::uint64_t>();
-        if (run == run_) met_.insert(reader.get<CallPlace>());
+        if (run == run_) met_.push_back(reader.get<CallPlace>());
         return;
       }
       case Message::kGoodbye:
@@ -472,7 +480,7 @@ class ControlChannel::Impl {
   std::map<std::uint64_t, std::vector<std::string>> results_;       ///< by sequence
   std::map<std::uint64_t, Verdict> verdicts_;                       ///< by run
   std::map<std::uint64_t, Referee> referees_;                       ///< rank 0, by run
-  std::set<CallPlace> met_;
+  std::deque<CallPlace> met_;           ///< in the order in which rank 0 saw them
   std::optional<Verdict> own_verdict_;  ///< until rank 0 has decided
   std::function<void()> notify_;
   std::uint64_t run_ = 0;
@@ -513,6 +521,7 @@ void ControlChannel::enter(const Entrance& entrance, const backends::Call& call)
 }
 void ControlChannel::wait_for(CallPlace place) { impl_->wait_for(place); }
 bool ControlChannel::take_met(CallPlace place) { return impl_->take_met(place); }
+std::optional<CallPlace> ControlChannel::next_met() { return impl_->next_met(); }
 void ControlChannel::tell_ended() { impl_->tell_ended(); }
 std::vector<std::string> ControlChannel::end_run(std::string_view mine) {
   return impl_->exchange(mine, kEveryRank, true);

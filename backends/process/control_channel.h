@@ -73,6 +73,8 @@ class ControlChannel {
   void wait_for(CallPlace place);
   /// Whether all ranks of the group have entered and their calls fit. True once a call.
   bool take_met(CallPlace place);
+  /// The next call of which that holds, once each, in an order that all ranks share.
+  std::optional<CallPlace> next_met();
   /// This rank calls nothing more in this run.
   void tell_ended();
 

@@ -5,13 +5,11 @@ usage: decisions_test.py SHARDLAB BACKEND LAUNCHER SCENARIO...
 
 Runs each file on backend threads, and all files of one world size in one job of the launcher
 (mpirun, or tests/support/ranks.py for nccl). The logs of decisions (op, chosen row, plan steps),
-collectives, values and findings are equal byte for byte; what may differ is listed in OWN. Files
-that a backend cannot finish are named in LEFT_OUT and said.
+collectives, values and findings are equal byte for byte; what may differ is listed in OWN.
 """
 
 import collections
 import json
-import pathlib
 import sys
 import unittest
 
@@ -20,10 +18,6 @@ from job import output, reports
 # What a report says about how it came about.
 OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing")
 SHARDLAB, BACKEND, LAUNCHER, SCENARIOS = "", "", "", []
-# Where a backend can compare collectives before data moves, it does.
-CHECKS = {"mpi": ["--check-collectives"]}
-# Ranks that never meet are found where calls are compared, which backend nccl cannot.
-LEFT_OUT = {"nccl": ("deadlock", "divergent_collectives", "equal_without_outsiders")}
 
 
 def comparable(report):
@@ -51,11 +45,7 @@ class SameDecisions(unittest.TestCase):
     def test_all_shipped_scenarios(self):
         by_world = collections.defaultdict(list)
         expected = {}
-        left_out = [path for path in SCENARIOS
-                    if pathlib.Path(path).stem in LEFT_OUT.get(BACKEND, ())]
         for path in SCENARIOS:
-            if path in left_out:
-                continue
             _, text, _ = output(SHARDLAB, "run", "--json", path)
             found = reports(text)
             self.assertTrue(found, path)
@@ -67,7 +57,7 @@ class SameDecisions(unittest.TestCase):
         for world, paths in sorted(by_world.items()):
             code, text, errors = output(
                 LAUNCHER, "-n", world, SHARDLAB, "run", "--json", "--backend", BACKEND,
-                *CHECKS.get(BACKEND, []), *paths,
+                "--check-collectives", *paths,
             )
             self.assertEqual(code, 0, errors)
             wanted = [report for path in paths for report in expected[path]]
@@ -77,8 +67,7 @@ class SameDecisions(unittest.TestCase):
                 self.assertEqual(other["backend"], BACKEND)
                 self.check(comparable(one), comparable(other))
                 events += len(one["events"])
-        print(f"{len(SCENARIOS) - len(left_out)} scenarios, {events} events alike, worlds "
-              f"{sorted(by_world)}; left out: {left_out}")
+        print(f"{len(SCENARIOS)} scenarios, {events} events alike, worlds {sorted(by_world)}")
 
 
 if __name__ == "__main__":

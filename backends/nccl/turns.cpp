@@ -1,0 +1,51 @@
+#include "backends/nccl/turns.h"
+
+#include <optional>
+#include <utility>
+
+#include "backends/nccl/patience.h"
+
+namespace shardlab::nccl {
+
+void Turns::take(const process::Entrance& entrance, const backends::Call& call) {
+  channel_.enter(entrance, call);
+  make_until(entrance.place);
+}
+
+void Turns::queue(const process::Entrance& entrance, const backends::Call& call,
+                  std::function<void()> make) {
+  queued_.emplace(entrance.place, std::move(make));
+  channel_.enter(entrance, call);
+}
+
+void Turns::await(process::CallPlace place) {
+  if (!queued_.contains(place)) return;
+  channel_.wait_for(place);
+  make_until(place);
+}
+
+void Turns::settle() {
+  while (!queued_.empty()) await(queued_.begin()->first);
+}
+
+void Turns::make_until(process::CallPlace place) {
+  Patience patience;
+  while (true) {
+    session_.check_peers();
+    const std::optional<process::CallPlace> met = channel_.next_met();
+    if (!met) {
+      patience.pause();
+      continue;
+    }
+    patience = Patience();
+    const auto entry = queued_.find(*met);
+    if (entry != queued_.end()) {
+      const std::function<void()> make = std::move(entry->second);
+      queued_.erase(entry);
+      make();
+    }
+    if (*met == place) return;
+  }
+}
+
+}  // namespace shardlab::nccl

@@ -1,0 +1,50 @@
+// turns.h - where ranks compare what they call: NCCL's calls are held back until rank 0 has seen
+// all ranks of the group come with calls that fit. They are made in the order in which it saw that,
+// which is the same on all ranks, so that groups that share a stream never wait for each other
+// crosswise.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/nccl/session.h"
+#include "backends/process/control_channel.h"
+
+namespace shardlab::nccl {
+
+/// Used by one thread. Ends before its session.
+class Turns {
+ public:
+  Turns(process::ControlChannel& channel, Session& session)
+      : channel_(channel), session_(session) {}
+
+  /// Publishes a call that waits: returns when it may be made, all others whose turn is before it
+  /// having been made.
+  ///   fails  with the verdict
+  void take(const process::Entrance& entrance, const backends::Call& call);
+  /// Publishes one that does not wait: `make` is called when its turn has come and somebody waits.
+  void queue(const process::Entrance& entrance, const backends::Call& call,
+             std::function<void()> make);
+  /// Returns when a queued call has been made.
+  void await(process::CallPlace place);
+  /// The program has ended: returns when all queued calls have been made.
+  void settle();
+
+  /// What the next group may be numbered. Ranks that make one take the largest of theirs, and say
+  /// so.
+  std::int32_t next_group() const { return next_group_; }
+  void group_made(std::int32_t number) { next_group_ = number + 1; }
+
+ private:
+  void make_until(process::CallPlace place);
+
+  process::ControlChannel& channel_;
+  Session& session_;
+  std::map<process::CallPlace, std::function<void()>> queued_;
+  std::int32_t next_group_ = 1;  ///< the world is 0
+};
+
+}  // namespace shardlab::nccl
