@@ -166,7 +166,10 @@ void rank_order_case() {
     const Tensor x = local_tensor({1}, DType::kF32, {terms[static_cast<std::size_t>(rank.rank)]});
     CHECK(values_of(rank.world->all_reduce(x, ReduceOp::kSum)) == Values{1});
   });
-  // More ranks than are combined in registers at a time.
+}
+
+// More ranks than are combined in registers at a time.
+void many_ranks_order_case() {
   on_world_of(21, [&](RankContext& rank) {
     float expected = 0;
     for (int i = 0; i < 21; ++i)
@@ -246,6 +249,7 @@ void async_case() {
 TEST_CASE("all_reduce, every dtype and op") { all_reduce_case(); }
 TEST_CASE("reduce_scatter along any dim, uneven and empty") { reduce_scatter_case(); }
 TEST_CASE("K-21 terms are combined in ascending group rank") { rank_order_case(); }
+TEST_CASE("K-21 also those of many ranks") { many_ranks_order_case(); }
 TEST_CASE("16-bit floats accumulate in f32 and round once") { rounding_case(); }
 TEST_CASE("inputs of any strides") { strided_case(); }
 TEST_CASE("a result may be written to") { own_value_case(); }

@@ -60,6 +60,12 @@ WorldOptions world_on(const Stage& stage, std::int64_t ranks) {
   return options;
 }
 
+// tests/conformance/table.py reads this.
+void skip(const std::string& reason) {
+  const std::string name = doctest::getContextOptions()->currentTest->m_name;
+  MESSAGE("skipped: ", name, ": ", reason);
+}
+
 void on_mesh(RankContext& rank, const MeshLayout* layout,
              const std::function<void(const Seat&)>& body) {
   const DeviceMesh& mesh = rank.meshes->construct(layout);
@@ -91,10 +97,29 @@ void on_all_groups(const std::function<void(const Seat&)>& body) {
 void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& body) {
   const Stage stage = current_stage();
   if (stage.processes > 0 && stage.processes != ranks) {
-    MESSAGE("skipped: needs a job of ", ranks, " processes");
-    return;
+    return skip("needs a job of " + std::to_string(ranks) + " processes");
   }
   on_ranks(world_on(stage, ranks), body);
+}
+
+void on_failing_worlds(const std::function<void(RankContext&)>& body,
+                       const std::function<void(std::int64_t, const WorldResult&)>& check) {
+  const Stage stage = current_stage();
+  const std::vector<std::int64_t> worlds =
+      stage.processes > 0 ? std::vector{stage.processes} : std::vector<std::int64_t>{2, 3, 8};
+  for (const std::int64_t ranks : worlds) {
+    CAPTURE(ranks);
+    check(ranks, run_world(world_on(stage, ranks), body));
+    // A failure is over with its run.
+    on_ranks(world_on(stage, ranks), [](RankContext& rank) { rank.world->barrier(); });
+  }
+}
+
+bool calls_are_compared() {
+  const Stage stage = current_stage();
+  if (stage.processes == 0 || stage.options.checks == CollectiveChecks::kOn) return true;
+  skip("processes compare calls only when they are told to");
+  return false;
 }
 
 std::vector<std::int64_t> lengths_of(std::string_view kind, std::int64_t size) {

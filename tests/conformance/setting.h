@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "sim/world/world.h"
 
 namespace shardlab {
 
@@ -28,6 +29,13 @@ struct Seat {
 void on_all_groups(const std::function<void(const Seat&)>& body);
 /// Runs `body` on a world of this size; a job of another size skips it, which is reported.
 void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& body);
+
+/// For worlds that fail. Runs `body` on worlds of 2, 3 and 8 ranks (with one rank per process: of
+/// the job's size) and shows `check` how each has ended, which all processes see alike.
+void on_failing_worlds(const std::function<void(RankContext&)>& body,
+                       const std::function<void(std::int64_t ranks, const WorldResult&)>& check);
+/// Whether ranks hear of calls that do not fit; else the case is skipped, which is reported.
+bool calls_are_compared();
 
 /// A number for element `index` that global rank `rank` brings; exact in every dtype.
 inline double brought(std::int64_t rank, std::int64_t index) {
