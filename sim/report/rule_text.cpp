@@ -124,13 +124,16 @@ std::string rule_text(const OpRow& row) {
     }
     std::string operator()(DimRuleFn) const { return "rows for one mesh dim"; }
     std::string operator()(MeshRuleFn) const { return "follows its input"; }
+    std::string operator()(StrategyFn) const { return "candidates for the whole mesh"; }
   };
   return std::visit(Visit{row}, row.rule);
 }
 
 std::string rule_rows_text(const OpRow& row) {
   const OpRow& base = row.base != nullptr ? *row.base : row;
-  if (std::holds_alternative<NoRule>(base.rule) || std::holds_alternative<MeshRuleFn>(base.rule)) {
+  const ShardingRule& rule = base.rule;
+  if (std::holds_alternative<NoRule>(rule) || std::holds_alternative<MeshRuleFn>(rule) ||
+      std::holds_alternative<StrategyFn>(rule)) {
     return "";
   }
   Example example(base);

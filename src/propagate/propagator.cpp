@@ -5,6 +5,7 @@
 #include "propagate/decision_cache.h"
 #include "propagate/elements.h"
 #include "propagate/refusal.h"
+#include "propagate/whole_strategy.h"
 
 namespace shardlab {
 namespace {
@@ -130,12 +131,34 @@ OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
   return sharding;
 }
 
+OutputSharding decide_by_strategy(const OpSchema& schema, StrategyFn rule,
+                                  const PlanOptions& options) {
+  const Element element = make_element(schema, infer_outputs(schema));
+  const PricedStrategy priced = price_strategy(rule, element, options);
+  if (priced.selected < 0) refuse_without_candidates(element);
+  const std::vector<OpSpec>& candidates = priced.strategy.candidates;
+  const OpSpec& chosen = candidates[static_cast<std::size_t>(priced.selected)];
+  OutputSharding sharding;
+  sharding.outputs = chosen.outputs;
+  sharding.inputs = chosen.inputs;
+  for (std::size_t i = 0; i < element.positional; ++i) {
+    sharding.needs_redistribute |= sharding.inputs[i] != element.tensors[i];
+  }
+  sharding.costs = {chosen.cost()};
+  sharding.candidate_counts = {static_cast<int>(candidates.size())};
+  adapt_shape_arguments(schema, sharding);
+  return sharding;
+}
+
 OutputSharding decide(const OpSchema& schema, const OpRegistry& registry,
                       const PlanOptions& options) {
   const ShardingRule& rule = schema.row->rule;
   if (std::holds_alternative<NoRule>(rule)) refuse_without_rule(schema);
   if (const auto* mesh_rule = std::get_if<MeshRuleFn>(&rule)) {
     return decide_by_mesh_rule(schema, *mesh_rule, registry, options);
+  }
+  if (const auto* strategy = std::get_if<StrategyFn>(&rule)) {
+    return decide_by_strategy(schema, *strategy, options);
   }
   if (independent_lists(schema)) return decide_per_element(schema, options);
   return decide_by_rows(schema, options);

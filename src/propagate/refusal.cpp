@@ -5,6 +5,7 @@
 
 #include "mesh/type_string.h"
 #include "ops/meta.h"
+#include "propagate/whole_strategy.h"
 
 namespace shardlab {
 namespace {
@@ -106,6 +107,13 @@ void refuse_inplace_move(const Element& element) {
       .with("fix", "use the op that returns a new tensor, or redistribute the tensor first");
 }
 
+void refuse_without_candidates(const Element& element) {
+  const std::string& name = element.schema.row->name();
+  if (element.schema.row->inplace()) refuse_inplace_move(element);
+  throw runtime_error(element, fmt::format("{}: its strategy has no candidate", name))
+      .with("fix", "give at least the candidate in which everything is replicated");
+}
+
 void refuse_call(const Element& element, Expansion& expansion, const Choice& choice) {
   if (choice.blocked_inplace) refuse_inplace_move(element);
   std::map<Drop, int> counts;
@@ -136,6 +144,13 @@ void explain_choice(const OpSchema& schema, const PlanOptions& options, Decision
     return;
   }
   const std::vector<OutputMeta> outputs = infer_outputs(schema);
+  if (const auto* rule = std::get_if<StrategyFn>(&schema.row->rule)) {
+    PricedStrategy priced = price_strategy(*rule, make_element(schema, outputs), options);
+    record.strategies = {std::move(priced.strategy)};
+    record.selected = {priced.selected};
+    record.choice = to_string(ChoiceRule::kCheapest);
+    return;
+  }
   if (!independent_lists(schema)) {
     explain_element(make_element(schema, outputs), Expansion::Selection::kFull, options, record);
     return;

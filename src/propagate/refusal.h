@@ -12,6 +12,8 @@ namespace shardlab {
 /// mesh, placements, the reasons, and what to do.
 [[noreturn]] void refuse_call(const Element& element, Expansion& expansion, const Choice& choice);
 [[noreturn]] void refuse_inplace_move(const Element& element);
+/// The same for a rule that lists its candidates.
+[[noreturn]] void refuse_without_candidates(const Element& element);
 
 /// Fills strategies, selected, rejected and choice of a record whose sharding is known.
 void explain_choice(const OpSchema& schema, const PlanOptions& options, DecisionRecord& record);

@@ -201,6 +201,18 @@ OpSchema schema_of(const shardlab::OpSchema& schema) {
                   std::move(keywords));
 }
 
+shardlab::OpStrategy candidates_for(const RuleContext& context, const StrategyType& strategy) {
+  shardlab::OpStrategy result = converted(strategy);
+  for (OpSpec& candidate : result.candidates) {
+    if (!candidate.inputs.empty()) continue;
+    const Placements& followed = candidate.outputs.at(0)->placements();
+    for (const DTensorSpec* tensor : context.tensors) {
+      candidate.inputs.push_back(tensor->with(followed));
+    }
+  }
+  return result;
+}
+
 MeshRuleResult mesh_rule_result(const RuleContext& context, const Settled& settled) {
   MeshRuleResult result;
   for (const DTensorSpec* spec : outputs_of(settled.sharding.output_spec)) {

@@ -88,12 +88,22 @@ struct Settled {
 Settled settle(Rule rule, const OpSchema& schema);
 /// The call as the older generation sees it.
 OpSchema schema_of(const shardlab::OpSchema& schema);
+/// A strategy's candidates for a call; those without input specs want every input laid out like the
+/// first output (S-3).
+shardlab::OpStrategy candidates_for(const RuleContext& context, const StrategyType& strategy);
 MeshRuleResult mesh_rule_result(const RuleContext& context, const Settled& settled);
 
 /// A rule of the older style as the rule column of a row: `row.rule = older::run<my_rule>;`.
 template <Rule rule>
 MeshRuleResult run(const RuleContext& context) {
   return mesh_rule_result(context, settle(rule, schema_of(context.schema)));
+}
+
+/// A strategy of the older style likewise: `row.rule = StrategyFn{older::run_strategy<my_strategy>};`.
+using Strategy = StrategyType (*)(const OpSchema& schema);
+template <Strategy strategy>
+shardlab::OpStrategy run_strategy(const RuleContext& context) {
+  return candidates_for(context, strategy(schema_of(context.schema)));
 }
 
 }  // namespace shardlab::older

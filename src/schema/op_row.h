@@ -96,6 +96,9 @@ struct MeshRuleResult {
   const char* local_op = nullptr;  ///< name of the row that runs locally, or null
 };
 using MeshRuleFn = MeshRuleResult (*)(const RuleContext& context);
+/// Acceptable shardings over the whole mesh, of which the cheapest is taken: input specs per
+/// positional tensor, output specs per tensor result. Costs are not looked at.
+using StrategyFn = OpStrategy (*)(const RuleContext& context);
 
 /// Einsum-like rule as data: "mk,kn->mn". Kept factors shard, contracted ones give P(sum), linear
 /// operands pass partials. An operand marked "+" is added to the product, broadcast, and is laid
@@ -111,7 +114,8 @@ struct PointwiseRule {
   const char* passes = "";
 };
 struct NoRule {};
-using ShardingRule = std::variant<NoRule, DimRuleFn, MeshRuleFn, FactorRule, PointwiseRule>;
+using ShardingRule =
+    std::variant<NoRule, DimRuleFn, MeshRuleFn, StrategyFn, FactorRule, PointwiseRule>;
 
 /// What a gradient program sees. Saved inputs and outputs are handles as they were in forward.
 struct GradContext {
@@ -159,6 +163,7 @@ enum OpFlag : std::uint32_t {
 /// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
 enum class HandlerId : std::uint8_t {
   kNone, kEqual, kIsSameSize, kLocalScalar, kConvolution, kConvolutionBackward, kFoundInf,
+  kExtremumIndex,
 };
 
 struct OpRow {

@@ -16,7 +16,7 @@ TEST_CASE("M-4 predicates of placements") {
   CHECK(Placement::shard(0) != Placement::strided_shard(0, 1));
 }
 
-TEST_CASE("M-5 placements print and parse in one spelling") {
+TEST_CASE("M-5 X-7 placements print and parse in one spelling that keeps reduction and factor") {
   const std::int64_t table[] = {16, 8};
   const MaskShapeId id = intern_mask_shape(table);
   struct Row {

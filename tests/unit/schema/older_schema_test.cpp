@@ -81,6 +81,116 @@ TEST_CASE("S-1 S-21 S-22 S-24 a rule of the older style runs under the new drive
   });
 }
 
+// Both arguments alike, cut along any dim or whole; the whole one says only what comes out.
+older::StrategyType alike(const older::OpSchema& schema) {
+  const DTensorSpec* first = schema.args_spec()[0];
+  older::OpStrategy strategy;
+  strategy.strategies.push_back({first->with(Placements(first->layout()->ndim())), std::nullopt});
+  for (std::size_t dim = 0; dim < first->ndim(); ++dim) {
+    Placements cut(first->layout()->ndim());
+    cut[0] = Placement::shard(static_cast<std::int64_t>(dim));
+    const DTensorSpec* spec = first->with(cut);
+    strategy.strategies.push_back({spec, {{spec, spec}}});
+  }
+  return strategy;
+}
+
+// A tuple of two results, one child each.
+older::StrategyType two_results(const older::OpSchema& schema) {
+  const auto child = std::get<older::OpStrategy>(alike(schema));
+  return older::TupleStrategy{{child, child}};
+}
+older::StrategyType uneven_results(const older::OpSchema& schema) {
+  const auto child = std::get<older::OpStrategy>(alike(schema));
+  return older::TupleStrategy{{child, {{child.strategies[0]}}}};
+}
+
+Results sum_and_difference(Calls& calls, const OpRow&, const Arguments& args) {
+  return {calls.one("aten::add.Tensor", {args[0], args[1]}),
+          calls.one("aten::sub.Tensor", {args[0], args[1]})};
+}
+
+OpRow strategy_row(const char* schema, StrategyFn rule, LocalFn local) {
+  OpRow row;
+  row.op = parse_op_schema(schema);
+  row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> {
+    return std::vector<OutputMeta>(args.op().returns.size(), {*args.tensor(0)});
+  };
+  row.rule = rule;
+  row.local = local;
+  return row;
+}
+
+TEST_CASE(
+    "S-3 S-24 a strategy list of the older style runs under the new driver, the cheapest wins") {
+  OpRegistry filled;
+  register_all_ops(filled);
+  filled.add(strategy_row("older::plus(Tensor x, Tensor y, int scale=1) -> Tensor",
+                          older::run_strategy<alike>, sum_of_two));
+  OpMesh mesh(filled, {2});
+  mesh.run([&](RankContext&) {
+    Calls& ops = recording_calls();
+    const auto place = [&](const char* text) { return mesh.place(text, {3, 2}, counted(6)); };
+    const std::vector<double> doubled{0, 2, 4, 6, 8, 10};
+    const auto check = [&](const char* x, const char* y, const Placement& wanted) {
+      CAPTURE(x);
+      CAPTURE(y);
+      const DTensor sum = ops.one("older::plus", {place(x), place(y)});
+      CHECK(sum.spec()->placement(0) == wanted);
+      CHECK(whole(sum) == doubled);
+    };
+    check("R", "R", Placement::replicate());
+    check("S(0)", "S(0)", Placement::shard(0));
+    check("S(1)", "S(1)", Placement::shard(1));
+    check("S(1)", "R", Placement::shard(1));
+    check("R", "S(0)", Placement::shard(0));
+  });
+  const DTensorSpec* cut = mesh.spec("S(1)", {3, 2});
+  const OpSchema call{&filled.at("older::plus"), {cut, cut, 1}, mesh.layout()};
+  const DecisionRecord record = mesh.propagator().explain(call);
+  REQUIRE(record.strategies.size() == 1);
+  CHECK(record.strategies[0].candidates.size() == 3);
+  CHECK(record.selected == std::vector<int>{2});
+  CHECK(record.sharding.candidate_counts == std::vector<int>{3});
+}
+
+TEST_CASE("S-9 S-24 a tuple of strategies runs as pairs; children of other lengths are refused") {
+  OpRegistry filled;
+  register_all_ops(filled);
+  filled.add(strategy_row("older::both(Tensor x, Tensor y) -> (Tensor, Tensor)",
+                          older::run_strategy<two_results>, sum_and_difference));
+  filled.add(strategy_row("older::uneven(Tensor x, Tensor y) -> (Tensor, Tensor)",
+                          older::run_strategy<uneven_results>, sum_and_difference));
+  OpMesh mesh(filled, {4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {3, 2}, counted(6)),
+                  y = mesh.place("R", {3, 2}, std::vector<double>(6, 1));
+    const Results both = recording_calls()("older::both", {x, y});
+    CHECK(whole(both[0].tensor()) == std::vector<double>{1, 2, 3, 4, 5, 6});
+    CHECK(whole(both[1].tensor()) == std::vector<double>{-1, 0, 1, 2, 3, 4});
+    CHECK(both[1].tensor().spec() == x.spec());
+    CHECK(kind_of([&] { recording_calls()("older::uneven", {x, y}); }) == ErrorKind::kValue);
+  });
+}
+
+TEST_CASE(
+    "S-24 X-22 the new driver sees one schema and flags; the older reason is kept beside it") {
+  OpMesh mesh(registry(), {2});
+  const DTensorSpec *rows = mesh.spec("S(0)", {3, 2}), *replica = mesh.spec("R", {3, 2});
+  const OpSchema call{&registry().at("older::add"), {rows, replica, 1}, mesh.layout()};
+  const OutputSharding& decision = mesh.propagator().propagate(call);
+  CHECK(decision.needs_redistribute);
+  CHECK(decision.inputs == std::vector<const DTensorSpec*>{rows, rows});
+  CHECK(decision.adapted.empty());
+  const older::Settled settled = older::settle(follow_first, older::schema_of(call));
+  CHECK(settled.sharding.failed_reason == "the second argument lies elsewhere");
+  CHECK(settled.sharding.schema_suggestions.empty());
+  const DTensorSpec* pending = mesh.spec("P(sum)", {3, 2});
+  const OpSchema refused{&registry().at("older::add"), {pending, replica, 1}, mesh.layout()};
+  CHECK_THROWS_WITH_AS(mesh.propagator().propagate(refused),
+                       doctest::Contains("a pending sum can't be followed"), Error);
+}
+
 TEST_CASE("S-22 K-32 a suggestion is asked about again, and both answers are kept") {
   Fixture f;
   const older::OpSchema call(f.op, {f.rows, f.columns, 4}, {});

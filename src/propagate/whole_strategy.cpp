@@ -1,0 +1,38 @@
+#include "propagate/whole_strategy.h"
+
+namespace shardlab {
+
+PricedStrategy price_strategy(StrategyFn rule, const Element& element, const PlanOptions& options) {
+  const OpSchema& schema = element.schema;
+  Arena& arena = schema.layout->arena();
+  PricedStrategy result;
+  for (const OpSpec& given : rule({schema, element.outputs, element.tensors}).candidates) {
+    check_invariant(
+        given.outputs.size() >= element.outputs.size() && given.inputs.size() >= element.positional,
+        "a candidate has specs for every output and input (D-18)");
+    OpSpec spec;
+    for (std::size_t i = 0; i < element.outputs.size(); ++i) {
+      const bool present = element.outputs[i].present && given.outputs[i] != nullptr;
+      spec.outputs.push_back(present ? arena.spec(schema.layout, given.outputs[i]->placements(),
+                                                  element.outputs[i].meta)
+                                     : nullptr);
+    }
+    for (std::size_t i = 0; i < element.positional; ++i) {
+      const DTensorSpec* now = element.tensors[i];
+      spec.inputs.push_back(given.inputs[i]->placements() == now->placements()
+                                ? now
+                                : now->with(given.inputs[i]->placements()));
+      spec.input_costs.push_back(redistribute_cost(*now, *spec.inputs[i], options));
+    }
+    if (schema.row->inplace() && spec.inputs[0] != element.tensors[0]) continue;
+    const std::vector<OpSpec>& kept = result.strategy.candidates;
+    const auto best = static_cast<std::size_t>(result.selected);
+    if (kept.empty() || spec.cost() < kept[best].cost()) {
+      result.selected = static_cast<int>(kept.size());
+    }
+    result.strategy.candidates.push_back(std::move(spec));
+  }
+  return result;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,18 @@
+// whole_strategy.h - the choice among candidates that a rule gives for the whole mesh at once.
+#pragma once
+
+#include "plan/plan.h"
+#include "propagate/expansion.h"
+
+namespace shardlab {
+
+/// The rule's candidates over the call's own metadata, with the price of bringing the inputs there.
+struct PricedStrategy {
+  OpStrategy strategy;
+  int selected = -1;  ///< the first of least cost; -1: none is left
+};
+/// In-place calls lose the candidates that would move what is written.
+///   fails  Internal: a candidate for another number of tensors or results
+PricedStrategy price_strategy(StrategyFn rule, const Element& element, const PlanOptions& options);
+
+}  // namespace shardlab
