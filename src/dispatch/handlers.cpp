@@ -6,6 +6,7 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/convolution.h"
+#include "dispatch/extremum_index.h"
 #include "dispatch/local_call.h"
 #include "dispatch/prepare.h"
 #include "mesh/type_string.h"
@@ -169,6 +170,8 @@ Results run_handler(const OpRow& row, const Arguments& args) {
       return handle_local_scalar(row, args);
     case HandlerId::kFoundInf:
       return handle_found_inf(row, args);
+    case HandlerId::kExtremumIndex:
+      return handle_extremum_index(row, args);
     case HandlerId::kNone:
       break;
   }

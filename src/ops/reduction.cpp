@@ -218,6 +218,7 @@ struct ReductionRow {
 
 constexpr const char* kTruth = "the reference combines no partial truth values";
 constexpr const char* kIndices = "positions count within the whole dim";
+constexpr const char* kCandidates = "where the dim is cut, ranks compare their candidates";
 constexpr const char* kSpread = "spreads of pieces do not add up";
 
 // The out= variants of amax, amin, mean.dim, any.dim and prod.dim_int fail for every input in the
@@ -238,9 +239,11 @@ constexpr ReductionRow kRows[] = {  // sorted by name
     {"any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
      meta_truth<NoDims::kNone>, kept_dims_rule<NoDims::kNone>, KernelId::kAny, "dims_out", kTruth},
     {"argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-     meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmax, "out", kIndices, index_filter},
+     meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmax, "out", kCandidates,
+     index_filter},
     {"argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-     meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmin, "out", kIndices, index_filter},
+     meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmin, "out", kCandidates,
+     index_filter},
     {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
      "ScalarType? dtype=None) -> Tensor",
      meta_norm, norm_rule, KernelId::kVectorNorm, "out", "a norm of norms"},
@@ -300,10 +303,15 @@ void register_reduction(OpRegistry& registry) {
     row.kernel = entry.kernel;
     row.flags = entry.flags;
     row.why = entry.why;
+    if (entry.filter == index_filter) row.handler = HandlerId::kExtremumIndex;
     const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
     if (entry.out == nullptr) continue;
     OpRow out = out_variant(base, entry.out);
-    if (entry.filter == index_filter) out.filter = nullptr;  // no handler: inputs move as usual
+    if (entry.filter == index_filter) {  // no handler: inputs move as usual
+      out.filter = nullptr;
+      out.handler = HandlerId::kNone;
+      out.why = kIndices;
+    }
     registry.add(std::move(out));
   }
 }

@@ -1,0 +1,14 @@
+// extremum_index.h - argmax and argmin over dims that ranks share. Each rank brings the candidate
+// of its piece, a value and its global index; the whole tensor is never gathered.
+#pragma once
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// Two small all_gathers for each mesh dim that cuts a reduced dim. Of equal values the lowest
+/// global index wins and NaN beats every number, however the tensor is cut; empty pieces have no
+/// say.
+Results handle_extremum_index(const OpRow& row, const Arguments& args);
+
+}  // namespace shardlab
