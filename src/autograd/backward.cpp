@@ -190,14 +190,17 @@ void backward(const DTensor& loss, const DTensor& seed) {
 
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed) {
+  const BackwardScope scope({});
+  return gradients_of({{loss, seed_for(loss, seed)}}, inputs);
+}
+
+std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
+                                  const std::vector<DTensor>& inputs) {
   Walk walk;
   for (const DTensor& input : inputs) {
     if (const auto edge = Walk::edge_of(input); edge.node) walk.watch(edge.node.get());
   }
-  {
-    const BackwardScope scope({});
-    walk.start(loss, seed_for(loss, seed));
-  }
+  for (const Seeded& result : results) walk.start(result.output, result.gradient);
   walk.run();
   std::vector<DTensor> result;
   for (const DTensor& input : inputs) {

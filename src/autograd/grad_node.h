@@ -51,6 +51,15 @@ class GradNode : public Counted {
   bool freed_ = false;
 };
 
+/// A result and the gradient that flows into it.
+struct Seeded {
+  DTensor output, gradient;
+};
+/// Gradients of several results together with respect to `inputs`, leaving leaves alone; undefined
+/// where none of them depends.
+std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
+                                  const std::vector<DTensor>& inputs);
+
 /// Makes `result` output `index` of `node`.
 void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index);
 /// A handle to the same value without a place on the tape; later in-place ops on `x` do not reach

@@ -98,6 +98,10 @@ class RowNode : public GradNode {
 
   std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
     const OpRow& definition = row_->gradient == nullptr && row_->base ? *row_->base : *row_;
+    if (definition.gradient == nullptr && definition.decompose != nullptr &&
+        !planted("whole-without-gradient")) {
+      return gradients_of_parts(definition, grads);
+    }
     if (definition.gradient == nullptr) {
       throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
           .with("fix", "detach the input that needs no gradient");
@@ -114,6 +118,11 @@ class RowNode : public GradNode {
   }
 
  private:
+  // What was decided as a whole by a user's rule (D-2) is run once more in parts, which are
+  // recorded: their gradients are its own.
+  std::vector<DTensor> gradients_of_parts(const OpRow& definition,
+                                          const std::vector<DTensor>& grads) const;
+
   const OpRow* row_;
   Arguments inputs_;
   Results outputs_;
@@ -177,6 +186,59 @@ class RecordingCalls : public PlainCalls {
     });
   }
 };
+
+// Records whatever the program around says: gradients may be asked for where nothing is recorded.
+class RecordingScope {
+ public:
+  RecordingScope() : rank_(current_rank()), mode_(rank_.mode) { rank_.mode |= kModeAutograd; }
+  ~RecordingScope() { rank_.mode = mode_; }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  RankContext& rank_;
+  std::uint32_t mode_;
+};
+
+std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
+                                                 const std::vector<DTensor>& grads) const {
+  const RecordingScope recording;
+  Arguments args = inputs_;
+  std::vector<DTensor> leaves;
+  const auto make_leaf = [&](Argument& argument) {
+    const bool wanted = edges()[leaves.size()].wanted();
+    if (wanted) {
+      argument = detached(argument.tensor());
+      argument.tensor().impl()->requires_grad = true;
+    }
+    leaves.push_back(wanted ? argument.tensor() : DTensor());
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!definition.op.arguments[i].type.is_tensor()) continue;
+    if (!args[i].is_list()) {
+      make_leaf(args[i]);
+      continue;
+    }
+    ArgumentList list = args[i].list();
+    for (Argument& element : list) make_leaf(element);
+    args[i] = std::move(list);
+  }
+  std::vector<Seeded> seeded;
+  std::size_t next = 0;
+  for_each_result(decomposed(recording_calls(), definition, args), [&](const DTensor& result) {
+    const DTensor& gradient = grads[next++];
+    if (gradient.defined() && result.requires_grad()) seeded.push_back({result, gradient});
+  });
+  std::vector<DTensor> wanted;
+  for (const DTensor& leaf : leaves) {
+    if (leaf.defined()) wanted.push_back(leaf);
+  }
+  const std::vector<DTensor> found = gradients_of(seeded, wanted);
+  std::vector<DTensor> result;
+  next = 0;
+  for (const DTensor& leaf : leaves) result.push_back(leaf.defined() ? found[next++] : DTensor());
+  return result;
+}
 
 }  // namespace
 

@@ -24,6 +24,82 @@ TEST_CASE("a user gives an op another sharding rule") {
   });
 }
 
+TEST_CASE("a composite op under a user's rule has the gradient of its parts") {
+  const auto ops = ops_with(
+      [](OpRegistry& registry) { set_factor_rule(registry, "aten::linear", "bk,nk->bn"); });
+  spmd(2, *ops, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}});  // two columns and one
+    const DTensor x = distribute_tensor(tensor({1, 2, 3, 4, 5, 6}, {2, 3}), mesh, "tp=S(1)");
+    const DTensor w = distribute_tensor(tensor({1, 0, 2, 1, 1, 0}, {2, 3}), mesh, "tp=S(1)");
+    require_grad(x);
+    require_grad(w);
+    const DTensor y = linear(x, w);
+    REQUIRE(y.spec()->placement(0) == Placement::partial());
+    const DTensor whole = redistribute(y, "tp=R");
+    backward(sum(whole * whole));  // y is 7, 3, 16, 9
+    CHECK(read_doubles(full_tensor(grad_of(x)).local()) == Values{20, 6, 28, 50, 18, 64});
+    CHECK(read_doubles(full_tensor(grad_of(w)).local()) == Values{142, 188, 234, 78, 102, 126});
+    const DTensor fixed = distribute_tensor(tensor({1, 1, 1}, {1, 3}), mesh, "tp=S(1)");
+    const std::vector<DTensor> found = gradients(sum(linear(x, fixed)), {x});
+    CHECK(read_doubles(full_tensor(found[0]).local()) == Values(6, 1));
+  });
+}
+
+// In terms of other ops, but with a gradient of its own: here a straight-through one.
+Results rounded(Calls& calls, const Arguments& args) { return calls("aten::round", {args[0]}); }
+std::vector<DTensor> rounded_gradient(const GradContext& context) { return {context.grads[0]}; }
+
+TEST_CASE("a composite op's own gradient program comes before that of its parts") {
+  const auto ops = ops_with([](OpRegistry& registry) {
+    OpRow row;
+    row.op = parse_op_schema("my::rounded(Tensor x) -> Tensor");
+    row.decompose = rounded;
+    row.gradient = rounded_gradient;
+    registry.add(std::move(row));
+    set_factor_rule(registry, "my::rounded", "a->a");
+  });
+  spmd(2, *ops, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"dp", 2}});
+    const DTensor x = distribute_tensor(tensor({0.75, 2.25, -1}, {3}), mesh, "dp=S(0)");
+    require_grad(x);
+    const DTensor y = recording_calls().one("my::rounded", {x});
+    CHECK(read_doubles(full_tensor(y).local()) == Values{1, 2, -1});
+    backward(sum(y));
+    CHECK(read_doubles(full_tensor(grad_of(x)).local()) == Values{1, 1, 1});
+  });
+}
+
+// Two results, of which the loss needs both: one walk through the parts.
+Results doubled_and_squared(Calls& calls, const Arguments& args) {
+  const DTensor doubled = calls.one("aten::mul.Scalar", {args[0], 2.0});
+  return {doubled, calls.one("aten::mul.Tensor", {doubled, doubled})};
+}
+Results each_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  return doubled_and_squared(calls, args);
+}
+
+TEST_CASE("a composite op with several results under a user's rule adds up their gradients") {
+  const auto ops = ops_with([](OpRegistry& registry) {
+    OpRow row;
+    row.op = parse_op_schema("my::pair(Tensor x) -> (Tensor, Tensor)");
+    row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> {
+      return {{*args.tensor(0)}, {*args.tensor(0)}};
+    };
+    row.rule = PointwiseRule{""};
+    row.local = each_locally;
+    row.decompose = doubled_and_squared;
+    registry.add(std::move(row));
+  });
+  spmd(3, *ops, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"dp", 3}});
+    const DTensor x = distribute_tensor(tensor({1, 2, 3, 4}, {4}), mesh, "dp=S(0)");
+    require_grad(x);
+    const Results both = recording_calls()("my::pair", {x});
+    backward(sum(both[0].tensor() + both[1].tensor()));  // 2 + 8 x
+    CHECK(read_doubles(full_tensor(grad_of(x)).local()) == Values{10, 18, 26, 34});
+  });
+}
+
 // y = x * x, and its gradient.
 Results squared(Calls& calls, const OpRow&, const Arguments& args) {
   return calls("aten::mul.Tensor", {args[0], args[0]});
