@@ -76,6 +76,14 @@ Value run_detach(Interpreter&, const Value*, CallValues call) {
   return detached(Parameters("detach", {"input"}, std::move(call)).tensor("input"));
 }
 
+// The handle itself leaves the tape.
+Value run_detach_here(Interpreter&, const Value*, CallValues call) {
+  const DTensor input = Parameters("detach_", {"input"}, std::move(call)).tensor("input");
+  input.impl()->grad_node = {};
+  input.impl()->requires_grad = false;
+  return input;
+}
+
 Value run_contiguous(Interpreter& in, const Value*, CallValues call) {
   const DTensor input = Parameters("contiguous", {"input"}, std::move(call)).tensor("input");
   if (in.has_op("contiguous")) return in.call_op("contiguous", {{input}, {}});
@@ -128,6 +136,7 @@ BuiltinTable shape_builtins() {
   static const Builtin kTable[] = {
       {"contiguous", run_contiguous},
       {"detach", run_detach},
+      {"detach_", run_detach_here},
       {"expand_as", run_like<kExpandAs, kExpand>},
       {"flatten", run_flatten},
       {"floor_divide", run_floor_divide},

@@ -98,8 +98,7 @@ class RowNode : public GradNode {
 
   std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
     const OpRow& definition = row_->gradient == nullptr && row_->base ? *row_->base : *row_;
-    if (definition.gradient == nullptr && definition.decompose != nullptr &&
-        !planted("whole-without-gradient")) {
+    if (definition.gradient == nullptr && definition.decompose != nullptr) {
       return gradients_of_parts(definition, grads);
     }
     if (definition.gradient == nullptr) {

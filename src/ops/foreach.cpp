@@ -1,5 +1,5 @@
 // Ops over lists of tensors, decided element by element with the rule of the op on one tensor. They
-// have no kernels of their own yet.
+// have no kernels of their own: each element runs as ops on one tensor do.
 #include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -109,11 +109,75 @@ Results run_elements(Calls& calls, const OpRow& row, const Arguments& args) {
   return {Argument(std::move(results))};
 }
 
-constexpr const char* kFusedAdamW =
-    "_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] "
-    "exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, "
-    "float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? "
-    "grad_scale=None, Tensor? found_inf=None) -> ()";
+constexpr const char* kFusedAdam =
+    "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, "
+    "Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, "
+    "float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? "
+    "found_inf=None) -> ()";
+
+/// Whether weights decay by themselves (AdamW) or through the gradient (Adam).
+enum class Decay : std::uint8_t { kOfWeights, kOfGradient };
+
+// One tensor of a fused Adam step.
+class AdamStep {
+ public:
+  AdamStep(Calls& calls, const Arguments& args, std::size_t k)
+      : calls_(calls), args_(args), k_(k) {}
+
+  void run(Decay decay) {
+    DTensor weight = element(0), gradient = element(1);
+    if (args_[13].is_tensor()) gradient = calls_.one("div.Tensor", {gradient, args_[13]});
+    if (args_[12].to_bool()) gradient = calls_.one("neg", {gradient});
+    const double rate = number(6), kept = number(9);
+    if (decay == Decay::kOfWeights) weight = scaled(weight, 1 - rate * kept);
+    if (decay == Decay::kOfGradient && kept != 0) {
+      gradient = calls_.one("add.Tensor", {gradient, weight, kept});
+    }
+    const DTensor mean = calls_.one("lerp.Scalar", {element(2), gradient, 1 - number(7)});
+    const DTensor square =
+        calls_.one("addcmul", {scaled(element(3), number(8)), gradient, gradient, 1 - number(8)});
+    DTensor spread = square;
+    if (args_[11].to_bool()) {
+      spread = calls_.one("maximum", {element(4), square});
+      store(element(4), spread);
+    }
+    const DTensor root = calls_.one(
+        "div.Tensor", {calls_.one("sqrt", {spread}), calls_.one("sqrt", {unbiased(number(8))})});
+    const DTensor step =
+        calls_.one("div.Tensor", {mean, calls_.one("add.Scalar", {root, number(10)})});
+    const DTensor moved = calls_.one("div.Tensor", {scaled(step, rate), unbiased(number(7))});
+    store(element(0), calls_.one("sub.Tensor", {weight, moved}));
+    store(element(2), mean);
+    store(element(3), square);
+  }
+
+ private:
+  DTensor element(std::size_t list) const { return args_[list].list()[k_].tensor(); }
+  double number(std::size_t argument) const { return args_[argument].to_double(); }
+  DTensor scaled(const DTensor& x, double factor) { return calls_.one("mul.Scalar", {x, factor}); }
+  /// 1 - beta ** step
+  DTensor unbiased(double beta) {
+    return calls_.one("rsub.Scalar", {calls_.one("pow.Scalar", {beta, element(5)}), 1});
+  }
+  /// Unless some gradient was not finite: then nothing changes.
+  void store(const DTensor& target, DTensor value) {
+    if (args_[14].is_tensor()) {
+      const DTensor found = calls_.one("ne.Scalar", {args_[14], 0});
+      value = calls_.one("where.self", {found, target, value});
+    }
+    calls_("copy_", {target, value});
+  }
+
+  Calls& calls_;
+  const Arguments& args_;
+  std::size_t k_;
+};
+
+template <Decay kDecay>
+Results run_fused_adam(Calls& calls, const OpRow&, const Arguments& args) {
+  for (std::size_t k = 0; k < args[0].list().size(); ++k) AdamStep(calls, args, k).run(kDecay);
+  return {};
+}
 
 OpRow list_row(const std::string& schema, const char* passes, const char* why) {
   OpRow row;
@@ -135,6 +199,15 @@ OpRow unscale_row() {
   return row;
 }
 
+void add_fused(OpRegistry& registry, const char* name, LocalFn local) {
+  OpRow row = list_row(std::string(name) + kFusedAdam, kNone,
+                       "each step is pointwise; the step count is a replica");
+  row.meta = [](const MetaArgs&) { return std::vector<OutputMeta>(); };
+  row.local = local;
+  row.flags |= kNotDifferentiable;
+  registry.add(std::move(row));
+}
+
 }  // namespace
 
 void register_foreach(OpRegistry& registry) {
@@ -152,9 +225,8 @@ void register_foreach(OpRegistry& registry) {
                                              entry.base, entry.overload, rest));
     registry.add(std::move(inplace));
   }
-  OpRow fused = list_row(kFusedAdamW, kNone, "each step is pointwise; the step count is a replica");
-  fused.flags |= kIncomplete;
-  registry.add(std::move(fused));
+  add_fused(registry, "_fused_adam_", run_fused_adam<Decay::kOfGradient>);
+  add_fused(registry, "_fused_adamw_", run_fused_adam<Decay::kOfWeights>);
   registry.add(unscale_row());
 }
 

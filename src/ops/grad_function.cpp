@@ -118,6 +118,12 @@ Gradients flip(const GradContext& context) {
   return {context.calls.one("aten::flip", {context.grads[0], context.inputs[1]})};
 }
 
+Gradients roll(const GradContext& context) {
+  Dims back = context.inputs[1].ints();
+  for (std::int64_t& shift : back) shift = -shift;
+  return {context.calls.one("aten::roll", {context.grads[0], back, context.inputs[2]})};
+}
+
 /// The mask that was drawn decides again; without training nothing was dropped.
 Gradients native_dropout(const GradContext& context) {
   const bool train = context.inputs[2].is_none() || context.inputs[2].to_bool();

@@ -86,6 +86,7 @@ constexpr Entry kColumn[] = {  // sorted by name
     {"aten::reciprocal", reciprocal},
     {"aten::relu", relu},
     {"aten::reshape", reshape},
+    {"aten::roll", roll},
     {"aten::round", fill},
     {"aten::rsqrt", rsqrt},
     {"aten::rsub.Scalar", rsub_scalar},

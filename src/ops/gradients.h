@@ -77,6 +77,7 @@ Gradients native_dropout(const GradContext& context);
 Gradients tril(const GradContext& context);
 Gradients triu(const GradContext& context);
 Gradients flip(const GradContext& context);
+Gradients roll(const GradContext& context);
 Gradients extremum_along(const GradContext& context);  ///< max.dim, min.dim
 Gradients sort(const GradContext& context);
 Gradients topk(const GradContext& context);

@@ -6,6 +6,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
+#include "ops/matmul.h"
 #include "ops/register.h"
 #include "ops/rules.h"
 #include "ops/view_meta.h"
@@ -398,6 +399,42 @@ Rows rule_other_dims(const RuleContext& context) {
   return rows;
 }
 
+// roll(self, shifts, dims)
+Metas meta_roll(const MetaArgs& args) {
+  const std::size_t shifts = ints_of(args[1]).size(), dims = ints_of(args[2]).size();
+  if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {
+    fail(ErrorKind::kValue, "roll: {} shifts for {} dims", shifts, dims);
+  }
+  if (dims > 0 && args.tensor(0)->shape.empty()) {
+    fail(ErrorKind::kValue, "roll: a scalar has no dim to roll along");
+  }
+  return meta_self(args);
+}
+
+// What leaves a dim at one end comes back at the other.
+DTensor rolled(Calls& calls, const DTensor& x, std::int64_t shift, std::int64_t dim) {
+  const std::int64_t length = x.shape()[index_of(dim)];
+  const std::int64_t moved = length == 0 ? 0 : ((shift % length) + length) % length;
+  const auto part = [&](std::int64_t from, std::int64_t to) {
+    return calls.one("slice.Tensor", {x, dim, from, to});
+  };
+  const ArgumentList parts{part(length - moved, length), part(0, length - moved)};
+  return calls.one("cat", {parts, dim});
+}
+
+Results roll_locally(Calls& calls, const OpRow& row, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const Dims shifts = ints_of(args[1]), dims = wrap_dims(ints_of(args[2]), x.ndim());
+  DTensor result = x;
+  if (dims.empty()) {
+    const DTensor flat = reshape(calls, x, Dims{x.numel()});
+    result = reshape(calls, rolled(calls, flat, shifts[0], 0), x.shape());
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) result = rolled(calls, result, shifts[i], dims[i]);
+  if (row.out_variant()) calls("copy_", {args.back(), result});
+  return {Argument(std::move(result))};
+}
+
 struct SelectRow {
   const char* schema;
   MetaFn meta;
@@ -411,6 +448,7 @@ struct SelectRow {
   int shape_argument = -1;
   MeshFilterFn filter = nullptr;
   bool looks_into_lists = false;
+  LocalFn local = nullptr;
 };
 
 constexpr KernelId kNoKernel = KernelId::kNone;
@@ -428,8 +466,8 @@ const SelectRow kRows[] = {
      meta_self, rule_other_dims<1>, KernelId::kFlip, nullptr, 1, {false, "out"},
      "a flipped dim crosses ranks"},
     {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-     meta_self, rule_other_dims<2>, kNoKernel, nullptr, 1, {false, "out"},
-     "a rolled dim crosses ranks"},
+     meta_roll, rule_other_dims<2>, kNoKernel, nullptr, 1, {false, "out"},
+     "a rolled dim crosses ranks", 0, -1, nullptr, false, roll_locally},
     {"select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
      meta_select, rule_select, kNoKernel, view_select, 1, {}, "the index is global", kAllowUneven},
     {"select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
@@ -476,6 +514,7 @@ void register_select(OpRegistry& registry) {
     row.info.static_argnum = entry.static_argnum;
     row.info.needs_pytree = entry.looks_into_lists;
     row.kernel = entry.kernel;
+    row.local = entry.local;
     row.view = entry.view;
     row.flags = entry.flags | kExact;
     row.shape_argument = entry.shape_argument;

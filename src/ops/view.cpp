@@ -245,6 +245,68 @@ MeshRuleResult rule_squeeze(const RuleContext& context) {
   return result;
 }
 
+/// as_strided(self, size, stride, storage_offset)
+std::vector<OutputMeta> meta_as_strided(const MetaArgs& args) {
+  const Dims size = ints_of(args[1]), stride = ints_of(args[2]);
+  const bool negative = std::ranges::any_of(stride, [](std::int64_t step) { return step < 0; }) ||
+                        std::ranges::any_of(size, [](std::int64_t length) { return length < 0; });
+  if (size.size() != stride.size() || negative) {
+    fail(ErrorKind::kValue, "as_strided: {} sizes and {} strides, none of them negative",
+         size.size(), stride.size());
+  }
+  return {{{size, stride, args.tensor(0)->dtype}}};
+}
+
+/// Of a tensor in pieces only what keeps or exchanges whole dims has a meaning: a permutation.
+MeshRuleResult rule_as_strided(const RuleContext& context) {
+  const DTensorSpec& self = *context.tensors[0];
+  const TensorMeta& wanted = context.outputs[0].meta;
+  const Argument& offset = context.schema.args[3];
+  Dims order, position(self.ndim(), -1);
+  for (std::size_t i = 0; i < wanted.shape.size(); ++i) {
+    for (std::size_t d = 0; d < self.ndim(); ++d) {
+      const bool fits = self.shape()[d] == wanted.shape[i] && self.stride()[d] == wanted.stride[i];
+      if (!fits || position[d] >= 0) continue;
+      position[d] = static_cast<std::int64_t>(i);
+      order.push_back(static_cast<std::int64_t>(d));
+      break;
+    }
+  }
+  const bool permutes = order.size() == self.ndim() && wanted.shape.size() == self.ndim();
+  if (!permutes || !(offset.is_none() || offset.to_int() == 0)) {
+    throw Error(ErrorKind::kRuntime,
+                "as_strided: a tensor in pieces takes only strides that exchange whole dims")
+        .with("fix", "use view, permute, expand or slicing");
+  }
+  Placements moved = self.placements();
+  for (Placement& placement : moved) {
+    if (placement.is_shard()) {
+      placement.dim = static_cast<decltype(placement.dim)>(
+          position[static_cast<std::size_t>(placement.dim)]);
+    }
+  }
+  MeshRuleResult result;
+  result.outputs = {std::move(moved)};
+  result.inputs = {self.placements()};
+  result.local_op = "aten::permute";
+  result.adapted = {{1, AdaptedArgument::Token::kValue, 0, 0, Argument(order)}};
+  return result;
+}
+
+/// Of a whole tensor: any elements of its storage.
+std::vector<ViewResult> view_as_strided(const Tensor& base, const MetaArgs& args) {
+  TensorMeta meta = meta_as_strided(args)[0].meta;
+  const std::int64_t offset = args[3].is_none() ? base.offset() : args[3].to_int();
+  std::int64_t last = offset;
+  for (std::size_t d = 0; d < meta.shape.size(); ++d) last += (meta.shape[d] - 1) * meta.stride[d];
+  const auto held = static_cast<std::int64_t>(base.storage()->buffer()->size_bytes()) /
+                    item_bytes(base.dtype());
+  if (product(meta.shape) > 0 && (offset < 0 || last >= held)) {
+    fail(ErrorKind::kValue, "as_strided: element {} of a storage of {}", last, held);
+  }
+  return {{std::move(meta), offset}};
+}
+
 /// Ops that leave shape and values alone.
 std::vector<RuleRow> rule_alias(const RuleContext& context) {
   std::vector<RuleRow> rows = shard_all_dims_but(context, -1, 1);
@@ -307,6 +369,9 @@ const ViewRow kRows[] = {
      meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
     {"alias(Tensor(a) self) -> Tensor(a)",
      meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
+    {"as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
+     "Tensor(a)",
+     meta_as_strided, rule_as_strided, view_as_strided, 1, "a permutation of pieces, or nothing"},
     {"contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
      meta_contiguous, rule_alias, nullptr, 100, "a copy where it has to be", kAllowUneven,
      KernelId::kNone, decompose_contiguous},
@@ -340,6 +405,8 @@ const ViewRow kRows[] = {
      meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
     {"t(Tensor(a) self) -> Tensor(a)",
      meta_t, rule_t, view_in_place<meta_t>, 100, "exchanges both dims"},
+    {"t_(Tensor(a!) self) -> Tensor(a!)",
+     meta_t, rule_t, view_in_place<meta_t>, 100, "keeps its placements, so no dim may be cut"},
     {"transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
      meta_transpose, rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
     {"unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",

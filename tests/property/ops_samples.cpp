@@ -164,6 +164,9 @@ void add_lookups(std::vector<Sample>& samples) {
        {"select.int", {real({7, 5})}, {"$0", 0, -2}},
        {"select.int", {real({7})}, {"$0", 0, 6}},
        {"flip", {real({7, 5})}, {"$0", Dims{0}}},
+       {"as_strided", {real({7, 5})}, {"$0", Dims{5, 7}, Dims{1, 5}}},
+       {"roll", {real({7, 5})}, {"$0", Dims{3}, Dims{}}},
+       {"roll", {real({7, 5})}, {"$0", Dims{-2, 9}, Dims{1, 0}}},
        {"repeat", {real({7, 5})}, {"$0", Dims{2, 1, 3}}}});
 }
 

@@ -1,0 +1,185 @@
+// Ops that run as programs over others on every rank: fused optimizer steps, roll; and views in
+// place that must not move.
+#include <doctest/doctest.h>
+
+#include "tests/unit/dispatch/op_mesh.h"
+#include "tests/unit/dispatch/seen.h"
+
+namespace shardlab::test {
+namespace {
+
+using Values = std::vector<double>;
+
+void check_close(const DTensor& got, const Values& wanted) {
+  const Values values = whole(got);
+  REQUIRE(values.size() == wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    CHECK(values[i] == doctest::Approx(wanted[i]).epsilon(2e-6));
+  }
+}
+
+struct AdamCase {
+  const char* op;
+  bool amsgrad, maximize;
+  std::optional<double> found;  ///< with a gradient scale of 2
+  Values weights, means, squares, largest;
+};
+
+// What the reference gives for one step, the third, with rate 0.1, betas 0.9 and 0.99, decay 0.05.
+const Values kLargest{0.02, 0.02, 0.2, 0.02, 0.5};
+const AdamCase kSteps[] = {
+    {"aten::_fused_adamw_",
+     false,
+     false,
+     {},
+     {0.915047, -2.069953, 3.064953, 0.417547, 1.935741},
+     {0.14, 0.28, -0.42, 0.56, 0.425},
+     {0.0124, 0.0496, 0.1116, 0.1984, 0.248125},
+     kLargest},
+    {"aten::_fused_adam_",
+     false,
+     false,
+     {},
+     {0.918891, -2.078618, 3.078618, 0.419893, 1.94442},
+     {0.145, 0.27, -0.405, 0.5625, 0.435},
+     {0.012925, 0.0477, 0.107325, 0.199406, 0.247725},
+     kLargest},
+    {"aten::_fused_adamw_",
+     true,
+     true,
+     {},
+     {0.977013, -2.012844, 3.002064, 0.474656, 1.947281},
+     {0.04, 0.08, -0.12, 0.16, 0.475},
+     {0.0124, 0.0496, 0.1116, 0.1984, 0.248125},
+     {0.02, 0.0496, 0.2, 0.1984, 0.5}},
+    {"aten::_fused_adam_",
+     false,
+     false,
+     0,
+     {0.926568, -2.068927, 3.068927, 0.428434, 1.942797},
+     {0.12, 0.22, -0.33, 0.4625, 0.4475},
+     {0.0108, 0.0412, 0.0927, 0.168906, 0.247506},
+     kLargest},
+    {"aten::_fused_adam_",
+     false,
+     false,
+     1,
+     {1, -2, 3, 0.5, 2},
+     {0.1, 0.2, -0.3, 0.4, 0.5},
+     {0.01, 0.04, 0.09, 0.16, 0.25},
+     kLargest},
+};
+
+TEST_CASE("a fused Adam step on shards is the recorded one, skipped where a gradient overflowed") {
+  for (const std::int64_t ranks : {3, 7}) {  // two, two, one; and ranks without elements
+    OpMesh mesh({ranks});
+    mesh.run([&](RankContext&) {
+      for (const AdamCase& row : kSteps) {
+        CAPTURE(row.op);
+        CAPTURE(row.maximize);
+        const auto place = [&](const char* text, const Values& values) {
+          return mesh.place(text, {5}, values);
+        };
+        const DTensor weight = place("S(0)", {1, -2, 3, 0.5, 2}),
+                      gradient = place("S(0)", {0.5, 1, -1.5, 2, -0.25}),
+                      mean = place("S(0)", {0.1, 0.2, -0.3, 0.4, 0.5}),
+                      square = place("S(0)", {0.01, 0.04, 0.09, 0.16, 0.25}),
+                      largest = place("S(0)", kLargest);
+        const ArgumentList spread = row.amsgrad ? ArgumentList{largest} : ArgumentList{};
+        const Argument scale = row.found ? Argument(mesh.place("R", {}, {2})) : Argument();
+        const Argument found = row.found ? Argument(mesh.place("R", {}, {*row.found})) : Argument();
+        ops()(row.op, {ArgumentList{weight}, ArgumentList{gradient}, ArgumentList{mean},
+                       ArgumentList{square}, spread, ArgumentList{mesh.place("R", {}, {3})}, 0.1,
+                       0.9, 0.99, 0.05, 1e-8, row.amsgrad, row.maximize, scale, found});
+        check_close(weight, row.weights);
+        check_close(mean, row.means);
+        check_close(square, row.squares);
+        check_close(largest, row.largest);
+      }
+    });
+  }
+}
+
+TEST_CASE("roll along any dims, flattened, backwards and round: cut dims that stay are not moved") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    struct Row {
+      Dims shifts, dims;
+      Values wanted;
+    };
+    const Row rows[] = {
+        {{1}, {1}, {2, 0, 1, 5, 3, 4}},       {{-4}, {}, {4, 5, 0, 1, 2, 3}},
+        {{1, 2}, {0, 1}, {4, 5, 3, 1, 2, 0}}, {{3}, {-1}, {0, 1, 2, 3, 4, 5}},
+        {{1, 1}, {0, 0}, {0, 1, 2, 3, 4, 5}},
+    };
+    for (const char* text : {"R", "S(0)", "S(1)", "P(sum)"}) {
+      CAPTURE(text);
+      const DTensor x = mesh.place(text, {2, 3}, counted(6));
+      for (const Row& row : rows) {
+        CHECK(whole(ops().one("aten::roll", {x, row.shifts, row.dims})) == row.wanted);
+      }
+    }
+    const DTensor wide = mesh.place("S(1)", {2, 5}, counted(10));
+    const Seen seen;
+    const DTensor kept = ops().one("aten::roll", {wide, Dims{1}, Dims{0}});
+    CHECK(seen.collectives.empty());
+    CHECK(whole(kept) == Values{5, 6, 7, 8, 9, 0, 1, 2, 3, 4});
+    CHECK(
+        whole(ops().one("aten::roll", {mesh.place("S(0)", {0, 2}, {}), Dims{1}, Dims{0}})).empty());
+    CHECK(whole(ops().one("aten::roll", {mesh.place("R", {}, {3}), Dims{1}, Dims{}})) == Values{3});
+    const DTensor x = mesh.place("S(0)", {2, 3}, counted(6));
+    for (const auto& [shifts, dims] :
+         {std::pair{Dims{}, Dims{}}, {Dims{1, 2}, Dims{}}, {Dims{1, 2}, Dims{0}}}) {
+      CHECK(kind_of([&] { ops().one("aten::roll", {x, shifts, dims}); }) == ErrorKind::kValue);
+    }
+  });
+}
+
+TEST_CASE("the gradient of roll rolls back") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {4}, counted(4));
+    require_grad(x);
+    const DTensor weights = mesh.place("S(0)", {4}, {1, 10, 100, 1000});
+    const DTensor rolled = ops().one("aten::roll", {x, Dims{1}, Dims{0}});  // 3 0 1 2
+    backward(ops().one("aten::sum", {ops().one("aten::mul.Tensor", {rolled, weights})}));
+    CHECK(whole(grad_of(x)) == Values{10, 100, 1000, 1});
+  });
+}
+
+TEST_CASE("D-45 t_ keeps placements: the handle's shape changes, cut dims are refused") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    for (const char* text : {"R", "P(sum)"}) {
+      const DTensor x = mesh.place(text, {3, 2}, counted(6));
+      const DTensor result = ops().one("aten::t_", {x});
+      CHECK(result.impl() == x.impl());
+      CHECK(x.shape() == Dims{2, 3});
+      CHECK(whole(x) == Values{0, 2, 4, 1, 3, 5});
+    }
+    const DTensor cut = mesh.place("S(0)", {3, 2}, counted(6));
+    CHECK(kind_of([&] { ops().one("aten::t_", {cut}); }) == ErrorKind::kRuntime);
+    CHECK(cut.shape() == Dims{3, 2});
+  });
+}
+
+TEST_CASE("as_strided exchanges whole dims and refuses what would read across pieces") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {6, 4}, counted(24));
+    const DTensor same = ops().one("aten::as_strided", {x, Dims{6, 4}, Dims{4, 1}});
+    CHECK(same.spec()->placement(0) == Placement::shard(0));
+    const DTensor turned = ops().one("aten::as_strided", {x, Dims{4, 6}, Dims{1, 4}});
+    CHECK(turned.spec()->placement(0) == Placement::shard(1));
+    CHECK(whole(turned)[1] == 4);
+    CHECK(kind_of([&] {
+            ops().one("aten::as_strided", {x, Dims{2, 2}, Dims{4, 1}});
+          }) == ErrorKind::kRuntime);
+    CHECK(kind_of([&] {
+            ops().one("aten::as_strided", {x, Dims{6, 4}, Dims{4, 1}, 1});
+          }) == ErrorKind::kRuntime);
+  });
+}
+
+}  // namespace
+}  // namespace shardlab::test
