@@ -56,11 +56,6 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
                          std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
-  if (tensor.distributed()) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("distribute: {} is distributed already", type_string(tensor)))
-        .with("fix", "use x.redistribute(...)");
-  }
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
   const DTensorSpec* spec = nullptr;
   if (given.has("placements")) {
@@ -71,13 +66,22 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
     spec =
         layout->arena().spec(layout, counted_from_front(placements, tensor.ndim()), tensor.meta());
   }
+  if (tensor.distributed()) {
+    if (tensor.spec() == spec) return tensor;
+    throw Error(ErrorKind::kValue,
+                fmt::format("distribute: {} is distributed already", type_string(tensor)))
+        .with("fix", "use x.redistribute(...)");
+  }
+  if (tensor.impl()->grad_node) {
+    throw Error(ErrorKind::kRuntime, "distribute: the result of an op cannot become a leaf")
+        .with("op", fmt::format("t {}", type_string(tensor)))
+        .with("fix", "from_local(t, mesh=mesh) keeps its gradient, t.detach() leaves it behind");
+  }
   const Tensor whole = given.has("src_data_rank")
                            ? value_of_source(tensor.local(), layout, given.integer("src_data_rank"))
                            : tensor.local();
   const DTensor out = shardlab::distribute(whole, spec);
-  if (tensor.requires_grad()) {
-    fail(ErrorKind::kUnsupported, "not yet supported: distribute() of a tensor with a gradient");
-  }
+  if (tensor.requires_grad()) require_grad(out);  // a leaf of its own
   return out;
 }
 
@@ -86,8 +90,9 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
                          Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (tensor.distributed()) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("from_local: {} is distributed already", type_string(tensor)));
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("from_local: {} is distributed already", type_string(tensor)))
+        .with("fix", "use x.redistribute(...)");
   }
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
   const Placements placements = counted_from_front(
@@ -116,6 +121,11 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
     throw Error(ErrorKind::kValue,
                 fmt::format("redistribute: {} is a plain tensor", type_string(tensor)))
         .with("fix", "distribute(x, tp=...) places it on the mesh");
+  }
+  if (!given.has("placements") && given.others().empty()) {
+    throw Error(ErrorKind::kRuntime, "redistribute: no placement is given")
+        .with("fix", fmt::format("name a mesh dim: x.redistribute({}=R)",
+                                 tensor.spec()->layout()->names()[0]));
   }
   const DTensorSpec* source = tensor.spec();
   const MeshLayout* layout = source->layout();

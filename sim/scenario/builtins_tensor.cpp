@@ -146,6 +146,7 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   if (name == "T") return transposed(in, tensor);
   if (name == "mT" || name == "mH") return in.tensor_op("transpose", {tensor, -2, -1});
   if (name == "requires_grad") return tensor.requires_grad();
+  if (name == "is_leaf") return !tensor.impl()->grad_node;
   if (name == "type") return type_string(tensor);
   if (name == "grad") {
     const DTensor grad = grad_of(tensor);
@@ -161,7 +162,8 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
 }
 
 constexpr std::string_view kAttributes[] = {"shape",         "dtype", "ndim", "T",         "mT",
-                                            "requires_grad", "type",  "grad", "placements"};
+                                            "requires_grad", "type",  "grad", "placements",
+                                            "is_leaf"};
 
 }  // namespace
 

@@ -32,17 +32,20 @@ const DTensorSpec* spec_of_type(std::string_view text, const MeshLayout* mesh,
 }
 
 DTensor distribute_to(const DTensor& value, const DTensorSpec* spec) {
+  if (value.distributed() && value.spec() == spec) return value;
   if (value.distributed()) {
     throw Error(ErrorKind::kValue,
                 fmt::format("distribute_tensor: {} is distributed already", type_string(value)))
         .with("fix", "use redistribute(x, placements)");
   }
-  if (value.requires_grad()) {
-    throw Error(ErrorKind::kUnsupported,
-                "not yet supported: distribute_tensor of a tensor that requires a gradient")
-        .with("fix", "distribute first, then call require_grad on the result");
+  if (value.impl()->grad_node) {
+    throw Error(ErrorKind::kRuntime, "distribute_tensor: the result of an op cannot become a leaf")
+        .with("op", type_string(value))
+        .with("fix", "use from_local, which keeps its gradient");
   }
-  return distribute(value.local(), spec);
+  DTensor placed = distribute(value.local(), spec);
+  if (value.requires_grad()) require_grad(placed);
+  return placed;
 }
 
 void check_distributed(const DTensor& x) {

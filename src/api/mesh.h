@@ -41,8 +41,10 @@ const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const 
 const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const TensorMeta& meta);
 
 /// A plain tensor, equal on all ranks, placed on a mesh: every rank cuts its own piece, nothing is
-/// communicated.
-///   fails  Value: the value is distributed already. Unsupported: it takes part in gradients.
+/// communicated. A leaf that requires a gradient becomes another such leaf; a value that lies so
+/// already is returned as it is.
+///   fails  Value: the value is distributed otherwise. Runtime: it is the result of an op that
+///          takes part in gradients.
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
                           const Placements& placements);
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text);

@@ -77,6 +77,20 @@ TEST_CASE("R-73 the gradient of a redistribute comes back in the placements of i
   });
 }
 
+TEST_CASE("a leaf is distributed to a leaf, what lies so already to itself") {
+  spmd(2, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}});
+    const DTensor leaf = seven();
+    require_grad(leaf);
+    const DTensor x = distribute_tensor(leaf, mesh, "tp=S(0)");
+    CHECK(x.requires_grad());
+    CHECK(distribute_tensor(x, mesh, "tp=S(0)").impl() == x.impl());
+    backward(sum(x * x));
+    CHECK(type_string(grad_of(x)) == "f32[7@tp]");
+    CHECK_FALSE(grad_of(leaf).defined());
+  });
+}
+
 TEST_CASE("what can't be placed is refused with the way out") {
   spmd(2, [](RankContext&) {
     const MeshLayout* mesh = init_mesh({{"tp", 2}});
@@ -91,8 +105,8 @@ TEST_CASE("what can't be placed is refused with the way out") {
     CHECK_THROWS_WITH_AS(redistribute(x, {Placement::shard(1)}), doctest::Contains("S(1)"), Error);
     const DTensor leaf = seven();
     require_grad(leaf);
-    CHECK_THROWS_WITH_AS(distribute_tensor(leaf, mesh, "tp=R"),
-                         doctest::Contains("not yet supported"), Error);
+    CHECK_THROWS_WITH_AS(distribute_tensor(leaf * leaf, mesh, "tp=R"),
+                         doctest::Contains("cannot become a leaf"), Error);
   });
 }
 
