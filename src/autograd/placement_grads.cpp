@@ -124,21 +124,6 @@ void record(const DTensor& input, const DTensor& result, GradNode* raw) {
   attach(result, node, 0);
 }
 
-TensorMeta even_global_meta(const Tensor& local, const MeshLayout& layout,
-                            const Placements& placements) {
-  Dims shape = local.shape();
-  for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
-    const Placement& placement = placements[mesh_dim];
-    if (!placement.is_shard()) continue;
-    if (placement.dim < 0 || placement.dim >= local.dim()) {
-      fail(ErrorKind::kValue, "from_local: {} cuts a dim that {} does not have",
-           to_string(placement), type_string(local.meta()));
-    }
-    shape[static_cast<std::size_t>(placement.dim)] *= layout.size(mesh_dim);
-  }
-  return contiguous_meta(shape, local.dtype());
-}
-
 }  // namespace
 
 DTensor redistribute(const DTensor& x, const DTensorSpec* target,
@@ -168,7 +153,8 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
   check_invariant(!local.distributed(), "from_local needs a plain tensor");
   Placements placements = written;
   normalize_dims(placements, local.ndim());
-  const TensorMeta meta = global ? *global : even_global_meta(local.local(), *layout, placements);
+  const TensorMeta meta =
+      global ? *global : global_meta(*layout, placements, local.local().meta());
   const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
   if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {
     const Dims expected = local_shape(*spec, *mesh.coordinate());
