@@ -27,7 +27,13 @@ class StretchObserver : public Observer, public ValueSink {
   void op_ends() override {}
   void redistribution(const RedistributionRecord&) override {}
   void collective(const CollectiveRecord& record) override {
-    if (!stretch_.empty()) ++counts_[stretch_][recorded_collective(record.kind)];
+    if (stretch_.empty()) return;
+    // Sends and receives are recorded apart from collectives.
+    if (record.kind == CollectiveKind::kBatch) {
+      exchanges_[stretch_].push_back("exchange");
+    } else {
+      ++counts_[stretch_][recorded_collective(record.kind)];
+    }
   }
   void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
   void printed(const std::string& line) override {
@@ -35,6 +41,12 @@ class StretchObserver : public Observer, public ValueSink {
     if (!line.empty()) counts_[line];
   }
 
+  /// Of a stretch that the program has.
+  const Json* exchanges(const std::string& stretch) {
+    if (counts(stretch) == nullptr) return nullptr;
+    const auto found = exchanges_.try_emplace(stretch, Json::array()).first;
+    return &found->second;
+  }
   /// Null for a stretch that the program does not have.
   const FactCounts* counts(const std::string& stretch) const {
     const auto found = counts_.find(stretch);
@@ -44,6 +56,7 @@ class StretchObserver : public Observer, public ValueSink {
  private:
   std::string stretch_;
   std::map<std::string, FactCounts> counts_;
+  std::map<std::string, Json> exchanges_;
 };
 
 /// The recordings count the placing of inputs, which is no collective here.
@@ -89,6 +102,21 @@ Json labels_of(std::span<const Placement> placements, const Json& recorded) {
   return labels;
 }
 
+/// Nested as the mesh's dims are.
+Json ranks_of(const MeshLayout& layout) {
+  const auto nested = [&](const auto& self, std::size_t dim, std::int64_t first) -> Json {
+    if (dim == layout.ndim()) return layout.rank_at_index(first);
+    std::int64_t step = 1;
+    for (std::size_t d = dim + 1; d < layout.ndim(); ++d) step *= layout.size(d);
+    Json list = Json::array();
+    for (std::int64_t i = 0; i < layout.size(dim); ++i) {
+      list.push_back(self(self, dim + 1, first + i * step));
+    }
+    return list;
+  };
+  return nested(nested, 0, 0);
+}
+
 /// A value as the recording has it, whose form says which of a tensor's properties is meant.
 Json recorded_form(const Value& value, const Json& recorded) {
   if (const auto* tensor = value.get<DTensor>()) {
@@ -113,10 +141,12 @@ Json recorded_form(const Value& value, const Json& recorded) {
   }
   if (const auto* placement = value.get<Placement>()) return label_of(*placement, recorded);
   if (const auto* text = value.get<std::string>()) return *text;
+  if (const auto* mesh = value.get<MeshValue>()) return ranks_of(*mesh->layout);
   if (const auto* dict = value.get<DictValue>()) {
     Json object = Json::object();
     for (const auto& [key, item] : *dict->entries) {
-      object[str(key)] = recorded_form(item, recorded.value(str(key), Json()));
+      const bool has = recorded.is_object() && recorded.contains(str(key));
+      object[str(key)] = recorded_form(item, has ? recorded.at(str(key)) : Json());
     }
     return object;
   }
@@ -164,6 +194,7 @@ class SemanticsChecker : public FactChecker {
         params.at("w") == Json{"S(0)"}) {
       return report.skip(SkipReason::kNoInput);
     }
+    if (const auto reason = semantics_skip(fact)) return report.skip(*reason);
     const auto program = semantics_program(fact);
     if (!program) return report.skip(SkipReason::kLaterField);
     const Scenario scenario = scenario_of(*program, fact);
@@ -252,6 +283,7 @@ class SemanticsChecker : public FactChecker {
       context.meshes->construct(layout);
       const auto rank = static_cast<std::size_t>(context.rank);
       const Json& recorded = fact.contains("all") ? fact.at("all") : fact.at("ranks").at(rank);
+      context.mixed = program.mixed;
       run_on_rank(scenario, layout, context, recorded, outcomes[rank]);
     });
     for (const RankFailure& failure : result.failures) {
@@ -277,15 +309,23 @@ class SemanticsChecker : public FactChecker {
     interpreter.run();
     context.mode &= ~static_cast<std::uint32_t>(kModeObserve);
     for (const auto& [field, value] : recorded.items()) {
-      if (const FactCounts* counts = observer.counts(field)) {
+      if (field.starts_with("exchange_")) {
+        const Json* seen = observer.exchanges(field.substr(field.find('_') + 1) + "_comms");
+        if (seen != nullptr) outcome.fields[field] = *seen;
+      } else if (const FactCounts* counts = observer.counts(field)) {
         outcome.fields[field] = counts->empty() ? Json::object() : Json(*counts);
-      } else if (const Value* found = interpreter.find(field)) {
+      } else if (const Value* found = value_of(interpreter, field)) {
         const bool identity = field == "is_self" || field == "is_out";
         outcome.fields[field] =
             identity ? Json(equal(*found, *interpreter.find(field == "is_self" ? "x" : "out")))
                      : recorded_form(*found, value);
       }
     }
+  }
+
+  /// What a program calls a field: `global` is no name in its language.
+  static const Value* value_of(const Interpreter& interpreter, const std::string& field) {
+    return interpreter.find(field == "global" ? "global_" : field);
   }
 
   Arena arena_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rank_context.h"
 #include "sim/verify/check.h"
 
 namespace shardlab {
@@ -17,10 +18,13 @@ struct SemanticsProgram {
   std::string text;
   std::vector<std::int64_t> mesh;        ///< sizes
   std::vector<std::int64_t> mesh_ranks;  ///< empty: 0, 1, ...
+  MixedTensors mixed = MixedTensors::kRefuse;
 };
 
 /// Empty when a case is not written down here.
 std::optional<SemanticsProgram> semantics_program(const Json& fact);
+/// Why a case has no program that could be written down.
+std::optional<SkipReason> semantics_skip(const Json& fact);
 
 std::unique_ptr<FactChecker> make_semantics_checker(std::string_view stem);
 /// Offsets of the reference's random stream per rank: reproduced for comparison (W-7, K-34).

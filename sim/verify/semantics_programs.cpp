@@ -1,75 +1,12 @@
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-#include <span>
-
-#include "sim/verify/semantics_facts.h"
-
 // Each case of the recorded behaviour as a program of a few lines. Inputs are what the recordings
-// were made with; names set here are the recorded fields.
+// were made with; names set here are the recorded fields. Here: counts of collectives, ops in
+// place and with out=, comparisons, plain tensors beside distributed ones.
+#include "sim/verify/semantics_facts.h"
+#include "sim/verify/semantics_text.h"
 
 namespace shardlab {
+namespace semantics {
 namespace {
-
-/// "m0=S(0), m1=R" for ["S(0)", "R"].
-std::string placed(const Json& placements) {
-  std::string text;
-  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
-    text += fmt::format("{}m{}={}", dim == 0 ? "" : ", ", dim, placements[dim].get<std::string>());
-  }
-  return text;
-}
-
-bool has_partial(const Json& placements) {
-  for (const Json& placement : placements) {
-    if (placement.get_ref<const std::string&>().starts_with('P')) return true;
-  }
-  return false;
-}
-
-/// A whole value cut into pieces.
-std::string distributed(std::string_view value, const Json& placements) {
-  return fmt::format("distribute({}, mesh=mesh, {})", value, placed(placements));
-}
-
-/// With a partial in it, every rank's piece of the value plus its rank is its own piece; else cut.
-std::string made(std::string_view value, const Json& placements) {
-  if (!has_partial(placements)) return distributed(value, placements);
-  Json cuts = placements;
-  for (Json& cut : cuts) {
-    if (cut.get_ref<const std::string&>().starts_with('P')) cut = "R";
-  }
-  return fmt::format("from_local({}.to_local() + rank, mesh=mesh, {})", distributed(value, cuts),
-                     placed(placements));
-}
-
-constexpr std::string_view kFour = "arange(16, dtype=f32).reshape([4, 4])";
-constexpr std::string_view kFourUp = "(arange(16, dtype=f32).reshape([4, 4]) + 1)";
-
-/// Cut along the first mesh dim, whole on the others.
-Json rows_of(const Json& mesh) {
-  Json placements = Json::array({"S(0)"});
-  while (placements.size() < mesh.size()) placements.push_back("R");
-  return placements;
-}
-
-Json whole_of(const Json& mesh) {
-  Json placements = Json::array();
-  for (std::size_t dim = 0; dim < mesh.size(); ++dim) placements.push_back("R");
-  return placements;
-}
-
-struct Named {
-  std::string_view name;
-  std::string_view code;
-};
-
-std::string find(std::span<const Named> table, std::string_view name) {
-  for (const Named& row : table) {
-    if (row.name == name) return std::string(row.code);
-  }
-  return "";
-}
 
 constexpr Named kUnary[] = {
     {"sum", "x.sum()"},
@@ -206,25 +143,23 @@ std::string comm_counts(const Json& fact) {
 /// norm, a column-wise and a row-wise layer; with sequence parallelism around the norm.
 std::string parallelize_mlp(const Json& fact) {
   const bool sequence = fact.at("params").at("sequence_parallel").get<bool>();
-  const std::string_view placed_norm =
-      sequence ? "params = shard(params, 'norm.*', 'm0=R')\n"
-                 "h = prepare_input(x, dim='m0', layout=S(1), given=S(1))\n"
-               : "h = x\n";
+  const std::string_view before = sequence ? "norm = shard(norm, {'norm.*': '[_]'})\n" : "";
+  const std::string_view normed =
+      sequence ? "h = F.layer_norm(from_local(x, mesh=mesh, m0=S(1)), [16], *norm.values())\n"
+               : "h = from_local(F.layer_norm(x, [16], *norm.values()), mesh=mesh)\n";
   return fmt::format(
-      "params = {{'norm.weight': ones([16]), 'norm.bias': zeros([16]), 'a.weight': randn([32, "
-      "16]), "
-      "'a.bias': zeros([32]), 'b.weight': randn([16, 32]), 'b.bias': zeros([16])}}\n"
+      "norm = {{'norm.weight': ones([16]), 'norm.bias': zeros([16])}}\n{}"
+      "layers = shard({{'a.weight': randn([32, 16]), 'a.bias': zeros([32]), "
+      "'b.weight': randn([16, 32]), 'b.bias': zeros([16])}}, {{'a.weight': '[_@m0, _]', "
+      "'a.bias': '[_@m0]', 'b.weight': '[_, _@m0]', 'b.bias': '[_]'}})\n"
+      "params = {{n: v for n, v in list(norm.items()) + list(layers.items())}}\n"
       "for n in params:\n    params[n].requires_grad_()\n"
-      "params = shard(params, 'a.*', 'm0=S(0)')\n"
-      "params = shard(params, 'b.weight', '[_, _@m0]')\n"
-      "params = shard(params, 'b.bias', 'm0=R')\n"
-      "x = randn([2, 4, 16])\nx.requires_grad_()\n{}print('fwd')\n"
-      "h = F.layer_norm(h, [16], params['norm.weight'], params['norm.bias'])\n"
-      "h = relu(column_parallel(h, params['a.weight'], params['a.bias'], dim='m0'))\n"
-      "out = row_parallel(h, params['b.weight'], params['b.bias'], dim='m0', "
-      "output_layout={})\nprint('bwd')\nbackward(out.sum())\nprint('')\n"
+      "x = randn([2, 4, 16])\nx.requires_grad_()\nprint('fwd')\n{}"
+      "h = relu(column_wise(h, params['a.weight'], params['a.bias']))\n"
+      "out = row_wise(h, params['b.weight'], params['b.bias'], output={})\n"
+      "print('bwd')\nbackward(out.sum())\nprint('')\n"
       "grads = {{n: params[n].grad for n in params}}\nx_grad_type = x.grad\n",
-      placed_norm, sequence ? "S(1)" : "R");
+      before, normed, sequence ? "S(1)" : "R");
 }
 
 constexpr Named kInPlace[] = {{"add_", "x.add_(y)"},   {"mul_", "x.mul_(y)"},
@@ -314,11 +249,6 @@ std::string as_strided(const Json& fact) {
                      transposes ? "[4, 6], [1, 4]" : size);
 }
 
-/// What a recording made with from_local alone holds: equal pieces on all ranks.
-std::string alike(std::string_view piece, const Json& placements) {
-  return fmt::format("from_local({}, mesh=mesh, {})", piece, placed(placements));
-}
-
 std::string vector_norm(const Json& fact) {
   const Json& params = fact.at("params");
   const std::string ord = params.at("ord").get<std::string>();
@@ -349,6 +279,12 @@ constexpr Named kScalars[] = {{"0-d", "tensor(2.0)"},
                               {"python int", "2"},
                               {"python float", "2.5"}};
 
+std::string implicit_replication(const Json& fact) {
+  if (fact.at("params").at("op") != "cat") return mixed_tensor(fact);
+  return fmt::format("x = {}\nplain = {}\nprint('comms')\nout = cat([x, plain], dim=0)\n",
+                     distributed(kFour, rows_of(fact.at("mesh"))), kFour);
+}
+
 std::string scalar_tensor(const Json& fact) {
   return fmt::format("x = {}\ns = {}\nout = x * s\n", distributed(kFour, rows_of(fact.at("mesh"))),
                      find(kScalars, fact.at("params").at("scalar").get<std::string>()));
@@ -367,133 +303,6 @@ std::string scalar_tensor_partial(const Json& fact) {
                                    : "/");
 }
 
-std::string cross_entropy(const Json& fact) {
-  const Json& params = fact.at("params");
-  if (params.at("loss_parallel").get<bool>()) return "";
-  const Json whole = whole_of(fact.at("mesh"));
-  Json rows = params.at("placements");  // the targets go with the rows of the logits
-  for (Json& cut : rows) {
-    if (cut != "S(0)") cut = "R";
-  }
-  const std::string weight =
-      params.at("weight").get<bool>()
-          ? fmt::format(", weight={}", distributed("(arange(8, dtype=f32) + 1)", whole))
-          : "";
-  const std::string reduction = params.at("reduction").get<std::string>();
-  return fmt::format(
-      "x = {}\nx.requires_grad_()\ntarget = {}\nprint('fwd_comms')\n"
-      "loss = F.cross_entropy(x, target{}, reduction='{}', ignore_index={})\nprint('')\n"
-      "loss_placements = loss.placements\nloss_local = loss.to_local()\ntotal = {}\n"
-      "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = x.grad\n",
-      distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
-      distributed(fmt::format("tensor({})", params.at("target").dump()), rows), weight, reduction,
-      params.at("ignore_index").get<int>(), reduction == "none" ? "loss.sum()" : "loss");
-}
-
-std::string log_softmax(const Json& fact) {
-  const Json& params = fact.at("params");
-  return fmt::format(
-      "x = {}\nx.requires_grad_()\nprint('comms')\nout = log_softmax(x, dim={})\nprint('')\n"
-      "total = out.sum()\nprint('bwd_comms')\nbackward(total)\nprint('')\n"
-      "grad_placements = x.grad.placements\n",
-      distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
-      params.at("dim").get<int>());
-}
-
-std::string embedding(const Json& fact) {
-  const Json& params = fact.at("params");
-  return fmt::format(
-      "w = {}\nw.requires_grad_()\nids = {}\nprint('fwd_comms')\nout = embedding(ids, w)\n"
-      "print('')\nout_placements = out.placements\nprint('reduce_comms')\n"
-      "whole = out.redistribute({})\nprint('')\nafter_R = whole.to_local()\ntotal = whole.sum()\n"
-      "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = w.grad\n",
-      distributed(fmt::format("arange({0}*{1}, dtype=f32).reshape([{0}, {1}])",
-                              params.at("vocab").get<int>(), params.at("dim").get<int>()),
-                  params.at("weight_placements")),
-      distributed(fmt::format("tensor({})", params.at("ids").dump()), params.at("ids_placements")),
-      placed(whole_of(fact.at("mesh"))));
-}
-
-std::string from_local(const Json& fact) {
-  const Json& params = fact.at("params");
-  return fmt::format(
-      "t = arange(6, dtype=f32).reshape([2, 3])\n"
-      "x = from_local(t, mesh=mesh, {})\n"
-      "shape = x.shape\nstride = x.stride()\nplacements = x.placements\n",
-      placed(params.at("placements")));
-}
-
-std::string distribute_tensor(const Json& fact) {
-  const Json& params = fact.at("params");
-  const Json& shape = params.at("shape");
-  std::string count = "1";
-  for (const Json& size : shape) count += fmt::format("*{}", size.get<int>());
-  return fmt::format(
-      "t = arange({}, dtype=f32).reshape({})\nx = {}\nplacements = x.placements\n"
-      "local = x.to_local()\nstride = x.to_local().stride()\n"
-      "full = torch.equal(x.full_tensor(), t)\nglobal_shape = x.shape\n"
-      "global_stride = x.stride()\n",
-      count, shape.dump(), distributed("t", params.at("placements")));
-}
-
-std::string factory(const Json& fact) {
-  const Json& params = fact.at("params");
-  const std::string name = fact.at("case").get<std::string>().substr(8);
-  return fmt::format(
-      "x = {}({}{}, {})\nplacements = x.placements\nlocal = x.to_local()\n"
-      "local_shape = x.to_local().shape\n",
-      name, params.at("shape").dump(), name == "full" ? ", 7.0" : "",
-      placed(params.at("placements")));
-}
-
-std::string full_tensor_grad(const Json& fact) {
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "print('comms')\nf = x.full_tensor()\nprint('')\nfull_shape = f.shape\n"
-      "backward(f.sum())\ngrad = t.grad\n",
-      placed(fact.at("params").at("placements")));
-}
-
-std::string redistribute_to_R_grad(const Json& fact) {
-  const Json& params = fact.at("params");
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "y = x.redistribute({})\nbackward((y * 2).sum())\ngrad = t.grad\n",
-      placed(params.at("placements")), placed(whole_of(fact.at("mesh"))));
-}
-
-std::string distribute_source(const Json& fact) {
-  const Json& params = fact.at("params");
-  const Json& source = params.at("src_data_rank");
-  return fmt::format(
-      "t = arange(15, dtype=f32).reshape([5, 3]) + 1000 * rank\n"
-      "x = distribute(t, mesh=mesh, src_data_rank={}, {})\nlocal = x.to_local()\n",
-      source.is_null() ? "None" : source.dump(), placed(params.at("placements")));
-}
-
-std::string from_local_checked(const Json& fact) {
-  return fmt::format(
-      "t = arange(6, dtype=f32).reshape([2, 3]) + rank\n"
-      "x = from_local(t, mesh=mesh, run_check=True, {})\n"
-      "shape = x.shape\nlocal = x.to_local()\nfull = x.full_tensor()\n",
-      placed(fact.at("params").at("placements")));
-}
-
-std::string to_local_grad(const Json& fact) {
-  const Json& params = fact.at("params");
-  const Json& gradient = params.at("grad_placements");
-  std::string labels;
-  if (!gradient.is_null()) {
-    for (const Json& label : gradient) labels += label.get<std::string>() + ", ";
-  }
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "y = x.to_local({})\nprint('comms')\nbackward(y, gradient=ones(y.shape) * (rank + 1))\n"
-      "print('')\ngrad = t.grad\n",
-      placed(params.at("placements")),
-      gradient.is_null() ? "" : fmt::format("grad_placements=[{}]", labels));
-}
-
 std::string item(const Json& fact) {
   Json placements = whole_of(fact.at("mesh"));
   const std::string label = fact.at("params").at("placement").get<std::string>();
@@ -507,39 +316,46 @@ std::string item_of_sum(const Json& fact) {
                      distributed(kFour, rows_of(fact.at("mesh"))));
 }
 
-/// Programs on two of four ranks; x is [4, 4] or, where only its placing is looked at, [5, 3].
-constexpr Named kOnPart[] = {
-    {"sub_coordinate", "coord = mesh.coordinate()"},
-    {"sub_distribute_tensor", "local = y.to_local()\nshape = y.shape"},
-    {"sub_full_tensor", "full = y.full_tensor()"},
-    {"sub_add", "z = x + x\nlocal = z.to_local()\nplacements = z.placements\nshape = z.shape"},
-    {"sub_sum", "z = x.sum()\nlocal = z.to_local()\nplacements = z.placements\nshape = z.shape"},
-    {"sub_redistribute",
-     "z = x.redistribute(m0=R)\nlocal = z.to_local()\nplacements = z.placements\nshape = z.shape"},
-    {"sub_split", "locals = [p.to_local() for p in x.split(2, dim=1)]"},
-    {"sub_equal", "v = torch.equal(x, x)"},
-    {"sub_is_same_size", "v = aten.is_same_size.default(x, x)"},
-    {"sub_max_dim", "locals = [p.to_local() for p in x.max(dim=1)]"},
-    {"sub_local_scalar", "v = x.sum().item()"},
-    {"sub_inplace", "x.add_(1)\nlocal = x.to_local()"},
-    {"sub_to_local_dtype", "shape = (x > 0).to_local().shape"},
-    {"sub_from_local",
-     "z = from_local(arange(6, dtype=f32).reshape([2, 3]), mesh=mesh, m0=S(0))\n"
-     "local = z.to_local()\nshape = z.shape"},
-    {"sub_zeros", "z = zeros([5, 3], m0=S(0))\nlocal = z.to_local()\nshape = z.shape"},
-};
-
-std::string on_part(const Json& fact) {
-  const Json placements = fact.at("params").value("placements", Json::array({"R"}));
-  return fmt::format("x = {}\ny = {}\n{}\n", distributed(kFour, placements),
-                     distributed("arange(15, dtype=f32).reshape([5, 3])", placements),
-                     find(kOnPart, fact.at("case").get<std::string>()));
+std::string equal_alone(const Json& fact) {
+  return fmt::format(
+      "a = from_local(ones([4]), mesh=mesh, {0})\n"
+      "b = from_local(ones([4]) + (1 if rank == 1 else 0), mesh=mesh, {0})\n"
+      "equal = torch.equal(a, b)\n",
+      placed(whole_of(fact.at("mesh"))));
 }
 
-struct Case {
-  std::string_view name;
-  std::string (*write)(const Json& fact);
-};
+std::string equal_other_shape(const Json& fact) {
+  const Json rows = rows_of(fact.at("mesh"));
+  return fmt::format("a = {}\nb = {}\nequal = torch.equal(a, b)\n",
+                     distributed("ones([4, 3])", rows), distributed("ones([3, 4])", rows));
+}
+
+std::string equal_partial(const Json& fact) {
+  Json placements = whole_of(fact.at("mesh"));
+  placements[0] = "P(sum)";
+  return fmt::format("a = {0}\nequal = torch.equal(a, a)\n", alike("ones([4])", placements));
+}
+
+/// "(4,3) S(0)": a shape and how the first mesh dim holds it; R when it is not said.
+std::string is_same_size(const Json& fact) {
+  const auto value = [&](const char* name) {
+    const std::string text = fact.at("params").at(name).get<std::string>();
+    const std::size_t end = text.find(')') + 1;
+    Json placements = whole_of(fact.at("mesh"));
+    if (end < text.size()) placements[0] = text.substr(end + 1);
+    return distributed(fmt::format("ones({})", text.substr(0, end)), placements);
+  };
+  return fmt::format("v = aten.is_same_size.default({}, {})\n", value("a"), value("b"));
+}
+
+std::string nonzero(const Json& fact) {
+  return fmt::format("out = aten.nonzero.default({})\n",
+                     distributed(kFour, rows_of(fact.at("mesh"))));
+}
+
+std::string bool_of_reduced(const Json& fact) {
+  return fmt::format("v = bool({}.sum() > 0)\n", distributed(kFour, rows_of(fact.at("mesh"))));
+}
 
 constexpr Case kCases[] = {
     {"unary_comm", unary_comm},
@@ -550,6 +366,10 @@ constexpr Case kCases[] = {
     {"inplace_unary", inplace_unary},
     {"out_variant", out_variant},
     {"equal", equal},
+    {"equal_rank_dependent", equal_alone},
+    {"equal_other_shape", equal_other_shape},
+    {"equal_partial", equal_partial},
+    {"is_same_size", is_same_size},
     {"argmax", arg_extreme},
     {"argmin", arg_extreme},
     {"as_strided_same", as_strided},
@@ -557,42 +377,75 @@ constexpr Case kCases[] = {
     {"as_strided_other", as_strided},
     {"vector_norm", vector_norm},
     {"mixed_tensor", mixed_tensor},
+    {"implicit_replication", implicit_replication},
+    {"no_strategy_op", nonzero},
+    {"bool_of_sharded", bool_of_reduced},
     {"scalar_tensor", scalar_tensor},
     {"scalar_tensor_partial", scalar_tensor_partial},
-    {"cross_entropy", cross_entropy},
-    {"log_softmax", log_softmax},
-    {"embedding", embedding},
-    {"from_local", from_local},
-    {"distribute_tensor", distribute_tensor},
-    {"factory_zeros", factory},
-    {"factory_ones", factory},
-    {"factory_full", factory},
-    {"full_tensor_grad", full_tensor_grad},
-    {"redistribute_to_R_grad", redistribute_to_R_grad},
-    {"distribute_tensor_src_data_rank", distribute_source},
-    {"from_local_run_check", from_local_checked},
-    {"to_local_grad", to_local_grad},
     {"item", item},
     {"item_of_sum", item_of_sum},
 };
 
+std::string text_of(const Json& fact) {
+  const std::string& name = fact.at("case").get_ref<const std::string&>();
+  for (const std::span<const Case> cases :
+       {std::span<const Case>(kCases), placing_cases(), layer_cases()}) {
+    for (const Case& row : cases) {
+      if (row.name == name) return row.write(fact);
+    }
+  }
+  return "";
+}
+
+struct Unwritten {
+  std::string_view name;
+  SkipReason reason;
+};
+
+/// Cases that no program of ours can say.
+constexpr Unwritten kUnwritten[] = {
+    {"repr", SkipReason::kReferenceText},
+    {"cpu_rng_supported", SkipReason::kReferenceText},        // its tracker, its warnings
+    {"redistribute_wrong_len", SkipReason::kNotExpressible},  // placements go by mesh dim
+    {"cross_mesh", SkipReason::kNotExpressible},              // a program has one mesh
+    {"cross_mesh_redistribute", SkipReason::kNotExpressible},
+};
+
 }  // namespace
+}  // namespace semantics
+
+std::optional<SkipReason> semantics_skip(const Json& fact) {
+  const std::string& name = fact.at("case").get_ref<const std::string&>();
+  const Json& params = fact.at("params");
+  for (const semantics::Unwritten& row : semantics::kUnwritten) {
+    if (row.name == name) return row.reason;
+  }
+  // Strides follow from the shape; a list of eigenvalues is recorded as the text of its object.
+  if (name == "from_local_shape_stride") return SkipReason::kNotExpressible;
+  if (params.value("op", "") == "torch.linalg.eigh") return SkipReason::kReferenceText;
+  return std::nullopt;
+}
 
 std::optional<SemanticsProgram> semantics_program(const Json& fact) {
-  const std::string name = fact.at("case").get<std::string>();
-  if (!find(kOnPart, name).empty()) {
-    const auto ranks = fact.at("params").at("mesh_ranks").get<std::vector<std::int64_t>>();
-    return SemanticsProgram{on_part(fact), {static_cast<std::int64_t>(ranks.size())}, ranks};
+  SemanticsProgram program;
+  program.text = semantics::text_of(fact);
+  if (program.text.empty()) return std::nullopt;
+  const std::string& name = fact.at("case").get_ref<const std::string&>();
+  const Json& params = fact.at("params");
+  program.mesh = fact.at("mesh").get<std::vector<std::int64_t>>();
+  if (params.contains("mesh_ranks")) {  // a part of the world
+    program.mesh_ranks = params.at("mesh_ranks").get<std::vector<std::int64_t>>();
+    program.mesh = {static_cast<std::int64_t>(program.mesh_ranks.size())};
+  } else if (name == "transposed_mesh") {
+    program.mesh = {2, 2};
+    program.mesh_ranks = {0, 2, 1, 3};
+  } else if (name == "reversed_mesh") {
+    program.mesh_ranks = {3, 2, 1, 0};
+  } else if (name == "parallelize_mlp") {  // styles were recorded along one dim of the mesh
+    program.mesh = {4};
   }
-  for (const Case& row : kCases) {
-    if (row.name != name) continue;
-    std::string text = row.write(fact);
-    if (text.empty()) return std::nullopt;
-    // Styles were recorded along one dim of the mesh.
-    if (name == "parallelize_mlp") return SemanticsProgram{std::move(text), {4}, {}};
-    return SemanticsProgram{std::move(text), fact.at("mesh").get<std::vector<std::int64_t>>(), {}};
-  }
-  return std::nullopt;
+  if (name == "implicit_replication") program.mixed = MixedTensors::kReplicate;
+  return program;
 }
 
 }  // namespace shardlab

@@ -181,6 +181,21 @@ TEST_CASE("a factory's value is the reduced one: terms of a sum of ones add up t
   });
 }
 
+TEST_CASE("K-18 a masked sum is reduced as often as it is asked for") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor table = mesh.place("S(0)", {5, 2}, counted(10));
+    const DTensor rows =
+        ops().one("aten::embedding", {table, mesh.place("R", {3}, {4, 0, 4}, DType::kI64)});
+    REQUIRE(rows.spec()->has_partial());
+    const Values wanted{8, 9, 0, 1, 8, 9};
+    CHECK(whole(rows) == wanted);
+    CHECK(whole(rows) == wanted);
+    const DTensor cut = redistribute(rows, rows.spec()->with({Placement::shard(0)}));
+    CHECK(whole(cut) == wanted);
+  });
+}
+
 TEST_CASE("argmax takes the lowest index of equal values, also over empty shards") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {

@@ -1,0 +1,48 @@
+// semantics_text.h - what programs of recorded behaviour are put together from: placements, pieces
+// and tables of code by name. Pure text; the recorded cases are in semantics_*.cpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace shardlab::semantics {
+
+using Json = nlohmann::json;
+
+/// "m0=S(0), m1=R" for ["S(0)", "R"].
+std::string placed(const Json& placements);
+bool has_partial(const Json& placements);
+/// A whole value cut into pieces.
+std::string distributed(std::string_view value, const Json& placements);
+/// With a partial in it, every rank's piece of the value plus its rank is its own piece; else cut.
+std::string made(std::string_view value, const Json& placements);
+/// What a recording made with from_local alone holds: equal pieces on all ranks.
+std::string alike(std::string_view piece, const Json& placements);
+/// Placements of a mesh of these sizes: cut along the first mesh dim, whole on the others.
+Json rows_of(const Json& mesh);
+Json whole_of(const Json& mesh);
+
+inline constexpr std::string_view kFour = "arange(16, dtype=f32).reshape([4, 4])";
+inline constexpr std::string_view kFourUp = "(arange(16, dtype=f32).reshape([4, 4]) + 1)";
+
+struct Named {
+  std::string_view name;
+  std::string_view code;
+};
+/// The code of that name, or "".
+std::string find(std::span<const Named> table, std::string_view name);
+
+/// One kind of recorded case. An empty text: this one is not written down.
+struct Case {
+  std::string_view name;
+  std::string (*write)(const Json& fact);
+};
+std::span<const Case>
+placing_cases();                      ///< distribute, from_local, redistribute; parts of the world
+std::span<const Case> layer_cases();  ///< losses, embeddings, convolutions, optimizers, handlers
+
+}  // namespace shardlab::semantics
