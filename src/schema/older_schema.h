@@ -99,7 +99,7 @@ MeshRuleResult run(const RuleContext& context) {
   return mesh_rule_result(context, settle(rule, schema_of(context.schema)));
 }
 
-/// A strategy of the older style likewise: `row.rule = StrategyFn{older::run_strategy<my_strategy>};`.
+/// A strategy of the older style likewise: `row.rule = older::run_strategy<my_strategy>;`.
 using Strategy = StrategyType (*)(const OpSchema& schema);
 template <Strategy strategy>
 shardlab::OpStrategy run_strategy(const RuleContext& context) {
