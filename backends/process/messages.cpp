@@ -5,37 +5,11 @@
 
 namespace shardlab::process {
 
-namespace {
-
-// An error's text shows each part in a line that begins with two spaces and the key, but for the
-// excerpt, which stands as it is. Lines that only look so name no part.
-std::vector<std::string> keys_of(const Error& error) {
-  std::vector<std::string> keys{"excerpt"};
-  const std::string text = error.text();
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (!line.starts_with("  ")) continue;
-    // A key may have spaces in it, so it ends at any of them.
-    for (std::size_t end = line.find(' ', 2); end < line.size(); end = line.find(' ', end + 1)) {
-      keys.emplace_back(line.substr(2, end - 2));
-    }
-  }
-  return keys;
-}
-
-}  // namespace
-
 void put(Writer& writer, const Error& error) {
   writer.put(error.kind());
   writer.put_text(error.summary());
-  std::vector<std::pair<std::string, std::string>> parts;
-  for (const std::string& key : keys_of(error)) {
-    if (const std::string* value = error.find(key)) parts.emplace_back(key, *value);
-  }
-  writer.put(static_cast<std::uint64_t>(parts.size()));
-  for (const auto& [key, value] : parts) {
+  writer.put(static_cast<std::uint64_t>(error.parts().size()));
+  for (const auto& [key, value] : error.parts()) {
     writer.put_text(key);
     writer.put_text(value);
   }

@@ -40,6 +40,8 @@ class Error : public std::exception {
   Error&& with(std::string_view key, std::string value) &&;
   /// The value of a context part, or null.
   const std::string* find(std::string_view key) const;
+  /// All context parts as (key, value), in the order in which they were added.
+  const std::vector<std::pair<std::string, std::string>>& parts() const { return parts_; }
 
   /// Wraps this error as the cause of another one (D-21).
   Error& caused_by(const Error& cause) &;
