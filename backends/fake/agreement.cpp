@@ -142,15 +142,38 @@ class Replay {
     return outside_.at(rank);
   }
 
+  const LoggedCall* call_of(std::int64_t rank, const Round& round) {
+    const auto call = round.calls.find(cell_of(rank));
+    return call == round.calls.end() ? nullptr : call->second;
+  }
+
+  // A batch as one rank enters it, not the one that stands for it.
+  struct MovedBatch {
+    MovedBatch(const LoggedCall& logged, std::int64_t group_rank)
+        : exchange(logged.exchange), call(CollectiveKind::kBatch) {
+      for (SendRecv& part : exchange) part.peer += group_rank - logged.rank;
+      part.exchange = exchange;
+      call.part = &part;
+      call.position = logged.call.position;
+      call.op_name = logged.call.op_name;
+    }
+    std::vector<SendRecv> exchange;
+    backends::BatchPart part;
+    Call call;
+  };
   struct Spread {
     std::vector<std::int64_t> ranks;
     std::vector<const Call*> calls;
+    std::deque<MovedBatch> batches;
   };
   Spread spread(const std::vector<std::int64_t>& ranks, const Round& round) {
-    Spread result{ranks, {}};
+    Spread result{ranks, {}, {}};
     for (const std::int64_t rank : ranks) {
-      const auto call = round.calls.find(cell_of(rank));
-      result.calls.push_back(call == round.calls.end() ? nullptr : &call->second->call);
+      const LoggedCall* logged = call_of(rank, round);
+      const auto group_rank = static_cast<std::int64_t>(result.calls.size());
+      result.calls.push_back(logged == nullptr ? nullptr : &logged->call);
+      if (logged == nullptr || logged->call.kind != CollectiveKind::kBatch) continue;
+      result.calls.back() = &result.batches.emplace_back(*logged, group_rank).call;
     }
     return result;
   }
@@ -160,6 +183,7 @@ class Replay {
     for (const auto& [cell, call] : round.calls) {
       if (!backends::compatible(first, call->call)) return false;
     }
+    if (first.kind == CollectiveKind::kBatch) return exchanges_fit(ranks_of(group), round);
     if (first.kind != CollectiveKind::kAllToAll) return true;
     const std::vector<std::int64_t> ranks = ranks_of(group);
     if (ranks.size() <= kMostComparedRanks) {
@@ -194,6 +218,41 @@ class Replay {
       }
     }
     return true;
+  }
+
+  // Each rank looks at its own partners only: what passes between two is looked at from both ends.
+  bool exchanges_fit(const std::vector<std::int64_t>& ranks, const Round& round) {
+    const auto size = static_cast<std::int64_t>(ranks.size());
+    std::vector<const LoggedCall*> calls;
+    for (const std::int64_t rank : ranks) calls.push_back(call_of(rank, round));
+    for (std::int64_t rank = 0; rank < size; ++rank) {
+      const LoggedCall& mine = *calls[static_cast<std::size_t>(rank)];
+      for (const SendRecv& part : mine.exchange) {
+        const std::int64_t distance = part.peer - mine.rank, peer = rank + distance;
+        if (peer < 0 || peer >= size) return false;
+        const LoggedCall& theirs = *calls[static_cast<std::size_t>(peer)];
+        if (part.send.defined() && !passes(mine, theirs, distance)) return false;
+        if (part.receives && !passes(theirs, mine, -distance)) return false;
+      }
+    }
+    return true;
+  }
+
+  // What one rank sends to another, `distance` further on, is what that one takes, in order.
+  static bool passes(const LoggedCall& from, const LoggedCall& to, std::int64_t distance) {
+    auto taken = to.exchange.begin();
+    const auto takes = [&](const SendRecv& part) {
+      return part.receives && part.peer - to.rank == -distance;
+    };
+    for (const SendRecv& part : from.exchange) {
+      if (!part.send.defined() || part.peer - from.rank != distance) continue;
+      taken = std::find_if(taken, to.exchange.end(), takes);
+      if (taken == to.exchange.end()) return false;
+      const TensorMeta& sent = part.send.meta();
+      if (sent.dtype != taken->receive.dtype || sent.shape != taken->receive.shape) return false;
+      ++taken;
+    }
+    return std::find_if(taken, to.exchange.end(), takes) == to.exchange.end();
   }
 
   Verdict mismatch(const GroupInstance& group, const Round& round) {

@@ -38,6 +38,9 @@ struct LoggedCall {
   Tensor x;
   TensorMeta expected;
   std::shared_ptr<const std::vector<std::int64_t>> lengths, concat_lengths;
+  std::int64_t rank = 0;           ///< in the group; partners of a batch are counted from it
+  std::vector<SendRecv> exchange;  ///< batch
+  backends::BatchPart batch;
 };
 
 struct ClassLog {

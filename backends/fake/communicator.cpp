@@ -68,7 +68,8 @@ class ShapeCommunicator final : public backends::CheckedCommunicator {
   std::span<const std::int64_t> ranks() const override;
   const std::string& name() const override { return place_.name; }
 
-  std::vector<Tensor> batch(std::span<const SendRecv>) override { refuse("batch"); }
+  std::vector<Tensor> batch(std::span<const SendRecv> exchange) override;
+  void tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) override;
   std::vector<std::string> all_gather_bytes(std::string_view) override {
     refuse("all_gather_bytes");
   }
@@ -81,7 +82,7 @@ class ShapeCommunicator final : public backends::CheckedCommunicator {
 
  protected:
   Tensor perform(backends::Call& call, const Dims& shape, DType dtype, Issue issue) override;
-  void enter_and_wait(backends::Call& call) override { await_call(enter(call)); }
+  void enter_and_wait(backends::Call& call) override;
 
  private:
   [[noreturn]] void refuse(std::string_view what) const {
@@ -98,6 +99,7 @@ class ShapeCommunicator final : public backends::CheckedCommunicator {
   ClassContext& context_;
   const Place place_;
   std::uint64_t sequence_ = 0;
+  bool told_apart_ = false;                  // who does the same in the next batch
   mutable std::vector<std::int64_t> ranks_;  // made when somebody asks
 };
 
@@ -137,8 +139,19 @@ std::size_t ShapeCommunicator::enter(const backends::Call& call) {
   }
   logged->lengths = context_.lengths->keep(call.lengths);
   logged->concat_lengths = context_.lengths->keep(call.concat_lengths);
+  logged->rank = place_.rank;
+  if (call.kind == CollectiveKind::kBatch) {
+    const auto exchange = std::get<backends::BatchPart*>(call.part)->exchange;
+    logged->exchange.assign(exchange.begin(), exchange.end());
+    for (SendRecv& part : logged->exchange) {
+      if (part.send.defined()) part.send = Tensor(context_.nothing, part.send.meta());
+    }
+    logged->batch.exchange = logged->exchange;
+    copy.part = &logged->batch;
+  }
   copy.lengths = *logged->lengths;
   copy.concat_lengths = *logged->concat_lengths;
+  told_apart_ = false;
   ClassLog& log = *context_.log;
   log.calls.push_back(std::move(logged));
   log.entries.push_back({LogEntry::Kind::kEnters, log.calls.size() - 1});
@@ -157,6 +170,41 @@ Tensor ShapeCommunicator::perform(backends::Call& call, const Dims& shape, DType
   }
   await_call(entered);
   return Tensor(make_ref<Storage>(std::move(result)), contiguous_meta(shape, dtype));
+}
+
+void ShapeCommunicator::enter_and_wait(backends::Call& call) {
+  const std::size_t entered = enter(call);
+  if (call.kind == CollectiveKind::kBatch) {
+    auto& part = *std::get<backends::BatchPart*>(call.part);
+    for (const SendRecv& partner : part.exchange) {
+      part.received.push_back(partner.receives ? empty(*call.device, partner.receive) : Tensor());
+    }
+  }
+  await_call(entered);
+}
+
+std::vector<Tensor> ShapeCommunicator::batch(std::span<const SendRecv> exchange) {
+  if (!told_apart_) refuse("batch");
+  return CheckedCommunicator::batch(exchange);
+}
+
+void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) {
+  const auto place_of = [&](std::int64_t rank) -> std::int64_t {
+    if (place_.kind.made < 0) return rank;
+    const auto coordinate = context_.layout->coordinate_of(rank);
+    if (!coordinate) return -1;
+    std::int64_t place = 0;
+    for (const std::size_t dim : place_.kind.mesh_dims) {
+      place = place * context_.layout->size(dim) + (*coordinate)[dim];
+    }
+    return place;
+  };
+  if (place_of(context_.rank) != place_.rank) refuse("batch along mesh dims in another order");
+  context_.ask([&](std::int64_t rank) {
+    const std::int64_t place = place_of(rank);
+    return place < 0 ? 0 : answer(place);
+  });
+  told_apart_ = true;
 }
 
 // The dims of the scenario's mesh along which the group of a mesh, maybe a part of it, lies.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "backends/fake/class_log.h"
@@ -26,10 +27,12 @@ struct ClassContext {
   LengthsTable* lengths = nullptr;
   Ref<Storage> nothing;              ///< what noted tensors point to; counted on no rank
   std::shared_ptr<const Stop> stop;  ///< null: nothing stops it
+  /// Ranks whose answer differs from that of `rank` are of another class.
+  std::function<void(const std::function<std::uint64_t(std::int64_t rank)>& answer)> ask;
 };
 
-/// All ranks of the world. Groups are made with along(); split, batch and all_gather_bytes, whose
-/// results depend on other ranks' data, fail with Unsupported.
+/// All ranks of the world. Groups are made with along(); split and all_gather_bytes, whose results
+/// depend on other ranks' data, fail with Unsupported, and so does a batch without tell_apart().
 std::unique_ptr<Communicator> make_world_communicator(ClassContext& context);
 
 }  // namespace shardlab::fake

@@ -283,7 +283,7 @@ Environment Scenario::environment() const {
 const std::vector<std::string>& collective_names() {
   static const std::vector<std::string> kNames = {"all_reduce", "all_gather", "reduce_scatter",
                                                   "all_to_all", "broadcast",  "scatter",
-                                                  "gather",     "permute"};
+                                                  "gather",     "permute",    "batch"};
   return kNames;
 }
 

@@ -124,10 +124,17 @@ class Exploration final : public RankQuestions {
     if (settled_) return;
     const std::uint64_t mine = answer(rank_);
     grid_.split(answer, [&](std::size_t cell) { return grid_.tag(cell) == kCandidate; });
+    std::set<std::uint64_t> others;
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       if (grid_.tag(cell) != kCandidate) continue;
-      if (answer(grid_.first_rank(cell)) != mine) grid_.set_tag(cell, kOther);
+      const std::uint64_t theirs = answer(grid_.first_rank(cell));
+      if (theirs == mine) continue;
+      grid_.set_tag(cell, kOther);
+      others.insert(theirs);
     }
+    // Known at once, rather than after having run as many.
+    too_many_ = too_many_ || logs_.size() + others.size() > options_.most_classes;
+    if (too_many_) refuse();
   }
 
  private:
@@ -157,6 +164,7 @@ class Exploration final : public RankQuestions {
     run_of_.push_back(index);
     serve(logs_.back(), nullptr, index);
     ask_who_keeps_pieces();
+    if (too_many_) refuse();  // what the program was told is no failure of its own
     grid_.cut(cuts_.update());
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       const int tag = grid_.tag(cell);
@@ -223,8 +231,10 @@ class Exploration final : public RankQuestions {
     context.implicit = options_.implicit;
     RankContext* outside = set_current_rank(&context);
     try {
-      fake::ClassContext place{options_.layout, options_.ranks, rank_,          log,
-                               &lengths_,       nothing_,       std::move(stop)};
+      fake::ClassContext place{options_.layout, options_.ranks,
+                               rank_,           log,
+                               &lengths_,       nothing_,
+                               std::move(stop), [this](const auto& answer) { ask(answer); }};
       ProcessGroup world(fake::make_world_communicator(place), "world");
       MeshRegistry meshes(world);
       context.world = &world;
@@ -317,6 +327,7 @@ class Exploration final : public RankQuestions {
   std::vector<std::shared_ptr<ClassLog>> logs_;  // by class
   std::vector<std::size_t> run_of_;              // by class
   std::size_t next_run_ = 0;
+  bool too_many_ = false;
   bool settled_ = false;  // classes are known: questions no longer tell ranks apart
   std::int64_t rank_ = 0;
 };

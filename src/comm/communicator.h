@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,6 +90,10 @@ class Communicator {
                          const TensorMeta& received) = 0;
   /// Received tensors in the order of `exchange`; undefined where nothing is received.
   virtual std::vector<Tensor> batch(std::span<const SendRecv> exchange) = 0;
+  /// Says which group ranks do what this one does from here on, partners counted from themselves:
+  /// those with the same `answer`, a pure function. Before a batch; only asked where one rank
+  /// stands for many.
+  virtual void tell_apart(const std::function<std::uint64_t(std::int64_t group_rank)>& answer);
   virtual std::vector<std::string> all_gather_bytes(std::string_view bytes) = 0;
   virtual void barrier() = 0;
 

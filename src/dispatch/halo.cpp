@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -12,6 +13,41 @@ TensorMeta meta_with(const Tensor& x, std::size_t dim, std::int64_t size) {
   Dims shape = x.shape();
   shape[dim] = size;
   return contiguous_meta(shape, x.dtype());
+}
+
+// By group rank: equal for ranks that own, fetch and send as much, with partners that are as far
+// away. In O(ranks log ranks).
+std::vector<std::uint64_t> likeness(std::int64_t ranks, const RangeOf& owned,
+                                    const RangeOf& needed) {
+  std::vector<DimRange> pieces;
+  std::vector<std::int64_t> owners;  // by where their pieces begin
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    pieces.push_back(owned(rank));
+    if (pieces.back().size() > 0) owners.push_back(rank);
+  }
+  const auto piece = [&](std::int64_t rank) { return pieces[static_cast<std::size_t>(rank)]; };
+  std::ranges::sort(owners, {}, [&](std::int64_t rank) { return piece(rank).begin; });
+  std::vector<std::uint64_t> numbers(pieces.size());
+  const auto add = [&](std::int64_t rank, std::int64_t what, std::int64_t far, std::int64_t size) {
+    const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+    numbers[static_cast<std::size_t>(rank)] +=
+        hash_mix(hash_mix(number(what), number(far)), number(size));
+  };
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const DimRange wanted = needed(rank);
+    add(rank, 0, piece(rank).size(), wanted.size());
+    if (wanted.size() == 0) continue;
+    auto owner = std::ranges::upper_bound(owners, wanted.begin, {},
+                                          [&](std::int64_t other) { return piece(other).begin; });
+    if (owner != owners.begin()) --owner;
+    for (; owner != owners.end() && piece(*owner).begin < wanted.end; ++owner) {
+      const std::int64_t size = intersection(wanted, piece(*owner)).size();
+      if (size == 0) continue;
+      add(rank, 1, *owner - rank, size);
+      add(*owner, 2, rank - *owner, size);
+    }
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -42,6 +78,11 @@ Tensor exchange_halo(const Tensor& local, std::size_t dim, ProcessGroup& group,
     exchange.push_back(std::move(part));
     arriving.push_back(got);
   }
+  std::vector<std::uint64_t> alike;
+  group.communicator().tell_apart([&](std::int64_t rank) {
+    if (alike.empty()) alike = likeness(group.size(), owned, needed);
+    return alike[static_cast<std::size_t>(rank)];
+  });
   std::vector<Tensor> received;
   if (anyone) received = group.batch(exchange);
   const DimRange kept = intersection(wanted, mine);

@@ -1,8 +1,12 @@
 // Every shipped scenario on a shape-only mesh does what it does on ranks that compute.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "ops/register.h"
 #include "sim/report/event_log.h"
+#include "sim/scenario/scenario_file.h"
 #include "sim/verify/scenario_run.h"
 #include "tests/property/shipped_scenarios.h"
 
@@ -57,34 +61,86 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
   return seen;
 }
 
+// How much was compared.
+struct Compared {
+  std::size_t ranks = 0, collectives = 0;
+};
+
+void compare(const Scenario& scenario, Compared& compared) {
+  const Seen threads = run_on("threads", scenario);
+  const Seen shapes = run_on("fake", scenario);
+  CHECK(shapes.expectations == threads.expectations);
+  CHECK(shapes.error == threads.error);
+  CHECK(shapes.verdict == threads.verdict);
+  // How far other ranks get before they hear of a failure does, too.
+  if (!threads.error.empty()) {
+    CHECK(shapes.decisions[0] == threads.decisions[0]);
+    CHECK(shapes.collectives[0] == threads.collectives[0]);
+    return;
+  }
+  CHECK(shapes.logical_bytes == threads.logical_bytes);
+  REQUIRE(shapes.decisions.size() == threads.decisions.size());
+  for (std::size_t rank = 0; rank < threads.decisions.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(shapes.decisions[rank] == threads.decisions[rank]);
+    CHECK(shapes.collectives[rank] == threads.collectives[rank]);
+    compared.collectives += threads.collectives[rank].empty() ? 0 : 1;
+    ++compared.ranks;
+  }
+}
+
 TEST_CASE(
     "a shipped scenario decides and calls the same, on every rank, as on ranks that compute") {
-  std::size_t ranks = 0, collectives = 0;
+  Compared compared;
   for (const ShippedScenario& shipped : shipped_scenarios()) {
     CAPTURE(shipped.name);
-    const Seen threads = run_on("threads", shipped.scenario);
-    const Seen shapes = run_on("fake", shipped.scenario);
-    CHECK(shapes.expectations == threads.expectations);
-    CHECK(shapes.error == threads.error);
-    CHECK(shapes.verdict == threads.verdict);
-    // How far other ranks get before they hear of a failure does, too.
-    if (!threads.error.empty()) {
-      CHECK(shapes.decisions[0] == threads.decisions[0]);
-      CHECK(shapes.collectives[0] == threads.collectives[0]);
-      continue;
-    }
-    CHECK(shapes.logical_bytes == threads.logical_bytes);
-    REQUIRE(shapes.decisions.size() == threads.decisions.size());
-    for (std::size_t rank = 0; rank < threads.decisions.size(); ++rank) {
-      CAPTURE(rank);
-      CHECK(shapes.decisions[rank] == threads.decisions[rank]);
-      CHECK(shapes.collectives[rank] == threads.collectives[rank]);
-      collectives += threads.collectives[rank].empty() ? 0 : 1;
-      ++ranks;
-    }
+    compare(shipped.scenario, compared);
   }
-  CHECK(ranks > 80);
-  CHECK(collectives > 40);
+  CHECK(compared.ranks > 80);
+  CHECK(compared.collectives > 40);
+}
+
+// Both spatial dims are cut, in any two of: equal, uneven and empty pieces, windows that reach
+// further than the neighbour, none.
+TEST_CASE("B-8 X-38 random convolutions fetch the same from their neighbours, on every rank") {
+  std::mt19937 random(7);
+  const auto between = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  Compared compared;
+  for (int round = 0; round < 80; ++round) {
+    struct {
+      std::int64_t ranks, kernel, stride, padding, dilation, size;
+    } dims[2];
+    for (auto& dim : dims) {
+      dim = {between(1, 4), between(1, 5), between(1, 3), between(0, 2), between(1, 2), 0};
+      const std::int64_t least = dim.dilation * (dim.kernel - 1) + 1 - 2 * dim.padding;
+      dim.size = std::max<std::int64_t>(least, 1) + between(0, 11);
+    }
+    const auto& [high, wide] = dims;
+    const std::string text = fmt::format(
+        R"([mesh]
+a = {}
+b = {}
+[inputs]
+x = {{ type = "f32[2, 2, {}@a, {}@b]", requires_grad = true }}
+w = {{ type = "f32[2, 2, {}, {}]", requires_grad = true }}
+[program]
+code = """
+y = conv2d(x, w, stride=[{}, {}], padding=[{}, {}], dilation=[{}, {}])
+backward(y.sum())
+"""
+[expect]
+verify = "none"
+)",
+        high.ranks, wide.ranks, high.size, wide.size, high.kernel, wide.kernel, high.stride,
+        wide.stride, high.padding, wide.padding, high.dilation, wide.dilation);
+    CAPTURE(text);
+    const ScenarioFile file =
+        ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
+    compare(file.at(file.points()[0]), compared);
+  }
+  CHECK(compared.collectives > 300);
 }
 
 }  // namespace

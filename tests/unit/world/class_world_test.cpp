@@ -207,6 +207,61 @@ TEST_CASE("asynchronous calls may be issued in any order on two groups") {
   CHECK_FALSE(result.verdict);
 }
 
+// Every rank sends 4 elements to the right; a rank that is told apart may differ.
+void send_right(ProcessGroup& group, std::int64_t odd, std::int64_t elements, Tensor x) {
+  const std::int64_t last = group.size() - 1, me = group.rank();
+  group.communicator().tell_apart([&](std::int64_t rank) {
+    return static_cast<std::uint64_t>(rank == odd ? 3 : rank == 0 ? 1 : rank == last ? 2 : 0);
+  });
+  std::vector<SendRecv> exchange;
+  if (me > 0) {
+    exchange.push_back({.peer = me - 1, .receives = true});
+    exchange.back().receive = x.meta();
+  }
+  if (me < last) {
+    exchange.push_back({.peer = me + 1});
+    exchange.back().send = me == odd ? x.narrow(0, 0, elements) : x;
+  }
+  const std::vector<Tensor> received = group.batch(exchange);
+  REQUIRE(received.size() == exchange.size());
+  if (me > 0) CHECK(received[0].shape() == x.shape());
+}
+
+TEST_CASE("B-8 an exchange with neighbours has classes for the ends and all between") {
+  Setting setting({2, 7}, 15);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
+    if (rank.rank < 14) send_right(setting.group(1), -1, 4, setting.tensor({4}));
+  });
+  CHECK_FALSE(result.error);
+  REQUIRE(result.classes.size() == 4);
+  CHECK(result.classes[0].where == "tp 0");
+  CHECK(result.classes[1].where == "tp 1-5");
+  CHECK(result.classes[2].where == "tp 6");
+  CHECK(result.classes[3].where == "ranks 14");
+}
+
+TEST_CASE("B-5 an exchange that does not fit names the odd rank, also of many") {
+  for (const std::int64_t ranks : {7, 65536}) {
+    Setting setting({ranks}, ranks);
+    const ClassWorldResult result = setting.run([&](RankContext&, RankQuestions&) {
+      send_right(setting.group(0), 3, 2, setting.tensor({4}));
+    });
+    REQUIRE(result.verdict);
+    CHECK(result.verdict->kind == VerdictKind::kMismatch);
+    CHECK(result.verdict->cause ==
+          "the ranks of group dp entered batch with parts that do not fit together");
+    if (ranks == 7) CHECK(result.verdict->culprits == std::vector<std::int64_t>{3, 4});
+  }
+}
+
+TEST_CASE("a batch whose partners on other ranks are unknown is refused") {
+  Setting setting({4}, 4);
+  const ClassWorldResult result =
+      setting.run([&](RankContext&, RankQuestions&) { setting.group(0).batch({}); });
+  REQUIRE(result.error);
+  CHECK(result.error->kind() == ErrorKind::kUnsupported);
+}
+
 TEST_CASE("B-7 a failure of some ranks is told with all that failed alike") {
   Setting setting({4}, 4);
   const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
