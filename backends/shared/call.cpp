@@ -223,8 +223,11 @@ bool pair_fits(std::span<const Call* const> calls, std::size_t from, std::size_t
 }
 
 bool consistent(std::span<const Call* const> calls) {
+  const bool brings_nothing = calls[0]->kind == CollectiveKind::kBarrier;
   for (const Call* call : calls) {
-    if (!compatible(*calls[0], *call)) return false;
+    if (brings_nothing ? call->kind != CollectiveKind::kBarrier : !compatible(*calls[0], *call)) {
+      return false;
+    }
   }
   switch (calls[0]->kind) {
     case CollectiveKind::kAllToAll:

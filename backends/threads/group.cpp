@@ -21,7 +21,8 @@ Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
     : world_(world),
       ranks_(std::move(ranks)),
       name_(std::move(name)),
-      crew_(world.scheduler(), ranks_) {}
+      crew_(world.scheduler(), ranks_),
+      mutex_(world.scheduler()) {}
 
 Group::~Group() {
   const Error ended(ErrorKind::kRuntime, "a collective was pending when its world ended");

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "backends/shared/meeting.h"
 #include "backends/threads/crew.h"
 #include "backends/threads/outlook.h"
+#include "backends/threads/rank_mutex.h"
 #include "backends/threads/round.h"
 
 namespace shardlab::threads {
@@ -83,7 +83,7 @@ class Group {
   const std::vector<std::int64_t> ranks_;
   const std::string name_;
   Crew crew_;
-  mutable std::mutex mutex_;                     // guards the following
+  mutable RankMutex mutex_;                      // guards the following
   std::vector<std::unique_ptr<Round>> open_;     // by sequence number, without gaps
   std::vector<std::unique_ptr<Round>> resting_;  // over, to be used again
   std::uint64_t first_open_ = 0;

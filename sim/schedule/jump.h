@@ -9,7 +9,8 @@ namespace shardlab {
 /// that after an ordinary `call` of it the processor, which predicts returns from the calls it saw,
 /// is off by one and mispredicts every return of the fiber that goes on. Ranks run one program: the
 /// one that goes on mostly stands where the other one left, and with balanced calls and returns the
-/// predictions are right.
+/// predictions are right. Rounding modes and exception masks belong to the OS thread: no rank
+/// changes them.
 boost::context::detail::transfer_t jump(boost::context::detail::fcontext_t machine, void* data);
 
 }  // namespace shardlab

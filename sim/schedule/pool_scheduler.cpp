@@ -89,8 +89,7 @@ std::int64_t PoolScheduler::thread_of(std::int64_t rank) const {
 void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
   fibers_ = std::vector<Fiber>(ranks);
   workers_ = std::make_unique<Worker[]>(workers);
-  worker_count_ = workers;
-  working_ = static_cast<std::int64_t>(workers);
+  thread_count_ = working_ = static_cast<std::int64_t>(workers);
   asleep_ = outside_waits_ = 0;
   broken_ = false;
   for (std::size_t i = 0; i < workers; ++i) {
@@ -175,7 +174,7 @@ void PoolScheduler::loop(Worker& worker) {
 }
 
 void PoolScheduler::idle(Worker& worker) {
-  for (int i = 0; worker_count_ > 1 && i < kSpins; ++i) {
+  for (int i = 0; thread_count_ > 1 && i < kSpins; ++i) {
     if (worker.mail.load(std::memory_order_acquire)) return;
     pause_briefly();
   }
@@ -324,8 +323,8 @@ void PoolScheduler::yield() {
   switch_to(worker, next_of(worker));
 }
 
-void PoolScheduler::interleave() {
-  if (seed_ && worker_here() != nullptr) yield();
+void PoolScheduler::explore() {
+  if (worker_here() != nullptr) yield();
 }
 
 void PoolScheduler::count_outside(std::int64_t change) {

@@ -25,20 +25,21 @@ class PoolScheduler final : public Scheduler {
   /// `workers` >= 1; a run of fewer ranks takes fewer.
   PoolScheduler(std::size_t stack_bytes, std::int64_t workers,
                 std::optional<std::uint64_t> seed = {})
-      : stacks_(stack_bytes), most_workers_(workers), seed_(seed) {}
+      : stacks_(stack_bytes), most_workers_(workers), seed_(seed) {
+    explores_ = seed.has_value();
+  }
 
   void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;
   void park() override;
   void unpark(std::int64_t rank) override;
   void unpark_all(std::span<const std::int64_t> ranks) override;
   void yield() override;
-  void interleave() override;
   void block_on(const std::function<void()>& wait) override;
   std::int64_t current() const override;
-  std::int64_t thread_count() const override { return static_cast<std::int64_t>(worker_count_); }
   std::int64_t thread_of(std::int64_t rank) const override;
 
  private:
+  void explore() override;
   /// What the C++ runtime keeps per thread about exceptions in flight.
   struct ExceptionState {
     void* caught = nullptr;
@@ -114,7 +115,6 @@ class PoolScheduler final : public Scheduler {
   const std::function<void(std::int64_t)>* body_ = nullptr;
   std::vector<Fiber> fibers_;
   std::unique_ptr<Worker[]> workers_;
-  std::size_t worker_count_ = 0;
   std::atomic<bool> broken_{false};  ///< a stall that nobody resolved
 
   std::mutex mutex_;                // guards the inboxes and the following

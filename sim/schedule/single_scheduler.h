@@ -17,7 +17,6 @@ class SingleScheduler final : public Scheduler {
   void yield() override {}
   void block_on(const std::function<void()>& wait) override { wait(); }
   std::int64_t current() const override { return running_ ? rank_ : -1; }
-  std::int64_t thread_count() const override { return 1; }
   std::int64_t thread_of(std::int64_t rank) const override {
     static_cast<void>(rank);
     return 0;

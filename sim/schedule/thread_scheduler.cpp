@@ -17,7 +17,7 @@ std::int64_t ThreadScheduler::current() const {
 void ThreadScheduler::run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) {
   check_invariant(ranks >= 1, "a run has at least one rank");
   seats_ = std::make_unique<Seat[]>(static_cast<std::size_t>(ranks));
-  ranks_ = live_ = ranks;
+  thread_count_ = live_ = ranks;
   parked_ = 0;
   broken_ = false;
   resolving_ = false;
@@ -108,7 +108,8 @@ void ThreadScheduler::resolve_stalls(std::unique_lock<std::mutex>& lock) {
     }
     if (wakes_ != wakes) continue;
     broken_ = true;
-    for (std::int64_t rank = 0; rank < ranks_; ++rank) wake(seats_[static_cast<std::size_t>(rank)]);
+    for (std::int64_t rank = 0; rank < thread_count_; ++rank)
+      wake(seats_[static_cast<std::size_t>(rank)]);
   }
   resolving_ = false;
 }

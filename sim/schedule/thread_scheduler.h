@@ -21,7 +21,6 @@ class ThreadScheduler final : public Scheduler {
   /// Waits here: the other ranks have threads of their own.
   void block_on(const std::function<void()>& wait) override { wait(); }
   std::int64_t current() const override;
-  std::int64_t thread_count() const override { return ranks_; }
   std::int64_t thread_of(std::int64_t rank) const override { return rank; }
 
  private:
@@ -43,7 +42,6 @@ class ThreadScheduler final : public Scheduler {
   std::condition_variable gate_opened_;
   Gate gate_ = Gate::kClosed;
   std::unique_ptr<Seat[]> seats_;
-  std::int64_t ranks_ = 0;
   std::int64_t live_ = 0;
   std::int64_t parked_ = 0;
   std::uint64_t wakes_ = 0;

@@ -99,8 +99,7 @@ const char* Error::what() const noexcept {
   }
 }
 
-void check_invariant(bool condition, const char* what, const char* file, int line) {
-  if (condition) return;
+void invariant_violated(const char* what, const char* file, int line) {
   throw Error(ErrorKind::kInternal, fmt::format("invariant violated: {}", what))
       .with("at", fmt::format("{}:{}", file, line))
       .with("fix", "this is a defect of shardlab; please report it with a scenario that shows it");

@@ -68,7 +68,12 @@ template <typename... Args>
 
 /// Guards an invariant of ours: throws Internal with the place when `condition` is false.
 /// Never used to test user input.
-void check_invariant(bool condition, const char* what, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE());
+[[noreturn]] void invariant_violated(const char* what, const char* file, int line);
+inline void check_invariant(bool condition, const char* what, const char* file = __builtin_FILE(),
+                            int line = __builtin_LINE()) {
+  if (!condition) [[unlikely]] {
+    invariant_violated(what, file, line);
+  }
+}
 
 }  // namespace shardlab

@@ -56,25 +56,28 @@ struct MemoryAccount {
   }
 };
 
-struct RankContext {
+/// What every collective and every op looks at lies on one cache line: a simulated rank finds
+/// little of its own in the cache when its turn comes.
+struct alignas(64) RankContext {
   std::int64_t rank = 0;
-  std::int64_t world_size = 1;
-  Device* device = nullptr;
   Scheduler* scheduler = nullptr;
+  Device* device = nullptr;
+  Observer* observer = nullptr;
+  std::uint32_t mode = kModeAutograd;
+  MixedTensors mixed = MixedTensors::kRefuse;
+  ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+  Pass pass = Pass::kForward;
+  const char* op = nullptr;  ///< ATen name of the op being dispatched; outlives the run
+  SourcePosition position;
+
+  std::int64_t world_size = 1;
+  std::int64_t step = 0;             ///< ops dispatched so far, for messages
+  MemoryAccount* memory = nullptr;   ///< outlives every Storage made on this rank; may be null
   ProcessGroup* world = nullptr;     ///< all ranks of the run
   MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;  ///< decisions and plans, shared by all ranks of the process
   PlanCache* plans = nullptr;        ///< the propagator's; what the executor needs of it
-  Observer* observer = nullptr;
-  MemoryAccount* memory = nullptr;  ///< outlives every Storage made on this rank; may be null
   RandomState random;
-  MixedTensors mixed = MixedTensors::kRefuse;
-  ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
-  std::uint32_t mode = kModeAutograd;
-  Pass pass = Pass::kForward;
-  SourcePosition position;
-  const char* op = nullptr;  ///< ATen name of the op being dispatched; outlives the run
-  std::int64_t step = 0;     ///< ops dispatched so far, for messages
 };
 
 /// The context of the rank that runs here. Fails with Internal outside of a rank.

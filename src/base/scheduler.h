@@ -29,7 +29,9 @@ class Scheduler {
   /// A point at which a scheduler that explores interleavings may let other ranks go first; nothing
   /// elsewhere. Backends call it where ranks of a cluster would drift apart: before and after they
   /// publish a call.
-  virtual void interleave() {}
+  void interleave() {
+    if (explores_) explore();
+  }
   /// Runs a wait outside the library (a file, a socket) so that other ranks may go on meanwhile.
   virtual void block_on(const std::function<void()>& wait) = 0;
 
@@ -41,11 +43,15 @@ class Scheduler {
   virtual std::int64_t current() const = 0;
 
   /// While run() lasts: on how many OS threads ranks run, and on which of them `rank` does.
-  virtual std::int64_t thread_count() const = 0;
+  std::int64_t thread_count() const { return thread_count_; }
   virtual std::int64_t thread_of(std::int64_t rank) const = 0;
 
  protected:
+  virtual void explore() {}
+
+  bool explores_ = false;
   std::function<void()> stall_handler_;
+  std::int64_t thread_count_ = 1;  ///< set before a rank starts
 };
 
 }  // namespace shardlab
