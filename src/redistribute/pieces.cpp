@@ -1,5 +1,8 @@
 #include "redistribute/pieces.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace shardlab {
 namespace {
 
@@ -53,6 +56,36 @@ Tensor assemble(const Tensor& pieces, const Placement& shard, std::int64_t count
     }
   }
   return whole;
+}
+
+Tensor cut_again(Tensor pieces, const Placement& from, const Placement& to, std::int64_t count,
+                 std::int64_t index) {
+  if (from.dim != to.dim) {
+    pieces = cut_piece(pieces, to, count, index);
+    return assemble(pieces, from, count);
+  }
+  const auto dim = static_cast<std::size_t>(to.dim);
+  const DimMap wanted = runs_of(pieces.size(dim), to, count, index);
+  Dims shape = pieces.shape();
+  shape[dim] = wanted.local_size();
+  const Tensor piece = empty(*pieces.device(), shape, pieces.dtype());
+  std::int64_t at = 0;  // in `pieces`
+  for (std::int64_t source = 0; source < count; ++source) {
+    for (const IndexRun& held : runs_of(pieces.size(dim), from, count, source).runs) {
+      std::int64_t to_at = 0;
+      for (const IndexRun& run : wanted.runs) {
+        const std::int64_t begin = std::max(held.offset, run.offset);
+        const std::int64_t size = std::min(held.offset + held.size, run.offset + run.size) - begin;
+        if (size > 0) {
+          pieces.device()->copy(piece.narrow(dim, to_at + begin - run.offset, size),
+                                pieces.narrow(dim, at + begin - held.offset, size));
+        }
+        to_at += run.size;
+      }
+      at += held.size;
+    }
+  }
+  return piece;
 }
 
 }  // namespace shardlab

@@ -22,4 +22,9 @@ Tensor cut_piece(const Tensor& whole, const Placement& shard, std::int64_t count
 /// shard's are the whole already and come back as they are.
 Tensor assemble(const Tensor& pieces, const Placement& shard, std::int64_t count);
 
+/// cut_piece(assemble(pieces, from, count), to, count, index), without memory for the whole beside
+/// `pieces`, which it lets go of.
+Tensor cut_again(Tensor pieces, const Placement& from, const Placement& to, std::int64_t count,
+                 std::int64_t index);
+
 }  // namespace shardlab

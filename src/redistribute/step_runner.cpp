@@ -95,12 +95,14 @@ Tensor StepRunner::to_shard(std::size_t index, const Tensor& x, const Group& gro
   const PlanStep& step = plan_.steps[index];
   if (step.from.is_replicate()) return cut_piece(x, step.to, group.count, group.index);
   const bool strided = step.from.is_strided_shard() || step.to.is_strided_shard();
-  if (strided || step.from.is_shard(step.to.dim)) {  // through the whole
-    const Tensor whole = to_replicate(index, x, group);
-    return cut_piece(whole, step.to, group.count, group.index);
+  if (step.from.is_partial()) {
+    if (!strided) return reduce_scatter(x, step, group);
+    return cut_piece(all_reduce(x, step.from, group), step.to, group.count, group.index);
   }
-  if (step.from.is_partial()) return reduce_scatter(x, step, group);
-  return all_to_all(index, x, group);
+  if (strided || step.from.is_shard(step.to.dim)) {  // through all pieces
+    return cut_again(gather_pieces(index, x, group), step.from, step.to, group.count, group.index);
+  }
+  return all_to_all(index, x, group);
 }
 
 Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& group) const {
@@ -138,11 +140,15 @@ Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const G
   return raised(value, how.after);
 }
 
-Tensor StepRunner::all_gather(std::size_t index, const Tensor& x, const Group& group) const {
+Tensor StepRunner::gather_pieces(std::size_t index, const Tensor& x, const Group& group) const {
   const Placement& from = plan_.steps[index].from;
   const PieceLengths lengths = lengths_of(group_length(index, group), from, group);
   const Issue issue = planted("nobody-waits") ? Issue::kAsync : options_.issue;
-  return assemble(group.ranks->all_gather(x, from.dim, lengths, issue), from, group.count);
+  return group.ranks->all_gather(x, from.dim, lengths, issue);
+}
+
+Tensor StepRunner::all_gather(std::size_t index, const Tensor& x, const Group& group) const {
+  return assemble(gather_pieces(index, x, group), plan_.steps[index].from, group.count);
 }
 
 Tensor StepRunner::reduce_scatter(const Tensor& x, const PlanStep& step, const Group& group) const {

@@ -39,6 +39,8 @@ class StepRunner {
 
   Tensor all_reduce(const Tensor& x, const Placement& partial, const Group& group) const;
   Tensor all_gather(std::size_t index, const Tensor& x, const Group& group) const;
+  /// The pieces of all ranks, one after another.
+  Tensor gather_pieces(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor reduce_scatter(const Tensor& x, const PlanStep& step, const Group& group) const;
   Tensor all_to_all(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor permute(const Tensor& x, const PlanStep& step) const;

@@ -39,6 +39,9 @@ Dims draw_shape(Random& random, const Dims& mesh) {
 Placement draw_partial(Random& random, DType dtype) {
   using enum ReduceOp;
   if (dtype == DType::kBool || is_complex(dtype)) return Placement::replicate();
+  if (below(random, 8) == 0) {
+    return Placement::mask_partial(kSum, intern_mask_shape(Dims{8, 4}), 0);
+  }
   if (is_integral(dtype)) {
     return Placement::partial(pick(random, {kSum, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor}));
   }

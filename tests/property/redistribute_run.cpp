@@ -135,6 +135,7 @@ class Pieces {
     }
     return index;
   }
+  bool masked() const { return partial_.kind == PlacementKind::kMaskPartial; }
   /// Row-major global index of every local element of a rank, in local row-major order.
   std::vector<std::size_t> elements(const Coordinate& coordinate) const {
     const LocalView view = local_view(spec_, coordinate);
@@ -180,17 +181,55 @@ class CaseRun {
   std::optional<std::string> fault() {
     draw_values();
     if (auto failed = run_world_once()) return failed;
+    // Masked terms stay as they are, rubbish included, until something moves.
+    if (plan_->steps.empty() && Pieces(source_).masked()) return std::nullopt;
     return target_->has_partial() ? compare_terms() : compare_pieces();
   }
 
  private:
   void draw_values() {
     const Pieces pieces(source_);
+    if (pieces.masked()) draw_mask();
     for (std::int64_t i = 0; i < product(one_.shape); ++i) {
       values_.push_back(draw_value(pieces));
-      terms_.push_back(
-          terms_of(values_.back(), pieces.holders(), pieces.partial(), pieces.scale(), random_));
+      terms_.push_back(pieces.masked() ? terms_with_rubbish(i, pieces.holders())
+                                       : terms_of(values_.back(), pieces.holders(),
+                                                  pieces.partial(), pieces.scale(), random_));
     }
+  }
+
+  /// A mask has an entry for each element, or one for each row.
+  void draw_mask() {
+    const bool rows = !one_.shape.empty() && random_() % 2 == 0;
+    mask_dims_ = one_.shape.size() - (rows ? 1 : 0);
+    row_ = rows ? one_.shape.back() : 1;
+  }
+
+  /// One holder's term counts, which the mask says; the others hold what a lookup of any row gives.
+  Values terms_with_rubbish(std::int64_t element, std::int64_t count) {
+    if (element % row_ == 0) holders_.push_back(random_() % static_cast<std::size_t>(count));
+    Values terms(static_cast<std::size_t>(count));
+    for (double& term : terms) term = static_cast<double>(random_() % 100);
+    terms[holders_.back()] = values_.back();
+    return terms;
+  }
+
+  /// K-18: true where this rank's term does not count.
+  Tensor mask_of(const Coordinate& coordinate) const {
+    const Pieces pieces(source_);
+    const Dims local = local_shape(*source_, coordinate);
+    const Dims shape(local.begin(), local.begin() + static_cast<std::ptrdiff_t>(mask_dims_));
+    const std::int64_t row = mask_dims_ < local.size() ? local.back() : 1;
+    const std::vector<std::size_t> elements = pieces.elements(coordinate);
+    Values entries;
+    for (std::size_t i = 0; i < elements.size(); i += static_cast<std::size_t>(row)) {
+      const std::size_t holder = holders_[elements[i] / static_cast<std::size_t>(row_)];
+      entries.push_back(holder != static_cast<std::size_t>(pieces.holder(coordinate)));
+    }
+    entries.resize(static_cast<std::size_t>(product(shape)), 1);  // rows of no columns
+    const Tensor mask = empty(cpu(), shape, DType::kBool);
+    write_doubles(mask, entries);
+    return mask;
   }
 
   double draw_value(const Pieces& pieces) {
@@ -251,7 +290,7 @@ class CaseRun {
 
   /// Bytes that a plan may allocate on a rank while the source is held: the fullest step's pieces
   /// and one chunk, which is the largest piece of any rank (in a simulation the rank that comes
-  /// last works for all). Norms and strided pieces are changed in place of a chunk of their own.
+  /// last works for all). Masking counts as a step.
   std::int64_t allowed_bytes(const Coordinate& coordinate) const {
     std::int64_t fullest = 0, chunk = 0;
     for (std::size_t step = 0; step < plan_->steps.size(); ++step) {
@@ -259,27 +298,23 @@ class CaseRun {
       const PlanState after{plan_->steps[step].after, plan_->steps[step].order_after};
       const std::int64_t new_piece = product(state_shape(*source_, after, coordinate));
       const std::int64_t old_piece = product(state_shape(*source_, before, coordinate));
-      fullest = std::max(fullest, new_piece + (step > 0 ? old_piece : 0));
+      const bool owned = step > 0 || Pieces(source_).masked();
+      // a partial becomes whole before it becomes a strided shard.
+      const bool reduced_first = plan_->steps[step].from.is_partial();
+      const std::int64_t whole = strided_whole(plan_->steps[step], before);
+      fullest = std::max(fullest,
+                         std::max(new_piece, reduced_first ? whole : 0) + (owned ? old_piece : 0));
       const Coordinate first(one_.mesh.size(), 0);
       chunk = std::max({chunk, product(state_shape(*source_, before, first)),
-                        product(state_shape(*source_, after, first)),
-                        strided_whole(plan_->steps[step], before)});
+                        product(state_shape(*source_, after, first)), whole});
     }
-    const std::int64_t chunks = local_work() ? 2 : 1;
-    return (fullest + chunks * chunk) * static_cast<std::int64_t>(item_bytes(one_.dtype));
+    return (fullest + chunk) * static_cast<std::int64_t>(item_bytes(one_.dtype));
   }
-  /// strided shards become others through the whole.
+  /// strided shards become others, and partials become them, through the whole.
   std::int64_t strided_whole(const PlanStep& step, PlanState state) const {
     if (!step.from.is_strided_shard() && !step.to.is_strided_shard()) return 0;
-    if (!step.from.is_shard() || !step.to.is_shard()) return 0;
     advance(state, step.mesh_dims[0], Placement::replicate());
     return product(state_shape(*source_, state, Coordinate(one_.mesh.size(), 0)));
-  }
-  bool local_work() const {
-    const auto special = [](const Placement& placement) {
-      return placement.is_strided_shard() || placement.kind == PlacementKind::kNormPartial;
-    };
-    return std::ranges::any_of(one_.source, special) || std::ranges::any_of(one_.target, special);
   }
 
   void run_rank(RankContext& context, const Coordinate& coordinate) {
@@ -288,9 +323,11 @@ class CaseRun {
     const Tensor local = empty(cpu(), local_shape(*source_, coordinate), one_.dtype);
     const Values before = piece_before(coordinate);
     write_doubles(local, written(before));
+    TensorExtras extras;
+    if (Pieces(source_).masked()) extras.mask = mask_of(coordinate);
     account.peak_bytes = account.held_bytes;
     const std::int64_t held = account.held_bytes;
-    const Tensor result = redistribute_local(local, source_, target_, options());
+    const Tensor result = redistribute_local(local, source_, target_, options(), &extras);
     result.wait();
     const std::int64_t used = account.peak_bytes - held;
     if (used > allowed_bytes(coordinate)) {
@@ -372,6 +409,9 @@ class CaseRun {
   std::int64_t world_size_ = 0;
   Values values_;                        ///< by global element
   std::vector<Values> terms_;            ///< of the source, by global element, then holder
+  std::size_t mask_dims_ = 0;            ///< the mask's, the first ones of the tensor
+  std::int64_t row_ = 1;                 ///< elements that share an entry of the mask
+  std::vector<std::size_t> holders_;     ///< by entry of the mask
   std::vector<Values> results_;          ///< by mesh index
   std::vector<MemoryAccount> accounts_;  ///< by rank; they outlive every tensor
   const Plan* plan_ = nullptr;
