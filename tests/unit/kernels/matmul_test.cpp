@@ -32,6 +32,39 @@ TEST_CASE("transposed operands and outputs are read and written in place") {
   CHECK(values_of<float>(out) == std::vector<float>{14, 32, 32, 77});
 }
 
+TEST_CASE("products of every small size, also of turned operands, are the sums of their terms") {
+  Kernels kernels;
+  const auto term = [](std::int64_t i) { return static_cast<float>(i * 7 % 11 - 5); };
+  for (const std::int64_t rows : {1, 3, 4, 8, 9}) {
+    for (const std::int64_t inner : {1, 5, 33, 40}) {
+      for (const std::int64_t columns : {1, 7, 8, 9, 15, 16, 17, 25, 33, 40}) {
+        std::vector<float> left, right, expected;
+        for (std::int64_t i = 0; i < rows * inner; ++i) left.push_back(term(i));
+        for (std::int64_t i = 0; i < inner * columns; ++i) right.push_back(term(i + 3));
+        for (std::int64_t i = 0; i < rows * columns; ++i) {
+          float sum = 0;
+          for (std::int64_t k = 0; k < inner; ++k) {
+            sum += term(i / columns * inner + k) * term(k * columns + i % columns + 3);
+          }
+          expected.push_back(sum);
+        }
+        CAPTURE(rows);
+        CAPTURE(inner);
+        CAPTURE(columns);
+        const Tensor a = kernels.f32({rows, inner}, left);
+        const Tensor b = kernels.f32({inner, columns}, right);
+        CHECK(values_of<float>(kernels.run(KernelId::kMm, {a, b}, Dims{rows, columns})) ==
+              expected);
+        const Tensor turned =
+            clone_contiguous(a.as_view({{inner, rows}, {1, inner}, DType::kF32}, 0))
+                .as_view({{rows, inner}, {1, rows}, DType::kF32}, 0);
+        CHECK(values_of<float>(kernels.run(KernelId::kMm, {turned, b}, Dims{rows, columns})) ==
+              expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("addmm may write over self, and beta 0 ignores its NaN") {
   Kernels kernels;
   const Tensor self = kernels.f32({1, 1}, {NAN});
