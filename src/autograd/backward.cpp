@@ -1,4 +1,6 @@
-#include <map>
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <span>
 #include <unordered_map>
 
 #include "autograd/autograd.h"
@@ -49,11 +51,11 @@ class Walk {
 
   void run() {
     while (!ready_.empty()) {
-      const auto first = std::prev(ready_.end());
-      const Ref<GradNode> node = first->second.node;
-      const std::vector<DTensor> grads = std::move(first->second.grads);
-      queued_.erase(node.get());
-      ready_.erase(first);
+      const auto first = std::ranges::max_element(ready_, {}, &Pending::turn);
+      std::swap(*first, ready_.back());
+      const Ref<GradNode> node = std::move(ready_.back().node);
+      const std::vector<DTensor> grads = std::move(ready_.back().grads);
+      ready_.pop_back();
       if (const auto found = watched_.find(node.get()); found != watched_.end()) {
         found->second = grads;
       }
@@ -61,7 +63,9 @@ class Walk {
     }
   }
 
-  const std::vector<std::pair<DTensor, DTensor>>& leaves() const { return leaves_; }
+  std::span<const std::pair<DTensor, DTensor>> leaves() const {
+    return {leaves_.data(), leaves_.size()};
+  }
   DTensor watched(GradNode* node, std::size_t output) const {
     const auto& grads = watched_.at(node);
     return output < grads.size() ? grads[output] : DTensor();
@@ -81,19 +85,21 @@ class Walk {
  private:
   struct Pending {
     Ref<GradNode> node;
+    std::pair<std::uint64_t, std::int64_t> turn;  // depth, then earlier discovery first
     std::vector<DTensor> grads;
   };
-  using Key = std::pair<std::uint64_t, std::int64_t>;  // depth, then earlier discovery first
+
+  Pending& pending(const Ref<GradNode>& node) {
+    const auto found = std::ranges::find(ready_, node, &Pending::node);
+    if (found != ready_.end()) return *found;
+    return ready_.emplace_back(
+        Pending{node, {node->depth(), -++discovered_}, std::vector<DTensor>(node->output_count())});
+  }
 
   void arrive(const GradNode::Edge& edge, DTensor gradient) {
     if (!gradient.defined()) return;
     if (edge.node) {
-      auto [found, fresh] = queued_.try_emplace(edge.node.get(), Key{});
-      if (fresh) {
-        found->second = {edge.node->depth(), -static_cast<std::int64_t>(++discovered_)};
-        ready_[found->second] = {edge.node, std::vector<DTensor>(edge.node->output_count())};
-      }
-      DTensor& slot = ready_[found->second].grads[edge.output];
+      DTensor& slot = pending(edge.node).grads[edge.output];
       slot = add_gradients(slot, gradient);
     } else if (edge.leaf.defined()) {
       for (auto& [leaf, sum] : leaves_) {
@@ -124,11 +130,11 @@ class Walk {
     node.free();
   }
 
-  std::map<Key, Pending> ready_;
-  std::unordered_map<GradNode*, Key> queued_;
+  // Few at a time: searched from end to end.
+  boost::container::small_vector<Pending, 4> ready_;
   std::unordered_map<GradNode*, std::vector<DTensor>> watched_;
-  std::vector<std::pair<DTensor, DTensor>> leaves_;
-  std::uint64_t discovered_ = 0;
+  boost::container::small_vector<std::pair<DTensor, DTensor>, 4> leaves_;
+  std::int64_t discovered_ = 0;
 };
 
 DTensor seed_for(const DTensor& loss, const DTensor& seed) {

@@ -31,6 +31,7 @@ class GradNode : public Counted {
   /// Connects the next tensor argument; an undefined handle or one that needs no gradient goes
   /// nowhere.
   void connect(const DTensor& input);
+  void reserve(std::size_t edges) { edges_.reserve(edges); }
   const std::vector<Edge>& edges() const { return edges_; }
   std::size_t output_count() const { return output_count_; }
   /// Larger than that of every node it leads to.

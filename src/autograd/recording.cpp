@@ -81,8 +81,8 @@ Argument detached_argument(const Argument& argument) {
   return list;
 }
 
-std::vector<Argument> detached_all(const std::vector<Argument>& arguments) {
-  std::vector<Argument> result;
+Arguments detached_all(const Arguments& arguments) {
+  Arguments result;
   result.reserve(arguments.size());
   for (const Argument& argument : arguments) result.push_back(detached_argument(argument));
   return result;
@@ -174,6 +174,7 @@ class RecordingCalls : public PlainCalls {
     for_each_result(results, [&](const DTensor&) { ++count; });
     RowNode* raw = new RowNode(row, std::move(saved), count);
     const Ref<GradNode> node(raw);
+    node->reserve(args.size());
     for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
       node->connect(argument.is_tensor() ? argument.tensor() : DTensor());
     });

@@ -129,7 +129,8 @@ Results group_results(const OpDescriptor& op, std::span<DTensor> flat) {
     if (!declared.type.is_list) {
       check_invariant(next < flat.size(), "an op gave fewer results than its schema declares");
       DTensor& result = flat[next++];
-      results.push_back(result.defined() ? Argument(std::move(result)) : Argument());
+      Argument& value = results.emplace_back();
+      if (result.defined()) value = std::move(result);
       continue;
     }
     ArgumentList list;
@@ -163,7 +164,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
                                                        : slot.handle);
   }
   if (row.op.returns.empty()) return {};
-  if (row.op.returns.front().type.is_list) return {Argument(ArgumentList(std::move(results)))};
+  if (row.op.returns.front().type.is_list)
+    return {Argument(ArgumentList(results.begin(), results.end()))};
   return results;
 }
 
@@ -360,7 +362,7 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
     const Unwrapped call = unwrap(row, args);
     try {
       const OutputSharding* decision = call.distributed ? &decide(call) : nullptr;
-      const Results results =
+      Results results =
           decision != nullptr ? run_distributed(call, args, *decision) : run_plain(call, args);
       mark_results(call, decision, results);
       return results;

@@ -1,6 +1,8 @@
 // argument.h - one argument or result of an op call (M-2).
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -78,10 +80,11 @@ class Argument {
   Variant value_;
 };
 
-/// All arguments of a call in schema order: positional, then keyword-only, defaults filled in.
-using Arguments = std::vector<Argument>;
+/// All arguments of a call in schema order: positional, then keyword-only, defaults filled in. Most
+/// calls have few, which need no memory of their own.
+using Arguments = boost::container::small_vector<Argument, 4>;
 /// Results in schema order. A Tensor[] result is one ArgumentList; in-place ops return the written
 /// argument's own handle.
-using Results = std::vector<Argument>;
+using Results = Arguments;
 
 }  // namespace shardlab

@@ -1,6 +1,7 @@
 #include "tensor/cpu_device.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/rank_context.h"
+#include "base/scheduler.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -79,6 +82,51 @@ class BlockCache {
   std::size_t kept_bytes_ = 0;
 };
 
+// Bytes held, and the most that ever were. Where ranks run on several threads, small changes gather
+// per rank first, so that threads which dispatch at once do not wait for each other: the peak is
+// then exact up to kSlackBytes a stripe. It depends on their timing there anyway.
+class ByteCount {
+ public:
+  void add(std::int64_t bytes) {
+    const RankContext* rank = current_rank_or_null();
+    if (rank != nullptr && rank->scheduler != nullptr && rank->scheduler->thread_count() > 1) {
+      Stripe& stripe = stripes_[static_cast<std::size_t>(rank->rank) % kStripes];
+      const std::int64_t gathered =
+          stripe.bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+      if (std::abs(gathered) < kSlackBytes) return;
+      stripe.bytes.fetch_sub(gathered, std::memory_order_relaxed);
+      bytes = gathered;
+    }
+    raise_peak(total_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  }
+  std::int64_t held() const {
+    std::int64_t sum = total_.load(std::memory_order_relaxed);
+    for (const Stripe& stripe : stripes_) sum += stripe.bytes.load(std::memory_order_relaxed);
+    return sum;
+  }
+  std::int64_t peak() {
+    raise_peak(held());
+    return peak_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t kStripes = 64;
+  static constexpr std::int64_t kSlackBytes = 4096;
+  struct alignas(64) Stripe {
+    std::atomic<std::int64_t> bytes{0};
+  };
+
+  void raise_peak(std::int64_t held) {
+    std::int64_t peak = peak_.load(std::memory_order_relaxed);
+    while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {
+    }
+  }
+
+  std::atomic<std::int64_t> total_{0};
+  std::atomic<std::int64_t> peak_{0};
+  std::array<Stripe, kStripes> stripes_;
+};
+
 class CpuDevice;
 
 // Header and data lie in one block of malloc, which is several times cheaper than aligned_alloc.
@@ -102,17 +150,15 @@ class CpuDevice final : public Device {
   void copy(const Tensor& dst, const Tensor& src) override;
   void read(const Tensor& src, void* out) override;
   void write(const Tensor& dst, const void* data) override;
-  MemoryUse memory() const override { return {held_.load(), peak_.load()}; }
+  MemoryUse memory() const override { return {bytes_.held(), bytes_.peak()}; }
 
   void release(std::size_t size_bytes, const BlockCache::Block& block);
 
  private:
-  void account(std::size_t size_bytes);
   BlockCache::Block block_of(std::size_t size_bytes);
 
   std::span<const CpuKernel> kernels_;
-  std::atomic<std::int64_t> held_{0};
-  std::atomic<std::int64_t> peak_{0};
+  mutable ByteCount bytes_;
   BlockCache cache_;
 };
 
@@ -128,16 +174,15 @@ void CpuBuffer::destroy() const {
 }
 
 void CpuDevice::release(std::size_t size_bytes, const BlockCache::Block& block) {
-  const auto size = static_cast<std::int64_t>(size_bytes);
-  const std::int64_t held = held_.fetch_sub(size, std::memory_order_relaxed) - size;
-  // Held and kept data together stay below the most that was ever held; a block
-  // is up to 2 % larger than its data.
-  const std::int64_t spare = std::max<std::int64_t>(0, peak_.load() - held) * 51 / 50;
+  bytes_.add(-static_cast<std::int64_t>(size_bytes));
   if (block.size_bytes < kReusedBytes) {
     std::free(block.memory);
-  } else {
-    cache_.keep(block, static_cast<std::size_t>(spare));
+    return;
   }
+  // Held and kept data together stay below the most that was ever held; a block is up to 2 % larger
+  // than its data.
+  const std::int64_t spare = std::max<std::int64_t>(0, bytes_.peak() - bytes_.held()) * 51 / 50;
+  cache_.keep(block, static_cast<std::size_t>(spare));
 }
 
 BlockCache::Block CpuDevice::block_of(std::size_t size_bytes) {
@@ -160,20 +205,12 @@ BufferRef CpuDevice::allocate(std::size_t size_bytes) {
   const BlockCache::Block block = fits ? block_of(size_bytes + kOverhead) : BlockCache::Block{};
   if (block.memory == nullptr) {
     fail(ErrorKind::kRuntime, "device cpu cannot allocate {} bytes; {} bytes are held", size_bytes,
-         held_.load());
+         bytes_.held());
   }
   const auto first = reinterpret_cast<std::uintptr_t>(block.memory) + kOverhead;
   void* data = reinterpret_cast<void*>(first / kAlignment * kAlignment);
-  account(size_bytes);
+  bytes_.add(static_cast<std::int64_t>(size_bytes));
   return BufferRef(new (block.memory) CpuBuffer(this, data, size_bytes, block.size_bytes));
-}
-
-void CpuDevice::account(std::size_t size_bytes) {
-  const auto size = static_cast<std::int64_t>(size_bytes);
-  const std::int64_t held = held_.fetch_add(size, std::memory_order_relaxed) + size;
-  std::int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {
-  }
 }
 
 void CpuDevice::run(const KernelCall& call) {

@@ -6,6 +6,9 @@
 //   by_name          the same through Calls::one: look-up by name, arguments bound, tape asked
 //   view             transpose of a handle, no kernel
 //   unwrap_call      a call's OpSchema and slots alone
+//   mm_and_gradients mm of f32[8@x, 8] and f32[8, 8], recorded, and both gradients; its floor are
+//                    the three products
+//   ranks_at_once    add on 64 ranks on one OS thread and on two: `speed_up` is best 2
 // What a decision costs: propagate_bench.
 #include <benchmark/benchmark.h>
 
@@ -17,6 +20,7 @@
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "comm/process_group.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/unwrap.h"
 #include "kernels/cpu_kernels.h"
@@ -54,30 +58,43 @@ const OpRegistry& registry() {
   return ops;
 }
 
-// Runs `body` on rank 0 of a mesh {x: 2}, its caches its own.
-void on_first_rank(const std::function<void(const MeshLayout*)>& body) {
+using Body = std::function<void(RankContext&, const MeshLayout*)>;
+
+// Runs `body` on all ranks of a mesh {x: ranks}, its caches its own.
+void on_mesh(std::int64_t ranks, std::int64_t workers, const Body& body) {
   Arena arena;
-  const MeshLayout* layout = arena.layout({{2}, {"x"}, {}});
+  const MeshLayout* layout = arena.layout({{ranks}, {"x"}, {}});
   Propagator propagator(registry(), {});
   const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
   WorldOptions options;
-  options.ranks = 2;
+  options.ranks = ranks;
+  options.schedule.workers = workers;
   options.device = [&](std::int64_t) -> Device& { return *device; };
   options.propagator = &propagator;
   options.plans = &propagator.plans();
   run_world(options, [&](RankContext& rank) {
     rank.meshes->construct(layout);
-    if (rank.rank == 0) body(layout);
+    body(rank, layout);
   }).rethrow();
 }
 
-DTensor sharded(const MeshLayout* layout, const Dims& shape) {
+void on_first_rank(const std::function<void(const MeshLayout*)>& body) {
+  on_mesh(2, 1, [&](RankContext& rank, const MeshLayout* layout) {
+    if (rank.rank == 0) body(layout);
+  });
+}
+
+DTensor placed(const MeshLayout* layout, const Dims& shape, const Placement& placement) {
   const DTensorSpec* spec =
-      layout->arena().spec(layout, {Placement::shard(0)}, contiguous_meta(shape, DType::kF32));
-  const Coordinate coordinate{0};
+      layout->arena().spec(layout, {placement}, contiguous_meta(shape, DType::kF32));
+  const Coordinate coordinate{current_rank().rank};
   Tensor local = empty(*current_rank().device, local_meta(*spec, coordinate));
   std::fill_n(local.mutable_data<float>(), local.numel(), 1.0f);
   return DTensor(std::move(local), spec);
+}
+
+DTensor sharded(const MeshLayout* layout, const Dims& shape) {
+  return placed(layout, shape, Placement::shard(0));
 }
 
 Arguments add_arguments(const MeshLayout* layout) {
@@ -104,25 +121,32 @@ double seconds_of(const Function& function) {
   return best;
 }
 
-// The kernel of add on two pieces as the dispatcher would call it.
-class AddKernel {
+// A kernel on pieces as the dispatcher would call it.
+class Kernel {
  public:
-  explicit AddKernel(const Arguments& args)
-      : locals_{args[0].tensor().local(), args[1].tensor().local(), Scalar(1)},
-        outputs_{empty(*current_rank().device, args[0].tensor().local().meta())} {}
+  Kernel(KernelId kernel, std::vector<LocalArg> locals, const Dims& output)
+      : kernel_(kernel),
+        locals_(std::move(locals)),
+        outputs_{empty(*current_rank().device, output, DType::kF32)} {}
 
   void operator()() const {
-    current_rank().device->run({.kernel = KernelId::kAdd, .args = locals_, .outputs = outputs_});
+    current_rank().device->run({.kernel = kernel_, .args = locals_, .outputs = outputs_});
   }
 
  private:
+  KernelId kernel_;
   std::vector<LocalArg> locals_;
   std::vector<Tensor> outputs_;
 };
 
+Kernel add_kernel(const Arguments& args) {
+  const Tensor& a = args[0].tensor().local();
+  return {KernelId::kAdd, {a, args[1].tensor().local(), Scalar(1)}, a.shape()};
+}
+
 void kernel(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
-    const AddKernel add(add_arguments(layout));
+    const Kernel add = add_kernel(add_arguments(layout));
     for (auto _ : state) add();
   });
 }
@@ -147,7 +171,7 @@ void dispatch_add(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = add_arguments(layout);
     const OpRow& row = registry().at("aten::add.Tensor");
-    measure(state, seconds_of(AddKernel(args)),
+    measure(state, seconds_of(add_kernel(args)),
             [&] { benchmark::DoNotOptimize(dispatch(row, args)); });
   });
 }
@@ -156,7 +180,7 @@ BENCHMARK(dispatch_add);
 void add_by_name(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = add_arguments(layout);
-    measure(state, seconds_of(AddKernel(args)), [&] {
+    measure(state, seconds_of(add_kernel(args)), [&] {
       benchmark::DoNotOptimize(recording_calls().one("aten::add.Tensor", {args[0], args[1]}));
     });
   });
@@ -180,6 +204,66 @@ void unwrap_call(benchmark::State& state) {
   });
 }
 BENCHMARK(unwrap_call);
+
+void mm_and_gradients(benchmark::State& state) {
+  on_first_rank([&](const MeshLayout* layout) {
+    const DTensor x = sharded(layout, {8, 8});
+    const DTensor w = placed(layout, {8, 8}, Placement::replicate());
+    const DTensor seed = sharded(layout, {8, 8});
+    require_grad(x);
+    require_grad(w);
+    const OpRow& row = registry().at("aten::mm");
+    const auto turned = [](const Tensor& m) {
+      return m.as_view({{m.size(1), m.size(0)}, {m.stride()[1], m.stride()[0]}, m.dtype()}, 0);
+    };
+    const Tensor& local = x.local();
+    const Kernel products[] = {{KernelId::kMm, {local, w.local()}, {4, 8}},
+                               {KernelId::kMm, {seed.local(), turned(w.local())}, {4, 8}},
+                               {KernelId::kMm, {turned(local), seed.local()}, {8, 8}}};
+    const double floor = seconds_of([&] {
+      for (const Kernel& product : products) product();
+    });
+    measure(state, floor, [&] {
+      const Results y = recording_calls().call(row, {x, w});
+      benchmark::DoNotOptimize(gradients(y[0].tensor(), {x, w}, seed));
+    });
+  });
+}
+BENCHMARK(mm_and_gradients);
+
+// Seconds from the first rank's start to the last one's end.
+double seconds_of_adds(std::int64_t workers, std::int64_t calls) {
+  const auto clock = [] {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  double seconds = 0;
+  on_mesh(64, workers, [&](RankContext& rank, const MeshLayout* layout) {
+    const Arguments args = {placed(layout, {512}, Placement::shard(0)),
+                            placed(layout, {512}, Placement::shard(0)), 1};
+    const OpRow& row = registry().at("aten::add.Tensor");
+    dispatch(row, args);
+    rank.world->barrier();
+    const double begin = clock();
+    for (std::int64_t i = 0; i < calls; ++i) benchmark::DoNotOptimize(dispatch(row, args));
+    rank.world->barrier();
+    if (rank.rank == 0) seconds = clock() - begin;
+  });
+  return seconds;
+}
+
+void ranks_at_once(benchmark::State& state) {
+  constexpr std::int64_t kCalls = 2000;
+  double one = 1e9, two = 1e9;
+  for (auto _ : state) {
+    one = std::min(one, seconds_of_adds(1, kCalls));
+    two = std::min(two, seconds_of_adds(2, kCalls));
+  }
+  state.counters["ns_per_call"] = 1e9 * one / (64 * kCalls);
+  state.counters["speed_up"] = one / two;
+}
+BENCHMARK(ranks_at_once)->Iterations(10)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -58,7 +58,7 @@ Arguments arguments_of(const OpRow& row, const ValueCase& value_case) {
 }
 
 template <typename Visit>
-void for_each_flat(const std::vector<Argument>& arguments, Visit visit) {
+void for_each_flat(const Arguments& arguments, Visit visit) {
   for (const Argument& argument : arguments) {
     if (!argument.is_list()) {
       visit(argument);
@@ -69,9 +69,9 @@ void for_each_flat(const std::vector<Argument>& arguments, Visit visit) {
 }
 
 // What the case calls outputs: the results, or what an op without results wrote.
-std::vector<Argument> outputs_of(const OpRow& row, const ValueCase& value_case,
+Arguments outputs_of(const OpRow& row, const ValueCase& value_case,
                                  const Arguments& args, const Results& results) {
-  std::vector<Argument> flat;
+  Arguments flat;
   const auto keep = [&](const Argument& argument) { flat.push_back(argument); };
   if (!value_case.outputs_are_mutated) {
     for_each_flat(results, keep);
@@ -179,7 +179,7 @@ class Replay {
     if (!value_case.raises.empty()) return refusal_problem(row, value_case);
     const Arguments args = arguments_of(row, value_case);
     const Results results = plain_calls().call(row, args);
-    const std::vector<Argument> outputs = outputs_of(row, value_case, args, results);
+    const Arguments outputs = outputs_of(row, value_case, args, results);
     if (outputs.size() != value_case.outputs.size()) {
       return fmt::format("{} results, not {}", outputs.size(), value_case.outputs.size());
     }
