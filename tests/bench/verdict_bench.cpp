@@ -7,7 +7,7 @@
 // The moment: when the last rank that the failure needs enters its call, ends or throws, as seen
 // where it calls its communicator: too early, if anything. A rank that enters its call later, or is
 // still computing, is told there: for it the time counts from then. Fibers of one OS thread take
-// turns: what one computes, the others wait for, told or not. `median/worst` of 15 runs.
+// turns: what one computes, the others wait for, told or not. `best/median/worst` of 15 runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -124,20 +124,20 @@ std::optional<double> time_to_verdict(const Verdict& verdict, const std::vector<
 using Times = std::vector<double>;
 
 void print_row(const std::string& name, const std::vector<Times>& columns) {
-  std::string row = fmt::format("{:<58}", name);
+  std::string row = fmt::format("{:<66}", name);
   for (Times times : columns) {
     std::ranges::sort(times);
-    row += times.empty()
-               ? fmt::format(" {:>14}", "-")
-               : fmt::format(" {:>14}",
-                             fmt::format("{:.0f}/{:.0f}", times[times.size() / 2], times.back()));
+    const std::string text = times.empty() ? "-"
+                                           : fmt::format("{:.0f}/{:.0f}/{:.0f}", times.front(),
+                                                         times[times.size() / 2], times.back());
+    row += fmt::format(" {:>18}", text);
   }
   std::puts(row.c_str());
 }
 
 void print_header(const char* title) {
-  std::string row = fmt::format("{:<58}", title);
-  for (const Setting& setting : kSettings) row += fmt::format(" {:>14}", setting.name);
+  std::string row = fmt::format("{:<66}", title);
+  for (const Setting& setting : kSettings) row += fmt::format(" {:>18}", setting.name);
   std::puts(row.c_str());
 }
 
