@@ -60,6 +60,11 @@ WorldOptions world_on(const Stage& stage, std::int64_t ranks) {
   return options;
 }
 
+std::vector<std::int64_t> sizes_of(const Stage& stage) {
+  if (stage.processes > 0) return {stage.processes};
+  return {2, 3, 8};
+}
+
 // tests/conformance/table.py reads this.
 void skip(const std::string& reason) {
   const std::string name = doctest::getContextOptions()->currentTest->m_name;
@@ -102,12 +107,15 @@ void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& bo
   on_ranks(world_on(stage, ranks), body);
 }
 
+void on_all_worlds(const std::function<void(RankContext&)>& body) {
+  const Stage stage = current_stage();
+  for (const std::int64_t ranks : sizes_of(stage)) on_ranks(world_on(stage, ranks), body);
+}
+
 void on_failing_worlds(const std::function<void(RankContext&)>& body,
                        const std::function<void(std::int64_t, const WorldResult&)>& check) {
   const Stage stage = current_stage();
-  const std::vector<std::int64_t> worlds =
-      stage.processes > 0 ? std::vector{stage.processes} : std::vector<std::int64_t>{2, 3, 8};
-  for (const std::int64_t ranks : worlds) {
+  for (const std::int64_t ranks : sizes_of(stage)) {
     CAPTURE(ranks);
     check(ranks, run_world(world_on(stage, ranks), body));
     // A failure is over with its run.

@@ -30,6 +30,9 @@ void on_all_groups(const std::function<void(const Seat&)>& body);
 /// Runs `body` on a world of this size; a job of another size skips it, which is reported.
 void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& body);
 
+/// Runs `body` on worlds of 2, 3 and 8 ranks (with one rank per process: of the job's size).
+void on_all_worlds(const std::function<void(RankContext&)>& body);
+
 /// For worlds that fail. Runs `body` on worlds of 2, 3 and 8 ranks (with one rank per process: of
 /// the job's size) and shows `check` how each has ended, which all processes see alike.
 void on_failing_worlds(const std::function<void(RankContext&)>& body,
