@@ -114,7 +114,7 @@ std::string rule_text(const OpRow& row) {
   struct Visit {
     const OpRow& row;
     std::string operator()(const NoRule&) const {
-      if (row.handler != HandlerId::kNone) return "handler";
+      if (row.handler != HandlerId::kNone || row.user_handler != nullptr) return "handler";
       return row.decompose != nullptr ? "in terms of other ops" : "none: makes new tensors";
     }
     std::string operator()(const FactorRule& rule) const { return rule.text; }

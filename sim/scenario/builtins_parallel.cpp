@@ -55,6 +55,15 @@ Value run_sequence_parallel(Interpreter& in, const Value*, CallValues call) {
   return sequence_parallel(given.tensor("x"), dim, given.integer_or("along", 1));
 }
 
+Value run_loss_parallel(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("loss_parallel", {"x", "target", "weight=", "reduction=", "ignore_index="},
+                         std::move(call));
+  return loss_parallel(
+      given.tensor("x"), given.tensor("target"),
+      {given.has("weight") ? given.tensor("weight") : DTensor(), given.text_or("reduction", "mean"),
+       given.integer_or("ignore_index", -100)});
+}
+
 Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("shard", {"parameters", "patterns"}, std::move(call));
   const auto* parameters = given["parameters"].get<DictValue>();
@@ -87,9 +96,8 @@ Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
 
 BuiltinTable parallel_builtins() {
   static const Builtin kTable[] = {
-      {"column_wise", run_column_wise},
-      {"row_wise", run_row_wise},
-      {"sequence_parallel", run_sequence_parallel},
+      {"column_wise", run_column_wise}, {"loss_parallel", run_loss_parallel},
+      {"row_wise", run_row_wise},       {"sequence_parallel", run_sequence_parallel},
       {"shard", run_shard_parameters},
   };
   return kTable;

@@ -7,7 +7,7 @@ namespace {
 
 std::string cross_entropy(const Json& fact) {
   const Json& params = fact.at("params");
-  if (params.at("loss_parallel").get<bool>()) return "";
+  const bool parallel = params.at("loss_parallel").get<bool>();
   const Json whole = whole_of(fact.at("mesh"));
   Json rows = params.at("placements");  // the targets go with the rows of the logits
   for (Json& cut : rows) {
@@ -20,12 +20,26 @@ std::string cross_entropy(const Json& fact) {
   const std::string reduction = params.at("reduction").get<std::string>();
   return fmt::format(
       "x = {}\nx.requires_grad_()\ntarget = {}\nprint('fwd_comms')\n"
-      "loss = F.cross_entropy(x, target{}, reduction='{}', ignore_index={})\nprint('')\n"
+      "loss = {}(x, target{}, reduction='{}', ignore_index={})\nprint('')\n"
       "loss_placements = loss.placements\nloss_local = loss.to_local()\ntotal = {}\n"
       "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = x.grad\n",
       distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
-      distributed(fmt::format("tensor({})", params.at("target").dump()), rows), weight, reduction,
+      distributed(fmt::format("tensor({})", params.at("target").dump()), rows),
+      parallel ? "loss_parallel" : "F.cross_entropy", weight, reduction,
       params.at("ignore_index").get<int>(), reduction == "none" ? "loss.sum()" : "loss");
+}
+
+/// What the other losses were recorded with, classes cut along the last mesh dim.
+std::string loss_parallel(const Json& fact) {
+  Json placements = whole_of(fact.at("mesh"));
+  placements.back() = "S(1)";
+  const Json& params = fact.at("params");
+  return fmt::format("x = {}\nr = loss_parallel(x, tensor([0, 1, 2, 3])).to_local()\n",
+                     distributed("tensor([[4.0, -4.0, -2.0, 2.0, 3.0, 2.0, 3.0, -3.0], "
+                                 "[-3.0, -4.0, 4.0, -2.0, 2.0, -1.0, -3.0, -2.0], "
+                                 "[-4.0, -4.0, 1.0, -1.0, 4.0, -2.0, 4.0, -2.0], "
+                                 "[4.0, 1.0, 3.0, 4.0, 2.0, -4.0, -3.0, -4.0]])",
+                                 params.value("placements", placements)));
 }
 
 std::string log_softmax(const Json& fact) {
@@ -231,6 +245,8 @@ std::string adamw_step(const Json& fact) {
 constexpr Case kCases[] = {
     {"cross_entropy", cross_entropy},
     {"log_softmax", log_softmax},
+    {"loss_parallel_invalid", loss_parallel},
+    {"loss_parallel_plain_target", loss_parallel},
     {"embedding", embedding},
     {"embedding_reduce_scatter", embedding_reduce_scatter},
     {"embedding_reduce_mask_partial_twice", embedding_twice},

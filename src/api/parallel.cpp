@@ -108,6 +108,20 @@ DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int6
   return on_mesh_dim(x, mesh_dim, Placement::shard(dim));
 }
 
+DTensor loss_parallel(const DTensor& logits, const DTensor& target, const ClassLoss& loss) {
+  constexpr std::string_view kReductions[] = {"none", "mean", "sum"};  // as the reference counts
+  const auto* found = std::find(std::begin(kReductions), std::end(kReductions), loss.reduction);
+  if (found == std::end(kReductions)) {
+    throw Error(ErrorKind::kValue, fmt::format("loss_parallel: reduction '{}'", loss.reduction))
+        .with("fix", "use 'mean', 'sum' or 'none'");
+  }
+  const std::int64_t number = found - std::begin(kReductions);
+  const Argument weight = loss.weight.defined() ? Argument(loss.weight) : Argument();
+  const Results results = recording_calls()("shardlab::loss_parallel",
+                                            {logits, target, weight, number, loss.ignore_index});
+  return results[0].tensor();
+}
+
 NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
                    const std::vector<ShardPattern>& patterns) {
   std::vector<bool> used(patterns.size(), false);

@@ -42,6 +42,17 @@ DTensor row_wise(const DTensor& x, const LinearWeights& weights, std::string_vie
 /// For layers that work row by row (norms, dropout): x cut along its sequence dim.
 DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int64_t dim = 1);
 
+struct ClassLoss {
+  DTensor weight;                    ///< one number per class, or undefined
+  std::string reduction = "mean";    ///< "mean", "sum" or "none"
+  std::int64_t ignore_index = -100;  ///< samples of this class do not count
+};
+/// cross_entropy of logits whose classes, the last dim, are cut on one mesh dim: three all_reduces
+/// of a number per sample instead of a gather of the logits, and none in backward. Logits [samples,
+/// classes] or [classes], target [samples] or []; a plain target is a replica.
+///   fails  Value: classes that are not cut on exactly one mesh dim, an unknown reduction
+DTensor loss_parallel(const DTensor& logits, const DTensor& target, const ClassLoss& loss = {});
+
 using NamedTensors = std::map<std::string, DTensor>;
 /// Which parameters, by name with `*` for any run of characters, and the shape of their type:
 /// {"layers.*.w1", "[_, _@tp]"}. "_" stands for a size that the pattern does not say.

@@ -6,6 +6,7 @@
 #include "mesh/type_string.h"
 #include "ops/meta.h"
 #include "propagate/propagator.h"
+#include "redistribute/redistribute.h"
 
 namespace shardlab {
 
@@ -81,7 +82,7 @@ LocalTensors written_tensors(const LocalCall& call) {
   return written;
 }
 
-// Ops on plain tensors: composites are taken apart, all else dispatched.
+// Ops as they are: composites are taken apart, all else dispatched.
 class LocalCalls : public Calls {
  public:
   Results call(const OpRow& row, Arguments args) override {
@@ -90,7 +91,9 @@ class LocalCalls : public Calls {
   const OpRow& find(std::string_view name) const override {
     return current_rank().propagator->registry().at(name);
   }
-  DTensor redistribute(const DTensor& x, const Placements&) override { return x; }
+  DTensor redistribute(const DTensor& x, const Placements& placements) override {
+    return x.distributed() ? redistribute_tensor(x, x.spec()->with(placements)) : x;
+  }
 };
 
 // The call's arguments with its local tensors in place of handles.

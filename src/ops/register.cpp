@@ -13,6 +13,7 @@ void register_all_ops(OpRegistry& registry) {
   register_index(registry);
   register_lookup(registry);
   register_loss(registry);
+  register_loss_parallel(registry);
   register_matrix(registry);
   register_norm(registry);
   register_pointwise(registry);

@@ -19,6 +19,7 @@ void register_foreach(OpRegistry& registry);
 void register_index(OpRegistry& registry);
 void register_lookup(OpRegistry& registry);
 void register_loss(OpRegistry& registry);
+void register_loss_parallel(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_norm(OpRegistry& registry);
 void register_pointwise(OpRegistry& registry);

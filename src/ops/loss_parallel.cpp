@@ -1,0 +1,161 @@
+// Cross entropy over logits whose classes are cut: three small all_reduces instead of a gather of
+// the logits, and none on the way back. As torch.distributed.tensor.parallel.loss_parallel does it.
+#include "ops/arguments.h"
+#include "ops/matmul.h"
+#include "ops/register.h"
+
+namespace shardlab {
+namespace {
+
+/// As the reference numbers them.
+enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
+
+DTensor without_terms(Calls& calls, const DTensor& x) {
+  Placements placements = x.spec()->placements();
+  for (Placement& placement : placements) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  return calls.redistribute(x, placements);
+}
+
+// One loss, forward or back: logits [samples, classes] or [classes], target [samples] or [].
+class ParallelLoss {
+ public:
+  ParallelLoss(Calls& calls, const Arguments& args)
+      : calls_(calls), args_(args), reduction_(static_cast<Reduction>(args[3].to_int())) {
+    const DTensor& logits = args[0].tensor();
+    if (logits.ndim() < 1 || logits.ndim() > 2) {
+      fail(ErrorKind::kValue, "loss_parallel takes logits of 1 or 2 dims, not {}", logits.ndim());
+    }
+    dim_ = logits.ndim() > 1 ? 1 : 0;
+    std::size_t cuts = 0;
+    for (std::size_t i = 0; logits.distributed() && i < logits.spec()->placements().size(); ++i) {
+      if (!logits.spec()->placement(i).is_shard(dim_)) continue;
+      mesh_dim_ = i;
+      ++cuts;
+    }
+    if (cuts != 1) {
+      throw Error(ErrorKind::kValue,
+                  fmt::format("loss_parallel: classes cut on {} mesh dims, not on one", cuts))
+          .with("op", fmt::format("logits {}", logits.distributed()
+                                                   ? to_string(logits.spec()->placements())
+                                                   : "a plain tensor"))
+          .with("fix", "cut the last dim once, or use cross_entropy");
+    }
+    target_ = on_mesh(args[1].tensor());
+    known_ = calls.one("ne.Scalar", {target_, args[4]});
+    class_ = calls.one("mul.Tensor", {target_, known_});  // what is ignored reads class 0
+  }
+
+  Results forward() {
+    const DTensor logits = without_terms(calls_, args_[0].tensor());
+    const DTensor largest = whole(calls_.one("amax", {logits, Dims{dim_}, true}));
+    const DTensor shifted = calls_.one("sub.Tensor", {logits, largest});
+    const DTensor total =
+        whole(calls_.one("sum.dim_IntList", {calls_.one("exp", {shifted}), Dims{dim_}, true}));
+    const DTensor logs = calls_.one("sub.Tensor", {shifted, calls_.one("log", {total})});
+    const DTensor chosen = whole(calls_.one("gather", {logs, dim_, beside_classes(class_)}));
+    const DTensor losses = calls_.one("neg", {calls_.one("squeeze.dim", {chosen, dim_})});
+    const DTensor shares = sample_weights(logs.dtype());
+    const DTensor weighted = calls_.one("mul.Tensor", {losses, shares});
+    const DTensor counted =
+        calls_.one("where.self", {known_, weighted, calls_.one("zeros_like", {weighted})});
+    DTensor weight = calls_.one("sum", {shares});
+    if (reduction_ == Reduction::kMean) weight = without_terms(calls_, weight);
+    return {reduced(counted, weight), logs, weight};
+  }
+
+  /// (softmax - one hot) * share of the sample * gradient of its loss
+  DTensor backward(const DTensor& logs, const DTensor& weight, const DTensor& gradient) {
+    DTensor rows = calls_.one("mul.Tensor", {sample_weights(logs.dtype()), gradient});
+    if (reduction_ == Reduction::kMean) rows = calls_.one("div.Tensor", {rows, weight});
+    const DTensor hit = calls_.one("eq.Tensor", {beside_classes(class_), classes(logs)});
+    const DTensor slope = calls_.one(
+        "sub.Tensor", {calls_.one("exp", {logs}), calls_.one("_to_copy", {hit, logs.dtype()})});
+    return calls_.one("mul.Tensor", {slope, beside_classes(rows)});
+  }
+
+ private:
+  const MeshLayout* layout() const { return args_[0].tensor().spec()->layout(); }
+
+  /// A plain tensor is equal on all ranks: a replica.
+  DTensor on_mesh(const DTensor& x) const {
+    if (x.distributed()) return x;
+    return DTensor(x.local(), layout()->arena().spec(layout(), Placements(layout()->ndim()),
+                                                     contiguous_meta(x.shape(), x.dtype())));
+  }
+  DTensor placed(const DTensor& x, Placement placement) const {
+    Placements placements = x.spec()->placements();
+    placements[mesh_dim_] = placement;
+    return calls_.redistribute(x, placements);
+  }
+  /// The reduction that is pending where classes are cut, carried out.
+  DTensor whole(const DTensor& x) const { return placed(x, Placement::replicate()); }
+
+  DTensor beside_classes(const DTensor& x) const { return calls_.one("unsqueeze", {x, dim_}); }
+
+  /// This rank's class numbers, laid out like the logits' class dim.
+  DTensor classes(const DTensor& logs) const {
+    const std::int64_t count = logs.shape()[index_of(dim_)];
+    const DTensor all = on_mesh(calls_.one("arange", {count, target_.dtype()}));
+    const Placement& cut = args_[0].tensor().spec()->placement(mesh_dim_);
+    const Placement along = cut.is_strided_shard() ? Placement::strided_shard(0, cut.split_factor)
+                                                   : Placement::shard(0);
+    const DTensor own = placed(all, along);
+    return dim_ == 0 ? own : calls_.one("unsqueeze", {own, 0});
+  }
+
+  /// What each sample counts: its class's weight, nothing when ignored.
+  DTensor sample_weights(DType dtype) const {
+    const DTensor counts = calls_.one("_to_copy", {known_, dtype});
+    if (!args_[2].is_tensor()) return counts;
+    const DTensor weight = on_mesh(args_[2].tensor());
+    const DTensor flat = reshape(calls_, class_, Dims{class_.numel()});
+    const DTensor picked = calls_.one("index_select", {weight, 0, flat});
+    return calls_.one("mul.Tensor", {reshape(calls_, picked, class_.shape()), counts});
+  }
+
+  DTensor reduced(const DTensor& losses, const DTensor& weight) const {
+    if (reduction_ == Reduction::kNone) return losses;
+    const DTensor sum = calls_.one("sum", {losses});
+    return reduction_ == Reduction::kSum ? sum : calls_.one("div.Tensor", {sum, weight});
+  }
+
+  Calls& calls_;
+  const Arguments& args_;
+  Reduction reduction_;
+  std::int64_t dim_ = 0;
+  std::size_t mesh_dim_ = 0;
+  DTensor target_, known_, class_;
+};
+
+Results loss_parallel(Calls& calls, const Arguments& args) {
+  return ParallelLoss(calls, args).forward();
+}
+
+std::vector<DTensor> loss_parallel_gradient(const GradContext& context) {
+  if (context.needs(2)) {
+    fail(ErrorKind::kUnsupported, "loss_parallel: no gradient for the weights of classes");
+  }
+  const DTensor& gradient = context.grads[0];
+  if (!gradient.defined() || !context.needs(0)) return std::vector<DTensor>(3);
+  ParallelLoss loss(context.calls, context.inputs);
+  return {
+      loss.backward(context.outputs[1].tensor(), context.outputs[2].tensor(), gradient), {}, {}};
+}
+
+}  // namespace
+
+void register_loss_parallel(OpRegistry& registry) {
+  OpRow row;
+  row.op = parse_op_schema(
+      "shardlab::loss_parallel(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
+      "int ignore_index=-100) -> (Tensor loss, Tensor log_probabilities, Tensor total_weight)");
+  row.user_handler = loss_parallel;
+  row.gradient = loss_parallel_gradient;
+  row.flags = kCollective;
+  row.why = "ranks share each sample's maximum, sum and chosen class, not the logits";
+  registry.add(std::move(row));
+}
+
+}  // namespace shardlab
