@@ -184,7 +184,7 @@ Results handle_extremum_index(const OpRow& row, const Arguments& args) {
   const DTensor& x = call.slots[0].handle;
   if (!call.distributed) {
     DTensor result = run_alone(row, args, x.local());
-    result.impl()->exact = false;
+    result.impl()->exact = x.impl()->exact;
     result.impl()->rank_local = x.impl()->rank_local;
     return {std::move(result)};
   }
@@ -201,7 +201,8 @@ Results handle_extremum_index(const OpRow& row, const Arguments& args) {
                                                         decision.inputs[0], output, mesh)
                                        : outsider_value(*output),
                    output);
-    result.impl()->exact = false;
+    // A choice among exact values is exact; what was added up on the way here is not.
+    result.impl()->exact = x.impl()->exact && !call.slots[0].spec->has_partial();
     return {std::move(result)};
   } catch (Error& error) {
     add_context(error, call);
