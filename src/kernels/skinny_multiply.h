@@ -78,11 +78,20 @@ bool multiply_skinny(MatrixView<T> out, const MatrixView<const T>& a, MatrixView
     left -= columns;
   };
   if (left < kLanes) {
-    for (; left > 0; advance(1)) multiply_column(out, a, b.data, b.row_stride);
+    while (left > 0) {
+      multiply_column(out, a, b.data, b.row_stride);
+      advance(1);
+    }
     return true;
   }
-  for (; left >= 2 * kLanes; advance(2 * kLanes)) multiply_columns<2>(out, a, b);
-  for (; left >= kLanes; advance(kLanes)) multiply_columns<1>(out, a, b);
+  while (left >= 2 * kLanes) {
+    multiply_columns<2>(out, a, b);
+    advance(2 * kLanes);
+  }
+  while (left >= kLanes) {
+    multiply_columns<1>(out, a, b);
+    advance(kLanes);
+  }
   if (left > 0) {  // the last packet again gives some columns twice
     advance(left - kLanes);
     multiply_columns<1>(out, a, b);
