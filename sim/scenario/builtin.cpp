@@ -31,10 +31,9 @@ const Builtin* find_torch_spelling(std::string_view name) {
 }
 
 const Builtin* find_function(std::string_view name) {
-  const Builtin* found = find_in(
-      {python_builtins(), distributed_builtins(), parallel_builtins(), collective_builtins(),
-       factory_builtins()},
-      name);
+  const Builtin* found = find_in({python_builtins(), distributed_builtins(), parallel_builtins(),
+                                  collective_builtins(), factory_builtins()},
+                                 name);
   return found != nullptr ? found : find_torch_spelling(name);
 }
 
@@ -58,9 +57,7 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
     given_.emplace_back(plain(names[i]), std::move(call.positional[i]));
   }
   for (auto& [keyword, value] : call.keywords) {
-    const auto name = std::find_if(names.begin(), names.end(), [&](std::string_view candidate) {
-      return plain(candidate) == keyword;
-    });
+    const auto name = std::ranges::find(names, keyword, plain);
     // redistribute(t, x=S(0)) on a mesh dim x: what stands first is given, so x is the mesh dim.
     const bool another = name == names.end() || given(plain(*name));
     if (another && others == Others::kKeep) {

@@ -127,9 +127,10 @@ NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
   std::vector<bool> used(patterns.size(), false);
   NamedTensors placed_ones;
   for (const auto& [name, parameter] : parameters) {
-    const auto found =
-        std::find_if(patterns.begin(), patterns.end(),
-                     [&](const ShardPattern& pattern) { return matches(pattern.first, name); });
+    // Bindings are captured by name since clang 16 only.
+    const auto found = std::ranges::find_if(patterns, [&name = name](const ShardPattern& pattern) {
+      return matches(pattern.first, name);
+    });
     if (found == patterns.end()) {
       const bool there = parameter.distributed();
       placed_ones[name] =
