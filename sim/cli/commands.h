@@ -45,10 +45,10 @@ struct RunArguments {
   std::string why;                           ///< op, source line, value name or "all"
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
-  std::int64_t keep_elements = 0;            ///< `run --json`: of each value; 0: none
-  std::int64_t schedules = 0;  ///< `test`: seeds to try per scenario; 0: one run, as asked for
-  std::int64_t jobs = 0;       ///< `test`: scenarios at once; 0: one per core
-  std::string junit;           ///< `test`: file to write; empty: none
+  std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none
+  std::int64_t schedules = 0;      ///< `test`: seeds to try per scenario; 0: one run, as asked for
+  std::int64_t jobs = 0;           ///< `test`: scenarios at once; 0: one per core
+  std::string junit;               ///< `test`: file to write; empty: none
 };
 int run_command(const RunArguments& arguments);
 int test_command(const RunArguments& arguments);
@@ -66,6 +66,7 @@ struct PlanArguments {
   std::vector<std::string> texts;    ///< source and target; none with `batch`
   std::string mesh;                  ///< "x=2,y=3"
   std::string planner;               ///< greedy, graph or bytes; empty: all
+  std::string rules = "2.15";        ///< of greedy and graph: 2.15 or seed
   std::vector<std::string> links;    ///< "x=400,1.5": GB/s and microseconds
   std::vector<std::string> flatten;  ///< "x,y": dims over which steps may merge
   std::int64_t devices_per_host = 1;

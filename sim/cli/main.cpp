@@ -163,6 +163,10 @@ void add_plan(CLI::App& app, Parsed& parsed) {
   auto* mesh = plan->add_option("--mesh", arguments.mesh, "mesh dims in order: x=2,y=3");
   plan->add_option("--planner", arguments.planner, "only this one: greedy, graph or bytes")
       ->check(CLI::IsMember({"greedy", "graph", "bytes"}));
+  plan->add_option(
+          "--rules", arguments.rules,
+          "release whose plans greedy and graph make: 2.15 (default), or seed, an older one")
+      ->check(CLI::IsMember({"2.15", "seed"}));
   plan->add_flag("--draw", arguments.draw, "who holds what before and after each step");
   plan->add_option("--link", arguments.links,
                    "a mesh dim's link: GB/s (2^30 bytes) and microseconds a hop")
@@ -177,7 +181,8 @@ void add_plan(CLI::App& app, Parsed& parsed) {
       ->check(CLI::NonNegativeNumber);
   auto* batch = plan->add_option("--batch", arguments.batch,
                                  "answer every line of a file (-: stdin) of JSON objects with "
-                                 "source, target, mesh and perhaps planner, budget");
+                                 "source, target, mesh and perhaps planner, rules, "
+                                 "budget");
   batch->excludes(texts)->excludes(mesh);
   add_common(plan, arguments.common);
   plan->footer(

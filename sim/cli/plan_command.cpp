@@ -69,11 +69,18 @@ std::optional<PlannerKind> planner_of(const std::string& name) {
   return planner;
 }
 
+PlanRules rules_of(const std::string& name) {
+  if (name == "seed") return PlanRules::kSeed;
+  if (name != "2.15") refuse("rules", name, "2.15 or seed");
+  return PlanRules::kV2_15;
+}
+
 PlanReport answer(const PlanArguments& arguments, const std::string& source,
                   const std::string& target, const std::string& mesh) {
   const MeshLayout* layout = parse_mesh(mesh);
   PlanOptions options;
   options.planner = planner_of(arguments.planner);
+  options.rules = rules_of(arguments.rules);
   options.budget = arguments.budget;
   options.topology.devices_per_host = arguments.devices_per_host;
   for (const std::string& link : arguments.links) add_link(options.topology, link, *layout);
@@ -88,6 +95,7 @@ std::string batch_line(PlanArguments arguments, const std::string& line, bool& f
   try {
     const Json question = Json::parse(line);
     arguments.planner = question.value("planner", arguments.planner);
+    arguments.rules = question.value("rules", arguments.rules);
     arguments.budget = question.value("budget", arguments.budget);
     return plan_report_json(
         answer(arguments, question.at("source"), question.at("target"), question.at("mesh")));
