@@ -182,7 +182,7 @@ class CaseRun {
     draw_values();
     if (auto failed = run_world_once()) return failed;
     // Masked terms stay as they are, rubbish included, until something moves.
-    if (plan_->steps.empty() && Pieces(source_).masked()) return std::nullopt;
+    if (!moves_ && Pieces(source_).masked()) return std::nullopt;
     return target_->has_partial() ? compare_terms() : compare_pieces();
   }
 
@@ -271,6 +271,7 @@ class CaseRun {
     PlanCache plans(PlanOptions{}, 8);
     options.plans = &plans;
     plan_ = &plans.find(source_, target_, one_.planner);
+    moves_ = !plan_->steps.empty();
     results_.resize(static_cast<std::size_t>(layout_->size()));
     accounts_.resize(static_cast<std::size_t>(world_size_));
     const WorldResult result = run_world(options, [&](RankContext& context) {
@@ -414,7 +415,8 @@ class CaseRun {
   std::vector<std::size_t> holders_;     ///< by entry of the mask
   std::vector<Values> results_;          ///< by mesh index
   std::vector<MemoryAccount> accounts_;  ///< by rank; they outlive every tensor
-  const Plan* plan_ = nullptr;
+  const Plan* plan_ = nullptr;           ///< while the world runs
+  bool moves_ = false;                   ///< the plan has steps
 };
 
 }  // namespace
