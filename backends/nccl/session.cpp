@@ -94,9 +94,7 @@ Comm Session::join(const UniqueId& id, std::int64_t size, std::int64_t rank) {
 }
 
 Comm Session::split(Comm parent, int color, int key) {
-  const Event all = mark();
-  await(parent, all, "collectives before a split");
-  release(all);
+  await_posted(parent, "collectives before a split");
   api_.StreamSynchronize(stream_);
   Comm made = nullptr;
   {
@@ -118,9 +116,7 @@ Comm Session::split(Comm parent, int color, int key) {
 
 bool Session::finalize(Comm comm) noexcept {
   try {
-    const Event all = mark();
-    await(comm, all, "the last collectives");
-    release(all);
+    await_posted(comm, "the last collectives");
     if (side_.waits() == LocalSide::Waits::kStream) api_.StreamSynchronize(stream_);
     {
       const std::lock_guard lock(mutex_);
@@ -170,11 +166,23 @@ Event Session::mark() {
     event = idle_.back();
     idle_.pop_back();
   }
-  check(api_, api_.EventRecord(event, stream_), "cudaEventRecord", rank_);
+  const CudaError recorded = api_.EventRecord(event, stream_);
+  if (recorded != CudaError::kSuccess) release(event);
+  check(api_, recorded, "cudaEventRecord", rank_);
   return event;
 }
 
 void Session::release(Event event) { idle_.push_back(event); }
+
+void Session::await_posted(Comm comm, const std::string& what) {
+  struct Mark {
+    Session& session;
+    const Event event;
+    ~Mark() { session.release(event); }
+  };
+  const Mark all{*this, mark()};
+  await(comm, all.event, what);
+}
 
 bool Session::reached(Event event) const { return api_.EventQuery(event) == CudaError::kSuccess; }
 

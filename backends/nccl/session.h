@@ -69,6 +69,8 @@ class Session {
   void abort() noexcept;
 
  private:
+  /// await() of a mark set now.
+  void await_posted(Comm comm, const std::string& what);
   /// Until NCCL has done what it was asked for.
   void poll(Comm comm, const std::string& call);
   /// Throws why NCCL failed.
