@@ -12,7 +12,9 @@ Dims contiguous_strides(std::span<const std::int64_t> shape) {
   std::int64_t next = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     stride[i] = next;
-    next *= std::max<std::int64_t>(shape[i], 1);
+    // Where a product overflows it wraps: specs and devices refuse such shapes.
+    const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1));
+    next = static_cast<std::int64_t>(static_cast<std::uint64_t>(next) * size);
   }
   return stride;
 }
