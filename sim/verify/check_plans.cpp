@@ -81,9 +81,8 @@ double fixed_cost(const Plan& plan) {
 
 SpecPair specs_of(Arena& arena, const Json& fact) {
   const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
-  const auto dtype = parse_dtype(fact.value("dtype", "f32"));
-  if (!dtype) fail(ErrorKind::kValue, "'{}' is not a dtype", fact.at("dtype").dump());
-  const TensorMeta meta = contiguous_meta(dims_of(fact.at("shape")), *dtype);
+  const DType dtype = dtype_of(fact.value("dtype", Json("f32")));
+  const TensorMeta meta = contiguous_meta(dims_of(fact.at("shape")), dtype);
   const auto spec = [&](const char* placements, const char* order) {
     const Placements parsed = placements_of(fact.at(placements));
     if (!fact.contains(order) || fact.at(order).is_null()) return arena.spec(layout, parsed, meta);

@@ -117,6 +117,12 @@ std::string close_to(std::string_view a, std::string_view b) {
   return fmt::format(fmt::runtime(kClose), a, b);
 }
 
+/// As the recordings call it: its strides, paddings, dilations and what follows are `windows`.
+std::string convolved(std::string_view x, std::string_view w,
+                      std::string_view windows = "[1, 1], [1, 1], [1, 1], False, [0, 0], 1") {
+  return fmt::format("aten.convolution.default({}, {}, None, {})", x, w, windows);
+}
+
 /// One channel; the width is cut, or the batch. A kernel of odd height is centred.
 std::string conv2d(const Json& fact) {
   const Json& params = fact.at("params");
@@ -127,46 +133,42 @@ std::string conv2d(const Json& fact) {
                   (height - 1) / 2, number("padding_w"), number("dilation_w"));
   return fmt::format(
       "x0 = randn([{}, 1, 3, {}])\nw0 = randn([1, 1, {}, {}])\nx0.requires_grad_()\n"
-      "w0.requires_grad_()\ndense = aten.convolution.default(x0, w0, None, {})\n"
+      "w0.requires_grad_()\ndense = {}\n"
       "backward(dense.sum())\nref_error = None\n"
-      "x = {}\nw = {}\nprint('fwd_comms')\n"
-      "out = aten.convolution.default(x, w, None, {})\nprint('')\n"
+      "x = {}\nw = {}\nprint('fwd_comms')\nout = {}\nprint('')\n"
       "out_placements = out.placements\nout_global = out.shape\n"
       "out_local_shape = out.to_local().shape\nmatches_dense = {}\n"
       "bwd_error = None\nloss = out.sum()\nprint('bwd_comms')\nbackward(loss)\nprint('')\n"
       "x_grad = {{'placements': x.grad.placements, 'local_shape': x.grad.to_local().shape}}\n"
       "x_grad_matches = {}\nw_grad = w.grad.placements\nw_grad_matches = {}\n",
       params.at("x") == Json{"S(0)"} ? 4 : 1, number("width"), height,
-      params.at("kernel")[1].get<int>(), windows,
+      params.at("kernel")[1].get<int>(), convolved("x0", "w0", windows),
       distributed("x0.detach()", params.at("x")) + "\nx.requires_grad_()",
-      distributed("w0.detach()", whole_of(fact.at("mesh"))) + "\nw.requires_grad_()", windows,
-      close_to("out.full_tensor()", "dense"), close_to("x.grad.full_tensor()", "x0.grad"),
-      close_to("w.grad.full_tensor()", "w0.grad"));
+      distributed("w0.detach()", whole_of(fact.at("mesh"))) + "\nw.requires_grad_()",
+      convolved("x", "w", windows), close_to("out.full_tensor()", "dense"),
+      close_to("x.grad.full_tensor()", "x0.grad"), close_to("w.grad.full_tensor()", "w0.grad"));
 }
 
 std::string conv2d_placements(const Json& fact) {
   const Json& params = fact.at("params");
   return fmt::format(
       "x0 = randn([4, 8, 16, 16])\nw0 = randn([8, 8, 3, 3])\nx = {}\nw = {}\n"
-      "print('comms')\ny = aten.convolution.default(x, w, None, [1, 1], [1, 1], [1, 1], False, "
-      "[0, 0], 1)\nprint('')\nout = y.placements\nlocal_shape = y.to_local().shape\n"
-      "dense = aten.convolution.default(x.full_tensor(), w0, None, [1, 1], [1, 1], [1, 1], False, "
-      "[0, 0], 1)\nmatches_dense = {}\n",
-      made("x0", params.at("x")), distributed("w0", params.at("w")),
-      close_to("y.full_tensor()", "dense"));
+      "print('comms')\ny = {}\nprint('')\nout = y.placements\n"
+      "local_shape = y.to_local().shape\ndense = {}\nmatches_dense = {}\n",
+      made("x0", params.at("x")), distributed("w0", params.at("w")), convolved("x", "w"),
+      convolved("x.full_tensor()", "w0"), close_to("y.full_tensor()", "dense"));
 }
 
 std::string conv2d_uneven(const Json& fact) {
   const Json& params = fact.at("params");
   return fmt::format(
              "x0 = randn([1, 1, 3, {}])\nw0 = randn([1, 1, 3, 3])\n"
-             "dense = aten.convolution.default(x0, w0, None, [1, 1], [1, 1], [1, 1], False, [0, "
-             "0], 1)\n"
-             "x = distribute(x0, mesh=mesh, m0=S(3))\nw = distribute(w0, mesh=mesh, m0=R)\n"
-             "y = aten.convolution.default(x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)\n"
-             "local_in = x.to_local().shape\nlocal_out = y.to_local().shape\n"
+             "dense = {}\nx = distribute(x0, mesh=mesh, m0=S(3))\n"
+             "w = distribute(w0, mesh=mesh, m0=R)\ny = {}\nlocal_in = "
+             "x.to_local().shape\nlocal_out = y.to_local().shape\n"
              "matches_dense = {}\n",
-             params.at("width").get<int>(), close_to("y.full_tensor()", "dense")) +
+             params.at("width").get<int>(), convolved("x0", "w0"), convolved("x", "w"),
+             close_to("y.full_tensor()", "dense")) +
          "global_ = y.shape\n";
 }
 

@@ -38,20 +38,21 @@ std::string factory(const Json& fact) {
       placed(params.at("placements")));
 }
 
+/// A leaf, which is every rank's piece of x.
+std::string leaf_in_pieces(const Json& placements) {
+  return fmt::format("t = ones([2, 3])\nt.requires_grad_()\nx = {}\n", alike("t", placements));
+}
+
 std::string full_tensor_grad(const Json& fact) {
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "print('comms')\nf = x.full_tensor()\nprint('')\nfull_shape = f.shape\n"
-      "backward(f.sum())\ngrad = t.grad\n",
-      placed(fact.at("params").at("placements")));
+  return leaf_in_pieces(fact.at("params").at("placements")) +
+         "print('comms')\nf = x.full_tensor()\nprint('')\nfull_shape = f.shape\n"
+         "backward(f.sum())\ngrad = t.grad\n";
 }
 
 std::string redistribute_to_R_grad(const Json& fact) {
-  const Json& params = fact.at("params");
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "y = x.redistribute({})\nbackward((y * 2).sum())\ngrad = t.grad\n",
-      placed(params.at("placements")), placed(whole_of(fact.at("mesh"))));
+  return leaf_in_pieces(fact.at("params").at("placements")) +
+         fmt::format("y = x.redistribute({})\nbackward((y * 2).sum())\ngrad = t.grad\n",
+                     placed(whole_of(fact.at("mesh"))));
 }
 
 std::string distribute_source(const Json& fact) {
@@ -78,12 +79,11 @@ std::string to_local_grad(const Json& fact) {
   if (!gradient.is_null()) {
     for (const Json& label : gradient) labels += label.get<std::string>() + ", ";
   }
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "y = x.to_local({})\nprint('comms')\nbackward(y, gradient=ones(y.shape) * (rank + 1))\n"
-      "print('')\ngrad = t.grad\n",
-      placed(params.at("placements")),
-      gradient.is_null() ? "" : fmt::format("grad_placements=[{}]", labels));
+  return leaf_in_pieces(params.at("placements")) +
+         fmt::format(
+             "y = x.to_local({})\nprint('comms')\n"
+             "backward(y, gradient=ones(y.shape) * (rank + 1))\nprint('')\ngrad = t.grad\n",
+             gradient.is_null() ? "" : fmt::format("grad_placements=[{}]", labels));
 }
 
 std::string distribute_invalid(const Json& fact) {
@@ -157,10 +157,10 @@ std::string to_local_grad_of_gathered(const Json& fact) {
   const Json rows = rows_of(fact.at("mesh"));
   std::string labels = "P(sum)";
   for (std::size_t dim = 1; dim < rows.size(); ++dim) labels += ", R";
-  return fmt::format(
-      "t = ones([2, 3])\nt.requires_grad_()\nx = from_local(t, mesh=mesh, {})\n"
-      "y = x.redistribute({}).to_local(grad_placements=[{}])\nbackward(y.sum())\ngrad = t.grad\n",
-      placed(rows), placed(whole_of(fact.at("mesh"))), labels);
+  return leaf_in_pieces(rows) + fmt::format(
+                                    "y = x.redistribute({}).to_local(grad_placements=[{}])\n"
+                                    "backward(y.sum())\ngrad = t.grad\n",
+                                    placed(whole_of(fact.at("mesh"))), labels);
 }
 
 std::string factory_empty(const Json& fact) {

@@ -9,16 +9,7 @@ namespace shardlab {
 
 namespace {
 
-// Tensors and tapes that outlive a run point to both, so they live as long as the process.
-const OpRegistry& all_ops() {
-  static const std::unique_ptr<const OpRegistry> registry = [] {
-    auto made = std::make_unique<OpRegistry>();
-    register_all_ops(*made);
-    return made;
-  }();
-  return *registry;
-}
-
+// Tensors that outlive a run point to it, so it lives as long as the process.
 Device& cpu_device() {
   static const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
   return *device;

@@ -164,9 +164,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
                                                        : slot.handle);
   }
   if (row.op.returns.empty()) return {};
-  if (row.op.returns.front().type.is_list)
-    return {Argument(ArgumentList(results.begin(), results.end()))};
-  return results;
+  if (!row.op.returns.front().type.is_list) return results;
+  return {Argument(ArgumentList(results.begin(), results.end()))};
 }
 
 // D-39.

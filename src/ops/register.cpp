@@ -1,5 +1,7 @@
 #include "ops/register.h"
 
+#include <memory>
+
 namespace shardlab {
 
 void register_all_ops(OpRegistry& registry) {
@@ -21,6 +23,15 @@ void register_all_ops(OpRegistry& registry) {
   register_reduction(registry);
   register_select(registry);
   register_view(registry);
+}
+
+const OpRegistry& all_ops() {
+  static const std::unique_ptr<const OpRegistry> registry = [] {
+    auto made = std::make_unique<OpRegistry>();
+    register_all_ops(*made);
+    return made;
+  }();
+  return *registry;
 }
 
 }  // namespace shardlab

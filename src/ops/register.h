@@ -7,6 +7,9 @@
 namespace shardlab {
 
 void register_all_ops(OpRegistry& registry);
+/// Filled once; lives as long as the process, like tensors and tapes that point into it.
+/// Thread-safe.
+const OpRegistry& all_ops();
 
 // Families; each is one file with one table.
 void register_along_dim(OpRegistry& registry);

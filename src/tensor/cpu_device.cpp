@@ -104,9 +104,11 @@ class ByteCount {
     for (const Stripe& stripe : stripes_) sum += stripe.bytes.load(std::memory_order_relaxed);
     return sum;
   }
-  std::int64_t peak() {
-    raise_peak(held());
-    return peak_.load(std::memory_order_relaxed);
+  std::int64_t peak() const { return std::max(peak_.load(std::memory_order_relaxed), held()); }
+  /// How far below the peak, up to the same slack; looks at no stripe.
+  std::int64_t below_peak() const {
+    return std::max<std::int64_t>(
+        0, peak_.load(std::memory_order_relaxed) - total_.load(std::memory_order_relaxed));
   }
 
  private:
@@ -158,7 +160,7 @@ class CpuDevice final : public Device {
   BlockCache::Block block_of(std::size_t size_bytes);
 
   std::span<const CpuKernel> kernels_;
-  mutable ByteCount bytes_;
+  ByteCount bytes_;
   BlockCache cache_;
 };
 
@@ -181,7 +183,7 @@ void CpuDevice::release(std::size_t size_bytes, const BlockCache::Block& block) 
   }
   // Held and kept data together stay below the most that was ever held; a block is up to 2 % larger
   // than its data.
-  const std::int64_t spare = std::max<std::int64_t>(0, bytes_.peak() - bytes_.held()) * 51 / 50;
+  const std::int64_t spare = bytes_.below_peak() * 51 / 50;
   cache_.keep(block, static_cast<std::size_t>(spare));
 }
 

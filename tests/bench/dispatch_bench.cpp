@@ -49,22 +49,13 @@ namespace {
 
 using namespace shardlab;
 
-const OpRegistry& registry() {
-  static const OpRegistry ops = [] {
-    OpRegistry made;
-    register_all_ops(made);
-    return made;
-  }();
-  return ops;
-}
-
 using Body = std::function<void(RankContext&, const MeshLayout*)>;
 
 // Runs `body` on all ranks of a mesh {x: ranks}, its caches its own.
 void on_mesh(std::int64_t ranks, std::int64_t workers, const Body& body) {
   Arena arena;
   const MeshLayout* layout = arena.layout({{ranks}, {"x"}, {}});
-  Propagator propagator(registry(), {});
+  Propagator propagator(all_ops(), {});
   const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
   WorldOptions options;
   options.ranks = ranks;
@@ -170,7 +161,7 @@ void measure(benchmark::State& state, double floor, const Call& call) {
 void dispatch_add(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = add_arguments(layout);
-    const OpRow& row = registry().at("aten::add.Tensor");
+    const OpRow& row = all_ops().at("aten::add.Tensor");
     measure(state, seconds_of(add_kernel(args)),
             [&] { benchmark::DoNotOptimize(dispatch(row, args)); });
   });
@@ -190,7 +181,7 @@ BENCHMARK(add_by_name);
 void dispatch_view(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = {sharded(layout, {8, 4}), 0, 1};
-    const OpRow& row = registry().at("aten::transpose.int");
+    const OpRow& row = all_ops().at("aten::transpose.int");
     measure(state, 0, [&] { benchmark::DoNotOptimize(dispatch(row, args)); });
   });
 }
@@ -199,7 +190,7 @@ BENCHMARK(dispatch_view);
 void unwrap_call(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {
     const Arguments args = add_arguments(layout);
-    const OpRow& row = registry().at("aten::add.Tensor");
+    const OpRow& row = all_ops().at("aten::add.Tensor");
     for (auto _ : state) benchmark::DoNotOptimize(unwrap(row, args));
   });
 }
@@ -212,7 +203,7 @@ void mm_and_gradients(benchmark::State& state) {
     const DTensor seed = sharded(layout, {8, 8});
     require_grad(x);
     require_grad(w);
-    const OpRow& row = registry().at("aten::mm");
+    const OpRow& row = all_ops().at("aten::mm");
     const auto turned = [](const Tensor& m) {
       return m.as_view({{m.size(1), m.size(0)}, {m.stride()[1], m.stride()[0]}, m.dtype()}, 0);
     };
@@ -242,7 +233,7 @@ double seconds_of_adds(std::int64_t workers, std::int64_t calls) {
   on_mesh(64, workers, [&](RankContext& rank, const MeshLayout* layout) {
     const Arguments args = {placed(layout, {512}, Placement::shard(0)),
                             placed(layout, {512}, Placement::shard(0)), 1};
-    const OpRow& row = registry().at("aten::add.Tensor");
+    const OpRow& row = all_ops().at("aten::add.Tensor");
     dispatch(row, args);
     rank.world->barrier();
     const double begin = clock();

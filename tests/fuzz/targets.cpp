@@ -60,15 +60,6 @@ std::vector<std::string> programs_of(const std::vector<std::string>& scenarios) 
   return programs;
 }
 
-const OpRegistry& all_ops() {
-  static const std::unique_ptr<const OpRegistry> registry = [] {
-    auto made = std::make_unique<OpRegistry>();
-    register_all_ops(*made);
-    return made;
-  }();
-  return *registry;
-}
-
 [[noreturn]] void broken(const std::string& text) { throw std::logic_error(text); }
 
 // Printing a spec and reading it again gives the same.

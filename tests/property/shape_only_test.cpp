@@ -15,15 +15,6 @@ namespace {
 
 using namespace test;
 
-const OpRegistry& all_ops() {
-  static const std::unique_ptr<const OpRegistry> registry = [] {
-    auto made = std::make_unique<OpRegistry>();
-    register_all_ops(*made);
-    return made;
-  }();
-  return *registry;
-}
-
 // What one run did, by rank.
 struct Seen {
   std::vector<std::string> decisions;

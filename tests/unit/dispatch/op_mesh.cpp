@@ -12,19 +12,6 @@
 #include "tests/unit/redistribute/on_mesh.h"
 
 namespace shardlab::test {
-namespace {
-
-const OpRegistry& all_ops() {
-  static const OpRegistry* const registry = [] {
-    auto* filled = new OpRegistry;
-    register_all_ops(*filled);
-    return filled;
-  }();
-  return *registry;
-}
-
-}  // namespace
-
 OpMesh::OpMesh(Dims mesh, std::vector<std::int64_t> ranks, std::int64_t world)
     : OpMesh(all_ops(), std::move(mesh), std::move(ranks), world) {}
 

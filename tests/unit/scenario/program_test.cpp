@@ -35,15 +35,6 @@ struct PrintedLines : ValueSink {
   std::vector<std::string> lines;
 };
 
-const OpRegistry& all_ops() {
-  static const OpRegistry kRegistry = [] {
-    OpRegistry registry;
-    register_all_ops(registry);
-    return registry;
-  }();
-  return kRegistry;
-}
-
 struct Outcome {
   std::vector<std::vector<std::string>> lines;  ///< per rank
   std::string error;
