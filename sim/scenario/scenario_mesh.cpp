@@ -1,5 +1,6 @@
 // [mesh], world, [params], [topology], and what a mesh would cost.
 #include <algorithm>
+#include <limits>
 
 #include "base/nearest.h"
 #include "sim/scenario/scenario_parts.h"
@@ -38,6 +39,9 @@ void read_ranks(const TomlSection& mesh, const TomlValue& value, const ScenarioM
     const auto* rank = std::get_if<std::int64_t>(&value.value);
     if (rank == nullptr) refuse_kind(mesh.file, value, "ranks", "a rank");
     if (*rank < 0) mesh.where(value).refuse(fmt::format("rank {} does not exist", *rank));
+    if (*rank == std::numeric_limits<std::int64_t>::max()) {
+      mesh.where(value).refuse(fmt::format("rank {} is too large", *rank));
+    }
     if (std::find(out.begin(), out.end(), *rank) != out.end()) {
       mesh.where(value).refuse(fmt::format("rank {} is in the mesh twice", *rank));
     }

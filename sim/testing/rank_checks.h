@@ -1,5 +1,5 @@
 // rank_checks.h - checks that many ranks make at one place of a test, and what they come to. Knows
-// no test framework; include/shardlab/testing.h puts it into doctest's words.
+// no test framework; sim/install/shardlab/testing.h puts it into doctest's words.
 #pragma once
 
 #include <cstdint>

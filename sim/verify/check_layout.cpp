@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 
 #include "mesh/local_shape.h"
@@ -89,10 +90,16 @@ void check_dim_maps(const DTensorSpec& spec, const Json& fact, CaseReport& repor
   if (fact.contains("dim_map")) report.expect("dim_map", fact.at("dim_map"), mesh_dims);
 }
 
+std::int64_t chunks_of(const Json& fact) {
+  const std::int64_t count = count_of(fact.at("chunks"));
+  if (count < 1) fail(ErrorKind::kValue, "cut into {} chunks", count);
+  return count;
+}
+
 }  // namespace
 
 void check_shard_size_offset(Arena&, const Json& fact, CaseReport& report) {
-  const auto count = count_of(fact.at("chunks"));
+  const auto count = chunks_of(fact);
   Json local = Json::array(), offset = Json::array();
   for (std::int64_t index = 0; index < count; ++index) {
     const Chunk chunk = chunk_of(fact.at("size").get<std::int64_t>(), count, index);
@@ -106,7 +113,7 @@ void check_shard_size_offset(Arena&, const Json& fact, CaseReport& report) {
 void check_split_tensor(Arena&, const Json& fact, CaseReport& report) {
   const Dims shape = dims_of(fact.at("shape"));
   const auto dim = fact.at("dim").get<std::size_t>();
-  const auto count = count_of(fact.at("chunks"));
+  const auto count = chunks_of(fact);
   const bool padded = fact.at("with_padding").get<bool>();
   if (dim >= shape.size()) fail(ErrorKind::kValue, "tensor dim {} of {}", dim, shape.size());
   const std::int64_t full = chunk_of(shape[dim], count, 0).size;
@@ -126,7 +133,7 @@ void check_split_tensor(Arena&, const Json& fact, CaseReport& report) {
 }
 
 void check_strided_shard(Arena&, const Json& fact, CaseReport& report) {
-  const auto count = count_of(fact.at("chunks"));
+  const auto count = chunks_of(fact);
   const Placement placement =
       Placement::strided_shard(0, fact.at("split_factor").get<std::int64_t>());
   std::vector<std::int64_t> local;
@@ -137,7 +144,7 @@ void check_strided_shard(Arena&, const Json& fact, CaseReport& report) {
     local.push_back(map.local_size());
     indices.push_back(indices_of(map));
   }
-  const std::int64_t largest = *std::max_element(local.begin(), local.end());
+  const std::int64_t largest = std::ranges::max(local);
   for (const std::int64_t size : local) pads.push_back(largest - size);
   report.expect("local", fact.at("local"), local);
   report.expect("indices", fact.at("indices"), indices);

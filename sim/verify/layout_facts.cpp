@@ -13,6 +13,7 @@ Dims dims_of(const Json& list) {
 std::int64_t count_of(const Json& number) {
   constexpr std::int64_t kMost = 65536;
   const auto count = number.get<std::int64_t>();
+  if (count < 0) fail(ErrorKind::kValue, "{} pieces", count);
   if (count > kMost) fail(ErrorKind::kValue, "{} pieces, facts have at most {}", count, kMost);
   return count;
 }

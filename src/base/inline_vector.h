@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -140,11 +141,15 @@ class InlineVector {
 /// Sizes, strides or offsets, one per tensor dim or mesh dim, in elements.
 using Dims = InlineVector<std::int64_t, 5>;
 
-/// Product of all entries; 1 for none.
+/// Product of all entries; 1 for none; the largest number where it does not fit.
 inline std::int64_t product(std::span<const std::int64_t> sizes) {
   std::int64_t result = 1;
-  for (const std::int64_t size : sizes) result *= size;
-  return result;
+  bool fits = true;
+  for (const std::int64_t size : sizes) {
+    if (size == 0) return 0;
+    fits &= !__builtin_mul_overflow(result, size, &result);
+  }
+  return fits ? result : std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace shardlab

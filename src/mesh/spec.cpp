@@ -1,6 +1,6 @@
 #include "mesh/spec.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -149,12 +149,28 @@ void check_partials(const SpecKey& key) {
   }
 }
 
+// Sizes of 0 count as 1: strides do not shrink either.
+void check_size(const SpecKey& key) {
+  std::int64_t bytes = item_bytes(key.meta.dtype);
+  bool fits = true;
+  for (const std::int64_t size : key.meta.shape) {
+    fits &= !__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes);
+  }
+  if (!fits) {
+    refuse(key, ErrorKind::kValue,
+           fmt::format("a tensor of shape [{}] has more elements than can be addressed",
+                       fmt::join(std::span<const std::int64_t>(key.meta.shape), ", ")),
+           "make it smaller");
+  }
+}
+
 void check_spec(const SpecKey& key) {
   if (key.placements.size() != key.layout->ndim()) {
     refuse(key, ErrorKind::kValue,
            fmt::format("{} placements for a mesh of {} dims", key.placements.size(),
                        key.layout->ndim()));
   }
+  check_size(key);
   check_order(key.placements, key.order);
   check_shards(key);
   check_partials(key);

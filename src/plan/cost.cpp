@@ -48,7 +48,7 @@ bool has_strided(const Placements& placements) {
 StepPricer::StepPricer(const DTensorSpec& source, std::int64_t shards, const PlanOptions& options)
     : layout_(*source.layout()),
       options_(options),
-      gib_(static_cast<double>(item_bytes(source.dtype()) * source.numel()) /
+      gib_(static_cast<double>(item_bytes(source.dtype())) * static_cast<double>(source.numel()) /
            static_cast<double>(shards) / kBytesPerGib) {}
 
 double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Placement& to) {

@@ -1,23 +1,30 @@
 #include "tensor/device.h"
 
+#include <limits>
+
 namespace shardlab {
 
 namespace {
 
-// Elements from the first to the last one, gaps included.
-std::int64_t extent_of(const TensorMeta& meta) {
-  std::int64_t last = 0;
+// From the first to the last element, gaps included. A size that does not fit stays the largest
+// one, which no device has.
+std::int64_t extent_bytes(const TensorMeta& meta) {
+  std::int64_t last = 0, step = 0, bytes = 0;
+  bool fits = true;
   for (std::size_t i = 0; i < meta.shape.size(); ++i) {
     if (meta.shape[i] == 0) return 0;
-    last += (meta.shape[i] - 1) * meta.stride[i];
+    fits &= !__builtin_mul_overflow(meta.shape[i] - 1, meta.stride[i], &step) &&
+            !__builtin_add_overflow(last, step, &last);
   }
-  return last + 1;
+  fits &= !__builtin_add_overflow(last, 1, &last) &&
+          !__builtin_mul_overflow(last, item_bytes(meta.dtype), &bytes);
+  return fits ? bytes : std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace
 
 Tensor empty(Device& device, const TensorMeta& meta) {
-  const auto size_bytes = static_cast<std::size_t>(extent_of(meta) * item_bytes(meta.dtype));
+  const auto size_bytes = static_cast<std::size_t>(extent_bytes(meta));
   return Tensor(make_ref<Storage>(device.allocate(size_bytes)), meta);
 }
 

@@ -37,6 +37,8 @@ BANNED = {
 }
 LOCAL_STATE = re.compile(r"\b(thread_local|__thread)\b")
 
+TOP_FOLDERS = ("src", "sim", "backends", "tests", "scenarios")
+
 BACKENDS = ("threads", "fake", "mpi", "nccl")
 BACKEND_NOUNS = {"backend", "communicator", "device", "world", "group"}
 IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -143,6 +145,14 @@ def check_columns(repository):
                     yield Problem(file.path, number, f"{len(text)} columns of {MAX_COLUMNS}")
 
 
+def check_top_level(repository):
+    """The folders at the top are fixed; dotfolders belong to tools."""
+    for path in repository.files:
+        first, below, _ = path.partition("/")
+        if below and not first.startswith(".") and first not in TOP_FOLDERS:
+            yield Problem(path, 0, f"the top level has no folder {first}")
+
+
 def check_scenarios_listed(repository):
     """Each scenario is a test, which scenarios/meson.build lists by hand."""
     listing = repository.files.get("scenarios/meson.build")
@@ -163,4 +173,5 @@ CHECKS = (
     check_pages,
     check_columns,
     check_scenarios_listed,
+    check_top_level,
 )

@@ -124,7 +124,7 @@ class Repository:
     def resolve(self, file, name):
         """The path of the file that `#include "name"` in `file` means, or None."""
         beside = file.path.rsplit("/", 1)[0] + "/" + name
-        for candidate in ("src/" + name, name, beside):
+        for candidate in ("src/" + name, "sim/install/" + name, name, beside):
             if candidate in self.files:
                 return candidate
         return None

@@ -56,6 +56,12 @@ class Tidy(unittest.TestCase):
     def test_a_clean_tree(self):
         self.assertEqual(self.found({}), [])
 
+    def test_a_folder_at_the_top(self):
+        self.assert_finds(
+            {"tools/list.md": "", ".ci/list.md": ""},
+            "tools/list.md: the top level has no folder tools",
+        )
+
     def test_a_scenario_that_is_no_test(self):
         listed = {"scenarios/meson.build": "files('smoke/a.toml')", "scenarios/smoke/a.toml": ""}
         self.assertEqual(self.found(listed), [])
@@ -193,7 +199,7 @@ class Tidy(unittest.TestCase):
     def test_a_page_that_is_not_there(self):
         found = self.found({
             "src/base/error.cpp": '#include "base/error.h"  // see b.md and c.md\n',
-            "a/b.md": "",
+            "src/a/b.md": "",
         })
         self.assertEqual(found, ["src/base/error.cpp:1: there is no page c.md"])
 

@@ -81,6 +81,18 @@ TEST_CASE("M-11 X-41 X-42 specs that make no sense are refused, and nothing is k
   CHECK(arena.spec_count() == 1);
 }
 
+TEST_CASE("a spec whose bytes cannot be counted is refused, also when a size is 0") {
+  Arena arena;
+  const MeshLayout* mesh = arena.layout({{2}, {}, {}});
+  const auto kind = [&](const Dims& shape) {
+    return kind_of([&] { arena.spec(mesh, {kR}, contiguous_meta(shape, DType::kF32)); });
+  };
+  constexpr std::int64_t kLarge = std::int64_t{1} << 31;
+  CHECK(kind({kLarge, kLarge}) == ErrorKind::kValue);
+  CHECK(kind({0, kLarge, kLarge}) == ErrorKind::kValue);
+  CHECK_FALSE(kind({kLarge, kLarge / 4}).has_value());
+}
+
 TEST_CASE("M-16 threads that intern the same spec get the same object") {
   Arena arena;
   const MeshLayout* mesh = arena.layout({{4}, {}, {}});

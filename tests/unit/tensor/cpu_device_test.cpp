@@ -78,6 +78,23 @@ TEST_CASE("memory that cannot be had is a Runtime error with the size") {
   }
 }
 
+TEST_CASE("a tensor whose bytes cannot be counted is refused like one that is too large") {
+  const auto device = make_cpu_device({});
+  constexpr std::int64_t kLarge = std::int64_t{1} << 62;
+  for (const TensorMeta& meta :
+       {contiguous_meta(Dims{kLarge}, DType::kF32), contiguous_meta(Dims{kLarge, 4}, DType::kI8),
+        TensorMeta{{3, 3}, {kLarge, 1}, DType::kI8}}) {
+    try {
+      empty(*device, meta);
+      FAIL("no error");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kRuntime);
+      CHECK(error.summary() ==
+            "device cpu cannot allocate 9223372036854775807 bytes; 0 bytes are held");
+    }
+  }
+}
+
 TEST_CASE("an unknown kernel is Unsupported") {
   const auto device = make_cpu_device({});
   const KernelCall call{static_cast<KernelId>(7), {}, {}};
