@@ -63,12 +63,12 @@ struct Call {
   const char* op_name = nullptr;  ///< of the op that communicates, or null
 
   BufferRef result;
-  std::unique_ptr<const Error> error;  ///< when failed
+  std::shared_ptr<const Error> error;  ///< when failed; many ranks fail with one
 
   bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
   void finish() { state.store(State::kDone, std::memory_order_release); }
-  void fail_with(const Error& failure) {
-    error = std::make_unique<const Error>(failure);
+  void fail_with(std::shared_ptr<const Error> failure) {
+    error = std::move(failure);
     state.store(State::kFailed, std::memory_order_release);
   }
 };

@@ -25,7 +25,8 @@ Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
       mutex_(world.scheduler()) {}
 
 Group::~Group() {
-  const Error ended(ErrorKind::kRuntime, "a collective was pending when its world ended");
+  const auto ended = std::make_shared<const Error>(ErrorKind::kRuntime,
+                                                   "a collective was pending when its world ended");
   for (const std::unique_ptr<Round>& round : open_) {
     // Of these only pending calls are left: ranks have ended, so that nobody waits.
     for (Call* call : round->calls) {
@@ -51,7 +52,7 @@ Round& Group::round_of(std::uint64_t sequence) {
 
 void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
                   Ref<Counted> keep) {
-  if (world_.failed()) throw Error(world_.failure());
+  if (world_.failed()) throw Error(*world_.failure());
   Round* round = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -71,11 +72,11 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
 }
 
 void Group::complete(Round& round) {
-  std::optional<Error> error;
+  std::shared_ptr<const Error> error;
   try {
     perform(round);
   } catch (const Error& failure) {
-    error = failure;
+    error = std::make_shared<const Error>(failure);
   }
   std::unique_ptr<Round> over;
   {
@@ -88,7 +89,7 @@ void Group::complete(Round& round) {
     }
     for (Call* call : over->calls) {
       if (error) {
-        call->fail_with(*error);
+        call->fail_with(error);
       } else {
         call->finish();
       }
@@ -119,7 +120,7 @@ void Group::wake(const Round& round) {
 void Group::perform(const Round& round) {
   if (!consistent(round.calls)) {
     world_.fail_with(mismatch(meeting(round)), nullptr);
-    throw Error(world_.failure());
+    throw Error(*world_.failure());
   }
   if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);
   execute(round.calls, crew_);

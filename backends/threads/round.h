@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "backends/shared/call.h"
@@ -23,10 +23,10 @@ struct Round {
   std::uint64_t sequence = 0;
   std::size_t arrived = 0;
   bool computing = false;
-  std::vector<Call*> calls;           ///< by group rank; null: has not come
-  std::vector<std::uint8_t> blocked;  ///< by group rank: must be woken
-  std::vector<Kept> kept;             ///< those of `calls` that are asynchronous
-  std::optional<Error> error;         ///< given up: nobody will complete it
+  std::vector<Call*> calls;            ///< by group rank; null: has not come
+  std::vector<std::uint8_t> blocked;   ///< by group rank: must be woken
+  std::vector<Kept> kept;              ///< those of `calls` that are asynchronous
+  std::shared_ptr<const Error> error;  ///< given up: nobody will complete it
 
   void reset(std::uint64_t next, std::size_t size) {
     sequence = next;

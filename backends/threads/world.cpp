@@ -42,7 +42,7 @@ void World::settle(std::int64_t rank) {
   if (pending_ > 0) {
     for (Group* group : groups()) group->settle(rank);
   }
-  if (status_[static_cast<std::size_t>(rank)].unheard) throw Error(failure());
+  if (status_[static_cast<std::size_t>(rank)].unheard) throw Error(*failure());
 }
 
 void World::rank_ended(std::int64_t rank) {
@@ -70,12 +70,13 @@ void World::fail_with(Verdict verdict, const Error* cause) {
   {
     const std::lock_guard lock(mutex_);
     if (failed()) return;
-    failure_ = to_error(verdict);
-    if (cause != nullptr) failure_->caused_by(*cause);
+    Error failure = to_error(verdict);
+    if (cause != nullptr) failure.caused_by(*cause);
+    failure_ = std::make_shared<const Error>(std::move(failure));
     verdict_ = std::move(verdict);
     failed_.store(true, std::memory_order_release);
   }
-  for (std::int64_t rank = 0; rank < ranks_; ++rank) scheduler_.unpark(rank);
+  scheduler_.unpark_all(everyone_->ranks());
 }
 
 const Verdict* World::verdict() const { return failed() ? &*verdict_ : nullptr; }

@@ -51,7 +51,7 @@ class Example {
   /// Empty when the op does not take such a call.
   std::string text(std::size_t ndim) {
     OpSchema schema{&row_, {}, layout_};
-    std::vector<const TensorMeta*> metas;
+    MetaList metas;
     std::string shown;
     for (const SchemaArgument& argument : row_.op.arguments) {
       schema.args.push_back(value_of(argument, ndim));
@@ -65,7 +65,7 @@ class Example {
       if (named) shown += fmt::format(", dim={}", value.text());
     }
     try {
-      const std::vector<OutputMeta> outputs = infer_metas(row_, schema.args, std::move(metas));
+      const std::vector<OutputMeta> outputs = infer_metas(row_, schema.args, metas);
       std::vector<const DTensorSpec*> tensors = schema.tensor_specs();
       if (!row_.out_variant()) {
         for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);

@@ -73,7 +73,10 @@ void ThreadScheduler::wake(Seat& seat) {
   seat.parked = false;
   --parked_;
   ++wakes_;
-  seat.woken.notify_one();
+}
+
+void ThreadScheduler::notify(std::span<const std::int64_t> ranks) {
+  for (const std::int64_t rank : ranks) seats_[static_cast<std::size_t>(rank)].woken.notify_one();
 }
 
 void ThreadScheduler::park() {
@@ -108,20 +111,23 @@ void ThreadScheduler::resolve_stalls(std::unique_lock<std::mutex>& lock) {
     }
     if (wakes_ != wakes) continue;
     broken_ = true;
-    for (std::int64_t rank = 0; rank < thread_count_; ++rank)
+    for (std::int64_t rank = 0; rank < thread_count_; ++rank) {
       wake(seats_[static_cast<std::size_t>(rank)]);
+      notify({&rank, 1});
+    }
   }
   resolving_ = false;
 }
 
-void ThreadScheduler::unpark(std::int64_t rank) {
-  const std::lock_guard lock(mutex_);
-  wake(seats_[static_cast<std::size_t>(rank)]);
-}
+void ThreadScheduler::unpark(std::int64_t rank) { unpark_all({&rank, 1}); }
 
 void ThreadScheduler::unpark_all(std::span<const std::int64_t> ranks) {
-  const std::lock_guard lock(mutex_);
-  for (const std::int64_t rank : ranks) wake(seats_[static_cast<std::size_t>(rank)]);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::int64_t rank : ranks) wake(seats_[static_cast<std::size_t>(rank)]);
+  }
+  // Not before: they would wake up to wait for the mutex.
+  notify(ranks);
 }
 
 void ThreadScheduler::yield() { std::this_thread::yield(); }

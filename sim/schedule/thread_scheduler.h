@@ -36,7 +36,9 @@ class ThreadScheduler final : public Scheduler {
   /// Runs the stall handler as long as all live ranks are parked. Called with the mutex held; lets
   /// go of it while the handler runs.
   void resolve_stalls(std::unique_lock<std::mutex>& lock);
+  /// Their threads go on when they are notified. With the mutex held.
   void wake(Seat& seat);
+  void notify(std::span<const std::int64_t> ranks);
 
   std::mutex mutex_;  // guards all below
   std::condition_variable gate_opened_;

@@ -47,14 +47,14 @@ class Walk {
   void start(const DTensor& root, DTensor gradient) { arrive(edge_of(root), std::move(gradient)); }
 
   /// Nodes whose gradients are asked for directly: they are noted, not only passed through.
-  void watch(GradNode* node) { watched_.emplace(node, std::vector<DTensor>()); }
+  void watch(GradNode* node) { watched_[node]; }
 
   void run() {
     while (!ready_.empty()) {
       const auto first = std::ranges::max_element(ready_, {}, &Pending::turn);
       std::swap(*first, ready_.back());
       const Ref<GradNode> node = std::move(ready_.back().node);
-      const std::vector<DTensor> grads = std::move(ready_.back().grads);
+      const Grads grads = std::move(ready_.back().grads);
       ready_.pop_back();
       if (const auto found = watched_.find(node.get()); found != watched_.end()) {
         found->second = grads;
@@ -83,17 +83,18 @@ class Walk {
   }
 
  private:
+  using Grads = boost::container::small_vector<DTensor, 2>;
   struct Pending {
     Ref<GradNode> node;
     std::pair<std::uint64_t, std::int64_t> turn;  // depth, then earlier discovery first
-    std::vector<DTensor> grads;
+    Grads grads;
   };
 
   Pending& pending(const Ref<GradNode>& node) {
     const auto found = std::ranges::find(ready_, node, &Pending::node);
     if (found != ready_.end()) return *found;
     return ready_.emplace_back(
-        Pending{node, {node->depth(), -++discovered_}, std::vector<DTensor>(node->output_count())});
+        Pending{node, {node->depth(), -++discovered_}, Grads(node->output_count())});
   }
 
   void arrive(const GradNode::Edge& edge, DTensor gradient) {
@@ -112,19 +113,19 @@ class Walk {
     }
   }
 
-  void pass_through(GradNode& node, const std::vector<DTensor>& grads) {
+  void pass_through(GradNode& node, const Grads& grads) {
     if (node.freed()) {
       throw Error(ErrorKind::kRuntime, "backward ran twice through the same graph")
-          .with("op", node.name())
+          .with("op", std::string(node.name()))
           .with("fix", "run the forward again before the second backward");
     }
     const BackwardScope scope(node.position());
     try {
-      const std::vector<DTensor> inputs = node.run(grads);
+      const std::vector<DTensor> inputs = node.run({grads.data(), grads.size()});
       check_invariant(inputs.size() == node.edges().size(), "one gradient per tensor argument");
       for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], inputs[i]);
     } catch (Error& error) {
-      error.with("gradient of", node.name());
+      error.with("gradient of", std::string(node.name()));
       throw;
     }
     node.free();
@@ -132,7 +133,7 @@ class Walk {
 
   // Few at a time: searched from end to end.
   boost::container::small_vector<Pending, 4> ready_;
-  std::unordered_map<GradNode*, std::vector<DTensor>> watched_;
+  std::unordered_map<GradNode*, Grads> watched_;
   boost::container::small_vector<std::pair<DTensor, DTensor>, 4> leaves_;
   std::int64_t discovered_ = 0;
 };

@@ -4,13 +4,13 @@
 
 namespace shardlab {
 
-GradNode::GradNode(std::string name, std::size_t outputs)
-    : name_(std::move(name)), output_count_(outputs), position_(current_rank().position) {}
+GradNode::GradNode(std::string_view name, std::size_t outputs)
+    : name_(name), output_count_(outputs), position_(current_rank().position) {}
 
 // A long chain would otherwise recurse once per node: the edges of nodes that die with this one are
 // taken over first.
 GradNode::~GradNode() {
-  std::vector<Edge> dying = std::move(edges_);
+  Edges dying = std::move(edges_);
   while (!dying.empty()) {
     Edge edge = std::move(dying.back());
     dying.pop_back();

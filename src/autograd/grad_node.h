@@ -2,7 +2,9 @@
 // A node belongs to one rank.
 #pragma once
 
-#include <string>
+#include <boost/container/small_vector.hpp>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/rank_context.h"
@@ -20,11 +22,14 @@ class GradNode : public Counted {
     bool wanted() const { return static_cast<bool>(node) || leaf.defined(); }
   };
 
-  GradNode(std::string name, std::size_t outputs);
+  using Edges = boost::container::small_vector<Edge, 3>;
+
+  /// `name` outlives the node.
+  explicit GradNode(std::string_view name, std::size_t outputs = 1);
   ~GradNode() override;
 
   /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
-  virtual std::vector<DTensor> run(const std::vector<DTensor>& grads) = 0;
+  virtual std::vector<DTensor> run(std::span<const DTensor> grads) = 0;
   /// Drops what was saved for run(). A freed node can't run again.
   void free();
 
@@ -32,21 +37,22 @@ class GradNode : public Counted {
   /// nowhere.
   void connect(const DTensor& input);
   void reserve(std::size_t edges) { edges_.reserve(edges); }
-  const std::vector<Edge>& edges() const { return edges_; }
+  const Edges& edges() const { return edges_; }
   std::size_t output_count() const { return output_count_; }
   /// Larger than that of every node it leads to.
   std::uint64_t depth() const { return depth_; }
-  const std::string& name() const { return name_; }
+  std::string_view name() const { return name_; }
   const SourcePosition& position() const { return position_; }
   bool freed() const { return freed_; }
 
  protected:
   virtual void free_saved() = 0;
+  void set_output_count(std::size_t count) { output_count_ = count; }
 
  private:
-  std::string name_;
+  std::string_view name_;
   std::size_t output_count_;
-  std::vector<Edge> edges_;
+  Edges edges_;
   std::uint64_t depth_ = 0;
   SourcePosition position_;
   bool freed_ = false;

@@ -32,13 +32,13 @@ class RedistributeNode : public GradNode {
  public:
   RedistributeNode(DType original, const DTensorSpec* source, RedistributeOptions options,
                    RedistributeDTypes dtypes)
-      : GradNode("redistribute", 1),
+      : GradNode("redistribute"),
         original_(original),
         source_(source),
         options_(options),
         dtypes_(dtypes) {}
 
-  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+  std::vector<DTensor> run(std::span<const DTensor> grads) override {
     const DTensor gradient = planted("gradient-dtype-of-forward")
                                  ? grads[0]
                                  : cast(grads[0], dtypes_.backward.value_or(original_));
@@ -62,8 +62,8 @@ class RedistributeNode : public GradNode {
 class ToLocalNode : public GradNode {
  public:
   explicit ToLocalNode(const DTensorSpec* gradient_spec)
-      : GradNode("to_local", 1), spec_(gradient_spec) {}
-  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+      : GradNode("to_local"), spec_(gradient_spec) {}
+  std::vector<DTensor> run(std::span<const DTensor> grads) override {
     check_piece(grads[0].local());
     DTensor gradient(grads[0].local(), spec_);
     gradient.impl()->exact = grads[0].impl()->exact;
@@ -94,8 +94,8 @@ class ToLocalNode : public GradNode {
 
 class FromLocalNode : public GradNode {
  public:
-  explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local", 1), spec_(forward) {}
-  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
+  explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local"), spec_(forward) {}
+  std::vector<DTensor> run(std::span<const DTensor> grads) override {
     const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
     // A plain tensor has no label that could say that a reduction is pending.
     Placements whole = target->placements();
@@ -153,8 +153,7 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
   check_invariant(!local.distributed(), "from_local needs a plain tensor");
   Placements placements = written;
   normalize_dims(placements, local.ndim());
-  const TensorMeta meta =
-      global ? *global : global_meta(*layout, placements, local.local().meta());
+  const TensorMeta meta = global ? *global : global_meta(*layout, placements, local.local().meta());
   const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
   if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {
     const Dims expected = local_shape(*spec, *mesh.coordinate());

@@ -88,16 +88,25 @@ Arguments detached_all(const Arguments& arguments) {
   return result;
 }
 
+// Variants have the gradient of the op they come from.
+const OpRow& definition_of(const OpRow& row) {
+  return row.gradient == nullptr && row.base != nullptr ? *row.base : row;
+}
+
 // A recorded row: its gradient program over the saved arguments and results.
 class RowNode : public GradNode {
  public:
-  RowNode(const OpRow& row, Arguments saved_inputs, std::size_t outputs)
-      : GradNode(row.name(), outputs), row_(&row), inputs_(std::move(saved_inputs)) {}
+  /// Before the call: an in-place op changes its arguments.
+  RowNode(const OpRow& row, const Arguments& args)
+      : GradNode(row.name()), row_(&row), inputs_(detached_all(args)) {}
 
-  void save_outputs(const Results& outputs) { outputs_ = detached_all(outputs); }
+  void save_results(const Results& results, std::size_t count) {
+    set_output_count(count);
+    if (definition_of(*row_).gradient_takes_results) outputs_ = detached_all(results);
+  }
 
-  std::vector<DTensor> run(const std::vector<DTensor>& grads) override {
-    const OpRow& definition = row_->gradient == nullptr && row_->base ? *row_->base : *row_;
+  std::vector<DTensor> run(std::span<const DTensor> grads) override {
+    const OpRow& definition = definition_of(*row_);
     if (definition.gradient == nullptr && definition.decompose != nullptr) {
       return gradients_of_parts(definition, grads);
     }
@@ -120,7 +129,7 @@ class RowNode : public GradNode {
   // What was decided as a whole by a user's rule (D-2) is run once more in parts, which are
   // recorded: their gradients are its own.
   std::vector<DTensor> gradients_of_parts(const OpRow& definition,
-                                          const std::vector<DTensor>& grads) const;
+                                          std::span<const DTensor> grads) const;
 
   const OpRow* row_;
   Arguments inputs_;
@@ -147,9 +156,9 @@ class RecordingCalls : public PlainCalls {
     if (is_composite(row, args)) return decomposed(*this, row, args);
     if (!needs_record(row, args)) return dispatch(row, args);
     if (row.inplace() || row.out_variant()) refuse_leaf_write(row, args);
-    Arguments saved = detached_all(args);  // before an in-place op changes them
+    const auto node = make_ref<RowNode>(row, args);
     Results results = dispatch(row, args);
-    record(row, args, std::move(saved), results);
+    record(node, row, args, results);
     return results;
   }
 
@@ -168,17 +177,15 @@ class RecordingCalls : public PlainCalls {
     return needed;
   }
 
-  static void record(const OpRow& row, const Arguments& args, Arguments saved,
+  static void record(const Ref<RowNode>& node, const OpRow& row, const Arguments& args,
                      const Results& results) {
     std::size_t count = 0;
     for_each_result(results, [&](const DTensor&) { ++count; });
-    RowNode* raw = new RowNode(row, std::move(saved), count);
-    const Ref<GradNode> node(raw);
+    node->save_results(results, count);
     node->reserve(args.size());
     for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
       node->connect(argument.is_tensor() ? argument.tensor() : DTensor());
     });
-    raw->save_outputs(results);
     std::size_t index = 0;
     for_each_result(results, [&](const DTensor& result) {
       if (result.defined() && !is_integral(result.dtype())) attach(result, node, index);
@@ -201,7 +208,7 @@ class RecordingScope {
 };
 
 std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
-                                                 const std::vector<DTensor>& grads) const {
+                                                 std::span<const DTensor> grads) const {
   const RecordingScope recording;
   Arguments args = inputs_;
   std::vector<DTensor> leaves;

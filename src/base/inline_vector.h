@@ -34,10 +34,10 @@ class InlineVector {
     assign(first, last);
   }
   explicit InlineVector(std::span<const T> other) { assign(other.begin(), other.end()); }
-  InlineVector(const InlineVector& other) { assign(other.begin(), other.end()); }
+  InlineVector(const InlineVector& other) { copy(other); }
   InlineVector(InlineVector&& other) noexcept { take(other); }
   InlineVector& operator=(const InlineVector& other) {
-    if (this != &other) assign(other.begin(), other.end());
+    if (this != &other) copy(other);
     return *this;
   }
   InlineVector& operator=(InlineVector&& other) noexcept {
@@ -102,6 +102,18 @@ class InlineVector {
   }
 
  private:
+  void copy(const InlineVector& other) {
+    if (other.size_ > N) return assign(other.begin(), other.end());
+    copy_places(other.data_, data_);
+    size_ = other.size_;
+  }
+  // All N, of which the first ones hold something: a few fixed moves instead of a call of memmove.
+  static void copy_places(const T* from, T* to) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+    std::memcpy(to, from, N * sizeof(T));
+#pragma GCC diagnostic pop
+  }
   void grow(std::size_t count) {
     const std::size_t capacity = std::max<std::size_t>(count, 2 * capacity_);
     T* fresh = new T[capacity];
@@ -120,7 +132,7 @@ class InlineVector {
   }
   void take(InlineVector& other) {
     if (other.data_ == other.inline_) {
-      std::copy(other.begin(), other.end(), inline_);
+      copy_places(other.inline_, inline_);
       size_ = other.size_;
     } else {
       data_ = other.data_;

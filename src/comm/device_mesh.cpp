@@ -106,6 +106,7 @@ std::unique_ptr<ProcessGroup> MeshRegistry::split(const DeviceMesh& mesh,
 }
 
 const DeviceMesh& MeshRegistry::find(const MeshLayout* layout) const {
+  if (last_found_ != nullptr && last_found_->layout() == layout) return *last_found_;
   const auto found = meshes_.find(layout);
   if (found == meshes_.end() || !found->second) {
     throw Error(ErrorKind::kRuntime,
@@ -113,7 +114,8 @@ const DeviceMesh& MeshRegistry::find(const MeshLayout* layout) const {
         .with("mesh", layout->text())
         .with("fix", "construct the mesh on every rank of the world first");
   }
-  return *found->second;
+  last_found_ = found->second.get();
+  return *last_found_;
 }
 
 const DeviceMesh& device_mesh(const MeshLayout* layout) {

@@ -63,6 +63,7 @@ class MeshRegistry {
 
   ProcessGroup* world_;
   std::unordered_map<const MeshLayout*, std::unique_ptr<DeviceMesh>> meshes_;
+  mutable const DeviceMesh* last_found_ = nullptr;  // most programs have one mesh
 };
 
 /// The mesh of `layout` on the running rank.

@@ -76,7 +76,6 @@ RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_co
 }
 
 using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
-using FlatResults = boost::container::small_vector<DTensor, 4>;
 
 LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
                          const OutputSharding& decision, const Coordinate& coordinate,
@@ -119,22 +118,24 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
   return run_local(local, {metas.data(), metas.size()});
 }
 
-// Groups flat tensors as the op's declared returns have them (D-54).
-Results group_results(const OpDescriptor& op, std::span<DTensor> flat) {
+// Groups `count` flat tensors as the op's declared returns have them (D-54); `take` makes the next
+// one.
+template <typename Take>
+Results group_results(const OpDescriptor& op, std::size_t count, Take take) {
   Results results;
   results.reserve(op.returns.size());
   std::size_t next = 0;
   for (const SchemaReturn& declared : op.returns) {
     if (!declared.type.is_tensor()) continue;
     if (!declared.type.is_list) {
-      check_invariant(next < flat.size(), "an op gave fewer results than its schema declares");
-      DTensor& result = flat[next++];
+      check_invariant(next < count, "an op gave fewer results than its schema declares");
+      DTensor result = take(next++);
       Argument& value = results.emplace_back();
       if (result.defined()) value = std::move(result);
       continue;
     }
     ArgumentList list;
-    while (next < flat.size()) list.emplace_back(flat[next++]);
+    while (next < count) list.emplace_back(take(next++));
     results.emplace_back(std::move(list));
   }
   return results;
@@ -214,21 +215,20 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   if (row.inplace() || row.out_variant()) {
     return wrap_written(call, &decision, outputs);
   }
-  FlatResults flat;
-  flat.reserve(decision.outputs.size());
-  for (std::size_t i = 0; i < decision.outputs.size(); ++i) {
+  const auto take = [&](std::size_t i) -> DTensor {
     const DTensorSpec* spec = decision.outputs[i];
-    if (spec == nullptr) {
-      if (!mesh.participates() && !planted("absent-outside")) refuse_absent(row);
-      flat.push_back(without_spec(outputs[i]));
-    } else {
-      flat.emplace_back(mesh.participates() ? outputs[i] : outsider_value(*spec), spec);
+    if (spec != nullptr) {
+      return DTensor(mesh.participates() ? std::move(outputs[i]) : outsider_value(*spec), spec);
     }
-  }
+    if (!mesh.participates() && !planted("absent-outside")) refuse_absent(row);
+    return without_spec(outputs[i]);
+  };
+  Results results = group_results(row.op, decision.outputs.size(), take);
   if (mesh.participates() && is_masked_lookup(row, decision)) {
-    flat.front().impl()->extras = std::make_shared<TensorExtras>(TensorExtras{outputs.back()});
+    results.front().tensor().impl()->extras =
+        std::make_shared<TensorExtras>(TensorExtras{outputs.back()});
   }
-  return group_results(row.op, {flat.data(), flat.size()});
+  return results;
 }
 
 Results run_plain(const Unwrapped& call, const Arguments& args) {
@@ -249,25 +249,23 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
   local.random = draw(row, args, drawn);
   LocalTensors outputs = run_local(local, metas);
   if (row.inplace() || row.out_variant()) return wrap_written(call, nullptr, outputs);
-  FlatResults flat;
-  flat.reserve(outputs.size());
-  for (Tensor& output : outputs) {
-    flat.push_back(output.defined() ? DTensor(std::move(output)) : DTensor());
-  }
-  return group_results(row.op, {flat.data(), flat.size()});
+  return group_results(row.op, outputs.size(), [&](std::size_t i) {
+    return outputs[i].defined() ? DTensor(std::move(outputs[i])) : DTensor();
+  });
 }
 
 // Carries over what the verifier must know about values (mesh/dtensor.h). A float that was reduced
 // on the way to its placement is no longer exact; integers always are.
 void mark_results(const Unwrapped& call, const OutputSharding* decision, const Results& results) {
   const OpRow& row = *call.schema.row;
+  const std::size_t positional = row.op.positional_count();
   bool exact = row.has(kExact), rank_local = false;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
     if (!slot.handle.defined()) continue;
     exact = exact && slot.handle.impl()->exact;
     rank_local = rank_local || slot.handle.impl()->rank_local;
-    if (decision == nullptr || slot.argument >= row.op.positional_count()) continue;
+    if (decision == nullptr || slot.argument >= positional) continue;
     const DTensorSpec* want = decision->inputs[next++];
     if (slot.spec->has_partial() && want != slot.spec) exact = false;
   }

@@ -57,8 +57,8 @@ boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
   return result;
 }
 
-std::vector<const TensorMeta*> tensor_metas(const LocalCall& call) {
-  std::vector<const TensorMeta*> metas;
+MetaList tensor_metas(const LocalCall& call) {
+  MetaList metas;
   metas.reserve(call.tensors.size());
   for (const Tensor& tensor : call.tensors) {
     metas.push_back(tensor.defined() ? &tensor.meta() : nullptr);

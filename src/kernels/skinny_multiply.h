@@ -64,6 +64,51 @@ void multiply_columns(MatrixView<T> out, MatrixView<const T> a, const MatrixView
   }
 }
 
+/// kRows rows by all columns, of which there is at least a packet.
+template <int kRows, typename T>
+void multiply_row_block(MatrixView<T> out, const MatrixView<const T>& a, MatrixView<const T> b) {
+  constexpr std::int64_t kLanes = Eigen::internal::packet_traits<T>::size;
+  std::int64_t left = out.columns;
+  const auto advance = [&](std::int64_t columns) {
+    out.data += columns;
+    b.data += columns;
+    left -= columns;
+  };
+  while (left >= 2 * kLanes) {
+    // Writing takes longer than multiplying: the lines of the next block are fetched meanwhile.
+    for (int row = 0; row < kRows; ++row) {
+      __builtin_prefetch(out.data + (kRows + row) * out.row_stride, 1);
+    }
+    multiply_tile<kRows, 2>(out, a, b);
+    advance(2 * kLanes);
+  }
+  if (left >= kLanes) {
+    multiply_tile<kRows, 1>(out, a, b);
+    advance(kLanes);
+  }
+  if (left > 0) {  // the last packet again gives some columns twice
+    advance(left - kLanes);
+    multiply_tile<kRows, 1>(out, a, b);
+  }
+}
+
+/// For a short inner size: rows are written from end to end, and the short `b` stays in L1.
+template <typename T>
+void multiply_rows(MatrixView<T> out, MatrixView<const T> a, const MatrixView<const T>& b) {
+  constexpr int kRows = 4;
+  std::int64_t left = out.rows;
+  for (; left >= kRows; left -= kRows) {
+    multiply_row_block<kRows>(out, a, b);
+    out.data += kRows * out.row_stride;
+    a.data += kRows * a.row_stride;
+  }
+  for (; left > 0; --left) {
+    multiply_row_block<1>(out, a, b);
+    out.data += out.row_stride;
+    a.data += a.row_stride;
+  }
+}
+
 /// False when the product is none of these.
 template <typename T>
 bool multiply_skinny(MatrixView<T> out, const MatrixView<const T>& a, MatrixView<const T> b) {
@@ -84,6 +129,10 @@ bool multiply_skinny(MatrixView<T> out, const MatrixView<const T>& a, MatrixView
     }
     return true;
   }
+  if (a.columns <= kFew) {
+    multiply_rows(out, a, b);
+    return true;
+  }
   while (left >= 2 * kLanes) {
     multiply_columns<2>(out, a, b);
     advance(2 * kLanes);
@@ -92,7 +141,7 @@ bool multiply_skinny(MatrixView<T> out, const MatrixView<const T>& a, MatrixView
     multiply_columns<1>(out, a, b);
     advance(kLanes);
   }
-  if (left > 0) {  // the last packet again gives some columns twice
+  if (left > 0) {
     advance(left - kLanes);
     multiply_columns<1>(out, a, b);
   }

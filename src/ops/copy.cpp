@@ -195,7 +195,7 @@ void register_copy(OpRegistry& registry) {
     row.kernel = entry.kernel;
     row.flags = kAllowUneven | kExact;
     // Likenesses depend on no values.
-    if (grad::gradient_of(row.op.name()) == nullptr) row.flags |= kNotDifferentiable;
+    if (!grad::has_gradient(row.op.name())) row.flags |= kNotDifferentiable;
     row.why = entry.why;
     row.filter = entry.filter;
     add_with_variants(registry, std::move(row), entry.variants);

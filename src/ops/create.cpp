@@ -355,7 +355,7 @@ void register_create(OpRegistry& registry) {
     row.kernel = entry.kernel;
     row.flags = entry.flags | kExact;
     // Values that depend on no input's values; what writes over old ones has a gradient of zeros.
-    if (grad::gradient_of(row.op.name()) == nullptr) row.flags |= kNotDifferentiable;
+    if (!grad::has_gradient(row.op.name())) row.flags |= kNotDifferentiable;
     row.shape_argument = entry.shape_argument;
     row.stride_argument = entry.stride_argument;
     row.why = entry.why;

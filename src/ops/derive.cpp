@@ -45,7 +45,7 @@ OpRow out_variant(const OpRow& base, std::string_view overload) {
 }
 
 const OpRow& add_with_variants(OpRegistry& registry, OpRow row, const Variants& variants) {
-  row.gradient = grad::gradient_of(row.op.name());
+  grad::set_gradient(row);
   const OpRow& base = registry.add(std::move(row));
   if (variants.inplace) registry.add(inplace_variant(base, base.op.overload));
   if (variants.out != nullptr) registry.add(out_variant(base, variants.out));

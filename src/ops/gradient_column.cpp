@@ -9,24 +9,28 @@ namespace shardlab::grad {
 
 namespace {
 
+enum Needs : std::uint8_t { kTakesArguments, kTakesResults };
+
 struct Entry {
   std::string_view op;
   GradientFn gradient;
+  Needs needs = kTakesArguments;  ///< kTakesResults: looks at GradContext::outputs
 };
 
-constexpr Entry kColumn[] = {  // sorted by name
-    {"aten::_log_softmax", log_softmax},
-    {"aten::_softmax", softmax},
+constexpr Entry kColumn[] = {
+    // sorted by name
+    {"aten::_log_softmax", log_softmax, kTakesResults},
+    {"aten::_softmax", softmax, kTakesResults},
     {"aten::_to_copy", pass},
-    {"aten::_unsafe_view", reshape},
+    {"aten::_unsafe_view", reshape, kTakesResults},
     {"aten::abs", abs},
     {"aten::add.Scalar", pass},
     {"aten::add.Tensor", add},
     {"aten::addcmul", addcmul},
     {"aten::addmm", addmm},
     {"aten::alias", pass},
-    {"aten::amax", amax_amin},
-    {"aten::amin", amax_amin},
+    {"aten::amax", amax_amin, kTakesResults},
+    {"aten::amin", amax_amin, kTakesResults},
     {"aten::atan", atan},
     {"aten::bernoulli_.float", fill},
     {"aten::bmm", bmm},
@@ -40,14 +44,14 @@ constexpr Entry kColumn[] = {  // sorted by name
     {"aten::copy_", copy},
     {"aten::cos", cos},
     {"aten::div.Scalar", unscale},
-    {"aten::div.Tensor", div},
+    {"aten::div.Tensor", div, kTakesResults},
     {"aten::dot", dot},
     {"aten::embedding", embedding},
     {"aten::erf", erf},
-    {"aten::exp", exp},
-    {"aten::exp2", exp2},
+    {"aten::exp", exp, kTakesResults},
+    {"aten::exp2", exp2, kTakesResults},
     {"aten::expand", expand},
-    {"aten::expm1", expm1},
+    {"aten::expm1", expm1, kTakesResults},
     {"aten::fill_.Scalar", fill},
     {"aten::flip", flip},
     {"aten::floor", fill},
@@ -60,48 +64,48 @@ constexpr Entry kColumn[] = {  // sorted by name
     {"aten::log1p", log1p},
     {"aten::log2", log2},
     {"aten::masked_fill.Scalar", masked_fill},
-    {"aten::max", amax_amin},
-    {"aten::max.dim", extremum_along},
+    {"aten::max", amax_amin, kTakesResults},
+    {"aten::max.dim", extremum_along, kTakesResults},
     {"aten::maximum", maximum},
     {"aten::mean", mean_all},
     {"aten::mean.dim", mean_dims},
-    {"aten::min", amax_amin},
-    {"aten::min.dim", extremum_along},
+    {"aten::min", amax_amin, kTakesResults},
+    {"aten::min.dim", extremum_along, kTakesResults},
     {"aten::minimum", minimum},
     {"aten::mm", mm},
     {"aten::mse_loss", mse_loss},
     {"aten::mul.Scalar", scale},
     {"aten::mul.Tensor", mul},
     {"aten::mv", mv},
-    {"aten::native_dropout", native_dropout},
-    {"aten::native_layer_norm", layer_norm},
+    {"aten::native_dropout", native_dropout, kTakesResults},
+    {"aten::native_layer_norm", layer_norm, kTakesResults},
     {"aten::neg", neg},
-    {"aten::nll_loss_forward", nll_loss},
+    {"aten::nll_loss_forward", nll_loss, kTakesResults},
     {"aten::normal_", fill},
     {"aten::permute", permute},
     {"aten::positive", pass},
-    {"aten::pow.Scalar", scalar_pow},
+    {"aten::pow.Scalar", scalar_pow, kTakesResults},
     {"aten::pow.Tensor_Scalar", pow_scalar},
-    {"aten::pow.Tensor_Tensor", pow_tensors},
-    {"aten::reciprocal", reciprocal},
-    {"aten::relu", relu},
-    {"aten::reshape", reshape},
+    {"aten::pow.Tensor_Tensor", pow_tensors, kTakesResults},
+    {"aten::reciprocal", reciprocal, kTakesResults},
+    {"aten::relu", relu, kTakesResults},
+    {"aten::reshape", reshape, kTakesResults},
     {"aten::roll", roll},
     {"aten::round", fill},
-    {"aten::rsqrt", rsqrt},
+    {"aten::rsqrt", rsqrt, kTakesResults},
     {"aten::rsub.Scalar", rsub_scalar},
     {"aten::scatter_add", scatter_add},
     {"aten::select.int", select},
-    {"aten::sigmoid", sigmoid},
+    {"aten::sigmoid", sigmoid, kTakesResults},
     {"aten::sign", fill},
     {"aten::silu", silu},
     {"aten::sin", sin},
     {"aten::slice.Tensor", slice},
     {"aten::softplus", softplus},
-    {"aten::sort", sort},
-    {"aten::split.Tensor", split},
-    {"aten::split_with_sizes", split},
-    {"aten::sqrt", sqrt},
+    {"aten::sort", sort, kTakesResults},
+    {"aten::split.Tensor", split, kTakesResults},
+    {"aten::split_with_sizes", split, kTakesResults},
+    {"aten::sqrt", sqrt, kTakesResults},
     {"aten::square", square},
     {"aten::squeeze", squeeze},
     {"aten::squeeze.dim", squeeze},
@@ -112,31 +116,37 @@ constexpr Entry kColumn[] = {  // sorted by name
     {"aten::sum", sum_all},
     {"aten::sum.dim_IntList", sum_dims},
     {"aten::t", t},
-    {"aten::tan", tan},
-    {"aten::tanh", tanh},
-    {"aten::topk", topk},
+    {"aten::tan", tan, kTakesResults},
+    {"aten::tanh", tanh, kTakesResults},
+    {"aten::topk", topk, kTakesResults},
     {"aten::transpose.int", transpose},
     {"aten::tril", tril},
     {"aten::triu", triu},
     {"aten::trunc", fill},
-    {"aten::unbind.int", unbind},
+    {"aten::unbind.int", unbind, kTakesResults},
     {"aten::uniform_", fill},
     {"aten::unsqueeze", unsqueeze},
     {"aten::var.correction", var},
-    {"aten::view", reshape},
+    {"aten::view", reshape, kTakesResults},
     {"aten::where.self", where},
     {"aten::zero_", fill},
 };
 
+const Entry* entry_of(std::string_view op) {
+  const auto* found = std::ranges::lower_bound(kColumn, op, {}, &Entry::op);
+  return found != std::end(kColumn) && found->op == op ? found : nullptr;
+}
+
 }  // namespace
 
-GradientFn gradient_of(std::string_view op) {
-  const auto found = std::lower_bound(std::begin(kColumn), std::end(kColumn), op,
-                                      [](const Entry& entry, std::string_view name) {
-                                        return entry.op < name;
-                                      });
-  return found != std::end(kColumn) && found->op == op ? found->gradient : nullptr;
+void set_gradient(OpRow& row) {
+  const Entry* entry = entry_of(row.op.name());
+  if (entry == nullptr) return;
+  row.gradient = entry->gradient;
+  row.gradient_takes_results = entry->needs == kTakesResults;
 }
+
+bool has_gradient(std::string_view op) { return entry_of(op) != nullptr; }
 
 std::vector<std::string_view> ops_with_gradients() {
   std::vector<std::string_view> names;

@@ -8,8 +8,9 @@ namespace shardlab::grad {
 
 using Gradients = std::vector<DTensor>;
 
-/// The gradient program of an op ("aten::mm"), or null.
-GradientFn gradient_of(std::string_view op);
+/// Gives a row the gradient program of its op, if there is one.
+void set_gradient(OpRow& row);
+bool has_gradient(std::string_view op);
 std::vector<std::string_view> ops_with_gradients();
 
 // Broadcasting undone: sums the dims that broadcasting added, then casts to the input's dtype.

@@ -79,13 +79,11 @@ OutputMeta out_meta(const OutputMeta& result, const TensorMeta& out) {
 }
 
 /// Results of the base row written to the targets of a derived one.
-std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args,
-                                      std::vector<const TensorMeta*> metas) {
+std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   const std::size_t base_count = row.base->op.arguments.size();
   const Arguments base_args(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count));
   const std::size_t outs = args.size() - base_count;
-  std::vector<const TensorMeta*> base_metas(metas.begin(),
-                                            metas.end() - static_cast<std::ptrdiff_t>(outs));
+  MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
   std::vector<OutputMeta> results =
       row.base->meta(MetaArgs(row.base->op, base_args, std::move(base_metas)));
   if (row.op.returns.empty()) return {};
@@ -99,8 +97,7 @@ std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args,
 
 }  // namespace
 
-std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args,
-                                    std::vector<const TensorMeta*> metas) {
+std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
     return derived_metas(row, args, std::move(metas));
   }

@@ -14,8 +14,7 @@ namespace shardlab {
 /// Metadata of a call's results, for base rows and derived ones: an in-place op gives its target's
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
 /// and their strides where the shape is right already.
-std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args,
-                                    std::vector<const TensorMeta*> metas);
+std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
 
 /// A dim counted from the end is negative; 0-dim tensors take 0 and -1.
 std::int64_t normalize_dim(const OpDescriptor& op, std::int64_t dim, std::size_t ndim);

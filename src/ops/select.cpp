@@ -68,7 +68,7 @@ Metas meta_slice(const MetaArgs& args) {
   return {{result}};
 }
 
-std::vector<ViewResult> view_slice(const Tensor& base, const MetaArgs& args) {
+ViewResults view_slice(const Tensor& base, const MetaArgs& args) {
   const Slice slice = read_slice(base.shape(), args[1], args[2], args[3], args[4]);
   const std::int64_t offset = base.offset() + slice.start * base.stride()[index_of(slice.dim)];
   return {{meta_slice(args)[0].meta, offset}};
@@ -103,7 +103,7 @@ Metas meta_select(const MetaArgs& args) {
   return {{remove_dims(self, Dims{dim})}};
 }
 
-std::vector<ViewResult> view_select(const Tensor& base, const MetaArgs& args) {
+ViewResults view_select(const Tensor& base, const MetaArgs& args) {
   const std::int64_t dim = wrap_dim(args[1].to_int(), base.shape().size());
   const std::int64_t index = selected_index(base.shape(), dim, args[2].to_int());
   return {{meta_select(args)[0].meta, base.offset() + index * base.stride()[index_of(dim)]}};
@@ -221,9 +221,9 @@ Metas meta_split_copy(const MetaArgs& args) {
   return metas;
 }
 
-std::vector<ViewResult> view_split(const Tensor& base, const MetaArgs& args) {
+ViewResults view_split(const Tensor& base, const MetaArgs& args) {
   const std::size_t dim = index_of(wrap_dim(args[2].to_int(), base.shape().size()));
-  std::vector<ViewResult> views;
+  ViewResults views;
   std::int64_t offset = base.offset();
   for (OutputMeta& output : meta_split(args)) {
     const std::int64_t step = output.meta.shape[dim] * base.stride()[dim];
@@ -253,10 +253,10 @@ Metas meta_unbind(const MetaArgs& args) {
   return Metas(index_of(self.shape[index_of(dim)]), {remove_dims(self, Dims{dim})});
 }
 
-std::vector<ViewResult> view_unbind(const Tensor& base, const MetaArgs& args) {
+ViewResults view_unbind(const Tensor& base, const MetaArgs& args) {
   const std::int64_t stride =
       base.stride()[index_of(wrap_dim(args[1].to_int(), base.shape().size()))];
-  std::vector<ViewResult> views;
+  ViewResults views;
   for (OutputMeta& output : meta_unbind(args)) {
     const auto position = static_cast<std::int64_t>(views.size());
     views.push_back({std::move(output.meta), base.offset() + position * stride});

@@ -281,8 +281,8 @@ MeshRuleResult rule_as_strided(const RuleContext& context) {
   Placements moved = self.placements();
   for (Placement& placement : moved) {
     if (placement.is_shard()) {
-      placement.dim = static_cast<decltype(placement.dim)>(
-          position[static_cast<std::size_t>(placement.dim)]);
+      placement.dim =
+          static_cast<decltype(placement.dim)>(position[static_cast<std::size_t>(placement.dim)]);
     }
   }
   MeshRuleResult result;
@@ -294,13 +294,13 @@ MeshRuleResult rule_as_strided(const RuleContext& context) {
 }
 
 /// Of a whole tensor: any elements of its storage.
-std::vector<ViewResult> view_as_strided(const Tensor& base, const MetaArgs& args) {
+ViewResults view_as_strided(const Tensor& base, const MetaArgs& args) {
   TensorMeta meta = meta_as_strided(args)[0].meta;
   const std::int64_t offset = args[3].is_none() ? base.offset() : args[3].to_int();
   std::int64_t last = offset;
   for (std::size_t d = 0; d < meta.shape.size(); ++d) last += (meta.shape[d] - 1) * meta.stride[d];
-  const auto held = static_cast<std::int64_t>(base.storage()->buffer()->size_bytes()) /
-                    item_bytes(base.dtype());
+  const auto held =
+      static_cast<std::int64_t>(base.storage()->buffer()->size_bytes()) / item_bytes(base.dtype());
   if (product(meta.shape) > 0 && (offset < 0 || last >= held)) {
     fail(ErrorKind::kValue, "as_strided: element {} of a storage of {}", last, held);
   }
@@ -334,8 +334,8 @@ std::vector<RuleRow> rule_view_as_complex(const RuleContext& context) {
 
 /// Local views that start where their base starts. Offsets count elements of the result's dtype.
 template <MetaFn meta>
-std::vector<ViewResult> view_in_place(const Tensor& base, const MetaArgs& args) {
-  std::vector<ViewResult> results;
+ViewResults view_in_place(const Tensor& base, const MetaArgs& args) {
+  ViewResults results;
   for (const OutputMeta& output : meta(args)) {
     const std::int64_t bytes = base.offset() * item_bytes(base.dtype());
     const std::int64_t item = item_bytes(output.meta.dtype);

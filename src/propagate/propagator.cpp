@@ -11,8 +11,8 @@ namespace shardlab {
 namespace {
 
 /// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
-std::vector<const TensorMeta*> argument_metas(const OpSchema& schema) {
-  std::vector<const TensorMeta*> metas;
+MetaList argument_metas(const OpSchema& schema) {
+  MetaList metas;
   const auto add = [&](const Argument& value) {
     metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
   };

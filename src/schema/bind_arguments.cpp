@@ -128,8 +128,45 @@ Argument parse_default(const SchemaArgument& argument) {
   return value;
 }
 
+namespace {
+
+// Whether coerce would give the value back as it is.
+bool fits(const SchemaType& type, const Argument& value) {
+  if (value.is_none()) return type.is_optional;
+  if (type.is_list) return type.kind == TypeKind::kInt && value.is_ints();
+  switch (type.kind) {
+    case TypeKind::kTensor:
+      return value.is_tensor();
+    case TypeKind::kScalar:
+      return value.is_scalar();
+    case TypeKind::kInt:
+      return is_integer(value);
+    default:
+      return false;
+  }
+}
+
+// Most calls bring what the schema declares, in its order: then only defaults are added.
+bool bind_as_given(const OpRow& row, Arguments& args) {
+  const std::vector<SchemaArgument>& declared = row.op.arguments;
+  if (args.size() > declared.size()) return false;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!fits(declared[i].type, args[i])) return false;
+  }
+  for (std::size_t i = args.size(); i < declared.size(); ++i) {
+    if (!declared[i].default_text && !declared[i].type.is_optional) return false;
+  }
+  const Arguments& defaults = row.defaults();
+  args.insert(args.end(), defaults.begin() + static_cast<std::ptrdiff_t>(args.size()),
+              defaults.end());
+  return true;
+}
+
+}  // namespace
+
 Arguments bind_arguments(const OpRow& row, Arguments positional,
                          std::vector<std::pair<std::string, Argument>> keywords) {
+  if (keywords.empty() && bind_as_given(row, positional)) return positional;
   const OpDescriptor& op = row.op;
   if (positional.size() > op.arguments.size() ||
       (positional.size() > op.positional_count() && !keywords.empty())) {

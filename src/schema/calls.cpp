@@ -12,7 +12,7 @@ Results Calls::operator()(std::string_view name, Arguments args) {
 DTensor Calls::one(std::string_view name, Arguments args) {
   Results results = (*this)(name, std::move(args));
   check_invariant(results.size() == 1 && results[0].is_tensor(), "the op has one tensor result");
-  return results[0].tensor();
+  return std::move(std::get<DTensor>(results[0].variant()));
 }
 
 }  // namespace shardlab

@@ -44,8 +44,7 @@ Results run_decomposition(Calls& calls, const OpRow& row, const Arguments& args)
 
 }  // namespace
 
-MetaArgs::MetaArgs(const OpDescriptor& op, const Arguments& args,
-                   std::vector<const TensorMeta*> metas)
+MetaArgs::MetaArgs(const OpDescriptor& op, const Arguments& args, MetaList metas)
     : op_(&op), args_(&args), metas_(std::move(metas)) {
   std::uint32_t next = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -112,7 +111,8 @@ const char* OpRegistry::keep(std::string text) {
 }
 
 const OpRow* OpRegistry::find(std::string_view name) const {
-  const auto found = by_name_.find(normal_name(name));
+  auto found = by_name_.find(name);
+  if (found == by_name_.end()) found = by_name_.find(normal_name(name));
   return found == by_name_.end() ? nullptr : found->second;
 }
 

@@ -22,12 +22,15 @@ namespace shardlab {
 
 enum class KernelId : std::uint16_t;
 
+/// Few, so that they need no memory of their own; null for None.
+using MetaList = boost::container::small_vector<const TensorMeta*, 4>;
+
 /// Arguments as shape inference sees them: tensors are metas (global ones in propagation, local
 /// ones when outputs are allocated), all else as given.
 class MetaArgs {
  public:
   /// `metas`: all tensor arguments in argument order, lists flattened; null for None.
-  MetaArgs(const OpDescriptor& op, const Arguments& args, std::vector<const TensorMeta*> metas);
+  MetaArgs(const OpDescriptor& op, const Arguments& args, MetaList metas);
 
   const OpDescriptor& op() const { return *op_; }
   const Argument& operator[](std::size_t index) const { return (*args_)[index]; }
@@ -40,7 +43,7 @@ class MetaArgs {
  private:
   const OpDescriptor* op_;
   const Arguments* args_;
-  std::vector<const TensorMeta*> metas_;
+  MetaList metas_;
   // Per argument, index of its first meta; size() + 1 entries.
   InlineVector<std::uint32_t, 12> first_;
 };
@@ -120,9 +123,9 @@ using ShardingRule =
 /// What a gradient program sees. Saved inputs and outputs are handles as they were in forward.
 struct GradContext {
   Calls& calls;
-  const Arguments& inputs;            ///< schema order
+  const Arguments& inputs;  ///< schema order
   const Results& outputs;
-  const std::vector<DTensor>& grads;  ///< per output tensor, flattened; undefined: none flows in
+  std::span<const DTensor> grads;  ///< per output tensor, flattened; undefined: none flows in
   /// Whether a gradient of tensor argument `index` (all tensor arguments, flattened) is wanted.
   std::function<bool(std::size_t index)> needs;
 };
@@ -145,24 +148,31 @@ struct ViewResult {
   TensorMeta meta;
   std::int64_t offset;
 };
-using ViewFn = std::vector<ViewResult> (*)(const Tensor& base, const MetaArgs& args);
+using ViewResults = boost::container::small_vector<ViewResult, 1>;
+using ViewFn = ViewResults (*)(const Tensor& base, const MetaArgs& args);
 
 enum OpFlag : std::uint32_t {
-  kRandom = 1u << 0,          ///< draws numbers by global element index (X-40)
-  kDataDependent = 1u << 1,   ///< result shape or value read depends on data; never caches shapes
-  kCollective = 1u << 2,      ///< its handler communicates even without redistribution
-  kAllowUneven = 1u << 3,     ///< accepts a too-short dim for an input that keeps its placement
-  kIncomplete = 1u << 4,      ///< schema and metadata only: counted, refused when called
-  kNeedsPosition = 1u << 5,   ///< the kernel gets a LocalView, see position_argument
+  kRandom = 1u << 0,         ///< draws numbers by global element index (X-40)
+  kDataDependent = 1u << 1,  ///< result shape or value read depends on data; never caches shapes
+  kCollective = 1u << 2,     ///< its handler communicates even without redistribution
+  kAllowUneven = 1u << 3,    ///< accepts a too-short dim for an input that keeps its placement
+  kIncomplete = 1u << 4,     ///< schema and metadata only: counted, refused when called
+  kNeedsPosition = 1u << 5,  ///< the kernel gets a LocalView, see position_argument
   kNotDifferentiable = 1u << 6,  ///< no gradient flows (comparisons, integer results)
   kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
-  kExact = 1u << 8,           ///< elements are moved or computed one by one: bits don't depend on
-                              ///< the cut
+  kExact = 1u << 8,  ///< elements are moved or computed one by one: bits don't depend on
+                     ///< the cut
 };
 
 /// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
 enum class HandlerId : std::uint8_t {
-  kNone, kEqual, kIsSameSize, kLocalScalar, kConvolution, kConvolutionBackward, kFoundInf,
+  kNone,
+  kEqual,
+  kIsSameSize,
+  kLocalScalar,
+  kConvolution,
+  kConvolutionBackward,
+  kFoundInf,
   kExtremumIndex,
 };
 
@@ -170,18 +180,19 @@ struct OpRow {
   OpDescriptor op;
   MetaFn meta = nullptr;
   ShardingRule rule;
-  MeshFilterFn filter = nullptr;      ///< drops whole-mesh combinations of a rule for one mesh dim
+  MeshFilterFn filter = nullptr;  ///< drops whole-mesh combinations of a rule for one mesh dim
   RuntimeSchemaInfo info;
-  KernelId kernel{};                  ///< kNone (0) for views, composites and handlers
+  KernelId kernel{};  ///< kNone (0) for views, composites and handlers
   /// Lookups: the kernel that also yields the mask (last output, shaped like the index) when the
   /// decision's output is a mask partial; it gets the LocalView of the position argument (K-18).
   KernelId masked_kernel{};
-  LocalFn local = nullptr;            ///< instead of a kernel
-  ViewFn view = nullptr;              ///< local views: result shares storage with argument 0
+  LocalFn local = nullptr;  ///< instead of a kernel
+  ViewFn view = nullptr;    ///< local views: result shares storage with argument 0
   GradientFn gradient = nullptr;
+  bool gradient_takes_results = true;  ///< false: the call's results are not kept for it
   DecompositionFn decompose = nullptr;
   HandlerId handler = HandlerId::kNone;
-  HandlerFn user_handler = nullptr;   ///< comes before everything else
+  HandlerFn user_handler = nullptr;  ///< comes before everything else
   std::uint32_t flags = 0;
   /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
   int position_argument = -1;
@@ -189,7 +200,7 @@ struct OpRow {
   int shape_argument = -1;
   int stride_argument = -1;
   const char* why = "";
-  const OpRow* base = nullptr;        ///< derived rows (in-place, out=, copy): where they come from
+  const OpRow* base = nullptr;  ///< derived rows (in-place, out=, copy): where they come from
 
   bool has(OpFlag flag) const { return (flags & flag) != 0; }
   /// "aten::add.Tensor".
@@ -235,7 +246,11 @@ class OpRegistry {
   std::vector<std::unique_ptr<OpRow>> storage_;
   std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
-  std::unordered_map<std::string, const OpRow*> by_name_;
+  /// Looks up text without a string made of it.
+  struct TextHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, const OpRow*, TextHash, std::equal_to<>> by_name_;
   std::unordered_map<std::string, std::vector<const OpRow*>> by_base_;
 };
 

@@ -15,7 +15,7 @@ class ShapeCalls : public Calls {
 
   Results call(const OpRow& row, Arguments args) override {
     if (row.decompose != nullptr) return row.decompose(*this, args);
-    std::vector<const TensorMeta*> metas;
+    MetaList metas;
     std::string line = row.op.base.substr(6);
     for (std::size_t i = 0; i < args.size(); ++i) {
       if (!row.op.arguments[i].type.is_tensor()) continue;

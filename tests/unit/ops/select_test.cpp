@@ -27,7 +27,7 @@ struct Fixture {
     return propagator->propagate({&row, bind_arguments(row, std::move(args)), layout});
   }
   /// Views of a contiguous tensor of `shape` that starts at element 5 of its memory.
-  std::vector<ViewResult> view(const char* name, Dims shape, Arguments plain) {
+  ViewResults view(const char* name, Dims shape, Arguments plain) {
     const TensorMeta meta = contiguous_meta(shape, DType::kF32);
     const Tensor base(Ref<Storage>(), meta, 5);
     Arguments args{arena.spec(layout, Placements(layout->ndim()), meta)};
@@ -68,7 +68,7 @@ TEST_CASE("views start at the right element, also of empty pieces") {
   CHECK(f.view("select.int", {4, 6}, {1, 2})[0].meta.stride == Dims{6});
   CHECK_THROWS_AS(f.view("select.int", {4, 6}, {1, 6}), Error);
 
-  const std::vector<ViewResult> parts = f.view("split.Tensor", {5, 2}, {2});
+  const ViewResults parts = f.view("split.Tensor", {5, 2}, {2});
   REQUIRE(parts.size() == 3);
   CHECK(parts[2].meta.shape == Dims{1, 2});
   CHECK(parts[2].offset == 5 + 8);
