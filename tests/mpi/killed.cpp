@@ -1,5 +1,6 @@
-// One process of a job is killed between two collectives; the others say what they learn. Driven by
-// failures_test.py.
+// One process of a job is killed between two collectives; the others say what they learn, and when:
+// mpirun passes on what they say when it likes. Driven by failures_test.py.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,15 @@
 
 using namespace shardlab;
 
+namespace {
+
+// Processes of one machine read the same clock.
+long long nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
 int main(int count, char** arguments) {
   const std::int64_t victim = count > 1 ? std::atoll(arguments[1]) : 0;
   WorldOptions world = plain_world(4);
@@ -19,7 +29,7 @@ int main(int count, char** arguments) {
       const Tensor x = local_tensor({1000}, DType::kF32, std::vector<double>(1000, 1));
       for (int i = 0; i < 1'000'000; ++i) {
         if (i == 100 && rank.rank == victim) {
-          std::puts("killed");
+          std::printf("%lld killed\n", nanoseconds());
           std::fflush(stdout);
           std::raise(SIGKILL);
         }
@@ -27,7 +37,7 @@ int main(int count, char** arguments) {
       }
     }).rethrow();
   } catch (const Error& error) {
-    std::puts(error.summary().c_str());
+    std::printf("%lld %s\n", nanoseconds(), error.summary().c_str());
     std::fflush(stdout);
     return 1;
   }
