@@ -122,6 +122,7 @@ void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
 
 void PoolScheduler::run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) {
   check_invariant(ranks >= 1 && body_ == nullptr, "one run at a time, of at least one rank");
+  sanitizer::leave_single_thread();
   stacks_.reserve(static_cast<std::size_t>(ranks));
   // Threads first, since ranks are spread over those that the system gives.
   std::promise<void> ready;

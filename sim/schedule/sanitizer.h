@@ -1,5 +1,4 @@
-// sanitizer.h - what ASan and TSan must be told about fibers; nothing in other builds. The only
-// place that asks which sanitizer is on.
+// sanitizer.h - what ASan and TSan must be told about fibers; nothing in other builds.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,9 @@
 #endif
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
+
+#include <thread>
+
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
@@ -77,6 +79,15 @@ inline void unpoison(const FiberStack&) {}
 
 #ifdef __SANITIZE_THREAD__
 
+/// Before the first fiber. In a process that never had a second thread the C++ library counts
+/// references without atomics, which TSan would call a race of fibers.
+inline void leave_single_thread() {
+  static const bool left = [] {
+    std::thread([] {}).join();
+    return true;
+  }();
+  static_cast<void>(left);
+}
 inline void create_fiber(FiberState& state) { state.fiber = __tsan_create_fiber(0); }
 inline void adopt_thread(FiberState& state) { state.fiber = __tsan_get_current_fiber(); }
 inline void destroy_fiber(FiberState& state) { __tsan_destroy_fiber(state.fiber); }
@@ -105,6 +116,7 @@ class Section {
 
 #else
 
+inline void leave_single_thread() {}
 inline void create_fiber(FiberState&) {}
 inline void adopt_thread(FiberState&) {}
 inline void destroy_fiber(FiberState&) {}

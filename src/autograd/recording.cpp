@@ -46,7 +46,7 @@ Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
 
 class PlainCalls : public Calls {
  public:
-  Results call(const OpRow& row, Arguments args) override {
+  Results call(const OpRow& row, const Arguments& args) override {
     if (is_composite(row, args)) return decomposed(*this, row, args);
     return dispatch(row, args);
   }
@@ -152,14 +152,9 @@ void refuse_leaf_write(const OpRow& row, const Arguments& args) {
 
 class RecordingCalls : public PlainCalls {
  public:
-  Results call(const OpRow& row, Arguments args) override {
+  Results call(const OpRow& row, const Arguments& args) override {
     if (is_composite(row, args)) return decomposed(*this, row, args);
-    if (!needs_record(row, args)) return dispatch(row, args);
-    if (row.inplace() || row.out_variant()) refuse_leaf_write(row, args);
-    const auto node = make_ref<RowNode>(row, args);
-    Results results = dispatch(row, args);
-    record(node, row, args, results);
-    return results;
+    return needs_record(row, args) ? recorded(row, args) : dispatch(row, args);
   }
 
   DTensor redistribute(const DTensor& x, const Placements& placements) override {
@@ -175,6 +170,14 @@ class RecordingCalls : public PlainCalls {
       needed |= argument.is_tensor() && records(argument.tensor());
     });
     return needed;
+  }
+
+  static Results recorded(const OpRow& row, const Arguments& args) {
+    if (row.inplace() || row.out_variant()) refuse_leaf_write(row, args);
+    const auto node = make_ref<RowNode>(row, args);
+    Results results = dispatch(row, args);
+    record(node, row, args, results);
+    return results;
   }
 
   static void record(const Ref<RowNode>& node, const OpRow& row, const Arguments& args,

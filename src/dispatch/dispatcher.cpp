@@ -208,10 +208,9 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
   const std::int64_t drawn = row.has(kRandom) ? decision.outputs.front()->numel() : 0;
   const RandomState random = draw(row, args, drawn);
   const LocalTensors locals = prepare_inputs(call, decision, mesh);
-  LocalTensors outputs;
-  if (mesh.participates()) {
-    outputs = run_on_mesh(call, args, decision, *mesh.coordinate(), locals, random);
-  }
+  LocalTensors outputs = mesh.participates()
+                             ? run_on_mesh(call, args, decision, *mesh.coordinate(), locals, random)
+                             : LocalTensors();
   if (row.inplace() || row.out_variant()) {
     return wrap_written(call, &decision, outputs);
   }
@@ -345,6 +344,20 @@ Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
   return whole;
 }
 
+Results run_row(const OpRow& row, const Arguments& args) {
+  const Unwrapped call = unwrap(row, args);
+  try {
+    const OutputSharding* decision = call.distributed ? &decide(call) : nullptr;
+    Results results =
+        decision != nullptr ? run_distributed(call, args, *decision) : run_plain(call, args);
+    mark_results(call, decision, results);
+    return results;
+  } catch (Error& error) {
+    if (call.distributed) add_context(error, call);
+    throw;
+  }
+}
+
 Results dispatch_one(const OpRow& row, const Arguments& args) {
   RankContext& rank = current_rank();
   const NamedOp named(rank, row);
@@ -355,18 +368,7 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
         .with("at", place_text(rank));
   }
   try {
-    if (replaces_dispatch(row)) return run_handler(row, args);
-    const Unwrapped call = unwrap(row, args);
-    try {
-      const OutputSharding* decision = call.distributed ? &decide(call) : nullptr;
-      Results results =
-          decision != nullptr ? run_distributed(call, args, *decision) : run_plain(call, args);
-      mark_results(call, decision, results);
-      return results;
-    } catch (Error& error) {
-      if (call.distributed) add_context(error, call);
-      throw;
-    }
+    return replaces_dispatch(row) ? run_handler(row, args) : run_row(row, args);
   } catch (Error& error) {
     error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(rank));
     throw;

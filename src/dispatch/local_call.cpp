@@ -85,7 +85,7 @@ LocalTensors written_tensors(const LocalCall& call) {
 // Ops as they are: composites are taken apart, all else dispatched.
 class LocalCalls : public Calls {
  public:
-  Results call(const OpRow& row, Arguments args) override {
+  Results call(const OpRow& row, const Arguments& args) override {
     return row.decompose != nullptr ? row.decompose(*this, args) : dispatch(row, args);
   }
   const OpRow& find(std::string_view name) const override {
@@ -162,37 +162,19 @@ void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, Local
   }
 }
 
-}  // namespace
-
-Calls& local_calls() {
-  static LocalCalls calls;
-  return calls;
-}
-
-std::vector<OutputMeta> infer_local(const LocalCall& call) {
-  if (call.row->meta == nullptr) {
-    fail(ErrorKind::kUnsupported, "{} has no shape inference", call.row->name());
+LocalTensors run_view(const LocalCall& call) {
+  LocalTensors outputs;
+  const Tensor& base = call.tensors.front();
+  for (ViewResult& view : call.row->view(base, meta_args(call))) {
+    Tensor result = base.as_view(std::move(view.meta), view.offset);
+    outputs.push_back(planted("views-copy") ? clone_contiguous(result) : std::move(result));
   }
-  return infer_metas(*call.row, *call.args, tensor_metas(call));
+  return outputs;
 }
 
-LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
+LocalTensors run_kernel(const LocalCall& call, KernelId kernel, std::span<const OutputMeta> metas) {
   const OpRow& row = *call.row;
   LocalTensors outputs;
-  if (row.view != nullptr) {
-    const Tensor& base = call.tensors.front();
-    for (ViewResult& view : row.view(base, meta_args(call))) {
-      Tensor result = base.as_view(std::move(view.meta), view.offset);
-      outputs.push_back(planted("views-copy") ? clone_contiguous(result) : std::move(result));
-    }
-    return outputs;
-  }
-  if (row.local != nullptr) return run_program(call, metas);
-  const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel;
-  if (kernel == KernelId::kNone) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))
-        .with("fix", "shardlab ops lists the ops that run");
-  }
   if (row.inplace() || row.out_variant()) {
     outputs = written_tensors(call);
     if (row.out_variant()) resize_outs(call, metas, outputs);
@@ -209,6 +191,32 @@ LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas)
                     .view = call.view,
                     .random = call.random});
   return outputs;
+}
+
+}  // namespace
+
+Calls& local_calls() {
+  static LocalCalls calls;
+  return calls;
+}
+
+std::vector<OutputMeta> infer_local(const LocalCall& call) {
+  if (call.row->meta == nullptr) {
+    fail(ErrorKind::kUnsupported, "{} has no shape inference", call.row->name());
+  }
+  return infer_metas(*call.row, *call.args, tensor_metas(call));
+}
+
+LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
+  const OpRow& row = *call.row;
+  if (row.view != nullptr) return run_view(call);
+  if (row.local != nullptr) return run_program(call, metas);
+  const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel;
+  if (kernel == KernelId::kNone) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))
+        .with("fix", "shardlab ops lists the ops that run");
+  }
+  return run_kernel(call, kernel, metas);
 }
 
 }  // namespace shardlab

@@ -146,23 +146,23 @@ bool fits(const SchemaType& type, const Argument& value) {
   }
 }
 
-// Most calls bring what the schema declares, in its order: then only defaults are added.
-bool bind_as_given(const OpRow& row, Arguments& args) {
+}  // namespace
+
+bool bind_as_given(const OpRow& row, Arguments& positional) {
   const std::vector<SchemaArgument>& declared = row.op.arguments;
-  if (args.size() > declared.size()) return false;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!fits(declared[i].type, args[i])) return false;
+  if (positional.size() > declared.size()) return false;
+  for (std::size_t i = 0; i < positional.size(); ++i) {
+    if (!fits(declared[i].type, positional[i])) return false;
   }
-  for (std::size_t i = args.size(); i < declared.size(); ++i) {
+  for (std::size_t i = positional.size(); i < declared.size(); ++i) {
     if (!declared[i].default_text && !declared[i].type.is_optional) return false;
   }
   const Arguments& defaults = row.defaults();
-  args.insert(args.end(), defaults.begin() + static_cast<std::ptrdiff_t>(args.size()),
-              defaults.end());
+  positional.insert(positional.end(),
+                    defaults.begin() + static_cast<std::ptrdiff_t>(positional.size()),
+                    defaults.end());
   return true;
 }
-
-}  // namespace
 
 Arguments bind_arguments(const OpRow& row, Arguments positional,
                          std::vector<std::pair<std::string, Argument>> keywords) {

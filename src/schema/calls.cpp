@@ -6,6 +6,7 @@ namespace shardlab {
 
 Results Calls::operator()(std::string_view name, Arguments args) {
   const OpRow& row = find(name);
+  if (bind_as_given(row, args)) return call(row, args);
   return call(row, bind_arguments(row, std::move(args)));
 }
 

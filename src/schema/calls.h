@@ -14,7 +14,7 @@ class Calls {
  public:
   virtual ~Calls() = default;
   /// Runs an op on full arguments (schema order, defaults filled in).
-  virtual Results call(const OpRow& row, Arguments args) = 0;
+  virtual Results call(const OpRow& row, const Arguments& args) = 0;
   /// Fails with Unsupported naming the nearest ops.
   virtual const OpRow& find(std::string_view name) const = 0;
   /// Differentiable redistribute (default order); a plain tensor is returned as it is.

@@ -22,8 +22,8 @@ namespace shardlab {
 
 enum class KernelId : std::uint16_t;
 
-/// Few, so that they need no memory of their own; null for None.
-using MetaList = boost::container::small_vector<const TensorMeta*, 4>;
+/// Null for None.
+using MetaList = InlineVector<const TensorMeta*, 4>;
 
 /// Arguments as shape inference sees them: tensors are metas (global ones in propagation, local
 /// ones when outputs are allocated), all else as given.
@@ -257,6 +257,9 @@ class OpRegistry {
 /// The value of an argument's default text; None where there is none.
 Argument parse_default(const SchemaArgument& argument);
 
+/// True when the positional arguments are what the schema declares, in its order, as most calls
+/// have them: then adds the defaults of the others. Else leaves them alone, for bind_arguments().
+bool bind_as_given(const OpRow& row, Arguments& positional);
 /// Brings arguments given by position and keyword into schema order with defaults. One int widens
 /// to an int list where the schema says so; a list of ints becomes Dims. Fails with Value naming
 /// the op and the missing, unknown, doubled or ill-typed argument.

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "sim/world/spmd.h"
@@ -44,7 +45,7 @@ void check_close(const Values& got, const Values& want) {
 
 TEST_CASE("a Megatron layer on 2 x 4 ranks: types as planned, values of one device") {
   const Outcome want = alone();
-  int ranks = 0;
+  std::atomic<int> ranks = 0;
   spmd(8, [&](RankContext&) {
     const MeshLayout* mesh = init_mesh({{"dp", 2}, {"tp", 4}});
     const DTensor x = distribute_tensor(randn({8, 16}), mesh, "dp=S(0)");

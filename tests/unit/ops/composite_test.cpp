@@ -13,7 +13,7 @@ class ShapeCalls : public Calls {
  public:
   ShapeCalls() { register_all_ops(registry_); }
 
-  Results call(const OpRow& row, Arguments args) override {
+  Results call(const OpRow& row, const Arguments& args) override {
     if (row.decompose != nullptr) return row.decompose(*this, args);
     MetaList metas;
     std::string line = row.op.base.substr(6);

@@ -372,9 +372,13 @@ std::vector<std::int64_t> order_under(std::uint64_t seed, std::int64_t ranks) {
   options.seed = seed;
   const auto scheduler = make_scheduler(options);
   std::vector<std::int64_t> order;
+  std::mutex mutex;
   scheduler->run(ranks, [&](std::int64_t rank) {
     for (int turn = 0; turn < 3; ++turn) {
-      order.push_back(rank);
+      {
+        const std::lock_guard lock(mutex);
+        order.push_back(rank);
+      }
       scheduler->interleave();
     }
   });
@@ -400,12 +404,11 @@ TEST_CASE("B-4 seeded: a seed is one interleaving, and seeds reach every order")
 TEST_CASE("interleave() lets other ranks in under seeded only") {
   for (const SchedulerKind kind : {SchedulerKind::kPool, SchedulerKind::kSeeded}) {
     const auto scheduler = scheduler_of(kind);
-    int switches = 0;
-    std::int64_t last = -1;
+    std::atomic<int> switches = 0;
+    std::atomic<std::int64_t> last = -1;
     scheduler->run(4, [&](std::int64_t rank) {
       for (int i = 0; i < 10; ++i) {
-        if (last != rank) ++switches;
-        last = rank;
+        if (last.exchange(rank) != rank) ++switches;
         scheduler->interleave();
       }
     });

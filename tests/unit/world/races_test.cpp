@@ -1,6 +1,7 @@
 // Races between ranks that share memory: right under the order of `pool`, found by seeds.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -50,30 +51,30 @@ void check_found_and_replayed(const Program& program, const std::string& expecte
 // Rank 0 writes before its part of the reduction, rank 1 reads after its own. Without the wait,
 // rank 1's part may be issued before rank 0 has written.
 std::string missing_wait(SchedulerKind kind, std::uint64_t seed) {
-  double mailbox = 0;
+  std::atomic<double> mailbox = 0;
   return said(kind, seed, 2, [&](RankContext& rank) {
     if (rank.rank == 0) mailbox = 7;
     const Tensor done = rank.world->all_reduce(ones({1}).local(), ReduceOp::kSum, Issue::kAsync);
     // Here `done.wait()` is missing.
-    if (rank.rank == 1 && mailbox != 7) fail(ErrorKind::kAssert, "read {} of 7", mailbox);
+    if (rank.rank == 1 && mailbox != 7) fail(ErrorKind::kAssert, "read {} of 7", mailbox.load());
     done.wait();
   });
 }
 
 // The same with the wait: no seed fails.
 std::string waiting(SchedulerKind kind, std::uint64_t seed) {
-  double mailbox = 0;
+  std::atomic<double> mailbox = 0;
   return said(kind, seed, 2, [&](RankContext& rank) {
     if (rank.rank == 0) mailbox = 7;
     rank.world->all_reduce(ones({1}).local(), ReduceOp::kSum, Issue::kAsync).wait();
-    if (rank.rank == 1 && mailbox != 7) fail(ErrorKind::kAssert, "read {} of 7", mailbox);
+    if (rank.rank == 1 && mailbox != 7) fail(ErrorKind::kAssert, "read {} of 7", mailbox.load());
   });
 }
 
 // Rank 0 looks whether rank 1 has come, and begins with the world when it has not: then each waits
 // in another group than the other.
 std::string groups_in_another_order(SchedulerKind kind, std::uint64_t seed) {
-  bool arrived = false;
+  std::atomic<bool> arrived = false;
   const MeshLayout* layout = process_arena().layout({.shape = {2}, .names = {"x"}});
   return said(kind, seed, 2, [&](RankContext& rank) {
     const DeviceMesh& mesh = rank.meshes->construct(layout);
