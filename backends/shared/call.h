@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +14,12 @@
 #include "comm/communicator.h"
 
 namespace shardlab::backends {
+
+/// An error with which many ranks fail.
+struct Failure : Counted {
+  explicit Failure(Error what) : error(std::move(what)) {}
+  const Error error;
+};
 
 /// What only a split brings. Backends derive what it gets.
 struct SplitPart {
@@ -63,12 +68,12 @@ struct Call {
   const char* op_name = nullptr;  ///< of the op that communicates, or null
 
   BufferRef result;
-  std::shared_ptr<const Error> error;  ///< when failed; many ranks fail with one
+  Ref<const Failure> failure;
 
   bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
   void finish() { state.store(State::kDone, std::memory_order_release); }
-  void fail_with(std::shared_ptr<const Error> failure) {
-    error = std::move(failure);
+  void fail_with(Ref<const Failure> why) {
+    failure = std::move(why);
     state.store(State::kFailed, std::memory_order_release);
   }
 };

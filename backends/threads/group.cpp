@@ -25,8 +25,8 @@ Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
       mutex_(world.scheduler()) {}
 
 Group::~Group() {
-  const auto ended = std::make_shared<const Error>(ErrorKind::kRuntime,
-                                                   "a collective was pending when its world ended");
+  const Ref<const backends::Failure> ended = make_ref<backends::Failure>(
+      Error(ErrorKind::kRuntime, "a collective was pending when its world ended"));
   for (const std::unique_ptr<Round>& round : open_) {
     // Of these only pending calls are left: ranks have ended, so that nobody waits.
     for (Call* call : round->calls) {
@@ -35,10 +35,9 @@ Group::~Group() {
   }
 }
 
-Round& Group::round_of(std::uint64_t sequence) {
-  const std::size_t index = sequence - first_open_;
-  check_invariant(index <= open_.size(), "ranks enter the rounds of a group in order");
-  if (index < open_.size()) return *open_[index];
+Round& Group::open_round(std::uint64_t sequence) {
+  check_invariant(sequence - first_open_ == open_.size(),
+                  "ranks enter the rounds of a group in order");
   std::unique_ptr<Round> round;
   if (resting_.empty()) {
     round = std::make_unique<Round>();
@@ -52,12 +51,12 @@ Round& Group::round_of(std::uint64_t sequence) {
 
 void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry entry,
                   Ref<Counted> keep) {
-  if (world_.failed()) throw Error(*world_.failure());
+  if (world_.failed()) throw Error(world_.failure()->error);
   Round* round = nullptr;
   {
     const std::lock_guard lock(mutex_);
     round = &round_of(sequence);
-    if (round->error) throw Error(*round->error);
+    if (round->failure) throw Error(round->failure->error);
     round->calls[rank] = &call;
     round->blocked[rank] = entry == Entry::kBlocks;
     if (keep) {
@@ -72,11 +71,11 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
 }
 
 void Group::complete(Round& round) {
-  std::shared_ptr<const Error> error;
+  Ref<const backends::Failure> failed;
   try {
     perform(round);
   } catch (const Error& failure) {
-    error = std::make_shared<const Error>(failure);
+    failed = make_ref<backends::Failure>(failure);
   }
   std::unique_ptr<Round> over;
   {
@@ -85,11 +84,11 @@ void Group::complete(Round& round) {
     open_.erase(open_.begin());
     ++first_open_;
     for (const Kept& kept : over->kept) {
-      if (error && world_.failed()) world_.failed_unheard(ranks_[kept.rank]);
+      if (failed && world_.failed()) world_.failed_unheard(ranks_[kept.rank]);
     }
     for (Call* call : over->calls) {
-      if (error) {
-        call->fail_with(error);
+      if (failed) {
+        call->fail_with(failed);
       } else {
         call->finish();
       }
@@ -120,7 +119,7 @@ void Group::wake(const Round& round) {
 void Group::perform(const Round& round) {
   if (!consistent(round.calls)) {
     world_.fail_with(mismatch(meeting(round)), nullptr);
-    throw Error(*world_.failure());
+    throw Error(world_.failure()->error);
   }
   if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);
   execute(round.calls, crew_);
@@ -138,7 +137,7 @@ void Group::await(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
       world_.scheduler().park();
     }
   }
-  if (call.error) throw Error(*call.error);
+  if (call.failure) throw Error(call.failure->error);
 }
 
 Group::Unsettled Group::unsettled(std::size_t rank) {
@@ -167,7 +166,7 @@ bool Group::abandon(std::uint64_t sequence, Call& call) {
   Round& round = round_of(sequence);
   // One that is being computed reads the callers' data: they stay until it is over.
   if (round.computing) return false;
-  round.error = world_.failure();
+  round.failure = world_.failure();
   for (Call*& other : round.calls) {
     if (other != &call) continue;
     other = nullptr;

@@ -66,7 +66,11 @@ class Group {
     Ref<Counted> keep;
   };
   Unsettled unsettled(std::size_t rank);
-  Round& round_of(std::uint64_t sequence);
+  Round& round_of(std::uint64_t sequence) {
+    const std::size_t index = sequence - first_open_;
+    return index < open_.size() ? *open_[index] : open_round(sequence);
+  }
+  Round& open_round(std::uint64_t sequence);
   bool incomplete(const Round& round) const { return round.arrived < ranks_.size(); }
   /// With the mutex held, or by the rank that completes the round.
   backends::Meeting meeting(const Round& round) const {

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "backends/shared/call.h"
-#include "base/error.h"
 
 namespace shardlab::threads {
 
@@ -23,10 +21,10 @@ struct Round {
   std::uint64_t sequence = 0;
   std::size_t arrived = 0;
   bool computing = false;
-  std::vector<Call*> calls;            ///< by group rank; null: has not come
-  std::vector<std::uint8_t> blocked;   ///< by group rank: must be woken
-  std::vector<Kept> kept;              ///< those of `calls` that are asynchronous
-  std::shared_ptr<const Error> error;  ///< given up: nobody will complete it
+  std::vector<Call*> calls;              ///< by group rank; null: has not come
+  std::vector<std::uint8_t> blocked;     ///< by group rank: must be woken
+  std::vector<Kept> kept;                ///< those of `calls` that are asynchronous
+  Ref<const backends::Failure> failure;  ///< given up: nobody will complete it
 
   void reset(std::uint64_t next, std::size_t size) {
     sequence = next;
@@ -34,7 +32,7 @@ struct Round {
     computing = false;
     calls.assign(size, nullptr);
     blocked.assign(size, 0);
-    error.reset();
+    failure = nullptr;
   }
 };
 

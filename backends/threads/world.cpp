@@ -42,7 +42,7 @@ void World::settle(std::int64_t rank) {
   if (pending_ > 0) {
     for (Group* group : groups()) group->settle(rank);
   }
-  if (status_[static_cast<std::size_t>(rank)].unheard) throw Error(*failure());
+  if (status_[static_cast<std::size_t>(rank)].unheard) throw Error(failure()->error);
 }
 
 void World::rank_ended(std::int64_t rank) {
@@ -72,7 +72,7 @@ void World::fail_with(Verdict verdict, const Error* cause) {
     if (failed()) return;
     Error failure = to_error(verdict);
     if (cause != nullptr) failure.caused_by(*cause);
-    failure_ = std::make_shared<const Error>(std::move(failure));
+    failure_ = make_ref<backends::Failure>(std::move(failure));
     verdict_ = std::move(verdict);
     failed_.store(true, std::memory_order_release);
   }

@@ -36,7 +36,7 @@ class World final : public Backend {
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// What every rank throws once the world has failed.
-  const std::shared_ptr<const Error>& failure() const { return failure_; }
+  const Ref<const backends::Failure>& failure() const { return failure_; }
   /// While some ranks go on: fails the world when others are stuck, or have met in calls that
   /// cannot meet. Does nothing where another rank looks already.
   void look();
@@ -63,7 +63,7 @@ class World final : public Backend {
   std::mutex looking_;
   mutable std::mutex mutex_;  // guards the following until failed_ is set
   std::optional<Verdict> verdict_;
-  std::shared_ptr<const Error> failure_;
+  Ref<const backends::Failure> failure_;
   std::vector<std::unique_ptr<Group>> groups_;
   Group* everyone_ = nullptr;
 };

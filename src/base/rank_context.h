@@ -80,13 +80,31 @@ struct alignas(64) RankContext {
   RandomState random;
 };
 
-/// The context of the rank that runs here. Fails with Internal outside of a rank.
-/// Out of line on purpose: a fiber's compiler-cached thread-local address would be stale.
-RankContext& current_rank();
-/// Null outside of a rank.
+#ifdef __SANITIZE_THREAD__
 RankContext* current_rank_or_null();
+RankContext* set_current_rank(RankContext* context);
+#else
+/// The only thread_local of the code base; schedulers write it at each switch. A fiber keeps to its
+/// OS thread, so that compilers may keep the address across switches.
+extern thread_local constinit RankContext* running_rank;
+
+/// Null outside of a rank.
+inline RankContext* current_rank_or_null() { return running_rank; }
 /// Makes `context` current on this thread or fiber (null: none) and returns the previous one.
 /// For schedulers and worlds only.
-RankContext* set_current_rank(RankContext* context);
+inline RankContext* set_current_rank(RankContext* context) {
+  return std::exchange(running_rank, context);
+}
+#endif
+
+[[noreturn]] void refuse_outside_of_rank();
+/// The context of the rank that runs here. Fails with Internal outside of a rank.
+inline RankContext& current_rank() {
+  RankContext* context = current_rank_or_null();
+  if (context == nullptr) [[unlikely]] {
+    refuse_outside_of_rank();
+  }
+  return *context;
+}
 
 }  // namespace shardlab
