@@ -40,10 +40,19 @@ class BackwardScope {
 };
 
 // Walks the tape from the loss: deepest node first, so that a node runs after everything that feeds
-// it.
-// Equal depths go by discovery order, which is the same on every rank.
+// it. Equal depths go by discovery order, which is the same on every rank.
 class Walk {
+  using Grads = GradNode::Grads;
+
  public:
+  Walk() = default;
+  // An error may have ended it early.
+  ~Walk() {
+    for (const Ready& left : ready_) leave(*left.node);
+  }
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
   void start(const DTensor& root, DTensor gradient) { arrive(edge_of(root), std::move(gradient)); }
 
   /// Nodes whose gradients are asked for directly: they are noted, not only passed through.
@@ -51,11 +60,11 @@ class Walk {
 
   void run() {
     while (!ready_.empty()) {
-      const auto first = std::ranges::max_element(ready_, {}, &Pending::turn);
-      std::swap(*first, ready_.back());
+      std::ranges::pop_heap(ready_, {}, &Ready::turn);
       const Ref<GradNode> node = std::move(ready_.back().node);
-      const Grads grads = std::move(ready_.back().grads);
       ready_.pop_back();
+      const Grads grads = std::move(node->visit().grads);
+      leave(*node);
       if (const auto found = watched_.find(node.get()); found != watched_.end()) {
         found->second = grads;
       }
@@ -83,24 +92,31 @@ class Walk {
   }
 
  private:
-  using Grads = boost::container::small_vector<DTensor, 2>;
-  struct Pending {
+  struct Ready {
     Ref<GradNode> node;
     std::pair<std::uint64_t, std::int64_t> turn;  // depth, then earlier discovery first
-    Grads grads;
   };
 
-  Pending& pending(const Ref<GradNode>& node) {
-    const auto found = std::ranges::find(ready_, node, &Pending::node);
-    if (found != ready_.end()) return *found;
-    return ready_.emplace_back(
-        Pending{node, {node->depth(), -++discovered_}, Grads(node->output_count())});
+  static void leave(GradNode& node) {
+    node.visit().walk = nullptr;
+    node.visit().grads.clear();
+  }
+
+  DTensor& pending(const Ref<GradNode>& node, std::uint32_t output) {
+    GradNode::Visit& visit = node->visit();
+    if (visit.walk != this) {
+      visit.walk = this;
+      visit.grads.resize(node->output_count());
+      ready_.push_back({node, {node->depth(), -++discovered_}});
+      std::ranges::push_heap(ready_, {}, &Ready::turn);
+    }
+    return visit.grads[output];
   }
 
   void arrive(const GradNode::Edge& edge, DTensor gradient) {
     if (!gradient.defined()) return;
     if (edge.node) {
-      DTensor& slot = pending(edge.node).grads[edge.output];
+      DTensor& slot = pending(edge.node, edge.output);
       slot = add_gradients(slot, gradient);
     } else if (edge.leaf.defined()) {
       for (auto& [leaf, sum] : leaves_) {
@@ -131,8 +147,7 @@ class Walk {
     node.free();
   }
 
-  // Few at a time: searched from end to end.
-  boost::container::small_vector<Pending, 4> ready_;
+  boost::container::small_vector<Ready, 4> ready_;  // a heap
   std::unordered_map<GradNode*, Grads> watched_;
   boost::container::small_vector<std::pair<DTensor, DTensor>, 4> leaves_;
   std::int64_t discovered_ = 0;

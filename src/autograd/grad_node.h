@@ -23,6 +23,12 @@ class GradNode : public Counted {
   };
 
   using Edges = boost::container::small_vector<Edge, 3>;
+  using Grads = boost::container::small_vector<DTensor, 2>;
+  /// What a walk over the tape has brought here so far.
+  struct Visit {
+    const void* walk = nullptr;  ///< null: none came by
+    Grads grads;                 ///< one per output; undefined: none flowed in
+  };
 
   /// `name` outlives the node.
   explicit GradNode(std::string_view name, std::size_t outputs = 1);
@@ -44,6 +50,7 @@ class GradNode : public Counted {
   std::string_view name() const { return name_; }
   const SourcePosition& position() const { return position_; }
   bool freed() const { return freed_; }
+  Visit& visit() { return visit_; }
 
  protected:
   virtual void free_saved() = 0;
@@ -55,6 +62,7 @@ class GradNode : public Counted {
   Edges edges_;
   std::uint64_t depth_ = 0;
   SourcePosition position_;
+  Visit visit_;
   bool freed_ = false;
 };
 
