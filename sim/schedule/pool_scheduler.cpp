@@ -16,6 +16,48 @@ namespace shardlab {
 
 namespace context = boost::context::detail;
 
+// Inlined by force, all five: a rendezvous makes each of these calls once a rank.
+
+PoolScheduler::Worker* PoolScheduler::worker_here() const {
+  const RankContext* running = current_rank_or_null();
+  return running != nullptr && running->scheduler == this ? &worker_of(running->rank) : nullptr;
+}
+
+void PoolScheduler::fetch_next(const Worker& worker) const {
+  if (worker.ready.empty()) return;
+  const Fiber& next = fibers_[static_cast<std::size_t>(worker.ready.front())];
+  constexpr int kLines =
+      6;  // saved registers, and the frames of a rank that waits for a collective
+  const auto* stack = static_cast<const std::byte*>(next.machine);
+  for (int i = 0; i < kLines; ++i) __builtin_prefetch(stack + i * 64, 1);
+  __builtin_prefetch(next.context);
+}
+
+PoolScheduler::Fiber& PoolScheduler::next_of(Worker& worker) {
+  if (worker.mail.load(std::memory_order_acquire)) drain_inbox(worker);
+  if (worker.ready.empty()) return worker.main;
+  Fiber& next = fibers_[static_cast<std::size_t>(worker.ready.pop())];
+  fetch_next(worker);
+  return next;
+}
+
+RankContext* PoolScheduler::resume(Worker& worker, Fiber& next) {
+  worker.running = &next;
+  next.state = State::kRunning;
+  // Else `throw;` in one rank would rethrow the exception that another one handles.
+  *worker.exceptions = next.exceptions;
+  return set_current_rank(next.context);
+}
+
+void PoolScheduler::wake(Worker& worker, Fiber& fiber) {
+  if (fiber.state == State::kParked) {
+    fiber.state = State::kReady;
+    worker.ready.push(fiber.rank);
+  } else {
+    fiber.permit = true;
+  }
+}
+
 /// First frame of every fiber.
 struct PoolScheduler::Entry {
   static void enter(context::transfer_t transfer) {
@@ -72,11 +114,6 @@ void pause_briefly() {
 }
 
 }  // namespace
-
-PoolScheduler::Worker* PoolScheduler::worker_here() const {
-  const RankContext* running = current_rank_or_null();
-  return running != nullptr && running->scheduler == this ? &worker_of(running->rank) : nullptr;
-}
 
 std::int64_t PoolScheduler::current() const {
   return worker_here() != nullptr ? current_rank().rank : -1;
@@ -209,12 +246,6 @@ void PoolScheduler::resolve_stalls(Lock& lock) {
   resolving_ = false;
 }
 
-PoolScheduler::Fiber& PoolScheduler::next_of(Worker& worker) {
-  if (worker.mail.load(std::memory_order_acquire)) drain_inbox(worker);
-  if (worker.ready.empty()) return worker.main;
-  return fibers_[static_cast<std::size_t>(worker.ready.pop())];
-}
-
 void PoolScheduler::switch_to(Worker& worker, Fiber& next) {
   Fiber& self = *worker.running;
   if (&self == &next) {
@@ -232,23 +263,6 @@ void PoolScheduler::switch_to(Worker& worker, Fiber& next) {
   auto* left = static_cast<Fiber*>(transfer.data);
   left->machine = transfer.fctx;
   sanitizer::after_switch(self.sanitizer, left->stack);
-}
-
-RankContext* PoolScheduler::resume(Worker& worker, Fiber& next) {
-  worker.running = &next;
-  next.state = State::kRunning;
-  // Else `throw;` in one rank would rethrow the exception that another one handles.
-  *worker.exceptions = next.exceptions;
-  return set_current_rank(next.context);
-}
-
-void PoolScheduler::wake(Worker& worker, Fiber& fiber) {
-  if (fiber.state == State::kParked) {
-    fiber.state = State::kReady;
-    worker.ready.push(fiber.rank);
-  } else {
-    fiber.permit = true;
-  }
 }
 
 void PoolScheduler::park() {

@@ -87,17 +87,19 @@ class PoolScheduler final : public Scheduler {
   void switch_to(Worker& worker, Fiber& next);
   /// Puts `next` and its per-thread state in place; the jump follows. Returns the context it
   /// replaces.
-  RankContext* resume(Worker& worker, Fiber& next);
+  [[gnu::always_inline]] inline RankContext* resume(Worker& worker, Fiber& next);
   /// The next runnable fiber of this worker, else its main fiber.
-  Fiber& next_of(Worker& worker);
-  void wake(Worker& worker, Fiber& fiber);
+  [[gnu::always_inline]] inline Fiber& next_of(Worker& worker);
+  /// What a switch to the one after it reads comes into the cache meanwhile.
+  [[gnu::always_inline]] inline void fetch_next(const Worker& worker) const;
+  [[gnu::always_inline]] inline void wake(Worker& worker, Fiber& fiber);
   /// Takes over what other threads have woken.
   void drain_inbox(Worker& worker);
   /// From any thread but the worker's ranks.
   void post(Worker& worker, std::span<const std::int64_t> ranks);
   void post_locked(Worker& worker, std::span<const std::int64_t> ranks);
   /// The worker whose rank calls; null outside of ranks.
-  Worker* worker_here() const;
+  [[gnu::always_inline]] inline Worker* worker_here() const;
   Worker& worker_of(std::int64_t rank) const {
     return *fibers_[static_cast<std::size_t>(rank)].worker;
   }

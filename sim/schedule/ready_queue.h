@@ -27,6 +27,8 @@ class ReadyQueue {
     ring_[tail_] = rank;
     tail_ = tail_ + 1 == ring_.size() ? 0 : tail_ + 1;
   }
+  /// Who comes next, unless one is drawn. Not when empty.
+  std::int32_t front() const { return ring_[head_]; }
   /// Not when empty.
   std::int32_t pop() {
     if (drawn_) bring_forward();
