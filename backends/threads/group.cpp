@@ -94,7 +94,8 @@ void Group::complete(Round& round) {
       }
     }
   }
-  wake(*over);
+  // Not before their calls are over, else they would look and sleep again.
+  failed&& world_.failed() ? world_.wake_all() : wake(*over);
   if (!over->kept.empty()) {
     world_.count_pending(-static_cast<std::int64_t>(over->kept.size()));
     over->kept.clear();
@@ -118,7 +119,7 @@ void Group::wake(const Round& round) {
 
 void Group::perform(const Round& round) {
   if (!consistent(round.calls)) {
-    world_.fail_with(mismatch(meeting(round)), nullptr);
+    world_.note_failure(mismatch(meeting(round)), nullptr);
     throw Error(world_.failure()->error);
   }
   if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);

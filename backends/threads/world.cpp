@@ -66,18 +66,17 @@ void World::rank_failed(std::int64_t rank, const Error& cause) {
   fail_with(std::move(verdict), &cause);
 }
 
-void World::fail_with(Verdict verdict, const Error* cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failed()) return;
-    Error failure = to_error(verdict);
-    if (cause != nullptr) failure.caused_by(*cause);
-    failure_ = make_ref<backends::Failure>(std::move(failure));
-    verdict_ = std::move(verdict);
-    failed_.store(true, std::memory_order_release);
-  }
-  scheduler_.unpark_all(everyone_->ranks());
+void World::note_failure(Verdict verdict, const Error* cause) {
+  const std::lock_guard lock(mutex_);
+  if (failed()) return;
+  Error failure = to_error(verdict);
+  if (cause != nullptr) failure.caused_by(*cause);
+  failure_ = make_ref<backends::Failure>(std::move(failure));
+  verdict_ = std::move(verdict);
+  failed_.store(true, std::memory_order_release);
 }
+
+void World::wake_all() { scheduler_.unpark_all(everyone_->ranks()); }
 
 const Verdict* World::verdict() const { return failed() ? &*verdict_ : nullptr; }
 

@@ -40,8 +40,9 @@ class World final : public Backend {
   /// While some ranks go on: fails the world when others are stuck, or have met in calls that
   /// cannot meet. Does nothing where another rank looks already.
   void look();
-  /// The first failure counts; wakes all ranks.
-  void fail_with(Verdict verdict, const Error* cause);
+  /// The first failure counts. All ranks must be woken then.
+  void note_failure(Verdict verdict, const Error* cause);
+  void wake_all();
 
  private:
   struct Status {
@@ -49,6 +50,10 @@ class World final : public Backend {
     std::atomic<bool> unheard{false};
   };
   void stalled();
+  void fail_with(Verdict verdict, const Error* cause) {
+    note_failure(std::move(verdict), cause);
+    wake_all();
+  }
   std::vector<Group*> groups() const;
   std::vector<RankReport> reports() const;
   std::optional<Verdict> torn_verdict() const;
