@@ -91,13 +91,12 @@ class ByteCount {
     const RankContext* rank = current_rank_or_null();
     if (rank != nullptr && rank->scheduler != nullptr && rank->scheduler->thread_count() > 1) {
       Stripe& stripe = stripes_[static_cast<std::size_t>(rank->rank) % kStripes];
-      const std::int64_t gathered =
-          stripe.bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+      const std::int64_t gathered = add_to(stripe.bytes, bytes);
       if (std::abs(gathered) < kSlackBytes) return;
       stripe.bytes.fetch_sub(gathered, std::memory_order_relaxed);
       bytes = gathered;
     }
-    raise_peak(total_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+    raise_peak(add_to(total_, bytes));
   }
   std::int64_t held() const {
     std::int64_t sum = total_.load(std::memory_order_relaxed);
@@ -118,6 +117,13 @@ class ByteCount {
     std::atomic<std::int64_t> bytes{0};
   };
 
+  // The new sum.
+  static std::int64_t add_to(std::atomic<std::int64_t>& sum, std::int64_t bytes) {
+    if (!single_threaded()) return sum.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    const std::int64_t result = sum.load(std::memory_order_relaxed) + bytes;
+    sum.store(result, std::memory_order_relaxed);
+    return result;
+  }
   void raise_peak(std::int64_t held) {
     std::int64_t peak = peak_.load(std::memory_order_relaxed);
     while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {
