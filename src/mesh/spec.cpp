@@ -154,13 +154,14 @@ void check_size(const SpecKey& key) {
   std::int64_t bytes = item_bytes(key.meta.dtype);
   bool fits = true;
   for (const std::int64_t size : key.meta.shape) {
-    fits &= !__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes);
+    fits &= size >= 0 && !__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes);
   }
   if (!fits) {
-    refuse(key, ErrorKind::kValue,
-           fmt::format("a tensor of shape [{}] has more elements than can be addressed",
-                       fmt::join(std::span<const std::int64_t>(key.meta.shape), ", ")),
-           "make it smaller");
+    refuse(
+        key, ErrorKind::kValue,
+        fmt::format("no tensor has shape [{}]: a size is negative, or the bytes too many to count",
+                    fmt::join(std::span<const std::int64_t>(key.meta.shape), ", ")),
+        "give sizes of 0 or more whose product can be addressed");
   }
 }
 

@@ -13,7 +13,8 @@ std::int64_t extent_bytes(const TensorMeta& meta) {
   bool fits = true;
   for (std::size_t i = 0; i < meta.shape.size(); ++i) {
     if (meta.shape[i] == 0) return 0;
-    fits &= !__builtin_mul_overflow(meta.shape[i] - 1, meta.stride[i], &step) &&
+    fits &= meta.shape[i] > 0 &&
+            !__builtin_mul_overflow(meta.shape[i] - 1, meta.stride[i], &step) &&
             !__builtin_add_overflow(last, step, &last);
   }
   fits &= !__builtin_add_overflow(last, 1, &last) &&

@@ -90,6 +90,7 @@ TEST_CASE("a spec whose bytes cannot be counted is refused, also when a size is 
   constexpr std::int64_t kLarge = std::int64_t{1} << 31;
   CHECK(kind({kLarge, kLarge}) == ErrorKind::kValue);
   CHECK(kind({0, kLarge, kLarge}) == ErrorKind::kValue);
+  CHECK(kind({4, -1}) == ErrorKind::kValue);
   CHECK_FALSE(kind({kLarge, kLarge / 4}).has_value());
 }
 

@@ -83,7 +83,8 @@ TEST_CASE("a tensor whose bytes cannot be counted is refused like one that is to
   constexpr std::int64_t kLarge = std::int64_t{1} << 62;
   for (const TensorMeta& meta :
        {contiguous_meta(Dims{kLarge}, DType::kF32), contiguous_meta(Dims{kLarge, 4}, DType::kI8),
-        TensorMeta{{3, 3}, {kLarge, 1}, DType::kI8}}) {
+        TensorMeta{{3, 3}, {kLarge, 1}, DType::kI8},
+        contiguous_meta(Dims{std::numeric_limits<std::int64_t>::min()}, DType::kI8)}) {
     try {
       empty(*device, meta);
       FAIL("no error");
