@@ -95,7 +95,11 @@ void Group::complete(Round& round) {
     }
   }
   // Not before their calls are over, else they would look and sleep again.
-  failed&& world_.failed() ? world_.wake_all() : wake(*over);
+  if (failed && world_.failed()) {
+    world_.wake_all();
+  } else {
+    wake(*over);
+  }
   if (!over->kept.empty()) {
     world_.count_pending(-static_cast<std::int64_t>(over->kept.size()));
     over->kept.clear();

@@ -26,8 +26,8 @@ PoolScheduler::Worker* PoolScheduler::worker_here() const {
 void PoolScheduler::fetch_next(const Worker& worker) const {
   if (worker.ready.empty()) return;
   const Fiber& next = fibers_[static_cast<std::size_t>(worker.ready.front())];
-  constexpr int kLines =
-      6;  // saved registers, and the frames of a rank that waits for a collective
+  // Saved registers, and the frames of a rank that waits for a collective.
+  constexpr int kLines = 6;
   const auto* stack = static_cast<const std::byte*>(next.machine);
   for (int i = 0; i < kLines; ++i) __builtin_prefetch(stack + i * 64, 1);
   __builtin_prefetch(next.context);

@@ -166,7 +166,6 @@ bool bind_as_given(const OpRow& row, Arguments& positional) {
 
 Arguments bind_arguments(const OpRow& row, Arguments positional,
                          std::vector<std::pair<std::string, Argument>> keywords) {
-  if (keywords.empty() && bind_as_given(row, positional)) return positional;
   const OpDescriptor& op = row.op;
   if (positional.size() > op.arguments.size() ||
       (positional.size() > op.positional_count() && !keywords.empty())) {
