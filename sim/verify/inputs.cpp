@@ -106,11 +106,8 @@ const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType
 DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const MeshLayout* layout,
                    Precision precision) {
   const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
-  Placements whole_terms = spec->placements();
-  for (Placement& placement : whole_terms) {
-    if (placement.is_partial()) placement = Placement::replicate();
-  }
-  DTensor piece = draw(scenario, input, spec->with(whole_terms, spec->order()));
+  const DTensorSpec* whole_terms = spec->with(without_partials(spec->placements()), spec->order());
+  DTensor piece = draw(scenario, input, whole_terms);
   piece = scaled(piece, scale_of(input));
   if (spec->has_partial()) piece = deal_partials(piece, spec);
   const DType dtype = reference_dtype(spec->dtype());

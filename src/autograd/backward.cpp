@@ -171,11 +171,7 @@ DTensor seed_for(const DTensor& loss, const DTensor& seed) {
   Tensor one = empty(*current_rank().device, loss.local().meta());
   DTensor result = plain_calls().one("aten::full_like", {DTensor(one), 1.0});
   if (!loss.distributed()) return result;
-  Placements placements = loss.spec()->placements();
-  for (Placement& placement : placements) {
-    if (placement.is_partial()) placement = Placement::replicate();
-  }
-  return DTensor(result.local(), loss.spec()->with(placements));
+  return DTensor(result.local(), loss.spec()->with(without_partials(loss.spec()->placements())));
 }
 
 }  // namespace

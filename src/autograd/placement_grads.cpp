@@ -98,11 +98,7 @@ class FromLocalNode : public GradNode {
   std::vector<DTensor> run(std::span<const DTensor> grads) override {
     const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
     // A plain tensor has no label that could say that a reduction is pending.
-    Placements whole = target->placements();
-    for (Placement& placement : whole) {
-      if (placement.is_partial()) placement = Placement::replicate();
-    }
-    target = target->with(whole, target->order());
+    target = target->with(without_partials(target->placements()), target->order());
     const DTensor moved =
         redistribute_tensor(grads[0], target, {.direction = Direction::kBackward});
     DTensor gradient(moved.local());
@@ -181,12 +177,9 @@ DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
   result.impl()->rank_local =
       !x.spec()->is_replicated() || !device_mesh(x.spec()->layout()).participates();
   if (!records(x)) return result;
-  Placements placements = gradient.value_or(x.spec()->placements());
-  for (Placement& placement : placements) {
-    if (!gradient && placement.is_partial()) placement = Placement::replicate();
-  }
   const DTensorSpec* spec =
-      gradient ? x.spec()->with(placements) : x.spec()->with(placements, x.spec()->order());
+      gradient ? x.spec()->with(*gradient)
+               : x.spec()->with(without_partials(x.spec()->placements()), x.spec()->order());
   record(x, result, new ToLocalNode(spec));
   return result;
 }

@@ -13,10 +13,9 @@
 
 namespace shardlab {
 
-/// True only if there is no other thread; the C library knows. The thread sanitizer takes fibers
-/// for threads, so that it sees the same code on both.
+/// True only if there never was another thread; the C library knows.
 inline bool single_threaded() {
-#if __has_include(<sys/single_threaded.h>) && !defined(__SANITIZE_THREAD__)
+#if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
 #else
   return false;

@@ -293,12 +293,8 @@ LocalGradients local_gradients(const Arguments& args, std::span<const Tensor> lo
   return result;
 }
 
-const DTensorSpec* without_partials(const DTensorSpec* spec) {
-  Placements placements = spec->placements();
-  for (Placement& placement : placements) {
-    if (placement.is_partial()) placement = Placement::replicate();
-  }
-  return spec->with(placements);
+const DTensorSpec* whole(const DTensorSpec* spec) {
+  return spec->with(without_partials(spec->placements()));
 }
 
 // Every cut of the input makes a term of the weight's gradient.
@@ -355,8 +351,8 @@ Results handle_convolution_backward(const OpRow& row, const Arguments& args) {
       choose(input, weight, Argument(), Arguments(args.begin() + 4, args.begin() + 10), w);
   const DTensorSpec* laid_out = chosen.sharding.inputs[0];
   OutputSharding sharding;
-  sharding.inputs = {without_partials(chosen.sharding.outputs[0]->with(gradient->meta())),
-                     without_partials(laid_out), chosen.sharding.inputs[1]};
+  sharding.inputs = {whole(chosen.sharding.outputs[0]->with(gradient->meta())), whole(laid_out),
+                     chosen.sharding.inputs[1]};
   const Placements terms = terms_of(sharding.inputs[1]);
   const auto fresh = [&](const Placements& placements, const Dims& shape) {
     return input->arena().spec(input->layout(), placements,

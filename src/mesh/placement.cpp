@@ -130,6 +130,13 @@ bool may_mix(const Placement& a, const Placement& b) {
   return adds(a) && adds(b);
 }
 
+Placements without_partials(Placements placements) {
+  for (Placement& placement : placements) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  return placements;
+}
+
 void normalize_dims(Placements& placements, std::size_t ndim) {
   const auto count = static_cast<std::int64_t>(ndim);
   for (Placement& placement : placements) {

@@ -94,6 +94,9 @@ std::uint64_t hash_of(const Placement& placement);
 /// True when both may be partial in one spec: the same partial, or sum with avg.
 bool may_mix(const Placement& a, const Placement& b);
 
+/// Every pending reduction replaced by R: where its result, or a gradient, lies.
+Placements without_partials(Placements placements);
+
 /// Shard dims counted from the end (-1: the last) become dims from the start: what users write is
 /// normalised with this before a spec is made (M-11). Fails with Value when there is no such dim.
 void normalize_dims(Placements& placements, std::size_t ndim);

@@ -11,11 +11,7 @@ namespace {
 enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
 DTensor without_terms(Calls& calls, const DTensor& x) {
-  Placements placements = x.spec()->placements();
-  for (Placement& placement : placements) {
-    if (placement.is_partial()) placement = Placement::replicate();
-  }
-  return calls.redistribute(x, placements);
+  return calls.redistribute(x, without_partials(x.spec()->placements()));
 }
 
 // One loss, forward or back: logits [samples, classes] or [classes], target [samples] or [].
