@@ -32,8 +32,10 @@ void add_common(CLI::App* command, CommonArguments& common) {
 void add_run_options(CLI::App* command, RunArguments& arguments) {
   command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
       ->type_name("KEY=VALUE");
-  command->add_option("--backend", arguments.backend,
-                      "who moves the bytes: threads; mpi under mpirun; nccl under torchrun");
+  command->add_option(
+      "--backend", arguments.backend,
+      "who moves the bytes: threads; fake (shapes only, up to a million ranks); mpi "
+      "under mpirun; nccl under torchrun");
   command->add_flag_callback(
       "--check-collectives", [&arguments] { arguments.checks = CollectiveChecks::kOn; },
       "processes compare each collective before data moves (threads always does)");
@@ -209,7 +211,7 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
   auto* show = add("show", "draw who holds what", parsed.show, "a type string", 1);
   show->footer(
       "Examples:\n"
-      "  shardlab show \"f32[10@x, 6@(x,y)]\" --mesh x=2,y=3\n"
+      "  shardlab show \"f32[10@x, 6@y]\" --mesh x=2,y=3\n"
       "  shardlab show \"f32[7@(y,x)]{sum:z}\" --mesh x=2,y=2,z=2");
   show->callback([&parsed] { parsed.chosen = [&parsed] { return show_command(parsed.show); }; });
 
@@ -318,7 +320,7 @@ int main(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "help of all commands");
   app.footer(
       "Examples:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
-      "  shardlab show \"f32[10@x, 6@(x,y)]\" --mesh x=2,y=3\n"
+      "  shardlab show \"f32[10@x, 6@y]\" --mesh x=2,y=3\n"
       "Exit codes: 0 fine, 1 the program ran and something failed, 2 it can't run as written,\n"
       "3 a defect of shardlab, 130 interrupted.");
   Parsed parsed;

@@ -121,8 +121,7 @@ class ValueDiff {
     const std::size_t different = section_.differences.size() - undecided_;
     if (different > 0) section_.text += fmt::format(", {} different", different);
     if (types_ > 0) {
-      section_.text +=
-          fmt::format(", {} by type only (elements come with run --json --values all)", types_);
+      section_.text += fmt::format(", {} by type only ({})", types_, why_types_only());
     }
     return section_;
   }
@@ -136,6 +135,13 @@ class ValueDiff {
       }
     }
     return nullptr;
+  }
+
+  std::string why_types_only() const {
+    for (const Json* run : {&a_, &b_}) {
+      if (run->contains("not_verified")) return run->at("not_verified").get<std::string>();
+    }
+    return "elements come with run --json --values all";
   }
 
   void differ(const Json& value, const std::string& text) {

@@ -26,6 +26,22 @@ std::string bytes_text(double bytes) {
 
 namespace {
 
+// "68.5 us", "609 ms".
+std::string time_text(double us) {
+  if (us < 999.95) return fmt::format("{:.1f} us", us);
+  return us < 999'500 ? fmt::format("{:.3g} ms", us / 1e3) : fmt::format("{:.1f} s", us / 1e6);
+}
+
+constexpr std::size_t kWidestColumn = 60;
+
+// How wide a column is that holds this text of all rows. A longer one pushes only its own row.
+template <typename Row>
+std::size_t column_width(const std::vector<Row>& rows, std::string Row::*text, std::size_t least) {
+  std::size_t width = least;
+  for (const Row& row : rows) width = std::max(width, (row.*text).size());
+  return std::min(width, kWidestColumn);
+}
+
 // 1048576 as "1,048,576".
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
@@ -43,7 +59,11 @@ std::string classes_text(const ScenarioResult& result) {
 class RunText {
  public:
   RunText(const ScenarioResult& result, const RunTextOptions& options)
-      : result_(result), options_(options) {}
+      : result_(result), options_(options) {
+    name_width_ = column_width(result.values, &ValueReport::name, 16);
+    type_width_ = column_width(result.values, &ValueReport::type, 34);
+    type_width_ = column_width(result.inputs, &InputReport::type, type_width_);
+  }
 
   std::string build() {
     header();
@@ -93,13 +113,12 @@ class RunText {
   void inputs() {
     if (result_.inputs.empty()) return;
     line("\n{}", ink("inputs", Ink::kTitle));
-    std::size_t width = 0;
-    for (const InputReport& input : result_.inputs) width = std::max(width, input.name.size());
+    const std::size_t width = column_width(result_.inputs, &InputReport::name, 0);
     for (const InputReport& input : result_.inputs) {
       const std::string held =
           fmt::format("{} on rank {}", bytes_text(static_cast<double>(input.local_bytes)),
                       result_.reporting_rank);
-      line("  {:<{}}  {:<34} {}", input.name, width, input.type, ink(held, Ink::kDim));
+      line("  {:<{}}  {:<{}} {}", input.name, width, input.type, type_width_, ink(held, Ink::kDim));
     }
   }
 
@@ -155,7 +174,7 @@ class RunText {
     const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
                                 : result_.shapes_only() ? value.not_verified
                                                         : "not verified";
-    line("       = {:<16} {:<34} {}", value.name, value.type,
+    line("       = {:<{}} {:<{}} {}", value.name, name_width_, value.type, type_width_,
          ink(verdict, wrong            ? Ink::kBad
                       : value.verified ? Ink::kGood
                                        : Ink::kDim));
@@ -245,17 +264,20 @@ class RunText {
     const std::vector<CollectiveSum> sums = collective_sums(result_);
     if (sums.empty()) line("  none");
     double sent = 0, predicted = 0;
+    std::size_t ranks_width = 3;
     for (const CollectiveSum& sum : sums) {
+      ranks_width = std::max(ranks_width, std::to_string(sum.group_size).size());
       sent += sum.forward_bytes + sum.backward_bytes;
       predicted += sum.predicted_us;
     }
+    const std::size_t group_width = column_width(sums, &CollectiveSum::group, 8);
     for (const CollectiveSum& sum : sums) {
       line(
-          "  {:<15} over {:<8} {:>3} ranks  {:>3} forward {:>3} backward  {:>9} sent  {:>8.1f} us "
+          "  {:<15} over {:<{}} {:>{}} ranks  {:>3} forward {:>3} backward  {:>9} sent  {:>8} "
           "predicted ({:.0f} %)",
-          to_string(sum.kind), sum.group, sum.group_size, sum.forward, sum.backward,
-          bytes_text(sum.forward_bytes + sum.backward_bytes), sum.predicted_us,
-          predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
+          to_string(sum.kind), sum.group, group_width, sum.group_size, ranks_width, sum.forward,
+          sum.backward, bytes_text(sum.forward_bytes + sum.backward_bytes),
+          time_text(sum.predicted_us), predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
     }
     double largest = 0;
     for (const CollectiveCounts& rank : result_.counts) largest = std::max(largest, rank.bytes());
@@ -342,10 +364,11 @@ class RunText {
   void expectations() {
     if (result_.expectations.empty()) return;
     line("\n{}", ink("expected", Ink::kTitle));
+    const std::size_t width = column_width(result_.expectations, &ExpectationReport::what, 24);
     for (const ExpectationReport& expectation : result_.expectations) {
       const std::string mark =
           expectation.met ? ink("met ", Ink::kGood) : ink("not met", Ink::kBad);
-      line("  {} {:<24} {}", mark, expectation.what, expectation.text);
+      line("  {} {:<{}} {}", mark, expectation.what, width, expectation.text);
       if (!expectation.met && expectation.where.source)
         line("          {}", expectation.where.at());
     }
@@ -358,6 +381,7 @@ class RunText {
 
   const ScenarioResult& result_;
   const RunTextOptions& options_;
+  std::size_t name_width_ = 0, type_width_ = 0;
   std::size_t next_value_ = 0;
   std::string out_;
 };

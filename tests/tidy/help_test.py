@@ -1,18 +1,33 @@
 #!/usr/bin/env python3
 """Every command of the program explains itself.
 
-    help_test.py PROGRAM
+    help_test.py PROGRAM ROOT
 
-`shardlab COMMAND --help` exits with 0 and shows at least two examples: lines that begin with
-`shardlab COMMAND` below a line `examples:`. A command that is still to come says "not yet
-supported" and exits with 2.
+`shardlab COMMAND --help` exits with 0 and shows at least two examples: lines that name
+`shardlab COMMAND` below a line `examples:`. They can be typed as they stand in the repository ROOT,
+those of the overview, too. A command that is still to come says "not yet supported" and exits
+with 2.
 """
 
 import subprocess
 import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+from desk import Desk  # noqa: E402
 
 SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff", "doctor")
 TO_COME = ("verify-ops",)
+
+# What the examples of `diff` read, and how a user makes it.
+MLP = "shardlab run --json --values all scenarios/models/megatron_mlp.toml"
+RUNS = {
+    "threads.json": MLP,
+    "mpi.json": f"{MLP} --backend fake",
+    "tp2.json": f"{MLP} --set mesh.tp=2",
+    "tp4.json": MLP,
+}
 
 
 def ask(*command):
@@ -21,11 +36,13 @@ def ask(*command):
     )
 
 
-def examples_of(text, command):
-    lines = [line.strip().lower() for line in text.splitlines()]
-    starts = [number for number, line in enumerate(lines) if line in ("examples:", "examples")]
+def examples_of(text, *words):
+    lines = text.splitlines()
+    words_of_heading = ("examples:", "examples")
+    starts = [i for i, line in enumerate(lines) if line.strip().lower() in words_of_heading]
     below = lines[starts[0] :] if starts else []
-    return [line for line in below if line.startswith(f"shardlab {command} ")]
+    named = " ".join(("shardlab", *words)) + " "
+    return [line.strip() for line in below if line.startswith("  ") and named in line]
 
 
 def problem_of(program, command):
@@ -40,8 +57,27 @@ def problem_of(program, command):
     return None
 
 
+def failed_examples(program, root):
+    shown = ask(program, "--help").stdout
+    lines = examples_of(shown)
+    for command in SUPPORTED:
+        lines += examples_of(ask(program, command, "--help").stdout, command)
+    with tempfile.TemporaryDirectory() as folder:
+        desk = Desk(folder, program, root)
+        for name, line in RUNS.items():
+            desk.type(f"{line} > {name}")
+        for line in lines:
+            done = desk.type(line)
+            # `diff` says with 1 that runs differ.
+            if done.returncode == 0 or (" diff " in line and done.returncode == 1):
+                continue
+            yield f"exit code {done.returncode} of {line}\n{done.stderr}"
+    if len(lines) < 2 * len(SUPPORTED):
+        yield f"only {len(lines)} examples were found"
+
+
 def main():
-    program = sys.argv[1]
+    program, root = sys.argv[1:]
     failed = 0
     for command in SUPPORTED + TO_COME:
         problem = problem_of(program, command)
@@ -52,6 +88,9 @@ def main():
         if command not in overview.stdout.split():
             print(f"shardlab --help does not name {command}")
             failed += 1
+    for problem in failed_examples(program, root):
+        print(problem)
+        failed += 1
     return 1 if failed else 0
 
 

@@ -150,3 +150,14 @@ TEST_CASE("diff: an error on one side is told") {
   CHECK(section(diff, "outcome").differences.at(0).text ==
         "A ends with ok\nB ends with Assert error: assert False: no");
 }
+
+TEST_CASE("diff: values without elements are compared by type, and it says why") {
+  const Json a = run(kProduct);
+  Json b = run(kProduct, {{}, SchedulerKind::kPool, 0});
+  CHECK(section(diff_run(a, b), "values").text ==
+        "0 bitwise, 0 within the envelope, "
+        "2 by type only (elements come with run --json --values all)");
+  b["not_verified"] = "shapes only: nothing verified";
+  CHECK(section(diff_run(a, b), "values").text ==
+        "0 bitwise, 0 within the envelope, 2 by type only (shapes only: nothing verified)");
+}

@@ -1,0 +1,28 @@
+"""A folder that looks like the repository, in which commands are typed as users type them."""
+
+import os
+import pathlib
+import subprocess
+
+
+class Desk:
+    """In FOLDER, an empty one, `shardlab` is PROGRAM and ROOT's files are there."""
+
+    def __init__(self, folder, program, root):
+        self.folder = folder
+        for entry in pathlib.Path(root).resolve().iterdir():
+            pathlib.Path(folder, entry.name).symlink_to(entry)
+        path = os.pathsep.join((str(pathlib.Path(program).resolve().parent), os.environ["PATH"]))
+        self.environment = os.environ | {"PATH": path, "NO_COLOR": "1"}
+
+    def type(self, line):
+        return subprocess.run(
+            line,
+            shell=True,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
