@@ -10,18 +10,6 @@ using ast::ExpressionPtr;
 
 namespace {
 
-// Nested brackets and prefix operators recurse here before a tree exists to measure.
-class Nesting {
- public:
-  explicit Nesting(int& depth) : depth_(depth) { ++depth_; }
-  ~Nesting() { --depth_; }
-  Nesting(const Nesting&) = delete;
-  Nesting& operator=(const Nesting&) = delete;
-
- private:
-  int& depth_;
-};
-
 struct BinaryRow {
   std::string_view text;
   int precedence;
@@ -117,6 +105,13 @@ void Parser::refuse_depth(SourceSpan span) const {
          "compute parts of it in statements of their own");
 }
 
+Parser::Nesting Parser::nest() {
+  // A printed tree has a bracket and an operator a level: it can be read again.
+  constexpr int kDeepest = 2 * ast::kDeepestTree;
+  if (nesting_ >= kDeepest) refuse_depth(peek().span);
+  return Nesting(nesting_);
+}
+
 ExpressionPtr Parser::whole_expression() {
   if (peek().kind == TokenKind::kEnd) unexpected("an expression");
   ExpressionPtr found = expression_list();
@@ -144,8 +139,7 @@ ExpressionPtr Parser::expression_list() {
 }
 
 ExpressionPtr Parser::expression() {
-  const Nesting nesting(nesting_);
-  if (nesting_ > ast::kDeepestTree) refuse_depth(peek().span);
+  const Nesting nesting = nest();
   if (at_keyword("lambda")) refuse_not_yet(source_, peek().span, "lambda", "write a def");
   ExpressionPtr value = logical_or();
   if (!at_keyword("if")) return value;
@@ -176,8 +170,7 @@ ExpressionPtr Parser::logical(ast::BoolOp op, ExpressionPtr (Parser::*operand)()
 
 ExpressionPtr Parser::logical_not() {
   if (!at_keyword("not")) return comparison();
-  const Nesting nesting(nesting_);
-  if (nesting_ > ast::kDeepestTree) refuse_depth(peek().span);
+  const Nesting nesting = nest();
   const SourceSpan start = next().span;
   ExpressionPtr operand = logical_not();
   const SourceSpan span = join(start, operand->span);
@@ -240,8 +233,7 @@ ExpressionPtr Parser::binary(int loosest) {
 ExpressionPtr Parser::unary() {
   const bool prefix = at_operator("-") || at_operator("+") || at_operator("~");
   if (!prefix) return power();
-  const Nesting nesting(nesting_);
-  if (nesting_ > ast::kDeepestTree) refuse_depth(peek().span);
+  const Nesting nesting = nest();
   const Token& token = next();
   const ast::UnaryOp op = token.text == "-"   ? ast::UnaryOp::kNegative
                           : token.text == "+" ? ast::UnaryOp::kPositive
@@ -256,8 +248,7 @@ ExpressionPtr Parser::unary() {
 ExpressionPtr Parser::power() {
   ExpressionPtr base = postfix();
   if (!accept_operator("**")) return base;
-  const Nesting nesting(nesting_);
-  if (nesting_ > ast::kDeepestTree) refuse_depth(peek().span);
+  const Nesting nesting = nest();
   ExpressionPtr exponent = unary();
   const SourceSpan span = join(base->span, exponent->span);
   const int depth = deepest({base.get(), exponent.get()});

@@ -57,6 +57,19 @@ class Parser {
   static int deepest(std::initializer_list<const ast::Expression*> children);
   [[noreturn]] void refuse_depth(SourceSpan span) const;
 
+  /// One level of recursion. Brackets and prefix operators recurse before a tree exists to measure.
+  class Nesting {
+   public:
+    explicit Nesting(int& depth) : depth_(depth) { ++depth_; }
+    ~Nesting() { --depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+
+   private:
+    int& depth_;
+  };
+  Nesting nest();
+
   // Expressions, from loose to tight.
   ast::ExpressionPtr expression_list();
   ast::ExpressionPtr expression();

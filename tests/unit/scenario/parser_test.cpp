@@ -111,6 +111,12 @@ std::string print_of(std::string text) {
   return print(parse_program(source_of(std::move(text))).body);
 }
 
+std::string repeat(std::string_view text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("programs parse to the tree that Python gives them") {
@@ -170,12 +176,25 @@ TEST_CASE("each syntax error has its own message") {
   }
 }
 
+TEST_CASE("the deepest trees that are read can be printed and read again") {
+  const std::pair<std::string_view, std::string_view> kLevels[] = {
+      {"-", ""},   {"+(", ")"}, {"not ", ""},         {"1 + -(", ")"}, {"2 ** ", ""},
+      {"f(", ")"}, {"[", "]"},  {"1 if y else ", ""}, {"a[", "]"},     {"not (", " < 1)"}};
+  for (const auto& [before, after] : kLevels) {
+    CAPTURE(before);
+    int accepted = 0;
+    for (int levels = 1; levels <= 220; ++levels) {
+      const std::string text = repeat(before, levels) + "x" + repeat(after, levels) + "\n";
+      if (report_of(text) != "") continue;
+      CHECK(report_of(print_of(text)) == "");
+      accepted = levels;
+    }
+    CHECK(accepted >= 98);
+    CHECK(accepted <= 200);
+  }
+}
+
 TEST_CASE("hostile nesting is refused before it can overflow the stack") {
-  const auto repeat = [](std::string_view text, int times) {
-    std::string out;
-    for (int i = 0; i < times; ++i) out += text;
-    return out;
-  };
   for (const int times : {300, 100000}) {
     CHECK(report_of("x = " + repeat("(", times) + "1" + repeat(")", times)) != "");
     CHECK(report_of("x = " + repeat("[", times)) != "");
