@@ -181,10 +181,13 @@ ScenarioFile ScenarioFile::open(const std::string& path, std::vector<Setting> se
   };
   std::ifstream in(path, std::ios::binary);
   if (!in) unreadable(std::strerror(errno));
-  std::string text(kLargest + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  char piece[1 << 14];
+  while (in && text.size() <= kLargest) {  // its size is not asked: a pipe has none
+    in.read(piece, sizeof piece);
+    text.append(piece, static_cast<std::size_t>(in.gcount()));
+  }
   if (in.bad() || (in.fail() && !in.eof())) unreadable("cannot be read");
-  text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kLargest) unreadable("larger than 16 MiB, no scenario");
   return read(std::make_shared<const SourceText>(path, std::move(text)), std::move(settings));
 }
