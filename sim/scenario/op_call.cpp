@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/nearest.h"
+#include "schema/list_count.h"
 
 namespace shardlab {
 
@@ -34,8 +35,8 @@ std::optional<Argument> tensor_list(const Value& value, bool elements_optional) 
   return Argument(std::move(list));
 }
 
-std::optional<Argument> scalar_list(const Value& value) {
-  if (!value.is_sequence()) return std::nullopt;
+std::optional<Argument> scalar_list(const Value& value, const SchemaType& type) {
+  if (!value.is_sequence() || !takes_count(type, items_of(value).size())) return std::nullopt;
   ArgumentList list;
   for (const Value& item : items_of(value)) {
     if (!item.is_number()) return std::nullopt;
@@ -52,7 +53,7 @@ std::optional<Argument> list_argument(const Value& value, const SchemaType& type
     auto dims = dims_of(value);
     return dims ? std::optional<Argument>(std::move(*dims)) : std::nullopt;
   }
-  return scalar_list(value);
+  return scalar_list(value, type);
 }
 
 std::optional<Argument> to_argument(const Value& value, const SchemaType& type, NumberAs number) {
@@ -105,7 +106,8 @@ class Binder {
   bool set(std::size_t index, const Value& value) {
     const SchemaArgument& argument = row_.op.arguments[index];
     if (set_[index]) return refuse(fmt::format("'{}' is given twice", argument.name));
-    auto converted = to_argument(value, argument.type, number_);
+    const NumberAs number = argument.alias.write ? NumberAs::kNumber : number_;
+    auto converted = to_argument(value, argument.type, number);
     if (!converted) {
       return refuse(fmt::format("'{}' is {} {}, not {}", argument.name, kind_name(value),
                                 repr(value), argument.type.spelling));

@@ -57,6 +57,7 @@ void gather_elements(const KernelCall& call, Locate locate, Missed missed) {
   const Tensor self = at_least_one_dim(tensor_arg(call, 0));
   const Tensor index = at_least_one_dim(tensor_arg(call, 2));
   const std::size_t dim = wrapped_dim(int_arg(call, 1), self.shape().size());
+  check_same_dtype(out, self);
   const std::int64_t bytes = item_bytes(out.dtype());
   const std::int64_t step = self.stride()[dim] * bytes;
   std::byte* target = writable_bytes(out);

@@ -12,37 +12,58 @@ std::int64_t chunk_size(std::int64_t length, std::int64_t count) {
   return length / count + (length % count != 0 ? 1 : 0);
 }
 
-/// Appends the global runs behind local indices [offset, offset + size) of `map`.
-void append_range(const DimMap& map, std::int64_t offset, std::int64_t size, DimMap* result) {
-  for (const IndexRun& run : map.runs) {
-    if (size <= 0) return;
-    if (offset >= run.size) {
-      offset -= run.size;
-      continue;
+/// Collects the global runs behind ranges of local indices of `map`, which ascend.
+class RunReader {
+ public:
+  explicit RunReader(const DimMap& map) : map_(map) {}
+
+  void read(Chunk range) {
+    while (range.size > 0 && next_ < map_.runs.size()) {
+      const IndexRun& run = map_.runs[next_];
+      const std::int64_t at = range.offset - before_;
+      if (at >= run.size) {
+        before_ += run.size;
+        ++next_;
+        continue;
+      }
+      const std::int64_t size = std::min(range.size, run.size - at);
+      add({run.offset + at, size});
+      range = {range.size - size, range.offset + size};
     }
-    const IndexRun part{run.offset + offset, std::min(size, run.size - offset)};
-    auto& runs = result->runs;
-    if (!runs.empty() && runs.back().offset + runs.back().size == part.offset) {
-      runs.back().size += part.size;
-    } else {
-      runs.push_back(part);
-    }
-    size -= part.size;
-    offset = 0;
   }
-}
+  DimMap take() { return std::move(found_); }
+
+ private:
+  void add(const IndexRun& run) {
+    constexpr std::size_t kMostRuns = 1 << 24;
+    auto& runs = found_.runs;
+    if (!runs.empty() && runs.back().offset + runs.back().size == run.offset) {
+      runs.back().size += run.size;
+    } else if (runs.size() < kMostRuns) {
+      runs.push_back(run);
+    } else {
+      fail(ErrorKind::kUnsupported, "a rank's piece of a strided shard has more than {} runs",
+           kMostRuns);
+    }
+  }
+
+  const DimMap& map_;
+  DimMap found_;
+  std::size_t next_ = 0;     ///< the run that is read
+  std::int64_t before_ = 0;  ///< local indices in front of it
+};
 
 /// K-19: the dim in `split_factor` chunks, each in `count` parts; part `index` of every chunk.
 DimMap cut_strided(const DimMap& map, const Cut& cut) {
-  DimMap result;
+  RunReader reader(map);
   const std::int64_t length = map.local_size();
   const std::int64_t chunk = chunk_size(length, cut.placement.split_factor);
   for (std::int64_t i = 0; i * chunk < length; ++i) {  // the chunks that are not empty
     const Chunk outer = chunk_of(length, cut.placement.split_factor, i);
     const Chunk inner = chunk_of(outer.size, cut.count, cut.index);
-    append_range(map, outer.offset + inner.offset, inner.size, &result);
+    reader.read({inner.size, outer.offset + inner.offset});
   }
-  return result;
+  return reader.take();
 }
 
 bool cut_by_strided(const DTensorSpec& spec, std::size_t tensor_dim) {
@@ -110,9 +131,9 @@ DimMap dim_map(std::int64_t length, std::span<const Cut> cuts) {
       map = cut_strided(map, cut);
     } else if (cut.placement.is_shard()) {
       const Chunk chunk = chunk_of(map.local_size(), cut.count, cut.index);
-      DimMap piece;
-      append_range(map, chunk.offset, chunk.size, &piece);
-      map = std::move(piece);
+      RunReader reader(map);
+      reader.read(chunk);
+      map = reader.take();
     }
   }
   return map;

@@ -23,8 +23,13 @@ std::vector<OutputMeta> meta_softmax(const MetaArgs& args) {
 }
 
 std::vector<OutputMeta> meta_softmax_backward(const MetaArgs& args) {
-  const Operands operands = tensor_operands(args);
-  return {elementwise_meta(args, operands, args[3].dtype())};
+  const TensorMeta &gradient = *args.tensor(0), &output = *args.tensor(1);
+  active_dim(args.op(), args[2], output.shape.size());
+  if (gradient.shape != output.shape) {
+    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for an output of shape [{}]",
+         args.op().base, fmt::join(gradient.shape, ", "), fmt::join(output.shape, ", "));
+  }
+  return {elementwise_meta(args, tensor_operands(args), args[3].dtype())};
 }
 
 std::vector<OutputMeta> meta_cumsum(const MetaArgs& args) {

@@ -1,5 +1,8 @@
 // Convolutions: the rules let the batch dim be cut, and the last dim where windows do not overlap.
 // Beyond that the handler keeps every mesh dim that cuts a spatial dim.
+#include <algorithm>
+#include <limits>
+
 #include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -24,66 +27,12 @@ constexpr std::size_t kOutputPadding = 8, kGroups = 9;
 // convolution(input, weight, bias, stride, ..): the same numbers, one place earlier.
 constexpr std::size_t kBackwardShift = 1;
 
+/// Of strides, paddings, windows: their products can be computed.
+constexpr std::int64_t kLargestNumber = std::numeric_limits<std::int32_t>::max();
+
 std::int64_t of_dim(const Argument& argument, std::size_t dim) {
   const Dims& values = argument.ints();
   return values[values.size() == 1 ? 0 : dim];
-}
-
-void check_convolution(const MetaArgs& args) {
-  const Dims &input = args.tensor(0)->shape, &weight = args.tensor(1)->shape;
-  const bool transposed = args[kTransposed - kBackwardShift].to_bool();
-  const std::int64_t groups = args[kGroups - kBackwardShift].to_int();
-  if (input.size() != weight.size() || input.size() < 3 || input.size() > 5) {
-    throw Error(ErrorKind::kValue, fmt::format("{}: an input of {} dims and a weight of {} dims",
-                                               args.op().base, input.size(), weight.size()))
-        .with("fix", "give both a batch or channel dim and 1 to 3 spatial dims: [N, C, L]");
-  }
-  const std::int64_t channels = transposed ? weight[0] : weight[1] * groups;
-  if (groups < 1 || input[1] != channels || weight[0] % groups != 0) {
-    fail(ErrorKind::kValue, "{}: {} input channels do not fit a weight of {} channels, groups={}",
-         args.op().base, input[1], channels, groups);
-  }
-}
-
-std::vector<OutputMeta> meta_convolution(const MetaArgs& args) {
-  check_convolution(args);
-  const TensorMeta &input = *args.tensor(0), &weight = *args.tensor(1);
-  const auto at = [&](std::size_t place, std::size_t dim) {
-    return of_dim(args[place - kBackwardShift], dim);
-  };
-  const bool transposed = args[kTransposed - kBackwardShift].to_bool();
-  Dims shape = {input.shape[0], transposed
-                                    ? weight.shape[1] * args[kGroups - kBackwardShift].to_int()
-                                    : weight.shape[0]};
-  for (std::size_t i = 0; i + 2 < input.shape.size(); ++i) {
-    const std::int64_t reach = at(kDilation, i) * (weight.shape[i + 2] - 1) + 1;
-    const std::int64_t room = input.shape[i + 2] + 2 * at(kPadding, i) - reach;
-    const std::int64_t size = transposed ? (input.shape[i + 2] - 1) * at(kStride, i) -
-                                               2 * at(kPadding, i) + reach + at(kOutputPadding, i)
-                                         : room / at(kStride, i) + 1;
-    if (size < 0 || (!transposed && room < 0)) {
-      fail(ErrorKind::kValue, "{}: windows of {} do not fit into {} elements", args.op().base,
-           reach, input.shape[i + 2] + 2 * at(kPadding, i));
-    }
-    shape.push_back(size);
-  }
-  return {{contiguous_meta(shape, input.dtype)}};
-}
-
-Dims bias_shape(const MetaArgs& args) {
-  if (args[kBiasSizes].is_ints()) return args[kBiasSizes].ints();
-  return Dims{args.tensor(0)->shape[1]};
-}
-
-std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
-  const TensorMeta& input = *args.tensor(1);
-  const TensorMeta& weight = *args.tensor(2);
-  const ArgumentList& mask = args[kOutputMask].list();
-  std::vector<OutputMeta> outputs = {{contiguous_meta(input.shape, input.dtype)},
-                                     {contiguous_meta(weight.shape, weight.dtype)},
-                                     {contiguous_meta(bias_shape(args), weight.dtype)}};
-  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
-  return outputs;
 }
 
 /// What both directions have: where input and stride stand among the arguments.
@@ -93,6 +42,111 @@ struct Direction {
 };
 constexpr Direction kForward = {0, kBackwardShift};
 constexpr Direction kBackward = {1, 0};
+
+void check_numbers(const MetaArgs& args, const Direction& direction, std::size_t spatial_dims) {
+  struct Rule {
+    std::size_t place;
+    std::string_view name;
+    std::int64_t least;
+  };
+  constexpr Rule kRules[] = {{kStride, "stride", 1},
+                             {kPadding, "padding", 0},
+                             {kDilation, "dilation", 1},
+                             {kOutputPadding, "output_padding", 0}};
+  for (const Rule& rule : kRules) {
+    const Dims& values = args[rule.place - direction.shift].ints();
+    if (values.size() != 1 && values.size() != spatial_dims) {
+      fail(ErrorKind::kValue, "{}: {} has {} numbers for {} spatial dims", args.op().base,
+           rule.name, values.size(), spatial_dims);
+    }
+    for (const std::int64_t value : values) {
+      if (value >= rule.least && value <= kLargestNumber) continue;
+      fail(ErrorKind::kValue, "{}: {} is {}, which is not within {} and {}", args.op().base,
+           rule.name, value, rule.least, kLargestNumber);
+    }
+  }
+}
+
+void check_convolution(const MetaArgs& args, const Direction& direction) {
+  const Dims& input = args.tensor(direction.input)->shape;
+  const Dims& weight = args.tensor(direction.input + 1)->shape;
+  const bool transposed = args[kTransposed - direction.shift].to_bool();
+  const std::int64_t groups = args[kGroups - direction.shift].to_int();
+  if (input.size() != weight.size() || input.size() < 3 || input.size() > 5) {
+    throw Error(ErrorKind::kValue, fmt::format("{}: an input of {} dims and a weight of {} dims",
+                                               args.op().base, input.size(), weight.size()))
+        .with("fix", "give both a batch or channel dim and 1 to 3 spatial dims: [N, C, L]");
+  }
+  if (groups < 1) fail(ErrorKind::kValue, "{}: groups={}", args.op().base, groups);
+  const std::int64_t channels = transposed ? weight[0] : product(Dims{weight[1], groups});
+  if (input[1] != channels || weight[0] % groups != 0) {
+    fail(ErrorKind::kValue, "{}: {} input channels do not fit a weight of {} channels, groups={}",
+         args.op().base, input[1], channels, groups);
+  }
+  for (std::size_t dim = 2; dim < weight.size(); ++dim) {
+    if (std::max(weight[dim], transposed ? input[dim] : 0) <= kLargestNumber) continue;
+    fail(ErrorKind::kValue, "{}: windows or rows of more than {} elements", args.op().base,
+         kLargestNumber);
+  }
+  check_numbers(args, direction, input.size() - 2);
+}
+
+Dims output_shape(const MetaArgs& args, const Direction& direction) {
+  check_convolution(args, direction);
+  const Dims& input = args.tensor(direction.input)->shape;
+  const Dims& weight = args.tensor(direction.input + 1)->shape;
+  const auto at = [&](std::size_t place, std::size_t dim) {
+    return of_dim(args[place - direction.shift], dim);
+  };
+  const bool transposed = args[kTransposed - direction.shift].to_bool();
+  const std::int64_t groups = args[kGroups - direction.shift].to_int();
+  Dims shape = {input[0], transposed ? product(Dims{weight[1], groups}) : weight[0]};
+  for (std::size_t i = 0; i + 2 < input.size(); ++i) {
+    const std::int64_t reach = at(kDilation, i) * (weight[i + 2] - 1) + 1;
+    const std::int64_t room = input[i + 2] + 2 * at(kPadding, i) - reach;
+    const std::int64_t size = transposed ? (input[i + 2] - 1) * at(kStride, i) -
+                                               2 * at(kPadding, i) + reach + at(kOutputPadding, i)
+                                         : room / at(kStride, i) + 1;
+    if (size < 0 || (!transposed && room < 0)) {
+      fail(ErrorKind::kValue, "{}: windows of {} do not fit into {} elements", args.op().base,
+           reach, input[i + 2] + 2 * at(kPadding, i));
+    }
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+std::vector<OutputMeta> meta_convolution(const MetaArgs& args) {
+  const Dims shape = output_shape(args, kForward);
+  const TensorMeta* bias = args.tensor(2);
+  if (bias != nullptr && bias->shape != Dims{shape[1]}) {
+    fail(ErrorKind::kValue, "{}: a bias of shape [{}] for {} output channels", args.op().base,
+         fmt::join(bias->shape, ", "), shape[1]);
+  }
+  return {{contiguous_meta(shape, args.tensor(0)->dtype)}};
+}
+
+Dims bias_shape(const MetaArgs& args) {
+  if (args[kBiasSizes].is_ints()) return args[kBiasSizes].ints();
+  return Dims{args.tensor(0)->shape[1]};
+}
+
+std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
+  const Dims shape = output_shape(args, kBackward);
+  const Dims& gradient = args.tensor(0)->shape;
+  if (gradient != shape) {
+    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for an output of shape [{}]",
+         args.op().base, fmt::join(gradient, ", "), fmt::join(shape, ", "));
+  }
+  const TensorMeta& input = *args.tensor(1);
+  const TensorMeta& weight = *args.tensor(2);
+  const ArgumentList& mask = args[kOutputMask].list();
+  std::vector<OutputMeta> outputs = {{contiguous_meta(input.shape, input.dtype)},
+                                     {contiguous_meta(weight.shape, weight.dtype)},
+                                     {contiguous_meta(bias_shape(args), weight.dtype)}};
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
+  return outputs;
+}
 
 /// Windows tile the last dim: a piece cut at a window's edge needs no neighbour.
 bool tiles_last_dim(const RuleContext& context, const Direction& direction) {
@@ -155,7 +209,8 @@ const char* window_filter(const RuleContext& context, std::span<const Placements
 
 /// conv1d, conv2d, conv3d(input, weight, bias, stride, padding, dilation, groups).
 Results conv_nd(Calls& calls, const Arguments& args) {
-  const std::size_t count = args[1].tensor().ndim() - 2;
+  const std::size_t dims = args[1].tensor().ndim();
+  const std::size_t count = dims > 2 ? dims - 2 : 1;  // fewer are refused with what they are
   const auto per_dim = [&](const Argument& given) {
     return given.ints().size() == 1 ? Argument(Dims(count, given.ints()[0])) : given;
   };

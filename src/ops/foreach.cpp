@@ -91,6 +91,18 @@ std::string element_op(const OpDescriptor& op) {
   return fmt::format("aten::{}.{}", op.base.substr(kPrefix.size()), number ? "Scalar" : "Tensor");
 }
 
+// All lists are as long as the first; `may_be_empty`: one that is not read.
+void check_lists(const OpRow& row, const Arguments& args, std::size_t may_be_empty) {
+  const std::size_t count = args[0].list().size();
+  for (std::size_t i = 1; i < args.size(); ++i) {
+    if (!args[i].is_list() && !args[i].is_ints()) continue;
+    const std::size_t size = args[i].is_list() ? args[i].list().size() : args[i].ints().size();
+    if (size == count || (size == 0 && i == may_be_empty)) continue;
+    fail(ErrorKind::kValue, "{}: list {} has {} elements, the first one {}", row.name(),
+         row.op.arguments[i].name, size, count);
+  }
+}
+
 // Element `k` of an operand: of a list, of the numbers of a list, or the one that all share.
 Argument element_of(const Argument& operand, std::size_t k) {
   if (operand.is_list()) return operand.list()[k];
@@ -99,6 +111,7 @@ Argument element_of(const Argument& operand, std::size_t k) {
 }
 
 Results run_elements(Calls& calls, const OpRow& row, const Arguments& args) {
+  check_lists(row, args, args.size());
   const std::string op = element_op(row.op);
   ArgumentList results;
   for (std::size_t k = 0; k < args[0].list().size(); ++k) {
@@ -174,7 +187,9 @@ class AdamStep {
 };
 
 template <Decay kDecay>
-Results run_fused_adam(Calls& calls, const OpRow&, const Arguments& args) {
+Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
+  constexpr std::size_t kMaxSquares = 4, kAmsgrad = 11;
+  check_lists(row, args, args[kAmsgrad].to_bool() ? args.size() : kMaxSquares);
   for (std::size_t k = 0; k < args[0].list().size(); ++k) AdamStep(calls, args, k).run(kDecay);
   return {};
 }

@@ -1,6 +1,7 @@
 // Reading and writing at positions that a tensor of indices holds. Indexed dims stay whole, because
 // indices count over the whole tensor, except where a mask can say which rank owns a position.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
@@ -37,24 +38,35 @@ Metas meta_self(const MetaArgs& args) {
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }
 
+// An index element for each element: (self, dim, index, ..) where `addressed` has to be at least as
+// long as the index in all dims but `free_dim`.
+constexpr std::size_t kNoDim = std::numeric_limits<std::size_t>::max();
+void check_index_fits(const MetaArgs& args, const TensorMeta& addressed, std::size_t free_dim) {
+  const Dims& shape = addressed.shape;
+  const Dims& index = args.tensor(2)->shape;
+  if (product(index) == 0) return;
+  const std::size_t ndim = std::max<std::size_t>(shape.size(), 1);
+  if (std::max<std::size_t>(index.size(), 1) != ndim) {
+    fail(ErrorKind::kValue, "{} takes an index of {} dims, not {}", args.op().base, ndim,
+         index.size());
+  }
+  for (std::size_t i = 0; i < std::min(shape.size(), index.size()); ++i) {
+    if (i != free_dim && index[i] > shape[i]) {
+      fail(ErrorKind::kValue, "{}: the index is longer than the tensor in dim {}", args.op().base,
+           i);
+    }
+  }
+  const bool too_long = shape.empty() && product(index) > 1 && free_dim == kNoDim;
+  if (too_long) fail(ErrorKind::kValue, "{}: the index is longer than the tensor", args.op().base);
+}
+
 // gather(self, dim, index)
 
 Metas meta_gather(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const TensorMeta& index = *args.tensor(2);
   require_index(index);
-  const std::size_t dim = index_of(wrap_dim(args[1].to_int(), self.shape.size()));
-  if (product(index.shape) != 0) {
-    const std::size_t ndim = std::max<std::size_t>(self.shape.size(), 1);
-    if (std::max<std::size_t>(index.shape.size(), 1) != ndim) {
-      fail(ErrorKind::kValue, "gather takes an index of {} dims, not {}", ndim, index.shape.size());
-    }
-    for (std::size_t i = 0; i < std::min(self.shape.size(), index.shape.size()); ++i) {
-      if (i != dim && index.shape[i] > self.shape[i]) {
-        fail(ErrorKind::kValue, "the index of a gather is longer than the tensor in dim {}", i);
-      }
-    }
-  }
+  check_index_fits(args, self, index_of(wrap_dim(args[1].to_int(), self.shape.size())));
   return {{contiguous_meta(index.shape, self.dtype)}};
 }
 
@@ -84,6 +96,14 @@ Metas meta_scatter(const MetaArgs& args) {
   require_index(*args.tensor(2));
   wrap_dim(args[1].to_int(), args.tensor(0)->shape.size());
   return meta_self(args);
+}
+
+Metas meta_scatter_elements(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const Metas metas = meta_scatter(args);
+  check_index_fits(args, self, index_of(wrap_dim(args[1].to_int(), self.shape.size())));
+  if (const TensorMeta* source = args.tensor(3)) check_index_fits(args, *source, kNoDim);
+  return metas;
 }
 
 /// Dims of equal size everywhere may be sharded together.
@@ -342,13 +362,13 @@ const IndexRow kRows[] = {
      meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"},
      "indices count over the whole dim", kExact},
     {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-     meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"},
+     meta_scatter_elements, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"},
      "indices count over the whole dim"},
     {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-     meta_scatter, rule_scatter<true>, KernelId::kScatter, 1, {true, "value_out"},
+     meta_scatter_elements, rule_scatter<true>, KernelId::kScatter, 1, {true, "value_out"},
      "indices count over the whole dim"},
     {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-     meta_scatter, rule_scatter<false>, KernelId::kScatterAdd, 1, {true, "out"},
+     meta_scatter_elements, rule_scatter<false>, KernelId::kScatterAdd, 1, {true, "out"},
      "indices count over the whole dim"},
 };
 // clang-format on

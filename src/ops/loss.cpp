@@ -26,9 +26,8 @@ Reduction reduction_of(const Argument& argument) {
 void require_classes(const TensorMeta& self, const TensorMeta& target, const TensorMeta* weight) {
   const std::size_t ndim = self.shape.size();
   if (ndim < 1 || ndim > 2) fail(ErrorKind::kValue, "nll_loss takes 1 or 2 dims, not {}", ndim);
-  const bool no_batch = ndim == 1 && target.shape.empty();
-  const bool fits =
-      no_batch || (target.shape.size() <= 1 && self.shape[0] == product(target.shape));
+  const std::int64_t samples = ndim == 1 ? 1 : self.shape[0];
+  const bool fits = target.shape.size() <= 1 && product(target.shape) == samples;
   if (!fits) fail(ErrorKind::kValue, "nll_loss takes one target per sample");
   if (weight != nullptr && product(weight->shape) != self.shape.back()) {
     fail(ErrorKind::kValue, "nll_loss takes one weight per class: {}, not {}", self.shape.back(),
@@ -51,6 +50,13 @@ Metas meta_nll_loss(const MetaArgs& args) {
 Metas meta_nll_loss_backward(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(1);
   require_classes(self, *args.tensor(2), args.tensor(3));
+  const bool each = reduction_of(args[4]) == Reduction::kNone && self.shape.size() == 2;
+  const std::int64_t gradients = product(args.tensor(0)->shape);
+  const std::int64_t wanted = each ? self.shape[0] : 1;
+  if (gradients != wanted || product(args.tensor(6)->shape) != 1) {
+    fail(ErrorKind::kValue, "nll_loss_backward takes {} gradients and one total weight, not {}, {}",
+         wanted, gradients, product(args.tensor(6)->shape));
+  }
   return {{contiguous_meta(self.shape, self.dtype)}};
 }
 

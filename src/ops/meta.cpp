@@ -60,19 +60,23 @@ Dims strides_in_order(const Dims& shape, const InlineVector<std::size_t, 5>& ord
   return strides;
 }
 
+void check_category(const OpRow& row, DType result, DType target) {
+  if (category_of(result) <= category_of(target)) return;
+  fail(ErrorKind::kValue, "{}: a result of dtype {} cannot be written to a {} tensor", row.name(),
+       to_string(result), to_string(target));
+}
+
 OutputMeta inplace_meta(const OpRow& row, const OutputMeta& result, const TensorMeta& target) {
   if (!(result.meta.shape == target.shape)) {
     fail(ErrorKind::kValue, "{}: the result's shape is not that of the tensor it is written to",
          row.name());
   }
-  if (category_of(result.meta.dtype) > category_of(target.dtype)) {
-    fail(ErrorKind::kValue, "{}: a result of dtype {} cannot be written to a {} tensor", row.name(),
-         to_string(result.meta.dtype), to_string(target.dtype));
-  }
+  check_category(row, result.meta.dtype, target.dtype);
   return {target};
 }
 
-OutputMeta out_meta(const OutputMeta& result, const TensorMeta& out) {
+OutputMeta out_meta(const OpRow& row, const OutputMeta& result, const TensorMeta& out) {
+  check_category(row, result.meta.dtype, out.dtype);
   TensorMeta meta = result.meta.shape == out.shape ? out : result.meta;
   meta.dtype = out.dtype;
   return {meta};
@@ -90,7 +94,7 @@ std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args, M
   if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
   for (std::size_t i = 0; i < outs; ++i) {
     const TensorMeta* out = metas[metas.size() - outs + i];
-    if (out != nullptr) results[i] = out_meta(results[i], *out);
+    if (out != nullptr) results[i] = out_meta(row, results[i], *out);
   }
   return results;
 }

@@ -26,14 +26,18 @@ std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
   return outer;
 }
 
-/// Weight and bias, where given, have the normalized shape.
-void check_parameter(const MetaArgs& args, std::size_t index) {
-  const TensorMeta* parameter = args.tensor(index);
-  const Dims normalized = ints_of(args[1]);
-  if (parameter == nullptr || parameter->shape == normalized) return;
-  fail(ErrorKind::kValue, "{} has the sizes [{}], not the normalized shape [{}]",
-       args.op().arguments[index].name, fmt::join(parameter->shape, ", "),
-       fmt::join(normalized, ", "));
+/// `name`: what the wanted sizes are.
+void check_sizes(const MetaArgs& args, std::size_t index, const Dims& wanted,
+                 std::string_view name) {
+  const TensorMeta* tensor = args.tensor(index);
+  if (tensor == nullptr || tensor->shape == wanted) return;
+  fail(ErrorKind::kValue, "{} has the sizes [{}], not {} [{}]", args.op().arguments[index].name,
+       fmt::join(tensor->shape, ", "), name, fmt::join(wanted, ", "));
+}
+
+/// Weight and bias, where given.
+void check_parameter(const MetaArgs& args, std::size_t index, const Dims& normalized) {
+  check_sizes(args, index, normalized, "the normalized shape");
 }
 
 /// The statistics: one number per row.
@@ -47,7 +51,7 @@ TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
 Metas meta_layer_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
-  for (const std::size_t index : {2, 3}) check_parameter(args, index);
+  for (const std::size_t index : {2, 3}) check_parameter(args, index, ints_of(args[1]));
   const TensorMeta statistics = statistics_meta(input.shape, outer, input.dtype);
   return {{contiguous_meta(input.shape, input.dtype)}, {statistics}, {statistics}};
 }
@@ -56,7 +60,7 @@ Metas meta_layer_norm(const MetaArgs& args) {
 Metas meta_rms_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
-  check_parameter(args, 2);
+  check_parameter(args, 2, ints_of(args[1]));
   const bool half = input.dtype == DType::kF16 || input.dtype == DType::kBF16;
   const DType dtype = half ? DType::kF32 : input.dtype;
   return {{contiguous_meta(input.shape, input.dtype)},
@@ -87,13 +91,24 @@ OutputMeta masked_grad(const MetaArgs& args, std::size_t input, std::size_t outp
   return {contiguous_meta(meta->shape, meta->dtype)};
 }
 
+/// `statistics` of them stand behind the shape, then weight and bias.
+void check_backward(const MetaArgs& args, std::size_t statistics) {
+  const Dims& shape = args.tensor(1)->shape;
+  const Dims normalized = ints_of(args[2]);
+  const Dims rows = statistics_meta(shape, outer_dims(shape, normalized), DType::kF32).shape;
+  check_sizes(args, 0, shape, "those of the input");
+  const std::size_t parameters = 3 + statistics;
+  for (std::size_t i = 3; i < parameters; ++i) check_sizes(args, i, rows, "one a row");
+  for (std::size_t i = parameters; i + 1 < args.size(); ++i) check_parameter(args, i, normalized);
+}
+
 Metas meta_layer_norm_backward(const MetaArgs& args) {
-  outer_dims(args.tensor(1)->shape, ints_of(args[2]));
+  check_backward(args, 2);
   return {masked_grad(args, 1, 0), masked_grad(args, 5, 1), masked_grad(args, 6, 2)};
 }
 
 Metas meta_rms_norm_backward(const MetaArgs& args) {
-  outer_dims(args.tensor(1)->shape, ints_of(args[2]));
+  check_backward(args, 1);
   return {masked_grad(args, 1, 0), masked_grad(args, 4, 1)};
 }
 

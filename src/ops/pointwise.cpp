@@ -63,6 +63,13 @@ std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
   return outputs;
 }
 
+std::vector<OutputMeta> meta_clamp(const MetaArgs& args) {
+  if (args[1].is_none() && args[2].is_none()) {
+    fail(ErrorKind::kValue, "{} takes a lower or an upper bound", args.op().name());
+  }
+  return meta_promoted(args);
+}
+
 std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
   std::vector<OutputMeta> outputs = meta_promoted(args);
   if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
@@ -140,10 +147,10 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      meta_tensors, kNonDecreasing, KernelId::kCeil, {"", "out"},
      "non-decreasing: it commutes with max and min"},
     {"clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-     meta_promoted, kNone, KernelId::kClamp, {"", "out"},
+     meta_clamp, kNone, KernelId::kClamp, {"", "out"},
      "bounds hold for the whole, not for terms"},
     {"clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
-     meta_promoted, kNone, KernelId::kClamp, {"Tensor", "Tensor_out"},
+     meta_clamp, kNone, KernelId::kClamp, {"Tensor", "Tensor_out"},
      "bounds hold for the whole, not for terms"},
     {"clamp_max(Tensor self, Scalar max) -> Tensor",
      meta_promoted, kNone, KernelId::kClampMax, {"", "out"},

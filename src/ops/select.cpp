@@ -56,7 +56,8 @@ Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, 
   if (stop < 0) stop += length;
   slice.start = std::clamp<std::int64_t>(slice.start, 0, length);
   stop = std::clamp(stop, slice.start, length);
-  slice.size = (stop - slice.start + slice.step - 1) / slice.step;
+  const std::int64_t reach = stop - slice.start;
+  slice.size = reach / slice.step + (reach % slice.step != 0 ? 1 : 0);
   return slice;
 }
 
@@ -64,7 +65,8 @@ Metas meta_slice(const MetaArgs& args) {
   require_dims(args);
   const Slice slice = read_slice(args.tensor(0)->shape, args[1], args[2], args[3], args[4]);
   TensorMeta result = with_size(*args.tensor(0), slice.dim, slice.size);
-  result.stride[index_of(slice.dim)] *= slice.step;
+  std::int64_t& stride = result.stride[index_of(slice.dim)];
+  stride = product(Dims{stride, slice.step});  // the largest number, not an overflow
   return {{result}};
 }
 
@@ -126,8 +128,38 @@ Rows rule_select(const RuleContext& context) {
 
 // Their backwards: zeros of shape `input_sizes` with the gradient put in place.
 
-Metas meta_of_sizes(const MetaArgs& args) {
-  return {{contiguous_meta(ints_of(args[1]), args.tensor(0)->dtype)}};
+Metas zeros_around(const MetaArgs& args, const Dims& shape, const Dims& part) {
+  const TensorMeta& gradient = *args.tensor(0);
+  if (gradient.shape != part) {
+    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for a part of shape [{}]",
+         args.op().name(), fmt::join(gradient.shape, ", "), fmt::join(part, ", "));
+  }
+  return {{contiguous_meta(shape, gradient.dtype)}};
+}
+
+Dims input_sizes(const MetaArgs& args) {
+  const Dims sizes = ints_of(args[1]);
+  if (sizes.empty() || std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) {
+    fail(ErrorKind::kValue, "{}: input_sizes [{}]", args.op().name(), fmt::join(sizes, ", "));
+  }
+  return sizes;
+}
+
+Metas meta_select_backward(const MetaArgs& args) {
+  const Dims sizes = input_sizes(args);
+  const std::int64_t dim = wrap_dim(args[2].to_int(), sizes.size());
+  selected_index(sizes, dim, args[3].to_int());
+  Dims part = sizes;
+  part.erase(index_of(dim));
+  return zeros_around(args, sizes, part);
+}
+
+Metas meta_slice_backward(const MetaArgs& args) {
+  const Dims sizes = input_sizes(args);
+  const Slice slice = read_slice(sizes, args[2], args[3], args[4], args[5]);
+  Dims part = sizes;
+  part[index_of(slice.dim)] = slice.size;
+  return zeros_around(args, sizes, part);
 }
 
 Rows rule_select_backward(const RuleContext& context) {
@@ -182,6 +214,14 @@ Rows rule_diagonal_scatter(const RuleContext& context) {
 
 // split(self, sizes, dim)
 
+/// More would cost memory that no program means to spend.
+void require_few_pieces(std::int64_t count, const MetaArgs& args) {
+  constexpr std::int64_t kMostPieces = 1 << 20;
+  if (count <= kMostPieces) return;
+  fail(ErrorKind::kValue, "{} makes {} pieces, at most {} are possible", args.op().base, count,
+       kMostPieces);
+}
+
 Dims split_sizes(const MetaArgs& args, std::int64_t length) {
   if (!args[1].is_scalar()) return ints_of(args[1]);
   const std::int64_t size = args[1].to_int();
@@ -189,8 +229,9 @@ Dims split_sizes(const MetaArgs& args, std::int64_t length) {
     fail(ErrorKind::kValue, "split takes a positive size, not {}", size);
   }
   Dims sizes;
-  for (std::int64_t start = 0; start < length; start += size) {
-    sizes.push_back(std::min(size, length - start));
+  if (length > 0) require_few_pieces((length - 1) / size + 1, args);
+  for (std::int64_t left = length; left > 0; left -= sizes.back()) {
+    sizes.push_back(std::min(size, left));
   }
   if (sizes.empty()) sizes.push_back(0);
   return sizes;
@@ -250,6 +291,7 @@ Metas meta_unbind(const MetaArgs& args) {
   require_dims(args);
   const TensorMeta& self = *args.tensor(0);
   const std::int64_t dim = wrap_dim(args[1].to_int(), self.shape.size());
+  require_few_pieces(self.shape[index_of(dim)], args);
   return Metas(index_of(self.shape[index_of(dim)]), {remove_dims(self, Dims{dim})});
 }
 
@@ -471,8 +513,8 @@ const SelectRow kRows[] = {
     {"select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
      meta_select, rule_select, kNoKernel, view_select, 1, {}, "the index is global", kAllowUneven},
     {"select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
-     meta_of_sizes, rule_select_backward, KernelId::kSelectBackward, nullptr, 1, {false, "out"},
-     "the index is global", kAllowUneven, 1},
+     meta_select_backward, rule_select_backward, KernelId::kSelectBackward, nullptr, 1,
+     {false, "out"}, "the index is global", kAllowUneven, 1},
     {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
      meta_self, rule_select_scatter, kNoKernel, nullptr, 1, {false, "out"}, "the index is global",
      0},
@@ -481,7 +523,7 @@ const SelectRow kRows[] = {
      meta_slice, rule_slice, kNoKernel, view_slice, 1, {}, "bounds are global", kAllowUneven},
     {"slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, "
      "SymInt step) -> Tensor",
-     meta_of_sizes, rule_slice_backward, KernelId::kSliceBackward, nullptr, 1, {false, "out"},
+     meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward, nullptr, 1, {false, "out"},
      "bounds are global", kAllowUneven, 1},
     {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
      "SymInt step=1) -> Tensor",

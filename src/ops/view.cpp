@@ -114,7 +114,7 @@ Metas meta_repeat(const MetaArgs& args) {
   const std::size_t pad = shape.size() - self.shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0) fail(ErrorKind::kValue, "repeat of dim {} by {}", i, shape[i]);
-    if (i >= pad) shape[i] *= self.shape[i - pad];
+    if (i >= pad) shape[i] = product(Dims{shape[i], self.shape[i - pad]});
   }
   return {{contiguous_meta(shape, self.dtype)}};
 }

@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "schema/list_count.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -37,12 +38,14 @@ Argument to_list(const OpDescriptor& op, const SchemaArgument& declared, Argumen
     value = std::move(list);
   }
   if (!value.is_list()) refuse(op, declared, value);
-  if (!declared.type.is_tensor()) return value;
+  const SchemaType& type = declared.type;
   for (const Argument& element : value.list()) {
-    const bool fits = element.is_tensor() || element.is_spec() ||
-                      (element.is_none() && declared.type.elements_optional);
+    const bool fits = type.is_tensor() ? element.is_tensor() || element.is_spec() ||
+                                             (element.is_none() && type.elements_optional)
+                                       : element.is_scalar();
     if (!fits) refuse(op, declared, value);
   }
+  if (!takes_count(type, value.list().size())) refuse(op, declared, value);
   return value;
 }
 
@@ -66,7 +69,8 @@ Argument coerce(const OpDescriptor& op, const SchemaArgument& declared, Argument
   }
   switch (declared.type.kind) {
     case TypeKind::kTensor:  // a number stands for a 0-dim tensor that does not decide dtypes
-      if (value.is_tensor() || value.is_spec() || value.is_scalar()) return value;
+      if (value.is_tensor() || value.is_spec()) return value;
+      if (value.is_scalar() && !declared.alias.write) return value;
       break;
     case TypeKind::kScalar:
     case TypeKind::kInt:

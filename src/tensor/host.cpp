@@ -130,8 +130,10 @@ void write_doubles(const Tensor& tensor, std::span<const double> values) {
 
 void write_integers(const Tensor& tensor, std::span<const std::int64_t> values) {
   check_invariant(is_integral(tensor.dtype()), "write_integers needs an integer or bool tensor");
-  write_as<std::int64_t>(tensor, values, [](auto example, std::int64_t value) {
+  const bool truth = tensor.dtype() == DType::kBool;
+  write_as<std::int64_t>(tensor, values, [truth](auto example, std::int64_t value) {
     using T = decltype(example);
+    if (truth) value = value != 0 ? 1 : 0;
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(value);
     } else {

@@ -159,6 +159,20 @@ TEST_CASE("a huge split factor costs no more than the elements there are") {
   CHECK(indices_of(dim_map(3, std::span(&cut, 1))) == std::vector<std::int64_t>{0, 1, 2});
 }
 
+TEST_CASE("two strided cuts of many chunks are read in one pass; runs have a limit") {
+  const std::int64_t chunks = 100'000;
+  const Cut cuts[] = {{Placement::strided_shard(0, chunks), 2, 1},
+                      {Placement::strided_shard(0, chunks / 2), 2, 0}};
+  const DimMap map = dim_map(4 * chunks, cuts);
+  // Of 0 1 2 3 | 4 5 6 7 | .. the first keeps 2 3 6 7 .., the second the first half of each 4.
+  CHECK(map.runs.size() == static_cast<std::size_t>(chunks / 2));
+  CHECK(map.runs[1].offset == 10);
+  CHECK(map.local_size() == chunks);
+  const Cut many{Placement::strided_shard(0, std::int64_t{1} << 31), 2, 0};
+  CHECK_THROWS_WITH_AS(dim_map(std::int64_t{1} << 33, std::span(&many, 1)),
+                       doctest::Contains("more than 16777216 runs"), Error);
+}
+
 TEST_CASE("local strides keep the memory order of the global dims") {
   Arena arena;
   const MeshLayout* layout = arena.layout({{2}, {}, {}});
