@@ -63,7 +63,9 @@ std::int64_t workers_that_pay(const Scenario& scenario) {
 
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
-  run.device = make_device(options.device, options.backend);
+  DeviceChoice choice = options.device;
+  if (options.memory) choice.most_bytes = options.memory->available_bytes;
+  run.device = make_device(choice, options.backend);
   run.step_limit = options.step_limit;
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -241,6 +243,10 @@ void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propa
   for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
   inputs.tolerance = result.scenario.expect.tolerance;
   inputs.keep = result.options.keep_elements;
+  if (const auto& memory = result.options.memory) {
+    constexpr std::int64_t kBytesEach = 64;  // three values as doubles, and what marks their pieces
+    inputs.most_elements = memory->available_bytes / kBytesEach;
+  }
   if (result.scenario.expect.verify == Verify::kNone) {
     result.not_verified = "verify = \"none\"";
     if (inputs.keep > 0) result.values = verify_values(inputs);

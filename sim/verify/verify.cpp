@@ -77,7 +77,9 @@ class Judge {
       : inputs_(inputs), value_(value), key_(key) {}
 
   void run(ValueReport& report) {
-    if (value_.first->value.distributed()) {
+    if (value_.first->value.numel() > inputs_.most_elements) {
+      report.not_verified = "more elements than memory can hold for comparing";
+    } else if (value_.first->value.distributed()) {
       judge_distributed(report);
     } else {
       judge_plain(report);

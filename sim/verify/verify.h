@@ -1,6 +1,7 @@
 // verify.h - every recorded value of all ranks against one device (design section 9).
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct VerifyInputs {
   std::vector<const Recording*> reference;  ///< likewise, in f64
   std::vector<std::pair<DType, double>> tolerance;
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
+  /// Of a value that is compared; a view can have more than there is memory for.
+  std::int64_t most_elements = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Adds a report for each recorded value that has none yet, with the reason why nothing is known of

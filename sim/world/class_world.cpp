@@ -9,6 +9,7 @@
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
 #include "plan/plan.h"
+#include "sim/world/foreign_error.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -243,7 +244,7 @@ class Exploration final : public RankQuestions {
     } catch (const Error& error) {
       log->error = error;
     } catch (const std::exception& exception) {
-      log->error = Error(ErrorKind::kInternal, exception.what());
+      log->error = foreign_error(exception);
     }
     set_current_rank(outside);
   }

@@ -11,7 +11,7 @@ namespace shardlab {
 std::vector<std::string_view> device_names() { return {"cpu", "cuda"}; }
 
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, std::string_view backend) {
-  if (choice.name == "cpu") return make_cpu_device(cpu_kernel_table());
+  if (choice.name == "cpu") return make_cpu_device(cpu_kernel_table(), choice.most_bytes);
   if (choice.name != "cuda") {
     throw Error(ErrorKind::kValue, fmt::format("no device named {}", choice.name))
         .with("fix", fmt::format("one of: {}", fmt::join(device_names(), ", ")));

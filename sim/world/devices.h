@@ -1,6 +1,8 @@
 // devices.h - the devices of this build, by name.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@ enum class OpsWithoutKernel : std::uint8_t { kRefused, kOnHost };
 struct DeviceChoice {
   std::string name = "cpu";
   OpsWithoutKernel without_kernel = OpsWithoutKernel::kRefused;
+  std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();  ///< of host memory
 };
 
 /// "cpu", "cuda".

@@ -8,6 +8,7 @@
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
 #include "sim/schedule/single_scheduler.h"
+#include "sim/world/foreign_error.h"
 
 namespace shardlab {
 
@@ -25,7 +26,7 @@ Outcome outcome_of(const std::function<void()>& function) {
   } catch (const Error& error) {
     return {error, nullptr};
   } catch (const std::exception& exception) {
-    return {Error(ErrorKind::kInternal, exception.what()), std::current_exception()};
+    return {foreign_error(exception), std::current_exception()};
   } catch (...) {
     return {Error(ErrorKind::kInternal, "an exception of unknown type"), std::current_exception()};
   }

@@ -103,6 +103,8 @@ class ByteCount {
     for (const Stripe& stripe : stripes_) sum += stripe.bytes.load(std::memory_order_relaxed);
     return sum;
   }
+  /// Without what the stripes hold: the slack of each.
+  std::int64_t roughly_held() const { return total_.load(std::memory_order_relaxed); }
   std::int64_t peak() const { return std::max(peak_.load(std::memory_order_relaxed), held()); }
   /// How far below the peak, up to the same slack; looks at no stripe.
   std::int64_t below_peak() const {
@@ -150,7 +152,8 @@ class CpuBuffer final : public Buffer {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::span<const CpuKernel> kernels) : kernels_(kernels) {}
+  CpuDevice(std::span<const CpuKernel> kernels, std::int64_t most_bytes)
+      : kernels_(kernels), most_bytes_(most_bytes) {}
 
   std::string_view type() const override { return "cpu"; }
   BufferRef allocate(std::size_t size_bytes) override;
@@ -166,6 +169,7 @@ class CpuDevice final : public Device {
   BlockCache::Block block_of(std::size_t size_bytes);
 
   std::span<const CpuKernel> kernels_;
+  std::int64_t most_bytes_;
   ByteCount bytes_;
   BlockCache cache_;
 };
@@ -209,11 +213,16 @@ BlockCache::Block CpuDevice::block_of(std::size_t size_bytes) {
 
 BufferRef CpuDevice::allocate(std::size_t size_bytes) {
   constexpr std::size_t kOverhead = sizeof(CpuBuffer) + kAlignment - 1;
-  const bool fits = size_bytes <= std::numeric_limits<std::size_t>::max() - kOverhead;
+  const auto most = static_cast<std::size_t>(most_bytes_);
+  // What is held roughly may be a little less than nothing.
+  const bool fits = size_bytes <= most - std::min(most, kOverhead) &&
+                    bytes_.roughly_held() <= most_bytes_ - static_cast<std::int64_t>(size_bytes);
   const BlockCache::Block block = fits ? block_of(size_bytes + kOverhead) : BlockCache::Block{};
   if (block.memory == nullptr) {
-    fail(ErrorKind::kRuntime, "device cpu cannot allocate {} bytes; {} bytes are held", size_bytes,
-         bytes_.held());
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("device cpu cannot allocate {} bytes; {} bytes are held", size_bytes,
+                            bytes_.held()))
+        .with("fix", "use smaller tensors or fewer ranks");
   }
   const auto first = reinterpret_cast<std::uintptr_t>(block.memory) + kOverhead;
   void* data = reinterpret_cast<void*>(first / kAlignment * kAlignment);
@@ -255,8 +264,9 @@ void CpuDevice::write(const Tensor& dst, const void* data) {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(std::span<const CpuKernel> kernels) {
-  return std::make_unique<CpuDevice>(kernels);
+std::unique_ptr<Device> make_cpu_device(std::span<const CpuKernel> kernels,
+                                        std::int64_t most_bytes) {
+  return std::make_unique<CpuDevice>(kernels, most_bytes);
 }
 
 }  // namespace shardlab

@@ -78,6 +78,15 @@ TEST_CASE("memory that cannot be had is a Runtime error with the size") {
   }
 }
 
+TEST_CASE("a device with a limit allocates no more, and again when something is given back") {
+  const auto device = make_cpu_device({}, 1000000);
+  BufferRef first = device->allocate(600000);
+  CHECK_THROWS_WITH_AS(device->allocate(600000), doctest::Contains("cannot allocate 600000 bytes"),
+                       Error);
+  first = {};
+  CHECK(device->allocate(600000)->size_bytes() == 600000);
+}
+
 TEST_CASE("a tensor whose bytes cannot be counted is refused like one that is too large") {
   const auto device = make_cpu_device({});
   constexpr std::int64_t kLarge = std::int64_t{1} << 62;
