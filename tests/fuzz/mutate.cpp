@@ -69,7 +69,7 @@ void change(std::string& text, const Material& material, Random& random) {
   const std::size_t at = random.below(text.size() + 1);
   const std::string& other = material.corpus[random.below(material.corpus.size())];
   const Part part = part_of(text, random);
-  switch (random.below(10)) {
+  switch (random.below(10 + material.more_numbers)) {
     case 0:
       if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << random.below(8)));
       return;
@@ -105,8 +105,11 @@ void change(std::string& text, const Material& material, Random& random) {
         }
       }
       return;
-    default:
+    case 9:
       text.replace(part.begin, part.size, material.tokens[random.below(material.tokens.size())]);
+      return;
+    default:
+      if (!text.empty()) replace_number(text, random);
   }
 }
 

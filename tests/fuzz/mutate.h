@@ -25,7 +25,8 @@ class Random {
 struct Material {
   std::vector<std::string> corpus;  ///< at least one
   std::vector<std::string_view> tokens;
-  std::size_t longest = 4096;  ///< bytes of a mutated text
+  std::size_t longest = 4096;    ///< bytes of a mutated text
+  std::size_t more_numbers = 0;  ///< of 10 changes so many more replace a number
 };
 
 /// One text of the corpus after one change, or up to 6: bytes flipped, tokens put in, numbers

@@ -1,0 +1,13 @@
+// op_calls.h - calls of ops that were recorded, as scenarios of one line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace shardlab::fuzz {
+
+/// Up to two scenarios an op, on two ranks, from the value cases below `root`: of the second one
+/// the inputs are cut. Values are drawn, so that some calls are refused (indices, matrices).
+std::vector<std::string> op_call_scenarios(const std::string& root);
+
+}  // namespace shardlab::fuzz
