@@ -75,7 +75,8 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
       "run every rank's kernels, those of replicas too");
   command
       ->add_option("--memory", arguments.memory_bytes,
-                   "refuse scenarios that would take more, e.g. 4GiB (default: this machine's)")
+                   "refuse scenarios that would take more, and stop those that do, e.g. 4GiB "
+                   "(default: this machine's)")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
 }
