@@ -55,11 +55,13 @@ class RunReader {
 
 /// K-19: the dim in `split_factor` chunks, each in `count` parts; part `index` of every chunk.
 DimMap cut_strided(const DimMap& map, const Cut& cut) {
+  const std::int64_t factor = cut.placement.split_factor;
+  if (factor < 1) fail(ErrorKind::kValue, "a strided shard of split factor {}", factor);
   RunReader reader(map);
   const std::int64_t length = map.local_size();
-  const std::int64_t chunk = chunk_size(length, cut.placement.split_factor);
+  const std::int64_t chunk = chunk_size(length, factor);
   for (std::int64_t i = 0; i * chunk < length; ++i) {  // the chunks that are not empty
-    const Chunk outer = chunk_of(length, cut.placement.split_factor, i);
+    const Chunk outer = chunk_of(length, factor, i);
     const Chunk inner = chunk_of(outer.size, cut.count, cut.index);
     reader.read({inner.size, outer.offset + inner.offset});
   }
