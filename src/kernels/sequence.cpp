@@ -27,8 +27,12 @@ void arange_kernel(const KernelCall& call) {
   const Scalar start = numbers > 1 ? scalar_arg(call, 0) : Scalar(0);
   const Scalar step = numbers > 2 ? scalar_arg(call, 2) : Scalar(1);
   if (is_integral(call.outputs[0].dtype()) && start.is_integral() && step.is_integral()) {
-    return from_positions<std::int64_t>(
-        call, [&](std::int64_t i) { return start.to_int() + i * step.to_int(); });
+    // Unsigned: the product may wrap where the sum does not.
+    const auto first = static_cast<std::uint64_t>(start.to_int());
+    const auto stride = static_cast<std::uint64_t>(step.to_int());
+    return from_positions<std::int64_t>(call, [&](std::int64_t i) {
+      return static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i) * stride);
+    });
   }
   from_positions<double>(call, [&](std::int64_t i) {
     return start.to_double() + static_cast<double>(i) * step.to_double();

@@ -1,6 +1,7 @@
 // Making tensors: from nothing, in the likeness of another one, and random ones. Values do not
 // depend on the layout: kernels that need a position get global indices.
 #include <cmath>
+#include <limits>
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
@@ -46,6 +47,18 @@ Metas meta_randint(const MetaArgs& args) {
   return {{contiguous_meta(sizes_of(args[size_argument]), dtype_argument(args, DType::kI64))}};
 }
 
+/// Steps from `start` to before `end`; at most the largest number. Integers of any size.
+std::int64_t count_of_steps(std::int64_t start, std::int64_t end, std::int64_t step) {
+  const auto low = static_cast<std::uint64_t>(step > 0 ? start : end);
+  const auto high = static_cast<std::uint64_t>(step > 0 ? end : start);
+  const auto stride = step > 0 ? static_cast<std::uint64_t>(step)
+                               : std::uint64_t{0} - static_cast<std::uint64_t>(step);
+  const std::uint64_t span = high - low;
+  const std::uint64_t count = span / stride + (span % stride != 0 ? 1 : 0);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return count > static_cast<std::uint64_t>(kMost) ? kMost : static_cast<std::int64_t>(count);
+}
+
 /// arange(end), arange(start, end) and arange(start, end, step)
 template <std::size_t numbers>
 Metas meta_arange(const MetaArgs& args) {
@@ -57,7 +70,10 @@ Metas meta_arange(const MetaArgs& args) {
   const Scalar start = numbers == 1 ? zero : args[0].scalar();
   const Scalar end = args[numbers == 1 ? 0 : 1].scalar();
   const Scalar step = numbers == 3 ? args[2].scalar() : one;
-  if (step.to_double() == 0 || (end.to_double() - start.to_double()) / step.to_double() < 0) {
+  const bool away = !floating && (step.to_int() > 0 ? end.to_int() < start.to_int()
+                                                    : end.to_int() > start.to_int());
+  if (step.to_double() == 0 || away ||
+      (end.to_double() - start.to_double()) / step.to_double() < 0) {
     fail(ErrorKind::kValue, "arange never reaches {} from {} in steps of {}", end.to_double(),
          start.to_double(), step.to_double());
   }
@@ -65,9 +81,7 @@ Metas meta_arange(const MetaArgs& args) {
   if (floating) {
     count = std::llround(std::ceil((end.to_double() - start.to_double()) / step.to_double()));
   } else {
-    const std::int64_t stride = step.to_int();
-    const std::int64_t span = end.to_int() - start.to_int();
-    count = (span + stride - (stride > 0 ? 1 : -1)) / stride;
+    count = count_of_steps(start.to_int(), end.to_int(), step.to_int());
   }
   const DType dtype = floating ? DType::kF32 : DType::kI64;
   return {{contiguous_meta(Dims{count}, dtype_argument(args, dtype))}};

@@ -1,5 +1,7 @@
 // Embedding tables. A table cut by rows answers only the lookups of its own rows, the others are
 // masked; a table cut by columns gives columns of the result.
+#include <algorithm>
+
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
@@ -43,7 +45,12 @@ std::vector<RuleRow> rule_embedding(const RuleContext& context) {
 /// embedding_dense_backward(grad_output, indices, num_weights, ..): [num_weights, columns]
 std::vector<OutputMeta> meta_embedding_backward(const MetaArgs& args) {
   const TensorMeta& grad = *args.tensor(0);
+  const Dims& indices = args.tensor(1)->shape;
   if (grad.shape.empty()) fail(ErrorKind::kValue, "the gradient of an embedding has a last dim");
+  if (!std::equal(indices.begin(), indices.end(), grad.shape.begin(), grad.shape.end() - 1)) {
+    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for indices of shape [{}]",
+         args.op().base, fmt::join(grad.shape, ", "), fmt::join(indices, ", "));
+  }
   return {{contiguous_meta(Dims{args[2].to_int(), grad.shape.back()}, grad.dtype)}};
 }
 
