@@ -2,6 +2,7 @@
 // positions count over the whole tensor; all others may be sharded, and partials pass where values
 // are only moved.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
@@ -247,7 +248,7 @@ Metas meta_split(const MetaArgs& args) {
   for (const std::int64_t size : split_sizes(args, length)) {
     if (size < 0) fail(ErrorKind::kValue, "split takes no negative size: {}", size);
     metas.push_back({with_size(self, dim, size)});
-    sum += size;
+    sum += std::min(size, std::numeric_limits<std::int64_t>::max() - sum);
   }
   if (sum != length) {
     fail(ErrorKind::kValue, "the sizes of a split of dim {} add up to {}, not {}", dim, sum,

@@ -12,7 +12,7 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
   std::int64_t known = 1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] >= 0) {
-      known *= sizes[i];
+      known = product(Dims{known, sizes[i]});
       continue;
     }
     if (sizes[i] != -1) fail(ErrorKind::kValue, "invalid size {} at dim {}", sizes[i], i);
