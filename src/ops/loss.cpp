@@ -19,7 +19,9 @@ RulePlacement sum() { return placement_of_letter('s'); }
 enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
 Reduction reduction_of(const Argument& argument) {
-  return static_cast<Reduction>(argument.to_int());
+  const std::int64_t number = argument.to_int();
+  if (number < 0 || number > 2) fail(ErrorKind::kValue, "no reduction has the number {}", number);
+  return static_cast<Reduction>(number);
 }
 
 /// self [samples, classes] or [classes], target [samples] or []
