@@ -145,6 +145,10 @@ std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
                                      {contiguous_meta(weight.shape, weight.dtype)},
                                      {contiguous_meta(bias_shape(args), weight.dtype)}};
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
+  if (outputs[2].present && outputs[2].meta.shape != Dims{shape[1]}) {
+    fail(ErrorKind::kValue, "{}: bias_sizes [{}] for {} output channels", args.op().base,
+         fmt::join(outputs[2].meta.shape, ", "), shape[1]);
+  }
   return outputs;
 }
 
