@@ -11,6 +11,7 @@
 #include "dispatch/prepare.h"
 #include "kernels/kernel_id.h"
 #include "mesh/local_shape.h"
+#include "ops/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 
@@ -307,6 +308,15 @@ Placements terms_of(const DTensorSpec* input) {
   return placements;
 }
 
+// Shape inference refuses what does not fit; what it gives follows from the arguments here.
+void check_shapes(const OpRow& row, const Arguments& args, const Unwrapped& call) {
+  MetaList metas;
+  for (const TensorSlot& slot : call.slots) {
+    metas.push_back(slot.spec != nullptr ? &slot.spec->meta() : &slot.handle.local().meta());
+  }
+  infer_metas(row, args, std::move(metas));
+}
+
 Results plain_gradients(const Arguments& args, const Unwrapped& call) {
   std::vector<Tensor> locals;
   for (const TensorSlot& slot : call.slots) locals.push_back(slot.handle.local());
@@ -343,6 +353,7 @@ Results handle_convolution(const OpRow& row, const Arguments& args) {
 
 Results handle_convolution_backward(const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
+  check_shapes(row, args, call);
   if (!call.distributed) return plain_gradients(args, call);
   const DTensorSpec *gradient = call.slots[0].spec, *input = call.slots[1].spec,
                     *weight = call.slots[2].spec;
