@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/derive.h"
+#include "ops/gradient_shape.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -25,10 +26,7 @@ std::vector<OutputMeta> meta_softmax(const MetaArgs& args) {
 std::vector<OutputMeta> meta_softmax_backward(const MetaArgs& args) {
   const TensorMeta &gradient = *args.tensor(0), &output = *args.tensor(1);
   active_dim(args.op(), args[2], output.shape.size());
-  if (gradient.shape != output.shape) {
-    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for an output of shape [{}]",
-         args.op().base, fmt::join(gradient.shape, ", "), fmt::join(output.shape, ", "));
-  }
+  check_gradient_shape(args, gradient.shape, output.shape, "an output");
   return {elementwise_meta(args, tensor_operands(args), args[3].dtype())};
 }
 

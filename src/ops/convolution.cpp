@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/derive.h"
+#include "ops/gradient_shape.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -133,11 +134,7 @@ Dims bias_shape(const MetaArgs& args) {
 
 std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
   const Dims shape = output_shape(args, kBackward);
-  const Dims& gradient = args.tensor(0)->shape;
-  if (gradient != shape) {
-    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for an output of shape [{}]",
-         args.op().base, fmt::join(gradient, ", "), fmt::join(shape, ", "));
-  }
+  check_gradient_shape(args, args.tensor(0)->shape, shape, "an output");
   const TensorMeta& input = *args.tensor(1);
   const TensorMeta& weight = *args.tensor(2);
   const ArgumentList& mask = args[kOutputMask].list();

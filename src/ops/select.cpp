@@ -7,6 +7,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
+#include "ops/gradient_shape.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -131,10 +132,7 @@ Rows rule_select(const RuleContext& context) {
 
 Metas zeros_around(const MetaArgs& args, const Dims& shape, const Dims& part) {
   const TensorMeta& gradient = *args.tensor(0);
-  if (gradient.shape != part) {
-    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for a part of shape [{}]",
-         args.op().name(), fmt::join(gradient.shape, ", "), fmt::join(part, ", "));
-  }
+  check_gradient_shape(args, gradient.shape, part, "a part");
   return {{contiguous_meta(shape, gradient.dtype)}};
 }
 

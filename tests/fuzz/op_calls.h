@@ -6,8 +6,8 @@
 
 namespace shardlab::fuzz {
 
-/// Up to two scenarios an op, on two ranks, from the value cases below `root`: of the second one
-/// the inputs are cut. Values are drawn, so that some calls are refused (indices, matrices).
-std::vector<std::string> op_call_scenarios(const std::string& root);
+/// Up to two scenarios an op, on two ranks, from files of value cases: of the second one the inputs
+/// are cut. Values are drawn, so that some calls are refused (indices, matrices).
+std::vector<std::string> op_call_scenarios(const std::vector<std::string>& paths);
 
 }  // namespace shardlab::fuzz

@@ -354,13 +354,15 @@ const std::vector<std::string_view> kFactTokens = {"null",
 
 std::vector<Target> make_targets(const std::string& root) {
   const std::vector<std::string> scenarios = scenario_texts(root);
+  const std::vector<std::string> cases =
+      files_below(root + "/tests/golden/facts/kernels", ".jsonl.gz");
   return {
       {"type", 45, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
       {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},
       {"run", 1, {scenarios, kScenarioTokens, 4096}, feed_run},
-      {"call", 10, {op_call_scenarios(root), kCallTokens, 4096, 20}, feed_run},
+      {"call", 10, {op_call_scenarios(cases), kCallTokens, 4096, 20}, feed_run},
   };
 }
 
