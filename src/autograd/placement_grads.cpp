@@ -1,7 +1,6 @@
 // Differentiable redistribute, from_local and to_local.
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
@@ -39,9 +38,7 @@ class RedistributeNode : public GradNode {
         dtypes_(dtypes) {}
 
   std::vector<DTensor> run(std::span<const DTensor> grads) override {
-    const DTensor gradient = planted("gradient-dtype-of-forward")
-                                 ? grads[0]
-                                 : cast(grads[0], dtypes_.backward.value_or(original_));
+    const DTensor gradient = cast(grads[0], dtypes_.backward.value_or(original_));
     RedistributeOptions options = options_;
     options.direction = Direction::kBackward;
     const DTensor moved =

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
@@ -108,8 +107,7 @@ class Cutting {
   Tensor with_halo(Tensor input) const {
     for (const SpatialCut& cut : cuts_) {
       input = exchange_halo(
-          input, cut.tensor_dim,
-          mesh_->group(planted("neighbours-of-first-dim") ? 0 : cut.mesh_dim),
+          input, cut.tensor_dim, mesh_->group(cut.mesh_dim),
           [&](std::int64_t index) { return own_input(cut, index); },
           [&](std::int64_t index) { return needed_input(cut, index); });
     }
@@ -156,11 +154,8 @@ class Cutting {
     return piece(output_[cut.tensor_dim], count(cut), index);
   }
   DimRange needed_input(const SpatialCut& cut, std::int64_t index) const {
-    const DimRange needed = inputs_of(windows_, cut.tensor_dim - 2, kernel_[cut.tensor_dim],
-                                      own_output(cut, index), input_[cut.tensor_dim]);
-    if (!planted("halo-of-one")) return needed;
-    const DimRange own = own_input(cut, index);
-    return intersection(needed, {own.begin - 1, own.end + 1});
+    return inputs_of(windows_, cut.tensor_dim - 2, kernel_[cut.tensor_dim], own_output(cut, index),
+                     input_[cut.tensor_dim]);
   }
   DimRange needed_output(const SpatialCut& cut, std::int64_t index) const {
     return outputs_of(windows_, cut.tensor_dim - 2, kernel_[cut.tensor_dim], own_input(cut, index),
@@ -302,8 +297,7 @@ const DTensorSpec* whole(const DTensorSpec* spec) {
 Placements terms_of(const DTensorSpec* input) {
   Placements placements = input->placements();
   for (Placement& placement : placements) {
-    const bool term = placement.is_shard() && !planted("weight-gradient-not-summed");
-    placement = term ? Placement::partial(ReduceOp::kSum) : Placement::replicate();
+    placement = placement.is_shard() ? Placement::partial(ReduceOp::kSum) : Placement::replicate();
   }
   return placements;
 }

@@ -1,6 +1,5 @@
 #include "dispatch/dispatcher.h"
 
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
@@ -49,7 +48,7 @@ bool is_masked_lookup(const OpRow& row, const OutputSharding& decision) {
 Position position_of(const OpRow& row, const OutputSharding& decision,
                      const Coordinate& coordinate) {
   Position position;
-  if (!row.has(kNeedsPosition) || planted("local-positions")) return position;
+  if (!row.has(kNeedsPosition)) return position;
   const DTensorSpec* spec = row.position_argument < 0
                                 ? decision.outputs.front()
                                 : decision.inputs[static_cast<std::size_t>(row.position_argument)];
@@ -68,10 +67,10 @@ RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_co
     if (row.op.arguments[i].type.kind != TypeKind::kGenerator || args[i].is_none()) continue;
     const auto* generator = std::get_if<Generator>(&args[i].variant());
     check_invariant(generator != nullptr && *generator, "a generator argument holds a generator");
-    if (!planted("generator-dropped")) state = generator->get();
+    state = generator->get();
   }
   const RandomState before = *state;
-  if (!planted("state-stands-still")) state->offset += static_cast<std::uint64_t>(global_count);
+  state->offset += static_cast<std::uint64_t>(global_count);
   return before;
 }
 
@@ -87,7 +86,6 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
     adapted_args = args;
     adapted_args.resize(row.op.arguments.size());
     for (const AdaptedArgument& adapted : decision.adapted) {
-      if (planted("global-shape-arguments")) break;
       adapted_args[adapted.argument] = resolve(adapted, decision, coordinate);
     }
     local_args = &adapted_args;
@@ -149,8 +147,7 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
   const OpRow& row = *call.schema.row;
   const bool local_view =
       decision != nullptr && decision->local_row != nullptr && decision->local_row->view != nullptr;
-  const bool rebinds =
-      (row.view != nullptr || row.out_variant() || local_view) && !planted("old-spec-stays");
+  const bool rebinds = row.view != nullptr || row.out_variant() || local_view;
   Results results;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
@@ -161,8 +158,7 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
       impl->spec = decision->outputs[next];
     }
     ++next;
-    results.emplace_back(planted("write-returns-copy") ? DTensor(impl->local, impl->spec)
-                                                       : slot.handle);
+    results.emplace_back(slot.handle);
   }
   if (row.op.returns.empty()) return {};
   if (!row.op.returns.front().type.is_list) return results;
@@ -180,8 +176,7 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
 // D-53: what a local program gives where its rule left the spec out.
 DTensor without_spec(const Tensor& local) {
   if (!local.defined()) return {};
-  check_invariant(local.dim() == 0 || planted("any-result-unwrapped"),
-                  "a result without a spec has no dims");
+  check_invariant(local.dim() == 0, "a result without a spec has no dims");
   return DTensor(local);
 }
 
@@ -195,7 +190,6 @@ const OutputSharding& decide(const Unwrapped& call) {
   } catch (const std::exception& other) {
     Error error(ErrorKind::kRuntime,
                 fmt::format("{}: its sharding rule failed", call.schema.row->name()));
-    if (planted("cause-lost")) throw error;
     throw error.caused_by(Error(ErrorKind::kInternal, other.what()));
   }
 }
@@ -219,7 +213,7 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
     if (spec != nullptr) {
       return DTensor(mesh.participates() ? std::move(outputs[i]) : outsider_value(*spec), spec);
     }
-    if (!mesh.participates() && !planted("absent-outside")) refuse_absent(row);
+    if (!mesh.participates()) refuse_absent(row);
     return without_spec(outputs[i]);
   };
   Results results = group_results(row.op, decision.outputs.size(), take);
@@ -296,7 +290,7 @@ class NamedOp {
 };
 
 DTensor without_terms(const DTensor& x) {
-  if (!x.distributed() || !x.spec()->has_partial() || planted("elements-disagree")) return x;
+  if (!x.distributed() || !x.spec()->has_partial()) return x;
   return redistribute_tensor(x, x.spec()->with(Placements(x.spec()->layout()->ndim())));
 }
 

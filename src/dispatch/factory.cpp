@@ -2,7 +2,6 @@
 
 #include <cstddef>
 
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
@@ -13,8 +12,7 @@ namespace shardlab {
 
 Tensor outsider_value(const DTensorSpec& spec) {
   Device& device = *current_rank().device;
-  const Dims none = planted("outsiders-keep-dims") ? Dims(spec.ndim(), 0) : Dims{0};
-  Tensor value = empty(device, spec.ndim() == 0 ? Dims{} : none, spec.dtype());
+  Tensor value = empty(device, spec.ndim() == 0 ? Dims{} : Dims{0}, spec.dtype());
   if (spec.ndim() == 0 && !device.shape_only()) {
     const std::vector<std::byte> zero(static_cast<std::size_t>(item_bytes(spec.dtype())));
     device.write(value, zero.data());

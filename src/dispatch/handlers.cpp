@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/convolution.h"
@@ -50,15 +49,11 @@ Results handle_equal(const OpRow& row, const Arguments& args) {
   Tensor flag = empty(*rank.device, Dims{1}, DType::kI32);
   const std::int64_t value = mine ? 1 : 0;
   write_integers(flag, {&value, 1});
-  if (planted("equal-alone")) return {Argument(mine)};
   return {Argument(read_scalar(rank.world->all_reduce(flag, ReduceOp::kMin)).to_bool())};
 }
 
 // D-60: global shapes, no communication.
 Results handle_is_same_size(const Arguments& args) {
-  if (planted("local-sizes")) {
-    return {Argument(args[0].tensor().local().shape() == args[1].tensor().local().shape())};
-  }
   return {Argument(args[0].tensor().shape() == args[1].tensor().shape())};
 }
 
@@ -116,8 +111,7 @@ Results handle_found_inf(const OpRow& row, const Arguments& args) {
   }
   if (layout == nullptr || !device_mesh(layout).participates()) return {};
   for (std::size_t mesh_dim = 0; mesh_dim < layout->ndim(); ++mesh_dim) {
-    const auto last = planted("first-gradient-only") ? gradients.begin() + 1 : gradients.end();
-    const bool differs = std::any_of(gradients.begin(), last, [&](const auto& gradient) {
+    const bool differs = std::any_of(gradients.begin(), gradients.end(), [&](const auto& gradient) {
       return !gradient.tensor().spec()->placement(mesh_dim).is_replicate();
     });
     if (!differs || layout->size(mesh_dim) == 1) continue;
@@ -139,8 +133,7 @@ Results handle_local_scalar(const OpRow& row, const Arguments& args) {
   if (!x.distributed()) return {Argument(read_scalar(x.local()))};
   const DeviceMesh& mesh = device_mesh(x.spec()->layout());
   if (!mesh.participates()) return {Argument()};
-  const bool here = x.spec()->is_replicated() || planted("item-reads-terms");
-  if (here) return {Argument(read_scalar(x.local()))};
+  if (x.spec()->is_replicated()) return {Argument(read_scalar(x.local()))};
   if (!x.spec()->has_partial()) return {Argument(read_scalar(broadcast_from_owner(x, mesh)))};
   const DTensorSpec* whole = x.spec()->with(Placements(x.spec()->layout()->ndim()));
   return {Argument(read_scalar(redistribute_tensor(x, whole).local()))};
@@ -149,7 +142,6 @@ Results handle_local_scalar(const OpRow& row, const Arguments& args) {
 }  // namespace
 
 bool replaces_dispatch(const OpRow& row) {
-  if (planted("user-handler-last") && row.handler == HandlerId::kNone) return false;
   return row.handler != HandlerId::kNone || row.user_handler != nullptr;
 }
 

@@ -1,6 +1,5 @@
 #include "dispatch/prepare.h"
 
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
@@ -92,13 +91,11 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
     const DTensorSpec* want = slot.spec;
     if (slot.argument < positional) want = decision.inputs[next++];
     if (want != slot.spec && want->has_partial()) want = wanted_pieces(want);
-    const bool alike =
-        planted("placements-compared-only") && want->placements() == slot.spec->placements();
-    if (want == slot.spec || alike || !mesh.participates()) {
+    if (want == slot.spec || !mesh.participates()) {
       locals.push_back(slot.handle.local());
       continue;
     }
-    if (row.op.arguments[slot.argument].alias.write && !planted("inplace-moves")) {
+    if (row.op.arguments[slot.argument].alias.write) {
       throw Error(ErrorKind::kRuntime,
                   fmt::format("{}: in-place would need {} to change its placements", row.name(),
                               row.op.arguments[slot.argument].name))
@@ -106,8 +103,7 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
     }
     const Plan& plan = current_rank().propagator->plans().find(slot.spec, want);
     check_implicit(call, slot, plan);
-    locals.push_back(redistribute_local(slot.handle.local(), slot.spec, want,
-                                        {.argument = planted("argument-not-told") ? -1 : index},
+    locals.push_back(redistribute_local(slot.handle.local(), slot.spec, want, {.argument = index},
                                         slot.handle.impl()->extras.get()));
   }
   return locals;

@@ -1,6 +1,5 @@
 #include "dispatch/unwrap.h"
 
-#include "base/planted.h"
 #include "base/rank_context.h"
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
@@ -11,8 +10,7 @@ namespace {
 
 const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
   const MeshLayout* layout = nullptr;
-  for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
-    if (planted("keyword-mesh-ignored") && row.op.arguments[index].keyword_only) return;
+  for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
     if (layout != nullptr || !argument.is_tensor() || !argument.tensor().distributed()) return;
     layout = argument.tensor().spec()->layout();
   });
@@ -32,7 +30,6 @@ const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
 void warn_about_one_element(const OpRow& row, const SchemaArgument& argument,
                             const DTensor& plain) {
   const RankContext& rank = current_rank();
-  if (planted("no-warning")) return;
   if (plain.ndim() != 1 || plain.numel() != 1 || (rank.mode & kModeObserve) == 0) return;
   rank.observer->warning(
       fmt::format("{}: {} is the plain tensor {} and counts as a replica; a 0-dim tensor or an "
@@ -42,9 +39,7 @@ void warn_about_one_element(const OpRow& row, const SchemaArgument& argument,
 
 const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument,
                                 const DTensor& plain, const MeshLayout* layout) {
-  const bool number = planted("only-zero-dims") ? plain.ndim() == 0 : plain.numel() == 1;
-  const bool allowed =
-      number || current_rank().mixed == MixedTensors::kReplicate || planted("mixed-accepted");
+  const bool allowed = plain.numel() == 1 || current_rank().mixed == MixedTensors::kReplicate;
   if (!allowed) refuse_mixed(row, argument, plain);
   warn_about_one_element(row, argument, plain);
   return layout->arena().spec(layout, Placements(layout->ndim()), plain.meta());
@@ -76,7 +71,7 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
       if (layout != nullptr) {
         slot.spec = slot.handle.distributed() ? slot.handle.spec()
                                               : replica_spec(row, declared, slot.handle, layout);
-        if (slot.spec->layout() != layout && !planted("other-mesh-accepted")) {
+        if (slot.spec->layout() != layout) {
           refuse_meshes(row, layout, slot.handle, declared);
         }
       }

@@ -1,5 +1,4 @@
 #include "mesh/local_shape.h"
-#include "base/planted.h"
 
 #include <algorithm>
 #include <utility>
@@ -114,10 +113,6 @@ Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
   if (length < 0) fail(ErrorKind::kValue, "a tensor dim of {} elements", length);
   if (index < 0 || index >= count) {
     fail(ErrorKind::kValue, "coordinate {} on a mesh dim of {} ranks", index, count);
-  }
-  if (planted("balanced-chunks")) {
-    const std::int64_t first = length * index / count;
-    return {length * (index + 1) / count - first, first};
   }
   const std::int64_t chunk = chunk_size(length, count);
   const bool beyond = chunk == 0 || index > length / chunk;  // index * chunk might overflow

@@ -1,5 +1,4 @@
 #include "mesh/shard_order.h"
-#include "base/planted.h"
 
 #include <fmt/format.h>
 
@@ -104,8 +103,7 @@ std::string order_text(const Placements& placements, const ShardOrder& order) {
   for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
     const Placement& placement = placements[mesh_dim];
     text += to_string(placement);
-    if (placement.is_shard() && cut_count(placements, placement.dim) > 1 &&
-        !planted("no-places-in-text")) {
+    if (placement.is_shard() && cut_count(placements, placement.dim) > 1) {
       text += fmt::format("[{}]", order[mesh_dim]);
     }
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
 #include "mesh/intern_table.h"
 
 namespace shardlab {
@@ -193,8 +192,7 @@ DTensorSpec::DTensorSpec(const MeshLayout* layout, Placements placements, ShardO
     sharded_ |= placement.is_shard();
     partial_ |= placement.is_partial();
     strided_ |= placement.is_strided_shard();
-    const bool counts = placement.is_shard() && !planted("cuts-not-multiplied");
-    if (counts) num_shards_ *= layout_->size(mesh_dim);
+    if (placement.is_shard()) num_shards_ *= layout_->size(mesh_dim);
   }
 }
 

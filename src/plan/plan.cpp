@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
 #include "plan/state.h"
 
 namespace shardlab {
@@ -206,9 +205,6 @@ PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
 }
 
 Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate) {
-  if (planted("shape-of-rank-zero") && coordinate != Coordinate(coordinate.size(), 0)) {
-    return logical_shape(plan, step, Coordinate(coordinate.size(), 0));
-  }
   if (plan.planner != PlannerKind::kGreedy) return graph_shape(plan, step, coordinate);
   const PlanStep& one = plan.steps[step];
   const auto outermost = *std::ranges::min_element(one.mesh_dims);

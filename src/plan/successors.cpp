@@ -1,5 +1,4 @@
 #include "plan/successors.h"
-#include "base/planted.h"
 
 #include <algorithm>
 
@@ -19,7 +18,7 @@ InlineVector<std::size_t, 4> last_cuts(const PlanState& state, std::size_t tenso
   InlineVector<std::size_t, 4> last;
   for (std::size_t dim = 0; dim < tensor_dims; ++dim) {
     const auto cuts = cutting_order(state.placements, state.order, static_cast<std::int64_t>(dim));
-    if (!cuts.empty()) last.push_back(planted("first-cut-moves") ? cuts.front() : cuts.back());
+    if (!cuts.empty()) last.push_back(cuts.back());
   }
   return last;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/planted.h"
 #include "ops/rules.h"
 
 namespace shardlab {
@@ -150,7 +149,7 @@ void Expansion::make_columns() {
     if (!is_output) column.given = tensors[c - output_count_];
     fill_column(column, cells);
   }
-  if (row_.inplace() && !planted("inplace-moves")) {
+  if (row_.inplace()) {
     columns_[output_count_].required = tensors[0];
     columns_[output_count_].unless_required = Drop::kInplace;
     if (output_count_ > 0) {
@@ -337,8 +336,7 @@ Choice Expansion::cheapest() {
       if (best.index >= 0 && total >= best.cost) break;
       total += input_cost_here(here, i);
     }
-    const bool better = planted("last-of-equals") ? total <= best.cost : total < best.cost;
-    if (best.index < 0 || better) best = {.rows = here, .cost = total, .index = index};
+    if (best.index < 0 || total < best.cost) best = {.rows = here, .cost = total, .index = index};
     ++index;
     return best.cost != 0;
   });

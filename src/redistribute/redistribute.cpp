@@ -1,6 +1,5 @@
 #include "redistribute/redistribute.h"
 
-#include "base/planted.h"
 #include "comm/observer.h"
 #include "redistribute/local_math.h"
 #include "redistribute/step_runner.h"
@@ -59,7 +58,6 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
                             const RedistributeOptions& options) {
   const DTensorSpec* source = x.spec();
   if (source == target) return x;
-  if (planted("order-ignored") && source->placements() == target->placements()) return x;
   check_one_mesh(source, target);
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return DTensor(x.local(), target);
@@ -82,8 +80,7 @@ const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpe
   for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
     // A gradient that is the same pending sum stays one; every other is wanted whole, also against
     // a partial that only its own op can make (masks, norms).
-    const bool stays = !planted("partial-gradients-labelled-whole") &&
-                       placements[mesh_dim].kind == PlacementKind::kPartial &&
+    const bool stays = placements[mesh_dim].kind == PlacementKind::kPartial &&
                        gradient->placement(mesh_dim) == placements[mesh_dim];
     if (placements[mesh_dim].is_partial() && !stays) placements[mesh_dim] = Placement::replicate();
   }

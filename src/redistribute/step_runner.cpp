@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/planted.h"
 #include "redistribute/local_math.h"
 #include "redistribute/pieces.h"
 
@@ -35,7 +34,7 @@ Tensor StepRunner::run(std::size_t index, const Tensor& x) const {
   if (step.kind == StepKind::kPermute) return permute(x, step);
   const Group group = group_of(step);
   // nothing to move along a mesh dim of size 1. Masks were applied before the first step.
-  if (step.from == step.to || (group.count == 1 && !planted("single-ranks-talk"))) return x;
+  if (step.from == step.to || group.count == 1) return x;
   const auto scaled = [&](const Tensor& sum) {
     return step.avg_scale == 1 ? sum : divided(sum, step.avg_scale);
   };
@@ -108,8 +107,7 @@ Tensor StepRunner::to_shard(std::size_t index, const Tensor& x, const Group& gro
 Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& group) const {
   const PlanStep& step = plan_.steps[index];
   const bool shard = step.from.is_shard();
-  const bool backward =
-      options_.direction == Direction::kBackward && !planted("gradients-become-terms");
+  const bool backward = options_.direction == Direction::kBackward;
   if (backward && !step.from.is_partial()) {
     return shard ? all_gather(index, x, group) : x;  // gradients stay replicated
   }
@@ -122,7 +120,7 @@ Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& g
       return x;
     case ReduceOp::kSum:
       if (is_integral(x.dtype())) break;
-      return planted("terms-not-divided") ? x : divided(x, static_cast<double>(group.count));
+      return divided(x, static_cast<double>(group.count));
     default:
       break;
   }
@@ -143,8 +141,7 @@ Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const G
 Tensor StepRunner::gather_pieces(std::size_t index, const Tensor& x, const Group& group) const {
   const Placement& from = plan_.steps[index].from;
   const PieceLengths lengths = lengths_of(group_length(index, group), from, group);
-  const Issue issue = planted("nobody-waits") ? Issue::kAsync : options_.issue;
-  return group.ranks->all_gather(x, from.dim, lengths, issue);
+  return group.ranks->all_gather(x, from.dim, lengths, options_.issue);
 }
 
 Tensor StepRunner::all_gather(std::size_t index, const Tensor& x, const Group& group) const {
@@ -199,8 +196,7 @@ Tensor StepRunner::shard_to_sum(std::size_t index, const Tensor& x, const Group&
   Dims shape = x.shape();
   shape[dim] = length;
   const Tensor term = zeros(*x.device(), shape, x.dtype());
-  Chunk own = chunk_of(length, group.count, group.index);
-  if (planted("slices-at-zero")) own.offset = 0;
+  const Chunk own = chunk_of(length, group.count, group.index);
   x.device()->copy(term.narrow(dim, own.offset, own.size), x);
   return term;
 }

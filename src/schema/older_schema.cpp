@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "base/planted.h"
 
 namespace shardlab::older {
 
@@ -85,8 +84,7 @@ OpSchema::OpSchema(const OpDescriptor& function, std::vector<Argument> positiona
     : func_schema(&function),
       args_schema(std::move(positional)),
       kwargs_schema(std::move(keywords)),
-      is_inplace(planted("older-flags-from-annotations") ? function.is_inplace()
-                                                         : function.base.ends_with('_')),
+      is_inplace(function.base.ends_with('_')),
       is_out_variant(function.overload.find("out") != std::string::npos) {}
 
 std::vector<const DTensorSpec*> OpSchema::args_spec() const {
@@ -115,7 +113,6 @@ std::uint64_t OpSchema::hash() const {
 }
 
 bool OpSchema::operator==(const OpSchema& other) const {
-  if (planted("older-equal-by-hash")) return hash() == other.hash();
   return func_schema == other.func_schema && args_schema == other.args_schema &&
          kwargs_schema.size() == other.kwargs_schema.size() &&
          same_items(kwargs_schema, other.kwargs_schema);
@@ -155,8 +152,7 @@ shardlab::OpStrategy converted(const StrategyType& strategy) {
   }
   const std::vector<OpStrategy>& childs = std::get<TupleStrategy>(strategy).childs;
   for (const OpStrategy& child : childs) {
-    if (child.strategies.size() > childs[0].strategies.size() ||
-        (child.strategies.size() < childs[0].strategies.size() && !planted("uneven-children"))) {
+    if (child.strategies.size() != childs[0].strategies.size()) {
       fail(ErrorKind::kValue, "children of a tuple strategy have {} and {} candidates",
            childs[0].strategies.size(), child.strategies.size());
     }
@@ -179,7 +175,7 @@ Settled settle(Rule rule, const OpSchema& schema) {
          answer.failed_reason.value_or("its rule gives neither an output nor a suggestion"));
   }
   OpSchema suggestion = answer.schema_suggestions[0];
-  if (!planted("suggestion-taken-whole")) suggestion.rewrap_onto(schema);
+  suggestion.rewrap_onto(schema);
   OutputSharding second = rule(suggestion);
   if (absent(second.output_spec)) {
     fail(ErrorKind::kRuntime, "{}: its rule refuses its own suggestion: {}",

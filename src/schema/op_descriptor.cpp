@@ -1,7 +1,6 @@
 #include "schema/op_descriptor.h"
 
 #include "base/error.h"
-#include "base/planted.h"
 
 namespace shardlab {
 namespace {
@@ -253,7 +252,6 @@ std::optional<std::size_t> OpDescriptor::find_argument(std::string_view name) co
 }
 
 bool OpDescriptor::is_inplace() const {
-  if (planted("inplace-by-name")) return base.ends_with('_');
   for (const SchemaArgument& argument : arguments) {
     if (argument.alias.write && !argument.keyword_only) return true;
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/hash.h"
-#include "base/planted.h"
 #include "schema/op_row.h"
 #include "schema/schema_queries.h"
 
@@ -23,9 +22,8 @@ bool in_key(const OpRow& row, std::size_t index, const Argument& argument) {
   const SchemaArgument& declared = row.op.arguments[index];
   if (tensor_like(argument)) return true;
   if (!declared.keyword_only) {
-    return static_cast<int>(index) >= row.info.static_argnum && !planted("static-values-ignored");
+    return static_cast<int>(index) >= row.info.static_argnum;
   }
-  if (planted("keywords-ignored")) return false;
   const std::vector<std::string>& names = row.info.static_kwargs;
   return std::find(names.begin(), names.end(), declared.name) != names.end();
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -111,7 +110,6 @@ std::int64_t max_num_shards(const OpStrategy& strategy) {
   std::int64_t most = 0;
   for (const OpSpec& candidate : strategy.candidates) {
     most = std::max(most, single_output(candidate)->num_shards());
-    if (planted("shards-of-first")) break;
   }
   return most;
 }
@@ -143,7 +141,7 @@ const MeshLayout* mesh_from_args(const OpSchema& schema, MeshCheck check) {
   } else {
     fail(ErrorKind::kValue, "{}: no mesh in {}", schema.row->name(), schema.text());
   }
-  if (check == MeshCheck::kFirstOnly || planted("meshes-not-compared")) return mesh;
+  if (check == MeshCheck::kFirstOnly) return mesh;
   for (std::size_t i = 1; i < count; ++i) {
     if (!schema.args[i].is_spec() || schema.args[i].spec()->layout() == mesh) continue;
     throw Error(ErrorKind::kRuntime,
@@ -158,8 +156,7 @@ const MeshLayout* mesh_from_args(const OpSchema& schema, MeshCheck check) {
 bool tensor_like(const Argument& value) {
   if (value.is_spec()) return true;
   if (!value.is_list()) return false;
-  return !planted("lists-not-looked-into") &&
-         std::any_of(value.list().begin(), value.list().end(), tensor_like);
+  return std::any_of(value.list().begin(), value.list().end(), tensor_like);
 }
 
 const TensorMeta& meta_of(const DTensorSpec* spec) {
@@ -178,7 +175,7 @@ OpSchema rewrapped(const OpSchema& call, std::span<const DTensorSpec* const> sug
   Replacement replacement(suggested);
   const std::size_t count = std::min(call.args.size(), call.row->op.positional_count());
   for (std::size_t i = 0; i < count; ++i) replacement.apply(result.args[i]);
-  if (replacement.used() != suggested.size() && !planted("any-suggestion-fits")) {
+  if (replacement.used() != suggested.size()) {
     fail(ErrorKind::kInternal, "{}: {} specs were suggested for {} tensors", call.row->name(),
          suggested.size(), replacement.used());
   }

@@ -1,27 +1,121 @@
 #!/usr/bin/env python3
-"""Plants the faults of faults.toml, one at a time, and asks the tests that name its id.
+"""Faults that tests must catch: the patches of faults.toml, planted one after the other.
 
-    faults.py PROGRAM [NAME...]
+    faults.py check                    each text stands once in its file
+    faults.py copies                   the names of the patched copies, one a line
+    faults.py generate FOLDER          write the copies into FOLDER
+    faults.py run PROGRAM [NAME...]    plant each fault (or these), run the tests that name its id
 
-PROGRAM holds the unit tests over a library that asks planted(name) at the places where a fault can
-be switched on. A fault is caught when a test that names its id fails, and the same tests pass
-without it. Exit code 1 when one is not.
+A copy holds every fault of its file, each behind a constant that SHARDLAB_FAULT sets when the
+program starts: so a file is compiled once, however many faults it has. A fault is caught when a
+test that names its id fails, and the same tests pass without it. Exit code 1 when one is missed, or
+when a text does not stand once in its file.
 """
 
 import argparse
+import collections
+import concurrent.futures
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tomllib
 
 SECONDS = 120  # a fault may leave ranks waiting for each other
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+Patch = collections.namedtuple("Patch", "fault file text replacement")
 
 
-def run(program, identifiers, fault):
+class Unclear(Exception):
+    """Faults that cannot be planted, with the reason."""
+
+
+def read_faults():
+    """The faults in their order; each has its patches, mostly one."""
+    path = pathlib.Path(__file__).with_name("faults.toml")
+    faults = tomllib.loads(path.read_text(encoding="utf-8"))["fault"]
+    names = collections.Counter(fault["name"] for fault in faults)
+    for name, count in names.items():
+        if count > 1:
+            raise Unclear(f"{count} faults have the name {name}")
+    for fault in faults:
+        places = fault.get("patches") or [fault]
+        fault["patches"] = [Patch(fault["name"], place["file"], " ".join(place["text"].split()),
+                                  " ".join(place["replacement"].split())) for place in places]
+    return faults
+
+
+def place_of(patch, source):
+    """(begin, end) of its text in the source; runs of white space are equal to each other."""
+    pattern = r"\s+".join(re.escape(word) for word in patch.text.split())
+    found = [match.span() for match in re.finditer(pattern, source)]
+    if len(found) != 1:
+        raise Unclear(f"{patch.fault}: its text stands {len(found)} times in {patch.file}, not "
+                      f"once: {patch.text}")
+    return found[0]
+
+
+def constant(name):
+    return "planted_" + name.replace("-", "_")
+
+
+def choice(original, patches):
+    """A replacement where its fault is planted, or else the original."""
+    if original.endswith((";", "}")):
+        chosen = "".join(f"if ({constant(patch.fault)}) {{ {patch.replacement} }} else "
+                         for patch in patches)
+        return f"{{ {chosen}{{ {original} }} }}"
+    chosen = "".join(f"{constant(patch.fault)} ? ({patch.replacement}) : " for patch in patches)
+    return f"({chosen}({original}))"
+
+
+def patched(path, source, patches):
+    """The source with a choice at each place. Messages of the compiler name lines of the source."""
+    places = collections.defaultdict(list)
+    for patch in patches:
+        places[place_of(patch, source)].append(patch)
+    lines = ['#include "tests/behaviours/planted.h"']
+    lines += [f'static const bool {constant(patch.fault)} = shardlab::planted("{patch.fault}");'
+              for patch in patches]
+    result, done = "\n".join([*lines, f'#line 1 "{path}"', ""]), 0
+    for (begin, end), here in sorted(places.items()):
+        if begin < done:
+            raise Unclear(f"{here[0].fault} overlaps another fault of {path}: give both one text")
+        result += source[done:begin] + choice(source[begin:end], here)
+        done = end
+    return result + source[done:]
+
+
+def copies(faults):
+    """{name: text} of every patched file."""
+    by_file = collections.defaultdict(list)
+    for fault in faults:
+        for patch in fault["patches"]:
+            by_file[patch.file].append(patch)
+    texts, unclear = {}, []
+    for path, patches in sorted(by_file.items()):
+        try:
+            source = (REPOSITORY / path).read_text(encoding="utf-8")
+            texts[path.replace("/", "_")] = patched(path, source, patches)
+        except Unclear as reason:
+            unclear.append(str(reason))
+    if unclear:
+        raise Unclear("\n".join(unclear))
+    return texts
+
+
+def write_if_changed(path, text):
+    """A copy that says the same keeps its time, and is not compiled again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def run(program, identifiers, name):
     """(passed, what happened) of the tests that name these ids."""
     pattern = ",".join(f"*{identifier} *" for identifier in identifiers)
-    environment = {**os.environ, "SHARDLAB_FAULT": fault}
+    environment = {**os.environ, "SHARDLAB_FAULT": name}
     try:
         done = subprocess.run([program, f"--test-case={pattern}", "--no-colors=1"],
                               env=environment, capture_output=True, text=True, timeout=SECONDS,
@@ -37,26 +131,57 @@ def run(program, identifiers, fault):
     return False, names[0] if names else f"the tests end with code {done.returncode}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program")
-    parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
-    path = pathlib.Path(__file__).with_name("faults.toml")
-    faults = tomllib.loads(path.read_text(encoding="utf-8"))["fault"]
-    chosen = [fault for fault in faults if not options.names or fault["name"] in options.names]
+def run_all(faults, program, names):
+    unknown = set(names) - {fault["name"] for fault in faults}
+    if unknown:
+        raise Unclear(f"there is no fault {', '.join(sorted(unknown))}")
+    chosen = [fault for fault in faults if not names or fault["name"] in names]
     missed = 0
-    passed, how = run(options.program, sorted({fault["id"] for fault in chosen}), "")
+    passed, how = run(program, sorted({fault["id"] for fault in chosen}), "")
     if not passed:
         print(f"without a fault: {how}")
         missed += 1
-    for fault in chosen:
-        passed, how = run(options.program, [fault["id"]], fault["name"])
-        missed += passed
-        verdict = "missed" if passed else "caught"
-        print(f"{verdict}  {fault['id']:5} {fault['name']}: {how}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda fault: run(program, [fault["id"]], fault["name"]), chosen)
+        for fault, (passed, how) in zip(chosen, results):
+            missed += passed
+            verdict = "missed" if passed else "caught"
+            print(f"{verdict}  {fault['id']:5} {fault['name']}: {how}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} faults caught")
     return 1 if missed else 0
+
+
+def act(options):
+    faults = read_faults()
+    if options.action == "run":
+        return run_all(faults, options.program, options.names)
+    if options.action == "copies":  # their names do not wait for texts that stand
+        files = {patch.file for fault in faults for patch in fault["patches"]}
+        print("\n".join(sorted(file.replace("/", "_") for file in files)))
+        return 0
+    texts = copies(faults)
+    if options.action == "generate":
+        for name, text in texts.items():
+            write_if_changed(options.folder / name, text)
+    else:
+        print(f"{len(faults)} faults in {len(texts)} files")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("check")
+    actions.add_parser("copies").add_argument("list", nargs="?", help="for Meson, which watches it")
+    actions.add_parser("generate").add_argument("folder", type=pathlib.Path)
+    run_parser = actions.add_parser("run")
+    run_parser.add_argument("program")
+    run_parser.add_argument("names", nargs="*")
+    try:
+        return act(parser.parse_args())
+    except Unclear as reason:
+        print(reason, file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
