@@ -87,6 +87,11 @@ struct CheckArguments {
   std::vector<std::string> files;
   std::string known;  ///< known_differences.toml; empty: the nearest above the first file
   std::int64_t max_shown = 20;
+  std::string id;                     ///< of the only line to check; empty: all
+  std::optional<std::uint64_t> seed;  ///< of drawn placements
+  std::optional<std::int64_t> draws;  ///< of each program
+  std::string outcomes;               ///< file of expected counts; empty: none
+  bool as_scenario = false;           ///< print the first failing program as a scenario, no report
 };
 int check_command(const CheckArguments& arguments);
 

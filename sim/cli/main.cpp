@@ -240,6 +240,13 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   check->add_option("--max-shown", parsed.check.max_shown, "failing lines to print");
   check->add_option("--known", parsed.check.known,
                     "known_differences.toml (default: the nearest above the first file)");
+  check->add_option("--id", parsed.check.id, "only the line with this id");
+  check->add_option("--seed", parsed.check.seed, "of drawn meshes and placements");
+  check->add_option("--draws", parsed.check.draws, "of each program that is run")
+      ->check(CLI::NonNegativeNumber);
+  check->add_option("--outcomes", parsed.check.outcomes, "file of the counts that are expected");
+  check->add_flag("--as-scenario", parsed.check.as_scenario,
+                  "print the first failing program as a scenario and nothing else");
   add_common(check, parsed.check.common);
   check->footer(
       "Examples:\n"

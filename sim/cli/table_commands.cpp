@@ -1,6 +1,8 @@
 // ops, check, diff and doctor.
 #include <cstdio>
 #include <cstdlib>
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "ops/register.h"
@@ -8,6 +10,7 @@
 #include "sim/doctor/doctor.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
+#include "sim/verify/chain_outcomes.h"
 #include "sim/verify/check.h"
 #include "sim/verify/known_differences.h"
 #include "sim/world/backends.h"
@@ -24,6 +27,23 @@ int ops_command(const OpsArguments& arguments) {
   return kFine;
 }
 
+namespace {
+
+// The first failure that a scenario shows.
+int print_scenario(const CheckSummary& summary) {
+  for (const CheckFailure& failure : summary.failures) {
+    if (failure.scenario.empty()) continue;
+    const std::string text = fmt::format("# {}\n# expected {}\n# got      {}\n{}", failure.field,
+                                         failure.expected, failure.got, failure.scenario);
+    std::fputs(text.c_str(), stdout);
+    return kFailed;
+  }
+  std::fputs("# no failure is shown by a scenario\n", stdout);
+  return summary.failed == 0 ? kFine : kFailed;
+}
+
+}  // namespace
+
 int check_command(const CheckArguments& arguments) {
   KnownDifferences known;
   if (!arguments.known.empty()) {
@@ -31,9 +51,18 @@ int check_command(const CheckArguments& arguments) {
   } else if (const auto found = KnownDifferences::find_file(arguments.files.front())) {
     known = KnownDifferences::read(*found);
   }
-  CheckRun run(check_families(), &known, {.max_shown = arguments.max_shown});
+  ChainOutcomes outcomes;
+  if (!arguments.outcomes.empty()) outcomes = ChainOutcomes::read(arguments.outcomes);
+  CheckOptions options = outcomes.options;
+  options.max_shown = arguments.max_shown;
+  options.id = arguments.id;
+  options.seed = arguments.seed.value_or(options.seed);
+  options.draws = arguments.draws.value_or(options.draws);
+  CheckRun run(check_families(), &known, options);
   for (const std::string& file : arguments.files) run.check_file(file);
-  const CheckSummary summary = run.finish();
+  CheckSummary summary = run.finish();
+  if (!arguments.outcomes.empty()) outcomes.compare(arguments.outcomes, summary);
+  if (arguments.as_scenario) return print_scenario(summary);
   const std::string text =
       arguments.common.output == Output::kJson ? summary.json().dump() + "\n" : summary.text();
   std::fputs(text.c_str(), stdout);

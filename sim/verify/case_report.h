@@ -12,6 +12,7 @@ struct CaseReport::Difference {
   std::string field;
   Json expected;
   Json got;
+  std::string scenario = {};
 };
 
 }  // namespace shardlab

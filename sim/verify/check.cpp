@@ -42,6 +42,10 @@ struct CheckRun::State {
       ++summary.passed;
       return;
     }
+    if (still_wrong(fact)) {
+      ++summary.still_wrong;
+      return;
+    }
     std::set<std::size_t> rows;
     for (const auto& difference : report.differences()) {
       const auto row = known == nullptr
@@ -61,8 +65,16 @@ struct CheckRun::State {
     ++summary.failed;
     if (shown++ >= options.max_shown) return;
     for (const auto& difference : report.differences()) {
-      add_failure({id, difference.field, difference.expected.dump(), difference.got.dump()});
+      add_failure({id, difference.field, difference.expected.dump(), difference.got.dump(),
+                   difference.scenario});
     }
+  }
+
+  bool selected(const Json& fact) const {
+    return options.id.empty() || (fact.is_object() && fact.value("id", "") == options.id);
+  }
+  bool still_wrong(const Json& fact) const {
+    return !options.still_wrong.empty() && options.still_wrong.contains(fact.value("id", ""));
   }
 };
 
@@ -97,7 +109,8 @@ const CheckFamily* family_of(std::span<const CheckFamily> families, std::string_
 
 CheckRun::CheckRun(std::span<const CheckFamily> families, const KnownDifferences* known,
                    CheckOptions options)
-    : state_(std::make_unique<State>(State{families, known, options, {}, 0, {}, {}})) {
+    : state_(
+          std::make_unique<State>(State{families, known, std::move(options), {}, 0, {}, {}})) {
   state_->counts.resize(known ? known->size() : 0);
 }
 
@@ -126,9 +139,11 @@ void CheckRun::check_file(const std::string& path) {
     return;
   }
   const std::unique_ptr<FactChecker> checker = family->make(stem);
+  checker->begin(state_->options);
   for (std::size_t line = 0; line < lines.size(); ++line) {
     if (lines[line].empty()) continue;
     const Json fact = Json::parse(lines[line], nullptr, false);
+    if (!state_->selected(fact)) continue;
     CaseReport report;
     if (fact.is_discarded()) {
       report.differs("", "JSON", lines[line].substr(0, 60));
@@ -137,6 +152,7 @@ void CheckRun::check_file(const std::string& path) {
     }
     state_->count(*family, fmt::format("{}:{}", path, line + 1), fact, report, own);
   }
+  checker->finish(state_->summary);
   if (own) {
     state_->own_files.insert(std::filesystem::absolute(path).parent_path().filename().string() +
                              "/" + stem);

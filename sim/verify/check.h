@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 namespace shardlab {
 
 using Json = nlohmann::json;
+class ChainTable;
 class KnownDifferences;
 
 /// Why a line, or a field of a line, is not compared. The list is fixed: nothing is skipped for a
@@ -37,8 +39,9 @@ enum class SkipReason : std::uint8_t {
   kLaterField,      ///< a field whose subject comes later
   kReferenceHangs,  ///< the reference waits for a collective that another rank never joins
   kStream,          ///< values of a random stream that is not promised
+  kNotSupported,    ///< a program uses an op or a part of the language that does not exist yet
 };
-inline constexpr int kSkipReasonCount = 12;
+inline constexpr int kSkipReasonCount = 13;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 
@@ -49,6 +52,8 @@ class CaseReport {
   void expect(std::string_view field, const Json& expected, const Json& got);
   /// A field that was compared elsewhere and differs.
   void differs(std::string_view field, const Json& expected, const Json& got);
+  /// A scenario (TOML) that shows the last difference.
+  void show_scenario(std::string text);
   /// The recorded error (an object with "type", or the kind's name) against what `call` does.
   /// Errors compare by kind only (behaviour.md section 1).
   void expect_error(std::string_view field, const Json& recorded,
@@ -80,10 +85,26 @@ bool same_error(std::string_view recorded, ErrorKind ours);
 /// Runs `call`; the kind of the Error it throws, or empty.
 std::optional<ErrorKind> error_of(const std::function<void()>& call);
 
+struct CheckSummary;
+
+struct CheckOptions {
+  std::int64_t max_shown = 20;  ///< lines that failed
+  std::string id;               ///< only lines with this "id"; empty: all
+  // Of checkers that draw placements.
+  std::uint64_t seed = 1;
+  std::int64_t draws = 2;  ///< for each line
+  /// Ids of lines that are known to fail, and are counted apart.
+  std::set<std::string> still_wrong = {};
+};
+
 /// Compares the lines of one file, in order; may keep state from line to line.
 class FactChecker {
  public:
   virtual ~FactChecker() = default;
+  /// Before the first line.
+  virtual void begin(const CheckOptions&) {}
+  /// After the last line; may add to the summary.
+  virtual void finish(CheckSummary&) {}
   /// An exception that leaves this is a failure of the line.
   virtual void check(const Json& fact, CaseReport& report) = 0;
 };
@@ -104,6 +125,7 @@ struct CheckFailure {
   std::string field;
   std::string expected;  ///< as JSON text
   std::string got;
+  std::string scenario;  ///< TOML that shows it; empty: none
 };
 
 struct CheckSummary {
@@ -111,15 +133,13 @@ struct CheckSummary {
   std::map<SkipReason, std::int64_t> skips;                     ///< lines by reason
   std::map<SkipReason, std::int64_t> field_skips;               ///< fields by reason
   std::map<std::string, std::int64_t> known_by_cause;
+  std::int64_t still_wrong = 0;        ///< lines of CheckOptions::still_wrong that fail; no failures
   std::vector<CheckFailure> failures;  ///< of the first `max_shown` lines that failed
+  std::shared_ptr<ChainTable> chains;  ///< of chain facts; null: there were none
 
   /// The failures, then what was skipped and why, then "N passed, N failed, N skipped".
   std::string text() const;
   Json json() const;
-};
-
-struct CheckOptions {
-  std::int64_t max_shown = 20;
 };
 
 /// One run over some files.

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/verify/chain_facts.h"
 #include "sim/verify/propagate_checkers.h"
 #include "sim/verify/redistribute_facts.h"
 #include "sim/verify/semantics_facts.h"
@@ -122,6 +123,11 @@ constexpr CheckFamily kFamilies[] = {
     {"semantics/rng_offsets",
      [](std::string_view, const Json& first) { return has(first, "offset_in_op"); },
      make_rng_offsets_checker},
+    {"chains/programs",
+     [](std::string_view, const Json& first) {
+       return has(first, "program") && has(first, "coarsest");
+     },
+     make_chain_checker},
 };
 
 }  // namespace

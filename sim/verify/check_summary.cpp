@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/verify/chain_table.h"
 #include "sim/verify/check.h"
 
 namespace shardlab {
@@ -32,6 +33,8 @@ std::string_view to_string(SkipReason reason) {
       return "the reference hangs";
     case SkipReason::kStream:
       return "stream not promised";
+    case SkipReason::kNotSupported:
+      return "not supported yet";
   }
   return "?";
 }
@@ -52,6 +55,8 @@ std::string CheckSummary::text() const {
   for (const auto& [cause, count] : known_by_cause) {
     text += fmt::format("known difference in {} lines: {}\n", count, cause);
   }
+  if (chains) text += chains->text();
+  if (still_wrong > 0) text += fmt::format("known to be wrong still: {} lines\n", still_wrong);
   return text + fmt::format("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
 }
 
@@ -61,6 +66,8 @@ Json CheckSummary::json() const {
                  {"skipped", skipped},
                  {"known_differences", known},
                  {"known_by_cause", known_by_cause}};
+  if (chains) result["chains"] = chains->json();
+  if (still_wrong > 0) result["still_wrong"] = still_wrong;
   result["skips"] = Json::object();
   for (const auto& [reason, count] : skips) result["skips"][std::string(to_string(reason))] = count;
   result["field_skips"] = Json::object();
@@ -73,6 +80,7 @@ Json CheckSummary::json() const {
                                   {"field", failure.field},
                                   {"expected", failure.expected},
                                   {"got", failure.got}});
+    if (!failure.scenario.empty()) result["failures"].back()["scenario"] = failure.scenario;
   }
   return result;
 }
