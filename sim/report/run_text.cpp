@@ -76,6 +76,7 @@ class RunText {
     sums();
     classes();
     expected_failure();
+    steps();
     values();
     expectations();
     last_line();
@@ -359,6 +360,29 @@ class RunText {
            worst_value->name, 100 * worst);
     }
     for (const auto& [reason, count] : skipped) line("  {:>4} not verified: {}", count, reason);
+  }
+
+  // Every call on the operands it had.
+  void steps() {
+    const StepVerdict& steps = result_.steps;
+    if (!steps.not_judged.empty()) line("\n{}", ink(steps.not_judged, Ink::kTitle));
+    if (!steps.judged || result_.shapes_only()) return;
+    line("\n{}", ink("calls on the operands they had", Ink::kTitle));
+    if (steps.wrong) {
+      line("  {} {}", ink("wrong", Ink::kBad), to_string(steps.wrong->place));
+      line("        {}", steps.wrong->text());
+      if (steps.wrong_calls > 1) line("        the first of {} wrong calls", steps.wrong_calls);
+    }
+    if (steps.bitwise > 0) line("  {:>4} bitwise", steps.bitwise);
+    if (steps.bounded > 0) line("  {:>4} within what rounding explains", steps.bounded);
+    if (steps.undecided_calls > 0) {
+      line("  {:>4} undecided, {} elements: rounding decides", steps.undecided_calls,
+           steps.undecided_elements);
+    }
+    for (const auto& [reason, count] : steps.skipped) line("  {:>4} not judged: {}", count, reason);
+    if (steps.non_finite) {
+      line("       the first NaN or infinity: {}", to_string(*steps.non_finite));
+    }
   }
 
   void expectations() {

@@ -6,6 +6,7 @@
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
 #include "sim/verify/inputs.h"
+#include "sim/verify/step_run.h"
 
 namespace shardlab {
 
@@ -50,8 +51,10 @@ void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQues
     interpreter.define(input.name, Value(value));
   }
   rank.observer = &run.traces[index];
+  if (run.steps != nullptr) rank.observer = &run.steps->listen(rank.rank, &run.traces[index]);
   rank.mode |= kModeObserve;
   interpreter.run();
+  if (run.steps != nullptr) run.steps->finish(rank.rank);
   rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
   keep_gradients(run, interpreter, recording);
 }

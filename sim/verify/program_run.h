@@ -14,6 +14,7 @@
 namespace shardlab {
 
 class RankQuestions;
+class Steps;
 
 struct ProgramRun {
   std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
@@ -28,6 +29,7 @@ struct ProgramRun {
   std::int64_t step_limit = 1'000'000;
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
+  Steps* steps = nullptr;  ///< judges the calls of all ranks; null: nobody does
   std::vector<InputReport> inputs;
   std::optional<Error> error;
   std::optional<Verdict> verdict;

@@ -15,6 +15,7 @@
 #include "sim/verify/inputs.h"
 #include "sim/verify/process_records.h"
 #include "sim/verify/program_run.h"
+#include "sim/verify/step_run.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -354,6 +355,27 @@ std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario) {
   return ops;
 }
 
+// Judges the calls of the run; null where that is not asked for, or where no process sees the
+// values of all ranks.
+std::unique_ptr<Steps> steps_of(ScenarioResult& result) {
+  const ScenarioOptions& options = result.options;
+  if (is_shape_only(options.backend)) return nullptr;
+  if (result.scenario.expect.verify == Verify::kNone) return nullptr;
+  if (find_backend(options.backend).processes != nullptr) {
+    result.steps.not_judged = "calls are judged in simulation only";
+    return nullptr;
+  }
+  StepOptions steps{.ranks = result.scenario.world, .propagator = result.propagator.get()};
+  DeviceChoice choice = options.device;
+  if (options.memory) {
+    constexpr std::int64_t kShare = 4;  // of the memory there is, for values that wait
+    steps.most_bytes = options.memory->available_bytes / kShare;
+    choice.most_bytes = options.memory->available_bytes;
+  }
+  steps.device = make_device(choice, options.backend);
+  return std::make_unique<Steps>(std::move(steps));
+}
+
 }  // namespace
 
 std::string_view scheduler_name(const ScenarioOptions& options) {
@@ -364,6 +386,7 @@ std::string_view scheduler_name(const ScenarioOptions& options) {
 bool ScenarioResult::met() const {
   if (reported_elsewhere) return met_elsewhere;
   if (error && !error_expected) return false;
+  if (steps.wrong_found()) return false;
   for (const ExpectationReport& expectation : expectations) {
     if (!expectation.met) return false;
   }
@@ -399,11 +422,14 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   run.layout = result.layout;
   run.reported = result.layout;
   run.reporting_rank = result.reporting_rank;
+  const std::unique_ptr<Steps> steps = steps_of(result);
+  run.steps = steps.get();
   if (shapes_only) {
     execute_classes(run, *result.propagator);
   } else {
     execute(run, *result.propagator, scenario.world, options);
   }
+  if (steps != nullptr) result.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
   if (channel != nullptr) {
     result.reporting_rank = gather_processes(run, *channel);

@@ -13,6 +13,7 @@
 #include "sim/scenario/scenario.h"
 #include "sim/verify/expectations.h"
 #include "sim/verify/recording.h"
+#include "sim/verify/step_verdict.h"
 #include "sim/verify/verify.h"
 #include "sim/world/devices.h"
 #include "sim/world/sharing_device.h"
@@ -82,6 +83,7 @@ struct ScenarioResult {
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::vector<ValueReport> values;
+  StepVerdict steps;         ///< on every call of the ranks
   std::string not_verified;  ///< why nothing was verified, or empty
   std::vector<ExpectationReport> expectations;
   std::optional<Error> error;  ///< of the run on the ranks

@@ -2,6 +2,7 @@
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "comm/observer.h"
 #include "dispatch/factory.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
@@ -175,8 +176,10 @@ DTensor distribute(const Tensor& value, const DTensorSpec* spec) {
   if (!mesh.participates()) return DTensor(outsider_value(*spec), spec);
   const Tensor piece =
       cut(value, local_view(*spec, *mesh.coordinate()), local_meta(*spec, *mesh.coordinate()));
-  if (!spec->has_partial()) return DTensor(piece, spec);
-  return deal_partials(DTensor(piece, spec), spec);
+  DTensor result(piece, spec);
+  if (spec->has_partial()) result = deal_partials(result, spec);
+  tell_placed(PlacedRecord::Kind::kDistribute, DTensor(value), result);
+  return result;
 }
 
 Tensor value_of_source(const Tensor& value, const MeshLayout* mesh, std::int64_t index) {

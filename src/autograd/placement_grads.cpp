@@ -3,6 +3,7 @@
 #include "autograd/grad_node.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "comm/observer.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "schema/op_row.h"
@@ -64,6 +65,7 @@ class ToLocalNode : public GradNode {
     check_piece(grads[0].local());
     DTensor gradient(grads[0].local(), spec_);
     gradient.impl()->exact = grads[0].impl()->exact;
+    tell_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
     return {gradient};
   }
 
@@ -101,6 +103,7 @@ class FromLocalNode : public GradNode {
     DTensor gradient(moved.local());
     gradient.impl()->exact = moved.impl()->exact;
     gradient.impl()->rank_local = !moved.spec()->is_replicated();
+    tell_placed(PlacedRecord::Kind::kToLocal, moved, gradient);
     return {gradient};
   }
 
@@ -163,6 +166,7 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
   DTensor result(inside ? local.local() : empty(*local.local().device(), Dims{0}, local.dtype()),
                  spec);
   result.impl()->exact = local.impl()->exact;
+  tell_placed(PlacedRecord::Kind::kFromLocal, local, result);
   if (records(local)) record(local, result, new FromLocalNode(spec));
   return result;
 }
@@ -173,6 +177,7 @@ DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
   result.impl()->exact = x.impl()->exact;
   result.impl()->rank_local =
       !x.spec()->is_replicated() || !device_mesh(x.spec()->layout()).participates();
+  tell_placed(PlacedRecord::Kind::kToLocal, x, result);
   if (!records(x)) return result;
   const DTensorSpec* spec =
       gradient ? x.spec()->with(*gradient)

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/process_group.h"
-#include "mesh/spec.h"
+#include "mesh/dtensor.h"
 
 namespace shardlab {
 
+struct CallRecord;  // schema/call_record.h
 struct OpSchema;
 struct OutputSharding;
 struct Plan;
@@ -24,9 +26,42 @@ struct RedistributionRecord {
   SourcePosition position;
 };
 
+/// A value that got new placements, or lost or won a spec, by what is no op.
+struct PlacedRecord {
+  enum class Kind : std::uint8_t {
+    kRedistribute,
+    kDistribute,  ///< from a whole plain value
+    kFromLocal,   ///< from this rank's piece or term
+    kToLocal,     ///< to this rank's piece or term
+  };
+  Kind kind = Kind::kRedistribute;
+  DTensor from, to;
+  int argument = -1;  ///< tensor argument of the op that needed it; -1: nobody's
+};
+
+/// A collective with what it took and gave on this rank. Results may still be pending.
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  ProcessGroup* group = nullptr;
+  ReduceOp op = ReduceOp::kSum;
+  std::int64_t dim = 0;  ///< of pieces that are put together or dealt out
+  std::int64_t split_dim = 0;               ///< all_to_all: that is cut
+  std::vector<std::int64_t> split_lengths;  ///< all_to_all: what each rank gets of this one's
+  std::int64_t source = 0;                  ///< broadcast
+  Tensor input, result;
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// Every op that is dispatched, on plain and on distributed tensors, and every factory: before it
+  /// looks at its operands, and once it has results. Calls nest; each begins, then ends or fails.
+  virtual void call_begins(const CallRecord& call) { static_cast<void>(call); }
+  virtual void call_ends(const CallRecord& call) { static_cast<void>(call); }
+  virtual void call_fails() {}
+  virtual void placed(const PlacedRecord& record) { static_cast<void>(record); }
+  /// After every collective(), but for batches and barriers, which have no one result.
+  virtual void collective_ends(const CollectiveCall& call) { static_cast<void>(call); }
   /// A dispatched op with at least one DTensor: given specs and the decision. What happens until
   /// op_ends belongs to it; calls nest.
   virtual void op_begins(const OpSchema& schema, const OutputSharding& sharding) = 0;
@@ -36,5 +71,13 @@ class Observer {
   /// Something the user should know that is no error (D-56).
   virtual void warning(const std::string& text) { static_cast<void>(text); }
 };
+
+/// Tells the running rank's observer, if there is one.
+inline void tell_placed(PlacedRecord::Kind kind, const DTensor& from, const DTensor& to,
+                        int argument = -1) {
+  const RankContext& rank = current_rank();
+  if ((rank.mode & kModeObserve) == 0 || rank.observer == nullptr) return;
+  rank.observer->placed({.kind = kind, .from = from, .to = to, .argument = argument});
+}
 
 }  // namespace shardlab

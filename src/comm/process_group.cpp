@@ -53,6 +53,15 @@ bool observed(const ProcessGroup& group) {
   return group.size() > 1;
 }
 
+// The result, of which the observer is told.
+Tensor told(ProcessGroup& group, CollectiveCall call, Tensor result) {
+  if (!observed(group)) return result;
+  call.group = &group;
+  call.result = result;
+  current_rank().observer->collective_ends(call);
+  return result;
+}
+
 }  // namespace
 
 Tensor ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
@@ -60,7 +69,8 @@ Tensor ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
     const double sent = 2 * ring_bytes(*this, bytes_of(x));
     tell(*this, {CollectiveKind::kAllReduce, x.dtype(), x.shape(), sent, op});
   }
-  return communicator_->all_reduce(x, op, issue);
+  return told(*this, {.kind = CollectiveKind::kAllReduce, .op = op, .input = x},
+              communicator_->all_reduce(x, op, issue));
 }
 
 Tensor ProcessGroup::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
@@ -70,7 +80,8 @@ Tensor ProcessGroup::all_gather(const Tensor& x, std::int64_t dim, Lengths lengt
     const double sent = ring_bytes(*this, bytes_with(x, dim, whole));
     tell(*this, {CollectiveKind::kAllGather, x.dtype(), x.shape(), sent});
   }
-  return communicator_->all_gather(x, dim, lengths, issue);
+  return told(*this, {.kind = CollectiveKind::kAllGather, .dim = dim, .input = x},
+              communicator_->all_gather(x, dim, lengths, issue));
 }
 
 Tensor ProcessGroup::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
@@ -79,7 +90,8 @@ Tensor ProcessGroup::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths l
     const double sent = ring_bytes(*this, bytes_of(x));
     tell(*this, {CollectiveKind::kReduceScatter, x.dtype(), x.shape(), sent, op});
   }
-  return communicator_->reduce_scatter(x, dim, lengths, op, issue);
+  return told(*this, {.kind = CollectiveKind::kReduceScatter, .op = op, .dim = dim, .input = x},
+              communicator_->reduce_scatter(x, dim, lengths, op, issue));
 }
 
 Tensor ProcessGroup::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
@@ -88,7 +100,16 @@ Tensor ProcessGroup::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
     const double sent = ring_bytes(*this, bytes_of(x));
     tell(*this, {CollectiveKind::kAllToAll, x.dtype(), x.shape(), sent});
   }
-  return communicator_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths, issue);
+  Tensor result = communicator_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths,
+                                            issue);
+  if (!observed(*this)) return result;
+  return told(*this,
+              {.kind = CollectiveKind::kAllToAll,
+               .dim = concat_dim,
+               .split_dim = split_dim,
+               .split_lengths = {split_lengths.begin(), split_lengths.end()},
+               .input = x},
+              std::move(result));
 }
 
 Tensor ProcessGroup::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) {
@@ -96,7 +117,8 @@ Tensor ProcessGroup::broadcast(const Tensor& x, std::int64_t source, const Tenso
     const double whole = static_cast<double>(product(meta.shape) * item_bytes(meta.dtype));
     tell(*this, {CollectiveKind::kBroadcast, meta.dtype, meta.shape, ring_bytes(*this, whole)});
   }
-  return communicator_->broadcast(x, source, meta);
+  return told(*this, {.kind = CollectiveKind::kBroadcast, .source = source, .input = x},
+              communicator_->broadcast(x, source, meta));
 }
 
 Tensor ProcessGroup::permute(const Tensor& x, std::int64_t to, std::int64_t from,

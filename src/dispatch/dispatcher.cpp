@@ -60,8 +60,7 @@ Position position_of(const OpRow& row, const OutputSharding& decision,
 
 // Random rows draw from the rank's state, or from a user's generator, and advance it by the global
 // element count on every rank alike, outsiders included.
-RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_count) {
-  if (!row.has(kRandom)) return {};
+RandomState& random_state(const OpRow& row, const Arguments& args) {
   RandomState* state = &current_rank().random;
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (row.op.arguments[i].type.kind != TypeKind::kGenerator || args[i].is_none()) continue;
@@ -69,6 +68,12 @@ RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_co
     check_invariant(generator != nullptr && *generator, "a generator argument holds a generator");
     state = generator->get();
   }
+  return *state;
+}
+
+RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_count) {
+  if (!row.has(kRandom)) return {};
+  RandomState* state = &random_state(row, args);
   const RandomState before = *state;
   state->offset += static_cast<std::uint64_t>(global_count);
   return before;
@@ -362,7 +367,10 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
         .with("at", place_text(rank));
   }
   try {
-    return replaces_dispatch(row) ? run_handler(row, args) : run_row(row, args);
+    ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
+    Results results = replaces_dispatch(row) ? run_handler(row, args) : run_row(row, args);
+    observed.ended(results);
+    return results;
   } catch (Error& error) {
     error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(rank));
     throw;

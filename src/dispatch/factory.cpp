@@ -5,6 +5,7 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
+#include "dispatch/observed_op.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 
@@ -37,6 +38,7 @@ DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorS
   }
   const DeviceMesh& mesh = device_mesh(spec->layout());
   if (!mesh.participates()) return DTensor(outsider_value(*spec), spec);
+  ObservedCall observed(row, args, &before);
   const LocalView view = local_view(*spec, *mesh.coordinate());
   const LocalCall call{.row = &row,
                        .args = &args,
@@ -45,7 +47,9 @@ DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorS
                        .random = before,
                        .device = rank.device};
   const OutputMeta meta{.meta = local_meta(*spec, *mesh.coordinate()), .present = true};
-  return DTensor(run_local(call, {&meta, 1}).front(), spec);
+  Results results{DTensor(run_local(call, {&meta, 1}).front(), spec)};
+  observed.ended(results);
+  return results.front().tensor();
 }
 
 }  // namespace shardlab

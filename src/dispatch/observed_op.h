@@ -1,8 +1,11 @@
 // observed_op.h - brackets what happens inside an op for the rank's observer.
 #pragma once
 
+#include <utility>
+
 #include "base/rank_context.h"
 #include "comm/observer.h"
+#include "schema/call_record.h"
 
 namespace shardlab {
 
@@ -22,6 +25,33 @@ class ObservedOp {
 
  private:
   Observer* observer_ = nullptr;
+};
+
+/// A call with its operands and results. Without ended() it has failed.
+class ObservedCall {
+ public:
+  /// `random`: what a random op draws from, when that is not the running rank's own state.
+  ObservedCall(const OpRow& row, const Arguments& args, const RandomState* random = nullptr) {
+    const RankContext& rank = current_rank();
+    if ((rank.mode & kModeObserve) == 0) return;
+    observer_ = rank.observer;
+    record_ = {.row = &row, .args = &args, .random = random != nullptr ? *random : rank.random};
+    observer_->call_begins(record_);
+  }
+  void ended(const Results& results) {
+    if (observer_ == nullptr) return;
+    record_.results = &results;
+    std::exchange(observer_, nullptr)->call_ends(record_);
+  }
+  ~ObservedCall() {
+    if (observer_ != nullptr) observer_->call_fails();
+  }
+  ObservedCall(const ObservedCall&) = delete;
+  ObservedCall& operator=(const ObservedCall&) = delete;
+
+ private:
+  Observer* observer_ = nullptr;
+  CallRecord record_;
 };
 
 }  // namespace shardlab

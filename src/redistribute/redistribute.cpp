@@ -21,10 +21,15 @@ const Plan& find_plan(const DTensorSpec* source, const DTensorSpec* target, cons
   return context.plans->find(source, target, options.planner, mesh.flattened());
 }
 
+bool observed() {
+  const RankContext& context = current_rank();
+  return (context.mode & kModeObserve) != 0 && context.observer != nullptr;
+}
+
 /// one record for one execution, made by the executor.
 void tell_observer(const Plan& plan, const RedistributeOptions& options) {
+  if (!observed()) return;
   const RankContext& context = current_rank();
-  if (!(context.mode & kModeObserve) || !context.observer) return;
   context.observer->redistribution({.source = plan.source,
                                     .target = plan.target,
                                     .plan = &plan,
@@ -51,7 +56,13 @@ Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const 
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return local;
   const Plan& plan = find_plan(source, target, mesh, options);
-  return plan.steps.empty() ? local : execute(plan, mesh, local, options, extras);
+  Tensor result = plan.steps.empty() ? local : execute(plan, mesh, local, options, extras);
+  if (observed()) {
+    const DTensor from(local, source);
+    if (extras != nullptr) from.impl()->extras = std::make_shared<TensorExtras>(*extras);
+    tell_placed(PlacedRecord::Kind::kRedistribute, from, DTensor(result, target), options.argument);
+  }
+  return result;
 }
 
 DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
@@ -67,11 +78,13 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
     // Floats that were reduced depend on how they were cut.
     result.impl()->exact =
         x.impl()->exact && (!source->has_partial() || is_integral(source->dtype()));
+    tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
     return result;
   }
   DTensor result(x.local(), target);
   result.impl()->exact = x.impl()->exact;
   result.impl()->extras = x.impl()->extras;
+  tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
   return result;
 }
 

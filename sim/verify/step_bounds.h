@@ -1,0 +1,54 @@
+// step_bounds.h - how far rounding may take a call's result from the op's value on the same
+// operands, and which elements lie farther (scenarios/README.md, section 6).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "sim/verify/step_verdict.h"
+
+namespace shardlab {
+
+/// How an op's kernels round.
+enum class Summing : std::uint8_t {
+  kLinear,    ///< linear in its operands: the op on absolute values bounds what is added
+  kPositive,  ///< of terms of one sign: the result itself does
+  kOther,     ///< known by its response to small changes of its operands
+};
+Summing summing_of(const OpRow& row);
+
+/// The parts of |y - y*| <= 8 u |y*| + u N S + min(n, 8 sqrt(n)) u_acc A + 4 D.
+struct RoundingBound {
+  double u = 0;              ///< roundoff of the result's dtype, or of an operand's if coarser
+  double u_accumulator = 0;  ///< of what sums are computed in
+  double n = 1;              ///< terms that one rank adds
+  double ranks = 1;          ///< N: whose terms are added
+
+  /// `terms` S, `absolute` A, `own` D: |op in its own dtype - y*|.
+  double allowed(double exact, double terms, double absolute, double own) const;
+};
+
+/// One float result, row-major; complex elements are two numbers.
+struct FloatResult {
+  std::vector<double> got, exact;
+  std::vector<double> terms;     ///< of pending results; empty: none
+  std::vector<double> absolute;  ///< empty: 0
+  std::vector<double> own;       ///< the op in its own dtype; empty: not asked for
+  DType dtype = DType::kF32;
+};
+
+/// What of the result lies too far, and where it is worst.
+struct Misses {
+  std::int64_t count = 0;
+  std::size_t worst = 0;  ///< number, not element
+  double got = 0, expected = 0, error = 0, allowed = 0;
+};
+Misses misses(const FloatResult& result, const RoundingBound& bound);
+
+/// Largest finite number of a floating or complex dtype.
+double largest_of(DType dtype);
+
+}  // namespace shardlab

@@ -1,0 +1,434 @@
+// The first question is whether the result equals the op in its own dtype bit for bit: most do.
+// Then rows whose bits do not depend on how a value is cut are wrong; sums are held to their bound.
+#include "sim/verify/step_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "comm/verdict.h"
+#include "dispatch/local_call.h"
+#include "mesh/local_shape.h"
+#include "mesh/type_string.h"
+#include "sim/verify/step_bounds.h"
+#include "sim/verify/step_compare.h"
+#include "sim/verify/step_eval.h"
+#include "sim/verify/step_moves.h"
+#include "sim/verify/step_value.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+using Pieces = std::vector<DTensor>;
+
+// The n-th tensor of every rank's arguments or results.
+struct Slots {
+  std::vector<Pieces> by_slot;
+  bool alike = true;  // as many on every rank, of one spec, defined or not
+};
+
+template <typename Choose>
+Slots slots_of(const Step& step, Choose choose) {
+  Slots slots;
+  for (std::size_t rank = 0; rank < step.parts.size(); ++rank) {
+    std::size_t slot = 0;
+    choose(step.parts[rank], [&](const DTensor& tensor) {
+      if (rank == 0) slots.by_slot.emplace_back();
+      if (slot >= slots.by_slot.size()) {
+        slots.alike = false;
+        return;
+      }
+      slots.by_slot[slot++].push_back(tensor);
+    });
+    slots.alike = slots.alike && slot == slots.by_slot.size();
+  }
+  for (const Pieces& pieces : slots.by_slot) {
+    for (const DTensor& piece : pieces) {
+      slots.alike = slots.alike && piece.defined() == pieces[0].defined() &&
+                    (!piece.defined() || piece.spec() == pieces[0].spec());
+    }
+  }
+  return slots;
+}
+
+DTensor tensor_of(const Argument& argument) {
+  return argument.is_tensor() ? argument.tensor() : DTensor();
+}
+
+Slots operand_slots(const Step& step) {
+  return slots_of(step, [](const StepPart& part, const auto& visit) {
+    for_each_tensor_slot(part.row->op, part.args, [&](std::size_t, const Argument& argument) {
+      visit(tensor_of(argument));
+    });
+  });
+}
+
+Slots result_slots(const Step& step) {
+  return slots_of(step, [](const StepPart& part, const auto& visit) {
+    for (const Argument& result : part.results) {
+      if (result.is_list()) {
+        for (const Argument& element : result.list()) visit(tensor_of(element));
+      } else if (!result.is_scalar()) {
+        visit(tensor_of(result));
+      }
+    }
+  });
+}
+
+// Numbers that ranks pass: a program that passes others on each rank is not one program.
+bool same_numbers(const Step& step) {
+  const StepPart& first = step.first();
+  for (const StepPart& part : step.parts) {
+    for (std::size_t i = 0; i < first.args.size(); ++i) {
+      const SchemaType& type = first.row->op.arguments[i].type;
+      if (type.is_tensor() || type.kind == TypeKind::kGenerator) continue;
+      if (!(part.args[i] == first.args[i])) return false;
+    }
+    if (first.row->has(kRandom) &&
+        (part.random.seed != first.random.seed || part.random.offset != first.random.offset)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+StepFinding skipped(std::string reason) {
+  StepFinding finding;
+  finding.kind = StepFinding::Kind::kSkipped;
+  finding.reason = std::move(reason);
+  return finding;
+}
+
+StepFinding wrong(WrongStep found) {
+  StepFinding finding;
+  finding.kind = StepFinding::Kind::kWrong;
+  finding.wrong = std::move(found);
+  return finding;
+}
+
+WrongStep unequal(const std::string& fault) {
+  WrongStep found;
+  found.what = fault;
+  found.unequal_replicas = true;
+  return found;
+}
+
+// A strided view reads what lies in memory, so the operand lies as its spec says.
+Tensor laid_out(const Tensor& value, const DTensorSpec* spec) {
+  if (spec == nullptr || is_contiguous(spec->shape(), spec->stride())) return value;
+  std::int64_t last = 0;
+  for (std::size_t dim = 0; dim < spec->ndim(); ++dim) {
+    last += (spec->shape()[dim] - 1) * spec->stride()[dim];
+  }
+  if (last + 1 != value.numel()) return value;  // expanded, or with gaps
+  const Tensor result =
+      empty(*current_rank().device, {spec->shape(), spec->stride(), value.dtype()});
+  current_rank().device->copy(result, value);
+  return result;
+}
+
+class OpJudge {
+ public:
+  explicit OpJudge(const Step& step) : step_(step), row_(*step.first().row) {}
+
+  StepFinding run() {
+    if (row_.user_handler != nullptr) return skipped("ops with a handler of the user's own");
+    const Slots operands = operand_slots(step_);
+    results_ = result_slots(step_);
+    if (!operands.alike || !results_.alike) return skipped("the ranks hold different types");
+    if (!same_numbers(step_)) return skipped("the ranks pass different numbers");
+    for (const Pieces& pieces : operands.by_slot) {
+      operands_.emplace_back();
+      if (!pieces.front().defined()) continue;
+      operands_.back() = whole_value_of(pieces, step_.ranks);
+      if (!operands_.back().fault.empty()) return wrong(unequal(operands_.back().fault));
+      specs_.push_back(pieces.front().spec());
+      coarsest_ = std::max(coarsest_, unit_roundoff(pieces.front().dtype()));
+      summed_ = summed_ || operands_.back().sum.defined();
+    }
+    if (row_.handler == HandlerId::kEqual) return judge_equal();
+    return judge_results();
+  }
+
+ private:
+  enum class Of : std::uint8_t { kOwn, kWide, kAbsolute };
+
+  std::vector<Tensor> values(Of of) const {
+    std::vector<Tensor> tensors;
+    std::size_t spec = 0;
+    for (const WholeValue& operand : operands_) {
+      if (!operand.own.defined()) {
+        tensors.emplace_back();
+        continue;
+      }
+      Tensor value = of == Of::kOwn    ? operand.own
+                     : of == Of::kWide ? operand.wide()
+                                       : absolute_value(operand);
+      if (row_.view != nullptr) value = laid_out(value, specs_[spec]);
+      ++spec;
+      tensors.push_back(std::move(value));
+    }
+    return tensors;
+  }
+
+  const std::vector<Tensor>& own() {
+    if (own_.empty()) own_ = evaluate(step_.first(), values(Of::kOwn), EvaluateIn::kOwn);
+    return own_;
+  }
+
+  StepFinding judge_equal() {
+    bool same = operands_[0].own.meta() == operands_[1].own.meta();
+    same = same && read_doubles(operands_[0].own) == read_doubles(operands_[1].own);
+    for (const StepPart& part : step_.parts) {
+      if (part.results.at(0).to_bool() == same) continue;
+      WrongStep found;
+      found.what = same ? "says no to equal values" : "says yes to different values";
+      return wrong(std::move(found));
+    }
+    return {};
+  }
+
+  // The one number that every rank got.
+  StepFinding judge_scalar() {
+    Results expected;
+    if (row_.handler == HandlerId::kLocalScalar) {
+      expected.emplace_back(read_scalar(operands_.at(0).own));
+    } else {
+      return {};
+    }
+    for (const StepPart& part : step_.parts) {
+      if (part.results.at(0).text() == expected[0].text() || operands_[0].count > 1) continue;
+      WrongStep found;
+      found.what = fmt::format("gives {}, {} is right", part.results[0].text(), expected[0].text());
+      return wrong(std::move(found));
+    }
+    return {};
+  }
+
+  StepFinding judge_results() {
+    const Results& given = step_.first().results;
+    if (results_.by_slot.empty() && !given.empty()) return judge_scalar();
+    StepFinding finding;
+    bool finite = true;
+    for (std::size_t i = 0; i < results_.by_slot.size(); ++i) {
+      const Pieces& pieces = results_.by_slot[i];
+      if (!pieces.front().defined()) continue;
+      const WholeValue got = whole_value_of(pieces, step_.ranks);
+      StepFinding one = got.fault.empty() ? judge_result(i, got) : wrong(unequal(got.fault));
+      if (one.kind == StepFinding::Kind::kWrong) {
+        one.wrong.result = static_cast<std::int64_t>(i);
+        const DTensorSpec* spec = pieces.front().spec();
+        if (one.wrong.element >= 0 && spec != nullptr) {
+          one.wrong.held_by = holders_text(*spec, one.wrong.element);
+        }
+      }
+      finite = finite && (!got.own.defined() || all_finite(got.own));
+      if (one.kind == StepFinding::Kind::kSkipped || one.kind > finding.kind) {
+        one.undecided_elements += finding.undecided_elements;
+        finding = std::move(one);
+      }
+      if (finding.kind >= StepFinding::Kind::kWrong) break;
+    }
+    finding.makes_non_finite = !finite && !operands_.empty() && given_finite();
+    return finding;
+  }
+
+  // Operands and numbers: masked_fill(-inf) makes no infinity, it is given one.
+  bool given_finite() const {
+    for (const Argument& argument : step_.first().args) {
+      if (argument.is_scalar() && !std::isfinite(argument.to_double())) return false;
+    }
+    return std::ranges::all_of(
+        operands_, [](const WholeValue& v) { return !v.own.defined() || all_finite(v.own); });
+  }
+
+  StepFinding judge_result(std::size_t index, const WholeValue& got) {
+    // Terms that add up give other bits than the op on their sum.
+    if (got.count == 1) {
+      if (index >= own().size() || !own()[index].defined()) return {};  // nothing to compare with
+      const Tensor& expected = own()[index];
+      if (expected.shape() != got.own.shape() || expected.dtype() != got.own.dtype()) {
+        WrongStep found;
+        found.what = fmt::format("gives {}, the op gives {}", type_string(got.own.meta()),
+                                 type_string(expected.meta()));
+        return wrong(std::move(found));
+      }
+      if (same_values(got.own, expected)) return {};
+      if (is_integral(got.own.dtype())) return judge_integers(index, got);
+      const bool pending = summed_ || got.sum.defined();
+      if (row_.has(kExact) && !pending) return wrong(bitwise_miss(got.own, expected));
+    }
+    return judge_floats(index, got);
+  }
+
+  // Integers that follow from pending floats may differ where rounding the sums decides.
+  StepFinding judge_integers(std::size_t index, const WholeValue& got) {
+    if (!summed_) return wrong(bitwise_miss(got.own, own()[index]));
+    const std::vector<std::int64_t> have = read_integers(got.own);
+    const std::vector<std::int64_t> want = read_integers(own()[index]);
+    std::vector<char> open(have.size(), 0);
+    for (int sample = 0; sample < 8; ++sample) {
+      const auto other =
+          read_integers(evaluate(step_.first(), nudged(sample), EvaluateIn::kOwn)[index]);
+      for (std::size_t i = 0; i < have.size(); ++i) open[i] |= other[i] != want[i];
+    }
+    StepFinding finding;
+    for (std::size_t i = 0; i < have.size(); ++i) {
+      if (have[i] == want[i]) continue;
+      if (!open[i]) return wrong(bitwise_miss(got.own, own()[index]));
+      ++finding.undecided_elements;
+    }
+    finding.kind = StepFinding::Kind::kUndecided;
+    return finding;
+  }
+
+  // Operands, each element of a pending sum moved by as much as rounding it may, up or down.
+  std::vector<Tensor> nudged(int sample) const {
+    std::vector<Tensor> tensors;
+    for (const WholeValue& operand : operands_) {
+      tensors.push_back(operand.count > 1 ? nudged_by_rounding(operand, sample) : operand.own);
+    }
+    return tensors;
+  }
+
+  StepFinding judge_floats(std::size_t index, const WholeValue& got) {
+    if (wide_.empty()) wide_ = evaluate(step_.first(), values(Of::kWide), EvaluateIn::kWide);
+    const Tensor& exact = wide_.at(index);
+    if (exact.shape() != got.own.shape()) {
+      WrongStep found;
+      found.what = fmt::format("gives {}, the op gives {}", type_string(got.own.meta()),
+                               type_string(exact.meta()));
+      return wrong(std::move(found));
+    }
+    FloatResult result;
+    result.dtype = got.own.dtype();
+    result.got = read_doubles(got.sum.defined() ? got.sum : got.own);
+    result.exact = read_doubles(exact);
+    result.terms = got.terms;
+    const RoundingBound bound = bound_for(got, exact.numel());
+    if (!own_.empty()) result.own = read_doubles(own_[index]);
+    if (misses(result, bound).count == 0) return bounded();
+    result.absolute = absolute_of(index, result.exact);
+    Misses missed = misses(result, bound);
+    if (missed.count > 0 && result.own.empty()) {
+      result.own = read_doubles(own().at(index));
+      missed = misses(result, bound);
+    }
+    return missed.count == 0 ? bounded() : wrong(float_miss(missed, result.dtype));
+  }
+
+  static StepFinding bounded() {
+    StepFinding finding;
+    finding.kind = StepFinding::Kind::kBounded;
+    return finding;
+  }
+
+  bool is_program() const { return row_.local != nullptr || row_.decompose != nullptr; }
+
+  RoundingBound bound_for(const WholeValue& got, std::int64_t results) const {
+    RoundingBound bound;
+    const double own = unit_roundoff(got.own.dtype());
+    bound.u = std::max(own, coarsest_);
+    // Kernels compute f16 and bf16 in f32; programs round after every op.
+    bound.u_accumulator = is_program() ? bound.u : std::min(bound.u, unit_roundoff(DType::kF32));
+    // The judge's own f64 rounds as much as an f64 program.
+    if (got.own.dtype() == DType::kF64 || got.own.dtype() == DType::kC128) bound.u_accumulator *= 2;
+    bound.ranks = static_cast<double>(got.count);
+    bound.n = terms_added(operands_, results, summing_of(row_) == Summing::kOther) /
+              static_cast<double>(got.count);
+    bound.n = std::max(bound.n, 1.0);
+    return bound;
+  }
+
+  // A: what the errors of additions are measured against.
+  std::vector<double> absolute_of(std::size_t index, const std::vector<double>& exact) {
+    if (is_program() || summing_of(row_) == Summing::kOther) return response_of(index, exact);
+    if (summing_of(row_) == Summing::kPositive) {
+      std::vector<double> result = exact;
+      for (double& number : result) number = std::fabs(number);
+      return result;
+    }
+    if (absolute_.empty()) {
+      absolute_ = evaluate(step_.first(), values(Of::kAbsolute), EvaluateIn::kAbsolute);
+    }
+    std::vector<double> result = read_doubles(absolute_.at(index));
+    if (is_complex(absolute_[index].dtype())) {
+      for (std::size_t i = 0; i + 1 < result.size(); i += 2) result[i + 1] = result[i];
+    }
+    for (double& number : result) number = std::fabs(number);
+    return result;
+  }
+
+  // The root mean square of how far the result moves, per unit of relative change of each operand
+  // element by random signs, four times, beside the result itself.
+  std::vector<double> response_of(std::size_t index, const std::vector<double>& exact) {
+    constexpr int kSamples = 4;
+    constexpr double kStep = 0x1p-20;
+    std::vector<double> squares(exact.size(), 0);
+    for (int sample = 0; sample < kSamples; ++sample) {
+      std::vector<Tensor> moved = values(Of::kWide);
+      for (Tensor& operand : moved) {
+        if (operand.defined() && !is_integral(operand.dtype())) {
+          operand = scaled_at_random(operand, kStep, sample);
+        }
+      }
+      const auto other = read_doubles(evaluate(step_.first(), moved, EvaluateIn::kWide).at(index));
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        const double change = (other[i] - exact[i]) / kStep;
+        if (std::isfinite(change)) squares[i] += change * change;
+      }
+    }
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const double size = std::isfinite(exact[i]) ? std::fabs(exact[i]) : 0;
+      squares[i] = size + 4 * std::sqrt(squares[i] / kSamples);
+    }
+    return squares;
+  }
+
+  const Step& step_;
+  const OpRow& row_;
+  Slots results_;
+  std::vector<WholeValue> operands_;       // by tensor slot
+  std::vector<const DTensorSpec*> specs_;  // of those that are there
+  double coarsest_ = 0;                    // roundoff among the operands
+  bool summed_ = false;                    // an operand is a pending reduction of floats
+  std::vector<Tensor> own_, wide_, absolute_;
+};
+
+std::string operands_text(const Step& step) {
+  std::string text;
+  for_each_tensor(step.first().args, [&](const DTensor& tensor) {
+    if (!tensor.defined()) return;
+    if (!text.empty()) text += ", ";
+    text += type_string(tensor);
+  });
+  return text;
+}
+
+}  // namespace
+
+StepPlace place_of(const Step& step) {
+  const StepPart& part = step.first();
+  StepPlace place;
+  place.position = part.position;
+  place.pass = part.pass;
+  place.order = part.order;
+  place.op = part.kind == PartKind::kOp ? part.row->name() : move_name(part);
+  place.operands = operands_text(step);
+  return place;
+}
+
+StepFinding judge_step(const Step& step, Device& device, Propagator& propagator) {
+  const JudgeScope scope(device, propagator);
+  try {
+    if (step.first().kind != PartKind::kOp) return judge_move(step);
+    return OpJudge(step).run();
+  } catch (const Error& error) {
+    return skipped(error.summary());
+  }
+}
+
+}  // namespace shardlab

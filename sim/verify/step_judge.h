@@ -1,0 +1,29 @@
+// step_judge.h - judges one call: its global result against the op on the global operands it had.
+#pragma once
+
+#include <string>
+
+#include "base/rank_context.h"
+#include "sim/verify/step_part.h"
+#include "sim/verify/step_verdict.h"
+
+namespace shardlab {
+
+class Propagator;
+
+struct StepFinding {
+  enum class Kind : std::uint8_t { kBitwise, kBounded, kUndecided, kWrong, kSkipped };
+  Kind kind = Kind::kBitwise;
+  std::string reason;                   ///< kSkipped
+  std::int64_t undecided_elements = 0;  ///< kUndecided
+  WrongStep wrong;                      ///< kWrong; but for `place`
+  bool makes_non_finite = false;        ///< a NaN or inf in a result, none in any operand
+};
+
+/// Runs ops on `device`, on plain tensors, in a context of its own: what the running rank is about
+/// stays as it is. Thread-safe as far as the device is.
+StepFinding judge_step(const Step& step, Device& device, Propagator& propagator);
+/// Types of the operands as held; also when nothing could be judged.
+StepPlace place_of(const Step& step);
+
+}  // namespace shardlab

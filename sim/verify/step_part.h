@@ -1,0 +1,52 @@
+// step_part.h - one call as its ranks had it: operands before, results after. Values are snapshots:
+// later writes do not reach them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "comm/observer.h"
+#include "schema/op_row.h"
+#include "sim/verify/step_verdict.h"
+
+namespace shardlab {
+
+enum class PartKind : std::uint8_t { kOp, kPlaced, kCollective };
+
+/// One rank's part.
+struct StepPart {
+  PartKind kind = PartKind::kOp;
+  const OpRow* row = nullptr;    ///< kOp
+  PlacedRecord::Kind placing{};  ///< kPlaced: from args[0] to results[0]
+  CollectiveCall collective;     ///< kCollective; its tensors are in args and results
+  Arguments args;                ///< of an op as its kernel took them: redistributed where needed
+  Results results;               ///< in-place ops: what the written tensors hold afterwards
+  RandomState random;
+  SourcePosition position;
+  Pass pass = Pass::kForward;
+  std::int64_t order = 0;
+  std::optional<StepPlace> missed;  ///< an earlier write that an operand should show and does not
+};
+
+/// All parts, by row-major index in the mesh, or by rank of the group.
+struct Step {
+  std::vector<std::int64_t> ranks;
+  std::vector<StepPart> parts;
+  const StepPart& first() const { return parts.front(); }
+};
+
+/// Calls visit(DTensor&) for each tensor of these arguments or results, lists flattened.
+template <typename List, typename Visit>
+void for_each_tensor(List& arguments, Visit visit) {
+  for (auto& argument : arguments) {
+    if (argument.is_list()) {
+      for (auto& element : std::get<ArgumentList>(argument.variant())) {
+        if (auto* tensor = std::get_if<DTensor>(&element.variant())) visit(*tensor);
+      }
+    } else if (auto* tensor = std::get_if<DTensor>(&argument.variant())) {
+      visit(*tensor);
+    }
+  }
+}
+
+}  // namespace shardlab

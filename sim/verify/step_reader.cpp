@@ -1,0 +1,251 @@
+// An op is read as its kernel took it: operands that it had redistributed are replaced by what the
+// redistribution gave, which is a step of its own. A step whose results are pending is handed over
+// once they have settled: reading them earlier would wait where the program does not.
+#include "sim/verify/step_reader.h"
+
+#include <algorithm>
+
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "dispatch/local_call.h"
+#include "mesh/type_string.h"
+#include "schema/call_record.h"
+
+namespace shardlab {
+
+namespace {
+
+// A handle of its own to the value as it is now; a pending one is left as it is.
+DTensor held(const DTensor& x) {
+  if (!x.defined() || !x.local().defined()) return {};
+  const Tensor local = x.local().pending() ? x.local() : x.local().snapshot();
+  DTensor copy(local, x.spec());
+  copy.impl()->extras = x.impl()->extras;
+  return copy;
+}
+
+template <typename List>
+List all_held(const List& list) {
+  List copy = list;
+  for_each_tensor(copy, [](DTensor& tensor) { tensor = held(tensor); });
+  return copy;
+}
+
+const MeshLayout* mesh_of(const Arguments& arguments) {
+  const MeshLayout* layout = nullptr;
+  for_each_tensor(arguments, [&](const DTensor& tensor) {
+    if (layout == nullptr && tensor.defined() && tensor.distributed()) {
+      layout = tensor.spec()->layout();
+    }
+  });
+  return layout;
+}
+
+bool made_inside(const std::vector<DTensor>& inner, const Results& results) {
+  bool all = !inner.empty();
+  for_each_tensor(results, [&](const DTensor& tensor) {
+    all = all && std::ranges::find(inner, tensor) != inner.end();
+  });
+  return all;
+}
+
+bool settled(StepPart& part) {
+  bool all = true;
+  const auto visit = [&](DTensor& tensor) {
+    if (tensor.defined() && tensor.local().pending()) all = false;
+  };
+  for_each_tensor(part.args, visit);
+  for_each_tensor(part.results, visit);
+  return all;
+}
+
+}  // namespace
+
+StepPart StepReader::new_part(PartKind kind) {
+  const RankContext& rank = current_rank();
+  StepPart part;
+  part.kind = kind;
+  part.position = rank.position;
+  part.pass = rank.pass;
+  part.order = order_++;
+  return part;
+}
+
+void StepReader::call_begins(const CallRecord& call) {
+  next_->call_begins(call);
+  flush();
+  Frame& frame = frames_.emplace_back();
+  frame.layout = mesh_of(*call.args);
+  if (frame.layout == nullptr) return;
+  frame.part = new_part(PartKind::kOp);
+  frame.part.row = call.row;
+  frame.part.random = call.random;
+  const bool writes = call.row->inplace() || call.row->out_variant();
+  if (writes) {
+    for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t i, const Argument& argument) {
+      if (!call.row->op.arguments[i].alias.write || !argument.is_tensor()) return;
+      if (argument.tensor().local().pending()) argument.tensor().local().wait();
+      frame.written.push_back(argument.tensor());
+    });
+    flush();  // before what is read of them changes
+  }
+  for_each_tensor(*call.args, [&](const DTensor& tensor) {
+    if (!frame.part.missed) frame.part.missed = aliases_.missed_by(tensor, frame.part.position);
+  });
+  frame.part.args = all_held(*call.args);
+}
+
+void StepReader::note_writes(const Frame& frame) {
+  if (frame.written.empty()) return;
+  StepPlace place{.position = frame.part.position,
+                  .pass = frame.part.pass,
+                  .op = frame.part.row->name(),
+                  .operands = type_string(frame.written.front()),
+                  .order = frame.part.order};
+  for (const DTensor& tensor : frame.written) aliases_.written(tensor, place);
+}
+
+void StepReader::call_ends(const CallRecord& call) {
+  next_->call_ends(call);
+  Frame frame = std::move(frames_.back());
+  frames_.pop_back();
+  if (frame.layout == nullptr) {
+    // A factory has no operand that says where its result lies.
+    frame.layout = mesh_of(*call.results);
+    if (frame.layout == nullptr) return;
+    frame.part = new_part(PartKind::kOp);
+    frame.part.row = call.row;
+    frame.part.random = call.random;
+    frame.part.args = all_held(*call.args);
+  }
+  if (frame.written.empty()) {
+    frame.part.results = all_held(*call.results);
+  } else {
+    for (const DTensor& tensor : frame.written) frame.part.results.emplace_back(held(tensor));
+  }
+  aliases_.note(call);
+  note_writes(frame);
+  if (made_inside(frame.inner, *call.results)) return;  // by calls that are steps of their own
+  if (!frames_.empty() && frames_.back().part.row != nullptr &&
+      frames_.back().part.row->user_handler != nullptr) {
+    for_each_tensor(*call.results,
+                    [&](const DTensor& tensor) { frames_.back().inner.push_back(tensor); });
+  }
+  deliver(frame.layout, std::move(frame.part));
+}
+
+void StepReader::call_fails() {
+  next_->call_fails();
+  frames_.pop_back();
+  moving_ = false;
+}
+
+void StepReader::placed(const PlacedRecord& record) {
+  next_->placed(record);
+  moving_ = false;
+  const bool takes = record.kind == PlacedRecord::Kind::kRedistribute && record.argument >= 0;
+  if (takes && !frames_.empty() && frames_.back().layout != nullptr) {
+    StepPart& part = frames_.back().part;
+    int slot = 0;
+    const auto replace = [&](Argument& argument) {
+      if (slot++ == record.argument) argument = held(record.to);
+    };
+    for (std::size_t i = 0; i < part.args.size(); ++i) {
+      if (!part.row->op.arguments[i].type.is_tensor()) continue;
+      if (!part.args[i].is_list()) {
+        replace(part.args[i]);
+      } else {
+        for (Argument& element : std::get<ArgumentList>(part.args[i].variant())) replace(element);
+      }
+    }
+  }
+  StepPart part = new_part(PartKind::kPlaced);
+  part.placing = record.kind;
+  part.missed = aliases_.missed_by(record.from, part.position);
+  part.args.emplace_back(held(record.from));
+  part.results.emplace_back(held(record.to));
+  const bool labels =
+      record.kind == PlacedRecord::Kind::kFromLocal || record.kind == PlacedRecord::Kind::kToLocal;
+  if (labels && !left_) {
+    const DTensor& on_mesh = record.to.distributed() ? record.to : record.from;
+    const bool same =
+        record.kind == PlacedRecord::Kind::kToLocal && on_mesh.spec()->is_replicated();
+    if (!same) {
+      left_ = part;
+      left_->args.clear();
+      left_->results.clear();
+    }
+  }
+  const DTensorSpec* spec = record.to.distributed() ? record.to.spec() : record.from.spec();
+  if (spec != nullptr) deliver(spec->layout(), std::move(part));
+}
+
+void StepReader::collective_ends(const CollectiveCall& call) {
+  next_->collective_ends(call);
+  if (moving_ || !frames_.empty()) return;  // part of a step
+  StepPart part = new_part(PartKind::kCollective);
+  part.collective = call;
+  part.collective.input = {};
+  part.collective.result = {};
+  if (!left_) left_ = part;
+  part.args.emplace_back(held(DTensor(call.input)));
+  part.results.emplace_back(held(DTensor(call.result)));
+  StepKey key;
+  key.group.assign(call.group->ranks().begin(), call.group->ranks().end());
+  const std::int64_t number = numbers_[key]++;
+  key.number = number;
+  hand_over({std::move(key), static_cast<std::size_t>(call.group->rank()), std::move(part)});
+}
+
+void StepReader::deliver(const MeshLayout* layout, StepPart part) {
+  const std::optional<Coordinate> coordinate = layout->coordinate_of(rank_);
+  if (!coordinate) return;
+  StepKey key{.layout = layout, .group = {}, .number = 0};
+  key.number = numbers_[key]++;
+  hand_over({key, static_cast<std::size_t>(layout->index_of(*coordinate)), std::move(part)});
+}
+
+void StepReader::hand_over(Delivery delivery) {
+  if (waiting_.empty() && settled(delivery.part)) {
+    take_(delivery.key, delivery.index, std::move(delivery.part));
+  } else {
+    waiting_.push_back(std::move(delivery));
+    flush();
+  }
+}
+
+void StepReader::flush() {
+  while (!waiting_.empty() && settled(waiting_.front().part)) {
+    Delivery delivery = std::move(waiting_.front());
+    waiting_.pop_front();
+    delivery.part.args = all_held(delivery.part.args);
+    delivery.part.results = all_held(delivery.part.results);
+    take_(delivery.key, delivery.index, std::move(delivery.part));
+  }
+}
+
+void StepReader::finish() {
+  for (Delivery& delivery : waiting_) {
+    for_each_tensor(delivery.part.results, [](DTensor& tensor) {
+      if (tensor.defined()) tensor.local().wait();
+    });
+  }
+  flush();
+}
+
+void StepReader::op_begins(const OpSchema& schema, const OutputSharding& sharding) {
+  next_->op_begins(schema, sharding);
+}
+
+void StepReader::op_ends() { next_->op_ends(); }
+
+void StepReader::redistribution(const RedistributionRecord& record) {
+  moving_ = true;
+  next_->redistribution(record);
+}
+
+void StepReader::collective(const CollectiveRecord& record) { next_->collective(record); }
+
+void StepReader::warning(const std::string& text) { next_->warning(text); }
+
+}  // namespace shardlab

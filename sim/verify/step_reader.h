@@ -1,0 +1,81 @@
+// step_reader.h - listens to what one rank does and hands each call, with operands and results, to
+// whoever judges it. Used by its rank only.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/verify/step_aliases.h"
+#include "sim/verify/step_part.h"
+
+namespace shardlab {
+
+/// Which call of which ranks: the n-th on a mesh or in a group. The same on every rank that takes
+/// part, as long as the ranks of a mesh make the same calls.
+struct StepKey {
+  const MeshLayout* layout = nullptr;  ///< null: a group
+  std::vector<std::int64_t> group;     ///< its ranks
+  std::int64_t number = 0;
+  auto operator<=>(const StepKey&) const = default;
+};
+/// `index`: of the rank in the mesh or the group.
+using TakePart = std::function<void(const StepKey& key, std::size_t index, StepPart part)>;
+
+/// Stands in front of another observer, to which it passes everything on.
+class StepReader : public Observer {
+ public:
+  StepReader(std::int64_t rank, Observer* next, TakePart take)
+      : rank_(rank), next_(next), take_(std::move(take)) {}
+
+  /// At the end of the program: hands over what was still pending.
+  void finish();
+  /// Where the program first left the distributed world; `position` as it was.
+  const std::optional<StepPart>& left() const { return left_; }
+
+  void call_begins(const CallRecord& call) override;
+  void call_ends(const CallRecord& call) override;
+  void call_fails() override;
+  void placed(const PlacedRecord& record) override;
+  void collective_ends(const CollectiveCall& call) override;
+  void op_begins(const OpSchema& schema, const OutputSharding& sharding) override;
+  void op_ends() override;
+  void redistribution(const RedistributionRecord& record) override;
+  void collective(const CollectiveRecord& record) override;
+  void warning(const std::string& text) override;
+
+ private:
+  // An op that runs. `layout` is null for one on plain tensors alone.
+  struct Frame {
+    const MeshLayout* layout = nullptr;
+    StepPart part;
+    std::vector<DTensor> written;  // as the program holds them
+    std::vector<DTensor> inner;    // what calls inside of a user's handler gave
+  };
+  struct Delivery {
+    StepKey key;
+    std::size_t index;
+    StepPart part;
+  };
+
+  StepPart new_part(PartKind kind);
+  void note_writes(const Frame& frame);
+  void deliver(const MeshLayout* layout, StepPart part);
+  void hand_over(Delivery delivery);
+  void flush();
+
+  std::int64_t rank_;
+  Observer* next_;
+  TakePart take_;
+  std::vector<Frame> frames_;
+  std::map<StepKey, std::int64_t> numbers_;  // of the next call, by key with number 0
+  std::deque<Delivery> waiting_;             // results that a collective has yet to bring
+  TornAliases aliases_;
+  std::optional<StepPart> left_;
+  std::int64_t order_ = 0;
+  bool moving_ = false;  // inside a redistribution
+};
+
+}  // namespace shardlab

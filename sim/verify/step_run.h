@@ -1,0 +1,73 @@
+// step_run.h - the verdict on every call of a run: a call is right when its global result is the op
+// applied to the global values of the operands it really had (scenarios/README.md, section 6).
+//
+//   Steps steps(options);
+//   world.run([&](RankContext& rank) {
+//     rank.observer = &steps.listen(rank.rank, rank.observer);
+//     ...                       // the program
+//     steps.finish(rank.rank);
+//   });
+//   steps.verdict();
+//
+// Each rank's reader is used by its rank; calls are judged by the rank that comes last, on
+// whichever thread it runs. A wrapper that plants mistakes lies below: around the device, the
+// communicators, or the observer, whose call_ends() is told of the handles of the program.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "sim/verify/step_judge.h"
+#include "sim/verify/step_reader.h"
+#include "sim/verify/step_verdict.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+class Propagator;
+
+struct StepOptions {
+  std::int64_t ranks = 1;
+  Propagator* propagator = nullptr;  ///< whose registry has the ops; outlives the run
+  std::unique_ptr<Device> device;    ///< where calls are judged
+  /// Of operands and results that wait for other ranks; calls beyond are not judged.
+  std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
+};
+
+class Steps {
+ public:
+  explicit Steps(StepOptions options);
+
+  /// Passes everything on to `next`, which outlives it. Once per rank, before its program.
+  StepReader& listen(std::int64_t rank, Observer* next);
+  /// At the end of a rank's program.
+  void finish(std::int64_t rank);
+  /// After the run.
+  StepVerdict verdict() const;
+
+ private:
+  struct Pending {
+    Step step;
+    std::size_t arrived = 0;
+    std::int64_t bytes = 0;
+    bool dropped = false;
+  };
+  void take(const StepKey& key, std::size_t index, StepPart part);
+  void judge(const Step& step);
+  void skip(const std::string& reason);
+  void add_wrong(WrongStep wrong);  // the mutex is held
+
+  StepOptions options_;
+  std::vector<std::unique_ptr<StepReader>> readers_;  // by rank
+
+  mutable std::mutex mutex_;  // guards the following
+  std::map<StepKey, Pending> pending_;
+  std::int64_t waiting_bytes_ = 0;
+  StepVerdict verdict_;
+};
+
+}  // namespace shardlab

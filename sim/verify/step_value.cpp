@@ -1,0 +1,183 @@
+// Pieces are moved to their place by index runs; pending terms are added in f64 by assemble().
+#include "sim/verify/step_value.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "autograd/autograd.h"
+#include "base/rank_context.h"
+#include "mesh/local_shape.h"
+#include "mesh/type_string.h"
+#include "redistribute/redistribute.h"
+#include "sim/verify/global_value.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.storage()->buffer() == b.storage()->buffer() && a.offset() == b.offset() &&
+      a.stride() == b.stride()) {
+    return true;
+  }
+  std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
+  a.device()->read(a, bytes_a.data());
+  b.device()->read(b, bytes_b.data());
+  return bytes_a == bytes_b;
+}
+
+void copy_runs(const Tensor& whole, const Tensor& piece, const LocalView& view, std::size_t dim) {
+  if (dim == view.dims.size()) {
+    current_rank().device->copy(whole, piece);
+    return;
+  }
+  std::int64_t at = 0;
+  for (const IndexRun& run : view.dims[dim].runs) {
+    copy_runs(whole.narrow(dim, run.offset, run.size), piece.narrow(dim, at, run.size), view,
+              dim + 1);
+    at += run.size;
+  }
+}
+
+// The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
+Coordinate representative(const DTensorSpec& spec, Coordinate coordinate) {
+  for (std::size_t mesh_dim = 0; mesh_dim < coordinate.size(); ++mesh_dim) {
+    if (spec.placement(mesh_dim).is_replicate()) coordinate[mesh_dim] = 0;
+  }
+  return coordinate;
+}
+
+std::string different(std::int64_t a, std::int64_t b) {
+  return fmt::format("ranks {} and {} hold different replicas", a, b);
+}
+
+WholeValue plain_value(const std::vector<DTensor>& pieces, const std::vector<std::int64_t>& ranks) {
+  WholeValue value;
+  const Tensor& first = pieces.front().local();
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    const Tensor& other = pieces[i].local();
+    const bool alike = other.shape() == first.shape() && other.dtype() == first.dtype();
+    if (!alike || !same_bits(first, other)) {
+      value.fault = different(ranks[0], ranks[i]);
+      return value;
+    }
+  }
+  value.own = contiguous(first);
+  return value;
+}
+
+WholeValue moved_together(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
+  const MeshLayout& layout = *spec.layout();
+  WholeValue value;
+  if (!spec.is_replicated()) value.own = empty(*current_rank().device, spec.shape(), spec.dtype());
+  for (std::int64_t index = 0; index < layout.size(); ++index) {
+    const Coordinate coordinate = layout.coordinate_at_index(index);
+    const Tensor& piece = pieces[static_cast<std::size_t>(index)].local();
+    const Dims expected = local_shape(spec, coordinate);
+    if (piece.shape() != expected || piece.dtype() != spec.dtype()) {
+      value.fault = fmt::format("rank {} holds {}, but its piece is {}[{}]",
+                                layout.rank_at(coordinate), type_string(piece.meta()),
+                                to_string(spec.dtype()), fmt::join(expected, ", "));
+      return value;
+    }
+    const Coordinate first = representative(spec, coordinate);
+    if (first != coordinate) {
+      const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
+      if (same_bits(piece, other)) continue;
+      value.fault = different(layout.rank_at(first), layout.rank_at(coordinate));
+      return value;
+    }
+    if (spec.is_replicated()) {
+      value.own = contiguous(piece);
+    } else if (piece.numel() > 0) {
+      copy_runs(value.own, piece, local_view(spec, coordinate), 0);
+    }
+  }
+  return value;
+}
+
+// Whether terms are rounded apart from each other: extrema, bits and masked pieces are not.
+bool adds_up(const Placement& placement) {
+  if (placement.kind == PlacementKind::kNormPartial) return true;
+  return placement.is_partial(ReduceOp::kSum) || placement.is_partial(ReduceOp::kAvg) ||
+         placement.is_partial(ReduceOp::kProduct);
+}
+
+std::int64_t term_count(const DTensorSpec& spec) {
+  std::int64_t count = 1;
+  for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
+    if (adds_up(spec.placement(mesh_dim))) count *= spec.layout()->size(mesh_dim);
+  }
+  return count;
+}
+
+std::vector<double> absolute_sums(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
+  std::vector<DTensor> absolute;
+  for (const DTensor& piece : pieces) {
+    Tensor local = piece.local();
+    if (is_complex(spec.dtype())) {
+      std::vector<double> numbers = read_doubles(local);
+      for (double& number : numbers) number = std::fabs(number);
+      local = empty(*current_rank().device, local.shape(), local.dtype());
+      write_doubles(local, numbers);
+    } else {
+      local = plain_calls().one("aten::abs", {DTensor(local)}).local();
+    }
+    DTensor copy(local, piece.spec());
+    copy.impl()->extras = piece.impl()->extras;
+    absolute.push_back(copy);
+  }
+  std::vector<AssemblyFault> faults;
+  return assemble(spec, absolute, faults).reals;
+}
+
+WholeValue reduced(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
+  WholeValue value;
+  std::vector<AssemblyFault> faults;
+  const GlobalValue sum = assemble(spec, pieces, faults);
+  if (!faults.empty()) {
+    value.fault = faults.front().what;
+    return value;
+  }
+  Device& device = *current_rank().device;
+  if (sum.is_integral()) {
+    value.own = empty(device, spec.shape(), spec.dtype());
+    write_integers(value.own, sum.integers);  // wraps as the dtype does
+    return value;
+  }
+  value.sum = empty(device, spec.shape(), wide_dtype(spec.dtype()));
+  write_doubles(value.sum, sum.reals);
+  value.own = converted(value.sum, spec.dtype());
+  value.count = term_count(spec);
+  if (value.count > 1) value.terms = absolute_sums(spec, pieces);
+  return value;
+}
+
+}  // namespace
+
+DType wide_dtype(DType dtype) {
+  if (is_complex(dtype)) return DType::kC128;
+  return is_floating(dtype) ? DType::kF64 : dtype;
+}
+
+std::size_t number_width(DType dtype) { return is_complex(dtype) ? 2 : 1; }
+
+Tensor converted(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return plain_calls().one("aten::_to_copy", {DTensor(x), dtype}).local();
+}
+
+WholeValue whole_value_of(const std::vector<DTensor>& pieces,
+                          const std::vector<std::int64_t>& ranks) {
+  const DTensorSpec* spec = pieces.front().spec();
+  if (spec == nullptr) return plain_value(pieces, ranks);
+  return spec->has_partial() ? reduced(*spec, pieces) : moved_together(*spec, pieces);
+}
+
+Tensor WholeValue::wide() const {
+  return sum.defined() ? sum : converted(own, wide_dtype(own.dtype()));
+}
+
+}  // namespace shardlab

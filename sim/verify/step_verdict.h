@@ -1,0 +1,63 @@
+// step_verdict.h - what judging every call of a run came to (scenarios/README.md, section 6).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/rank_context.h"
+
+namespace shardlab {
+
+/// A call and where it stands in the program. Of a gradient: where its forward call stands.
+struct StepPlace {
+  SourcePosition position;  ///< `file` is null outside of a program text
+  Pass pass = Pass::kForward;
+  std::string op;          ///< "aten::mm", "redistribute", "from_local", "all_reduce"
+  std::string operands;    ///< types as held: "f32[8@dp, 16], f32[16, 4]"
+  std::int64_t order = 0;  ///< calls of the first rank that took part before this one
+};
+
+/// A call whose result is not the op's value on the operands it had.
+struct WrongStep {
+  StepPlace place;
+  std::string what;  ///< one line: "element [3, 1] is 2, 1 is right; off by 1, allowed 3e-07"
+  std::int64_t result = 0;        ///< which tensor result of the op, from 0
+  std::int64_t element = -1;      ///< row-major and global, the worst one; -1: not one element's
+  double got = 0, expected = 0;   ///< there
+  double error = 0, allowed = 0;  ///< there; `allowed` 0: bitwise
+  std::int64_t wrong_elements = 0;
+  std::string held_by;  ///< "ranks 0,4", who holds that element
+  bool unequal_replicas = false;
+
+  /// `what`, how many elements are wrong and who holds the worst one.
+  std::string text() const;
+};
+
+struct StepVerdict {
+  bool judged = false;
+  std::string not_judged;  ///< why no call was, or empty
+
+  std::int64_t bitwise = 0;             ///< calls: equal to the op in its own dtype, bit for bit
+  std::int64_t bounded = 0;             ///< calls: within the bound of their rounding
+  std::int64_t undecided_calls = 0;     ///< calls with integers that rounding may have changed
+  std::int64_t undecided_elements = 0;  ///< of these calls
+  std::map<std::string, std::int64_t> skipped;  ///< calls that could not be judged, by reason
+
+  std::int64_t wrong_calls = 0;
+  std::optional<WrongStep> wrong;  ///< the first one
+  std::optional<StepPlace>
+      non_finite;  ///< the first call that makes a NaN or inf of finite numbers
+  /// The first place where the program itself says what pieces make up, or what ranks exchange:
+  /// from there on calls cannot tell a right label from a wrong one.
+  std::optional<StepPlace> left;
+
+  bool wrong_found() const { return wrong.has_value(); }
+  std::int64_t calls() const { return bitwise + bounded + undecided_calls + wrong_calls; }
+};
+
+/// "aten::mm of f32[8@dp, 16], f32[16, 4], backward of line 7".
+std::string to_string(const StepPlace& place);
+
+}  // namespace shardlab

@@ -1,0 +1,16 @@
+// call_record.h - an op call as observers are told of it.
+#pragma once
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// Handles are those of the program: an observer that wants a value later takes a snapshot of it.
+struct CallRecord {
+  const OpRow* row = nullptr;
+  const Arguments* args = nullptr;   ///< schema order
+  const Results* results = nullptr;  ///< null when the call begins
+  RandomState random;                ///< what a random op draws from
+};
+
+}  // namespace shardlab

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Processor time of verified runs, of two builds in turns.
+
+    verified_runs.py OLD NEW FILE...      (two shardlab programs, scenario files)
+
+Each round runs every file with both programs, the order of which alternates, with --set seed=ROUND.
+Printed per file: the medians of user + system seconds of 7 rounds and of their quotients, round by
+round. What both take to start is part of it, measured with `--help` and printed first.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+ROUNDS = 7
+
+
+def seconds(command):
+    """User and system time of a process and its children."""
+    before = os.times()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    after = os.times()
+    return (after.children_user - before.children_user
+            + after.children_system - before.children_system)
+
+
+def compare(name, old, new):
+    times = {"old": [], "new": []}
+    for number in range(ROUNDS):
+        order = ("old", "new") if number % 2 == 0 else ("new", "old")
+        for which in order:
+            times[which].append(seconds((old if which == "old" else new)(number)))
+    quotient = statistics.median(n / max(o, 1e-3) for o, n in zip(times["old"], times["new"]))
+    old_median, new_median = (statistics.median(times[which]) for which in ("old", "new"))
+    print(f"{name:50} {old_median:8.3f} s {new_median:8.3f} s {quotient:6.2f}")
+
+
+def main():
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    old, new, *files = sys.argv[1:]
+    print(f"{'':50} {'old':>10} {'new':>10} {'new/old':>6}")
+    compare("start", lambda _: [old, "--help"], lambda _: [new, "--help"])
+    for file in files:
+        def command(program):
+            return lambda number: [program, "run", file, "--set", f"seed={number}"]
+        compare(os.path.basename(file), command(old), command(new))
+
+
+if __name__ == "__main__":
+    main()
