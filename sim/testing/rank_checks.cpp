@@ -8,8 +8,13 @@
 
 #include "autograd/grad_node.h"
 #include "comm/verdict.h"
+#include "kernels/cpu_kernels.h"
+#include "ops/register.h"
+#include "propagate/propagator.h"
 #include "sim/verify/compare.h"
+#include "sim/verify/step_run.h"
 #include "sim/world/spmd.h"
+#include "tensor/cpu_device.h"
 
 namespace shardlab::testing {
 
@@ -228,18 +233,34 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind s
     init.shape.push_back(dim.size);
   }
   options.ranks = process_arena().layout(std::move(init))->size();
+  Propagator propagator(all_ops(), PlanOptions{});
+  options.propagator = &propagator;
+  Steps steps({.ranks = options.ranks,
+               .propagator = &propagator,
+               .device = make_cpu_device(cpu_kernel_table())});
   Records records(options.ranks);
   running = &records;
   WorldResult result;
   try {
-    result = try_spmd(std::move(options), [&](RankContext& rank) { body(rank, init_mesh(dims)); });
+    result = try_spmd(std::move(options), [&](RankContext& rank) {
+      rank.observer = &steps.listen(rank.rank, nullptr);
+      rank.mode |= kModeObserve;
+      body(rank, init_mesh(dims));
+      steps.finish(rank.rank);
+    });
   } catch (...) {
     running = nullptr;
     throw;
   }
   running = nullptr;
   const bool complete = result.ok();
-  return {records.merged(complete), error_of(std::move(result))};
+  std::string error = error_of(std::move(result));
+  const StepVerdict calls = steps.verdict();
+  if (error.empty() && calls.wrong) {
+    error = fmt::format("a call is wrong: {}\n{}", to_string(calls.wrong->place),
+                        calls.wrong->text());
+  }
+  return {records.merged(complete), std::move(error)};
 }
 
 }  // namespace shardlab::testing

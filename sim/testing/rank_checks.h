@@ -33,7 +33,9 @@ struct SiteReport {
 /// A body that ran on every rank.
 struct MeshRun {
   std::vector<SiteReport> checks;  ///< by place
-  std::string error;               ///< what ranks threw, merged; empty when nothing
+  /// What ranks threw, merged; else the first call whose result is not the op's on the operands it
+  /// had (B-13). Empty when there is neither.
+  std::string error;
 };
 
 using MeshBody = std::function<void(RankContext& rank, const MeshLayout* mesh)>;

@@ -7,6 +7,8 @@
 
 namespace shardlab {
 
+/// The same bytes. Shapes and dtypes are equal.
+bool same_bits(const Tensor& a, const Tensor& b);
 /// Bit for bit; any NaN equals any NaN. Shapes and dtypes are equal.
 bool same_values(const Tensor& a, const Tensor& b);
 bool all_finite(const Tensor& x);

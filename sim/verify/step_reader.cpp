@@ -41,6 +41,19 @@ const MeshLayout* mesh_of(const Arguments& arguments) {
   return layout;
 }
 
+class Nobody : public Observer {
+ public:
+  void op_begins(const OpSchema&, const OutputSharding&) override {}
+  void op_ends() override {}
+  void redistribution(const RedistributionRecord&) override {}
+  void collective(const CollectiveRecord&) override {}
+};
+
+Observer* nobody() {
+  static Nobody observer;  // without state, so that all ranks may tell it
+  return &observer;
+}
+
 bool made_inside(const std::vector<DTensor>& inner, const Results& results) {
   bool all = !inner.empty();
   for_each_tensor(results, [&](const DTensor& tensor) {
@@ -61,6 +74,9 @@ bool settled(StepPart& part) {
 
 }  // namespace
 
+StepReader::StepReader(std::int64_t rank, Observer* next, TakePart take)
+    : rank_(rank), next_(next != nullptr ? next : nobody()), take_(std::move(take)) {}
+
 StepPart StepReader::new_part(PartKind kind) {
   const RankContext& rank = current_rank();
   StepPart part;
@@ -77,9 +93,9 @@ void StepReader::call_begins(const CallRecord& call) {
   Frame& frame = frames_.emplace_back();
   frame.layout = mesh_of(*call.args);
   if (frame.layout == nullptr) return;
-  frame.part = new_part(PartKind::kOp);
-  frame.part.row = call.row;
-  frame.part.random = call.random;
+  StepPart& part = frame.part.emplace(new_part(PartKind::kOp));
+  part.row = call.row;
+  part.random = call.random;
   const bool writes = call.row->inplace() || call.row->out_variant();
   if (writes) {
     for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t i, const Argument& argument) {
@@ -90,18 +106,18 @@ void StepReader::call_begins(const CallRecord& call) {
     flush();  // before what is read of them changes
   }
   for_each_tensor(*call.args, [&](const DTensor& tensor) {
-    if (!frame.part.missed) frame.part.missed = aliases_.missed_by(tensor, frame.part.position);
+    if (!part.missed) part.missed = aliases_.missed_by(tensor, part.position);
   });
-  frame.part.args = all_held(*call.args);
+  part.args = all_held(*call.args);
 }
 
 void StepReader::note_writes(const Frame& frame) {
   if (frame.written.empty()) return;
-  StepPlace place{.position = frame.part.position,
-                  .pass = frame.part.pass,
-                  .op = frame.part.row->name(),
+  StepPlace place{.position = frame.part->position,
+                  .pass = frame.part->pass,
+                  .op = frame.part->row->name(),
                   .operands = type_string(frame.written.front()),
-                  .order = frame.part.order};
+                  .order = frame.part->order};
   for (const DTensor& tensor : frame.written) aliases_.written(tensor, place);
 }
 
@@ -113,25 +129,28 @@ void StepReader::call_ends(const CallRecord& call) {
     // A factory has no operand that says where its result lies.
     frame.layout = mesh_of(*call.results);
     if (frame.layout == nullptr) return;
-    frame.part = new_part(PartKind::kOp);
-    frame.part.row = call.row;
-    frame.part.random = call.random;
-    frame.part.args = all_held(*call.args);
+    StepPart& part = frame.part.emplace(new_part(PartKind::kOp));
+    part.row = call.row;
+    part.random = call.random;
+    part.args = all_held(*call.args);
   }
+  StepPart& part = *frame.part;
   if (frame.written.empty()) {
-    frame.part.results = all_held(*call.results);
+    part.results = all_held(*call.results);
   } else {
-    for (const DTensor& tensor : frame.written) frame.part.results.emplace_back(held(tensor));
+    for (const DTensor& tensor : frame.written) part.results.emplace_back(held(tensor));
   }
   aliases_.note(call);
   note_writes(frame);
   if (made_inside(frame.inner, *call.results)) return;  // by calls that are steps of their own
-  if (!frames_.empty() && frames_.back().part.row != nullptr &&
-      frames_.back().part.row->user_handler != nullptr) {
-    for_each_tensor(*call.results,
-                    [&](const DTensor& tensor) { frames_.back().inner.push_back(tensor); });
-  }
-  deliver(frame.layout, std::move(frame.part));
+  for_each_tensor(*call.results, [&](const DTensor& tensor) { note_inner(tensor); });
+  deliver(frame.layout, std::move(part));
+}
+
+void StepReader::note_inner(const DTensor& made) {
+  if (frames_.empty() || !frames_.back().part) return;
+  Frame& around = frames_.back();
+  if (around.part->row->user_handler != nullptr) around.inner.push_back(made);
 }
 
 void StepReader::call_fails() {
@@ -144,8 +163,9 @@ void StepReader::placed(const PlacedRecord& record) {
   next_->placed(record);
   moving_ = false;
   const bool takes = record.kind == PlacedRecord::Kind::kRedistribute && record.argument >= 0;
-  if (takes && !frames_.empty() && frames_.back().layout != nullptr) {
-    StepPart& part = frames_.back().part;
+  note_inner(record.to);
+  if (takes && !frames_.empty() && frames_.back().part) {
+    StepPart& part = *frames_.back().part;
     int slot = 0;
     const auto replace = [&](Argument& argument) {
       if (slot++ == record.argument) argument = held(record.to);

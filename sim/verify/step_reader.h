@@ -27,8 +27,8 @@ using TakePart = std::function<void(const StepKey& key, std::size_t index, StepP
 /// Stands in front of another observer, to which it passes everything on.
 class StepReader : public Observer {
  public:
-  StepReader(std::int64_t rank, Observer* next, TakePart take)
-      : rank_(rank), next_(next), take_(std::move(take)) {}
+  /// `next` may be null.
+  StepReader(std::int64_t rank, Observer* next, TakePart take);
 
   /// At the end of the program: hands over what was still pending.
   void finish();
@@ -50,7 +50,7 @@ class StepReader : public Observer {
   // An op that runs. `layout` is null for one on plain tensors alone.
   struct Frame {
     const MeshLayout* layout = nullptr;
-    StepPart part;
+    std::optional<StepPart> part;  // where there is a layout
     std::vector<DTensor> written;  // as the program holds them
     std::vector<DTensor> inner;    // what calls inside of a user's handler gave
   };
@@ -62,6 +62,8 @@ class StepReader : public Observer {
 
   StepPart new_part(PartKind kind);
   void note_writes(const Frame& frame);
+  /// A step inside of a user's handler has made it.
+  void note_inner(const DTensor& made);
   void deliver(const MeshLayout* layout, StepPart part);
   void hand_over(Delivery delivery);
   void flush();

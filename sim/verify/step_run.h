@@ -42,7 +42,8 @@ class Steps {
  public:
   explicit Steps(StepOptions options);
 
-  /// Passes everything on to `next`, which outlives it. Once per rank, before its program.
+  /// Passes everything on to `next`, which outlives it or is null. Once per rank, before its
+  /// program.
   StepReader& listen(std::int64_t rank, Observer* next);
   /// At the end of a rank's program.
   void finish(std::int64_t rank);

@@ -11,22 +11,12 @@
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"
 #include "sim/verify/global_value.h"
+#include "sim/verify/step_compare.h"
 #include "tensor/host.h"
 
 namespace shardlab {
 
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (a.storage()->buffer() == b.storage()->buffer() && a.offset() == b.offset() &&
-      a.stride() == b.stride()) {
-    return true;
-  }
-  std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
-  a.device()->read(a, bytes_a.data());
-  b.device()->read(b, bytes_b.data());
-  return bytes_a == bytes_b;
-}
 
 void copy_runs(const Tensor& whole, const Tensor& piece, const LocalView& view, std::size_t dim) {
   if (dim == view.dims.size()) {

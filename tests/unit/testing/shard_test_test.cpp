@@ -53,6 +53,14 @@ SHARD_TEST("SHARD_TEST: partial, empty and given values", "x=4") {
   CHECK_CLOSE(arange(3), std::vector<double>{0, 1, 2});
 }
 
+TEST_CASE("B-13 a call that is wrong fails the test, whether its value is checked or not") {
+  const MeshRun run = run_on_mesh("x=2", [](RankContext& rank, const MeshLayout* mesh) {
+    const DTensor mine = tensor({1.0 + static_cast<double>(rank.rank)}, {1});
+    from_local(mine, mesh, "x=R");
+  });
+  CHECK(run.error == "a call is wrong: from_local of f32[1]\nranks 0 and 1 hold different replicas");
+}
+
 TEST_CASE("failures of all ranks are merged, each place once, with the ranks that failed") {
   const MeshRun run = run_on_mesh("dp=2,tp=2", [](RankContext& rank, const MeshLayout*) {
     const std::int64_t half = rank.rank / 2;
