@@ -1,5 +1,7 @@
 #include "dispatch/local_call.h"
 
+#include <algorithm>
+
 #include "dispatch/dispatcher.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
@@ -171,7 +173,32 @@ LocalTensors run_view(const LocalCall& call) {
   return outputs;
 }
 
+// Kernels read sizes off their inputs and write outputs that the placements have sized: where both
+// disagree, a rule is wrong, and a kernel would write behind its output. Shape inference may refuse
+// pieces without elements; nothing is written for these.
+void check_output_sizes(const LocalCall& call, std::span<const OutputMeta> metas) {
+  if (call.row->meta == nullptr || call.tensors.empty()) return;
+  std::vector<OutputMeta> made;
+  try {
+    made = infer_local(call);
+  } catch (const Error&) {
+    return;
+  }
+  for (std::size_t i = 0; i < std::min(made.size(), metas.size()); ++i) {
+    if (!made[i].present || !metas[i].present || made[i].meta.shape == metas[i].meta.shape) {
+      continue;
+    }
+    throw Error(ErrorKind::kInternal,
+                fmt::format("{}: the placements make result {} [{}] on this rank, its inputs make "
+                            "it [{}]",
+                            call.row->name(), i, fmt::join(metas[i].meta.shape, ", "),
+                            fmt::join(made[i].meta.shape, ", ")))
+        .with("fix", "correct the op's sharding rule: its output is not placed as its inputs are");
+  }
+}
+
 LocalTensors run_kernel(const LocalCall& call, KernelId kernel, std::span<const OutputMeta> metas) {
+  check_output_sizes(call, metas);
   const OpRow& row = *call.row;
   LocalTensors outputs;
   if (row.inplace() || row.out_variant()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernels/convert.h"
 #include "kernels/index_access.h"
 #include "kernels/kernel_args.h"
@@ -51,6 +52,9 @@ void stack(const TensorMoves& moves, const KernelCall& call) {
 // reshape(self, shape), view_copy(self, size): the result is contiguous
 void reshape_copy(const TensorMoves& moves, const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
+  if (out.numel() != self.numel()) {
+    fail(ErrorKind::kInternal, "a reshape of {} elements to {}", self.numel(), out.numel());
+  }
   moves.convert(out.as_view(contiguous_meta(self.shape(), self.dtype()), out.offset()), self);
 }
 

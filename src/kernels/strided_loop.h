@@ -7,16 +7,20 @@
 #include <span>
 
 #include "base/inline_vector.h"
+#include "tensor/bounds.h"
 #include "tensor/tensor.h"
 
 namespace shardlab {
 
 /// First byte of the tensor's first element, for writing: fetch it before any input's, because it
-/// may replace a shared Buffer.
+/// may replace a shared Buffer. Kernels reach memory through this and readable_bytes only, which
+/// look at the bounds of the view: a wrong one is an error, never an overrun.
 inline std::byte* writable_bytes(const Tensor& tensor) {
+  check_within_storage(tensor);
   return tensor.mutable_data<std::byte>() + tensor.offset() * (item_bytes(tensor.dtype()) - 1);
 }
 inline const std::byte* readable_bytes(const Tensor& tensor) {
+  check_within_storage(tensor);
   return tensor.data<std::byte>() + tensor.offset() * (item_bytes(tensor.dtype()) - 1);
 }
 

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "base/scheduler.h"
+#include "tensor/bounds.h"
 #include "tensor/strided_copy.h"
 
 namespace shardlab {
@@ -241,6 +242,8 @@ void CpuDevice::run(const KernelCall& call) {
 void CpuDevice::copy(const Tensor& dst, const Tensor& src) {
   check_invariant(dst.shape() == src.shape() && dst.dtype() == src.dtype(),
                   "Device::copy takes two tensors of one shape and dtype");
+  check_within_storage(dst);
+  check_within_storage(src);
   const std::int64_t bytes = item_bytes(dst.dtype());
   // The target first: writable() may replace the Buffer of a Storage that both share.
   auto* target = static_cast<std::byte*>(dst.storage()->writable()->data()) + dst.offset() * bytes;
@@ -250,6 +253,7 @@ void CpuDevice::copy(const Tensor& dst, const Tensor& src) {
 }
 
 void CpuDevice::read(const Tensor& src, void* out) {
+  check_within_storage(src);
   const std::int64_t bytes = item_bytes(src.dtype());
   const BufferRef& from = src.storage()->buffer();
   const auto* source = static_cast<const std::byte*>(from->data()) + src.offset() * bytes;
@@ -257,6 +261,7 @@ void CpuDevice::read(const Tensor& src, void* out) {
 }
 
 void CpuDevice::write(const Tensor& dst, const void* data) {
+  check_within_storage(dst);
   const std::int64_t bytes = item_bytes(dst.dtype());
   auto* target = static_cast<std::byte*>(dst.storage()->writable()->data()) + dst.offset() * bytes;
   strided_copy({target, dst.stride()}, {data, contiguous_strides(dst.shape())}, dst.shape(), bytes);

@@ -1,0 +1,24 @@
+// A view's first and last element in memory follow from its strides alone: negative ones lead down
+// from the offset, the others up.
+#include "tensor/bounds.h"
+
+#include "base/error.h"
+
+namespace shardlab {
+
+void check_within_storage(const Tensor& tensor) {
+  std::int64_t first = tensor.offset(), last = tensor.offset();
+  for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
+    const std::int64_t size = tensor.size(d), stride = tensor.stride()[d];
+    if (size == 0) return;
+    (stride < 0 ? first : last) += (size - 1) * stride;
+  }
+  const auto bytes = static_cast<std::int64_t>(tensor.storage()->buffer()->size_bytes());
+  const std::int64_t held = bytes / item_bytes(tensor.dtype());
+  if (first >= 0 && last < held) return;
+  fail(ErrorKind::kInternal,
+       "a view of shape [{}] and strides [{}] reaches from element {} to {} of a storage of {}",
+       fmt::join(tensor.shape(), ", "), fmt::join(tensor.stride(), ", "), first, last, held);
+}
+
+}  // namespace shardlab
