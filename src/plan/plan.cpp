@@ -76,6 +76,11 @@ bool cuts_evenly(const DTensorSpec& spec) {
 
 }  // namespace
 
+bool stands_for_order(const DTensorSpec& spec) {
+  return !spec.has_strided() ||
+         decode_strided(spec.placements(), spec.layout()->shape()).has_value();
+}
+
 bool decodable(const DTensorSpec& spec) {
   if (!spec.has_strided()) return true;
   const MeshLayout& layout = *spec.layout();
@@ -192,7 +197,9 @@ PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
   }
   if (options.planner == PlannerKind::kBytes) return plan_bytes(source, target, options);
   if (source.has_strided() || target.has_strided()) {
-    if (!decodable(source) || !decodable(target)) {
+    // As the reference: also where uneven cuts make the order hold other elements, which only
+    // make_safe_plan looks at.
+    if (!stands_for_order(source) || !stands_for_order(target)) {
       return plan_greedy(source, target, options.rules);
     }
     return plan_graph(source, target, CostModel::kTime, options);

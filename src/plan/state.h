@@ -21,6 +21,9 @@ void advance(PlanState& state, std::size_t mesh_dim, const Placement& to);
 /// Appends the step that takes `state` to `to` on one mesh dim, and advances the state.
 void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Placement& to);
 
+/// True when the strided shards of a spec, if any, are what some order is written as (layout
+/// README).
+bool stands_for_order(const DTensorSpec& spec);
 /// True when the strided shards of a spec stand for an order that holds the same elements on every
 /// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2).
 bool decodable(const DTensorSpec& spec);

@@ -38,6 +38,9 @@ InlineVector<std::size_t, 4> moving_dims(const DTensorSpec& source, const DTenso
 }  // namespace
 
 bool keeps_data(const Plan& plan) {
+  const bool decoded = plan.planner != PlannerKind::kGreedy;
+  // On uneven cuts the order may hold other elements than the strided shards it stands for.
+  if (decoded && !(decodable(*plan.source) && decodable(*plan.target))) return false;
   PlanState state = first_state(plan);
   for (const PlanStep& step : plan.steps) {
     if (step.from.is_shard() && step.kind != StepKind::kPermute) {
@@ -46,7 +49,6 @@ bool keeps_data(const Plan& plan) {
     }
     state = {step.after, step.order_after};
   }
-  const bool decoded = plan.planner != PlannerKind::kGreedy;
   return state == (decoded ? ordered_state(*plan.target)
                            : PlanState{plan.target->placements(), plan.target->order()});
 }

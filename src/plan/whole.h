@@ -6,8 +6,9 @@
 namespace shardlab {
 
 /// False when executing the plan would mix up elements: a step undoes a cut that is not the last
-/// one of its tensor dim, or the cuts end in another order than the target's. The greedy walk does
-/// not look at strided shards, so its plans for them may be like that.
+/// one of its tensor dim, the cuts end in another order than the target's, or the order that
+/// strided shards stand for holds other elements than they do. The greedy walk does not look at
+/// strided shards, and the graph's does not look at uneven cuts, so their plans may be like that.
 bool keeps_data(const Plan& plan);
 
 /// Makes whole every tensor dim that a changing mesh dim cuts, last cut first, then cuts in the

@@ -34,5 +34,60 @@ TEST_CASE("X-6 the plan cache never hands out a plan that mixes up elements") {
   CHECK(plan.text() == "S(1)SS(0,3)->RSS(0,3)->RR->S(0)R->S(0)[0]SS(0,3)[1]");
 }
 
+/// Plans of PyTorch 2.15 for a mesh of 3x2, as its rank 0 sees them: strided shards that some order
+/// is written as are planned as that order, whether the cuts are even or not.
+TEST_CASE("X-6 strided shards are planned as the order that they stand for, also on uneven cuts") {
+  struct Row {
+    Dims shape;
+    const char *from, *to, *steps;
+  };
+  const Row rows[] = {
+      {{7, 11},
+       "S(0) S(0)",
+       "SS(0,2) S(0)",
+       "m1: S(0)->R [3,11]; m0: S(0)->R [7,11]; m1: R->S(0) [7,11]; m0: R->S(0) [4,11]"},
+      {{7, 11},
+       "SS(0,2) S(0)",
+       "S(0) S(0)",
+       "m0: S(0)->R [4,11]; m1: S(0)->R [7,11]; m0: R->S(0) [7,11]; m1: R->S(0) [3,11]"},
+      {{7, 11}, "SS(0,2) S(0)", "R S(0)", "m0: S(0)->R [4,11]"},
+      {{7, 11}, "R R", "SS(0,2) S(0)", "m1: R->S(0) [7,11]; m0: R->S(0) [4,11]"},
+      {{7, 11},
+       "S(0) R",
+       "SS(0,2) S(0)",
+       "m0: S(0)->R [7,11]; m1: R->S(0) [7,11]; m0: R->S(0) [4,11]"},
+      {{12, 4},
+       "S(0) S(0)",
+       "SS(0,2) S(0)",
+       "m1: S(0)->R [4,4]; m0: S(0)->R [12,4]; m1: R->S(0) [12,4]; m0: R->S(0) [6,4]"},
+      {{5, 3},
+       "SS(0,2) S(0)",
+       "S(0) S(0)",
+       "m0: S(0)->R [3,3]; m1: S(0)->R [5,3]; m0: R->S(0) [5,3]; m1: R->S(0) [2,3]"},
+      {{13, 2},
+       "S(0) R",
+       "SS(0,2) S(0)",
+       "m0: S(0)->R [13,2]; m1: R->S(0) [13,2]; m0: R->S(0) [7,2]"},
+  };
+  for (const Row& row : rows) {
+    SpecMaker spec({3, 2}, row.shape);
+    const PlanResult plan = make_plan(*spec(row.from), *spec(row.to), {});
+    INFO(row.from, " to ", row.to);
+    CHECK(test::step_text(std::get<Plan>(plan), {0, 0}) == row.steps);
+  }
+}
+
+TEST_CASE("X-6 where the order holds other elements, its plan is not executed") {
+  SpecMaker uneven({3, 2}, {7, 11}), even({3, 2}, {12, 4});
+  const auto steps = [](SpecMaker& spec, const char* from, const char* to) {
+    const PlanResult plan = make_safe_plan(*spec(from), *spec(to), {});
+    return std::get<Plan>(plan).text();
+  };
+  CHECK(steps(uneven, "S(0) S(0)", "SS(0,2) S(0)") ==
+        "S(0)[0]S(0)[1]->S(0)R->RR->SS(0,2)R->SS(0,2)[0]S(0)[1]");
+  CHECK(steps(even, "S(0) S(0)", "SS(0,2) S(0)") ==
+        "S(0)[0]S(0)[1]->S(0)R->RR->RS(0)->S(0)[1]S(0)[0]");
+}
+
 }  // namespace
 }  // namespace shardlab
