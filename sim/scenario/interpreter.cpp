@@ -7,6 +7,30 @@
 
 namespace shardlab {
 
+namespace {
+
+/// Where the op stands that failed: a gradient fails at the place of its op, while `running`, the
+/// statement that is executed, is its backward.
+std::uint32_t failed_offset(const SourceText& source, const RankContext* context,
+                            std::uint32_t running) {
+  if (context == nullptr || context->position.file == nullptr) return running;
+  const SourcePosition& failed = context->position;
+  std::uint32_t start = 0;  // of a line of the program
+  while (source.place(start).line < failed.line) {
+    const std::size_t end = source.text().find('\n', start);
+    if (end == std::string::npos) return running;
+    start = static_cast<std::uint32_t>(end + 1);
+  }
+  for (std::uint32_t offset = start; offset < source.text().size(); ++offset) {
+    const SourcePlace place = source.place(offset);
+    if (place.line != failed.line) break;
+    if (place.column == failed.column) return offset;
+  }
+  return running;
+}
+
+}  // namespace
+
 Interpreter::Interpreter(const ProgramSetup& setup) : setup_(setup) {
   for (const auto& [name, literal] : setup.scenario->params) {
     globals_[name] = std::visit([](const auto& value) { return Value(value); }, literal);
@@ -37,8 +61,10 @@ void Interpreter::run() {
   } catch (Error& error) {
     const SourceText& source = *setup_.scenario->program->source;
     const RankContext* context = current_rank_or_null();
+    const std::uint32_t failed = failed_offset(source, context, position_.begin);
+    if (failed != position_.begin) error.with("run by", source.at(position_.begin));
     error.with("at", context != nullptr ? place_text(*context) : source.at(position_.begin))
-        .with("excerpt", source.excerpt(position_.begin));
+        .with("excerpt", source.excerpt(failed));
     throw;
   }
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
+#include <exception>
 #include <span>
 #include <unordered_map>
 
@@ -27,7 +28,8 @@ class BackwardScope {
     rank_.pass = Pass::kBackward;
   }
   ~BackwardScope() {
-    rank_.position = position_;
+    // An error keeps the place of the op whose gradient failed, for its report.
+    if (std::uncaught_exceptions() == uncaught_) rank_.position = position_;
     rank_.pass = pass_;
   }
   BackwardScope(const BackwardScope&) = delete;
@@ -37,6 +39,7 @@ class BackwardScope {
   RankContext& rank_;
   SourcePosition position_;
   Pass pass_;
+  const int uncaught_ = std::uncaught_exceptions();
 };
 
 // Walks the tape from the loss: deepest node first, so that a node runs after everything that feeds
