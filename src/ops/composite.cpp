@@ -211,9 +211,8 @@ Results rms_norm(Calls& calls, const Arguments& args) {
   Dims dims;
   const Dims normalized = ints_of(args[1]);
   const auto count = static_cast<std::int64_t>(normalized.size());
-  const bool fits =
-      count <= ndim_of(input) &&
-      std::equal(normalized.begin(), normalized.end(), input.shape().end() - count);
+  const bool fits = count <= ndim_of(input) &&
+                    std::equal(normalized.begin(), normalized.end(), input.shape().end() - count);
   if (!fits) {
     fail(ErrorKind::kValue, "the normalized shape [{}] is not the end of the input's shape [{}]",
          fmt::join(normalized, ", "), fmt::join(input.shape(), ", "));
@@ -221,7 +220,11 @@ Results rms_norm(Calls& calls, const Arguments& args) {
   for (std::int64_t d = ndim_of(input) - count; d < ndim_of(input); ++d) dims.push_back(d);
   const DTensor x = half ? cast(calls, input, DType::kF32) : input;
   const DTensor mean = calls.one("mean.dim", {calls.one("pow.Tensor_Scalar", {x, 2}), dims, true});
-  const DTensor root = calls.one("rsqrt", {calls.one("add_.Scalar", {mean, eps})});
+  // In place as in the reference, which refuses where the mean of a cut dim is pending: a tensor
+  // that is written in place cannot be reduced on the way.
+  const bool pending = mean.distributed() && mean.spec()->has_partial();
+  const DTensor shifted = calls.one(pending ? "add.Scalar" : "add_.Scalar", {mean, eps});
+  const DTensor root = calls.one("rsqrt", {shifted});
   DTensor result = calls.one("mul.Tensor", {x, root});
   if (args[2].is_tensor()) result = calls.one("mul.Tensor", {result, args[2]});
   return single(cast(calls, result, dtype));

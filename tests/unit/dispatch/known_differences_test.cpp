@@ -113,6 +113,16 @@ TEST_CASE("a dim cut twice is not viewed where only one cut divides it after the
   });
 }
 
+TEST_CASE("X-54 rms_norm of a cut dim reduces the mean of squares on the way") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(1)", {1, 2}, {3, 4});
+    // The mean of 9 and 16 is 12.5, with eps 16, and its root 4.
+    const DTensor y = ops().one("aten::rms_norm", {x, Dims{2}, Argument(), 3.5});
+    CHECK(whole(y) == Values{0.75, 1});
+  });
+}
+
 TEST_CASE("an infinity norm of pending maxima reduces them first") {
   OpMesh mesh({2});
   mesh.run([&](RankContext& rank) {
