@@ -1,8 +1,12 @@
-// The two passes of propagate_view: first which shards may stay, then what they are called in the
-// output. Both walk the reference's steps, since later placements depend on their order.
+// What a view does to placements. In row-major order the elements of a group of dims are one
+// sequence, which the input and the output only number differently. A cut of dim d in n pieces
+// sees this sequence as [before, length, behind] and cuts the middle: `before` is the product of
+// the dims of the group in front of d, times the split factor of a strided shard. The dim of the
+// output where the same middle begins takes the same elements of the sequence, and so do later
+// cuts of what is left, one mesh dim after another.
 #include <algorithm>
 #include <optional>
-#include <set>
+#include <string>
 #include <utility>
 
 #include "ops/view_map.h"
@@ -14,9 +18,54 @@ using Kind = DimSource::Kind;
 
 std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 
-[[noreturn]] void refuse(std::string summary, ErrorKind kind = ErrorKind::kRuntime) {
-  throw Error(kind, std::move(summary)).with("fix", "redistribute the input before the view");
+/// Dims of the input that become dims of the output, element by element in row-major order.
+struct Group {
+  Dims inputs;
+  Dims outputs;
+  Dims left_in;   ///< lengths on a rank after the cuts so far; 1 stands for one that ranks disagree
+                  ///< on
+  Dims left_out;  ///< likewise
+  std::int64_t first_part = 1;        ///< length of the first of the outputs
+  std::optional<std::int64_t> front;  ///< what lies before a middle that was cut in unequal pieces
+
+  bool same_dim() const { return inputs.size() == 1 && outputs.size() == 1; }
+  bool splits() const { return outputs.size() > 1; }
+  bool flattens() const { return inputs.size() > 1; }
+};
+
+/// Groups in the order of the output; dims that appear, vanish or repeat belong to none.
+std::vector<Group> groups_of(const ViewMap& map, std::span<const std::int64_t> shape) {
+  std::vector<Group> groups;
+  for (std::size_t output = 0; output < map.size(); ++output) {
+    const DimSource& source = map[output];
+    const bool further_part = source.kind == Kind::kSplit && source.part > 0;
+    if (source.kind == Kind::kNew || source.kind == Kind::kBroadcast ||
+        source.kind == Kind::kRepeat) {
+      continue;
+    }
+    if (!further_part) {
+      Group& group = groups.emplace_back();
+      group.inputs = source.inputs;
+      for (const std::int64_t dim : source.inputs) group.left_in.push_back(shape[at(dim)]);
+    }
+    Group& group = groups.back();
+    group.outputs.push_back(static_cast<std::int64_t>(output));
+    group.left_out.push_back(source.kind == Kind::kSplit ? source.group[source.part]
+                                                         : product(group.left_in));
+    group.first_part = group.left_out[0];
+  }
+  return groups;
 }
+
+/// A cut as the sequence of a group sees it, and its name in the output.
+struct Carried {
+  std::size_t input = 0;          ///< place in the group
+  std::size_t output = 0;         ///< place in the group
+  std::int64_t given_factor = 1;  ///< split factor in the input, 1 for a plain shard
+  std::int64_t factor = 1;        ///< split factor in the output
+  std::int64_t before = 1;        ///< elements of the sequence in front of the middle
+  bool even = true;
+};
 
 class ViewPropagation {
  public:
@@ -27,328 +76,186 @@ class ViewPropagation {
         map_(map),
         mesh_(mesh_sizes),
         strict_(policy == ViewPolicy::kStrict),
-        allowed_(shape.size()),
-        outputs_of_(shape.size()) {}
+        groups_(groups_of(map, shape)) {}
 
+  /// What a strict view refuses counts as gathered; fault() then says what the first of it is.
   ViewPlacements run() {
-    for (auto& per_mesh_dim : allowed_) per_mesh_dim.assign(mesh_.size(), false);
-    for (const DimSource& source : map_) {
-      for (const std::int64_t dim : source.inputs) allow_all(dim, true);
+    result_ = {source_, source_};
+    for (std::size_t mesh_dim = 0; mesh_dim < source_.size(); ++mesh_dim) {
+      if (!source_[mesh_dim].is_shard()) continue;
+      const std::optional<Placement> name = carry(mesh_dim);
+      if (!name) result_.inputs[mesh_dim] = Placement::replicate();
+      result_.outputs[mesh_dim] = name.value_or(Placement::replicate());
     }
-    for (std::size_t output = 0; output < map_.size(); ++output) analyze(output);
-    ViewPlacements result{input_targets(), {}};
-    result.outputs = rewrite(result.inputs);
-    return result;
+    return result_;
   }
+
+  const std::string& fault() const { return fault_; }
 
  private:
-  void allow_all(std::int64_t dim, bool value) { std::ranges::fill(allowed_[at(dim)], value); }
-  bool divides(std::int64_t size, std::size_t mesh_dim) const {
-    return size % mesh_[mesh_dim] == 0;
+  /// The name in the output of the cut by `mesh_dim`; none where the input is gathered first.
+  std::optional<Placement> carry(std::size_t mesh_dim) {
+    const Placement& placement = source_[mesh_dim];
+    Group* group = group_with(placement.dim);
+    if (group == nullptr) {
+      require_no_broadcast(placement.dim);
+      return gathered(
+          fmt::format("the view removes or reshapes dim {}, which is sharded", placement.dim));
+    }
+    if (group->same_dim()) {
+      Placement name = placement;
+      name.dim = static_cast<decltype(name.dim)>(group->outputs[0]);
+      return name;
+    }
+    if (gathers_anyway(*group, mesh_dim)) return std::nullopt;
+    std::optional<Carried> cut = find(*group, mesh_dim);
+    if (!cut && mesh_[mesh_dim] == 1) cut = whole(*group, placement);
+    if (!cut) return gathered(reason(*group, mesh_dim));
+    apply(*group, *cut, mesh_[mesh_dim]);
+    const std::int64_t output = group->outputs[cut->output];
+    // As the reference: what a flatten makes of a shard behind its first dim, and a strided shard
+    // that is not split, is written as a strided shard, also of factor 1.
+    const bool behind = cut->input > 0 || placement.is_strided_shard();
+    const bool plain = cut->factor == 1 && (group->splits() || !behind);
+    return plain ? Placement::shard(output) : Placement::strided_shard(output, cut->factor);
   }
 
-  // First pass: allowed_ and outputs_of_.
-  void analyze(std::size_t output) {
-    const DimSource& source = map_[output];
-    const auto dim = static_cast<std::int64_t>(output);
-    switch (source.kind) {
-      case Kind::kNew:
-      case Kind::kBroadcast:
-        return;
-      case Kind::kRepeat:
-        return allow_all(source.inputs[0], false);
-      case Kind::kInput:
-        return outputs_of_[at(source.inputs[0])].push_back(dim);
-      case Kind::kFlatten:
-        for (const std::int64_t input : analyze_flatten(source)) {
-          outputs_of_[at(input)].push_back(dim);
-        }
-        return;
-      case Kind::kSplit: {
-        const std::int64_t input = analyze_split(source);
-        if (source.part == 0) {
-          outputs_of_[at(input)].push_back(dim);
-        } else if (!outputs_of_[at(source.inputs[0])].empty()) {
-          outputs_of_[at(source.inputs[0])].push_back(dim);
-        }
-        return;
-      }
+  Group* group_with(std::int64_t dim) {
+    for (Group& group : groups_) {
+      if (std::ranges::find(group.inputs, dim) != group.inputs.end()) return &group;
+    }
+    return nullptr;
+  }
+
+  void require_no_broadcast(std::int64_t dim) const {
+    for (const DimSource& source : map_) {
+      if (source.kind != Kind::kBroadcast || source.inputs[0] != dim) continue;
+      throw Error(ErrorKind::kValue,
+                  fmt::format("dim {} is sharded and has no dim of its own in the view's result "
+                              "(a dim of size 1 is expanded)",
+                              dim))
+          .with("fix", "redistribute the input before the view");
     }
   }
 
-  bool is_plain(std::size_t mesh_dim, std::int64_t dim) const {
-    return source_[mesh_dim].is_plain_shard() && source_[mesh_dim].dim == dim;
+  /// As the reference: a shard behind the first of several flattened dims stays only in a view
+  /// that does nothing but flatten; a strict view gathers it without a word where it is even. And
+  /// what is gathered of a flattened dim is gathered whole.
+  bool gathers_anyway(const Group& group, std::size_t mesh_dim) const {
+    const Placement& placement = source_[mesh_dim];
+    const bool first = placement.dim == group.inputs[0];
+    if (!group.flattens()) return false;
+    if (!strict_) return !first || (placement.is_plain_shard() && gathered_before(mesh_dim));
+    return !first && placement.is_plain_shard() && group.splits() &&
+           outermost_is_even(group, placement.dim);
   }
 
-  /// The first mesh dim that shards `dim` plainly; the number of mesh dims when none does.
-  std::size_t outermost(std::int64_t dim) const {
-    std::size_t m = 0;
-    while (m < source_.size() && !is_plain(m, dim)) ++m;
-    return m;
-  }
-
-  /// Per mesh dim: whether it divides what the earlier plain shards of input dim `dim`, where they
-  /// divide, leave of `size`.
-  std::vector<char> even_cuts(std::int64_t dim, std::int64_t size) const {
-    std::vector<char> even(mesh_.size());
-    for (std::size_t m = 0; m < mesh_.size(); ++m) {
-      even[m] = divides(size, m);
-      if (even[m] && is_plain(m, dim)) size /= mesh_[m];
-    }
-    return even;
-  }
-
-  /// Mesh dims before `end` must cut `size` evenly where they shard `dim`.
-  void require_even(const char* what, std::int64_t dim, std::int64_t size, std::size_t end) const {
-    const std::vector<char> even = even_cuts(dim, size);
-    for (std::size_t m = 0; m < end; ++m) {
-      if (is_plain(m, dim) && !even[m]) refuse_uneven(what, dim, size, m);
-    }
-  }
-
-  /// How many mesh dims must cut `dim` evenly. A split behind the first flattened dim gathers, so
-  /// there only the outermost cut is looked at, as in the reference.
-  std::size_t checked(std::int64_t dim, bool all_stay) const {
-    return all_stay ? mesh_.size() : std::min(outermost(dim) + 1, mesh_.size());
-  }
-
-  /// The input dims whose shards survive, or the first one when none is sharded.
-  Dims analyze_flatten(const DimSource& source) {
-    Dims sharded;
-    for (std::size_t i = 0; i < source.inputs.size(); ++i) {
-      const std::int64_t dim = source.inputs[i];
-      if (outermost(dim) == mesh_.size()) continue;
-      const bool last = i + 1 == source.inputs.size();
-      const bool all_stay = source.kind == Kind::kFlatten || i == 0;
-      if (strict_ && !last) require_even("flatten", dim, shape_[at(dim)], checked(dim, all_stay));
-      if (strict_ || i == 0) sharded.push_back(dim);
-      allow_all(dim, strict_);
-      if (!strict_ && i == 0) allow_until_uneven(dim);
-    }
-    if (sharded.empty()) sharded.push_back(source.inputs[0]);
-    return sharded;
-  }
-
-  /// Mesh dims before the first uneven cut may keep their shards of `dim`, if one of them cuts it.
-  void allow_until_uneven(std::int64_t dim) {
-    const std::vector<char> even = even_cuts(dim, shape_[at(dim)]);
-    bool cut = false;
-    std::size_t end = 0;
-    for (; end < mesh_.size() && (even[end] || !is_plain(end, dim)); ++end) {
-      cut = cut || is_plain(end, dim);
-    }
-    if (cut) std::fill_n(allowed_[at(dim)].begin(), end, true);
-  }
-
-  std::int64_t analyze_split(const DimSource& source) {
-    // Once per group: the reference asks again for each part, which forgets that the first part
-    // could not be cut evenly.
-    if (source.part == 0) {
-      split_input_ = source.inputs.size() > 1 ? analyze_flatten(source)[0] : source.inputs[0];
-    }
-    const std::int64_t input = split_input_;
-    // A shard behind the first flattened dim would need a strided shard between the flatten and the
-    // split: that mesh dim is gathered even by strict views.
-    for (std::size_t i = 1; i < source.inputs.size(); ++i) {
-      for (std::size_t m = 0; m < source_.size(); ++m) {
-        if (!is_plain(m, source.inputs[i])) continue;
-        allowed_[at(source.inputs[i])][m] = false;
-        gathered_anyway_.insert({source.inputs[i], m});
-      }
-    }
-    const std::optional<std::size_t> shard = find_shard_for_split(source, input);
-    if (source.part == 0) allow_first_part(source, input);
-    if (shard && source_[*shard].is_strided_shard()) accept_strided(source, input, *shard);
-    return input;
-  }
-
-  void allow_first_part(const DimSource& source, std::int64_t input) {
-    const std::int64_t size = source.group[0];
-    if (strict_) {
-      require_even("unflatten", input, size, checked(input, input == source.inputs[0]));
-    }
-    const std::vector<char> even = even_cuts(input, size);
-    for (std::size_t m = 0; m < mesh_.size(); ++m) allowed_[at(input)][m] &= even[m];
-  }
-
-  /// The last part may be cut unevenly: its local size follows from the others.
-  void accept_strided(const DimSource& source, std::int64_t input, std::size_t mesh_dim) {
-    const std::int64_t size = source.group[source.part];
-    const bool last = source.part + 1 == source.group.size();
-    const bool fits = last || divides(size, mesh_dim);
-    if (strict_ && !fits) refuse_uneven("unflatten", input, size, mesh_dim);
-    matched_.insert(mesh_dim);
-    allowed_[at(input)][mesh_dim] = fits;
-  }
-
-  std::optional<std::size_t> find_shard_for_split(const DimSource& source, std::int64_t dim) const {
-    for (std::size_t mesh_dim = 0; mesh_dim < source_.size(); ++mesh_dim) {
-      const Placement& placement = source_[mesh_dim];
-      if (!placement.is_shard(dim) || matched_.contains(mesh_dim)) continue;
-      if (placement.is_plain_shard()) return mesh_dim;
-      if (expected_factor(source, dim, mesh_dim, source_) == placement.split_factor)
-        return mesh_dim;
-    }
-    return std::nullopt;
-  }
-
-  /// The length left of the part, as left over by the earlier mesh dims; none when it does not
-  /// divide.
-  std::optional<std::int64_t> expected_factor(const DimSource& source, std::int64_t dim,
-                                              std::size_t mesh_dim,
-                                              const Placements& placements) const {
-    std::int64_t factor = product(std::span(source.group.data(), source.part));
+  bool gathered_before(std::size_t mesh_dim) const {
     for (std::size_t m = 0; m < mesh_dim; ++m) {
-      if (!placements[m].is_shard(dim)) continue;
-      if (!divides(factor, m)) return std::nullopt;
-      factor /= mesh_[m];
-    }
-    return factor;
-  }
-
-  Placements input_targets() const {
-    Placements targets = source_;
-    for (std::size_t mesh_dim = 0; mesh_dim < source_.size(); ++mesh_dim) {
-      const Placement& placement = source_[mesh_dim];
-      if (!placement.is_shard() || allowed_[at(placement.dim)][mesh_dim]) continue;
-      if (strict_ && !gathered_anyway_.contains({placement.dim, mesh_dim})) {
-        refuse(fmt::format("the view removes or reshapes dim {}, which is sharded", placement.dim));
+      if (source_[m].is_shard(source_[mesh_dim].dim) && result_.inputs[m].is_replicate()) {
+        return true;
       }
-      targets[mesh_dim] = Placement::replicate();
-    }
-    return targets;
-  }
-
-  // Second pass.
-  Placements rewrite(const Placements& targets) {
-    left_over_ = Dims(shape_);
-    Placements outputs = targets;
-    for (std::size_t mesh_dim = 0; mesh_dim < targets.size(); ++mesh_dim) {
-      const Placement& placement = targets[mesh_dim];
-      if (!placement.is_shard()) continue;
-      const Dims candidates = unclaimed_outputs(placement.dim);
-      outputs[mesh_dim] = placement.is_plain_shard()
-                              ? rewrite_plain(targets, mesh_dim, candidates)
-                              : rewrite_strided(targets, mesh_dim, candidates);
-      left_over_[at(placement.dim)] /= mesh_[mesh_dim];
-    }
-    return outputs;
-  }
-
-  Dims unclaimed_outputs(std::int64_t dim) const {
-    if (outputs_of_[at(dim)].empty()) {
-      refuse(fmt::format("dim {} is sharded and has no dim of its own in the view's result "
-                         "(a dim of size 1 is expanded)",
-                         dim),
-             ErrorKind::kValue);
-    }
-    Dims result;
-    for (const std::int64_t output : outputs_of_[at(dim)]) {
-      if (!claimed_.contains({dim, output})) result.push_back(output);
-    }
-    if (result.empty()) {
-      refuse(
-          fmt::format("every dim of the view's result that dim {} maps to is already sharded by "
-                      "an earlier mesh dim",
-                      dim));
-    }
-    return result;
-  }
-
-  Placement rewrite_plain(const Placements& targets, std::size_t mesh_dim, const Dims& candidates) {
-    const std::int64_t dim = targets[mesh_dim].dim;
-    std::int64_t output = candidates[0];
-    if (candidates.size() > 1) output = first_part(candidates, dim);
-    const DimSource& source = map_[at(output)];
-    if (source.kind != Kind::kFlatten) return Placement::shard(output);
-    const std::int64_t first = source.inputs.front(), last = source.inputs.back();
-    // An uneven cut leaves the ranks with different numbers of groups, so no split factor would fit
-    // them all; only the last cut of the flattened dims may differ between ranks.
-    if (!divides(left_over_[at(dim)], mesh_dim) && cut_again_behind(targets, mesh_dim, last)) {
-      refuse_uneven("flatten", dim, left_over_[at(dim)], mesh_dim);
-    }
-    if (dim == first) return Placement::shard(output);
-    const auto left = std::span(left_over_.data() + first, at(dim - first));
-    return Placement::strided_shard(output, product(left));
-  }
-
-  std::int64_t first_part(const Dims& candidates, std::int64_t dim) const {
-    for (const std::int64_t output : candidates) {
-      const DimSource& source = map_[at(output)];
-      if (source.kind == Kind::kSplit && source.part == 0) return output;
-    }
-    refuse(fmt::format("the first part of dim {} is already sharded by an earlier mesh dim", dim));
-  }
-
-  /// Whether a later mesh dim cuts this dim again, or one behind it up to `last`.
-  static bool cut_again_behind(const Placements& targets, std::size_t mesh_dim, std::int64_t last) {
-    for (std::size_t later = mesh_dim + 1; later < targets.size(); ++later) {
-      const Placement& other = targets[later];
-      if (other.is_shard() && other.dim >= targets[mesh_dim].dim && other.dim <= last) return true;
     }
     return false;
   }
 
-  /// A strided shard turns plain where a split undoes the flatten that made it.
-  Placement rewrite_strided(const Placements& targets, std::size_t mesh_dim,
-                            const Dims& candidates) {
-    const Placement& placement = targets[mesh_dim];
-    bool splits = false;
-    for (const std::int64_t output : candidates) {
-      const DimSource& source = map_[at(output)];
-      if (source.kind != Kind::kSplit) continue;
-      splits = true;
-      if (expected_factor(source, placement.dim, mesh_dim, targets) != placement.split_factor) {
-        continue;
-      }
-      claimed_.insert({placement.dim, output});
-      return Placement::shard(output);
+  /// Whether the first plain cut of `dim` divides it and, where it is the first dim of the group
+  /// that is cut, the first dim of the output; the last dim of a group may be cut unevenly.
+  bool outermost_is_even(const Group& group, std::int64_t dim) const {
+    const auto outermost = [&](std::int64_t wanted) {
+      return std::ranges::find(source_, Placement::shard(wanted)) - source_.begin();
+    };
+    const auto none = static_cast<std::ptrdiff_t>(source_.size());
+    const std::int64_t pieces = mesh_[at(outermost(dim))];
+    if (dim != group.inputs.back() && shape_[at(dim)] % pieces != 0) return false;
+    for (const std::int64_t input : group.inputs) {
+      if (input == dim) break;
+      if (outermost(input) != none) return true;
     }
-    for (const std::int64_t output : candidates) {
-      if (keeps_stride(map_[at(output)], placement, mesh_dim)) {
-        return Placement::strided_shard(output, placement.split_factor);
-      }
-    }
-    if (strict_ && splits) {
-      refuse(fmt::format("the view splits dim {}, whose split factor {} fits none of the parts",
-                         placement.dim, placement.split_factor));
-    }
-    return Placement::strided_shard(candidates[0], placement.split_factor);
+    return group.first_part % pieces == 0;
   }
 
-  /// Whether whole pieces of the strided shard fill whole rows of the part.
-  bool keeps_stride(const DimSource& source, const Placement& placement,
-                    std::size_t mesh_dim) const {
-    const std::int64_t pieces = mesh_[mesh_dim] * placement.split_factor;
-    if (source.kind != Kind::kSplit || shape_[at(placement.dim)] % pieces != 0) return false;
-    std::int64_t piece = shape_[at(placement.dim)] / pieces;
-    for (const std::int64_t dim : source.inputs) {
-      if (dim > placement.dim) piece *= shape_[at(dim)];
-    }
-    const std::size_t behind = source.part + 1;
-    const std::int64_t row =
-        product(std::span(source.group.data() + behind, source.group.size() - behind));
-    return row > 0 && piece >= row && piece % row == 0;
+  std::optional<Placement> gathered(std::string reason) {
+    if (strict_ && fault_.empty()) fault_ = std::move(reason);
+    return std::nullopt;
   }
 
-  [[noreturn]] void refuse_uneven(const char* what, std::int64_t dim, std::int64_t size,
-                                  std::size_t mesh_dim) const {
-    refuse(fmt::format("cannot {} dim {}: its size {} is cut unevenly by mesh dim {} of size {}",
-                       what, dim, size, mesh_dim, mesh_[mesh_dim]));
+  static std::size_t place(const Group& group, std::int64_t dim) {
+    return at(std::ranges::find(group.inputs, dim) - group.inputs.begin());
+  }
+
+  /// The dim of the output where the same middle begins, and whether it ends there, too.
+  std::optional<Carried> find(const Group& group, std::size_t mesh_dim) const {
+    const Placement& placement = source_[mesh_dim];
+    const std::size_t input = place(group, placement.dim);
+    const std::int64_t factor = placement.is_strided_shard() ? placement.split_factor : 1;
+    if (group.left_in[input] % factor != 0) return std::nullopt;
+    const std::int64_t before = product(std::span(group.left_in.data(), input)) * factor;
+    const std::int64_t length = group.left_in[input] / factor;
+    // Behind unequal pieces lies another number of elements on each rank.
+    if (group.front && *group.front % (before * mesh_[mesh_dim]) != 0) return std::nullopt;
+    std::int64_t in_front = 1;
+    for (std::size_t output = 0; output < group.outputs.size(); ++output) {
+      const std::int64_t left = group.left_out[output];
+      if (before % in_front != 0) break;
+      const std::int64_t own_factor = before / in_front;
+      if (left % own_factor == 0) {
+        const std::int64_t own_length = left / own_factor;
+        const bool even = length % mesh_[mesh_dim] == 0 && own_length % mesh_[mesh_dim] == 0;
+        const bool same = length == own_length && !group.front;
+        if (even || (same && may_be_uneven(group, output, own_factor))) {
+          return Carried{input, output, factor, own_factor, before, even};
+        }
+      }
+      in_front *= left;
+    }
+    return std::nullopt;
+  }
+
+  /// Unequal pieces are the same only where the middle is; of the parts of a split, as in the
+  /// reference, they stay in the last one only, as a plain shard.
+  static bool may_be_uneven(const Group& group, std::size_t output, std::int64_t factor) {
+    return !group.splits() || (output + 1 == group.outputs.size() && factor == 1);
+  }
+
+  /// A mesh dim of size 1 cuts nothing, so any name is right.
+  static Carried whole(const Group& group, const Placement& placement) {
+    const std::int64_t factor = placement.is_strided_shard() ? placement.split_factor : 1;
+    return {place(group, placement.dim), 0, factor, factor, 1, true};
+  }
+
+  static void apply(Group& group, const Carried& cut, std::int64_t pieces) {
+    if (cut.even) {
+      group.left_in[cut.input] /= pieces;
+      group.left_out[cut.output] /= pieces;
+      if (group.front) *group.front /= pieces;
+      return;
+    }
+    group.front = cut.before;
+    group.left_in[cut.input] = cut.given_factor;
+    group.left_out[cut.output] = cut.factor;
+  }
+
+  std::string reason(const Group& group, std::size_t mesh_dim) const {
+    const Placement& placement = source_[mesh_dim];
+    const std::int64_t left = group.left_in[place(group, placement.dim)];
+    if (placement.is_strided_shard() && group.splits()) {
+      return fmt::format("the view splits dim {}, whose split factor {} fits none of the parts",
+                         placement.dim, placement.split_factor);
+    }
+    return fmt::format("cannot {} dim {}: its size {} is cut unevenly by mesh dim {} of size {}",
+                       group.splits() ? "unflatten" : "flatten", placement.dim,
+                       group.splits() ? group.left_out[0] : left, mesh_dim, mesh_[mesh_dim]);
   }
 
   const Placements& source_;
-  std::span<const std::int64_t> shape_;
+  const std::span<const std::int64_t> shape_;
   const ViewMap& map_;
-  std::span<const std::int64_t> mesh_;
+  const std::span<const std::int64_t> mesh_;
   const bool strict_;
-  std::vector<std::vector<char>> allowed_;  // [input dim][mesh dim]: may stay sharded
-  std::vector<Dims> outputs_of_;            // per input dim
-  std::int64_t split_input_ = 0;            // the input dim that the current split is sharded by
-  std::set<std::size_t> matched_;           // mesh dims whose strided shard found its part
-  std::set<std::pair<std::int64_t, std::size_t>> gathered_anyway_;
-  std::set<std::pair<std::int64_t, std::int64_t>> claimed_;  // (input dim, output dim)
-  Dims left_over_;  // global shape, divided by the mesh dims done so far
+  std::vector<Group> groups_;
+  ViewPlacements result_;
+  std::string fault_;
 };
 
 }  // namespace
@@ -356,7 +263,12 @@ class ViewPropagation {
 ViewPlacements propagate_view(const Placements& placements, std::span<const std::int64_t> shape,
                               const ViewMap& map, std::span<const std::int64_t> mesh_sizes,
                               ViewPolicy policy) {
-  return ViewPropagation(placements, shape, map, mesh_sizes, policy).run();
+  ViewPropagation view(placements, shape, map, mesh_sizes, policy);
+  ViewPlacements result = view.run();
+  if (view.fault().empty()) return result;
+  throw Error(ErrorKind::kRuntime, view.fault())
+      .with("fix",
+            fmt::format("redistribute the input to {} before the view", to_string(result.inputs)));
 }
 
 }  // namespace shardlab

@@ -94,49 +94,136 @@ struct Draw {
   }
 };
 
-TEST_CASE("every view that is accepted gives each rank the elements of its output piece") {
-  const Dims shapes[] = {{12},      {2, 6},    {6, 2},       {3, 4},    {4, 3},   {2, 3, 2},
-                         {2, 2, 3}, {1, 12},   {12, 1},      {16},      {4, 4},   {2, 8},
-                         {8, 2},    {2, 2, 4}, {2, 2, 2, 2}, {4, 2, 2}, {1, 4, 4}};
-  const Dims meshes[] = {{2}, {3}, {4}, {2, 2}, {3, 2}, {2, 4}, {2, 2, 2}};
-  Arena arena;
+struct Views {
   Draw draw;
-  int accepted = 0;
-  for (int round = 0; round < 20000; ++round) {
-    const Dims& from = shapes[draw.below(std::size(shapes))];
-    const Dims& to = shapes[draw.below(std::size(shapes))];
-    if (product(from) != product(to)) continue;
-    const Dims& mesh = meshes[draw.below(std::size(meshes))];
-    Placements source;
-    for (std::size_t i = 0; i < mesh.size(); ++i) {
-      const std::size_t dim = draw.below(from.size() + 1);
-      source.push_back(dim == from.size() ? Placement::replicate()
-                                          : Placement::shard(static_cast<std::int64_t>(dim)));
+  Arena arena;
+
+  /// A shape of `numel` elements, its primes spread over up to four dims.
+  Dims shape_of(std::int64_t numel) {
+    Dims shape(1 + draw.below(4), 1);
+    for (std::int64_t prime = 2; numel > 1; ++prime) {
+      for (; numel % prime == 0; numel /= prime) shape[draw.below(shape.size())] *= prime;
     }
-    const ViewPolicy policy = draw.below(2) == 0 ? ViewPolicy::kStrict : ViewPolicy::kRedistribute;
-    ViewPlacements result;
-    try {
-      result = reshape(source, from, to, mesh, policy);
-    } catch (const Error& error) {
-      CHECK(policy == ViewPolicy::kStrict);
-      CHECK(error.kind() == ErrorKind::kRuntime);
-      continue;
-    }
+    return shape;
+  }
+
+  Placement placement(std::size_t ndim) {
+    const auto dim = static_cast<std::int64_t>(draw.below(ndim));
+    const std::size_t kind = draw.below(8);
+    if (kind == 0) return Placement::replicate();
+    if (kind < 6) return Placement::shard(dim);
+    return Placement::strided_shard(dim, static_cast<std::int64_t>(1 + draw.below(6)));
+  }
+
+  Placements placements_of(std::size_t ndim, std::size_t count) {
+    Placements result;
+    for (std::size_t i = 0; i < count; ++i) result.push_back(placement(ndim));
+    return result;
+  }
+
+  /// Whether every rank's elements of the input are its elements of the output, in this order.
+  bool same(const ViewPlacements& view, const Dims& from, const Dims& to, const Dims& mesh) {
     MeshLayout::Init init;
     init.shape = mesh;
     const MeshLayout* layout = arena.layout(init);
-    const DTensorSpec& in = *arena.spec(layout, result.inputs, contiguous_meta(from, DType::kF32));
-    const DTensorSpec& out = *arena.spec(layout, result.outputs, contiguous_meta(to, DType::kF32));
+    const DTensorSpec& in = *arena.spec(layout, view.inputs, contiguous_meta(from, DType::kF32));
+    const DTensorSpec& out = *arena.spec(layout, view.outputs, contiguous_meta(to, DType::kF32));
     for (std::int64_t rank = 0; rank < layout->size(); ++rank) {
       const Coordinate coordinate = layout->coordinate_at_index(rank);
-      INFO(to_string(result.inputs), " of [", fmt::format("{}", fmt::join(from, ",")), "] as ",
-           to_string(result.outputs), " of [", fmt::format("{}", fmt::join(to, ",")), "] on ",
-           layout->text(), ", rank ", rank);
-      CHECK(elements(in, coordinate) == elements(out, coordinate));
+      if (elements(in, coordinate) != elements(out, coordinate)) return false;
     }
-    ++accepted;
+    return true;
   }
-  CHECK(accepted > 1000);
+};
+
+std::string view_text(const Placements& source, const Dims& from, const Dims& to,
+                      const Dims& mesh) {
+  return fmt::format("{} of [{}] as [{}] on [{}]", to_string(source), fmt::join(from, ","),
+                     fmt::join(to, ","), fmt::join(mesh, ","));
+}
+
+TEST_CASE("X-53 every view that is accepted gives each rank its piece of the output") {
+  const std::int64_t numels[] = {1, 4, 5, 6, 7, 8, 12, 14, 16, 24, 30, 36, 42, 48, 72, 96};
+  const Dims meshes[] = {{2}, {3}, {4}, {7}, {2, 2}, {3, 2}, {2, 4}, {1, 2}, {2, 2, 2}, {3, 1, 2}};
+  Views views;
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const std::int64_t numel = numels[views.draw.below(std::size(numels))];
+    const Dims from = views.shape_of(numel), to = views.shape_of(numel);
+    const Dims& mesh = meshes[views.draw.below(std::size(meshes))];
+    const Placements source = views.placements_of(from.size(), mesh.size());
+    const bool strict = views.draw.below(2) == 0;
+    INFO(view_text(source, from, to, mesh));
+    try {
+      const auto policy = strict ? ViewPolicy::kStrict : ViewPolicy::kRedistribute;
+      const ViewPlacements result = reshape(source, from, to, mesh, policy);
+      CHECK(views.same(result, from, to, mesh));
+      ++accepted;
+    } catch (const Error& error) {
+      CHECK(strict);
+      CHECK(error.kind() == ErrorKind::kRuntime);
+      ++refused;
+    }
+  }
+  CHECK(accepted > 8000);
+  CHECK(refused > 2000);
+}
+
+/// The placements in "redistribute the input to RSS(0,2) before the view".
+Placements placements_in(std::string_view fix) {
+  const std::string_view lead = "redistribute the input to ";
+  REQUIRE(fix.starts_with(lead));
+  fix.remove_prefix(lead.size());
+  Placements result;
+  while (!fix.starts_with(' ')) {
+    const std::size_t length = fix.starts_with('R') ? 1 : fix.find(')') + 1;
+    result.push_back(*parse_placement(fix.substr(0, length)));
+    fix.remove_prefix(length);
+  }
+  return result;
+}
+
+TEST_CASE("what a strict view refuses may be viewed as its fix says") {
+  Views views;
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const Dims from = views.shape_of(24), to = views.shape_of(24), mesh{2, 3};
+    const Placements source = views.placements_of(from.size(), mesh.size());
+    INFO(view_text(source, from, to, mesh));
+    try {
+      reshape(source, from, to, mesh);
+    } catch (const Error& error) {
+      const Placements viewable = placements_in(*error.find("fix"));
+      CHECK_FALSE(viewable == source);
+      CHECK(views.same(reshape(viewable, from, to, mesh), from, to, mesh));
+      ++refused;
+    }
+  }
+  CHECK(refused > 200);
+}
+
+/// Answers of PyTorch 2.15. The rows whose batch is cut into pieces of one are those of a
+/// micro-batch of one per rank.
+TEST_CASE("K-30 a batch and what follows it, both cut, are flattened and parted again") {
+  struct Row {
+    Dims shape, flat, mesh;
+    const char* made[2];
+  };
+  const Row rows[] = {
+      {{2, 6, 8}, {12, 8}, {2, 2}, {"S(0)", "SS(0,1)"}},
+      {{2, 5, 8}, {10, 8}, {2, 2}, {"S(0)", "SS(0,1)"}},
+      {{6, 5, 8}, {30, 8}, {2, 2}, {"S(0)", "SS(0,3)"}},
+      {{4, 6, 8}, {24, 8}, {2, 4}, {"S(0)", "SS(0,2)"}},
+      {{2, 4, 6, 4}, {8, 6, 4}, {2, 2}, {"S(0)", "SS(0,1)"}},
+      {{4, 4, 6, 4}, {16, 6, 4}, {2, 2}, {"S(0)", "SS(0,2)"}},
+  };
+  for (const Row& row : rows) {
+    const Placements cut = placements({"S(0)", "S(1)"});
+    const Placements flat = placements({row.made[0], row.made[1]});
+    CHECK(reshape(cut, row.shape, row.flat, row.mesh).outputs == flat);
+    CHECK(reshape(flat, row.flat, row.shape, row.mesh).outputs == cut);
+  }
+  CHECK_THROWS_AS(reshape(placements({"S(0)", "S(1)"}), {3, 4, 6, 4}, {12, 6, 4}, {2, 2}), Error);
 }
 
 }  // namespace
