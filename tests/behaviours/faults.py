@@ -63,7 +63,7 @@ def constant(name):
 
 def choice(original, patches):
     """A replacement where its fault is planted, or else the original."""
-    if original.endswith((";", "}")):
+    if original.endswith(";") or (original.endswith("}") and ";" in original):
         chosen = "".join(f"if ({constant(patch.fault)}) {{ {patch.replacement} }} else "
                          for patch in patches)
         return f"{{ {chosen}{{ {original} }} }}"
@@ -79,6 +79,8 @@ def patched(path, source, patches):
     lines = ['#include "tests/behaviours/planted.h"']
     lines += [f'static const bool {constant(patch.fault)} = shardlab::planted("{patch.fault}");'
               for patch in patches]
+    if path.endswith(".h"):
+        lines.insert(0, "#pragma once")
     result, done = "\n".join([*lines, f'#line 1 "{path}"', ""]), 0
     for (begin, end), here in sorted(places.items()):
         if begin < done:
@@ -88,17 +90,48 @@ def patched(path, source, patches):
     return result + source[done:]
 
 
-def copies(faults):
-    """{name: text} of every patched file."""
-    by_file = collections.defaultdict(list)
+def includers(header):
+    """The sources of the library that include a header, as they name it; no header may."""
+    name = header.split("/", 1)[1] if header.startswith("src/") else header
+    line = f'#include "{name}"'
+    found = [path for folder in ("src", "sim", "backends")
+             for path in sorted((REPOSITORY / folder).rglob("*.*"))
+             if path.suffix in (".cpp", ".h") and line in path.read_text(encoding="utf-8")]
+    for path in found:
+        if path.suffix == ".h":
+            raise Unclear(f"{header} is included by {path}: only sources get the patched copy")
+    return line, [str(path.relative_to(REPOSITORY)) for path in found]
+
+
+def patches_by_file(faults):
+    """({file: its patches}, {file: [(line, line)] to replace}): who includes a patched header
+    is copied, too."""
+    by_file, lines = collections.defaultdict(list), collections.defaultdict(list)
     for fault in faults:
         for patch in fault["patches"]:
             by_file[patch.file].append(patch)
+    for header in [path for path in by_file if path.endswith(".h")]:
+        line, sources = includers(header)
+        for source in sources:
+            by_file[source] = by_file[source]
+            lines[source].append((line, f'#include "{copy_name(header)}"'))
+    return dict(sorted(by_file.items())), lines
+
+
+def copy_name(path):
+    return path.replace("/", "_")
+
+
+def copies(faults):
+    """{name: text} of every patched file."""
+    by_file, lines = patches_by_file(faults)
     texts, unclear = {}, []
-    for path, patches in sorted(by_file.items()):
+    for path, patches in by_file.items():
+        source = (REPOSITORY / path).read_text(encoding="utf-8")
+        for old, new in lines[path]:
+            source = source.replace(old, new)
         try:
-            source = (REPOSITORY / path).read_text(encoding="utf-8")
-            texts[path.replace("/", "_")] = patched(path, source, patches)
+            texts[copy_name(path)] = patched(path, source, patches)
         except Unclear as reason:
             unclear.append(str(reason))
     if unclear:
@@ -156,8 +189,7 @@ def act(options):
     if options.action == "run":
         return run_all(faults, options.program, options.names)
     if options.action == "copies":  # their names do not wait for texts that stand
-        files = {patch.file for fault in faults for patch in fault["patches"]}
-        print("\n".join(sorted(file.replace("/", "_") for file in files)))
+        print("\n".join(copy_name(path) for path in patches_by_file(faults)[0]))
         return 0
     texts = copies(faults)
     if options.action == "generate":

@@ -5,7 +5,7 @@
 
 Prints every id with the tests whose name carries it, then the counts per section. Exit code 1 when
 a required id has no test, or when a test names an id that does not exist. Required are all ids of
-sections M, D, R, O, S, K, B and W; T waits for the capture layer, X rows are covered through the
+sections M, D, R, O, S, K, B, W and V; T waits for the capture layer, X rows are covered through the
 ids they change.
 """
 
@@ -15,9 +15,9 @@ import pathlib
 import re
 import sys
 
-REQUIRED = "MDROSKBW"
-ID = re.compile(r"\b([MDROSTKXBW])-(\d+)\b")
-DEFINITION = re.compile(r"^(?:\* \*\*|\| (?:\d+ \| )?|\*\*)([MDROSTKXBW]-\d+)\b", re.MULTILINE)
+REQUIRED = "MDROSKBWV"
+ID = re.compile(r"\b([MDROSTKXBWV])-(\d+)\b")
+DEFINITION = re.compile(r"^(?:\* \*\*|\| (?:\d+ \| )?|\*\*)([MDROSTKXBWV]-\d+)\b", re.MULTILINE)
 TEST_CASE = re.compile(r'TEST_CASE(?:_TEMPLATE)?\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""What faults.py makes of a source, and which faults it refuses to plant."""
+
+import unittest
+
+from faults import Patch, Unclear, patched
+
+SOURCE = """\
+int half(int x) {
+  if (x % 2 !=
+      0) return -1;
+  return x / 2;
+}
+"""
+
+
+def planted(*patches):
+    text = patched("half.cpp", SOURCE, [Patch(name, "half.cpp", old, new)
+                                        for name, old, new in patches])
+    return text.split('#line 1 "half.cpp"\n')[1]
+
+
+class Patched(unittest.TestCase):
+    def test_an_expression_becomes_a_choice_white_space_aside(self):
+        text = planted(("odd-halves", "x % 2 != 0", "false"))
+        self.assertIn("if ((planted_odd_halves ? (false) : (x % 2 !=\n      0))) return -1;", text)
+
+    def test_statements_become_branches(self):
+        text = planted(("third", "return x / 2;", "return x / 3;"))
+        self.assertIn("{ if (planted_third) { return x / 3; } else { return x / 2; } }", text)
+
+    def test_faults_of_one_text_share_its_place(self):
+        text = planted(("third", "x / 2", "x / 3"), ("fourth", "x / 2", "x / 4"))
+        self.assertIn("(planted_third ? (x / 3) : planted_fourth ? (x / 4) : (x / 2))", text)
+
+    def test_a_text_that_is_not_there_is_refused(self):
+        with self.assertRaisesRegex(Unclear, "fifth: its text stands 0 times in half.cpp"):
+            planted(("fifth", "x / 5", "x"))
+
+    def test_a_text_that_stands_twice_is_refused(self):
+        with self.assertRaisesRegex(Unclear, "stands 2 times in half.cpp, not once: return"):
+            planted(("none", "return", ""))
+
+    def test_texts_that_overlap_are_refused(self):
+        with self.assertRaisesRegex(Unclear, "overlaps another fault of half.cpp"):
+            planted(("third", "return x / 2;", ""), ("fourth", "x / 2", "x / 4"))
+
+
+if __name__ == "__main__":
+    unittest.main()
