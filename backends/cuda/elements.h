@@ -56,7 +56,16 @@ SHARDLAB_HD inline std::uint16_t float_to_bfloat16(float value) {
 #endif
 }
 
-/// Element `at` of `data`, as T: floats to integers truncate.
+/// A number as another type: floats to integers as `truncated` says.
+template <typename T, typename From>
+SHARDLAB_HD inline T number_as(From value) {
+  if constexpr (std::is_integral_v<T> && std::is_floating_point_v<From>)
+    return truncated<T>(value);
+  else
+    return static_cast<T>(value);
+}
+
+/// Element `at` of `data`, as T.
 template <typename T>
 SHARDLAB_HD inline T load(const void* data, DType dtype, std::int64_t at) {
   switch (dtype) {
@@ -74,44 +83,42 @@ SHARDLAB_HD inline T load(const void* data, DType dtype, std::int64_t at) {
     case DType::kU64:
       return static_cast<T>(static_cast<const std::uint64_t*>(data)[at]);
     case DType::kF16:
-      return static_cast<T>(half_to_float(static_cast<const std::uint16_t*>(data)[at]));
+      return number_as<T>(half_to_float(static_cast<const std::uint16_t*>(data)[at]));
     case DType::kBF16:
-      return static_cast<T>(bfloat16_to_float(static_cast<const std::uint16_t*>(data)[at]));
+      return number_as<T>(bfloat16_to_float(static_cast<const std::uint16_t*>(data)[at]));
     case DType::kF32:
-      return static_cast<T>(static_cast<const float*>(data)[at]);
+      return number_as<T>(static_cast<const float*>(data)[at]);
     case DType::kF64:
-      return static_cast<T>(static_cast<const double*>(data)[at]);
+      return number_as<T>(static_cast<const double*>(data)[at]);
     default:
       return T(0);
   }
 }
 
-/// value, rounded to the dtype; floats wrap in narrow integers, anything but 0 is true.
+/// value, rounded to the dtype; integers wrap, anything but 0 is true.
 template <typename T>
 SHARDLAB_HD inline void store(void* data, DType dtype, std::int64_t at, T value) {
-  // Through i64, so that what is out of a narrow integer's range wraps.
-  const auto integer = [value] { return static_cast<std::int64_t>(value); };
   switch (dtype) {
     case DType::kBool:
       static_cast<std::uint8_t*>(data)[at] = value != T(0) ? 1 : 0;
       break;
     case DType::kU8:
-      static_cast<std::uint8_t*>(data)[at] = static_cast<std::uint8_t>(integer());
+      static_cast<std::uint8_t*>(data)[at] = number_as<std::uint8_t>(value);
       break;
     case DType::kI8:
-      static_cast<std::int8_t*>(data)[at] = static_cast<std::int8_t>(integer());
+      static_cast<std::int8_t*>(data)[at] = number_as<std::int8_t>(value);
       break;
     case DType::kI16:
-      static_cast<std::int16_t*>(data)[at] = static_cast<std::int16_t>(integer());
+      static_cast<std::int16_t*>(data)[at] = number_as<std::int16_t>(value);
       break;
     case DType::kI32:
-      static_cast<std::int32_t*>(data)[at] = static_cast<std::int32_t>(integer());
+      static_cast<std::int32_t*>(data)[at] = number_as<std::int32_t>(value);
       break;
     case DType::kI64:
-      static_cast<std::int64_t*>(data)[at] = integer();
+      static_cast<std::int64_t*>(data)[at] = number_as<std::int64_t>(value);
       break;
     case DType::kU64:
-      static_cast<std::uint64_t*>(data)[at] = static_cast<std::uint64_t>(value);
+      static_cast<std::uint64_t*>(data)[at] = number_as<std::uint64_t>(value);
       break;
     case DType::kF16:
       static_cast<std::uint16_t*>(data)[at] = float_to_half(static_cast<float>(value));
@@ -130,9 +137,23 @@ SHARDLAB_HD inline void store(void* data, DType dtype, std::int64_t at, T value)
   }
 }
 
-/// To f16 or bf16 and back; other dtypes leave it as it is.
+/// To f16, bf16 or, for integers, a narrow integer and back; other dtypes leave it as it is.
 template <typename T>
 SHARDLAB_HD inline T rounded_to(DType dtype, T value) {
+  if constexpr (std::is_integral_v<T>) {
+    switch (dtype) {
+      case DType::kU8:
+        return static_cast<T>(static_cast<std::uint8_t>(value));
+      case DType::kI8:
+        return static_cast<T>(static_cast<std::int8_t>(value));
+      case DType::kI16:
+        return static_cast<T>(static_cast<std::int16_t>(value));
+      case DType::kI32:
+        return static_cast<T>(static_cast<std::int32_t>(value));
+      default:
+        return value;
+    }
+  }
   if (dtype == DType::kF16) return static_cast<T>(half_to_float(float_to_half(float(value))));
   if (dtype == DType::kBF16) {
     return static_cast<T>(bfloat16_to_float(float_to_bfloat16(float(value))));

@@ -216,6 +216,10 @@ Failure run_comparison(Platform& p, const PointwiseCall& call) {
       return launch<LogicalOr, 2, kBoth>(p, call);
     case Element::kLogicalXor:
       return launch<LogicalXor, 2, kBoth>(p, call);
+    case Element::kLeftShift:
+      return launch<LeftShift, 2, kInteger>(p, call);
+    case Element::kRightShift:
+      return launch<RightShift, 2, kInteger>(p, call);
     case Element::kBitwiseAnd:
       return launch<BitwiseAnd, 2, kInteger>(p, call);
     case Element::kBitwiseOr:

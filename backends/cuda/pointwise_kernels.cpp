@@ -49,10 +49,12 @@ void rsub(Ops& ops, const KernelCall& call) {
   pointwise(ops, Element::kRsubScaled, promote_operands(first(call, 2)), call.outputs[0], operands);
 }
 
-bool has_zero(Ops& ops, const Tensor& tensor) {
+// As values of `dtype`.
+bool has_zero(Ops& ops, const Tensor& tensor, DType dtype) {
   if (tensor.numel() == 0) return false;
-  const DimMask all(tensor.shape().size(), 1);
-  const Tensor whole = fold(ops, Fold::kAll, DType::kI64, RowView(tensor, all));
+  const Tensor divisors = as_contiguous(ops, tensor, dtype);
+  const DimMask all(divisors.shape().size(), 1);
+  const Tensor whole = fold(ops, Fold::kAll, DType::kI64, RowView(divisors, all));
   std::uint8_t truth = 1;
   ops.device().read(whole, &truth);
   return truth == 0;
@@ -63,8 +65,9 @@ void division(Ops& ops, const KernelCall& call) {
   const DType dtype = promote_operands(first(call, 2));
   const auto* number = std::get_if<Scalar>(&call.args[1]);
   const auto* tensor = std::get_if<Tensor>(&call.args[1]);
-  if (is_integral(dtype) && ((number != nullptr && !number->to_bool()) ||
-                             (tensor != nullptr && has_zero(ops, *tensor)))) {
+  const bool divides = is_integral(dtype) && call.outputs[0].numel() > 0;
+  if (divides && ((number != nullptr && wraps_to_zero(*number, dtype)) ||
+                  (tensor != nullptr && has_zero(ops, *tensor, dtype)))) {
     fail(ErrorKind::kRuntime, "an integer is divided by zero");
   }
   pointwise(ops, op, dtype, call.outputs[0], first(call, 2));
@@ -88,11 +91,21 @@ void scaled_pair(Ops& ops, const KernelCall& call) {
 void clamp(Ops& ops, const KernelCall& call) {
   const bool low = !std::holds_alternative<std::monostate>(call.args[1]);
   const bool high = call.args.size() > 2 && !std::holds_alternative<std::monostate>(call.args[2]);
-  if (low && high) return promoted<Element::kClamp, 3>(ops, call);
   check_invariant(low || high, "clamp has a bound");
-  const LocalArg operands[] = {call.args[0], call.args[low ? 1 : 2]};
-  pointwise(ops, low ? Element::kMaximum : Element::kMinimum, promote_operands(operands),
-            call.outputs[0], operands);
+  std::vector<LocalArg> operands{call.args[0]};
+  if (low) operands.push_back(call.args[1]);
+  if (high) operands.push_back(call.args[2]);
+  const DType dtype = promote_operands(operands);
+  for (LocalArg& operand : operands) operand = within_range(operand, dtype);
+  const Element op = !high ? Element::kMaximum : low ? Element::kClamp : Element::kMinimum;
+  pointwise(ops, op, dtype, call.outputs[0], operands);
+}
+
+template <Element op>
+void bound(Ops& ops, const KernelCall& call) {
+  const DType dtype = promote_operands(first(call, 2));
+  const LocalArg operands[] = {call.args[0], within_range(call.args[1], dtype)};
+  pointwise(ops, op, dtype, call.outputs[0], operands);
 }
 
 void where(Ops& ops, const KernelCall& call) {
@@ -185,6 +198,8 @@ void add_binary(CudaKernelTable& table) {
   table.set(KernelId::kMaximum, promoted<Element::kMaximum, 2>);
   table.set(KernelId::kMinimum, promoted<Element::kMinimum, 2>);
   table.set(KernelId::kAtan2, floating<Element::kAtan2, 2>);
+  table.set(KernelId::kLeftShift, promoted<Element::kLeftShift, 2>);
+  table.set(KernelId::kRightShift, promoted<Element::kRightShift, 2>);
   table.set(KernelId::kEq, promoted<Element::kEq, 2>);
   table.set(KernelId::kNe, promoted<Element::kNe, 2>);
   table.set(KernelId::kLt, promoted<Element::kLt, 2>);
@@ -198,8 +213,8 @@ void add_binary(CudaKernelTable& table) {
   table.set(KernelId::kBitwiseOr, promoted<Element::kBitwiseOr, 2>);
   table.set(KernelId::kBitwiseXor, promoted<Element::kBitwiseXor, 2>);
   table.set(KernelId::kClamp, clamp);
-  table.set(KernelId::kClampMin, promoted<Element::kMaximum, 2>);
-  table.set(KernelId::kClampMax, promoted<Element::kMinimum, 2>);
+  table.set(KernelId::kClampMin, bound<Element::kMaximum>);
+  table.set(KernelId::kClampMax, bound<Element::kMinimum>);
   table.set(KernelId::kWhere, where);
   table.set(KernelId::kMaskedFill, masked_fill);
   table.set(KernelId::kLerp, floats<Element::kLerp, 3>);

@@ -46,6 +46,10 @@ template <Fold kind>
 void extremum(Ops& ops, const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const RowView rows(self, reduced_dims(call, 1, self));
+  if (rows.size == 0) {  // the value of the stored dtype that changes no extremum
+    return fill(ops, call.outputs[0],
+                kind == Fold::kMax ? lowest_number(self.dtype()) : highest_number(self.dtype()));
+  }
   put_rows(ops, call.outputs[0], fold(ops, kind, compute_dtype_here(self.dtype()), rows));
 }
 

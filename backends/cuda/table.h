@@ -30,7 +30,8 @@ enum class Element : std::uint16_t {
   kRelu, kGelu, kGeluTanh, kSilu, kSoftplus, kLeakyRelu,
   kAdd, kAddScaled, kSub, kSubScaled, kRsubScaled, kMul, kDiv, kDivFloor, kDivTrunc, kRemainder,
   kFmod, kPow, kMaximum, kMinimum, kAtan2, kEq, kNe, kLt, kLe, kGt, kGe, kLogicalAnd, kLogicalOr,
-  kLogicalXor, kBitwiseAnd, kBitwiseOr, kBitwiseXor, kClamp, kWhere, kLerp, kAddcmul, kAddcdiv,
+  kLogicalXor, kLeftShift, kRightShift, kBitwiseAnd, kBitwiseOr, kBitwiseXor, kClamp, kWhere,
+  kLerp, kAddcmul, kAddcdiv,
   kThresholdBackward, kGeluBackward, kGeluTanhBackward, kSiluBackward, kTanhBackward,
   kSigmoidBackward, kSoftplusBackward, kLeakyReluBackward,
   kCount,
@@ -52,8 +53,8 @@ struct Shape {
   std::int64_t count = 1;
 };
 
-/// out[i] = op(in[0][i], ...), computed in `compute` (i64, f32 or f64); f16 or bf16 in `rounded`:
-/// operands of other dtypes are rounded to it first.
+/// out[i] = op(in[0][i], ...), computed in `compute` (i64, f32 or f64); with f16, bf16 or a narrow
+/// integer in `rounded`, operands of other dtypes are rounded to it first.
 struct PointwiseCall {
   Element op;
   DType compute;

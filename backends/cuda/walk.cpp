@@ -72,7 +72,7 @@ void pointwise(Ops& ops, Element op, DType promoted, const Tensor& out,
   PointwiseCall call{};
   call.op = op;
   call.compute = compute_dtype_here(promoted);
-  call.rounded = promoted == DType::kF16 || promoted == DType::kBF16 ? promoted : DType::kF64;
+  call.rounded = computes_wider(promoted) ? promoted : DType::kF64;
   call.operands = static_cast<int>(operands.size());
   compute_dtype_here(out.dtype());
   Walk walk(out.shape());

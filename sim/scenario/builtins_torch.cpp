@@ -11,9 +11,26 @@ namespace shardlab {
 namespace {
 
 Value run_embedding(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("embedding", {"input", "weight", "padding_idx="}, std::move(call));
-  const std::int64_t padding = given.integer_or("padding_idx", -1);
-  return in.call_op("embedding", {{given.tensor("weight"), given.tensor("input"), padding}, {}});
+  const Parameters given("embedding",
+                         {"input", "weight", "padding_idx=", "max_norm=", "norm_type=",
+                          "scale_grad_by_freq=", "sparse="},
+                         std::move(call));
+  if (given.has("max_norm")) {
+    fail(ErrorKind::kUnsupported, "not yet supported: max_norm in embedding");
+  }
+  const DTensor weight = given.tensor("weight");
+  std::int64_t padding = -1;  // ATen's word for none
+  if (given.has("padding_idx") && weight.ndim() > 0) {
+    const std::int64_t rows = weight.shape()[0];
+    padding = given.integer("padding_idx");
+    if (padding < -rows || padding >= rows) {
+      fail(ErrorKind::kValue, "embedding: padding_idx {} of a table of {} rows", padding, rows);
+    }
+    if (padding < 0) padding += rows;
+  }
+  const Values arguments = {weight, given.tensor("input"), padding,
+                            given.flag_or("scale_grad_by_freq", false)};
+  return in.call_op("embedding", {arguments, {}});
 }
 
 // softmax(x, dim, dtype): ATen's plain form has its own name.

@@ -45,6 +45,21 @@ constexpr CompareRow kCompare[] = {
        kind_name(right));
 }
 
+std::string_view torch_name(ast::BinaryOp op) {
+  const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
+                                [&](const BinaryRow& candidate) { return candidate.op == op; });
+  check_invariant(row != std::end(kBinary), "every operator has a function");
+  return row->name;
+}
+
+// Through torch's spelling of a function where it is not one op.
+Value call_torch(Interpreter& in, ast::BinaryOp op, const Value& left, const Value& right) {
+  if (const Builtin* spelling = find_torch_spelling(torch_name(op))) {
+    return spelling->run(in, nullptr, {{left, right}, {}});
+  }
+  return in.call_op(torch_name(op), {{left, right}, {}});
+}
+
 // number - tensor, number / tensor: what torch makes of them.
 Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const Value& tensor) {
   switch (op) {
@@ -60,10 +75,8 @@ Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const
         return in.call_op("mul", {{in.tensor_op("reciprocal", {tensor}), number}, {}});
       }
       return in.call_op("mul", {{in.tensor_op("pow", {tensor, -1}), number}, {}});
-    case ast::BinaryOp::kPow:
-      return in.call_op("pow", {{number, tensor}, {}});
     default:
-      refuse_operands(ast::to_string(op), number, tensor);
+      return call_torch(in, op, number, tensor);
   }
 }
 
@@ -75,12 +88,7 @@ Value tensor_binary(Interpreter& in, ast::BinaryOp op, const Value& left, const 
   }
   if (op == ast::BinaryOp::kMatMul) refuse_operands("@", left, right);
   if (!left.is_tensor()) return number_first(in, op, left, right);
-  const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
-                                [&](const BinaryRow& candidate) { return candidate.op == op; });
-  if (const Builtin* spelling = find_torch_spelling(row->name)) {
-    return spelling->run(in, nullptr, {{left, right}, {}});
-  }
-  return in.call_op(row->name, {{left, right}, {}});
+  return call_torch(in, op, left, right);
 }
 
 Value repeated(const Values& items, std::int64_t times, const Value& like) {

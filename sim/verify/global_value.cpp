@@ -118,14 +118,16 @@ class Reduction {
         return 0;
     }
   }
+  /// What dtypes are too narrow for wraps in the end, in finish_integer().
   std::int64_t add_integer(std::int64_t sum, std::int64_t term) const {
+    const auto bits = static_cast<std::uint64_t>(sum), other = static_cast<std::uint64_t>(term);
     switch (placement_.op) {
       case ReduceOp::kMax:
         return std::max(sum, term);
       case ReduceOp::kMin:
         return std::min(sum, term);
       case ReduceOp::kProduct:
-        return sum * term;
+        return static_cast<std::int64_t>(bits * other);
       case ReduceOp::kBitAnd:
         return sum & term;
       case ReduceOp::kBitOr:
@@ -133,7 +135,23 @@ class Reduction {
       case ReduceOp::kBitXor:
         return sum ^ term;
       default:
-        return sum + term;
+        return static_cast<std::int64_t>(bits + other);
+    }
+  }
+  static std::int64_t finish_integer(std::int64_t sum, DType dtype) {
+    switch (dtype) {
+      case DType::kBool:
+        return sum != 0 ? 1 : 0;
+      case DType::kU8:
+        return static_cast<std::uint8_t>(sum);
+      case DType::kI8:
+        return static_cast<std::int8_t>(sum);
+      case DType::kI16:
+        return static_cast<std::int16_t>(sum);
+      case DType::kI32:
+        return static_cast<std::int32_t>(sum);
+      default:
+        return sum;
     }
   }
 
@@ -228,8 +246,11 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
                                     layout.rank_at(first), layout.rank_at(coordinate))});
     }
   }
-  if (reduction.any() && !value.is_integral()) {
+  if (reduction.any()) {
     for (double& number : value.reals) number = reduction.finish(number);
+    for (std::int64_t& number : value.integers) {
+      number = Reduction::finish_integer(number, spec.dtype());
+    }
   }
   return value;
 }

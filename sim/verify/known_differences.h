@@ -10,11 +10,11 @@
 //   count = 8                           # lines of tests/golden/facts, exact
 //   proof = "X-43 the array's order rules: groups keep it"   # name of the test that proves it
 //
-// Predicates: a plain value (equality), or a table of { present, one_of, contains, starts_with,
-// at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*" stands for one
-// component. `ours` may refer to the case: "$field" from its root, "^field" beside the field
-// itself. An answer `{ where = { path = value or predicates } }` describes a field's answer instead
-// of writing it down; paths start at the field.
+// Predicates: a plain value (equality), or a table of { present, one_of, contains, lacks (a list),
+// starts_with, at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*"
+// stands for one component. `ours` may refer to the case: "$field" from its root, "^field" beside
+// the field itself. An answer `{ where = { path = value or predicates } }` describes a field's
+// answer instead of writing it down; paths start at the field.
 #pragma once
 
 #include <cstdint>

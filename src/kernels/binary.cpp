@@ -32,7 +32,8 @@ void rsub_kernel(const KernelCall& call) {
   apply_as<RsubScaled, 3, kAllKinds>(dtype, call.outputs[0], operands);
 }
 
-bool any_zero(const Tensor& tensor) {
+// As a value of `dtype`.
+bool any_zero(const Tensor& tensor, DType dtype) {
   StridedLoop loop(tensor.shape());
   loop.add(tensor.stride(), item_bytes(tensor.dtype()));
   bool found = false;
@@ -42,7 +43,7 @@ bool any_zero(const Tensor& tensor) {
     for (std::int64_t i = 0; i < count && !found; ++i) {
       std::int64_t value = 0;
       const std::int64_t at = i * strides[0] * item_bytes(tensor.dtype());
-      convert_run({&value, 1, DType::kI64}, {data + offsets[0] + at, 1, tensor.dtype()}, 1);
+      convert_run({&value, 1, dtype}, {data + offsets[0] + at, 1, tensor.dtype()}, 1);
       found = value == 0;
     }
   });
@@ -53,7 +54,8 @@ void refuse_zero_divisor(DType dtype, const LocalArg& divisor) {
   if (!is_integral(dtype)) return;
   const auto* number = std::get_if<Scalar>(&divisor);
   const auto* tensor = std::get_if<Tensor>(&divisor);
-  if ((number != nullptr && !number->to_bool()) || (tensor != nullptr && any_zero(*tensor))) {
+  if ((number != nullptr && wraps_to_zero(*number, dtype)) ||
+      (tensor != nullptr && any_zero(*tensor, dtype))) {
     fail(ErrorKind::kRuntime, "an integer is divided by zero");
   }
 }
@@ -62,7 +64,7 @@ template <typename F>
 void integer_division_kernel(const KernelCall& call) {
   const std::span<const LocalArg> operands = call.args.first(2);
   const DType dtype = promote_operands(operands);
-  refuse_zero_divisor(dtype, call.args[1]);
+  if (call.outputs[0].numel() > 0) refuse_zero_divisor(dtype, call.args[1]);
   apply_as<F, 2, kIntegerKind | kRealKind>(dtype, call.outputs[0], operands);
 }
 
@@ -100,6 +102,8 @@ void add_binary_kernels(KernelTable& table) {
   table.set(KernelId::kAddcmul, scaled_pair_kernel<Addcmul, kAllKinds>);
   table.set(KernelId::kAddcdiv, scaled_pair_kernel<Addcdiv, kFloatKinds>);
   table.set(KernelId::kAtan2, float_kernel<Atan2, 2, kRealKind>);
+  table.set(KernelId::kLeftShift, pointwise_kernel<LeftShift, 2, kIntegerKind>);
+  table.set(KernelId::kRightShift, pointwise_kernel<RightShift, 2, kIntegerKind>);
 }
 
 }  // namespace shardlab

@@ -1,4 +1,6 @@
 // Comparisons, logic, bits, and choosing between operands.
+#include <vector>
+
 #include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
@@ -11,19 +13,25 @@ constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
 
 template <typename F>
 void bound_kernel(const KernelCall& call) {
-  pointwise_kernel<F, 2, kNoComplex>(call);
+  const DType dtype = promote_operands(call.args.first(2));
+  const LocalArg operands[] = {call.args[0], within_range(call.args[1], dtype)};
+  apply_as<F, 2, kNoComplex>(dtype, call.outputs[0], operands);
 }
 
 // clamp(self, min, max) with either bound None.
 void clamp_kernel(const KernelCall& call) {
   const bool low = !std::holds_alternative<std::monostate>(call.args[1]);
   const bool high = call.args.size() > 2 && !std::holds_alternative<std::monostate>(call.args[2]);
-  if (low && high) return pointwise_kernel<Clamp, 3, kNoComplex>(call);
   check_invariant(low || high, "clamp has a bound");
-  const LocalArg operands[] = {call.args[0], call.args[low ? 1 : 2]};
+  std::vector<LocalArg> operands{call.args[0]};
+  if (low) operands.push_back(call.args[1]);
+  if (high) operands.push_back(call.args[2]);
   const DType dtype = promote_operands(operands);
-  if (low) return apply_as<Maximum, 2, kNoComplex>(dtype, call.outputs[0], operands);
-  apply_as<Minimum, 2, kNoComplex>(dtype, call.outputs[0], operands);
+  for (LocalArg& operand : operands) operand = within_range(operand, dtype);
+  const Tensor& out = call.outputs[0];
+  if (low && high) return apply_as<Clamp, 3, kNoComplex>(dtype, out, operands);
+  if (low) return apply_as<Maximum, 2, kNoComplex>(dtype, out, operands);
+  apply_as<Minimum, 2, kNoComplex>(dtype, out, operands);
 }
 
 template <typename T>

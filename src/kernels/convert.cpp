@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/element_types.h"
+#include "kernels/functors.h"
 #include "kernels/strided_loop.h"
 #include "tensor/strided_copy.h"
 
@@ -82,9 +83,8 @@ To narrow_to(From value) {
     return to_bfloat16(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, Float8E4M3>) {
     return to_float8(static_cast<float>(value));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8) {
-    return static_cast<To>(
-        static_cast<std::int64_t>(value));  // out of range wraps, as for integers
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return truncated<To>(value);
   } else {
     return static_cast<To>(value);
   }

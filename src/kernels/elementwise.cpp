@@ -24,7 +24,7 @@ struct Operand {
   alignas(16) std::byte number[16];
 };
 
-void prepare_operand(Operand& operand, const LocalArg& argument, DType compute, const Tensor& out) {
+void prepare_operand(Operand& operand, const LocalArg& argument, DType dtype, const Tensor& out) {
   if (const auto* tensor = std::get_if<Tensor>(&argument)) {
     operand.data = readable_bytes(*tensor);
     operand.dtype = tensor->dtype();
@@ -33,9 +33,9 @@ void prepare_operand(Operand& operand, const LocalArg& argument, DType compute, 
   }
   const auto* number = std::get_if<Scalar>(&argument);
   check_invariant(number != nullptr, "an operand is a tensor or a number");
-  store_scalar(operand.number, compute, *number);
+  store_scalar(operand.number, dtype, *number);
   operand.data = operand.number;
-  operand.dtype = compute;
+  operand.dtype = dtype;
   operand.stride.resize(out.shape().size(), 0);
 }
 
@@ -47,7 +47,8 @@ class BlockRunner {
       : out_(out), signature_(signature), function_(function), operands_(arguments.size()) {
     target_ = writable_bytes(out);
     for (std::size_t i = 0; i < operands_; ++i) {
-      prepare_operand(operand_[i], arguments[i], signature.in[i], out);
+      const bool wraps = is_integral(signature.rounded);
+      prepare_operand(operand_[i], arguments[i], wraps ? signature.rounded : signature.in[i], out);
     }
   }
 

@@ -26,7 +26,8 @@ using BlockFunction = void (*)(const std::byte* const* in, std::byte* out, std::
 struct BlockSignature {
   std::array<DType, kMaxOperands> in;
   DType out;
-  /// f16 or bf16: tensors of other dtypes are rounded to it before they are computed with.
+  /// f16, bf16 or a narrow integer: tensors of other dtypes are rounded to it before they are
+  /// computed with, and numbers wrap to a narrow integer.
   DType rounded = DType::kF64;
 };
 
@@ -65,7 +66,7 @@ struct Block {
 template <typename F, typename... In>
 void apply_block(DType promoted, const Tensor& out, std::span<const LocalArg> operands) {
   BlockSignature signature = Block<F, In...>::signature();
-  if (promoted == DType::kF16 || promoted == DType::kBF16) signature.rounded = promoted;
+  if (computes_wider(promoted)) signature.rounded = promoted;
   run_elementwise(out, operands, signature, &Block<F, In...>::run);
 }
 

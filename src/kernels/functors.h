@@ -51,6 +51,22 @@ SHARDLAB_HD inline T product_of(T a, T b) {
   else
     return a * b;
 }
+/// A float as an integer, truncated. What is out of range, and NaN, is what processors give: the
+/// least number of i64 for 64 bits, else that of i32, of which narrower types keep the low bits; u8
+/// keeps those of an i64.
+template <typename To, typename From>
+SHARDLAB_HD inline To truncated(From value) {
+  static_assert(Integer<To> && Real<From>);
+  if constexpr (sizeof(To) < 8 && std::is_signed_v<To>) {
+    const bool fits = value >= From(-0x1p31) && value < From(0x1p31);
+    return static_cast<To>(fits ? static_cast<std::int32_t>(value)
+                                : std::numeric_limits<std::int32_t>::min());
+  } else {
+    const bool fits = value >= From(-0x1p63) && value < From(0x1p63);
+    return static_cast<To>(fits ? static_cast<std::int64_t>(value)
+                                : std::numeric_limits<std::int64_t>::min());
+  }
+}
 template <typename T>
 SHARDLAB_HD inline bool is_nan(T value) {
   if constexpr (Integer<T>)
@@ -273,6 +289,20 @@ struct BitwiseXor {
   template <typename T>
   SHARDLAB_HD static T apply(T a, T b) {
     return a ^ b;
+  }
+};
+
+// By a negative number of bits, or by more than there are: all are shifted out.
+struct LeftShift {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T b) {
+    return b < 0 || b >= 64 ? T(0) : wrapped(bits_of(a) << b);
+  }
+};
+struct RightShift {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T b) {
+    return a >> (b < 0 || b >= 64 ? 63 : b);
   }
 };
 

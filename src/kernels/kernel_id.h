@@ -85,6 +85,8 @@ enum class KernelId : std::uint16_t {
   kMaximum,
   kMinimum,
   kAtan2,
+  kLeftShift,
+  kRightShift,
   kEq,
   kNe,
   kLt,

@@ -1,5 +1,8 @@
 #include "kernels/promotion.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace shardlab {
 
 namespace {
@@ -49,6 +52,52 @@ DType promote_operands(std::span<const LocalArg> operands) {
     }
   }
   return promotion.result();
+}
+
+bool computes_wider(DType dtype) {
+  if (is_integral(dtype)) return dtype != DType::kBool && item_bytes(dtype) < 8;
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+Scalar lowest_number(DType dtype) {
+  if (dtype == DType::kBool) return false;
+  if (dtype == DType::kU8 || dtype == DType::kU64) return 0;
+  if (is_integral(dtype)) return std::int64_t{-1} << (8 * item_bytes(dtype) - 1);
+  if (dtype == DType::kF8E4M3FN) return -448.0;
+  return -std::numeric_limits<double>::infinity();
+}
+
+Scalar highest_number(DType dtype) {
+  if (dtype == DType::kBool) return true;
+  if (dtype == DType::kU8) return 255;
+  if (dtype == DType::kU64) return std::numeric_limits<std::int64_t>::max();
+  if (is_integral(dtype)) return ~lowest_number(dtype).to_int();
+  if (dtype == DType::kF8E4M3FN) return 448.0;
+  return std::numeric_limits<double>::infinity();
+}
+
+bool representable(const Scalar& number, DType dtype) {
+  if (!is_integral(dtype) || dtype == DType::kBool) return true;
+  const std::int64_t lowest = lowest_number(dtype).to_int();
+  const std::int64_t highest = highest_number(dtype).to_int();
+  if (!number.is_integral()) {
+    const double value = number.to_double();
+    return value >= static_cast<double>(lowest) && value < static_cast<double>(highest) + 1;
+  }
+  const std::int64_t value = number.to_int();
+  return value >= (dtype == DType::kU8 ? -highest : lowest) && value <= highest;
+}
+
+bool wraps_to_zero(const Scalar& number, DType dtype) {
+  const auto unused_bits = static_cast<unsigned>(64 - 8 * item_bytes(dtype));
+  return static_cast<std::uint64_t>(number.to_int()) << unused_bits == 0;
+}
+
+LocalArg within_range(const LocalArg& bound, DType dtype) {
+  const auto* number = std::get_if<Scalar>(&bound);
+  if (number == nullptr || !number->is_integral() || !is_integral(dtype)) return bound;
+  return Scalar(
+      std::clamp(number->to_int(), lowest_number(dtype).to_int(), highest_number(dtype).to_int()));
 }
 
 }  // namespace shardlab

@@ -27,4 +27,19 @@ class Promotion {
 /// Of all tensors and numbers among these; others do not count.
 DType promote_operands(std::span<const LocalArg> operands);
 
+/// Whether kernels compute this dtype in a wider one, so that operands have to be brought to it
+/// first: f16, bf16 and integers narrower than i64.
+bool computes_wider(DType dtype);
+/// Whether this number may be stored in a tensor of `dtype`: for integers, what is in range once it
+/// is truncated; u8 takes -255 to -1, too, which wrap. As operands all numbers wrap.
+bool representable(const Scalar& number, DType dtype);
+/// Whether a number is 0 as an operand of this integer dtype: 256 is beside u8.
+bool wraps_to_zero(const Scalar& number, DType dtype);
+/// A bound of a clamp beyond the range of an integer dtype, brought to its end; all else as it is.
+LocalArg within_range(const LocalArg& bound, DType dtype);
+/// The least or the largest number of a real dtype: an infinity where it has one; bool: false,
+/// true.
+Scalar lowest_number(DType dtype);
+Scalar highest_number(DType dtype);
+
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/kernel_table.h"
+#include "kernels/promotion.h"
 #include "kernels/row_reduce.h"
 
 namespace shardlab {
@@ -66,11 +67,17 @@ void mean_kernel(const KernelCall& call) {
   });
 }
 
-// Of an empty piece, the value that changes no extremum; shape inference refuses empty wholes.
+// Of an empty piece, the value of the stored dtype that changes no extremum; shape inference
+// refuses empty wholes.
 template <typename Op>
 void extremum_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const DimMask reduced = reduced_dims(call, 1, self);
+  if (RowLayout(self, reduced).size() == 0) {
+    constexpr bool kLargest = std::is_same_v<Op, MaxOp>;
+    return fill_tensor(call.outputs[0],
+                       kLargest ? lowest_number(self.dtype()) : highest_number(self.dtype()));
+  }
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
     const auto results = reduce_with<Op, T>(self, reduced);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kNone = "";
 constexpr const char* kLinear = "ss aa";
-constexpr const char* kAdditive = "sss aaa aar xxr nnr ara";
+constexpr const char* kAdditive = "sss aaa aar XXr NNr ara";
 constexpr const char* kProduct = "ss aa ssr aar srs ara";
 constexpr const char* kQuotient = "ss aa ssr aar";
 

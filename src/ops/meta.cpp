@@ -82,6 +82,26 @@ OutputMeta out_meta(const OpRow& row, const OutputMeta& result, const TensorMeta
   return {meta};
 }
 
+/// Numbers that are stored, or that scale an operand, have to be in range. Those that stand for an
+/// operand wrap.
+void check_numbers(const MetaArgs& args, const std::vector<OutputMeta>& results) {
+  if (results.empty() || !is_integral(results[0].meta.dtype)) return;
+  const DType dtype = results[0].meta.dtype;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].is_scalar() || representable(args[i].scalar(), dtype)) continue;
+    const std::string& name = args.op().arguments[i].name;
+    if (name != "value" && name != "fill_value" && name != "alpha") continue;
+    fail(ErrorKind::kValue, "{}: {} {} is out of the range of {}", args.op().name(), name,
+         args[i].text(), to_string(dtype));
+  }
+}
+
+std::vector<OutputMeta> checked_metas(const OpRow& row, const MetaArgs& args) {
+  std::vector<OutputMeta> results = row.meta(args);
+  check_numbers(args, results);
+  return results;
+}
+
 /// Results of the base row written to the targets of a derived one.
 std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   const std::size_t base_count = row.base->op.arguments.size();
@@ -89,7 +109,7 @@ std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args, M
   const std::size_t outs = args.size() - base_count;
   MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
   std::vector<OutputMeta> results =
-      row.base->meta(MetaArgs(row.base->op, base_args, std::move(base_metas)));
+      checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
   if (row.op.returns.empty()) return {};
   if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
   for (std::size_t i = 0; i < outs; ++i) {
@@ -110,7 +130,7 @@ std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, Met
     if (rule == nullptr) return {};
     return factor_metas(*rule, MetaArgs(row.op, args, std::move(metas)));
   }
-  return row.meta(MetaArgs(row.op, args, std::move(metas)));
+  return checked_metas(row, MetaArgs(row.op, args, std::move(metas)));
 }
 
 std::int64_t normalize_dim(const OpDescriptor& op, std::int64_t dim, std::size_t ndim) {

@@ -1,6 +1,9 @@
 // Pointwise ops: output dims follow the broadcast input dims, so a row only says which pending
 // reductions pass without communication, on ONE mesh dim. The letters are those of PointwiseRule.
+#include <cmath>
+
 #include "kernels/kernel_id.h"
+#include "kernels/promotion.h"
 #include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -11,10 +14,11 @@ namespace {
 constexpr const char* kNone = "";
 constexpr const char* kLinear = "ss aa";
 constexpr const char* kNonDecreasing = "xx nn";
+constexpr const char* kNonDecreasingNumbers = "XX NN";  // of NaN it makes a number
 constexpr const char* kNonIncreasing = "nx xn";
 constexpr const char* kNegation = "ss aa nx xn";
 constexpr const char* kEveryPartial = "ss aa xx nn";
-constexpr const char* kAdditive = "sss aaa aar xxr nnr ara";
+constexpr const char* kAdditive = "sss aaa aar XXr NNr ara";
 constexpr const char* kProduct = "ss aa ssr aar srs ara";  // one word fits a number as operand
 constexpr const char* kQuotient = "ss aa ssr aar";
 constexpr const char* kMaxLike = "xxr xrx nnr nrn xxx";
@@ -63,17 +67,45 @@ std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
   return outputs;
 }
 
+/// A bound beyond the range of integers is no bound, unless no integer keeps to it.
+void require_bounds(const MetaArgs& args, const Argument& least, const Argument& most,
+                    DType dtype) {
+  if (!is_integral(dtype)) return;
+  const bool too_high =
+      least.is_scalar() && least.to_int() > highest_number(dtype).to_int();
+  const bool too_low = most.is_scalar() && most.to_int() < lowest_number(dtype).to_int();
+  if (!too_high && !too_low) return;
+  fail(ErrorKind::kValue, "{}: no {} keeps to the bound {}", args.op().name(), to_string(dtype),
+       (too_high ? least : most).text());
+}
+
 std::vector<OutputMeta> meta_clamp(const MetaArgs& args) {
   if (args[1].is_none() && args[2].is_none()) {
     fail(ErrorKind::kValue, "{} takes a lower or an upper bound", args.op().name());
   }
-  return meta_promoted(args);
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  require_bounds(args, args[1], args[2], outputs[0].meta.dtype);
+  return outputs;
+}
+std::vector<OutputMeta> meta_clamp_min(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  require_bounds(args, args[1], {}, outputs[0].meta.dtype);
+  return outputs;
+}
+std::vector<OutputMeta> meta_clamp_max(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  require_bounds(args, {}, args[1], outputs[0].meta.dtype);
+  return outputs;
 }
 
 std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
   std::vector<OutputMeta> outputs = meta_promoted(args);
   if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
     fail(ErrorKind::kValue, "{}: integers have no negative integer powers", args.op().name());
+  }
+  if (!representable(args[1].scalar(), outputs[0].meta.dtype)) {
+    fail(ErrorKind::kValue, "{}: the exponent {} is out of the range of {}", args.op().name(),
+         args[1].text(), to_string(outputs[0].meta.dtype));
   }
   return outputs;
 }
@@ -100,6 +132,20 @@ std::vector<OutputMeta> meta_where(const MetaArgs& args) {
   return {elementwise_meta(args, operands, result_dtype(values))};
 }
 
+/// A number that makes NaN of 0 does so of the terms of empty pieces.
+const char* factor_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  const Argument& number = context.schema.args[1];
+  if (!number.is_scalar()) return nullptr;
+  const bool divides = context.schema.row->kernel == KernelId::kDiv;
+  const double factor =
+      divides ? 1 / number.scalar().to_double() : number.scalar().to_double();
+  if (!std::isinf(factor)) return nullptr;
+  for (const Placement& placement : inputs[0]) {
+    if (placement.is_partial()) return "the number makes NaN of a term that is 0";
+  }
+  return nullptr;
+}
+
 constexpr PointwiseRow kRows[] = {  // sorted by name
     {"abs(Tensor self) -> Tensor",
      meta_real, kNone, KernelId::kAbs, {"", "out"}, "|a + b| is not |a| + |b|"},
@@ -110,7 +156,7 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      "the number would be added once per rank"},
     {"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
      meta_scaled, kAdditive, KernelId::kAdd, {"Tensor", "out"},
-     "P(sum) + R would count R once per rank"},
+     "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
     {"addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
      meta_addcdiv, kNone, KernelId::kAddcdiv, {"", "out"}, "a quotient inside of a sum"},
     {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
@@ -125,8 +171,20 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
     {"bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor",
      meta_promoted, kNone, KernelId::kBitwiseAnd, {"Scalar", "Scalar_out"},
      "bits of a sum are not those of its terms"},
+    {"bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kBitwiseAnd, {nullptr, "Scalar_Tensor_out"},
+     "bits of a sum are not those of its terms"},
     {"bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
      meta_promoted, kNone, KernelId::kBitwiseAnd, {"Tensor", "Tensor_out"},
+     "bits of a sum are not those of its terms"},
+    {"bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kLeftShift, {nullptr, "Scalar_Tensor_out"},
+     "bits of a sum are not those of its terms"},
+    {"bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kLeftShift, {"Tensor", "Tensor_out"},
+     "bits of a sum are not those of its terms"},
+    {"bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+     meta_promoted, kNone, KernelId::kLeftShift, {"Tensor_Scalar", "Tensor_Scalar_out"},
      "bits of a sum are not those of its terms"},
     {"bitwise_not(Tensor self) -> Tensor",
      meta_tensors, kNone, KernelId::kBitwiseNot, {"", "out"},
@@ -134,11 +192,26 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
     {"bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor",
      meta_promoted, kNone, KernelId::kBitwiseOr, {"Scalar", "Scalar_out"},
      "bits of a sum are not those of its terms"},
+    {"bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kBitwiseOr, {nullptr, "Scalar_Tensor_out"},
+     "bits of a sum are not those of its terms"},
     {"bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
      meta_promoted, kNone, KernelId::kBitwiseOr, {"Tensor", "Tensor_out"},
      "bits of a sum are not those of its terms"},
+    {"bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kRightShift, {nullptr, "Scalar_Tensor_out"},
+     "bits of a sum are not those of its terms"},
+    {"bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kRightShift, {"Tensor", "Tensor_out"},
+     "bits of a sum are not those of its terms"},
+    {"bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+     meta_promoted, kNone, KernelId::kRightShift, {"Tensor_Scalar", "Tensor_Scalar_out"},
+     "bits of a sum are not those of its terms"},
     {"bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor",
      meta_promoted, kNone, KernelId::kBitwiseXor, {"Scalar", "Scalar_out"},
+     "bits of a sum are not those of its terms"},
+    {"bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kBitwiseXor, {nullptr, "Scalar_Tensor_out"},
      "bits of a sum are not those of its terms"},
     {"bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
      meta_promoted, kNone, KernelId::kBitwiseXor, {"Tensor", "Tensor_out"},
@@ -153,13 +226,13 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      meta_clamp, kNone, KernelId::kClamp, {"Tensor", "Tensor_out"},
      "bounds hold for the whole, not for terms"},
     {"clamp_max(Tensor self, Scalar max) -> Tensor",
-     meta_promoted, kNone, KernelId::kClampMax, {"", "out"},
+     meta_clamp_max, kNone, KernelId::kClampMax, {"", "out"},
      "bounds hold for the whole, not for terms"},
     {"clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
      meta_promoted, kMinLike, KernelId::kClampMax, {"Tensor", "Tensor_out", Bare::kBoth},
      "monotone in each operand; a minimum of minima"},
     {"clamp_min(Tensor self, Scalar min) -> Tensor",
-     meta_promoted, kNone, KernelId::kClampMin, {"", "out"},
+     meta_clamp_min, kNone, KernelId::kClampMin, {"", "out"},
      "bounds hold for the whole, not for terms"},
     {"clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
      meta_promoted, kMaxLike, KernelId::kClampMin, {"Tensor", "Tensor_out", Bare::kBoth},
@@ -315,6 +388,8 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      "non-decreasing: it commutes with max and min"},
     {"remainder.Scalar(Tensor self, Scalar other) -> Tensor",
      meta_promoted, kNone, KernelId::kRemainder, {"Scalar", "Scalar_out"}, "periodic"},
+    {"remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+     meta_promoted, kNone, KernelId::kRemainder, {nullptr, "Scalar_Tensor_out"}, "periodic"},
     {"remainder.Tensor(Tensor self, Tensor other) -> Tensor",
      meta_promoted, kNone, KernelId::kRemainder, {"Tensor", "Tensor_out"}, "periodic"},
     {"round(Tensor self) -> Tensor",
@@ -326,8 +401,8 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      meta_scaled, kNone, KernelId::kRsub, {nullptr, "Scalar_out"},
      "the number would be added once per rank"},
     {"sgn(Tensor self) -> Tensor",
-     meta_tensors, kNonDecreasing, KernelId::kSgn, {"", "out"},
-     "non-decreasing: it commutes with max and min"},
+     meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {"", "out"},
+     "the sign of NaN is 0, which the largest of some signs need not be"},
     {"sigmoid(Tensor self) -> Tensor",
      meta_promoted_float, kNonDecreasing, KernelId::kSigmoid, {"", "out"},
      "non-decreasing: it commutes with max and min"},
@@ -335,8 +410,8 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      meta_tensors, kNone, KernelId::kSigmoidBackward, {},
      "decided by the value of the whole, which terms do not have"},
     {"sign(Tensor self) -> Tensor",
-     meta_tensors, kNonDecreasing, KernelId::kSign, {"", "out"},
-     "non-decreasing: it commutes with max and min"},
+     meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {"", "out"},
+     "the sign of NaN is 0, which the largest of some signs need not be"},
     {"signbit(Tensor self) -> Tensor",
      meta_bool, kNone, KernelId::kSignbit, {nullptr, "out"},
      "terms say nothing about the truth of the whole"},
@@ -366,7 +441,7 @@ constexpr PointwiseRow kRows[] = {  // sorted by name
      "the number would be subtracted once per rank"},
     {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
      meta_scaled, kAdditive, KernelId::kSub, {"Tensor", "out"},
-     "P(sum) + R would count R once per rank"},
+     "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
     {"tan(Tensor self) -> Tensor",
      meta_promoted_float, kNone, KernelId::kTan, {"", "out"}, "neither linear nor monotone"},
     {"tanh(Tensor self) -> Tensor",
@@ -403,6 +478,8 @@ void register_pointwise(OpRegistry& registry) {
     row.rule = PointwiseRule{entry.passes};
     row.kernel = entry.kernel;
     row.flags = kAllowUneven | kExact;
+    const std::string_view passes = entry.passes;
+    if (passes == kLinear || passes == kProduct || passes == kQuotient) row.filter = factor_filter;
     row.why = entry.why;
     const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
     if (inplace != nullptr) {

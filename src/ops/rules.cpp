@@ -105,6 +105,26 @@ std::int64_t operand_dim(const Dims& common, const Dims& shape, std::size_t dim)
   return static_cast<std::int64_t>(dim - missing);
 }
 
+bool is_signed_integer(DType dtype) { return dtype != DType::kU8 && dtype != DType::kU64; }
+
+/// Whether a row is a word of a pointwise rule that is listed and never taken.
+bool in_capitals(const PointwiseRule& rule, const RuleRow& row) {
+  std::string_view words = rule.passes;
+  while (!words.empty()) {
+    const std::string_view word = words.substr(0, words.find(' '));
+    words.remove_prefix(std::min(word.size() + 1, words.size()));
+    if (word[0] != 'X' && word[0] != 'N') continue;
+    bool same = word.size() <= row.inputs.size() + 1 &&
+                row.outputs[0].placement == placement_of_letter(word[0]).placement;
+    for (std::size_t i = 1; same && i < word.size(); ++i) {
+      const RulePlacement& input = row.inputs[i - 1];
+      same = !input.any_shard && input.placement == placement_of_letter(word[i]).placement;
+    }
+    if (same) return true;
+  }
+  return false;
+}
+
 std::size_t output_count(const RuleContext& context) {
   // A foreach op in place returns nothing, but has the outputs of its base all the same.
   const OpRow& row = *context.schema.row;
@@ -123,12 +143,51 @@ RulePlacement placement_of_letter(char letter) {
     case 'a':
       return RulePlacement::of(Placement::partial(ReduceOp::kAvg));
     case 'x':
+    case 'X':
       return RulePlacement::of(Placement::partial(ReduceOp::kMax));
     case 'n':
+    case 'N':
       return RulePlacement::of(Placement::partial(ReduceOp::kMin));
     default:
       return RulePlacement::of(Placement::replicate());
   }
+}
+
+bool passes_cast(const Placement& pending, DType from, DType to) {
+  if (pending.kind != PlacementKind::kPartial || from == to) return true;
+  const bool keeps_order = pending.op == ReduceOp::kMax || pending.op == ReduceOp::kMin;
+  if (keeps_order && to == DType::kF8E4M3FN) return false;  // what is too large is NaN there
+  if (is_integral(from) != is_integral(to)) return keeps_order && is_integral(from);
+  if (!is_integral(from)) return !keeps_order || !is_complex(from);
+  if (from == DType::kBool || to == DType::kBool) return keeps_order && from == DType::kBool;
+  if (!keeps_order) return item_bytes(to) <= item_bytes(from);
+  const bool is_signed = is_signed_integer(from);
+  if (is_signed == is_signed_integer(to)) return item_bytes(to) >= item_bytes(from);
+  return !is_signed && item_bytes(to) > item_bytes(from);
+}
+
+const char* withheld(const ShardingRule& rule, const RuleContext& context, const RuleRow& row) {
+  if (row.outputs.empty() || !row.outputs[0].placement.is_partial()) return nullptr;
+  if (const auto* pointwise = std::get_if<PointwiseRule>(&rule)) {
+    if (in_capitals(*pointwise, row)) return "terms may be NaN where the whole is not";
+  }
+  // A foreach op in place gives no results: they have the dtypes of what it writes.
+  const DType result =
+      context.outputs.empty() ? context.tensors[0]->dtype() : context.outputs[0].meta.dtype;
+  for (std::size_t i = 0; i < context.tensors.size(); ++i) {
+    const Placement& pending = row.inputs[i].placement;
+    if (pending.kind != PlacementKind::kPartial) continue;
+    const DType dtype = context.tensors[i]->dtype();
+    if (context.schema.row->view != nullptr && real_dtype(dtype) != real_dtype(result)) {
+      return "the bits of terms are not terms of the bits";
+    }
+    if (!passes_cast(pending, dtype, result)) {
+      return "converted terms do not make up the converted whole";
+    }
+    const bool turns = pending.op != row.outputs[0].placement.op;
+    if (turns && is_integral(result)) return "the least integer has no negative";
+  }
+  return nullptr;
 }
 
 RuleRow uniform_row(RulePlacement placement, std::size_t outputs, std::size_t inputs) {

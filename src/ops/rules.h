@@ -11,6 +11,7 @@ namespace shardlab {
 std::vector<RuleRow> rule_rows(const ShardingRule& rule, const RuleContext& context);
 
 std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context);
+/// Letters X and N stand for x and n in words that are listed and never taken.
 std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext& context);
 
 /// One row with `placement` for every output and input: ops that keep all dims where they are.
@@ -23,5 +24,14 @@ std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
                     std::size_t inputs);
 RulePlacement placement_of_letter(char letter);
+/// Whether a pending reduction may come after a conversion: the converted terms reduce to the
+/// converted value. Integers wrap, so that sums pass only to integers that are no wider; a maximum,
+/// whose empty pieces hold the least number there is, passes where every number keeps its place.
+/// Sums of floats pass to other floats up to rounding. What is not pending passes, and so does what
+/// a mask selects.
+bool passes_cast(const Placement& pending, DType from, DType to);
+/// A row that the reference lists and takes, although terms do not make up the result: the
+/// reason why it stays in the list and is never taken, or null.
+const char* withheld(const ShardingRule& rule, const RuleContext& context, const RuleRow& row);
 
 }  // namespace shardlab

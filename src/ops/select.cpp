@@ -397,6 +397,13 @@ Placement merged(const Placement& current, const Placement& other) {
   return Placement::replicate();
 }
 
+/// Whether a pending reduction passes the conversion of every tensor to what they are joined in.
+bool all_pass(const RuleContext& context, const Placement& pending) {
+  return std::ranges::all_of(context.tensors, [&](const DTensorSpec* spec) {
+    return passes_cast(pending, spec->dtype(), context.outputs[0].meta.dtype);
+  });
+}
+
 /// All tensors follow one layout; dims from the new one on move up.
 MeshRuleResult rule_stack(const RuleContext& context) {
   const std::vector<const DTensorSpec*> specs = context.schema.tensor_specs();
@@ -415,6 +422,7 @@ MeshRuleResult rule_stack(const RuleContext& context) {
     };
     if (std::any_of(common.begin(), common.begin() + m, clashes))
       common[m] = Placement::replicate();
+    if (!all_pass(context, common[m])) common[m] = Placement::replicate();
   }
   Placements output = common;
   for (Placement& placement : output) {

@@ -114,6 +114,9 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
                     "a rule row has a cell for every output and input");
   }
   instantiate(std::move(rows));
+  for (const RuleRow& row : rows_) {
+    withheld_.push_back(shardlab::withheld(row_.rule, context_, row));
+  }
   make_columns();
 }
 
@@ -300,16 +303,17 @@ Choice Expansion::choose(Selection selection) {
   Combination rows;
   walk(rows, [&](const Combination& here) {
     const int index = count++;
-    if (index == 0) first = {.rows = here, .index = index};
+    if (withheld(here) != nullptr) return true;
+    if (first.index < 0) first = {.rows = here, .index = index};
     if (unchanged_here()) unmoved = {.rows = here, .index = index};
     return true;
   });
   const bool full = selection == Selection::kFull;
   Choice choice = first;
   choice.rule = ChoiceRule::kOnly;
-  if (count == 1) {
+  if (count == 1 && first.index == 0) {
     choice.cost = total_cost(first.rows);
-  } else if (count > 1) {
+  } else if (first.index >= 0) {
     if (full && unmoved.index >= 0) unmoved.cost = total_cost(unmoved.rows);
     if (full && unmoved.index >= 0 && unmoved.cost == 0) {
       choice = unmoved;
@@ -330,6 +334,10 @@ Choice Expansion::cheapest() {
   int index = 0;
   Combination rows;
   walk(rows, [&](const Combination& here) {
+    if (withheld(here) != nullptr) {
+      ++index;
+      return true;
+    }
     // Prices are not negative: a sum that is no better already needs no further terms.
     double total = 0;
     for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
@@ -364,6 +372,13 @@ const DTensorSpec* Expansion::output_spec(const Combination& rows, std::size_t i
   if (!output.present || index >= output_count_ || !output_present(rows, index)) return nullptr;
   const Placements placements = output_placements(rows, index);
   return layout_.arena().spec(&layout_, placements, order_in(sequence_, placements), output.meta);
+}
+
+const char* Expansion::withheld(const Combination& rows) const {
+  for (const std::uint16_t row : rows) {
+    if (withheld_[row] != nullptr) return withheld_[row];
+  }
+  return nullptr;
 }
 
 bool Expansion::output_present(const Combination& rows, std::size_t index) const {

@@ -62,6 +62,8 @@ class Expansion {
   const DTensorSpec* input_spec(const Combination& rows, std::size_t index) const;
   /// Null when the rows leave the output without a spec, or there is none.
   const DTensorSpec* output_spec(const Combination& rows, std::size_t index) const;
+  /// Why a kept combination is a candidate that is never chosen, or null.
+  const char* withheld(const Combination& rows) const;
   /// False: the rows leave this output without a spec.
   bool output_present(const Combination& rows, std::size_t index) const;
   std::size_t output_count() const { return output_count_; }
@@ -115,7 +117,8 @@ class Expansion {
   CuttingSequence sequence_;
   RuleContext context_;
   std::vector<RuleRow> rows_;
-  std::vector<Column> columns_;  ///< outputs, then inputs
+  std::vector<const char*> withheld_;  ///< per row
+  std::vector<Column> columns_;        ///< outputs, then inputs
   std::size_t output_count_ = 0;
   std::vector<std::size_t> codes_;  ///< per length of the front and column, where walk() stands
   bool blocked_inplace_ = false;

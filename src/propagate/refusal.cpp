@@ -80,6 +80,9 @@ void explain_element(const Element& element, Expansion::Selection selection,
   expansion.for_each([&](const Combination& rows, Drop drop) {
     if (drop == Drop::kKept) {
       strategy.candidates.push_back(spec_of(expansion, element, rows));
+      if (const char* reason = expansion.withheld(rows)) {
+        record.rejected.push_back({combination_text(expansion, element, rows), reason});
+      }
     } else {
       record.rejected.push_back({combination_text(expansion, element, rows), reason_of(drop)});
     }
@@ -116,12 +119,13 @@ void refuse_without_candidates(const Element& element) {
 
 void refuse_call(const Element& element, Expansion& expansion, const Choice& choice) {
   if (choice.blocked_inplace) refuse_inplace_move(element);
-  std::map<Drop, int> counts;
-  expansion.for_each([&](const Combination&, Drop drop) { ++counts[drop]; });
+  std::map<std::string, int> counts;
+  expansion.for_each([&](const Combination& rows, Drop drop) {
+    ++counts[drop == Drop::kKept ? expansion.withheld(rows) : reason_of(drop)];
+  });
   std::string reasons;
-  for (const auto& [drop, count] : counts) {
-    reasons +=
-        fmt::format("{}{} ({} combinations)", reasons.empty() ? "" : "; ", reason_of(drop), count);
+  for (const auto& [reason, count] : counts) {
+    reasons += fmt::format("{}{} ({} combinations)", reasons.empty() ? "" : "; ", reason, count);
   }
   throw runtime_error(
       element, fmt::format("{}: no sharding fits these placements", element.schema.row->name()))
