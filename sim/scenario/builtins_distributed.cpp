@@ -1,6 +1,6 @@
 // Placing tensors on the mesh, moving them, and gradients.
 #include "api/distribute.h"
-#include "autograd/autograd.h"
+#include "autograd/tape.h"
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
@@ -72,7 +72,7 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
                 fmt::format("distribute: {} is distributed already", type_string(tensor)))
         .with("fix", "use x.redistribute(...)");
   }
-  if (tensor.impl()->grad_node) {
+  if (!is_leaf(tensor)) {
     throw Error(ErrorKind::kRuntime, "distribute: the result of an op cannot become a leaf")
         .with("op", fmt::format("t {}", type_string(tensor)))
         .with("fix", "from_local(t, mesh=mesh) keeps its gradient, t.detach() leaves it behind");
@@ -177,9 +177,14 @@ Value run_norm_partial(Interpreter&, const Value*, CallValues call) {
   return Placement::norm_partial(Parameters("NP", {"n"}, std::move(call)).number("n"));
 }
 
+Graph graph_of(const Parameters& given) {
+  return given.flag_or("retain_graph", false) ? Graph::kRetain : Graph::kFree;
+}
+
 Value run_backward(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("backward", {"loss", "gradient="}, std::move(call));
-  backward(given.tensor("loss"), given.has("gradient") ? given.tensor("gradient") : DTensor());
+  const Parameters given("backward", {"loss", "gradient=", "retain_graph="}, std::move(call));
+  backward(given.tensor("loss"), given.has("gradient") ? given.tensor("gradient") : DTensor(),
+           graph_of(given));
   return {};
 }
 
@@ -197,12 +202,30 @@ std::vector<DTensor> tensors_of(const Parameters& given, std::string_view name) 
   given.refuse(name, "a tensor or a list of tensors");
 }
 
+void check_differentiated(const DTensor& input, std::size_t index) {
+  if (requires_grad(input)) return;
+  throw Error(ErrorKind::kRuntime, fmt::format("grad: input {} does not require a gradient", index))
+      .with("op", type_string(input))
+      .with("fix", "set requires_grad = true on it");
+}
+
+[[noreturn]] void refuse_unused(std::size_t index) {
+  throw Error(ErrorKind::kRuntime, fmt::format("grad: the result does not depend on input {}", index))
+      .with("fix", "leave it out, or get None for it with allow_unused=True");
+}
+
 Value run_grad(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("grad", {"loss", "inputs", "gradient="}, std::move(call));
-  const DTensor seed = given.has("gradient") ? given.tensor("gradient") : DTensor();
+  const Parameters given(
+      "grad", {"loss", "inputs", "gradient=", "grad_outputs=", "retain_graph=", "allow_unused="},
+      std::move(call));
+  const std::string_view seed_name = given.has("grad_outputs") ? "grad_outputs" : "gradient";
+  const DTensor seed = given.has(seed_name) ? given.tensor(seed_name) : DTensor();
+  const std::vector<DTensor> inputs = tensors_of(given, "inputs");
+  for (std::size_t i = 0; i < inputs.size(); ++i) check_differentiated(inputs[i], i);
+  const bool unused = given.flag_or("allow_unused", false);
   Values out;
-  for (const DTensor& gradient :
-       gradients(given.tensor("loss"), tensors_of(given, "inputs"), seed)) {
+  for (const DTensor& gradient : gradients(given.tensor("loss"), inputs, seed, graph_of(given))) {
+    if (!gradient.defined() && !unused) refuse_unused(out.size());
     out.push_back(gradient.defined() ? Value(gradient) : Value());
   }
   return given["inputs"].is_tensor() ? out.at(0) : make_tuple(std::move(out));

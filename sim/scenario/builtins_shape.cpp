@@ -1,7 +1,7 @@
 // Shapes in terms of reshape, slice and expand, and statistics in terms of their general form.
 #include <cmath>
 
-#include "autograd/grad_node.h"
+#include "autograd/tape.h"
 #include "sim/scenario/interpreter.h"
 
 namespace shardlab {
@@ -73,14 +73,12 @@ Value run_stack(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_detach(Interpreter&, const Value*, CallValues call) {
-  return detached(Parameters("detach", {"input"}, std::move(call)).tensor("input"));
+  return detach(Parameters("detach", {"input"}, std::move(call)).tensor("input"));
 }
 
-// The handle itself leaves the tape.
 Value run_detach_here(Interpreter&, const Value*, CallValues call) {
   const DTensor input = Parameters("detach_", {"input"}, std::move(call)).tensor("input");
-  input.impl()->grad_node = {};
-  input.impl()->requires_grad = false;
+  detach_in_place(input);
   return input;
 }
 

@@ -1,5 +1,5 @@
 // Attributes and methods of tensors that are not one op.
-#include "autograd/autograd.h"
+#include "autograd/tape.h"
 #include "base/nearest.h"
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"
@@ -104,17 +104,17 @@ Value run_cast(Interpreter& in, const Value* self, CallValues call) {
 
 Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("requires_grad_", {"requires_grad="}, std::move(call));
-  if (!given.flag_or("requires_grad", true)) {
-    fail(ErrorKind::kUnsupported, "not yet supported: requires_grad_(False)");
+  if (given.flag_or("requires_grad", true)) {
+    require_grad(self_tensor(self));
+  } else {
+    require_no_grad(self_tensor(self));
   }
-  require_grad(self_tensor(self));
   return *self;
 }
 
-Value run_backward(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("backward", {"gradient="}, std::move(call));
-  backward(self_tensor(self), given.has("gradient") ? given.tensor("gradient") : DTensor());
-  return {};
+Value run_backward(Interpreter& in, const Value* self, CallValues call) {
+  call.positional.insert(call.positional.begin(), *self);
+  return find_function("backward")->run(in, nullptr, std::move(call));
 }
 
 // The same functions, called with the tensor first: redistribute(x, tp=R).
@@ -145,8 +145,8 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   if (name == "ndim") return static_cast<std::int64_t>(tensor.ndim());
   if (name == "T") return transposed(in, tensor);
   if (name == "mT" || name == "mH") return in.tensor_op("transpose", {tensor, -2, -1});
-  if (name == "requires_grad") return tensor.requires_grad();
-  if (name == "is_leaf") return !tensor.impl()->grad_node;
+  if (name == "requires_grad") return requires_grad(tensor);
+  if (name == "is_leaf") return is_leaf(tensor);
   if (name == "type") return type_string(tensor);
   if (name == "grad") {
     const DTensor grad = grad_of(tensor);

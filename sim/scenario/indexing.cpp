@@ -2,6 +2,7 @@
 // in Python; meshes by names.
 #include <algorithm>
 
+#include "autograd/tape.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/mesh_value.h"
 #include "sim/scenario/nesting.h"
@@ -172,6 +173,47 @@ class TensorIndexer {
   Values indices_;
 };
 
+/// y[mask] = number: the mask has the leading dims of the tensor.
+void store_by_mask(Interpreter& in, const DTensor& tensor, DTensor mask, const Value& number) {
+  while (mask.ndim() < tensor.ndim()) {
+    mask = in.tensor_op("unsqueeze", {mask, static_cast<std::int64_t>(mask.ndim())});
+  }
+  in.call_op("masked_fill_", {{tensor, mask, number}, {}});
+}
+
+/// A value may have more dims than its place, all of size 1, as in PyTorch, and may be a part of
+/// the same tensor that is repeated.
+DTensor fitting(Interpreter& in, DTensor value, const DTensor& part, const DTensor& whole) {
+  while (value.ndim() > part.ndim() && value.shape()[0] == 1) {
+    value = in.tensor_op("select", {value, std::int64_t{0}, std::int64_t{0}});
+  }
+  const bool repeated = value.local().storage() == whole.local().storage() &&
+                        value.shape() != part.shape() && value.ndim() <= part.ndim();
+  return repeated ? in.tensor_op("expand", {value, make_tuple(part.shape())}) : value;
+}
+
+void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts,
+                     const Value& value) {
+  if (std::ranges::any_of(parts, &Value::is_tensor)) {
+    const auto* mask = parts.size() == 1 ? parts[0].get<DTensor>() : nullptr;
+    if (mask != nullptr && mask->dtype() == DType::kBool && value.is_number()) {
+      return store_by_mask(in, tensor, *mask, value);
+    }
+    throw Error(ErrorKind::kUnsupported,
+                "not yet supported: assignment to places that tensors choose")
+        .with("fix", "a mask and a number work: x[x > 1] = 0; or use where, scatter_add");
+  }
+  const DTensor part = [&] {
+    const TargetScope target;
+    return TensorIndexer(in, tensor).apply(parts);
+  }();
+  if (value.is_number()) {
+    in.call_op("fill_", {{part, value}, {}});
+  } else {
+    in.call_op("copy_", {{part, fitting(in, value.as<DTensor>(), part, tensor)}, {}});
+  }
+}
+
 }  // namespace
 
 Value Interpreter::index(const Value& object, const Value& key) {
@@ -193,13 +235,10 @@ Value Interpreter::index(const Value& object, const Value& key) {
 
 void Interpreter::set_index(const Value& object, const Value& key, const Value& value) {
   if (const auto* tensor = object.get<DTensor>()) {
-    const DTensor part = TensorIndexer(*this, *tensor).apply(key_parts(key));
-    const bool number = value.is_number();
-    if (!number && !value.is_tensor()) {
+    if (!value.is_number() && !value.is_tensor()) {
       fail(ErrorKind::kValue, "a {} cannot be stored in a tensor", kind_name(value));
     }
-    call_op(number ? "fill_" : "copy_", {{part, value}, {}});
-    return;
+    return store_in_tensor(*this, *tensor, key_parts(key), value);
   }
   if (const auto* dict = object.get<DictValue>()) return store(*dict, key, value);
   if (const auto* list = object.get<ListValue>()) {

@@ -1,6 +1,7 @@
 #include "sim/scenario/interpreter.h"
 
 #include "dispatch/prepare.h"
+#include "sim/scenario/augmented.h"
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter_frame.h"
 #include "sim/scenario/rank_value.h"
@@ -117,7 +118,11 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement,
   const Value before = evaluate(*node.target);
   const Value operand = evaluate(*node.value);
   enter(statement.span);
-  assign(*node.target, binary(node.op, before, operand), statement.span);
+  const bool tensor = before.is_tensor();
+  assign(*node.target,
+         tensor ? binary_in_place(*this, node.op, before, operand)
+                : binary(node.op, before, operand),
+         statement.span);
   return Flow::kNext;
 }
 

@@ -1,6 +1,7 @@
 // Operators on the values of a program: numbers and containers as in Python, tensors through ops.
 #include <algorithm>
 
+#include "sim/scenario/augmented.h"
 #include "sim/scenario/composites.h"
 #include "sim/scenario/nesting.h"
 #include "sim/scenario/rank_value.h"
@@ -214,6 +215,17 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
     }
   }
   refuse_operands(ast::to_string(op), left, right);
+}
+
+Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor,
+                      const Value& operand) {
+  if (op == ast::BinaryOp::kMatMul) return in.binary(op, tensor, operand);
+  const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
+                                [&](const BinaryRow& candidate) { return candidate.op == op; });
+  const std::string name = std::string(row->name) + "_";
+  if (in.has_op(name) && !operand.is<RankValue>()) return in.call_op(name, {{tensor, operand}, {}});
+  in.call_op("copy_", {{tensor, in.binary(op, tensor, operand)}, {}});
+  return tensor;
 }
 
 Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& right) {

@@ -4,20 +4,33 @@
 #include "sim/verify/step_reader.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
 #include "schema/call_record.h"
+#include "tensor/device.h"
 
 namespace shardlab {
 
 namespace {
 
+// Zeros in place of a tensor that no values were kept of: gradients ask for its likeness alone.
+DTensor without_values(const DTensor& x) {
+  Device& device = *current_rank().device;
+  const Tensor local = empty(device, x.local().shape(), x.local().dtype());
+  const std::vector<std::byte> zeros(static_cast<std::size_t>(local.size_bytes()));
+  device.write(local, zeros.data());
+  return DTensor(local, x.spec());
+}
+
 // A handle of its own to the value as it is now; a pending one is left as it is.
 DTensor held(const DTensor& x) {
-  if (!x.defined() || !x.local().defined()) return {};
+  if (!x.defined()) return {};
+  if (!x.local().defined()) return without_values(x);
   const Tensor local = x.local().pending() ? x.local() : x.local().snapshot();
   DTensor copy(local, x.spec());
   copy.impl()->extras = x.impl()->extras;

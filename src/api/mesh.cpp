@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "api/distribute.h"
+#include "autograd/tape.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -38,7 +39,7 @@ DTensor distribute_to(const DTensor& value, const DTensorSpec* spec) {
                 fmt::format("distribute_tensor: {} is distributed already", type_string(value)))
         .with("fix", "use redistribute(x, placements)");
   }
-  if (value.impl()->grad_node) {
+  if (!is_leaf(value)) {
     throw Error(ErrorKind::kRuntime, "distribute_tensor: the result of an op cannot become a leaf")
         .with("op", type_string(value))
         .with("fix", "use from_local, which keeps its gradient");

@@ -1,11 +1,14 @@
+// Backward: gradients flow from results to leaves in the order of the reference's engine.
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <exception>
+#include <functional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
-#include "autograd/autograd.h"
 #include "autograd/grad_node.h"
+#include "autograd/view.h"
 #include "base/rank_context.h"
 #include "tensor/device.h"
 
@@ -42,128 +45,167 @@ class BackwardScope {
   const int uncaught_ = std::uncaught_exceptions();
 };
 
-// Walks the tape from the loss: deepest node first, so that a node runs after everything that feeds
-// it. Equal depths go by discovery order, which is the same on every rank.
+// A walk over the tape from results whose gradients are known to the leaves. What can be reached is
+// found first; then the node made last runs first, as in the reference. A node is made after all
+// that it leads to, so that everything that feeds it has run by then. A leaf knows how many edges
+// lead to it: with the last one its gradient is complete, and done with before the next node runs.
 class Walk {
   using Grads = GradNode::Grads;
 
  public:
-  Walk() = default;
+  explicit Walk(Graph graph) : graph_(graph) {}
   // An error may have ended it early.
   ~Walk() {
-    for (const Ready& left : ready_) leave(*left.node);
+    for (GradNode* node : nodes_) node->visit() = {};
   }
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  void start(const DTensor& root, DTensor gradient) { arrive(edge_of(root), std::move(gradient)); }
-
-  /// Nodes whose gradients are asked for directly: they are noted, not only passed through.
-  void watch(GradNode* node) { watched_[node]; }
-
-  void run() {
-    while (!ready_.empty()) {
-      std::ranges::pop_heap(ready_, {}, &Ready::turn);
-      const Ref<GradNode> node = std::move(ready_.back().node);
-      ready_.pop_back();
-      const Grads grads = std::move(node->visit().grads);
-      leave(*node);
-      if (const auto found = watched_.find(node.get()); found != watched_.end()) {
-        found->second = grads;
+  /// Only what leads to `inputs` runs.
+  void aim_at(const std::vector<DTensor>& inputs) {
+    for (const DTensor& input : inputs) {
+      const GradNode::Edge edge = edge_of(input);
+      if (edge.node) {
+        watched_[edge.node.get()];
+      } else {
+        targets_.push_back(input.impl());
       }
+    }
+    std::ranges::sort(targets_);
+    aimed_ = true;
+  }
+
+  /// `complete(leaf, gradient)` is called for each leaf that got one.
+  template <typename Complete>
+  void run(std::span<const Seeded> results, const Complete& complete) {
+    find(results);
+    for (const Seeded& result : results) arrive(edge_of(result.output), result.gradient);
+    hand_over(complete);
+    for (GradNode* node : nodes_) {
+      const Grads grads = std::move(node->visit().grads);
+      if (const auto found = watched_.find(node); found != watched_.end()) found->second = grads;
+      if (!node->visit().leads_on) continue;
       pass_through(*node, grads);
+      hand_over(complete);
     }
   }
 
-  std::span<const std::pair<DTensor, DTensor>> leaves() const {
-    return {leaves_.data(), leaves_.size()};
-  }
-  DTensor watched(GradNode* node, std::size_t output) const {
-    const auto& grads = watched_.at(node);
-    return output < grads.size() ? grads[output] : DTensor();
-  }
-
-  static GradNode::Edge edge_of(const DTensor& x) {
-    GradNode::Edge edge;
-    if (x.impl()->grad_node) {
-      edge.node = Ref<GradNode>(static_cast<GradNode*>(x.impl()->grad_node.get()));
-      edge.output = x.impl()->output_index;
-    } else {
-      edge.leaf = x;
-    }
-    return edge;
+  DTensor watched(const GradNode::Edge& edge) const {
+    const Grads& grads = watched_.at(edge.node.get());
+    return edge.output < grads.size() ? grads[edge.output] : DTensor();
   }
 
  private:
-  struct Ready {
-    Ref<GradNode> node;
-    std::pair<std::uint64_t, std::int64_t> turn;  // depth, then earlier discovery first
+  struct Leaf {
+    std::int64_t edges = 0;  // that have not delivered yet
+    DTensor sum;
   };
 
-  static void leave(GradNode& node) {
-    node.visit().walk = nullptr;
-    node.visit().grads.clear();
+  void find(std::span<const Seeded> results) {
+    for (const Seeded& result : results) reach(edge_of(result.output));
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      for (const GradNode::Edge& edge : nodes_[i]->edges()) reach(edge);
+    }
+    std::ranges::sort(nodes_, std::ranges::greater(), &GradNode::sequence);
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+      (*node)->visit().leads_on =
+          !aimed_ || std::ranges::any_of((*node)->edges(), [&](const GradNode::Edge& edge) {
+            return is_wanted(edge);
+          });
+    }
+    for (const Seeded& result : results) expect(edge_of(result.output));
+    for (GradNode* node : nodes_) {
+      if (!node->visit().leads_on) continue;
+      for (const GradNode::Edge& edge : node->edges()) expect(edge);
+    }
   }
 
-  DTensor& pending(const Ref<GradNode>& node, std::uint32_t output) {
-    GradNode::Visit& visit = node->visit();
-    if (visit.walk != this) {
-      visit.walk = this;
-      visit.grads.resize(node->output_count());
-      ready_.push_back({node, {node->depth(), -++discovered_}});
-      std::ranges::push_heap(ready_, {}, &Ready::turn);
-    }
-    return visit.grads[output];
+  void reach(const GradNode::Edge& edge) {
+    if (!edge.node || edge.node->visit().walk == this) return;
+    GradNode::Visit& visit = edge.node->visit();
+    visit.walk = this;
+    visit.grads.resize(edge.node->output_count());
+    nodes_.push_back(edge.node.get());
+  }
+
+  bool is_wanted(const GradNode::Edge& edge) const {
+    if (!aimed_) return edge.wanted();
+    if (!edge.node) return std::ranges::binary_search(targets_, edge.leaf.impl());
+    return edge.node->visit().leads_on || watched_.contains(edge.node.get());
+  }
+
+  void expect(const GradNode::Edge& edge) {
+    if (edge.leaf.defined() && is_wanted(edge)) ++leaves_[edge.leaf.impl()].edges;
   }
 
   void arrive(const GradNode::Edge& edge, DTensor gradient) {
-    if (!gradient.defined()) return;
+    if (!edge.wanted() || !is_wanted(edge)) return;
     if (edge.node) {
-      DTensor& slot = pending(edge.node, edge.output);
+      if (!gradient.defined()) return;
+      DTensor& slot = edge.node->visit().grads[edge.output];
       slot = add_gradients(slot, gradient);
-    } else if (edge.leaf.defined()) {
-      for (auto& [leaf, sum] : leaves_) {
-        if (leaf == edge.leaf) {
-          sum = add_gradients(sum, gradient);
-          return;
-        }
-      }
-      leaves_.emplace_back(edge.leaf, std::move(gradient));
+      return;
     }
+    Leaf& leaf = leaves_.at(edge.leaf.impl());
+    if (gradient.defined()) leaf.sum = add_gradients(leaf.sum, gradient);
+    if (--leaf.edges == 0 && leaf.sum.defined()) complete_.push_back({edge.leaf, leaf.sum});
   }
 
+  template <typename Complete>
+  void hand_over(const Complete& complete) {
+    for (Seeded& leaf : complete_) {
+      leaves_.erase(leaf.output.impl());
+      complete(leaf.output, std::move(leaf.gradient));
+    }
+    complete_.clear();
+  }
+
+  /// A node into which nothing flowed passes nothing on, and its edges have delivered.
   void pass_through(GradNode& node, const Grads& grads) {
+    if (std::ranges::none_of(grads, &DTensor::defined)) {
+      for (const GradNode::Edge& edge : node.edges()) arrive(edge, {});
+      return;
+    }
     if (node.freed()) {
       throw Error(ErrorKind::kRuntime, "backward ran twice through the same graph")
           .with("op", std::string(node.name()))
-          .with("fix", "run the forward again before the second backward");
+          .with("fix", "keep it with retain_graph=True, or run the forward again");
     }
-    const BackwardScope scope(node.position());
     try {
-      const std::vector<DTensor> inputs = node.run({grads.data(), grads.size()});
+      node.check_saved();  // where the program calls backward
+      const BackwardScope scope(node.position());
+      std::vector<DTensor> inputs = node.run({grads.data(), grads.size()});
       check_invariant(inputs.size() == node.edges().size(), "one gradient per tensor argument");
-      for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], inputs[i]);
+      for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], std::move(inputs[i]));
     } catch (Error& error) {
       error.with("gradient of", std::string(node.name()));
       throw;
     }
-    node.free();
+    if (graph_ == Graph::kFree) node.free();
   }
 
-  boost::container::small_vector<Ready, 4> ready_;  // a heap
+  Graph graph_;
+  bool aimed_ = false;
+  boost::container::small_vector<GradNode*, 8> nodes_;  // the one made last first
+  std::unordered_map<DTensorImpl*, Leaf> leaves_;
+  boost::container::small_vector<Seeded, 2> complete_;
   std::unordered_map<GradNode*, Grads> watched_;
-  boost::container::small_vector<std::pair<DTensor, DTensor>, 4> leaves_;
-  std::int64_t discovered_ = 0;
+  boost::container::small_vector<DTensorImpl*, 4> targets_;  // by address
 };
 
 DTensor seed_for(const DTensor& loss, const DTensor& seed) {
-  if (!loss.requires_grad()) {
+  if (!requires_grad(loss)) {
     throw Error(ErrorKind::kRuntime,
                 "backward: nothing that the loss depends on requires a gradient")
         .with("op", fmt::format("loss {}", type_string(loss)))
         .with("fix", "set requires_grad = true on an input, or list it under expect.grads");
   }
-  if (seed.defined()) return seed;
+  if (seed.defined()) {
+    if (seed.shape() == loss.shape()) return seed;
+    throw Error(ErrorKind::kRuntime, "backward: the gradient has another shape than the result")
+        .with("op", fmt::format("gradient {}, result {}", type_string(seed), type_string(loss)))
+        .with("fix", "pass a gradient of the result's shape");
+  }
   if (loss.numel() != 1) {
     throw Error(ErrorKind::kValue, "backward: the loss is not a scalar")
         .with("op", fmt::format("loss {}", type_string(loss)))
@@ -177,6 +219,41 @@ DTensor seed_for(const DTensor& loss, const DTensor& seed) {
   return DTensor(result.local(), loss.spec()->with(without_partials(loss.spec()->placements())));
 }
 
+/// What a leaf keeps: row-major memory that nobody else writes to. A gradient may be a view, an
+/// expanded one even, or on its way to another leaf as well.
+DTensor owned(const DTensor& gradient) {
+  const Tensor& local = gradient.local();
+  if (!is_contiguous(gradient.meta().shape, gradient.meta().stride) || !local.contiguous()) {
+    const TensorMeta meta = contiguous_meta(gradient.shape(), gradient.dtype());
+    DTensor dense(clone_contiguous(local),
+                  gradient.distributed() ? gradient.spec()->with(meta) : nullptr);
+    copy_marks(dense, gradient);
+    return dense;
+  }
+  const bool alone = gradient.ref()->use_count() == 1 && local.storage()->use_count() == 1;
+  return alone ? gradient : detached(gradient);
+}
+
+bool lie_alike(const DTensor& a, const DTensor& b) {
+  if (a.distributed() != b.distributed() || a.shape() != b.shape() || a.dtype() != b.dtype()) {
+    return false;
+  }
+  return !a.distributed() || a.spec() == b.spec()->with(a.meta());
+}
+
+/// As in the reference, a gradient that is there already is added to in place: who holds it sees
+/// the sum.
+void accumulate(const DTensor& leaf, DTensor gradient) {
+  const DTensor before = grad_of(leaf);
+  if (!before.defined()) {
+    leaf.impl()->grad = owned(gradient).ref();
+  } else if (lie_alike(before, gradient)) {
+    plain_calls()("aten::add_.Tensor", {before, gradient});
+  } else {
+    leaf.impl()->grad = owned(add_gradients(before, gradient)).ref();
+  }
+}
+
 }  // namespace
 
 void require_grad(const DTensor& x) {
@@ -184,11 +261,16 @@ void require_grad(const DTensor& x) {
     throw Error(ErrorKind::kValue, "only floating and complex tensors can require a gradient")
         .with("op", type_string(x));
   }
-  if (x.impl()->grad_node) {
-    throw Error(ErrorKind::kValue, "requires_grad is set on inputs, not on results of ops")
-        .with("op", type_string(x));
-  }
   x.impl()->requires_grad = true;
+}
+
+void require_no_grad(const DTensor& x) {
+  if (!is_leaf(x)) {
+    throw Error(ErrorKind::kRuntime, "requires_grad can be taken from leaves only")
+        .with("op", type_string(x))
+        .with("fix", "use x.detach()");
+  }
+  x.impl()->requires_grad = false;
 }
 
 DTensor grad_of(const DTensor& leaf) {
@@ -196,47 +278,46 @@ DTensor grad_of(const DTensor& leaf) {
   return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
 }
 
-void backward(const DTensor& loss, const DTensor& seed) {
-  Walk walk;
+void backward(const DTensor& loss, const DTensor& seed) { backward(loss, seed, Graph::kFree); }
+
+void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
+  DTensor gradient;
   {
     const BackwardScope scope({});
-    walk.start(loss, seed_for(loss, seed));
+    gradient = seed_for(loss, seed);
   }
-  walk.run();
-  for (const auto& [leaf, gradient] : walk.leaves()) {
+  const Seeded result{loss, std::move(gradient)};
+  Walk(graph).run({&result, 1}, [](const DTensor& leaf, DTensor arrived) {
     const BackwardScope scope({});
-    leaf.impl()->grad = add_gradients(grad_of(leaf), gradient).ref();
-  }
+    accumulate(leaf, std::move(arrived));
+  });
 }
 
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed) {
+  return gradients(loss, inputs, seed, Graph::kFree);
+}
+
+std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+                               const DTensor& seed, Graph graph) {
   const BackwardScope scope({});
-  return gradients_of({{loss, seed_for(loss, seed)}}, inputs);
+  return gradients_of({{loss, seed_for(loss, seed)}}, inputs, graph);
 }
 
 std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
-                                  const std::vector<DTensor>& inputs) {
-  Walk walk;
-  for (const DTensor& input : inputs) {
-    if (const auto edge = Walk::edge_of(input); edge.node) walk.watch(edge.node.get());
-  }
-  for (const Seeded& result : results) walk.start(result.output, result.gradient);
-  walk.run();
-  std::vector<DTensor> result;
-  for (const DTensor& input : inputs) {
-    const GradNode::Edge edge = Walk::edge_of(input);
-    if (edge.node) {
-      result.push_back(walk.watched(edge.node.get(), edge.output));
-      continue;
+                                  const std::vector<DTensor>& inputs, Graph graph) {
+  Walk walk(graph);
+  walk.aim_at(inputs);
+  std::vector<DTensor> found(inputs.size());
+  walk.run(results, [&](const DTensor& leaf, const DTensor& gradient) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == leaf) found[i] = gradient;
     }
-    DTensor found;
-    for (const auto& [leaf, gradient] : walk.leaves()) {
-      if (leaf == edge.leaf) found = gradient;
-    }
-    result.push_back(found);
+  });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const auto edge = edge_of(inputs[i]); edge.node) found[i] = walk.watched(edge);
   }
-  return result;
+  return found;
 }
 
 }  // namespace shardlab

@@ -1,11 +1,28 @@
 #include "autograd/grad_node.h"
 
-#include <algorithm>
+#include <atomic>
+#include <iterator>
+
+#include "autograd/view.h"
 
 namespace shardlab {
 
+namespace {
+
+// Counts the nodes of all ranks of the process: what matters is the order on one rank.
+std::uint64_t next_in_sequence() {
+  static std::atomic<std::uint64_t> made{0};
+  return made.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 GradNode::GradNode(std::string_view name, std::size_t outputs)
-    : name_(name), output_count_(outputs), position_(current_rank().position) {}
+    : TapePlace(Kind::kNode),
+      name_(name),
+      output_count_(outputs),
+      sequence_(next_in_sequence()),
+      position_(current_rank().position) {}
 
 // A long chain would otherwise recurse once per node: the edges of nodes that die with this one are
 // taken over first.
@@ -20,39 +37,26 @@ GradNode::~GradNode() {
   }
 }
 
-void GradNode::free() {
-  freed_ = true;
-  free_saved();
-}
-
 void GradNode::connect(const DTensor& input) {
-  Edge edge;
-  if (input.defined() && input.requires_grad()) {
-    if (input.impl()->grad_node) {
-      edge.node = Ref<GradNode>(static_cast<GradNode*>(input.impl()->grad_node.get()));
-      edge.output = input.impl()->output_index;
-      depth_ = std::max(depth_, edge.node->depth_ + 1);
-    } else {
-      edge.leaf = input;
-    }
-  }
-  edges_.push_back(std::move(edge));
-}
-
-void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index) {
-  DTensorImpl* impl = result.impl();
-  impl->grad_node = node;
-  impl->output_index = static_cast<std::uint32_t>(index);
-  impl->requires_grad = true;
+  const bool wanted = input.defined() && input.requires_grad();
+  edges_.push_back(wanted ? edge_of(input) : Edge{});
+  // A view may have found its place only now.
+  const Ref<GradNode>& node = edges_.back().node;
+  if (node && node->sequence_ > sequence_) sequence_ = next_in_sequence();
 }
 
 DTensor detached(const DTensor& x) {
   if (!x.defined()) return {};
+  bring_up_to_date(x);
   DTensor copy(x.local().snapshot(), x.spec());
-  copy.impl()->extras = x.impl()->extras;
-  copy.impl()->exact = x.impl()->exact;
-  copy.impl()->rank_local = x.impl()->rank_local;
+  copy_marks(copy, x);
   return copy;
+}
+
+void copy_marks(const DTensor& to, const DTensor& from) {
+  to.impl()->extras = from.impl()->extras;
+  to.impl()->exact = from.impl()->exact;
+  to.impl()->rank_local = from.impl()->rank_local;
 }
 
 bool records(const DTensor& x) {

@@ -7,12 +7,27 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/tape.h"
 #include "base/rank_context.h"
 #include "mesh/dtensor.h"
 
 namespace shardlab {
 
-class GradNode : public Counted {
+/// What DTensorImpl::grad_node holds: the node of an op, or a view (autograd/view.h), which knows
+/// its base and from it its node.
+class TapePlace : public Counted {
+ public:
+  bool is_view() const { return kind_ == Kind::kView; }
+
+ protected:
+  enum class Kind : std::uint8_t { kNode, kView };
+  explicit TapePlace(Kind kind) : kind_(kind) {}
+
+ private:
+  Kind kind_;
+};
+
+class GradNode : public TapePlace {
  public:
   /// Where the gradient of one tensor argument goes: another node's output, a leaf, or nowhere.
   struct Edge {
@@ -27,6 +42,7 @@ class GradNode : public Counted {
   /// What a walk over the tape has brought here so far.
   struct Visit {
     const void* walk = nullptr;  ///< null: none came by
+    bool leads_on = false;       ///< to what the walk is for
     Grads grads;                 ///< one per output; undefined: none flowed in
   };
 
@@ -34,33 +50,38 @@ class GradNode : public Counted {
   explicit GradNode(std::string_view name, std::size_t outputs = 1);
   ~GradNode() override;
 
+  /// Before run(): fails with Runtime when what was saved for it is no longer what it was.
+  virtual void check_saved() const {}
   /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
   virtual std::vector<DTensor> run(std::span<const DTensor> grads) = 0;
-  /// Drops what was saved for run(). A freed node can't run again.
-  void free();
+  /// Drops what was saved for run(). A node that saved something can't run again then.
+  void free() { freed_ = free_saved() || freed_; }
 
   /// Connects the next tensor argument; an undefined handle or one that needs no gradient goes
   /// nowhere.
   void connect(const DTensor& input);
+  void connect(Edge edge) { edges_.push_back(std::move(edge)); }
   void reserve(std::size_t edges) { edges_.reserve(edges); }
   const Edges& edges() const { return edges_; }
   std::size_t output_count() const { return output_count_; }
-  /// Larger than that of every node it leads to.
-  std::uint64_t depth() const { return depth_; }
+  /// Which of this rank's nodes this is: larger than that of every node it leads to. Of the nodes
+  /// that are ready, backward runs the one made last.
+  std::uint64_t sequence() const { return sequence_; }
   std::string_view name() const { return name_; }
   const SourcePosition& position() const { return position_; }
   bool freed() const { return freed_; }
   Visit& visit() { return visit_; }
 
  protected:
-  virtual void free_saved() = 0;
+  /// True when there was something.
+  virtual bool free_saved() { return false; }
   void set_output_count(std::size_t count) { output_count_ = count; }
 
  private:
   std::string_view name_;
   std::size_t output_count_;
   Edges edges_;
-  std::uint64_t depth_ = 0;
+  std::uint64_t sequence_;
   SourcePosition position_;
   Visit visit_;
   bool freed_ = false;
@@ -73,13 +94,15 @@ struct Seeded {
 /// Gradients of several results together with respect to `inputs`, leaving leaves alone; undefined
 /// where none of them depends.
 std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
-                                  const std::vector<DTensor>& inputs);
+                                  const std::vector<DTensor>& inputs, Graph graph = Graph::kFree);
 
 /// Makes `result` output `index` of `node`.
 void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index);
-/// A handle to the same value without a place on the tape; later in-place ops on `x` do not reach
-/// it.
+/// A handle to the value as it is now, without a place on the tape; later in-place ops on `x` do not
+/// reach it.
 DTensor detached(const DTensor& x);
+/// Gives `to` what the verifier knows of `from` (mesh/dtensor.h), and its mask.
+void copy_marks(const DTensor& to, const DTensor& from);
 /// True when the tape records on this rank and the tensor takes part.
 bool records(const DTensor& x);
 

@@ -1,6 +1,7 @@
 // Differentiable redistribute, from_local and to_local.
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
+#include "autograd/view.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
@@ -47,9 +48,6 @@ class RedistributeNode : public GradNode {
     return {cast(moved, original_)};
   }
 
- protected:
-  void free_saved() override {}
-
  private:
   DType original_;
   const DTensorSpec* source_;
@@ -68,9 +66,6 @@ class ToLocalNode : public GradNode {
     tell_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
     return {gradient};
   }
-
- protected:
-  void free_saved() override {}
 
  private:
   void check_piece(const Tensor& gradient) const {
@@ -107,9 +102,6 @@ class FromLocalNode : public GradNode {
     return {gradient};
   }
 
- protected:
-  void free_saved() override {}
-
  private:
   const DTensorSpec* spec_;
 };
@@ -125,6 +117,7 @@ void record(const DTensor& input, const DTensor& result, GradNode* raw) {
 DTensor redistribute(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
   check_invariant(x.distributed(), "redistribute needs a DTensor");
+  bring_up_to_date(x);
   const DType forward = dtypes.forward.value_or(x.dtype());
   const DTensor source = cast(x, forward);
   if (target->dtype() != forward) {
@@ -134,11 +127,11 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
   }
   DTensor result = redistribute_tensor(source, target, options);
   if (!records(x)) return result;
-  // A handle of its own, so that the tape tells input and result apart.
+  // A handle of its own, so that the tape tells input and result apart; in memory they are one.
   if (result == x) {
     result = DTensor(x.local(), x.spec());
-    result.impl()->exact = x.impl()->exact;
-    result.impl()->extras = x.impl()->extras;
+    copy_marks(result, x);
+    note_views(plain_calls().find("aten::alias"), {x}, {result});
   }
   record(x, result, new RedistributeNode(x.dtype(), source.spec(), options, dtypes));
   return result;
@@ -147,6 +140,7 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
 DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
                    const std::optional<TensorMeta>& global) {
   check_invariant(!local.distributed(), "from_local needs a plain tensor");
+  bring_up_to_date(local);
   Placements placements = written;
   normalize_dims(placements, local.ndim());
   const TensorMeta meta = global ? *global : global_meta(*layout, placements, local.local().meta());
@@ -173,11 +167,13 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
 
 DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
   if (!x.distributed()) return x;
+  bring_up_to_date(x);
   DTensor result(x.local());
   result.impl()->exact = x.impl()->exact;
   result.impl()->rank_local =
       !x.spec()->is_replicated() || !device_mesh(x.spec()->layout()).participates();
   tell_placed(PlacedRecord::Kind::kToLocal, x, result);
+  note_local(x, result);
   if (!records(x)) return result;
   const DTensorSpec* spec =
       gradient ? x.spec()->with(*gradient)

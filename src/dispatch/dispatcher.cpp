@@ -8,6 +8,7 @@
 #include "dispatch/observed_op.h"
 #include "dispatch/prepare.h"
 #include "kernels/kernel_id.h"
+#include "ops/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 
@@ -158,6 +159,8 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
   for (const TensorSlot& slot : call.slots) {
     if (!row.op.arguments[slot.argument].alias.write) continue;
     DTensorImpl* impl = slot.handle.impl();
+    // Counts as a write on every rank, whether its piece holds an element to write or not.
+    impl->local.storage()->writable();
     if (rebinds && next < outputs.size()) impl->local = outputs[next];
     if (rebinds && decision != nullptr && next < decision->outputs.size()) {
       impl->spec = decision->outputs[next];
@@ -241,7 +244,14 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
                   .tensors = {locals.data(), locals.size()},
                   .device = current_rank().device};
   std::vector<OutputMeta> metas;
-  if (row.view == nullptr) metas = infer_local(local);
+  if (row.view == nullptr) {
+    MetaList given;
+    given.reserve(call.slots.size());
+    for (const TensorSlot& slot : call.slots) {
+      given.push_back(slot.handle.defined() ? &slot.handle.local().meta() : nullptr);
+    }
+    metas = infer_metas(row, args, std::move(given));
+  }
   const std::int64_t drawn =
       row.has(kRandom) && !metas.empty() ? product(metas.front().meta.shape) : 0;
   local.random = draw(row, args, drawn);

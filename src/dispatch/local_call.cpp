@@ -61,9 +61,13 @@ boost::container::small_vector<LocalArg, 4> local_args(const LocalCall& call) {
 MetaList tensor_metas(const LocalCall& call) {
   MetaList metas;
   metas.reserve(call.tensors.size());
-  for (const Tensor& tensor : call.tensors) {
-    metas.push_back(tensor.defined() ? &tensor.meta() : nullptr);
-  }
+  std::size_t next = 0;
+  for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t, const Argument& argument) {
+    const Tensor& tensor = call.tensors[next++];
+    // Of a tensor that no values were kept of there is the metadata all the same.
+    const bool given = tensor.defined() || (argument.is_tensor() && argument.tensor().defined());
+    metas.push_back(given ? &tensor.meta() : nullptr);
+  });
   return metas;
 }
 

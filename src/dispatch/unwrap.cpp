@@ -3,6 +3,7 @@
 #include "base/rank_context.h"
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
+#include "kernels/kernel_id.h"
 
 namespace shardlab {
 
@@ -54,6 +55,16 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
       .with("fix", "build both from one mesh");
 }
 
+// Of a call that is recorded only what its row names is kept for the gradient.
+void check_reads_no_values(const OpRow& row, std::size_t argument) {
+  const bool likeness = row.kernel == KernelId::kZeros || row.kernel == KernelId::kOnes ||
+                        row.kernel == KernelId::kFill;
+  if (likeness && !row.inplace()) return;
+  fail(ErrorKind::kInternal,
+       "{}: {} has no values; the row whose gradient calls it does not say that it reads them",
+       row.name(), row.op.arguments[argument].name);
+}
+
 }  // namespace
 
 Unwrapped unwrap(const OpRow& row, const Arguments& args) {
@@ -68,6 +79,7 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
     TensorSlot slot{.handle = {}, .argument = index, .spec = nullptr};
     if (argument.is_tensor() && argument.tensor().defined()) {
       slot.handle = argument.tensor();
+      if (!slot.handle.local().defined()) check_reads_no_values(row, index);
       if (layout != nullptr) {
         slot.spec = slot.handle.distributed() ? slot.handle.spec()
                                               : replica_spec(row, declared, slot.handle, layout);

@@ -103,7 +103,8 @@ Gradients div(const GradContext& context) {
   return both(
       context, [&] { return divide(calls, context.grads[0], input(context, 1)); },
       [&] {
-        const DTensor quotient = divide(calls, output(context), input(context, 1));
+        const DTensor quotient =
+            divide(calls, divide(calls, input(context, 0), input(context, 1)), input(context, 1));
         return negate(calls, mul(calls, context.grads[0], quotient));
       });
 }

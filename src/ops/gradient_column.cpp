@@ -2,133 +2,139 @@
 // families; variants (in-place, out=) use their base row's.
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 
 #include "ops/gradients.h"
+#include "ops/register.h"
 
 namespace shardlab::grad {
 
 namespace {
 
-enum Needs : std::uint8_t { kTakesArguments, kTakesResults };
-
 struct Entry {
   std::string_view op;
   GradientFn gradient;
-  Needs needs = kTakesArguments;  ///< kTakesResults: looks at GradContext::outputs
+  /// What is kept for it (schema/gradient_reads.h), as in the reference: also what the program here
+  /// could do without, since writing to it is refused there.
+  std::string_view reads = "";
 };
 
 constexpr Entry kColumn[] = {
     // sorted by name
-    {"aten::_log_softmax", log_softmax, kTakesResults},
-    {"aten::_softmax", softmax, kTakesResults},
+    {"aten::_log_softmax", log_softmax, "result"},
+    {"aten::_softmax", softmax, "result"},
     {"aten::_to_copy", pass},
-    {"aten::_unsafe_view", reshape, kTakesResults},
-    {"aten::abs", abs},
+    {"aten::_unsafe_view", reshape, "~result"},
+    {"aten::abs", abs, "self"},
     {"aten::add.Scalar", pass},
     {"aten::add.Tensor", add},
-    {"aten::addcmul", addcmul},
-    {"aten::addmm", addmm},
+    {"aten::addcmul", addcmul, "tensor1:tensor2 tensor2:tensor1"},
+    {"aten::addmm", addmm, "mat1:mat2 mat2:mat1"},
     {"aten::alias", pass},
-    {"aten::amax", amax_amin, kTakesResults},
-    {"aten::amin", amax_amin, kTakesResults},
-    {"aten::atan", atan},
+    {"aten::amax", amax_amin, "self result"},
+    {"aten::amin", amax_amin, "self result"},
+    {"aten::atan", atan, "self"},
     {"aten::bernoulli_.float", fill},
-    {"aten::bmm", bmm},
+    {"aten::bmm", bmm, "self:mat2 mat2:self"},
     {"aten::cat", cat},
     {"aten::ceil", fill},
-    {"aten::clamp", clamp},
-    {"aten::clamp_max", clamp_max},
-    {"aten::clamp_min", clamp_min},
+    {"aten::clamp", clamp, "self"},
+    {"aten::clamp_max", clamp_max, "self"},
+    {"aten::clamp_min", clamp_min, "self"},
     {"aten::clone", pass},
-    {"aten::convolution", convolution},
+    {"aten::convolution", convolution, "input weight"},
     {"aten::copy_", copy},
-    {"aten::cos", cos},
-    {"aten::div.Scalar", unscale},
-    {"aten::div.Tensor", div, kTakesResults},
-    {"aten::dot", dot},
-    {"aten::embedding", embedding},
-    {"aten::erf", erf},
-    {"aten::exp", exp, kTakesResults},
-    {"aten::exp2", exp2, kTakesResults},
+    {"aten::cos", cos, "self"},
+    {"aten::div.Scalar", unscale, "other"},
+    {"aten::div.Tensor", div, "self:other other"},
+    {"aten::dot", dot, "self:tensor tensor:self"},
+    {"aten::embedding", embedding, "indices"},
+    {"aten::erf", erf, "self"},
+    {"aten::exp", exp, "result"},
+    {"aten::exp2", exp2, "result"},
     {"aten::expand", expand},
-    {"aten::expm1", expm1, kTakesResults},
+    {"aten::expm1", expm1, "result"},
     {"aten::fill_.Scalar", fill},
     {"aten::flip", flip},
     {"aten::floor", fill},
     {"aten::frac", pass},
-    {"aten::gather", gather},
-    {"aten::gelu", gelu},
-    {"aten::leaky_relu", leaky_relu},
-    {"aten::log", log},
-    {"aten::log10", log10},
-    {"aten::log1p", log1p},
-    {"aten::log2", log2},
-    {"aten::masked_fill.Scalar", masked_fill},
-    {"aten::max", amax_amin, kTakesResults},
-    {"aten::max.dim", extremum_along, kTakesResults},
-    {"aten::maximum", maximum},
+    {"aten::gather", gather, "self index"},
+    {"aten::gelu", gelu, "self"},
+    {"aten::leaky_relu", leaky_relu, "self"},
+    {"aten::log", log, "self"},
+    {"aten::log10", log10, "self"},
+    {"aten::log1p", log1p, "self"},
+    {"aten::log2", log2, "self"},
+    {"aten::masked_fill.Scalar", masked_fill, "mask"},
+    {"aten::max", amax_amin, "self result"},
+    {"aten::max.dim", extremum_along, "result1"},
+    {"aten::maximum", maximum, "self other"},
     {"aten::mean", mean_all},
     {"aten::mean.dim", mean_dims},
-    {"aten::min", amax_amin, kTakesResults},
-    {"aten::min.dim", extremum_along, kTakesResults},
-    {"aten::minimum", minimum},
-    {"aten::mm", mm},
-    {"aten::mse_loss", mse_loss},
-    {"aten::mul.Scalar", scale},
-    {"aten::mul.Tensor", mul},
-    {"aten::mv", mv},
-    {"aten::native_dropout", native_dropout, kTakesResults},
-    {"aten::native_layer_norm", layer_norm, kTakesResults},
+    {"aten::min", amax_amin, "self result"},
+    {"aten::min.dim", extremum_along, "result1"},
+    {"aten::minimum", minimum, "self other"},
+    {"aten::mm", mm, "self:mat2 mat2:self"},
+    {"aten::mse_loss", mse_loss, "self target"},
+    {"aten::mul.Scalar", scale, "other"},
+    {"aten::mul.Tensor", mul, "self:other other:self"},
+    {"aten::mv", mv, "self:vec vec:self"},
+    {"aten::native_dropout", native_dropout, "result1"},
+    {"aten::native_layer_norm", layer_norm, "input weight bias result1 result2"},
     {"aten::neg", neg},
-    {"aten::nll_loss_forward", nll_loss, kTakesResults},
+    {"aten::nll_loss_forward", nll_loss, "self target weight result1"},
     {"aten::normal_", fill},
     {"aten::permute", permute},
     {"aten::positive", pass},
-    {"aten::pow.Scalar", scalar_pow, kTakesResults},
-    {"aten::pow.Tensor_Scalar", pow_scalar},
-    {"aten::pow.Tensor_Tensor", pow_tensors, kTakesResults},
-    {"aten::reciprocal", reciprocal, kTakesResults},
-    {"aten::relu", relu, kTakesResults},
-    {"aten::reshape", reshape, kTakesResults},
+    {"aten::pow.Scalar", scalar_pow, "exponent result"},
+    {"aten::pow.Tensor_Scalar", pow_scalar, "self"},
+    {"aten::pow.Tensor_Tensor", pow_tensors, "self exponent result:exponent"},
+    {"aten::reciprocal", reciprocal, "result"},
+    {"aten::relu", relu, "result"},
+    {"aten::reshape", reshape, "~result"},
     {"aten::roll", roll},
     {"aten::round", fill},
-    {"aten::rsqrt", rsqrt, kTakesResults},
+    {"aten::rsqrt", rsqrt, "result"},
     {"aten::rsub.Scalar", rsub_scalar},
-    {"aten::scatter_add", scatter_add},
+    {"aten::scatter_add", scatter_add, "index:src"},
     {"aten::select.int", select},
-    {"aten::sigmoid", sigmoid, kTakesResults},
+    {"aten::sigmoid", sigmoid, "result"},
     {"aten::sign", fill},
-    {"aten::silu", silu},
-    {"aten::sin", sin},
+    {"aten::silu", silu, "self"},
+    {"aten::sin", sin, "self"},
     {"aten::slice.Tensor", slice},
-    {"aten::softplus", softplus},
-    {"aten::sort", sort, kTakesResults},
-    {"aten::split.Tensor", split, kTakesResults},
-    {"aten::split_with_sizes", split, kTakesResults},
-    {"aten::sqrt", sqrt, kTakesResults},
-    {"aten::square", square},
+    {"aten::softplus", softplus, "self"},
+    {"aten::sort", sort, "result1"},
+    {"aten::split.Tensor", split, "~result"},
+    {"aten::split_with_sizes", split, "~result"},
+    {"aten::sqrt", sqrt, "result"},
+    {"aten::square", square, "self"},
     {"aten::squeeze", squeeze},
     {"aten::squeeze.dim", squeeze},
     {"aten::squeeze.dims", squeeze},
+    {"aten::squeeze_", squeeze},
+    {"aten::squeeze_.dim", squeeze},
+    {"aten::squeeze_.dims", squeeze},
     {"aten::stack", stack},
     {"aten::sub.Scalar", pass},
     {"aten::sub.Tensor", sub},
     {"aten::sum", sum_all},
     {"aten::sum.dim_IntList", sum_dims},
     {"aten::t", t},
-    {"aten::tan", tan, kTakesResults},
-    {"aten::tanh", tanh, kTakesResults},
-    {"aten::topk", topk, kTakesResults},
+    {"aten::t_", t},
+    {"aten::tan", tan, "result"},
+    {"aten::tanh", tanh, "result"},
+    {"aten::topk", topk, "result1"},
     {"aten::transpose.int", transpose},
     {"aten::tril", tril},
     {"aten::triu", triu},
     {"aten::trunc", fill},
-    {"aten::unbind.int", unbind, kTakesResults},
+    {"aten::unbind.int", unbind, "~result"},
     {"aten::uniform_", fill},
     {"aten::unsqueeze", unsqueeze},
-    {"aten::var.correction", var},
-    {"aten::view", reshape, kTakesResults},
-    {"aten::where.self", where},
+    {"aten::var.correction", var, "self"},
+    {"aten::view", reshape, "~result"},
+    {"aten::where.self", where, "condition"},
     {"aten::zero_", fill},
 };
 
@@ -143,7 +149,21 @@ void set_gradient(OpRow& row) {
   const Entry* entry = entry_of(row.op.name());
   if (entry == nullptr) return;
   row.gradient = entry->gradient;
-  row.gradient_takes_results = entry->needs == kTakesResults;
+  row.gradient_takes_results = parse_gradient_reads(row.op, entry->reads).any_result();
+}
+
+// Programs that several ops share read alike.
+const GradientReads& reads_of(const OpRow& row) {
+  static const auto kReads = [] {
+    std::unordered_map<GradientFn, GradientReads> reads;
+    for (const Entry& entry : kColumn) {
+      reads.emplace(entry.gradient, parse_gradient_reads(all_ops().at(entry.op).op, entry.reads));
+    }
+    return reads;
+  }();
+  static const GradientReads kEverything{.everything = true};
+  const auto found = kReads.find(row.gradient);
+  return found == kReads.end() ? kEverything : found->second;
 }
 
 bool has_gradient(std::string_view op) { return entry_of(op) != nullptr; }

@@ -2,6 +2,7 @@
 // so that placements follow by propagation. One gradient per tensor argument, in schema order.
 #pragma once
 
+#include "schema/gradient_reads.h"
 #include "schema/op_row.h"
 
 namespace shardlab::grad {
@@ -10,6 +11,8 @@ using Gradients = std::vector<DTensor>;
 
 /// Gives a row the gradient program of its op, if there is one.
 void set_gradient(OpRow& row);
+/// What the gradient program of a row reads of a call; everything, when it is in no row here.
+const GradientReads& reads_of(const OpRow& row);
 bool has_gradient(std::string_view op);
 std::vector<std::string_view> ops_with_gradients();
 

@@ -1,0 +1,204 @@
+// What a row keeps of its call is what its gradient reads (OpRow::reads), and no more. Kept tensors
+// share their memory with the program's: an op that writes to it in place makes the gradient
+// unknown, and backward refuses it.
+#include "autograd/row_node.h"
+
+#include "autograd/view.h"
+#include "dispatch/local_call.h"
+#include "mesh/type_string.h"
+#include "ops/gradients.h"
+
+namespace shardlab {
+
+namespace {
+
+// Variants have the gradient of the op they come from.
+const OpRow& definition_of(const OpRow& row) {
+  return row.gradient == nullptr && row.base != nullptr ? *row.base : row;
+}
+
+// Its value as it is now, counted as the copy that it would be on a device of its own.
+DTensor copy_on_write(const DTensor& x) {
+  const Tensor& local = x.local();
+  DTensor copy(
+      Tensor(make_ref<Storage>(local.storage()->buffer()), local.meta(), local.offset()), x.spec());
+  copy_marks(copy, x);
+  return copy;
+}
+
+template <typename Keep>
+Argument each_tensor(const Argument& argument, const Keep& keep) {
+  if (argument.is_tensor()) {
+    return argument.tensor().defined() ? Argument(keep(argument.tensor())) : argument;
+  }
+  if (!argument.is_list()) return argument;
+  ArgumentList list;
+  list.reserve(argument.list().size());
+  for (const Argument& element : argument.list()) list.push_back(each_tensor(element, keep));
+  return list;
+}
+
+// Records whatever the program around says: gradients may be asked for where nothing is recorded.
+class RecordingScope {
+ public:
+  RecordingScope() : rank_(current_rank()), mode_(rank_.mode) { rank_.mode |= kModeAutograd; }
+  ~RecordingScope() { rank_.mode = mode_; }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  RankContext& rank_;
+  std::uint32_t mode_;
+};
+
+}  // namespace
+
+DTensor without_values(const DTensor& x) {
+  const DTensorSpec* spec = x.spec();
+  if (spec != nullptr && spec->has_partial()) {
+    spec = spec->with(without_partials(spec->placements()), spec->order());
+  }
+  DTensor shape(Tensor(Ref<Storage>(), x.local().meta(), x.local().offset()), spec);
+  shape.impl()->exact = x.impl()->exact;
+  shape.impl()->rank_local = x.impl()->rank_local;
+  return shape;
+}
+
+RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name()), row_(&row) {
+  reserve(args.size());
+  for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
+    connect(argument.is_tensor() ? argument.tensor() : DTensor());
+    if (edges().back().wanted()) wanted_ |= ArgumentSet{1} << index;
+  });
+  const OpRow& definition = definition_of(row);
+  in_parts_ = definition.gradient == nullptr && definition.decompose != nullptr;
+  reads_ = &grad::reads_of(definition);
+  inputs_.reserve(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) inputs_.push_back(kept_argument(i, args[i]));
+}
+
+RowNode::RowNode(const OpRow& row)
+    : GradNode(row.name()),
+      row_(&row),
+      reads_(&grad::reads_of(definition_of(row))),
+      wanted_(kAnyArgument) {}
+
+Ref<RowNode> RowNode::unconnected(const OpRow& row, const Arguments& args) {
+  Ref<RowNode> node(new RowNode(row));
+  node->inputs_ = args;
+  return node;
+}
+
+Argument RowNode::kept_argument(std::size_t index, const Argument& argument) {
+  const bool read = in_parts_ || reads_->argument(index, wanted_);
+  keeps_ = keeps_ || read;
+  if (!row_->op.arguments[index].type.is_tensor()) return argument;
+  if (!read) return each_tensor(argument, without_values);
+  const bool written = row_->op.arguments[index].alias.write;
+  if (in_parts_ || written) return each_tensor(argument, copy_on_write);
+  return each_tensor(argument, [&](const DTensor& x) { return kept(x, index, false); });
+}
+
+DTensor RowNode::kept(const DTensor& x, std::size_t index, bool result) {
+  const Ref<Storage>& storage = versioned_storage(x);
+  kept_.push_back({storage, storage->version(), index, result});
+  DTensor handle(x.local(), x.spec());
+  copy_marks(handle, x);
+  return handle;
+}
+
+void RowNode::save_results(const Results& results) {
+  std::size_t count = 0;
+  for_each_result(results, [&](const DTensor&) { ++count; });
+  set_output_count(count);
+  if (!reads_->any_result() || in_parts_) return;
+  outputs_.reserve(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (reads_->result(i, wanted_)) {
+      keeps_ = true;
+      outputs_.push_back(
+          each_tensor(results[i], [&](const DTensor& x) { return kept(x, i, true); }));
+    } else {
+      outputs_.push_back(reads_->result_shapes ? each_tensor(results[i], without_values)
+                                             : Argument());
+    }
+  }
+}
+
+void RowNode::check_saved() const {
+  for (const Kept& kept : kept_) {
+    if (kept.storage->version() == kept.version) continue;
+    const std::string name = kept.result ? fmt::format("result {}", kept.index)
+                                         : row_->op.arguments[kept.index].name;
+    const Argument& value = kept.result ? outputs_[kept.index] : inputs_[kept.index];
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("{}: a tensor that its gradient needs was modified by an in-place op",
+                            row_->name()))
+        .with("op", fmt::format("{} {}", name, value.text()))
+        .with("fix",
+              "clone it before the in-place op, or use the op that returns a new tensor; views and "
+              "detached tensors share the memory of what they come from");
+  }
+}
+
+std::vector<DTensor> RowNode::run(std::span<const DTensor> grads) {
+  const OpRow& definition = definition_of(*row_);
+  if (in_parts_) return gradients_of_parts(definition, grads);
+  if (definition.gradient == nullptr) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
+        .with("fix", "detach the input that needs no gradient");
+  }
+  const GradContext context{plain_calls(), inputs_, outputs_, grads,
+                            [this](std::size_t index) { return edges()[index].wanted(); }};
+  return definition.gradient(context);
+}
+
+bool RowNode::free_saved() {
+  if (!keeps_) return false;
+  inputs_.clear();
+  outputs_.clear();
+  kept_.clear();
+  return true;
+}
+
+std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
+                                                 std::span<const DTensor> grads) const {
+  const RecordingScope recording;
+  Arguments args = inputs_;
+  std::vector<DTensor> leaves;
+  const auto make_leaf = [&](Argument& argument) {
+    const bool wanted = edges()[leaves.size()].wanted();
+    if (wanted) {
+      argument = detached(argument.tensor());
+      argument.tensor().impl()->requires_grad = true;
+    }
+    leaves.push_back(wanted ? argument.tensor() : DTensor());
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!definition.op.arguments[i].type.is_tensor()) continue;
+    if (!args[i].is_list()) {
+      make_leaf(args[i]);
+      continue;
+    }
+    ArgumentList list = args[i].list();
+    for (Argument& element : list) make_leaf(element);
+    args[i] = std::move(list);
+  }
+  std::vector<Seeded> seeded;
+  std::size_t next = 0;
+  for_each_result(decomposed(recording_calls(), definition, args), [&](const DTensor& result) {
+    const DTensor& gradient = grads[next++];
+    if (gradient.defined() && result.requires_grad()) seeded.push_back({result, gradient});
+  });
+  std::vector<DTensor> wanted;
+  for (const DTensor& leaf : leaves) {
+    if (leaf.defined()) wanted.push_back(leaf);
+  }
+  const std::vector<DTensor> found = gradients_of(seeded, wanted);
+  std::vector<DTensor> result;
+  next = 0;
+  for (const DTensor& leaf : leaves) result.push_back(leaf.defined() ? found[next++] : DTensor());
+  return result;
+}
+
+}  // namespace shardlab

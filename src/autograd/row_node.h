@@ -1,0 +1,77 @@
+// row_node.h - a recorded row: the gradient program of an op over what was kept of its call.
+#pragma once
+
+#include "autograd/grad_node.h"
+#include "schema/gradient_reads.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// Calls `visit(handle)` for each tensor of the results, lists flattened; undefined where there is
+/// none.
+template <typename Visit>
+void for_each_result(const Results& results, Visit visit) {
+  for (const Argument& result : results) {
+    if (result.is_list()) {
+      for (const Argument& element : result.list()) {
+        visit(element.is_tensor() ? element.tensor() : DTensor());
+      }
+    } else {
+      visit(result.is_tensor() ? result.tensor() : DTensor());
+    }
+  }
+}
+
+/// A handle of x's shape, dtype and placements, those of a pending reduction as it would be carried
+/// out, without values. Only ops that look at nothing else take it (zeros_like).
+DTensor without_values(const DTensor& x);
+
+/// Runs the decomposition of a composite row through `calls`.
+Results decomposed(Calls& calls, const OpRow& row, const Arguments& args);
+
+class RowNode : public GradNode {
+ public:
+  /// Connected to the tensors among `args`. Before the call: of what the row writes to, the old
+  /// value is kept where its gradient reads it.
+  RowNode(const OpRow& row, const Arguments& args);
+  /// A step that keeps nothing of `args`, which have no values; not connected.
+  static Ref<RowNode> unconnected(const OpRow& row, const Arguments& args);
+
+  /// After the call.
+  void save_results(const Results& results);
+
+  void check_saved() const override;
+  std::vector<DTensor> run(std::span<const DTensor> grads) override;
+
+ protected:
+  bool free_saved() override;
+
+ private:
+  explicit RowNode(const OpRow& row);
+
+  /// A value that was kept, and which version of its memory.
+  struct Kept {
+    Ref<Storage> storage;
+    std::uint64_t version;
+    std::size_t index;  // of the argument or result
+    bool result;
+  };
+
+  Argument kept_argument(std::size_t index, const Argument& argument);
+  DTensor kept(const DTensor& x, std::size_t index, bool result);
+  // What was decided as a whole by a user's rule (D-2) is run once more in parts, which are
+  // recorded: their gradients are its own.
+  std::vector<DTensor> gradients_of_parts(const OpRow& definition,
+                                          std::span<const DTensor> grads) const;
+
+  const OpRow* row_;
+  const GradientReads* reads_ = nullptr;
+  Arguments inputs_;
+  Results outputs_;
+  boost::container::small_vector<Kept, 2> kept_;
+  ArgumentSet wanted_ = 0;
+  bool in_parts_ = false;
+  bool keeps_ = false;  // something that is dropped after backward
+};
+
+}  // namespace shardlab

@@ -1,0 +1,125 @@
+// What a chain of views does to a tensor of its base's shape, forwards and backwards. Backwards it
+// is the gradient programs of its ops, which put elements where they came from. So a write to a
+// part needs no op of its own for each kind of view, on any mesh.
+#include "autograd/view_chain.h"
+
+#include "dispatch/local_call.h"
+#include "redistribute/redistribute.h"
+
+namespace shardlab {
+
+namespace {
+
+DTensor result_at(const Results& results, std::size_t output) {
+  DTensor found;
+  std::size_t next = 0;
+  for_each_result(results, [&](const DTensor& result) {
+    if (next++ == output) found = result;
+  });
+  return found;
+}
+
+// The same memory and placements as `like`, filled with the values of `source`.
+DTensor laid_out(const DTensor& source, const DTensor& like) {
+  if (source.spec() == like.spec() && source.meta() == like.meta()) return source;
+  Calls& calls = plain_calls();
+  const DTensor target = calls.one("aten::empty_like", {like});
+  calls("aten::copy_", {target, placed_like(source, target.spec())});
+  return target;
+}
+
+DTensor without_terms(const DTensor& x) {
+  DTensor shape = without_values(x);
+  if (!x.distributed()) return shape;
+  const DTensorSpec* spec = x.spec();
+  return DTensor(shape.local(), spec->with(without_partials(spec->placements()), spec->order()));
+}
+
+}  // namespace
+
+DTensor placed_like(const DTensor& x, const DTensorSpec* spec) {
+  if (spec == nullptr) return x;
+  return redistribute_tensor(x, spec->with(x.meta()),
+                             {.direction = current_rank().pass == Pass::kBackward
+                                               ? Direction::kBackward
+                                               : Direction::kForward});
+}
+
+ViewChain::ViewChain(std::vector<ViewStep> steps, const DTensor& base, const DTensor& view)
+    : steps_(std::move(steps)), whole_(base.numel() == view.numel()) {}
+
+DTensor ViewChain::of(const DTensor& base) const {
+  DTensor x = base;
+  for (const ViewStep& step : steps_) {
+    Arguments args = step.args;
+    args[0] = x;
+    x = result_at(plain_calls().call(*step.row, args), step.output);
+  }
+  return x;
+}
+
+DTensor ViewChain::spread(const DTensor& part) const {
+  DTensor x = part;
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    const Ref<RowNode> node = RowNode::unconnected(*step->row, step->args);
+    node->connect(DTensor());
+    node->save_results(step->results);
+    std::vector<DTensor> grads(node->output_count());
+    grads[step->output] = x;
+    x = node->run(grads).front();
+  }
+  return x;
+}
+
+DTensor ViewChain::replaced(const DTensor& base, const DTensor& part) const {
+  if (whole_) return spread(part);
+  Calls& calls = plain_calls();
+  const DTensor shown = spread(calls.one("aten::ones_like", {part}));
+  return calls.one("aten::where.self",
+                   {calls.one("aten::ne.Scalar", {shown, 0}), spread(part), base});
+}
+
+GradNode::Edge ViewChain::recorded(const DTensor& base) const {
+  GradNode::Edge last;
+  for (const ViewStep& step : steps_) {
+    const Ref<RowNode> node = RowNode::unconnected(*step.row, step.args);
+    if (last.node) {
+      node->connect(std::move(last));
+    } else {
+      node->connect(base);
+    }
+    node->save_results(step.results);
+    last = {node, step.output, {}};
+  }
+  return last;
+}
+
+WriteNode::WriteNode(Ref<GradNode> write, ViewChain chain, const DTensor& base)
+    : GradNode(write->name()),
+      write_(std::move(write)),
+      chain_(std::move(chain)),
+      base_(without_terms(base)) {
+  connect(base);
+  for (std::size_t i = 1; i < write_->edges().size(); ++i) connect(write_->edges()[i]);
+}
+
+std::vector<DTensor> WriteNode::run(std::span<const DTensor> grads) {
+  const DTensor whole = laid_out(grads[0], base_);
+  const DTensor part = chain_.of(whole);
+  std::vector<DTensor> result = write_->run({&part, 1});
+  if (!edges()[0].wanted()) {
+    result[0] = {};
+    return result;
+  }
+  const DTensor own =
+      result[0].defined() ? result[0] : plain_calls().one("aten::zeros_like", {part});
+  result[0] = chain_.replaced(whole, own);
+  return result;
+}
+
+bool WriteNode::free_saved() {
+  write_->free();
+  return write_->freed();
+}
+
+}  // namespace shardlab

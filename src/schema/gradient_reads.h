@@ -1,0 +1,44 @@
+// gradient_reads.h - which tensors of a call its gradient reads, and for whose sake: what is kept
+// from forward to backward, and refused when it was written to in between.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "schema/op_descriptor.h"
+
+namespace shardlab {
+
+/// Sets of arguments, by schema index.
+using ArgumentSet = std::uint32_t;
+inline constexpr ArgumentSet kAnyArgument = ~ArgumentSet{0};
+
+/// Per argument, and per result: it is kept when the gradient of an argument of this set is wanted.
+/// Empty lists: nothing is kept. Rank-invariant.
+struct GradientReads {
+  std::vector<ArgumentSet> arguments;
+  std::vector<ArgumentSet> results;
+  /// The program asks for shapes or placements of results; those of arguments are always there.
+  bool result_shapes = false;
+
+  /// Of programs whose reads are not known.
+  bool everything = false;
+
+  bool argument(std::size_t index, ArgumentSet wanted) const {
+    return everything || (index < arguments.size() && (arguments[index] & wanted) != 0);
+  }
+  bool result(std::size_t index, ArgumentSet wanted) const {
+    return everything || (index < results.size() && (results[index] & wanted) != 0);
+  }
+  bool any_result() const { return everything || result_shapes || !results.empty(); }
+};
+
+/// Reads "mat2:self self:mat2": mat2 is kept when the gradient of self is wanted, and self when that
+/// of mat2 is; "a:b|c" names several, a name alone is kept for every gradient. Results are called
+/// result0, result1, ...; `result` is result0; "~result" asks for shapes and placements of results
+/// alone. A number that is named is kept as a tensor would be.
+/// Fails with Internal for what the schema does not have.
+GradientReads parse_gradient_reads(const OpDescriptor& op, std::string_view text);
+}  // namespace shardlab

@@ -1,0 +1,164 @@
+// What is kept for backward, and what happens when it is written to. As PyTorch 2.15 has it.
+#include <doctest/doctest.h>
+
+#include "autograd/tape.h"
+#include "ops/gradients.h"
+#include "ops/register.h"
+#include "tests/unit/dispatch/op_mesh.h"
+
+namespace shardlab {
+namespace {
+
+using test::counted;
+using test::kind_of;
+using test::OpMesh;
+using test::ops;
+using test::whole;
+using Values = std::vector<double>;
+
+DTensor one(std::string_view op, Arguments args) { return ops().one(op, std::move(args)); }
+DTensor times(const DTensor& x, const DTensor& y) { return one("aten::mul.Tensor", {x, y}); }
+DTensor times(const DTensor& x, double y) { return one("aten::mul.Scalar", {x, y}); }
+DTensor sum(const DTensor& x) { return one("aten::sum", {x}); }
+DTensor rows(const DTensor& x, std::int64_t from, std::int64_t to) {
+  return one("aten::slice.Tensor", {x, 0, from, to});
+}
+void add(const DTensor& x, double number) { ops()("aten::add_.Scalar", {x, number}); }
+
+/// 5 rows over 4 ranks: 2, 2, 1, 0.
+template <typename Body>
+void with_leaf(const Body& body) {
+  for (const char* placements : {"R", "S(0)"}) {
+    CAPTURE(placements);
+    OpMesh mesh({4});
+    mesh.run([&](RankContext&) {
+      const DTensor a = mesh.place(placements, {5, 3}, counted(15));
+      require_grad(a);
+      body(mesh, a);
+    });
+  }
+}
+
+bool refused(const DTensor& loss) {
+  return kind_of([&] { backward(loss); }) == ErrorKind::kRuntime;
+}
+
+TEST_CASE("a value that the gradient needs must not be written to before backward") {
+  with_leaf([](OpMesh&, const DTensor& a) {
+    const DTensor result = one("aten::exp", {times(a, 0.1)});
+    add(result, 1);
+    CHECK(refused(sum(result)));
+
+    const DTensor y = times(a, 2);
+    const DTensor operand = times(y, y);
+    add(y, 1);
+    CHECK(refused(sum(operand)));
+  });
+}
+
+TEST_CASE("writes through views and detached tensors count, also where they hold no element") {
+  with_leaf([](OpMesh&, const DTensor& a) {
+    const auto after = [&](const auto& write) {
+      const DTensor y = one("aten::sigmoid", {a});
+      write(y);
+      return refused(sum(y));
+    };
+    CHECK(after([](const DTensor& y) { add(rows(y, 1, 5), 1); }));
+    CHECK(after([](const DTensor& y) { add(rows(y, 0, 0), 1); }));
+    CHECK(after([](const DTensor& y) { add(detach(y), 1); }));
+    CHECK(after([](const DTensor& y) { add(detach(rows(y, 4, 5)), 1); }));
+    CHECK(after([](const DTensor& y) { add(one("aten::t", {detach(y)}), 1); }));
+  });
+}
+
+TEST_CASE("an operand that is written to by its own op is refused, the old target is kept") {
+  with_leaf([](OpMesh&, const DTensor& a) {
+    const DTensor y = times(a, 1);
+    ops()("aten::mul_.Tensor", {y, y});
+    CHECK(refused(sum(y)));
+    const DTensor b = times(a, 1);
+    const DTensor target = times(a, 3);
+    ops()("aten::mul_.Tensor", {target, b});
+    backward(sum(target));
+    Values twice = counted(15);
+    for (double& value : twice) value *= 6;
+    CHECK(whole(grad_of(a)) == twice);
+  });
+}
+
+TEST_CASE("what no gradient reads may be written to") {
+  with_leaf([](OpMesh& mesh, const DTensor& a) {
+    const DTensor y = times(a, 1);
+    const DTensor through = one("aten::add.Tensor", {times(y, 2), y});
+    const DTensor factor = mesh.place("R", {5, 3}, Values(15, 2.0));
+    const DTensor product = times(y, factor);  // reads the factor alone
+    add(y, 1);
+    backward(sum(one("aten::add.Tensor", {through, product})));
+    CHECK(whole(grad_of(a)) == Values(15, 5.0));
+    const DTensor unused = times(y, factor);
+    add(factor, 1);
+    CHECK(refused(sum(unused)));
+  });
+}
+
+TEST_CASE("a graph that kept something runs once, unless it is retained") {
+  with_leaf([](OpMesh&, const DTensor& a) {
+    const DTensor loss = sum(times(a, a));
+    backward(loss, {}, Graph::kRetain);
+    backward(loss);
+    Values four = counted(15);
+    for (double& value : four) value *= 4;
+    CHECK(whole(grad_of(a)) == four);
+    CHECK(refused(loss));
+    // Sums and sizes are kept by nobody; a number counts as the tensor that it is in the reference.
+    const DTensor nothing_kept = sum(one("aten::t", {a}));
+    backward(nothing_kept);
+    backward(nothing_kept);
+    CHECK(whole(grad_of(a))[14] == 4 * 14 + 2);
+    const DTensor number_kept = sum(times(a, 2));
+    backward(number_kept);
+    CHECK(refused(number_kept));
+  });
+}
+
+TEST_CASE("leaves have gradients of their own, added to in place") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor a = mesh.place("S(0)", {5, 3}, counted(15));
+    const DTensor b = mesh.place("S(0)", {5, 3}, counted(15));
+    require_grad(a);
+    require_grad(b);
+    backward(sum(one("aten::add.Tensor", {a, b})));
+    const DTensor held = grad_of(a);
+    ops()("aten::mul_.Scalar", {held, 5});
+    CHECK(whole(grad_of(a)) == Values(15, 5.0));
+    CHECK(whole(grad_of(b)) == Values(15, 1.0));
+    backward(sum(one("aten::add.Tensor", {a, b})));
+    CHECK(held == grad_of(a));
+    CHECK(whole(held) == Values(15, 6.0));
+    CHECK(whole(grad_of(b)) == Values(15, 2.0));
+  });
+}
+
+TEST_CASE("every row says what its gradient reads: a program that reads more is a defect") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const auto reads = [](const char* name) { return grad::reads_of(all_ops().at(name)); };
+    const GradientReads product = reads("aten::mm");
+    CHECK(product.argument(0, 0b10));
+    CHECK_FALSE(product.argument(0, 0b01));
+    CHECK(product.argument(1, 0b01));
+    CHECK_FALSE(product.argument(1, 0b10));
+    CHECK(reads("aten::tanh").result(0, 1));
+    CHECK_FALSE(reads("aten::add.Tensor").argument(0, kAnyArgument));
+    CHECK(reads("aten::max.dim").result(1, 1));
+    CHECK_FALSE(reads("aten::max.dim").result(0, 1));
+    CHECK(reads("aten::view").result_shapes);
+    const OpDescriptor op = parse_op_schema("f(Tensor self, Tensor other) -> Tensor");
+    CHECK_THROWS(parse_gradient_reads(op, "selfish"));
+    CHECK_THROWS(parse_gradient_reads(op, "self:others"));
+  });
+}
+
+}  // namespace
+}  // namespace shardlab
