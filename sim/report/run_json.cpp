@@ -149,6 +149,26 @@ Json sums_json(const ScenarioResult& result) {
   return sums;
 }
 
+Json place_json(const StepPlace& place) {
+  return {{"op", place.op},
+          {"operands", place.operands},
+          {"pass", text_of(place.pass)},
+          {"line", place.position.line}};
+}
+
+Json calls_json(const StepVerdict& steps) {
+  Json json = {
+      {"bitwise", steps.bitwise},           {"bounded", steps.bounded},
+      {"undecided", steps.undecided_calls}, {"undecided_elements", steps.undecided_elements},
+      {"wrong", steps.wrong_calls},         {"skipped", Json(steps.skipped)}};
+  if (steps.wrong) {
+    json["first_wrong"] = place_json(steps.wrong->place);
+    json["first_wrong"]["what"] = steps.wrong->text();
+  }
+  if (steps.non_finite) json["first_non_finite"] = place_json(*steps.non_finite);
+  return json;
+}
+
 }  // namespace
 
 std::string run_json(const ScenarioResult& result) {
@@ -192,6 +212,7 @@ std::string run_json(const ScenarioResult& result) {
                                {"logical_bytes", ranks.logical_bytes},
                                {"sent_bytes", ranks.sent_bytes}});
   }
+  if (result.steps.judged) json["calls"] = calls_json(result.steps);
   if (!result.not_verified.empty()) json["not_verified"] = result.not_verified;
   json["expectations"] = Json::array();
   for (const ExpectationReport& expectation : result.expectations) {

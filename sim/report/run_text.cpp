@@ -378,6 +378,7 @@ class RunText {
   // Every call on the operands it had.
   void steps() {
     const StepVerdict& steps = result_.steps;
+    if (result_.error && !steps.wrong) return;
     if (!steps.not_judged.empty()) line("\n{}", ink(steps.not_judged, Ink::kTitle));
     if (!steps.judged || result_.shapes_only()) return;
     line("\n{}", ink("calls on the operands they had", Ink::kTitle));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/autograd.h"
@@ -43,6 +44,16 @@ std::string different(std::int64_t a, std::int64_t b) {
   return fmt::format("ranks {} and {} hold different replicas", a, b);
 }
 
+// What is not this coordinate's piece of the value; empty when it is.
+std::string wrong_piece(const DTensorSpec& spec, const Coordinate& coordinate,
+                        const Tensor& piece) {
+  const Dims expected = local_shape(spec, coordinate);
+  if (piece.shape() == expected && piece.dtype() == spec.dtype()) return {};
+  return fmt::format("rank {} holds {}, but its piece is {}[{}]",
+                     spec.layout()->rank_at(coordinate), type_string(piece.meta()),
+                     to_string(spec.dtype()), fmt::join(expected, ", "));
+}
+
 WholeValue plain_value(const std::vector<DTensor>& pieces, const std::vector<std::int64_t>& ranks) {
   WholeValue value;
   const Tensor& first = pieces.front().local();
@@ -65,13 +76,8 @@ WholeValue moved_together(const DTensorSpec& spec, const std::vector<DTensor>& p
   for (std::int64_t index = 0; index < layout.size(); ++index) {
     const Coordinate coordinate = layout.coordinate_at_index(index);
     const Tensor& piece = pieces[static_cast<std::size_t>(index)].local();
-    const Dims expected = local_shape(spec, coordinate);
-    if (piece.shape() != expected || piece.dtype() != spec.dtype()) {
-      value.fault = fmt::format("rank {} holds {}, but its piece is {}[{}]",
-                                layout.rank_at(coordinate), type_string(piece.meta()),
-                                to_string(spec.dtype()), fmt::join(expected, ", "));
-      return value;
-    }
+    value.fault = wrong_piece(spec, coordinate, piece);
+    if (!value.fault.empty()) return value;
     const Coordinate first = representative(spec, coordinate);
     if (first != coordinate) {
       const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
@@ -123,7 +129,54 @@ std::vector<double> absolute_sums(const DTensorSpec& spec, const std::vector<DTe
   return assemble(spec, absolute, faults).reals;
 }
 
+// Whole terms that are added: most pending values.
+bool has_whole_terms(const DTensorSpec& spec) {
+  if (is_integral(spec.dtype())) return false;
+  return std::ranges::all_of(spec.placements(), [](const Placement& placement) {
+    return placement.is_replicate() || placement.is_partial(ReduceOp::kSum) ||
+           placement.is_partial(ReduceOp::kAvg);
+  });
+}
+
+// Adds terms and their absolute values in one pass over each; the rest of pieces are replicas.
+WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
+  const MeshLayout& layout = *spec.layout();
+  const auto count = static_cast<std::size_t>(spec.numel()) * number_width(spec.dtype());
+  std::vector<double> sum(count, 0);
+  WholeValue value;
+  value.terms.assign(count, 0);
+  double scale = 1;
+  for (std::size_t mesh_dim = 0; mesh_dim < spec.placements().size(); ++mesh_dim) {
+    const bool average = spec.placement(mesh_dim).is_partial(ReduceOp::kAvg);
+    if (average) scale /= static_cast<double>(layout.size(mesh_dim));
+  }
+  for (std::int64_t index = 0; index < layout.size(); ++index) {
+    const Coordinate coordinate = layout.coordinate_at_index(index);
+    const Tensor& piece = pieces[static_cast<std::size_t>(index)].local();
+    value.fault = wrong_piece(spec, coordinate, piece);
+    const Coordinate first = representative(spec, coordinate);
+    if (value.fault.empty() && first != coordinate) {
+      const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
+      if (same_bits(piece, other)) continue;
+      value.fault = different(layout.rank_at(first), layout.rank_at(coordinate));
+    }
+    if (!value.fault.empty()) return value;
+    const std::vector<double> term = read_doubles(piece);
+    for (std::size_t i = 0; i < count; ++i) {
+      sum[i] += scale * term[i];
+      value.terms[i] += scale * std::fabs(term[i]);
+    }
+  }
+  value.sum = empty(*current_rank().device, spec.shape(), wide_dtype(spec.dtype()));
+  write_doubles(value.sum, sum);
+  value.own = converted(value.sum, spec.dtype());
+  value.count = term_count(spec);
+  if (value.count == 1) value.terms.clear();
+  return value;
+}
+
 WholeValue reduced(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
+  if (has_whole_terms(spec)) return added(spec, pieces);
   WholeValue value;
   std::vector<AssemblyFault> faults;
   const GlobalValue sum = assemble(spec, pieces, faults);

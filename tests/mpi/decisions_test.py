@@ -16,7 +16,7 @@ import unittest
 from job import output, reports
 
 # What a report says about how it came about.
-OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing")
+OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing", "calls")
 SHARDLAB, BACKEND, LAUNCHER, SCENARIOS = "", "", "", []
 
 
