@@ -56,6 +56,22 @@ std::string classes_text(const ScenarioResult& result) {
   return fmt::format("{} {}", count, count == 1 ? "class" : "classes");
 }
 
+std::string shown_name(const ValueReport& value) {
+  return value.at_end ? value.name + " at the end" : value.name;
+}
+
+// "1 value verified", "12 values verified, 2 wrong".
+std::string verified_text(const ScenarioResult& result) {
+  std::int64_t verified = 0, wrong = 0;
+  for (const ValueReport& value : result.values) {
+    if (!value.verified) continue;
+    ++verified;
+    if (value.comparison.agreement == Agreement::kWrong) ++wrong;
+  }
+  return fmt::format("{} {} verified{}", verified, verified == 1 ? "value" : "values",
+                     wrong > 0 ? fmt::format(", {} wrong", wrong) : "");
+}
+
 class RunText {
  public:
   RunText(const ScenarioResult& result, const RunTextOptions& options)
@@ -175,7 +191,7 @@ class RunText {
     const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
                                 : result_.shapes_only() ? value.not_verified
                                                         : "not verified";
-    line("       = {:<{}} {:<{}} {}", value.name, name_width_, value.type, type_width_,
+    line("       = {:<{}} {:<{}} {}", shown_name(value), name_width_, value.type, type_width_,
          ink(verdict, wrong            ? Ink::kBad
                       : value.verified ? Ink::kGood
                                        : Ink::kDim));
@@ -332,6 +348,8 @@ class RunText {
     }
     line("\n{}", ink("values against one device", Ink::kTitle));
     if (!result_.not_verified.empty()) line("  not verified: {}", result_.not_verified);
+    if (!result_.not_verified_fix.empty()) line("  fix: {}", result_.not_verified_fix);
+    first_wrong();
     std::map<Agreement, int> counts;
     std::map<std::string, int> skipped;
     double worst = 0;
@@ -349,12 +367,15 @@ class RunText {
         worst_value = &value;
       }
       if (comparison.agreement == Agreement::kWrong) {
-        line("  {} {} {} ({})", ink("wrong", Ink::kBad), value.name, value.type, value.where.at());
+        line("  {} {} {} ({})", ink("wrong", Ink::kBad), shown_name(value), value.type,
+             value.where.at());
         line("        {}", comparison.what);
         if (!value.holders.empty()) line("        held by {}", value.holders);
+        if (!value.cause.empty()) line("        {}", value.cause);
       }
     }
     for (const auto& [agreement, count] : counts) line("  {:>4} {}", count, to_string(agreement));
+    accumulated();
     if (worst_value != nullptr && worst > 0) {
       line("       closest to its bound: {} uses {:.0f} % of what rounding allows",
            worst_value->name, 100 * worst);
@@ -383,6 +404,25 @@ class RunText {
     if (steps.non_finite) {
       line("       the first NaN or infinity: {}", to_string(*steps.non_finite));
     }
+  }
+
+  void accumulated() {
+    for (const ValueReport& value : result_.values) {
+      if (value.passes < 2) continue;
+      line("       {} adds up {} backward passes: nothing cleared it between them", value.name,
+           value.passes);
+    }
+  }
+
+  // Where to begin to look: values that follow from a wrong one are wrong, too.
+  void first_wrong() {
+    const auto wrong = [](const ValueReport& value) {
+      return value.verified && value.comparison.agreement == Agreement::kWrong;
+    };
+    const auto& values = result_.values;
+    if (std::count_if(values.begin(), values.end(), wrong) < 2) return;
+    const auto first = std::find_if(values.begin(), values.end(), wrong);
+    line("  the first wrong one is {} ({})", shown_name(*first), first->where.at());
   }
 
   void expectations() {
@@ -462,14 +502,12 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
       sum += rank.forward[i] + rank.backward[i];
     collectives = std::max(collectives, sum);
   }
-  const auto verified = std::count_if(result.values.begin(), result.values.end(),
-                                      [](const ValueReport& value) { return value.verified; });
   const std::string verdict = result.met() ? paint("ok    ", Ink::kGood, options.color)
                                            : paint("FAILED", Ink::kBad, options.color);
   std::string name = result.scenario.file->file();
   if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
-  std::string facts = fmt::format("{} ranks, {} values verified, {} collectives",
-                                  result.scenario.world, verified, collectives);
+  std::string facts = fmt::format("{} ranks, {}, {} collectives", result.scenario.world,
+                                  verified_text(result), collectives);
   if (result.shapes_only()) {
     facts = fmt::format("{} ranks in {}, {}, {} collectives", result.scenario.world,
                         classes_text(result), result.not_verified, collectives);

@@ -84,7 +84,8 @@ struct ScenarioResult {
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::vector<ValueReport> values;
   StepVerdict steps;         ///< on every call of the ranks
-  std::string not_verified;  ///< why nothing was verified, or empty
+  std::string not_verified;      ///< why nothing was verified, or empty
+  std::string not_verified_fix;  ///< what the user can do about it, or empty
   std::vector<ExpectationReport> expectations;
   std::optional<Error> error;  ///< of the run on the ranks
   std::optional<Verdict> verdict;
