@@ -149,6 +149,17 @@ std::optional<double> missed_by(const Evidence& evidence,
   return factor;
 }
 
+// A sum over a mesh dim of the same size in place of one over `mesh_dim` gives the same numbers.
+std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
+  const MeshLayout& layout = *evidence.layout;
+  for (std::size_t other = 0; other < layout.ndim(); ++other) {
+    if (other == mesh_dim || layout.size(other) != layout.size(mesh_dim)) continue;
+    return fmt::format(", or a sum over {} stands where one over {} is meant", layout.names()[other],
+                       layout.names()[mesh_dim]);
+  }
+  return {};
+}
+
 // Ranks hold different values where one is expected: their sum, mean or largest may be meant.
 Sentence not_reduced(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
@@ -170,8 +181,8 @@ Sentence not_reduced(const Evidence& evidence) {
     if (sum && close_to(*sum, n)) {
       return fmt::format(
           "the ranks along {} hold different values whose mean is the expected one: an all_reduce "
-          "with avg over {} is missing",
-          name, name);
+          "with avg over {} is missing{}",
+          name, name, or_over_another(evidence, dim));
     }
     const std::string source = sum ? source_of(*sum, evidence) : "";
     if (!source.empty()) {

@@ -146,7 +146,7 @@ std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
   std::vector<std::pair<const Recording*, std::string>> alone;
   if (inputs.given.reference != nullptr) alone.emplace_back(inputs.given.reference, report.name + "#end");
   for (const OneDeviceValues& one : inputs.one_device) {
-    if (one.reference[0] != nullptr) alone.emplace_back(one.reference[0], key);
+    if (one.complete) alone.emplace_back(one.reference[0], key);
   }
   std::string sentence;
   for (const auto& [recording, name] : alone) {

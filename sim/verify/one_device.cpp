@@ -3,8 +3,6 @@
 // are given.
 #include "sim/verify/one_device.h"
 
-#include <algorithm>
-
 namespace shardlab {
 
 namespace {
@@ -18,10 +16,6 @@ const MeshLayout* one_device_layout(const MeshLayout& layout) {
 }
 
 }  // namespace
-
-bool AloneRuns::any() const {
-  return std::ranges::any_of(recordings, [](const Recording* told) { return told != nullptr; });
-}
 
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
                     const ScenarioOptions& options) {
@@ -46,7 +40,7 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
     }
     execute(*run, propagator, 1, own);
     if (run->error && result.failure.empty()) result.failure = run->error->summary();
-    result.recordings.push_back(run->error ? nullptr : &run->recordings.front());
+    result.recordings.push_back(&run->recordings.front());
     result.runs.push_back(std::move(run));
   }
   return result;

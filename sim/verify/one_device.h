@@ -16,12 +16,12 @@ enum class ToldWorld : std::uint8_t {
   kOne,   ///< that there is one rank, number 0
 };
 
-/// One run, or one per rank that the program is told to be.
+/// One run, or one per rank that the program is told to be. One that fails stands for nothing but
+/// what it got to.
 struct AloneRuns {
   std::vector<std::unique_ptr<ProgramRun>> runs;
-  std::vector<const Recording*> recordings;  ///< by told rank; null where the run failed
-  std::string failure;                       ///< of the first run that failed
-  bool any() const;
+  std::vector<const Recording*> recordings;  ///< by told rank; up to where a run failed
+  std::string failure;                       ///< of the first run that failed, or empty
 };
 
 /// How the program is run alone.

@@ -9,6 +9,7 @@
 
 #include "sim/scenario/program_traits.h"
 #include "sim/verify/assertions.h"
+#include "sim/verify/causes.h"
 #include "sim/verify/evidence.h"
 #include "sim/verify/one_device.h"
 #include "sim/verify/process_records.h"
@@ -41,10 +42,10 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
 struct Meaning {
   AloneRuns single;
   AloneRuns reference;
-  bool any() const { return single.any() && reference.any(); }
   const std::string& failure() const {
     return single.failure.empty() ? reference.failure : single.failure;
   }
+  bool runs() const { return failure().empty(); }
 };
 
 }  // namespace
@@ -81,6 +82,7 @@ class Verification {
       if (inputs_.keep > 0) result_.values = verify_values(inputs_);
       return;
     }
+    inputs_.nothing = "one device does not get here";
     run_alone_as_meant();
     run_reference();
     result_.values = verify_values(inputs_);
@@ -100,11 +102,13 @@ class Verification {
 
   // Values that follow from a wrong one are wrong, too: the first of them say why.
   void explain_first() {
-    int left = 3;
+    constexpr int kMost = 3;
+    int tried = 0;
     for (ValueReport& report : result_.values) {
       if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
-      if (left-- == 0) return;
+      if (tried++ == kMost) return;
       report.cause = explain_wrong(inputs_, report, result_.scenario, *result_.layout);
+      if (tried > 1 && report.cause == kNoCause) report.cause.clear();
     }
   }
 
@@ -115,15 +119,14 @@ class Verification {
     const bool counts = traits_.reads_rank || traits_.reads_world;
     if (traits_.leaves && counts) add_meaning(ToldWorld::kOne, 1);
     for (const Meaning& meaning : meanings_) {
-      if (!meaning.any()) continue;
-      inputs_.one_device.push_back({meaning.single.recordings, meaning.reference.recordings});
+      inputs_.one_device.push_back(
+          {meaning.single.recordings, meaning.reference.recordings, meaning.runs()});
     }
-    if (!inputs_.one_device.empty()) return;
+    if (std::ranges::any_of(meanings_, &Meaning::runs)) return;
     result_.not_verified = fmt::format("one device cannot run the program: {}",
                                        meanings_.back().failure());
     result_.not_verified_fix =
         "say what one device computes in [reference], or expect verify = \"none\"";
-    inputs_.nothing = "one device cannot run the program";
   }
 
   void add_meaning(ToldWorld world, std::int64_t told) {
@@ -151,7 +154,7 @@ class Verification {
     given_.single = run_alone(alone, *result_.propagator, result_.options);
     alone.precision = Precision::kReference;
     given_.reference = run_alone(alone, *result_.propagator, result_.options);
-    const bool runs = given_.any();
+    const bool runs = given_.runs();
     result_.expectations.push_back({.what = "reference",
                                     .met = runs,
                                     .text = runs ? "runs" : "fails: " + given_.failure(),
@@ -159,7 +162,7 @@ class Verification {
     if (!runs) return;
     result_.not_verified.clear();
     result_.not_verified_fix.clear();
-    inputs_.nothing = "one device cannot run the program, and [reference] does not name this value";
+    inputs_.nothing = "one device does not get here, and [reference] does not name it";
     inputs_.given = {given_.single.recordings[0], given_.reference.recordings[0]};
   }
 
@@ -180,7 +183,6 @@ class Verification {
   }
 
   void decide_in_f64() {
-    if (inputs_.one_device.empty() && inputs_.given.single == nullptr) return;
     run_in_f64();
     if (in_f64_->error) return;
     inputs_.ranks_in_f64 = recordings_of(*in_f64_);

@@ -36,10 +36,12 @@ struct ValueReport {
 };
 
 /// The program on one device. One recording, or, for programs that read their rank, one per rank
-/// told that rank's number; null where that run failed, and ranks beyond the last are not compared.
+/// told that rank's number; ranks beyond the last are not compared.
 struct OneDeviceValues {
   std::vector<const Recording*> single;     ///< in the program's dtypes
   std::vector<const Recording*> reference;  ///< likewise, in f64
+  /// False where a run failed: what it got to can confirm a value, but not contradict it.
+  bool complete = true;
 };
 
 /// The program of [reference]: what its names hold at its end is what the last values of the same
@@ -56,7 +58,7 @@ struct VerifyInputs {
   /// verified, values are only kept and replicas compared.
   std::vector<OneDeviceValues> one_device;
   ReferenceValues given;
-  std::string nothing = "not asked for";  ///< why a value is not verified when there is none
+  std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
   const ProgramTraits* traits = nullptr;  ///< of the program
   std::vector<std::pair<DType, double>> tolerance;
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values

@@ -67,7 +67,7 @@ def main():
     parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.write and not options.names:
         parser.error("--write needs the names of the cases to write")
     failed = 0
