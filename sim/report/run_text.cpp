@@ -375,6 +375,7 @@ class RunText {
       }
     }
     for (const auto& [agreement, count] : counts) line("  {:>4} {}", count, to_string(agreement));
+    amplified();
     accumulated();
     if (worst_value != nullptr && worst > 0) {
       line("       closest to its bound: {} uses {:.0f} % of what rounding allows",
@@ -404,6 +405,20 @@ class RunText {
     if (steps.non_finite) {
       line("       the first NaN or infinity: {}", to_string(*steps.non_finite));
     }
+  }
+
+  // What is right in f64 and far from one device in its own dtype.
+  void amplified() {
+    const ValueReport* worst = nullptr;
+    for (const ValueReport& value : result_.values) {
+      if (!value.verified || value.comparison.agreement != Agreement::kRounding) continue;
+      if (worst == nullptr || value.comparison.roundings > worst->comparison.roundings) {
+        worst = &value;
+      }
+    }
+    if (worst == nullptr) return;
+    line("       rounding, amplified {:.0f} times: {} ({})", worst->comparison.roundings,
+         shown_name(*worst), worst->where.at());
   }
 
   void accumulated() {

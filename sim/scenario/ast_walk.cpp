@@ -69,13 +69,11 @@ void for_each_part(const Expression& expression, const Visit& visit) {
   std::visit([&](const auto& node) { visit_parts(node, visit); }, expression.node);
 }
 
-bool any_part(const Expression& expression,
-              const std::function<bool(const Expression&)>& wanted) {
+bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted) {
   if (wanted(expression)) return true;
   bool found = false;
-  for_each_part(expression, [&](const Expression& piece) {
-    found = found || any_part(piece, wanted);
-  });
+  for_each_part(expression,
+                [&](const Expression& piece) { found = found || any_part(piece, wanted); });
   return found;
 }
 

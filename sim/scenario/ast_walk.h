@@ -13,8 +13,7 @@ void for_each_part(const Expression& expression,
                    const std::function<void(const Expression&)>& visit);
 
 /// True when `wanted` holds for the expression or for any part of it, however deep.
-bool any_part(const Expression& expression,
-              const std::function<bool(const Expression&)>& wanted);
+bool any_part(const Expression& expression, const std::function<bool(const Expression&)>& wanted);
 
 /// The name an assignment to this target changes: that of `x` in x, x[0] and x.y; empty for tuples
 /// and calls.

@@ -148,7 +148,8 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
     fail(ErrorKind::kValue, "from_local: the one piece is {}, the whole has shape [{}]",
          type_string(tensor), fmt::join(given.sizes("shape"), ", "));
   }
-  return moved(in, tensor, [&] { return labelled(in, given, tensor); }, Common::kMemory);
+  return moved(
+      in, tensor, [&] { return labelled(in, given, tensor); }, Common::kMemory);
 }
 
 std::optional<PlannerKind> planner_of(const Parameters& given) {
@@ -204,13 +205,13 @@ DTensor local_part(const Parameters& given, const DTensor& tensor) {
 Value run_to_local(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("to_local", {"x", "grad_placements="}, std::move(call));
   const DTensor tensor = given.tensor("x");
-  return moved(in, tensor, [&] { return local_part(given, tensor); }, Common::kMemory);
+  return moved(
+      in, tensor, [&] { return local_part(given, tensor); }, Common::kMemory);
 }
 
 Value run_full_tensor(Interpreter& in, const Value*, CallValues call) {
   const DTensor tensor = Parameters("full_tensor", {"x"}, std::move(call)).tensor("x");
-  return moved(in, tensor,
-               [&] { return tensor.distributed() ? full_tensor(tensor) : tensor; });
+  return moved(in, tensor, [&] { return tensor.distributed() ? full_tensor(tensor) : tensor; });
 }
 
 Value run_shard(Interpreter&, const Value*, CallValues call) {

@@ -34,8 +34,8 @@ Placement output_of(const Parameters& given, const Placement& otherwise) {
 
 // What both styles of a linear layer are on one device.
 Value plain_linear(Interpreter& in, const Parameters& given) {
-  return find_torch_spelling("linear")->run(
-      in, nullptr, {{given["x"], given["weight"], given["bias"]}, {}});
+  return find_torch_spelling("linear")->run(in, nullptr,
+                                            {{given["x"], given["weight"], given["bias"]}, {}});
 }
 
 Value run_column_wise(Interpreter& in, const Value*, CallValues call) {

@@ -116,8 +116,7 @@ Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
 
 Value run_backward(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("backward", {"gradient="}, std::move(call));
-  in.backward_from(self_tensor(self),
-                   given.has("gradient") ? given.tensor("gradient") : DTensor());
+  in.backward_from(self_tensor(self), given.has("gradient") ? given.tensor("gradient") : DTensor());
   return {};
 }
 
@@ -170,9 +169,8 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   return std::nullopt;
 }
 
-constexpr std::string_view kAttributes[] = {"shape",         "dtype", "ndim", "T",         "mT",
-                                            "requires_grad", "type",  "grad", "placements",
-                                            "is_leaf"};
+constexpr std::string_view kAttributes[] = {
+    "shape", "dtype", "ndim", "T", "mT", "requires_grad", "type", "grad", "placements", "is_leaf"};
 
 }  // namespace
 

@@ -61,7 +61,7 @@ struct ProgramSetup {
   Tensors tensors = Tensors::kOnMesh;
   AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
-  ValueSink* sink = nullptr;  ///< may be null
+  ValueSink* sink = nullptr;        ///< may be null
   /// Told where the ranks that this run stands for part; null: it stands for one rank.
   RankQuestions* questions = nullptr;
   std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for

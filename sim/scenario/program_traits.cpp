@@ -98,8 +98,8 @@ class Walk {
         (method != nullptr && method->name == "backward")) {
       mark(traits_.gradients_by_rank);
     }
-    if (method != nullptr && (method->name.ends_with('_') || method->name == "append" ||
-                              method->name == "extend")) {
+    if (method != nullptr &&
+        (method->name.ends_with('_') || method->name == "append" || method->name == "extend")) {
       mark_target(*method->object);
     }
     const auto def = name != nullptr ? defs_.find(name->id) : defs_.end();

@@ -21,8 +21,8 @@ namespace {
 
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
-      "title",  "about",   "seed",   "world",    "mesh",  "params", "matrix",
-      "inputs", "program", "expect", "topology", "fault", "rule",   "planner", "reference"};
+      "title",   "about",  "seed",     "world", "mesh", "params",  "matrix",   "inputs",
+      "program", "expect", "topology", "fault", "rule", "planner", "reference"};
   return kKeys;
 }
 
@@ -74,10 +74,9 @@ void check_reference(const TomlSection& root, const ast::Program& program,
   for (const std::string& name : given) {
     if (std::binary_search(known.begin(), known.end(), name)) return;
   }
-  const std::string fix =
-      known.empty() ? "name a value in [program]" : fmt::format("name one of: {}", fmt::join(known, ", "));
-  root.where(*root.find("reference"))
-      .refuse("[reference] names no value of [program]", fix);
+  const std::string fix = known.empty() ? "name a value in [program]"
+                                        : fmt::format("name one of: {}", fmt::join(known, ", "));
+  root.where(*root.find("reference")).refuse("[reference] names no value of [program]", fix);
 }
 
 /// What a setting may name, in its full form.

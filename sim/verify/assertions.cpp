@@ -57,8 +57,8 @@ std::optional<GlobalValue> value_on(const Ranks& ranks, std::size_t rank, std::s
   return distributed_value(ranks, spec, index, side);
 }
 
-// A number and a tensor of one element have the same shape, and integers the value that they have as
-// floats.
+// A number and a tensor of one element have the same shape, and integers the value that they have
+// as floats.
 void bring_together(GlobalValue& a, GlobalValue& b) {
   if (a.meta.dtype == b.meta.dtype && a.meta.shape == b.meta.shape) return;
   for (GlobalValue* value : {&a, &b}) {
@@ -97,7 +97,9 @@ std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::s
   bring_together(*a, *b);
   const Comparison result = compare_in_f64(*a, *b, noise);
   if (result.agreement != Agreement::kWrong) return std::nullopt;
-  const AssertedPair& pair = *pair_of(in_f64, rank, index);
+  // Types are those of the program; ranks in other processes have told no more than these.
+  const AssertedPair* own = pair_of(declared, rank, index);
+  const AssertedPair& pair = own != nullptr ? *own : *pair_of(in_f64, rank, index);
   const SourceText& source = *pair.where.source;
   return Error(ErrorKind::kAssert,
                fmt::format("assert_close: a is {:.9g}, b is {:.9g}{}", result.got, result.expected,

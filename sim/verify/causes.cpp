@@ -49,9 +49,8 @@ Numbers minus(const Numbers& a, const Numbers& b) {
 // The one factor with a = factor * b, if there is one.
 std::optional<double> factor_between(const Numbers& a, const Numbers& b, double relative) {
   if (a.size() != b.size() || a.empty()) return std::nullopt;
-  const auto at = std::max_element(b.begin(), b.end(), [](double x, double y) {
-    return std::fabs(x) < std::fabs(y);
-  });
+  const auto at = std::max_element(b.begin(), b.end(),
+                                   [](double x, double y) { return std::fabs(x) < std::fabs(y); });
   if (*at == 0 || !std::isfinite(*at)) return std::nullopt;
   const double factor = a[static_cast<std::size_t>(at - b.begin())] / *at;
   if (!std::isfinite(factor) || factor == 0) return std::nullopt;
@@ -66,7 +65,8 @@ bool close_to(double number, double other) {
 std::string factor_text(double factor) {
   if (close_to(factor, std::round(factor))) return fmt::format("{:.0f} times", std::round(factor));
   const double inverse = 1 / factor;
-  if (close_to(inverse, std::round(inverse))) return fmt::format("1/{:.0f} of", std::round(inverse));
+  if (close_to(inverse, std::round(inverse)))
+    return fmt::format("1/{:.0f} of", std::round(inverse));
   return {};
 }
 
@@ -141,8 +141,7 @@ std::optional<double> missed_by(const Evidence& evidence,
                                 Combine combine) {
   std::optional<double> factor;
   for (const auto& line : lines) {
-    const auto found =
-        factor_between(combine(line), evidence.expected.reals, evidence.relative);
+    const auto found = factor_between(combine(line), evidence.expected.reals, evidence.relative);
     if (!found || (factor && !close_to(*found, *factor))) return std::nullopt;
     factor = found;
   }
@@ -154,8 +153,8 @@ std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
   const MeshLayout& layout = *evidence.layout;
   for (std::size_t other = 0; other < layout.ndim(); ++other) {
     if (other == mesh_dim || layout.size(other) != layout.size(mesh_dim)) continue;
-    return fmt::format(", or a sum over {} stands where one over {} is meant", layout.names()[other],
-                       layout.names()[mesh_dim]);
+    return fmt::format(", or a sum over {} stands where one over {} is meant",
+                       layout.names()[other], layout.names()[mesh_dim]);
   }
   return {};
 }
@@ -308,9 +307,8 @@ std::vector<Numbers> pieces_of(const GlobalValue& whole, const DTensorSpec& spec
   for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
     const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(i));
     Numbers& piece = pieces.emplace_back();
-    for_each_element(view, [&](std::size_t, std::size_t global) {
-      piece.push_back(whole.reals[global]);
-    });
+    for_each_element(
+        view, [&](std::size_t, std::size_t global) { piece.push_back(whole.reals[global]); });
   }
   return pieces;
 }
@@ -405,7 +403,7 @@ Sentence pieces_off_by_factors(const Evidence& evidence) {
 }
 
 constexpr Sentence (*kHypotheses[])(const Evidence&) = {
-    not_reduced,      factor_off, average_of_averages, chunk_of_another, same_mask,
+    not_reduced,      factor_off, average_of_averages, chunk_of_another,      same_mask,
     number_of_a_rank, step_off,   added_too_often,     pieces_off_by_factors,
 };
 

@@ -120,8 +120,7 @@ std::string off_by(const Comparison& result) {
                        result.expected);
   }
   return fmt::format("element {} is {:.9g}, expected {:.9g}: off by {:.3g}, allowed {:.3g}",
-                     result.worst_index, result.got, result.expected, result.error,
-                     result.allowed);
+                     result.worst_index, result.got, result.expected, result.error, result.allowed);
 }
 
 Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& single,
@@ -139,12 +138,14 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
                    16 * unit_roundoff(sharded.meta.dtype) * scale;
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
     // An overflow of the narrow dtype that one device shows too is not sharding's doing.
-    if (!std::isfinite(sharded.reals[i]) && same_number(sharded.reals[i], single.reals[i])) continue;
+    if (!std::isfinite(sharded.reals[i]) && same_number(sharded.reals[i], single.reals[i]))
+      continue;
     const double error = distance(sharded.reals[i], reference.reals[i]);
     if (error > std::max(result.allowed, user)) ++result.differing;
     if (result.worst_index >= 0 && error <= result.error) continue;
     note(result, element_of(sharded, i), sharded.reals[i], reference.reals[i], error);
   }
+  if (scale > 0) result.roundings = result.error / (unit_roundoff(sharded.meta.dtype) * scale);
   if (result.error <= result.allowed) return result;
   if (result.error <= user) {
     result.agreement = Agreement::kTolerance;

@@ -1,7 +1,8 @@
 // compare.h - the verdict on the numbers of one value, element by element.
 // In the program's dtypes (compare): bitwise where movement and pointwise ops alone made a value,
 // otherwise the envelope around a single-device program in f64. In f64 on both sides
-// (compare_in_f64): rounding is then 1e-16 and what remains is a mistake. docs: scenarios/README.md.
+// (compare_in_f64): rounding is then 1e-16 and what remains is a mistake. docs:
+// scenarios/README.md.
 #pragma once
 
 #include <optional>
@@ -28,6 +29,7 @@ struct Comparison {
   std::int64_t worst_index = -1;  ///< row-major global element with the largest error
   double got = 0, expected = 0;   ///< there
   std::int64_t differing = 0;     ///< elements that are wrong or undecided
+  double roundings = 0;           ///< `error` in roundings of the dtype at the largest element
   std::string what;               ///< one line when wrong
 };
 
@@ -42,8 +44,8 @@ struct Judgement {
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 
-/// How far the program's own dtype goes astray on one device: what f64 would do 2^29 times less (for
-/// f32), with 1000 for the luck of one sample. In units of the value.
+/// How far the program's own dtype goes astray on one device: what f64 would do 2^29 times less
+/// (for f32), with 1000 for the luck of one sample. In units of the value.
 double f64_noise(const GlobalValue& single, const GlobalValue& reference);
 
 /// Both sides in f64. An element is wrong beyond 1e-9 of the largest one in its row (of the last

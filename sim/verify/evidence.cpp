@@ -25,7 +25,8 @@ std::optional<std::vector<DTensor>> held_by(const Recordings& ranks, const std::
                                             const MeshLayout& layout) {
   std::vector<DTensor> held;
   for (std::int64_t i = 0; i < layout.size(); ++i) {
-    const RecordedValue* value = ranks[static_cast<std::size_t>(layout.rank_at_index(i))]->find(key);
+    const RecordedValue* value =
+        ranks[static_cast<std::size_t>(layout.rank_at_index(i))]->find(key);
     if (value == nullptr || is_integral(value->value.dtype())) return std::nullopt;
     held.push_back(value->value);
   }
@@ -84,7 +85,8 @@ class Collector {
  private:
   void add_counts(Evidence& evidence) const {
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
-      evidence.counts.push_back({layout_.size(dim), "the size of mesh dim " + layout_.names()[dim]});
+      evidence.counts.push_back(
+          {layout_.size(dim), "the size of mesh dim " + layout_.names()[dim]});
     }
     evidence.counts.push_back({layout_.size(), "the number of ranks"});
     for (const ScenarioInput& input : scenario_.inputs) {
@@ -144,7 +146,8 @@ std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
   auto evidence = Collector(inputs, scenario, layout).collect(key);
   if (!evidence) return {};
   std::vector<std::pair<const Recording*, std::string>> alone;
-  if (inputs.given.reference != nullptr) alone.emplace_back(inputs.given.reference, report.name + "#end");
+  if (inputs.given.reference != nullptr)
+    alone.emplace_back(inputs.given.reference, report.name + "#end");
   for (const OneDeviceValues& one : inputs.one_device) {
     if (one.complete) alone.emplace_back(one.reference[0], key);
   }

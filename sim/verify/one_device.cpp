@@ -1,6 +1,6 @@
-// One rank runs the whole program. Its tensors are plain, so no placement decides anything; the mesh
-// of size 1 is there for the groups of the program's own collectives, which then return what they
-// are given.
+// One rank runs the whole program. Its tensors are plain, so no placement decides anything; the
+// mesh of size 1 is there for the groups of the program's own collectives, which then return what
+// they are given.
 #include "sim/verify/one_device.h"
 
 namespace shardlab {

@@ -156,8 +156,7 @@ void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
     recorded.changed = reader.get<bool>();
     // The file is the same for all processes, so that a span says where.
     const bool in_program = reader.get<bool>();
-    recorded.where.source =
-        in_program ? records.scenario->program->source : records.scenario->file;
+    recorded.where.source = in_program ? records.scenario->program->source : records.scenario->file;
     recorded.where.span = reader.get<SourceSpan>();
     recorded.value = get_value(reader, *records.device);
     recording.adopt(std::move(recorded));

@@ -26,9 +26,9 @@ struct ProgramRun {
   Precision precision = Precision::kDeclared;
   Tensors tensors = Tensors::kOnMesh;
   std::int64_t reporting_rank = 0;
-  std::int64_t told_rank = -1;   ///< what `rank` says; -1: the truth
-  std::int64_t told_world = -1;  ///< what `world_size` says; -1: the truth
-  AnswerLog answers;             ///< of the reporting rank, for runs on one device
+  std::int64_t told_rank = -1;          ///< what `rank` says; -1: the truth
+  std::int64_t told_world = -1;         ///< what `world_size` says; -1: the truth
+  AnswerLog answers;                    ///< of the reporting rank, for runs on one device
   std::optional<AnswerReader> follows;  ///< the answers of another run, on one device
   std::int64_t step_limit = 1'000'000;
   std::vector<Trace> traces;

@@ -63,8 +63,9 @@ void Recording::begins(const std::string& name, const DTensor& value, const Wher
 
 void Recording::ends(const std::string& name, const Value& value) {
   std::int64_t visited = 0;
-  visit(name, value, [this](const std::string& full, const DTensor& tensor) { end_of(full, tensor); },
-        visited);
+  visit(
+      name, value, [this](const std::string& full, const DTensor& tensor) { end_of(full, tensor); },
+      visited);
 }
 
 namespace {

@@ -123,8 +123,8 @@ class Verification {
           {meaning.single.recordings, meaning.reference.recordings, meaning.runs()});
     }
     if (std::ranges::any_of(meanings_, &Meaning::runs)) return;
-    result_.not_verified = fmt::format("one device cannot run the program: {}",
-                                       meanings_.back().failure());
+    result_.not_verified =
+        fmt::format("one device cannot run the program: {}", meanings_.back().failure());
     result_.not_verified_fix =
         "say what one device computes in [reference], or expect verify = \"none\"";
   }

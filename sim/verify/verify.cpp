@@ -156,7 +156,8 @@ class Judge {
     if (first.name.ends_with(".grad")) return recording->find(key_);
     if (!first.at_end) {
       const RecordedValue* end = inputs_.ranks.front()->find(first.name + "#end");
-      if (end != nullptr && (end->changed || end->occurrence > first.occurrence + 1)) return nullptr;
+      if (end != nullptr && (end->changed || end->occurrence > first.occurrence + 1))
+        return nullptr;
     }
     return recording->find(first.name + "#end");
   }
@@ -203,7 +204,8 @@ class Judge {
   // is told this rank's number.
   bool cannot_contradict() const {
     if (given(inputs_.given.single) != nullptr) return false;
-    if (inputs_.traits == nullptr || !inputs_.traits->follows_rank(value_.first->name)) return false;
+    if (inputs_.traits == nullptr || !inputs_.traits->follows_rank(value_.first->name))
+      return false;
     return inputs_.traits->leaves || value_.first->value.distributed();
   }
 
@@ -287,8 +289,8 @@ class Judge {
   const std::string& key_;
 };
 
-// What both precisions say together. A float that is right in f64 is right: its own dtype's rounding
-// was amplified. An integer made of integers alone is judged by its bits.
+// What both precisions say together. A float that is right in f64 is right: its own dtype's
+// rounding was amplified. An integer made of integers alone is judged by its bits.
 void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits& traits) {
   if (!in_f64.verified) return;
   Comparison& own = report.comparison;

@@ -21,14 +21,14 @@ struct ValueReport {
   std::int64_t occurrence = 0;
   bool at_end = false;  ///< what the name holds when the program ends, after writes in place
   Where where;
-  std::string type;       ///< "f32[8@dp, 16]" on the first rank
-  std::size_t event = 0;  ///< how many events the reporting rank's trace had before
+  std::string type;              ///< "f32[8@dp, 16]" on the first rank
+  std::size_t event = 0;         ///< how many events the reporting rank's trace had before
   bool in_floats = true;         ///< neither integers nor bools
   bool replicas_differ = false;  ///< ranks that must hold the same do not
   bool verified = false;
   std::string not_verified;  ///< the reason otherwise
   Comparison comparison;
-  std::string holders;  ///< of the wrong element: "ranks 0,4 at [3, 1]"
+  std::string holders;      ///< of the wrong element: "ranks 0,4 at [3, 1]"
   std::int64_t passes = 0;  ///< of a gradient: how many backward passes it adds up
   std::string cause;        ///< of the first wrong values: what mistake their numbers look like
   /// One; or one a rank where ranks hold their own, one a sub-mesh for a slice of the mesh.

@@ -89,8 +89,8 @@ TEST_CASE("a bias on every rank before a sum is there n times") {
 
 TEST_CASE("a step with a gradient that is too large is told from what it was added to") {
   const MeshLayout* x = mesh_of({4}, {"x"});
-  Evidence evidence = replicas(x, std::vector<std::vector<double>>(4, {2 - 0.4, 3 + 1.2}),
-                               {2 - 0.1, 3 + 0.3});
+  Evidence evidence =
+      replicas(x, std::vector<std::vector<double>>(4, {2 - 0.4, 3 + 1.2}), {2 - 0.1, 3 + 0.3});
   evidence.known.push_back({"w", numbers({2}, {2, 3})});
   CHECK(names(evidence, "its difference from w is 4 times the expected one"));
 }
@@ -112,8 +112,8 @@ TEST_CASE("one mask for all pieces is a mask drawn on local tensors") {
   const MeshLayout* x = mesh_of({2}, {"x"});
   Evidence evidence;
   evidence.layout = x;
-  evidence.spec = process_arena().spec(x, {Placement::shard(0)},
-                                       contiguous_meta(Dims{6}, DType::kF64));
+  evidence.spec =
+      process_arena().spec(x, {Placement::shard(0)}, contiguous_meta(Dims{6}, DType::kF64));
   evidence.expected = numbers({6}, {2, 0, 4, 0, 6, 8});
   evidence.got = numbers({6}, {2, 0, 4, 5, 0, 8});
   CHECK(names(evidence, "the same random mask"));
