@@ -122,6 +122,7 @@ Json value_json(const ValueReport& value) {
                {"type", value.type},
                {"event", value.event}};
   if (value.where.source) json["at"] = value.where.at();
+  if (value.at_end) json["at_end"] = true;
   for (const KeptValue& kept : value.kept) json["whole"].push_back(kept_json(kept));
   if (!value.verified) {
     json["not_verified"] = value.not_verified;
@@ -132,6 +133,8 @@ Json value_json(const ValueReport& value) {
   json["allowed"] = json_number(value.comparison.allowed);
   if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
   if (!value.holders.empty()) json["held_by"] = value.holders;
+  if (!value.cause.empty()) json["cause"] = value.cause;
+  if (value.passes > 1) json["backward_passes"] = value.passes;
   return json;
 }
 

@@ -63,6 +63,22 @@ std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+std::string shown_name(const ValueReport& value) {
+  return value.at_end ? value.name + " at the end" : value.name;
+}
+
+// "1 value verified", "12 values verified, 2 wrong".
+std::string verified_text(const ScenarioResult& result) {
+  std::int64_t verified = 0, wrong = 0;
+  for (const ValueReport& value : result.values) {
+    if (!value.verified) continue;
+    ++verified;
+    if (value.comparison.agreement == Agreement::kWrong) ++wrong;
+  }
+  return fmt::format("{} verified{}", counted(verified, "value"),
+                     wrong > 0 ? fmt::format(", {} wrong", wrong) : "");
+}
+
 class RunText {
  public:
   RunText(const ScenarioResult& result, const RunTextOptions& options)
@@ -202,7 +218,7 @@ class RunText {
     const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
                                 : result_.shapes_only() ? value.not_verified
                                                         : "not verified";
-    line("       = {:<{}} {:<{}} {}", value.name, name_width_, value.type, type_width_,
+    line("       = {:<{}} {:<{}} {}", shown_name(value), name_width_, value.type, type_width_,
          ink(verdict, wrong            ? Ink::kBad
                       : value.verified ? Ink::kGood
                                        : Ink::kDim));
@@ -345,6 +361,8 @@ class RunText {
     }
     line("\n{}", ink("values against one device", Ink::kTitle));
     if (!result_.not_verified.empty()) line("  not verified: {}", result_.not_verified);
+    if (!result_.not_verified_fix.empty()) line("  fix: {}", result_.not_verified_fix);
+    first_wrong();
     std::map<Agreement, int> counts;
     std::map<std::string, int> skipped;
     double worst = 0;
@@ -362,12 +380,16 @@ class RunText {
         worst_value = &value;
       }
       if (comparison.agreement == Agreement::kWrong) {
-        line("  {} {} {} ({})", ink("wrong", Ink::kBad), value.name, value.type, value.where.at());
+        line("  {} {} {} ({})", ink("wrong", Ink::kBad), shown_name(value), value.type,
+             value.where.at());
         line("        {}", comparison.what);
         if (!value.holders.empty()) line("        held by {}", value.holders);
+        if (!value.cause.empty()) line("        {}", value.cause);
       }
     }
     for (const auto& [agreement, count] : counts) line("  {:>4} {}", count, to_string(agreement));
+    amplified();
+    accumulated();
     if (worst_value != nullptr && worst > 0) {
       line("       closest to its bound: {} uses {:.0f} % of what rounding allows",
            worst_value->name, 100 * worst);
@@ -397,6 +419,39 @@ class RunText {
     if (steps.non_finite) {
       line("       the first NaN or infinity: {}", to_string(*steps.non_finite));
     }
+  }
+
+  // What is right in f64 and far from one device in its own dtype.
+  void amplified() {
+    const ValueReport* worst = nullptr;
+    for (const ValueReport& value : result_.values) {
+      if (!value.verified || value.comparison.agreement != Agreement::kRounding) continue;
+      if (worst == nullptr || value.comparison.roundings > worst->comparison.roundings) {
+        worst = &value;
+      }
+    }
+    if (worst == nullptr) return;
+    line("       rounding, amplified {:.0f} times: {} ({})", worst->comparison.roundings,
+         shown_name(*worst), worst->where.at());
+  }
+
+  void accumulated() {
+    for (const ValueReport& value : result_.values) {
+      if (value.passes < 2) continue;
+      line("       {} adds up {} backward passes: nothing cleared it between them", value.name,
+           value.passes);
+    }
+  }
+
+  // Where to begin to look: values that follow from a wrong one are wrong, too.
+  void first_wrong() {
+    const auto wrong = [](const ValueReport& value) {
+      return value.verified && value.comparison.agreement == Agreement::kWrong;
+    };
+    const auto& values = result_.values;
+    if (std::count_if(values.begin(), values.end(), wrong) < 2) return;
+    const auto first = std::find_if(values.begin(), values.end(), wrong);
+    line("  the first wrong one is {} ({})", shown_name(*first), first->where.at());
   }
 
   void expectations() {
@@ -489,14 +544,12 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
       sum += rank.forward[i] + rank.backward[i];
     collectives = std::max(collectives, sum);
   }
-  const auto verified = std::count_if(result.values.begin(), result.values.end(),
-                                      [](const ValueReport& value) { return value.verified; });
   const std::string verdict = result.met() ? paint("ok    ", Ink::kGood, options.color)
                                            : paint("FAILED", Ink::kBad, options.color);
   std::string name = result.scenario.file->file();
   if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
   const std::string ranks = counted(result.scenario.world, "rank");
-  std::string facts = fmt::format("{}, {} verified, {}", ranks, counted(verified, "value"),
+  std::string facts = fmt::format("{}, {}, {}", ranks, verified_text(result),
                                   counted(collectives, "collective"));
   if (result.shapes_only()) {
     facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(result), result.not_verified,

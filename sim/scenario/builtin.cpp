@@ -32,7 +32,7 @@ const Builtin* find_torch_spelling(std::string_view name) {
 
 const Builtin* find_function(std::string_view name) {
   const Builtin* found = find_in({python_builtins(), distributed_builtins(), parallel_builtins(),
-                                  collective_builtins(), factory_builtins()},
+                                  collective_builtins(), factory_builtins(), assert_builtins()},
                                  name);
   return found != nullptr ? found : find_torch_spelling(name);
 }

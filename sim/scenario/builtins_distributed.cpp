@@ -1,5 +1,9 @@
-// Placing tensors on the mesh, moving them, and gradients.
+// Placing tensors on the mesh, moving them, and gradients. On one device all of it gives the
+// elements as they are.
+#include <functional>
+
 #include "api/distribute.h"
+#include "autograd/grad_node.h"
 #include "autograd/tape.h"
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
@@ -41,6 +45,32 @@ const DTensorSpec* spec_of_text(const std::string& text, const MeshLayout* layou
   return layout->arena().spec(layout, type.placements, type.order, meta);
 }
 
+// What a moved tensor has in common with the one it was made from.
+enum class Common : std::int64_t { kNothing, kMemory, kHandle };
+
+Common common(const DTensor& source, const DTensor& result) {
+  if (source == result) return Common::kHandle;
+  const bool shares = source.local().storage() == result.local().storage();
+  return shares ? Common::kMemory : Common::kNothing;
+}
+
+// The elements of `source` elsewhere: `on_mesh` moves them. On one device they are where they were,
+// and only whether a later write reaches both is the ranks' answer.
+Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor()>& on_mesh,
+            Common otherwise = Common::kNothing) {
+  DTensor result;
+  const auto own = [&] {
+    result = on_mesh();
+    return Value(static_cast<std::int64_t>(common(source, result)));
+  };
+  const Value answer = in.answer(own, static_cast<std::int64_t>(otherwise));
+  if (!in.plain()) return result;
+  const auto* known = answer.get<std::int64_t>();
+  const Common has = known != nullptr ? static_cast<Common>(*known) : otherwise;
+  if (has == Common::kHandle) return source;
+  return recording_calls().one(has == Common::kMemory ? "aten::alias" : "aten::clone", {source});
+}
+
 // S(-1) is the last tensor dim.
 Placements counted_from_front(Placements placements, std::size_t dims) {
   for (Placement& placement : placements) {
@@ -52,10 +82,7 @@ Placements counted_from_front(Placements placements, std::size_t dims) {
   return placements;
 }
 
-Value run_distribute(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
-                         std::move(call), Parameters::Others::kKeep);
-  const DTensor tensor = given.tensor("t");
+DTensor distributed(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
   const DTensorSpec* spec = nullptr;
   if (given.has("placements")) {
@@ -80,15 +107,23 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   const Tensor whole = given.has("src_data_rank")
                            ? value_of_source(tensor.local(), layout, given.integer("src_data_rank"))
                            : tensor.local();
-  const DTensor out = shardlab::distribute(whole, spec);
-  if (tensor.requires_grad()) require_grad(out);  // a leaf of its own
-  return out;
+  return shardlab::distribute(whole, spec);
 }
 
-Value run_from_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("from_local", {"t", "mesh=", "shape=", "run_check="}, std::move(call),
-                         Parameters::Others::kKeep);
+// The result is a leaf of its own, unless the tensor lay so before.
+Value run_distribute(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
+                         std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
+  const DTensor out =
+      moved(in, tensor, [&] { return distributed(in, given, tensor); }).as<DTensor>();
+  if (out == tensor || !tensor.requires_grad()) return out;
+  const DTensor leaf = in.plain() ? detached(out) : out;
+  require_grad(leaf);
+  return leaf;
+}
+
+DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   if (tensor.distributed()) {
     throw Error(ErrorKind::kRuntime,
                 fmt::format("from_local: {} is distributed already", type_string(tensor)))
@@ -105,6 +140,18 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
   return from_local(checked, layout, placements, global);
 }
 
+Value run_from_local(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("from_local", {"t", "mesh=", "shape=", "run_check="}, std::move(call),
+                         Parameters::Others::kKeep);
+  const DTensor tensor = given.tensor("t");
+  if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {
+    fail(ErrorKind::kValue, "from_local: the one piece is {}, the whole has shape [{}]",
+         type_string(tensor), fmt::join(given.sizes("shape"), ", "));
+  }
+  return moved(
+      in, tensor, [&] { return labelled(in, given, tensor); }, Common::kMemory);
+}
+
 std::optional<PlannerKind> planner_of(const Parameters& given) {
   if (!given.has("planner")) return std::nullopt;
   if (const auto planner = parse_planner(given.text("planner"))) return planner;
@@ -113,10 +160,7 @@ std::optional<PlannerKind> planner_of(const Parameters& given) {
       .with("fix", "greedy, graph or bytes");
 }
 
-Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("redistribute", {"x", "placements=", "planner="}, std::move(call),
-                         Parameters::Others::kKeep);
-  const DTensor tensor = given.tensor("x");
+DTensor redistributed(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   if (!tensor.distributed()) {
     throw Error(ErrorKind::kValue,
                 fmt::format("redistribute: {} is a plain tensor", type_string(tensor)))
@@ -141,9 +185,14 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
   return redistribute(tensor, target, {.planner = planner_of(given)});
 }
 
-Value run_to_local(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("to_local", {"x", "grad_placements="}, std::move(call));
+Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("redistribute", {"x", "placements=", "planner="}, std::move(call),
+                         Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("x");
+  return moved(in, tensor, [&] { return redistributed(in, given, tensor); });
+}
+
+DTensor local_part(const Parameters& given, const DTensor& tensor) {
   if (!given.has("grad_placements")) return to_local(tensor);
   Placements placements;
   for (const Value& item : items_of(given["grad_placements"])) {
@@ -153,9 +202,16 @@ Value run_to_local(Interpreter&, const Value*, CallValues call) {
   return to_local(tensor, counted_from_front(placements, tensor.ndim()));
 }
 
-Value run_full_tensor(Interpreter&, const Value*, CallValues call) {
+Value run_to_local(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("to_local", {"x", "grad_placements="}, std::move(call));
+  const DTensor tensor = given.tensor("x");
+  return moved(
+      in, tensor, [&] { return local_part(given, tensor); }, Common::kMemory);
+}
+
+Value run_full_tensor(Interpreter& in, const Value*, CallValues call) {
   const DTensor tensor = Parameters("full_tensor", {"x"}, std::move(call)).tensor("x");
-  return tensor.distributed() ? full_tensor(tensor) : tensor;
+  return moved(in, tensor, [&] { return tensor.distributed() ? full_tensor(tensor) : tensor; });
 }
 
 Value run_shard(Interpreter&, const Value*, CallValues call) {
@@ -181,10 +237,10 @@ Graph graph_of(const Parameters& given) {
   return given.flag_or("retain_graph", false) ? Graph::kRetain : Graph::kFree;
 }
 
-Value run_backward(Interpreter&, const Value*, CallValues call) {
+Value run_backward(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("backward", {"loss", "gradient=", "retain_graph="}, std::move(call));
-  backward(given.tensor("loss"), given.has("gradient") ? given.tensor("gradient") : DTensor(),
-           graph_of(given));
+  in.backward_from(given.tensor("loss"),
+                   given.has("gradient") ? given.tensor("gradient") : DTensor(), graph_of(given));
   return {};
 }
 

@@ -58,7 +58,7 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   const ResolvedCall resolved = resolve_call(*in.setup().registry, op, call);
   Results results = in.setup().calls->call(*resolved.row, resolved.args);
   DTensor plain = results.at(0).tensor();
-  if (placing.dims.empty() && placing.mesh.is_none()) {
+  if (in.plain() || (placing.dims.empty() && placing.mesh.is_none())) {
     return finish(in, std::move(plain), placing.requires_grad);
   }
   const MeshLayout* layout = layout_of(in, placing.mesh);

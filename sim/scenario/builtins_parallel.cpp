@@ -32,9 +32,16 @@ Placement output_of(const Parameters& given, const Placement& otherwise) {
   return given.has("output") ? placement_of(given["output"]) : otherwise;
 }
 
+// What both styles of a linear layer are on one device.
+Value plain_linear(Interpreter& in, const Parameters& given) {
+  return find_torch_spelling("linear")->run(in, nullptr,
+                                            {{given["x"], given["weight"], given["bias"]}, {}});
+}
+
 Value run_column_wise(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("column_wise", {"x", "weight", "bias=", "dim=", "output="},
                          std::move(call));
+  if (in.plain()) return plain_linear(in, given);
   const MeshLayout* mesh = mesh_of_program(in);
   const std::string dim = style_dim(given, *mesh);
   return column_wise(given.tensor("x"), column_wise_weights(weights_of(given), mesh, dim), dim,
@@ -43,6 +50,7 @@ Value run_column_wise(Interpreter& in, const Value*, CallValues call) {
 
 Value run_row_wise(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("row_wise", {"x", "weight", "bias=", "dim=", "output="}, std::move(call));
+  if (in.plain()) return plain_linear(in, given);
   const MeshLayout* mesh = mesh_of_program(in);
   const std::string dim = style_dim(given, *mesh);
   return row_wise(given.tensor("x"), row_wise_weights(weights_of(given), mesh, dim), dim,
@@ -51,13 +59,20 @@ Value run_row_wise(Interpreter& in, const Value*, CallValues call) {
 
 Value run_sequence_parallel(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("sequence_parallel", {"x", "dim=", "along="}, std::move(call));
+  if (in.plain()) return given.tensor("x");
   const std::string dim = style_dim(given, *mesh_of_program(in));
   return sequence_parallel(given.tensor("x"), dim, given.integer_or("along", 1));
 }
 
-Value run_loss_parallel(Interpreter&, const Value*, CallValues call) {
+Value run_loss_parallel(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("loss_parallel", {"x", "target", "weight=", "reduction=", "ignore_index="},
                          std::move(call));
+  if (in.plain()) {
+    CallValues whole{{given["x"], given["target"], given["weight"]}, {}};
+    whole.keywords.emplace_back("reduction", given.text_or("reduction", "mean"));
+    whole.keywords.emplace_back("ignore_index", given.integer_or("ignore_index", -100));
+    return find_torch_spelling("cross_entropy")->run(in, nullptr, std::move(whole));
+  }
   return loss_parallel(
       given.tensor("x"), given.tensor("target"),
       {given.has("weight") ? given.tensor("weight") : DTensor(), given.text_or("reduction", "mean"),
@@ -84,7 +99,7 @@ Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
     }
     wanted.emplace_back(pattern.as<std::string>(), type.as<std::string>());
   }
-  const NamedTensors placed = shard(named, mesh_of_program(in), wanted);
+  const NamedTensors placed = in.plain() ? named : shard(named, mesh_of_program(in), wanted);
   DictValue out = make_dict();
   for (const auto& [name, value] : *parameters->entries) {
     out.entries->emplace_back(name, placed.at(name.as<std::string>()));

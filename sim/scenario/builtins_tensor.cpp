@@ -35,10 +35,13 @@ Value run_numel(Interpreter&, const Value* self, CallValues call) {
 }
 
 // Of the whole tensor, in elements.
-Value run_stride(Interpreter&, const Value* self, CallValues call) {
+Value run_stride(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("stride", {}, std::move(call));
   const DTensor& tensor = self_tensor(self);
-  return make_tuple(tensor.distributed() ? tensor.spec()->stride() : tensor.local().stride());
+  const auto own = [&] {
+    return make_tuple(tensor.distributed() ? tensor.spec()->stride() : tensor.local().stride());
+  };
+  return in.answer(own, make_tuple(tensor.meta().stride));
 }
 
 // Reduces first when it must; a rank outside of the mesh gets zero.
@@ -138,6 +141,13 @@ DTensor transposed(Interpreter& in, const DTensor& tensor) {
   return in.tensor_op("permute", {tensor, make_tuple(reversed)});
 }
 
+Value placements_of(const DTensor& tensor) {
+  if (!tensor.distributed()) return {};
+  Values items;
+  for (const Placement& placement : tensor.spec()->placements()) items.emplace_back(placement);
+  return make_tuple(std::move(items));
+}
+
 std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
                                       const std::string& name) {
   if (name == "shape") return make_tuple(tensor.shape());
@@ -147,17 +157,15 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   if (name == "mT" || name == "mH") return in.tensor_op("transpose", {tensor, -2, -1});
   if (name == "requires_grad") return requires_grad(tensor);
   if (name == "is_leaf") return is_leaf(tensor);
-  if (name == "type") return type_string(tensor);
+  if (name == "type") {
+    const std::string own = type_string(tensor);
+    return in.answer([&] { return Value(own); }, own);
+  }
   if (name == "grad") {
     const DTensor grad = grad_of(tensor);
     return grad.defined() ? Value(grad) : Value();
   }
-  if (name == "placements") {
-    if (!tensor.distributed()) return Value();
-    Values items;
-    for (const Placement& placement : tensor.spec()->placements()) items.emplace_back(placement);
-    return make_tuple(std::move(items));
-  }
+  if (name == "placements") return in.answer([&] { return placements_of(tensor); });
   return std::nullopt;
 }
 
@@ -231,12 +239,30 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
   fail(ErrorKind::kValue, "a {} has no '{}'", kind_name(object), name);
 }
 
+Value Interpreter::answer(const std::function<Value()>& own, const Value& otherwise) {
+  if (plain()) {
+    const auto found = setup_.follows != nullptr ? setup_.follows->next(position_) : std::nullopt;
+    return found.value_or(otherwise);
+  }
+  Value value = own();
+  if (setup_.keeps != nullptr) setup_.keeps->keep(position_, value);
+  return value;
+}
+
+// A branch that rounding turned goes the way it went on the ranks.
 bool Interpreter::truth(const Value& value) {
+  const SourceSpan place = position_;
+  const bool own = own_truth(value);
+  if (setup_.keeps != nullptr) setup_.keeps->keep(place, own);
+  return setup_.follows != nullptr ? setup_.follows->branch(place, own) : own;
+}
+
+bool Interpreter::own_truth(const Value& value) {
   if (value.is<RankValue>()) {
     setup_.questions->ask([&](std::int64_t rank) {
-      return fingerprint([&] { return Value(truth(at_rank(value, rank))); });
+      return fingerprint([&] { return Value(own_truth(at_rank(value, rank))); });
     });
-    return truth(here(value));
+    return own_truth(here(value));
   }
   if (value.is_number()) return to_double(number_of(value)) != 0;
   if (value.is_none()) return false;
@@ -244,7 +270,7 @@ bool Interpreter::truth(const Value& value) {
   if (value.is_sequence()) return !items_of(value).empty();
   if (const auto* dict = value.get<DictValue>()) return !dict->entries->empty();
   if (const auto* range = value.get<RangeValue>()) return range->size() > 0;
-  if (value.is_tensor()) return truth(run_item(*this, &value, {}));
+  if (value.is_tensor()) return own_truth(run_item(*this, &value, {}));
   return true;
 }
 

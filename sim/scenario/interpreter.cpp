@@ -1,5 +1,8 @@
 #include "sim/scenario/interpreter.h"
 
+#include <algorithm>
+
+#include "autograd/tape.h"
 #include "dispatch/prepare.h"
 #include "sim/scenario/augmented.h"
 #include "sim/scenario/global_names.h"
@@ -52,6 +55,13 @@ void Interpreter::define(const std::string& name, Value value) {
 const Value* Interpreter::find(const std::string& name) const {
   const auto found = globals_.find(name);
   return found == globals_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Interpreter::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : globals_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void Interpreter::run() {
@@ -271,6 +281,29 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
   frame_ = caller;
   enter(place);
   return std::exchange(returned_, Value());
+}
+
+void Interpreter::assert_close(const Value& a, const Value& b) {
+  const Where where{setup_.scenario->program->source, position_};
+  if (setup_.sink != nullptr) setup_.sink->asserted_close(a, b, where);
+}
+
+void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph graph) {
+  using Tell = std::function<void(const std::string& name, const DTensor& grad)>;
+  const auto each_gradient = [this](const Tell& tell) {
+    if (setup_.sink == nullptr) return;
+    for (const auto& [name, value] : globals_) {
+      if (!value.is_tensor()) continue;
+      tell(name, grad_of(value.as<DTensor>()));
+    }
+  };
+  each_gradient([this](const std::string& name, const DTensor& grad) {
+    setup_.sink->gradient_kept(name, grad);
+  });
+  backward(loss, seed, graph);
+  each_gradient([this](const std::string& name, const DTensor& grad) {
+    setup_.sink->gradient_came(name, grad);
+  });
 }
 
 void Interpreter::print(const std::string& line) {

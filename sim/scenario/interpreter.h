@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "schema/op_row.h"
+#include "sim/scenario/answers.h"
 #include "sim/scenario/builtin.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scenario/value.h"
 #include "sim/schedule/sanitizer.h"
 
 namespace shardlab {
+
+enum class Graph : std::uint8_t;  // autograd/tape.h
 
 /// Told about every value that a statement gives a name, in the order of the program.
 class ValueSink {
@@ -26,6 +29,12 @@ class ValueSink {
                         const Where& where) = 0;
   /// One line of output, without its end.
   virtual void printed(const std::string& line) = 0;
+  /// Two tensors or numbers of which the program says that they are the same up to rounding.
+  virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
+  /// A backward pass begins: `grad` is what the tensor of this name has from before, or undefined.
+  virtual void gradient_kept(const std::string& /*name*/, const DTensor& /*grad*/) {}
+  /// It has ended: what the tensor has now.
+  virtual void gradient_came(const std::string& /*name*/, const DTensor& /*grad*/) {}
 };
 
 /// kReference: every floating dtype is f64, every complex one c128 (design section 9). Random draws
@@ -34,6 +43,10 @@ enum class Precision : std::uint8_t { kDeclared, kReference };
 
 /// The dtype that stands for `dtype` in a reference run.
 DType reference_dtype(DType dtype);
+
+/// kOnMesh: what the program says. kPlain: one device, where every tensor is plain and what places
+/// or gathers a tensor gives its elements as they are.
+enum class Tensors : std::uint8_t { kOnMesh, kPlain };
 
 class RankQuestions;
 
@@ -47,7 +60,10 @@ struct ProgramSetup {
   std::int64_t rank = 0;                 ///< what `rank` tells
   std::int64_t world_size = 1;
   Precision precision = Precision::kDeclared;
-  ValueSink* sink = nullptr;  ///< may be null
+  Tensors tensors = Tensors::kOnMesh;
+  AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
+  AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
+  ValueSink* sink = nullptr;        ///< may be null
   /// Told where the ranks that this run stands for part; null: it stands for one rank.
   RankQuestions* questions = nullptr;
   std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
@@ -72,6 +88,8 @@ class Interpreter {
   void run();
   /// The last value of a name, or null.
   const Value* find(const std::string& name) const;
+  /// All names outside of defs that have a value, sorted.
+  std::vector<std::string> names() const;
 
   // For built-in functions.
   const ProgramSetup& setup() const { return setup_; }
@@ -87,12 +105,20 @@ class Interpreter {
   DType effective(DType dtype) const;
   DTensor cast(const DTensor& tensor, DType dtype);
   bool truth(const Value& value);
+  /// True on one device, where no tensor lies on a mesh.
+  bool plain() const { return setup_.tensors == Tensors::kPlain; }
+  /// What only the ranks know, such as the placements of a tensor: `own` is asked and kept on the
+  /// ranks; a run that follows them gets their answer, or `otherwise` where it took another path.
+  Value answer(const std::function<Value()>& own, const Value& otherwise = {});
   /// What varies between ranks (rank_value.h) as it is here: from now on the run stands for those
   /// ranks only that have the same value.
   Value settle(const Value& value);
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
   void print(const std::string& line);
+  void assert_close(const Value& a, const Value& b);
+  /// backward(), and tells the sink which gradients were there before and are after it.
+  void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
 
   Value binary(ast::BinaryOp op, const Value& left, const Value& right);
   Value compare(ast::CompareOp op, const Value& left, const Value& right);
@@ -144,6 +170,7 @@ class Interpreter {
   /// What is called takes plain values: arguments are settled, or the call itself is put off.
   void settle_arguments(CallValues& call);
   bool varying(const Value& value) const;
+  bool own_truth(const Value& value);
   std::optional<Value> call_varying(const BuiltinValue& builtin, CallValues& call);
   Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
   Value call_function(const FunctionValue& function, CallValues call);

@@ -29,25 +29,21 @@ std::vector<std::string> names_of(const Value& key) {
       .with("fix", suggest(name, layout.names()));
 }
 
-// The coordinate that programs are told, which in a single-device run is not the one tensors have.
-std::optional<Coordinate> coordinate_in(const MeshLayout* layout) {
-  const RankContext* context = current_rank_or_null();
-  return context == nullptr ? std::nullopt : layout->coordinate_of(context->rank);
-}
-
 }  // namespace
 
-MeshValue slice_mesh(const MeshValue& mesh, const Value& key) {
+MeshValue slice_mesh(const MeshValue& mesh, const Value& key, std::int64_t told_rank) {
   const std::vector<std::string> names = names_of(key);
   for (const std::string& name : names) {
     if (!mesh.reported->find_dim(name)) refuse_dim(*mesh.reported, name, "mesh[...]");
   }
   // Outside of the mesh there is no part that holds this rank: the first one stands for its shape.
-  const auto part = [&](const MeshLayout* layout) {
-    const auto coordinate = coordinate_in(layout);
+  const auto part = [&](const MeshLayout* layout, std::int64_t rank) {
+    const auto coordinate = layout->coordinate_of(rank);
     return slice_layout(layout, names, coordinate ? *coordinate : layout->coordinate_at_index(0));
   };
-  return {part(mesh.layout), part(mesh.reported)};
+  const RankContext* context = current_rank_or_null();
+  return {part(mesh.layout, context != nullptr ? context->rank : told_rank),
+          part(mesh.reported, told_rank)};
 }
 
 Placement placement_of(const Value& value) {

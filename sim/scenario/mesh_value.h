@@ -10,8 +10,9 @@
 
 namespace shardlab {
 
-/// mesh["tp"], mesh["dp", "tp"]: the part of the mesh that holds this rank.
-MeshValue slice_mesh(const MeshValue& mesh, const Value& key);
+/// mesh["tp"], mesh["dp", "tp"]: the part of the mesh that holds this rank. `told_rank` is the
+/// number that the program is told, which in a run on one device is not the running rank's.
+MeshValue slice_mesh(const MeshValue& mesh, const Value& key, std::int64_t told_rank);
 
 /// A placement, or its text: S(0), R, "P(sum)".
 ///   fails  Value

@@ -149,6 +149,7 @@ struct Scenario {
   std::vector<std::pair<std::string, Literal>> params;
   std::vector<ScenarioInput> inputs;
   std::shared_ptr<const ast::Program> program;
+  std::shared_ptr<const ast::Program> reference;  ///< [reference]; null: the program itself
   Expectation expect;
   std::vector<TopologyDim> topology;
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
@@ -157,6 +158,9 @@ struct Scenario {
   /// Params and mesh dims, for expressions that are not in the program.
   Environment environment() const;
 };
+
+/// The same scenario whose program is its [reference], which must be there.
+Scenario as_reference(const Scenario& scenario);
 
 /// The collectives that [expect] may name.
 const std::vector<std::string>& collective_names();

@@ -21,8 +21,8 @@ namespace {
 
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
-      "title",  "about",   "seed",   "world",    "mesh",  "params", "matrix",
-      "inputs", "program", "expect", "topology", "fault", "rule",   "planner"};
+      "title",   "about",  "seed",     "world", "mesh", "params",  "matrix",   "inputs",
+      "program", "expect", "topology", "fault", "rule", "planner", "reference"};
   return kKeys;
 }
 
@@ -46,18 +46,37 @@ void refuse_missing_features(const TomlSection& root) {
   }
 }
 
-std::shared_ptr<const ast::Program> read_program(const TomlSection& root) {
-  const TomlEntry* entry = root.find("program");
-  if (entry == nullptr) {
-    return std::make_shared<const ast::Program>(
-        parse_program(std::make_shared<const SourceText>(root.file->file(), "")));
-  }
-  const TomlSection section{root.file, "[program]", &read_table(root.file, *entry)};
+// The code of [program] or [reference]; null without the table.
+std::shared_ptr<const ast::Program> read_code(const TomlSection& root, const std::string& table) {
+  const TomlEntry* entry = root.find(table);
+  if (entry == nullptr) return nullptr;
+  const std::string name = fmt::format("[{}]", table);
+  const TomlSection section{root.file, name, &read_table(root.file, *entry)};
   section.check_keys({"code"});
   const TomlEntry* code = section.find("code");
-  if (code == nullptr)
-    section.where(*entry).refuse("[program] without code", "add code = \"\"\"...\"\"\"");
+  if (code == nullptr) {
+    section.where(*entry).refuse(name + " without code", "add code = \"\"\"...\"\"\"");
+  }
   return std::make_shared<const ast::Program>(parse_program(read_text(root.file, *code)));
+}
+
+std::shared_ptr<const ast::Program> read_program(const TomlSection& root) {
+  if (auto program = read_code(root, "program")) return program;
+  return std::make_shared<const ast::Program>(
+      parse_program(std::make_shared<const SourceText>(root.file->file(), "")));
+}
+
+// A reference that names nothing of the program would be compared with nothing.
+void check_reference(const TomlSection& root, const ast::Program& program,
+                     const ast::Program& reference) {
+  const std::vector<std::string> known = ast::bound_names(program.body);
+  const std::vector<std::string> given = ast::bound_names(reference.body);
+  for (const std::string& name : given) {
+    if (std::binary_search(known.begin(), known.end(), name)) return;
+  }
+  const std::string fix = known.empty() ? "name a value in [program]"
+                                        : fmt::format("name one of: {}", fmt::join(known, ", "));
+  root.where(*root.find("reference")).refuse("[reference] names no value of [program]", fix);
 }
 
 /// What a setting may name, in its full form.
@@ -204,6 +223,8 @@ ScenarioFile ScenarioFile::read(SourcePtr file, std::vector<Setting> settings) {
   out.settings_ = std::move(settings);
   for (Setting& setting : out.settings_) check_setting(root, setting);
   out.program_ = read_program(root);
+  out.reference_ = read_code(root, "reference");
+  if (out.reference_) check_reference(root, *out.program_, *out.reference_);
   out.expand_matrix();
   return out;
 }
@@ -254,6 +275,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
     out.settings.push_back(fmt::format("{}={}", setting.key, to_string(setting.value)));
   }
   out.program = program_;
+  out.reference = reference_;
   out.seed = read_seed(root, settings);
   out.mesh = read_mesh(root, settings);
   out.world = read_world(root, out.mesh, settings);
@@ -280,6 +302,13 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
 Environment Scenario::environment() const {
   Environment out = params;
   for (const ScenarioMeshDim& dim : mesh.dims) out.emplace_back(dim.name, dim.size);
+  return out;
+}
+
+Scenario as_reference(const Scenario& scenario) {
+  Scenario out = scenario;
+  out.program = scenario.reference;
+  out.reference = nullptr;
   return out;
 }
 

@@ -57,6 +57,7 @@ class ScenarioFile {
   std::vector<Setting> settings_;
   std::vector<MatrixPoint> points_;
   std::shared_ptr<const ast::Program> program_;
+  std::shared_ptr<const ast::Program> reference_;
 };
 
 }  // namespace shardlab

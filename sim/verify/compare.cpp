@@ -1,3 +1,5 @@
+// Each element is judged by itself: an overflow, a NaN or a flipped decision in one of them says
+// nothing about the others.
 #include "sim/verify/compare.h"
 
 #include <fmt/format.h>
@@ -18,6 +20,8 @@ std::string_view to_string(Agreement agreement) {
       return "envelope";
     case Agreement::kTolerance:
       return "tolerance";
+    case Agreement::kRounding:
+      return "rounding";
     case Agreement::kUndecided:
       return "undecided";
     case Agreement::kWrong:
@@ -41,56 +45,53 @@ bool same_number(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
+std::size_t width_of(const GlobalValue& value) { return is_complex(value.meta.dtype) ? 2 : 1; }
+
 std::int64_t element_of(const GlobalValue& value, std::size_t number) {
-  const std::size_t width = is_complex(value.meta.dtype) ? 2 : 1;
-  return static_cast<std::int64_t>(number / width);
+  return static_cast<std::int64_t>(number / width_of(value));
 }
 
-Comparison compare_integers(const GlobalValue& sharded, const GlobalValue& single, bool exact) {
+// Infinite where a NaN or an infinity stands against something else.
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  return std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) : INFINITY;
+}
+
+// Notes element `at` as the worst one.
+void note(Comparison& result, std::int64_t at, double got, double expected, double error) {
+  result.worst_index = at;
+  result.got = got;
+  result.expected = expected;
+  result.error = error;
+}
+
+Comparison compare_integers(const GlobalValue& sharded, const GlobalValue& single,
+                            Agreement otherwise) {
+  Comparison result;
   for (std::size_t i = 0; i < sharded.integers.size(); ++i) {
     if (sharded.integers[i] == single.integers[i]) continue;
-    Comparison result = wrong(fmt::format("element {} is {}, one device has {}", i,
-                                          sharded.integers[i], single.integers[i]));
-    if (!exact) result.agreement = Agreement::kUndecided;
-    result.worst_index = static_cast<std::int64_t>(i);
-    result.got = static_cast<double>(sharded.integers[i]);
-    result.expected = static_cast<double>(single.integers[i]);
-    result.error = std::fabs(result.got - result.expected);
-    return result;
+    if (result.differing++ > 0) continue;
+    const auto got = static_cast<double>(sharded.integers[i]);
+    const auto expected = static_cast<double>(single.integers[i]);
+    note(result, static_cast<std::int64_t>(i), got, expected, std::fabs(got - expected));
+    result.agreement = otherwise;
+    result.what = fmt::format("element {} is {}, one device has {}", i, sharded.integers[i],
+                              single.integers[i]);
   }
-  return {};
+  return result;
 }
 
 Comparison compare_bits(const GlobalValue& sharded, const GlobalValue& single) {
+  Comparison result;
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
-    if (same_number(sharded.reals[i], single.reals[i])) continue;
-    Comparison result = wrong(
+    const double got = sharded.reals[i], expected = single.reals[i];
+    if (same_number(got, expected)) continue;
+    if (result.differing++ > 0) continue;
+    note(result, element_of(sharded, i), got, expected, distance(got, expected));
+    result.agreement = Agreement::kWrong;
+    result.what =
         fmt::format("element {} is {:.9g}, one device has {:.9g}; this value must agree bitwise",
-                    element_of(sharded, i), sharded.reals[i], single.reals[i]));
-    result.worst_index = element_of(sharded, i);
-    result.got = sharded.reals[i];
-    result.expected = single.reals[i];
-    result.error = std::fabs(result.got - result.expected);
-    return result;
-  }
-  return {};
-}
-
-// The largest distance between finite numbers; -1 and the place where NaN or inf positions
-// disagree.
-struct Distance {
-  double largest = 0;
-  std::size_t at = 0;
-  bool kinds_agree = true;
-};
-Distance distance(const std::vector<double>& a, const std::vector<double>& b) {
-  Distance result;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    if (std::isinf(a[i]) && a[i] == b[i]) continue;
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return {0, i, false};
-    const double d = std::fabs(a[i] - b[i]);
-    if (d > result.largest) result = {d, i, true};
+                    element_of(sharded, i), got, expected);
   }
   return result;
 }
@@ -103,39 +104,62 @@ double largest_finite(const std::vector<double>& values) {
   return largest;
 }
 
+// Between finite numbers alone.
+double largest_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = distance(a[i], b[i]);
+    if (std::isfinite(d)) largest = std::max(largest, d);
+  }
+  return largest;
+}
+
+std::string off_by(const Comparison& result) {
+  if (!std::isfinite(result.error)) {
+    return fmt::format("element {} is {:.9g}, expected {:.9g}", result.worst_index, result.got,
+                       result.expected);
+  }
+  return fmt::format("element {} is {:.9g}, expected {:.9g}: off by {:.3g}, allowed {:.3g}",
+                     result.worst_index, result.got, result.expected, result.error, result.allowed);
+}
+
 Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& single,
                             const GlobalValue& reference, const Judgement& judgement) {
-  const Distance off = distance(sharded.reals, reference.reals);
+  // Where the dtype overflows on one device its roundings say nothing about the other elements.
+  double scale = 0;
+  for (std::size_t i = 0; i < reference.reals.size(); ++i) {
+    const bool holds = std::isfinite(single.reals[i]) && std::isfinite(reference.reals[i]);
+    if (holds) scale = std::max(scale, std::fabs(reference.reals[i]));
+  }
+  const double user = judgement.relative_tolerance ? *judgement.relative_tolerance * scale : 0;
   Comparison result;
   result.agreement = Agreement::kEnvelope;
-  if (!sharded.reals.empty()) {
-    result.worst_index = element_of(sharded, off.at);
-    result.got = sharded.reals[off.at];
-    result.expected = reference.reals[off.at];
-  }
-  if (!off.kinds_agree) {
+  result.allowed = 4 * largest_distance(single.reals, reference.reals) +
+                   16 * unit_roundoff(sharded.meta.dtype) * scale;
+  for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
     // An overflow of the narrow dtype that one device shows too is not sharding's doing.
-    if (same_number(sharded.reals[off.at], single.reals[off.at])) return result;
-    result.agreement = Agreement::kWrong;
-    result.what = fmt::format("element {} is {:.9g}, expected {:.9g}", result.worst_index,
-                              result.got, result.expected);
-    return result;
+    if (!std::isfinite(sharded.reals[i]) && same_number(sharded.reals[i], single.reals[i]))
+      continue;
+    const double error = distance(sharded.reals[i], reference.reals[i]);
+    if (error > std::max(result.allowed, user)) ++result.differing;
+    if (result.worst_index >= 0 && error <= result.error) continue;
+    note(result, element_of(sharded, i), sharded.reals[i], reference.reals[i], error);
   }
-  const double e1 = distance(single.reals, reference.reals).largest;
-  const double scale = largest_finite(reference.reals);
-  result.error = off.largest;
-  result.allowed = 4 * e1 + 16 * unit_roundoff(sharded.meta.dtype) * scale;
+  if (scale > 0) result.roundings = result.error / (unit_roundoff(sharded.meta.dtype) * scale);
   if (result.error <= result.allowed) return result;
-  if (judgement.relative_tolerance && result.error <= *judgement.relative_tolerance * scale) {
+  if (result.error <= user) {
     result.agreement = Agreement::kTolerance;
-    result.allowed = *judgement.relative_tolerance * scale;
+    result.allowed = user;
     return result;
   }
   result.agreement = Agreement::kWrong;
-  result.what =
-      fmt::format("element {} is {:.9g}, expected {:.9g}: off by {:.3g}, allowed {:.3g}",
-                  result.worst_index, result.got, result.expected, result.error, result.allowed);
+  result.what = off_by(result);
   return result;
+}
+
+std::string types_differ(const GlobalValue& value, const GlobalValue& expected) {
+  return fmt::format("is {}, one device has {}", type_string(value.meta),
+                     type_string(expected.meta));
 }
 
 }  // namespace
@@ -143,12 +167,57 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement) {
   if (sharded.meta.shape != single.meta.shape || sharded.meta.dtype != single.meta.dtype) {
-    return wrong(fmt::format("is {}, one device has {}", type_string(sharded.meta),
-                             type_string(single.meta)));
+    return wrong(types_differ(sharded, single));
   }
-  if (sharded.is_integral()) return compare_integers(sharded, single, judgement.exact);
+  if (sharded.is_integral()) {
+    return compare_integers(sharded, single,
+                            judgement.exact ? Agreement::kWrong : Agreement::kUndecided);
+  }
   if (judgement.exact) return compare_bits(sharded, single);
   return compare_envelope(sharded, single, reference, judgement);
+}
+
+double f64_noise(const GlobalValue& single, const GlobalValue& reference) {
+  if (single.is_integral() || single.reals.size() != reference.reals.size()) return 0;
+  constexpr double kLuck = 1000;
+  const double finer = unit_roundoff(DType::kF64) / unit_roundoff(single.meta.dtype);
+  // A program in f64 is its own reference: the scale of the value has to do.
+  const double astray = finer < 1 ? largest_distance(single.reals, reference.reals)
+                                  : unit_roundoff(DType::kF64) * largest_finite(reference.reals);
+  return kLuck * finer * astray;
+}
+
+Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference, double noise) {
+  constexpr double kRelative = 1e-9;
+  if (sharded.meta.shape != reference.meta.shape || sharded.meta.dtype != reference.meta.dtype) {
+    return wrong(types_differ(sharded, reference));
+  }
+  if (sharded.is_integral()) return compare_integers(sharded, reference, Agreement::kWrong);
+  Comparison result;
+  result.agreement = Agreement::kEnvelope;
+  const Dims& shape = reference.meta.shape;
+  const std::size_t row =
+      std::max<std::size_t>(1, shape.empty() ? 1 : static_cast<std::size_t>(shape.back())) *
+      width_of(reference);
+  double worst_share = 0;
+  for (std::size_t begin = 0; begin < reference.reals.size(); begin += row) {
+    const auto first = reference.reals.begin() + static_cast<std::ptrdiff_t>(begin);
+    const double scale = largest_finite({first, first + static_cast<std::ptrdiff_t>(row)});
+    const double allowed = kRelative * scale + noise;
+    for (std::size_t i = begin; i < begin + row; ++i) {
+      const double error = distance(sharded.reals[i], reference.reals[i]);
+      if (error > allowed) ++result.differing;
+      const double share = allowed > 0 ? error / allowed : error > 0 ? INFINITY : 0;
+      if (result.worst_index >= 0 && share <= worst_share) continue;
+      worst_share = share;
+      note(result, element_of(sharded, i), sharded.reals[i], reference.reals[i], error);
+      result.allowed = allowed;
+    }
+  }
+  if (result.differing == 0) return result;
+  result.agreement = Agreement::kWrong;
+  result.what = off_by(result);
+  return result;
 }
 
 }  // namespace shardlab

@@ -1,5 +1,8 @@
-// compare.h - the verdict on numbers (design section 9): bitwise where movement and pointwise ops
-// alone made a value, otherwise the envelope around a single-device program in f64.
+// compare.h - the verdict on the numbers of one value, element by element.
+// In the program's dtypes (compare): bitwise where movement and pointwise ops alone made a value,
+// otherwise the envelope around a single-device program in f64. In f64 on both sides
+// (compare_in_f64): rounding is then 1e-16 and what remains is a mistake. docs:
+// scenarios/README.md.
 #pragma once
 
 #include <optional>
@@ -13,7 +16,8 @@ enum class Agreement : std::uint8_t {
   kBitwise,    ///< right, bit for bit
   kEnvelope,   ///< right, within the envelope
   kTolerance,  ///< right by the user's tolerance only
-  kUndecided,  ///< integers or bools that depend on floats inside their envelope
+  kRounding,   ///< right in f64: what is beyond the envelope is amplified rounding
+  kUndecided,  ///< integers or bools that depend on floats; right in f64
   kWrong,
 };
 std::string_view to_string(Agreement agreement);
@@ -24,6 +28,8 @@ struct Comparison {
   double allowed = 0;             ///< 4 e1 + 16 u s, or the user's tolerance
   std::int64_t worst_index = -1;  ///< row-major global element with the largest error
   double got = 0, expected = 0;   ///< there
+  std::int64_t differing = 0;     ///< elements that are wrong or undecided
+  double roundings = 0;           ///< `error` in roundings of the dtype at the largest element
   std::string what;               ///< one line when wrong
 };
 
@@ -34,7 +40,16 @@ struct Judgement {
 };
 
 /// `single`: one device, same dtypes. `reference`: one device in f64. All row-major and global.
+/// Integers and bools that depend on floats (not exact) are undecided where they differ.
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
+
+/// How far the program's own dtype goes astray on one device: what f64 would do 2^29 times less
+/// (for f32), with 1000 for the luck of one sample. In units of the value.
+double f64_noise(const GlobalValue& single, const GlobalValue& reference);
+
+/// Both sides in f64. An element is wrong beyond 1e-9 of the largest one in its row (of the last
+/// dim) plus `noise`; integers and bools must be equal.
+Comparison compare_in_f64(const GlobalValue& sharded, const GlobalValue& reference, double noise);
 
 }  // namespace shardlab

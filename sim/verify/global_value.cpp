@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
@@ -17,39 +18,25 @@ namespace {
 
 std::size_t numbers_per_element(DType dtype) { return is_complex(dtype) ? 2 : 1; }
 
-// The same bytes without reading them, or equal after reading.
-bool same_bits(const Tensor& a, const Tensor& b) {
+// The first element, row-major, whose bytes differ. Tensors over the same memory need no reading.
+std::optional<std::size_t> first_difference(const Tensor& a, const Tensor& b) {
   if (a.storage()->buffer() == b.storage()->buffer() && a.offset() == b.offset() &&
       a.stride() == b.stride()) {
-    return true;
+    return std::nullopt;
   }
   std::vector<std::byte> bytes_a(static_cast<std::size_t>(a.size_bytes())), bytes_b(bytes_a.size());
   a.device()->read(a, bytes_a.data());
   b.device()->read(b, bytes_b.data());
-  return bytes_a == bytes_b;
+  const auto [at, other] = std::mismatch(bytes_a.begin(), bytes_a.end(), bytes_b.begin());
+  if (at == bytes_a.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - bytes_a.begin()) /
+         static_cast<std::size_t>(item_bytes(a.dtype()));
 }
 
-// Calls visit(local element, global element) over a piece, row-major.
-template <typename Visit>
-void for_each_element(const LocalView& view, Visit visit) {
-  const std::size_t ndim = view.dims.size();
-  Dims size(ndim), index(ndim);
-  std::int64_t count = 1;
-  for (std::size_t dim = 0; dim < ndim; ++dim) {
-    size[dim] = view.dims[dim].local_size();
-    count *= size[dim];
-  }
-  for (std::int64_t local = 0; local < count; ++local) {
-    std::int64_t global = 0;
-    for (std::size_t dim = 0; dim < ndim; ++dim) {
-      global = global * view.global_shape[dim] + view.dims[dim].global_index(index[dim]);
-    }
-    visit(static_cast<std::size_t>(local), static_cast<std::size_t>(global));
-    for (std::size_t dim = ndim; dim-- > 0;) {
-      if (++index[dim] < size[dim]) break;
-      index[dim] = 0;
-    }
-  }
+std::string number_text(const Tensor& tensor, std::size_t element) {
+  const GlobalValue value = whole_value(tensor);
+  if (value.is_integral()) return fmt::format("{}", value.integers[element]);
+  return fmt::format("{:.9g}", value.reals[element * numbers_per_element(tensor.dtype())]);
 }
 
 // How terms of the partial mesh dims of one spec combine; there is one kind (sum with avg counts as
@@ -205,6 +192,27 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
   });
 }
 
+// "ranks 0 and 4 hold different replicas: 1.5 and 2 at [0, 3]"; empty when they hold the same.
+std::string replicas_differ(const DTensorSpec& spec, const Coordinate& first, const Tensor& a,
+                            const Coordinate& second, const Tensor& b) {
+  const auto element = first_difference(a, b);
+  if (!element) return {};
+  std::size_t global = 0;
+  for_each_element(local_view(spec, second), [&](std::size_t local, std::size_t whole) {
+    if (local == *element) global = whole;
+  });
+  Dims index(spec.ndim());
+  for (std::size_t dim = spec.ndim(); dim-- > 0;) {
+    const auto size = static_cast<std::size_t>(spec.shape()[dim]);
+    index[dim] = static_cast<std::int64_t>(global % size);
+    global /= size;
+  }
+  const MeshLayout& layout = *spec.layout();
+  return fmt::format("ranks {} and {} hold different replicas: {} and {} at [{}]",
+                     layout.rank_at(first), layout.rank_at(second), number_text(a, *element),
+                     number_text(b, *element), fmt::join(index, ", "));
+}
+
 // The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
 Coordinate representative(const DTensorSpec& spec, Coordinate coordinate) {
   for (std::size_t mesh_dim = 0; mesh_dim < coordinate.size(); ++mesh_dim) {
@@ -240,11 +248,11 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
     const Coordinate first = representative(spec, coordinate);
     if (first == coordinate) {
       add_piece(spec, coordinate, piece, reduction, value);
-    } else if (!same_bits(piece.local(),
-                          pieces[static_cast<std::size_t>(layout.index_of(first))].local())) {
-      faults.push_back({fmt::format("ranks {} and {} hold different replicas",
-                                    layout.rank_at(first), layout.rank_at(coordinate))});
+      continue;
     }
+    const Tensor& other = pieces[static_cast<std::size_t>(layout.index_of(first))].local();
+    std::string fault = replicas_differ(spec, first, other, coordinate, piece.local());
+    if (!fault.empty()) faults.push_back({std::move(fault)});
   }
   if (reduction.any()) {
     for (double& number : value.reals) number = reduction.finish(number);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mesh/dtensor.h"
+#include "tensor/local_view.h"
 
 namespace shardlab {
 
@@ -22,7 +23,7 @@ struct GlobalValue {
 
 /// A disagreement inside one value: replicas that differ, or a piece of the wrong shape.
 struct AssemblyFault {
-  std::string what;  ///< "ranks 0 and 4 hold different replicas"
+  std::string what;  ///< "ranks 0 and 4 hold different replicas: 1.5 and 2 at [0, 3]"
 };
 
 /// `pieces` holds the handle of every rank of the spec's layout, by row-major mesh index. Partials
@@ -32,5 +33,28 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
                      std::vector<AssemblyFault>& faults);
 /// The value of a plain tensor.
 GlobalValue whole_value(const Tensor& tensor);
+
+/// Calls visit(local element, global element) over a piece, both row-major.
+template <typename Visit>
+void for_each_element(const LocalView& view, Visit visit) {
+  const std::size_t ndim = view.dims.size();
+  Dims size(ndim), index(ndim);
+  std::int64_t count = 1;
+  for (std::size_t dim = 0; dim < ndim; ++dim) {
+    size[dim] = view.dims[dim].local_size();
+    count *= size[dim];
+  }
+  for (std::int64_t local = 0; local < count; ++local) {
+    std::int64_t global = 0;
+    for (std::size_t dim = 0; dim < ndim; ++dim) {
+      global = global * view.global_shape[dim] + view.dims[dim].global_index(index[dim]);
+    }
+    visit(static_cast<std::size_t>(local), static_cast<std::size_t>(global));
+    for (std::size_t dim = ndim; dim-- > 0;) {
+      if (++index[dim] < size[dim]) break;
+      index[dim] = 0;
+    }
+  }
+}
 
 }  // namespace shardlab

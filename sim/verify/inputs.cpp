@@ -120,4 +120,14 @@ DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const M
   return piece;
 }
 
+DTensor make_plain_input(const Scenario& scenario, const ScenarioInput& input,
+                         const MeshLayout* layout, Precision precision) {
+  const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
+  const DTensorSpec* whole = spec->with(Placements(layout->ndim()));
+  const DTensor value = scaled(draw(scenario, input, whole), scale_of(input));
+  const DType dtype = reference_dtype(spec->dtype());
+  if (precision == Precision::kDeclared || dtype == spec->dtype()) return DTensor(value.local());
+  return plain_calls().one("aten::_to_copy", {DTensor(value.local()), dtype});
+}
+
 }  // namespace shardlab

@@ -14,5 +14,8 @@ const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType
 /// This rank's piece. kReference casts floats to f64 after the draw.
 DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const MeshLayout* layout,
                    Precision precision);
+/// The whole value as a plain tensor, pending terms added up.
+DTensor make_plain_input(const Scenario& scenario, const ScenarioInput& input,
+                         const MeshLayout* layout, Precision precision);
 
 }  // namespace shardlab

@@ -130,18 +130,13 @@ std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo val
     writer.put_text(recorded.name);
     writer.put(recorded.occurrence);
     writer.put(static_cast<std::uint64_t>(recorded.event));
+    writer.put(recorded.at_end);
+    writer.put(recorded.changed);
+    writer.put(recorded.where.source == records.scenario->program->source);
     writer.put(recorded.where.span);
     put_value(writer, recorded.value);
   }
   return writer.take();
-}
-
-// The file is the same for all processes, so that a span says where.
-SourcePtr source_for(const Scenario& scenario, const std::string& name) {
-  for (const ScenarioInput& input : scenario.inputs) {
-    if (name == input.name + ".grad") return input.where.source;
-  }
-  return scenario.program ? scenario.program->source : nullptr;
 }
 
 void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
@@ -157,8 +152,12 @@ void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
     recorded.name = reader.text();
     recorded.occurrence = reader.get<std::int64_t>();
     recorded.event = reader.get<std::uint64_t>();
+    recorded.at_end = reader.get<bool>();
+    recorded.changed = reader.get<bool>();
+    // The file is the same for all processes, so that a span says where.
+    const bool in_program = reader.get<bool>();
+    recorded.where.source = in_program ? records.scenario->program->source : records.scenario->file;
     recorded.where.span = reader.get<SourceSpan>();
-    recorded.where.source = source_for(*records.scenario, recorded.name);
     recorded.value = get_value(reader, *records.device);
     recording.adopt(std::move(recorded));
   }

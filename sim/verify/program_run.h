@@ -24,8 +24,12 @@ struct ProgramRun {
   const MeshLayout* layout = nullptr;
   const MeshLayout* reported = nullptr;
   Precision precision = Precision::kDeclared;
+  Tensors tensors = Tensors::kOnMesh;
   std::int64_t reporting_rank = 0;
-  std::int64_t told_rank = -1;  ///< what `rank` says; -1: the truth
+  std::int64_t told_rank = -1;          ///< what `rank` says; -1: the truth
+  std::int64_t told_world = -1;         ///< what `world_size` says; -1: the truth
+  AnswerLog answers;                    ///< of the reporting rank, for runs on one device
+  std::optional<AnswerReader> follows;  ///< the answers of another run, on one device
   std::int64_t step_limit = 1'000'000;
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
@@ -42,6 +46,10 @@ struct ProgramRun {
 /// The running rank's part. `index`: of its trace, recording and account. `questions`: asked where
 /// the ranks it stands for part; null: it stands for itself.
 void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions);
+
+/// Runs the program on ranks 0 to `ranks` - 1 and fills in what was seen.
+void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+             const ScenarioOptions& options);
 
 /// By rank; empty where classes are not listed by rank.
 std::vector<const Trace*> traces_by_rank(const ProgramRun& run);

@@ -16,6 +16,7 @@
 #include "sim/verify/process_records.h"
 #include "sim/verify/program_run.h"
 #include "sim/verify/step_run.h"
+#include "sim/verify/verdict.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -32,14 +33,6 @@ const MeshLayout* layout_of(const Scenario& scenario, Arena& arena) {
   return arena.layout(std::move(init));
 }
 
-// The same names, every size 1: one device runs the program unchanged.
-const MeshLayout* one_device_layout(const MeshLayout& layout, Arena& arena) {
-  MeshLayout::Init init;
-  init.shape = Dims(layout.ndim(), 1);
-  init.names = layout.names();
-  return arena.layout(std::move(init));
-}
-
 Topology topology_of(const Scenario& scenario) {
   Topology topology;
   for (const TopologyDim& dim : scenario.topology) {
@@ -48,65 +41,12 @@ Topology topology_of(const Scenario& scenario) {
   return topology;
 }
 
-// Ranks of other processes share nothing.
-bool shares_kernels(const ScenarioOptions& options) {
-  return options.sharing == KernelSharing::kOn &&
-         find_backend(options.backend).processes == nullptr;
-}
-
-// Kernels on fewer elements take less than waking a thread.
-std::int64_t workers_that_pay(const Scenario& scenario) {
-  constexpr std::int64_t kElements = 1 << 20;
-  std::int64_t elements = 0;
-  for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
-  return elements < kElements ? 1 : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-}
-
-void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
-             const ScenarioOptions& options) {
-  DeviceChoice choice = options.device;
-  if (options.memory) choice.most_bytes = options.memory->available_bytes;
-  run.device = make_device(choice, options.backend);
-  run.step_limit = options.step_limit;
-  run.accounts.resize(static_cast<std::size_t>(ranks));
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    // In a process of its own any rank may have to report.
-    const bool reports = rank == run.reporting_rank || channel_of(options.backend) != nullptr;
-    run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
-  }
-  for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
-  WorldOptions world;
-  world.ranks = ranks;
-  world.schedule = options.schedule;
-  world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
-  world.backend = options.backend;
-  SharingDevice sharing(*run.device, ranks);
-  const bool shares = shares_kernels(options);
-  Device& device = shares ? static_cast<Device&>(sharing) : *run.device;
-  world.device = [&](std::int64_t) -> Device& { return device; };
-  world.checks = options.checks;
-  world.seed = run.scenario->seed;
-  world.propagator = &propagator;
-  world.plans = &propagator.plans();
-  world.implicit = run.scenario->expect.implicit;
-  world.communicator = options.communicator;
-  const WorldResult outcome = run_world(std::move(world), [&](RankContext& rank) {
-    run_on_rank(run, rank, static_cast<std::size_t>(rank.rank), nullptr);
-  });
-  if (!outcome.ok()) run.error = outcome.merged();
-  run.verdict = outcome.verdict;
-  for (const MemoryAccount& account : run.accounts) {
-    run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
-  }
-  run.memory.physical_bytes = run.device->memory().peak_bytes;
-  if (shares) run.kernels = sharing.stats();
-}
-
 // Type strings and names are looked at before any rank starts: what is wrong with them is the
 // file's fault, not the run's.
 void check_as_written(const Scenario& scenario, const MeshLayout* layout,
                       const OpRegistry& registry) {
   check_names(scenario, registry);
+  if (scenario.reference) check_names(as_reference(scenario), registry);
   for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout, DType::kF32);
   for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
 }
@@ -171,107 +111,6 @@ void judge_failure(ScenarioResult& result) {
   }
 }
 
-// Values that [expect] names, at their last occurrence.
-void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& values) {
-  std::vector<ValueReport> kept;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::string& name = values[i].name;
-    const bool gradient = name.ends_with(".grad");
-    const bool named = std::any_of(scenario.expect.types.begin(), scenario.expect.types.end(),
-                                   [&](const ExpectedType& t) { return t.full_name() == name; });
-    const bool last =
-        std::none_of(values.begin() + static_cast<std::ptrdiff_t>(i) + 1, values.end(),
-                     [&](const ValueReport& v) { return v.name == name; });
-    if (gradient || (named && last)) kept.push_back(values[i]);
-  }
-  values = std::move(kept);
-}
-
-// Whether the program reads which rank it runs on.
-bool depends_on_rank(const Scenario& scenario) {
-  if (!scenario.program) return false;
-  const SourceText& text = *scenario.program->source;
-  const SourceSpan all{0, static_cast<std::uint32_t>(text.text().size())};
-  for (const Token& token : tokenize(text, all, LexMode::kProgram)) {
-    const bool asks = token.text == "rank" || token.text == "coordinate";
-    if (token.kind == TokenKind::kName && asks) return true;
-  }
-  return false;
-}
-
-// Programs on one device: in the program's dtypes and in f64, for each rank number that must be
-// told.
-struct OneDevice {
-  std::vector<std::unique_ptr<ProgramRun>> runs;
-  std::vector<const Recording*> recordings;
-  std::string failure;
-};
-
-OneDevice run_alone(const ScenarioResult& result, const OpRegistry& registry,
-                    Propagator& propagator, Precision precision, std::int64_t told) {
-  ScenarioOptions options = result.options;
-  options.backend = "threads";
-  options.communicator = nullptr;
-  OneDevice alone;
-  for (std::int64_t rank = 0; rank < told; ++rank) {
-    auto run = std::make_unique<ProgramRun>();
-    run->scenario = &result.scenario;
-    run->registry = &registry;
-    run->layout = one_device_layout(*result.layout, result.layout->arena());
-    run->reported = result.layout;
-    run->precision = precision;
-    run->told_rank = rank;
-    execute(*run, propagator, 1, options);
-    if (run->error) alone.failure = run->error->summary();
-    alone.recordings.push_back(&run->recordings.front());
-    alone.runs.push_back(std::move(run));
-  }
-  return alone;
-}
-
-// A program that reads its rank is run once per rank, up to this many.
-constexpr std::int64_t kMostToldRanks = 64;
-
-void verify(ScenarioResult& result, const ProgramRun& sharded, Propagator& propagator) {
-  if (result.shapes_only()) {
-    result.not_verified = "shapes only: nothing verified";
-    for (const Recording& recording : sharded.recordings) {
-      list_values(recording, "not computed", result.values);
-    }
-    return;
-  }
-  VerifyInputs inputs;
-  for (const Recording& recording : sharded.recordings) inputs.ranks.push_back(&recording);
-  inputs.tolerance = result.scenario.expect.tolerance;
-  inputs.keep = result.options.keep_elements;
-  if (const auto& memory = result.options.memory) {
-    constexpr std::int64_t kBytesEach = 64;  // three values as doubles, and what marks their pieces
-    inputs.most_elements = memory->available_bytes / kBytesEach;
-  }
-  if (result.scenario.expect.verify == Verify::kNone) {
-    result.not_verified = "verify = \"none\"";
-    if (inputs.keep > 0) result.values = verify_values(inputs);
-    return;
-  }
-  const std::int64_t told =
-      depends_on_rank(result.scenario) ? std::min(result.scenario.world, kMostToldRanks) : 1;
-  const OneDevice single =
-      run_alone(result, *sharded.registry, propagator, Precision::kDeclared, told);
-  const OneDevice reference =
-      run_alone(result, *sharded.registry, propagator, Precision::kReference, told);
-  for (const OneDevice* alone : {&single, &reference}) {
-    if (alone->failure.empty()) continue;
-    result.not_verified = fmt::format("the program fails on one device: {}", alone->failure);
-    return;
-  }
-  inputs.single = single.recordings;
-  inputs.reference = reference.recordings;
-  result.values = verify_values(inputs);
-  if (result.scenario.expect.verify == Verify::kOutputs) {
-    keep_outputs_only(result.scenario, result.values);
-  }
-}
-
 void check_missing_gradients(ScenarioResult& result, const ProgramRun& run) {
   for (const ExpectedName& name : result.scenario.expect.gradients) {
     const std::string key = name.name + ".grad#0";
@@ -306,7 +145,8 @@ void judge(ScenarioResult& result, ProgramRun& run) {
     result.counts.push_back(trace.counts());
     result.implicit_count = std::max(result.implicit_count, trace.implicit_count());
   }
-  result.error = run.error;
+  Verdicts verdicts(result, run);
+  result.error = run.error ? run.error : verdicts.failed_assertion();
   judge_failure(result);
   if (result.error) return;
 
@@ -319,7 +159,7 @@ void judge(ScenarioResult& result, ProgramRun& run) {
     result.expectations.push_back(std::move(report));
   }
   check_missing_gradients(result, run);
-  verify(result, run, *result.propagator);
+  verdicts.verify();
 }
 
 // Returns the rank whose process reports.
@@ -393,8 +233,7 @@ bool ScenarioResult::met() const {
   for (const ValueReport& value : values) {
     if (value.verified && value.comparison.agreement == Agreement::kWrong) return false;
   }
-  const bool meant = scenario.expect.verify == Verify::kNone || shapes_only();
-  return not_verified.empty() || meant || error.has_value();
+  return true;
 }
 
 ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,

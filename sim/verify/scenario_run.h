@@ -27,12 +27,12 @@ struct ScenarioOptions {
   std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
   KernelSharing sharing = KernelSharing::kOn;
   CollectiveChecks checks = CollectiveChecks::kOff;
-  std::optional<MemoryLimits> memory;  ///< none: whatever it takes
-  std::optional<PlannerKind> planner;  ///< instead of the scenario's
-  CommunicatorDecorator communicator;  ///< on the ranks, never on the one device
+  std::optional<MemoryLimits> memory;              ///< none: whatever it takes
+  std::optional<PlannerKind> planner;              ///< instead of the scenario's
+  CommunicatorDecorator communicator;              ///< on the ranks, never on the one device
   std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
-  DeviceChoice device;                 ///< of the ranks, and of the one device
-  std::int64_t keep_elements = 0;      ///< of each value, for the report; 0: none
+  DeviceChoice device;                             ///< of the ranks, and of the one device
+  std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// Told what every rank recorded, by rank, once the run is over and before the values go. On a
   /// shape-only mesh, what the first rank of each class recorded.
@@ -83,8 +83,9 @@ struct ScenarioResult {
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::vector<ValueReport> values;
-  StepVerdict steps;         ///< on every call of the ranks
-  std::string not_verified;  ///< why nothing was verified, or empty
+  StepVerdict steps;             ///< on every call of the ranks
+  std::string not_verified;      ///< why nothing was verified, or empty
+  std::string not_verified_fix;  ///< what the user can do about it, or empty
   std::vector<ExpectationReport> expectations;
   std::optional<Error> error;  ///< of the run on the ranks
   std::optional<Verdict> verdict;

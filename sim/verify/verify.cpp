@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -14,15 +15,17 @@ namespace shardlab {
 
 namespace {
 
+using Recordings = std::vector<const Recording*>;
+
 // One value on every rank that has it.
 struct Gathered {
   std::vector<const RecordedValue*> by_rank;
   const RecordedValue* first = nullptr;
 };
 
-Gathered gather(const VerifyInputs& inputs, const std::string& key) {
+Gathered gather(const Recordings& ranks, const std::string& key) {
   Gathered result;
-  for (const Recording* rank : inputs.ranks) {
+  for (const Recording* rank : ranks) {
     const RecordedValue* value = rank->find(key);
     if (result.first == nullptr) result.first = value;
     result.by_rank.push_back(value);
@@ -50,31 +53,73 @@ bool holds(const DimMap& map, std::int64_t index) {
   });
 }
 
-// Who holds a global element, and where it lies.
-std::string holders_of(const DTensorSpec& spec, std::int64_t element) {
-  Dims index(spec.ndim());
-  for (std::size_t dim = spec.ndim(); dim-- > 0;) {
-    index[dim] = element % spec.shape()[dim];
-    element /= spec.shape()[dim];
+bool holds(const LocalView& view, const Dims& index) {
+  for (std::size_t dim = 0; dim < index.size(); ++dim) {
+    if (!holds(view.dims[dim], index[dim])) return false;
   }
-  std::vector<std::int64_t> ranks;
-  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
-    const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(i));
-    bool inside = true;
-    for (std::size_t dim = 0; dim < index.size(); ++dim) {
-      inside = inside && holds(view.dims[dim], index[dim]);
-    }
-    if (inside) ranks.push_back(spec.layout()->rank_at_index(i));
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return fmt::format("{} at [{}]", fold_ranks(ranks), fmt::join(index, ", "));
+  return true;
 }
 
-// The value as each mesh (or, for a slice of it, each sub-mesh) holds it.
+Dims index_of(std::int64_t element, const Dims& shape) {
+  Dims index(shape.size());
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    index[dim] = element % shape[dim];
+    element /= shape[dim];
+  }
+  return index;
+}
+
+// A piece as a whole value has elements at the places where this rank holds them.
+std::optional<double> element_at(const DTensorSpec& spec, const DTensor& piece,
+                                 const Coordinate& coordinate, const Dims& index) {
+  const LocalView view = local_view(spec, coordinate);
+  if (!holds(view, index)) return std::nullopt;
+  std::int64_t at = 0;
+  for (std::size_t dim = 0; dim < index.size(); ++dim) {
+    std::int64_t local = 0;
+    for (const IndexRun& run : view.dims[dim].runs) {
+      if (index[dim] >= run.offset && index[dim] < run.offset + run.size) {
+        local += index[dim] - run.offset;
+        break;
+      }
+      local += run.size;
+    }
+    at = at * view.dims[dim].local_size() + local;
+  }
+  const GlobalValue local = whole_value(piece.local());
+  const auto number = static_cast<std::size_t>(at);
+  if (local.is_integral()) return static_cast<double>(local.integers[number]);
+  return local.reals[number * (is_complex(local.meta.dtype) ? 2 : 1)];
+}
+
+// Which ranks hold the wrong element with that very value, and where it lies; of a pending value,
+// whose terms it was added up from.
+std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
+                       const Comparison& judged) {
+  const Dims index = index_of(judged.worst_index, spec.shape());
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+    const Coordinate coordinate = spec.layout()->coordinate_at_index(i);
+    const auto held = element_at(spec, pieces[static_cast<std::size_t>(i)], coordinate, index);
+    if (!held) continue;
+    const bool same = *held == judged.got || (std::isnan(*held) && std::isnan(judged.got));
+    if (same || spec.has_partial()) ranks.push_back(spec.layout()->rank_at_index(i));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return fmt::format("{}{} at [{}]", spec.has_partial() ? "the terms of " : "", fold_ranks(ranks),
+                     fmt::join(index, ", "));
+}
+
+// One value in one precision, as each mesh (or, for a slice of it, each sub-mesh) holds it.
 class Judge {
  public:
-  Judge(const VerifyInputs& inputs, const Gathered& value, const std::string& key)
-      : inputs_(inputs), value_(value), key_(key) {}
+  Judge(const VerifyInputs& inputs, Precision precision, const std::string& key)
+      : inputs_(inputs),
+        precision_(precision),
+        value_(gather(precision == Precision::kDeclared ? inputs.ranks : inputs.ranks_in_f64, key)),
+        key_(key) {}
+
+  const Gathered& value() const { return value_; }
 
   void run(ValueReport& report) {
     if (value_.first->value.numel() > inputs_.most_elements) {
@@ -87,31 +132,81 @@ class Judge {
   }
 
  private:
-  void add(ValueReport& report, Comparison comparison) {
+  void add(ValueReport& report, const Comparison& comparison) {
     if (!report.verified || worse(comparison, report.comparison)) report.comparison = comparison;
     report.verified = true;
   }
 
-  // Against one device that was told `rank`; for programs that don't read their rank all are one.
-  void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
-    if (inputs_.keep > 0) {
-      report.kept.push_back(keep_value(value, static_cast<std::int64_t>(rank), inputs_.keep));
-    }
-    if (inputs_.single.empty()) {
-      report.not_verified = "not asked for";
-      return;
-    }
-    const std::size_t told = inputs_.single.size() > 1 ? rank : 0;
-    const RecordedValue* single = inputs_.single[told]->find(key_);
-    const RecordedValue* reference = inputs_.reference[told]->find(key_);
-    if (single == nullptr || reference == nullptr) {
-      report.not_verified = "one device does not get here";
-      return;
+  Comparison compared(const GlobalValue& value, bool exact, const RecordedValue& single,
+                      const RecordedValue& reference) const {
+    const GlobalValue declared = whole_value(single.value.local());
+    const GlobalValue truth = whole_value(reference.value.local());
+    if (precision_ == Precision::kReference) {
+      return compare_in_f64(value, truth, f64_noise(declared, truth));
     }
     const Judgement judgement{.exact = exact,
                               .relative_tolerance = tolerance_for(inputs_, value.meta.dtype)};
-    add(report, compare(value, whole_value(single->value.local()),
-                        whole_value(reference->value.local()), judgement));
+    return compare(value, declared, truth, judgement);
+  }
+
+  // What [reference] has under the name of this value, if the value is the name's last.
+  const RecordedValue* given(const Recording* recording) const {
+    if (recording == nullptr) return nullptr;
+    const RecordedValue& first = *value_.first;
+    if (first.name.ends_with(".grad")) return recording->find(key_);
+    if (!first.at_end) {
+      const RecordedValue* end = inputs_.ranks.front()->find(first.name + "#end");
+      if (end != nullptr && (end->changed || end->occurrence > first.occurrence + 1))
+        return nullptr;
+    }
+    return recording->find(first.name + "#end");
+  }
+
+  // The best of what one device may mean; for programs that don't read their rank all told ranks
+  // are one.
+  std::optional<Comparison> best(const GlobalValue& value, bool exact, std::size_t rank) const {
+    if (const RecordedValue* single = given(inputs_.given.single)) {
+      return compared(value, exact, *single, *given(inputs_.given.reference));
+    }
+    std::optional<Comparison> best;
+    for (const OneDeviceValues& one : inputs_.one_device) {
+      const std::size_t told = one.single.size() > 1 ? rank : 0;
+      if (told >= one.single.size()) continue;
+      const RecordedValue* single = one.single[told]->find(key_);
+      const RecordedValue* reference = one.reference[told]->find(key_);
+      if (single == nullptr || reference == nullptr) continue;
+      const Comparison comparison = compared(value, exact, *single, *reference);
+      if (comparison.agreement == Agreement::kWrong && !one.complete) continue;
+      if (!best || worse(*best, comparison)) best = comparison;
+    }
+    return best;
+  }
+
+  void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
+    if (inputs_.keep > 0 && precision_ == Precision::kDeclared) {
+      report.kept.push_back(keep_value(value, static_cast<std::int64_t>(rank), inputs_.keep));
+    }
+    const std::optional<Comparison> found = best(value, exact, rank);
+    if (!found) {
+      report.not_verified = inputs_.nothing;
+      return;
+    }
+    if (found->agreement == Agreement::kWrong && cannot_contradict()) {
+      report.not_verified =
+          "depends on the rank, and one device computes something else: add [reference]";
+      return;
+    }
+    add(report, *found);
+  }
+
+  // One device has no ranks to tell apart: where the text of the program does, it can confirm a
+  // value but not contradict it. What each rank holds for itself is compared with the program that
+  // is told this rank's number.
+  bool cannot_contradict() const {
+    if (given(inputs_.given.single) != nullptr) return false;
+    if (inputs_.traits == nullptr || !inputs_.traits->follows_rank(value_.first->name))
+      return false;
+    return inputs_.traits->leaves || value_.first->value.distributed();
   }
 
   void judge_distributed(ValueReport& report) {
@@ -131,7 +226,8 @@ class Judge {
   void judge_on(const DTensorSpec& spec, ValueReport& report) {
     const MeshLayout& layout = *spec.layout();
     std::vector<DTensor> pieces;
-    bool exact = !spec.has_partial();
+    // Sums of integers are the same in every order.
+    bool exact = !spec.has_partial() || is_integral(spec.dtype());
     for (std::int64_t index = 0; index < layout.size(); ++index) {
       const std::int64_t rank = layout.rank_at_index(index);
       const RecordedValue* held = value_.by_rank[static_cast<std::size_t>(rank)];
@@ -152,22 +248,29 @@ class Judge {
     judge(whole, exact, static_cast<std::size_t>(layout.rank_at_index(0)), report);
     const Comparison& judged = report.comparison;
     if (judged.agreement == Agreement::kWrong && judged.worst_index >= 0) {
-      report.holders = holders_of(spec, judged.worst_index);
+      report.holders = holders_of(spec, pieces, judged);
     }
     if (faults.empty()) return;
-    Comparison comparison;
+    Comparison comparison = report.comparison;
     comparison.agreement = Agreement::kWrong;
-    comparison.what = faults.front().what;
-    add(report, comparison);
+    comparison.what = faults.front().what + (comparison.what.empty() ? "" : "; " + comparison.what);
+    report.comparison = comparison;
+    report.replicas_differ = true;
+    report.verified = true;
   }
 
   void judge_plain(ValueReport& report) {
-    const bool per_rank = inputs_.single.size() > 1;
+    const bool per_rank = std::ranges::any_of(
+        inputs_.one_device, [](const OneDeviceValues& one) { return one.single.size() > 1; });
     const Tensor* last = nullptr;
     for (std::size_t rank = 0; rank < value_.by_rank.size(); ++rank) {
       const RecordedValue* held = value_.by_rank[rank];
-      if (held == nullptr || held->value.impl()->rank_local) continue;
+      if (held == nullptr) continue;
       const Tensor& local = held->value.local();
+      // A piece, unless [reference] has a whole value of this shape under its name.
+      const RecordedValue* named = given(inputs_.given.single);
+      const bool whole = named != nullptr && named->value.shape() == local.shape();
+      if (held->value.impl()->rank_local && !whole) continue;
       const bool shared = last != nullptr &&
                           last->storage()->buffer() == local.storage()->buffer() &&
                           last->offset() == local.offset() && last->meta() == local.meta();
@@ -181,21 +284,70 @@ class Judge {
   }
 
   const VerifyInputs& inputs_;
-  const Gathered& value_;
+  Precision precision_;
+  Gathered value_;
   const std::string& key_;
 };
 
-ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
-  const Gathered value = gather(inputs, key);
+// What both precisions say together. A float that is right in f64 is right: its own dtype's
+// rounding was amplified. An integer made of integers alone is judged by its bits.
+void settle(ValueReport& report, const ValueReport& in_f64, const ProgramTraits& traits) {
+  if (!in_f64.verified) return;
+  Comparison& own = report.comparison;
+  if (in_f64.comparison.agreement == Agreement::kWrong) {
+    const bool open = !report.verified || own.agreement == Agreement::kUndecided;
+    if (!open && !traits.leaves) return;
+    report.comparison = in_f64.comparison;
+    report.holders = in_f64.holders;
+    report.verified = true;
+    return;
+  }
+  const bool number_off = own.agreement == Agreement::kWrong && own.worst_index >= 0;
+  if (!number_off || !report.in_floats || report.replicas_differ) return;
+  own.agreement = Agreement::kRounding;
+  own.what.clear();
+  report.holders.clear();
+}
+
+// Values at the end that nobody wrote to are there already.
+bool says_nothing_new(const VerifyInputs& inputs, const Gathered& value, const std::string& key) {
+  if (!value.first->at_end) return false;
+  const auto changed = [](const RecordedValue* held) { return held != nullptr && held->changed; };
+  if (std::ranges::any_of(value.by_rank, changed)) return false;
+  for (const OneDeviceValues& one : inputs.one_device) {
+    for (const Recording* told : one.single) {
+      if (changed(told->find(key))) return false;
+    }
+  }
+  // A name that has a value of its own is compared with [reference] there.
+  const Recording* given = inputs.given.single;
+  return given == nullptr || value.first->occurrence > 0 || !changed(given->find(key));
+}
+
+std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::string& key) {
+  Judge judge(inputs, Precision::kDeclared, key);
+  const Gathered& value = judge.value();
+  if (says_nothing_new(inputs, value, key)) return std::nullopt;
   ValueReport report;
   report.name = value.first->name;
   report.occurrence = value.first->occurrence;
+  report.at_end = value.first->at_end;
   report.where = value.first->where;
+  report.in_floats = !is_integral(value.first->value.dtype());
   for (const RecordedValue* held : value.by_rank) {
     if (held != nullptr) report.event = std::max(report.event, held->event);
   }
   report.type = type_string(value.first->value);
-  Judge(inputs, value, key).run(report);
+  if (const std::string_view name = report.name; name.ends_with(".grad")) {
+    report.passes = inputs.ranks.front()->passes_of(std::string(name.substr(0, name.size() - 5)));
+  }
+  judge.run(report);
+  if (inputs.ranks_in_f64.empty() || inputs.traits == nullptr) return report;
+  Judge finer(inputs, Precision::kReference, key);
+  if (finer.value().first == nullptr) return report;
+  ValueReport in_f64;
+  finer.run(in_f64);
+  settle(report, in_f64, *inputs.traits);
   return report;
 }
 
@@ -204,6 +356,7 @@ ValueReport report_on(const VerifyInputs& inputs, const std::string& key) {
 void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports) {
   for (const RecordedValue& value : recording.values()) {
+    if (value.at_end && !value.changed) continue;
     const bool known = std::any_of(reports.begin(), reports.end(), [&](const ValueReport& report) {
       return report.name == value.name && report.occurrence == value.occurrence;
     });
@@ -211,6 +364,7 @@ void list_values(const Recording& recording, const std::string& reason,
     ValueReport report;
     report.name = value.name;
     report.occurrence = value.occurrence;
+    report.at_end = value.at_end;
     report.type = type_string(value.value);
     report.where = value.where;
     report.event = value.event;
@@ -225,10 +379,19 @@ std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
   for (const Recording* rank : inputs.ranks) {
     for (const RecordedValue& value : rank->values()) {
       const std::string key = value.key();
-      if (done.insert(key).second) reports.push_back(report_on(inputs, key));
+      if (!done.insert(key).second) continue;
+      if (auto report = report_on(inputs, key)) reports.push_back(std::move(*report));
     }
   }
   return reports;
+}
+
+bool in_doubt(const std::vector<ValueReport>& reports) {
+  return std::ranges::any_of(reports, [](const ValueReport& report) {
+    const Agreement agreement = report.comparison.agreement;
+    return report.verified &&
+           (agreement == Agreement::kUndecided || agreement == Agreement::kWrong);
+  });
 }
 
 }  // namespace shardlab

@@ -1,4 +1,5 @@
-// verify.h - every recorded value of all ranks against one device (design section 9).
+// verify.h - every recorded value of all ranks against one device (design section 9): in the dtypes
+// of the program, and where that leaves a doubt in f64 on both sides.
 #pragma once
 
 #include <limits>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/scenario/program_traits.h"
 #include "sim/scenario/scenario.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/kept_value.h"
@@ -17,23 +19,47 @@ namespace shardlab {
 struct ValueReport {
   std::string name;
   std::int64_t occurrence = 0;
+  bool at_end = false;  ///< what the name holds when the program ends, after writes in place
   Where where;
-  std::string type;       ///< "f32[8@dp, 16]" on the first rank
-  std::size_t event = 0;  ///< how many events the reporting rank's trace had before
+  std::string type;              ///< "f32[8@dp, 16]" on the first rank
+  std::size_t event = 0;         ///< how many events the reporting rank's trace had before
+  bool in_floats = true;         ///< neither integers nor bools
+  bool replicas_differ = false;  ///< ranks that must hold the same do not
   bool verified = false;
   std::string not_verified;  ///< the reason otherwise
   Comparison comparison;
-  std::string holders;  ///< of the wrong element: "ranks 0,4 at [3, 1]"
+  std::string holders;      ///< of the wrong element: "ranks 0,4 at [3, 1]"
+  std::int64_t passes = 0;  ///< of a gradient: how many backward passes it adds up
+  std::string cause;        ///< of the first wrong values: what mistake their numbers look like
   /// One; or one a rank where ranks hold their own, one a sub-mesh for a slice of the mesh.
   std::vector<KeptValue> kept;
 };
 
-struct VerifyInputs {
-  std::vector<const Recording*> ranks;  ///< by global rank
-  /// One device, the program's dtypes. One recording, or, for programs that read their rank, one
-  /// per rank told that rank's number. None: nothing is verified, values are only kept.
-  std::vector<const Recording*> single;
+/// The program on one device. One recording, or, for programs that read their rank, one per rank
+/// told that rank's number; ranks beyond the last are not compared.
+struct OneDeviceValues {
+  std::vector<const Recording*> single;     ///< in the program's dtypes
   std::vector<const Recording*> reference;  ///< likewise, in f64
+  /// False where a run failed: what it got to can confirm a value, but not contradict it.
+  bool complete = true;
+};
+
+/// The program of [reference]: what its names hold at its end is what the last values of the same
+/// names in the program are compared with, and nothing else then is.
+struct ReferenceValues {
+  const Recording* single = nullptr;  ///< in the program's dtypes; null: there is no [reference]
+  const Recording* reference = nullptr;
+};
+
+struct VerifyInputs {
+  std::vector<const Recording*> ranks;         ///< by global rank
+  std::vector<const Recording*> ranks_in_f64;  ///< likewise, the same program in f64; may be empty
+  /// What one device may mean: a value is right when it agrees with one of them. None: nothing is
+  /// verified, values are only kept and replicas compared.
+  std::vector<OneDeviceValues> one_device;
+  ReferenceValues given;
+  std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
+  const ProgramTraits* traits = nullptr;  ///< of the program
   std::vector<std::pair<DType, double>> tolerance;
   std::int64_t keep = 0;  ///< elements of each value to keep; 0: no values
   /// Of a value that is compared; a view can have more than there is memory for.
@@ -46,7 +72,10 @@ void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports);
 
 /// In the order of the first rank that recorded a value; values that only some ranks have come
-/// last.
+/// last. What a name holds at the end is left out where nothing changed it.
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs);
+
+/// Whether the program's dtypes alone leave a doubt, which a run in f64 decides.
+bool in_doubt(const std::vector<ValueReport>& reports);
 
 }  // namespace shardlab

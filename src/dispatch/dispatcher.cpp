@@ -263,23 +263,28 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
 }
 
 // Carries over what the verifier must know about values (mesh/dtensor.h). A float that was reduced
-// on the way to its placement is no longer exact; integers always are.
+// on the way to its placement is no longer exact. Integers that follow from integers alone are,
+// also where an op adds them up: their sum has one value in every order.
 void mark_results(const Unwrapped& call, const OutputSharding* decision, const Results& results) {
   const OpRow& row = *call.schema.row;
   const std::size_t positional = row.op.positional_count();
-  bool exact = row.has(kExact), rank_local = false;
+  bool exact = true, in_integers = true, rank_local = false;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
     if (!slot.handle.defined()) continue;
     exact = exact && slot.handle.impl()->exact;
+    in_integers = in_integers && is_integral(slot.handle.dtype());
     rank_local = rank_local || slot.handle.impl()->rank_local;
     if (decision == nullptr || slot.argument >= positional) continue;
     const DTensorSpec* want = decision->inputs[next++];
-    if (slot.spec->has_partial() && want != slot.spec) exact = false;
+    if (slot.spec->has_partial() && want != slot.spec && !is_integral(slot.handle.dtype())) {
+      exact = false;
+    }
   }
   const auto mark = [&](const Argument& result) {
     if (!result.is_tensor()) return;
-    result.tensor().impl()->exact = exact;
+    const bool adds_up = in_integers && is_integral(result.tensor().dtype());
+    result.tensor().impl()->exact = exact && (row.has(kExact) || adds_up);
     result.tensor().impl()->rank_local = rank_local && !result.tensor().distributed();
   };
   for (const Argument& result : results) {

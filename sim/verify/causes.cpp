@@ -1,0 +1,424 @@
+// Each hypothesis is one function that says its sentence or nothing; the table gives their order:
+// what ranks hold comes before what the whole value looks like, because it explains more.
+#include "sim/verify/causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "mesh/local_shape.h"
+
+namespace shardlab {
+
+namespace {
+
+using Numbers = std::vector<double>;
+using Sentence = std::optional<std::string>;
+
+double largest(const Numbers& numbers) {
+  double result = 0;
+  for (const double number : numbers) {
+    if (std::isfinite(number)) result = std::max(result, std::fabs(number));
+  }
+  return result;
+}
+
+bool same(const Numbers& a, const Numbers& b, double relative) {
+  if (a.size() != b.size() || a.empty()) return false;
+  const double allowed = relative * std::max(largest(a), largest(b));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!(std::fabs(a[i] - b[i]) <= allowed)) return false;
+  }
+  return true;
+}
+
+Numbers times(const Numbers& a, double factor) {
+  Numbers result = a;
+  for (double& number : result) number *= factor;
+  return result;
+}
+
+Numbers minus(const Numbers& a, const Numbers& b) {
+  Numbers result = a;
+  for (std::size_t i = 0; i < a.size(); ++i) result[i] -= b[i];
+  return result;
+}
+
+// The one factor with a = factor * b, if there is one.
+std::optional<double> factor_between(const Numbers& a, const Numbers& b, double relative) {
+  if (a.size() != b.size() || a.empty()) return std::nullopt;
+  const auto at = std::max_element(b.begin(), b.end(),
+                                   [](double x, double y) { return std::fabs(x) < std::fabs(y); });
+  if (*at == 0 || !std::isfinite(*at)) return std::nullopt;
+  const double factor = a[static_cast<std::size_t>(at - b.begin())] / *at;
+  if (!std::isfinite(factor) || factor == 0) return std::nullopt;
+  return same(a, times(b, factor), relative) ? std::optional(factor) : std::nullopt;
+}
+
+bool close_to(double number, double other) {
+  return std::fabs(number - other) <= 1e-4 * std::fabs(other);
+}
+
+// "4 times", "1/4 of"; empty for factors that no count explains.
+std::string factor_text(double factor) {
+  if (close_to(factor, std::round(factor))) return fmt::format("{:.0f} times", std::round(factor));
+  const double inverse = 1 / factor;
+  if (close_to(inverse, std::round(inverse)))
+    return fmt::format("1/{:.0f} of", std::round(inverse));
+  return {};
+}
+
+// What has this factor: "4 is the size of mesh dim tp".
+std::string source_of(double factor, const Evidence& evidence) {
+  const double count = factor < 1 ? 1 / factor : factor;
+  for (const NamedCount& named : evidence.counts) {
+    if (named.count > 1 && close_to(count, static_cast<double>(named.count))) {
+      return fmt::format("{} is {}", named.count, named.what);
+    }
+  }
+  return {};
+}
+
+bool ranks_hold_the_whole(const Evidence& evidence) {
+  return std::ranges::all_of(evidence.held, [&](const GlobalValue& held) {
+    return held.reals.size() == evidence.expected.reals.size();
+  });
+}
+
+// Lines of ranks along one mesh dim: mesh indices that agree in all other coordinates.
+std::vector<std::vector<std::size_t>> lines_along(const MeshLayout& layout, std::size_t mesh_dim) {
+  std::vector<std::vector<std::size_t>> lines;
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    Coordinate coordinate = layout.coordinate_at_index(i);
+    if (coordinate[mesh_dim] != 0) continue;
+    std::vector<std::size_t> line;
+    for (std::int64_t k = 0; k < layout.size(mesh_dim); ++k) {
+      coordinate[mesh_dim] = k;
+      line.push_back(static_cast<std::size_t>(layout.index_of(coordinate)));
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Numbers weighted_sum(const Evidence& evidence, const std::vector<std::size_t>& line,
+                     const Numbers& weights) {
+  Numbers sum(evidence.expected.reals.size(), 0);
+  for (std::size_t k = 0; k < line.size(); ++k) {
+    const Numbers& term = evidence.held[line[k]].reals;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weights[k] * term[i];
+  }
+  return sum;
+}
+
+Numbers largest_of(const Evidence& evidence, const std::vector<std::size_t>& line) {
+  Numbers result = evidence.held[line[0]].reals;
+  for (const std::size_t index : line) {
+    const Numbers& other = evidence.held[index].reals;
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = std::max(result[i], other[i]);
+  }
+  return result;
+}
+
+bool differ_along(const Evidence& evidence, const std::vector<std::vector<std::size_t>>& lines) {
+  for (const auto& line : lines) {
+    for (const std::size_t index : line) {
+      if (!same(evidence.held[index].reals, evidence.held[line[0]].reals, evidence.relative)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The factor by which one way of putting the ranks of a line together misses the expected value,
+// the same for all lines.
+template <typename Combine>
+std::optional<double> missed_by(const Evidence& evidence,
+                                const std::vector<std::vector<std::size_t>>& lines,
+                                Combine combine) {
+  std::optional<double> factor;
+  for (const auto& line : lines) {
+    const auto found = factor_between(combine(line), evidence.expected.reals, evidence.relative);
+    if (!found || (factor && !close_to(*found, *factor))) return std::nullopt;
+    factor = found;
+  }
+  return factor;
+}
+
+// A sum over a mesh dim of the same size in place of one over `mesh_dim` gives the same numbers.
+std::string or_over_another(const Evidence& evidence, std::size_t mesh_dim) {
+  const MeshLayout& layout = *evidence.layout;
+  for (std::size_t other = 0; other < layout.ndim(); ++other) {
+    if (other == mesh_dim || layout.size(other) != layout.size(mesh_dim)) continue;
+    return fmt::format(", or a sum over {} stands where one over {} is meant",
+                       layout.names()[other], layout.names()[mesh_dim]);
+  }
+  return {};
+}
+
+// Ranks hold different values where one is expected: their sum, mean or largest may be meant.
+Sentence not_reduced(const Evidence& evidence) {
+  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
+  if (evidence.spec != nullptr && evidence.spec->has_partial()) return std::nullopt;
+  for (std::size_t dim = 0; dim < evidence.layout->ndim(); ++dim) {
+    const auto lines = lines_along(*evidence.layout, dim);
+    const auto n = static_cast<double>(evidence.layout->size(dim));
+    if (n < 2 || !differ_along(evidence, lines)) continue;
+    const std::string& name = evidence.layout->names()[dim];
+    const auto sum = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
+      return weighted_sum(evidence, line, Numbers(line.size(), 1));
+    });
+    if (sum && close_to(*sum, 1)) {
+      return fmt::format(
+          "the ranks along {} hold different values whose sum is the expected one: an all_reduce "
+          "with sum over {} is missing",
+          name, name);
+    }
+    if (sum && close_to(*sum, n)) {
+      return fmt::format(
+          "the ranks along {} hold different values whose mean is the expected one: an all_reduce "
+          "with avg over {} is missing{}",
+          name, name, or_over_another(evidence, dim));
+    }
+    const std::string source = sum ? source_of(*sum, evidence) : "";
+    if (!source.empty()) {
+      return fmt::format(
+          "the ranks along {} hold different values whose sum is {} the expected one, and {}: it "
+          "was reduced over another mesh dim than {}",
+          name, factor_text(*sum), source, name);
+    }
+    const auto most = missed_by(evidence, lines, [&](const std::vector<std::size_t>& line) {
+      return largest_of(evidence, line);
+    });
+    if (most && close_to(*most, 1)) {
+      return fmt::format(
+          "the ranks along {} hold different values whose largest is the expected one: an "
+          "all_reduce with max over {} is missing",
+          name, name);
+    }
+  }
+  return std::nullopt;
+}
+
+// A mean of means counts every rank alike, however many rows it has.
+Sentence average_of_averages(const Evidence& evidence) {
+  if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
+  for (const UnevenCut& cut : evidence.cuts) {
+    double rows = 0;
+    for (const std::int64_t size : cut.sizes) rows += static_cast<double>(size);
+    Numbers weights;
+    for (const std::int64_t size : cut.sizes) weights.push_back(static_cast<double>(size) / rows);
+    const auto lines = lines_along(*evidence.layout, cut.mesh_dim);
+    const bool fits = std::ranges::all_of(lines, [&](const std::vector<std::size_t>& line) {
+      return same(weighted_sum(evidence, line, weights), evidence.expected.reals,
+                  evidence.relative);
+    });
+    if (!fits) continue;
+    return fmt::format(
+        "an average of averages: {} lies in pieces of {} along {}, and the ranks' values weighted "
+        "by these sizes give the expected one",
+        cut.what, fmt::join(cut.sizes, ", "), evidence.layout->names()[cut.mesh_dim]);
+  }
+  return std::nullopt;
+}
+
+Sentence factor_off(const Evidence& evidence) {
+  const auto factor =
+      factor_between(evidence.got.reals, evidence.expected.reals, evidence.relative);
+  if (!factor || close_to(*factor, 1)) return std::nullopt;
+  if (close_to(*factor, -1)) return "it has the opposite sign";
+  const std::string text = factor_text(*factor), source = source_of(*factor, evidence);
+  if (text.empty()) return std::nullopt;
+  if (source.empty()) return fmt::format("it is {} the expected value", text);
+  const char* mistake = *factor > 1 ? "summed once too often, or a division by it is missing"
+                                    : "divided once too often, or a sum over it is missing";
+  return fmt::format("it is {} the expected value, and {}: {}", text, source, mistake);
+}
+
+// Elements of `value` spread over the shape of `like`, as broadcasting does; empty where it can't.
+Numbers broadcast(const GlobalValue& value, const TensorMeta& like) {
+  const Dims &from = value.meta.shape, &to = like.shape;
+  if (value.is_integral() || is_complex(value.meta.dtype) || from.size() > to.size()) return {};
+  const std::size_t missing = to.size() - from.size();
+  for (std::size_t dim = 0; dim < from.size(); ++dim) {
+    if (from[dim] != 1 && from[dim] != to[missing + dim]) return {};
+  }
+  Numbers result(static_cast<std::size_t>(product(to)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    auto rest = static_cast<std::int64_t>(i);
+    std::int64_t at = 0, stride = 1;
+    for (std::size_t dim = to.size(); dim-- > 0;) {
+      const std::int64_t index = rest % to[dim];
+      rest /= to[dim];
+      if (dim < missing) continue;
+      const std::int64_t size = from[dim - missing];
+      at += (size == 1 ? 0 : index) * stride;
+      stride *= size;
+    }
+    result[i] = value.reals[static_cast<std::size_t>(at)];
+  }
+  return result;
+}
+
+// Something is added on every rank before a sum, and so n times.
+Sentence added_too_often(const Evidence& evidence) {
+  const Numbers off = minus(evidence.got.reals, evidence.expected.reals);
+  for (const KnownValue& known : evidence.known) {
+    const Numbers term = broadcast(known.value, evidence.expected.meta);
+    const auto factor = factor_between(off, term, 100 * evidence.relative);
+    if (!factor || !close_to(*factor, std::round(*factor))) continue;
+    const double more = std::round(*factor);
+    const std::string source = more > 0 ? source_of(more + 1, evidence) : "";
+    if (!source.empty()) {
+      return fmt::format("{} is added {:.0f} times instead of once, and {}: add it after the sum",
+                         known.name, more + 1, source);
+    }
+    if (more == -1) return fmt::format("{} is missing: the difference is just that", known.name);
+    return fmt::format("it is off by {:.0f} times {}", more, known.name);
+  }
+  return std::nullopt;
+}
+
+// w - lr * g with a wrong g: what was added to a known value is off by a factor.
+Sentence step_off(const Evidence& evidence) {
+  for (const KnownValue& known : evidence.known) {
+    const Numbers base = broadcast(known.value, evidence.expected.meta);
+    if (base.empty() || largest(base) == 0) continue;
+    const auto factor =
+        factor_between(minus(evidence.got.reals, base), minus(evidence.expected.reals, base),
+                       100 * evidence.relative);
+    if (!factor || close_to(*factor, 1)) continue;
+    const std::string text = factor_text(*factor), source = source_of(*factor, evidence);
+    if (text.empty() || source.empty()) continue;
+    return fmt::format(
+        "its difference from {} is {} the expected one, and {}: what is added to {} was summed {}",
+        known.name, text, source, known.name,
+        *factor > 1 ? "without dividing by it" : "too seldom, or divided once too often");
+  }
+  return std::nullopt;
+}
+
+// The elements of `whole` that each rank's piece covers, by mesh index.
+std::vector<Numbers> pieces_of(const GlobalValue& whole, const DTensorSpec& spec) {
+  std::vector<Numbers> pieces;
+  for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+    const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(i));
+    Numbers& piece = pieces.emplace_back();
+    for_each_element(
+        view, [&](std::size_t, std::size_t global) { piece.push_back(whole.reals[global]); });
+  }
+  return pieces;
+}
+
+bool is_cut(const Evidence& evidence) {
+  return evidence.spec != nullptr && !evidence.spec->has_partial() &&
+         !evidence.spec->is_replicated() && !is_complex(evidence.got.meta.dtype);
+}
+
+// Rank r holds what rank s should.
+Sentence chunk_of_another(const Evidence& evidence) {
+  if (!is_cut(evidence)) return std::nullopt;
+  const auto got = pieces_of(evidence.got, *evidence.spec);
+  const auto expected = pieces_of(evidence.expected, *evidence.spec);
+  const MeshLayout& layout = *evidence.spec->layout();
+  std::string moved;
+  int pairs = 0;
+  for (std::size_t r = 0; r < got.size(); ++r) {
+    if (got[r].empty() || same(got[r], expected[r], evidence.relative)) continue;
+    std::size_t s = 0;
+    while (s < got.size() && !same(got[r], expected[s], evidence.relative)) ++s;
+    if (s == got.size()) return std::nullopt;
+    if (++pairs > 4) continue;
+    moved += fmt::format("{}rank {} holds the piece of rank {}", moved.empty() ? "" : ", ",
+                         layout.rank_at_index(static_cast<std::int64_t>(r)),
+                         layout.rank_at_index(static_cast<std::int64_t>(s)));
+  }
+  if (moved.empty()) return std::nullopt;
+  return moved + (pairs > 4 ? fmt::format(", and {} more", pairs - 4) : "") +
+         ": chunks are swapped, or ranks are counted in another order";
+}
+
+// Where random numbers are drawn on local tensors, every rank draws the same ones.
+Sentence same_mask(const Evidence& evidence) {
+  if (!is_cut(evidence)) return std::nullopt;
+  const auto zeros = [](const Numbers& piece) {
+    std::vector<bool> mask;
+    for (const double number : piece) mask.push_back(number == 0);
+    return mask;
+  };
+  std::vector<bool> first;
+  std::size_t alike = 0;
+  for (const Numbers& piece : pieces_of(evidence.got, *evidence.spec)) {
+    if (piece.empty()) continue;
+    const std::vector<bool> mask = zeros(piece);
+    if (alike++ == 0) first = mask;
+    if (mask != first) return std::nullopt;
+  }
+  const auto dropped = static_cast<std::size_t>(std::count(first.begin(), first.end(), true));
+  if (alike < 2 || dropped == 0 || dropped == first.size()) return std::nullopt;
+  // Where both keep an element they agree: only the masks are different.
+  for (std::size_t i = 0; i < evidence.got.reals.size(); ++i) {
+    const double got = evidence.got.reals[i], expected = evidence.expected.reals[i];
+    const double allowed = evidence.relative * largest(evidence.expected.reals);
+    if (got != 0 && expected != 0 && std::fabs(got - expected) > allowed) return std::nullopt;
+  }
+  return "every rank has drawn the same random mask for its own piece: draw on the distributed "
+         "tensor, not on local ones";
+}
+
+std::string number_list(const UnequalNumber& number) {
+  std::string text;
+  for (const auto& [rank, value] : number.on_ranks) {
+    text += fmt::format("{}{:.6g} on rank {}", text.empty() ? "" : ", ", value, rank);
+  }
+  return text;
+}
+
+// A Python number that came from a local tensor: item() of a piece.
+Sentence number_of_a_rank(const Evidence& evidence) {
+  if (evidence.numbers.empty()) return std::nullopt;
+  const UnequalNumber& number = evidence.numbers.front();
+  return fmt::format(
+      "{} is not the same on all ranks: {}; it was read from a local tensor and never reduced",
+      number.name, number_list(number));
+}
+
+Sentence pieces_off_by_factors(const Evidence& evidence) {
+  if (!is_cut(evidence)) return std::nullopt;
+  const auto got = pieces_of(evidence.got, *evidence.spec);
+  const auto expected = pieces_of(evidence.expected, *evidence.spec);
+  std::string text;
+  for (std::size_t r = 0; r < got.size(); ++r) {
+    if (got[r].empty()) continue;
+    const auto factor = factor_between(got[r], expected[r], evidence.relative);
+    if (!factor) return std::nullopt;
+    text += fmt::format("{}{:.6g} on rank {}", text.empty() ? "" : ", ", *factor,
+                        evidence.spec->layout()->rank_at_index(static_cast<std::int64_t>(r)));
+  }
+  if (text.empty()) return std::nullopt;
+  return fmt::format("each rank's piece is off by a factor of its own: {}", text);
+}
+
+constexpr Sentence (*kHypotheses[])(const Evidence&) = {
+    not_reduced,      factor_off, average_of_averages, chunk_of_another,      same_mask,
+    number_of_a_rank, step_off,   added_too_often,     pieces_off_by_factors,
+};
+
+}  // namespace
+
+std::string cause_of(const Evidence& evidence) {
+  const bool comparable = !evidence.got.is_integral() &&
+                          evidence.got.reals.size() == evidence.expected.reals.size() &&
+                          !evidence.got.reals.empty();
+  if (comparable) {
+    for (const auto hypothesis : kHypotheses) {
+      if (Sentence sentence = hypothesis(evidence)) return *sentence;
+    }
+  }
+  return std::string(kNoCause);
+}
+
+}  // namespace shardlab

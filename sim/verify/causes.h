@@ -1,0 +1,60 @@
+// causes.h - why a value may be wrong: what people get wrong is tried on the numbers, and what fits
+// is said in a sentence. Pure: numbers in, text out. Private to the files that verify.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mesh/spec.h"
+#include "sim/verify/global_value.h"
+
+namespace shardlab {
+
+/// A number that a mistake may multiply or divide by: "the size of mesh dim tp".
+struct NamedCount {
+  std::int64_t count = 0;
+  std::string what;
+};
+
+/// A right value of the same program that a mistake may add: an input, an earlier value.
+struct KnownValue {
+  std::string name;
+  GlobalValue value;
+};
+
+/// Chunk sizes of a tensor dim that a mesh dim cuts unevenly.
+struct UnevenCut {
+  std::string what;  ///< "dim 0 of x"
+  std::size_t mesh_dim = 0;
+  std::vector<std::int64_t> sizes;
+};
+
+/// A number of the program that is not the same on all ranks.
+struct UnequalNumber {
+  std::string name;
+  std::vector<std::pair<std::int64_t, double>> on_ranks;  ///< first rank, its number
+};
+
+/// What is known of one wrong value. Floats only; all are row-major.
+struct Evidence {
+  GlobalValue got;                     ///< as the ranks hold it together
+  GlobalValue expected;                ///< one device has it
+  const DTensorSpec* spec = nullptr;   ///< how it lies; null: each rank holds its own
+  const MeshLayout* layout = nullptr;  ///< the mesh of `held`
+  std::vector<GlobalValue> held;       ///< what each rank of the mesh holds, by mesh index
+  std::vector<NamedCount> counts;
+  std::vector<KnownValue> known;
+  std::vector<UnevenCut> cuts;
+  std::vector<UnequalNumber> numbers;
+  double relative = 1e-6;  ///< numbers this close, relative to the largest, are taken as equal
+};
+
+inline constexpr std::string_view kNoCause = "no simple cause fits";
+
+/// One sentence without its period; kNoCause when nothing fits.
+std::string cause_of(const Evidence& evidence);
+
+}  // namespace shardlab

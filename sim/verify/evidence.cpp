@@ -1,0 +1,163 @@
+// The numbers in f64 are taken where they are known: a mistake shows in them without rounding.
+#include "sim/verify/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "mesh/local_shape.h"
+#include "sim/verify/causes.h"
+#include "sim/verify/inputs.h"
+
+namespace shardlab {
+
+namespace {
+
+using Recordings = std::vector<const Recording*>;
+
+std::string key_of(const ValueReport& report) {
+  return report.name + "#" + (report.at_end ? "end" : std::to_string(report.occurrence));
+}
+
+// What each rank of `layout` holds, by mesh index; nothing where one of them has no such value.
+std::optional<std::vector<DTensor>> held_by(const Recordings& ranks, const std::string& key,
+                                            const MeshLayout& layout) {
+  std::vector<DTensor> held;
+  for (std::int64_t i = 0; i < layout.size(); ++i) {
+    const RecordedValue* value =
+        ranks[static_cast<std::size_t>(layout.rank_at_index(i))]->find(key);
+    if (value == nullptr || is_integral(value->value.dtype())) return std::nullopt;
+    held.push_back(value->value);
+  }
+  return held;
+}
+
+// Small enough to be tried: a hypothesis goes over all elements for each known value.
+constexpr std::int64_t kMostElements = 1 << 20;
+
+class Collector {
+ public:
+  Collector(const VerifyInputs& inputs, const Scenario& scenario, const MeshLayout& layout)
+      : inputs_(inputs), scenario_(scenario), layout_(layout) {}
+
+  std::optional<Evidence> collect(const std::string& key) {
+    const bool in_f64 = !inputs_.ranks_in_f64.empty();
+    const Recordings& ranks = in_f64 ? inputs_.ranks_in_f64 : inputs_.ranks;
+    const auto held = held_by(ranks, key, layout_);
+    if (!held || held->front().numel() > kMostElements) return std::nullopt;
+    Evidence evidence;
+    evidence.layout = &layout_;
+    evidence.relative = in_f64 ? 1e-9 : 256 * unit_roundoff(held->front().dtype());
+    for (const DTensor& piece : *held) evidence.held.push_back(whole_value(piece.local()));
+    evidence.got = evidence.held.front();
+    if (held->front().distributed()) {
+      const DTensorSpec* spec = held->front().spec();
+      if (spec->layout() != &layout_) return std::nullopt;
+      for (const DTensor& piece : *held) {
+        if (piece.spec() != spec) return std::nullopt;
+      }
+      std::vector<AssemblyFault> faults;
+      evidence.got = assemble(*spec, *held, faults);
+      evidence.spec = spec;
+    }
+    add_counts(evidence);
+    add_cuts(evidence);
+    add_numbers(evidence);
+    return evidence;
+  }
+
+  // What one device has: the value itself, and the values before it that a mistake may add.
+  static bool add_expected(const Recording& alone, const std::string& key, Evidence& evidence) {
+    const RecordedValue* expected = alone.find(key);
+    if (expected == nullptr) return false;
+    evidence.expected = whole_value(expected->value.local());
+    evidence.known.clear();
+    constexpr std::size_t kMostKnown = 64;
+    for (const RecordedValue& value : alone.values()) {
+      if (value.key() == key || evidence.known.size() == kMostKnown) continue;
+      if (value.value.numel() > kMostElements || is_integral(value.value.dtype())) continue;
+      evidence.known.push_back({value.name, whole_value(value.value.local())});
+    }
+    return true;
+  }
+
+ private:
+  void add_counts(Evidence& evidence) const {
+    for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+      evidence.counts.push_back(
+          {layout_.size(dim), "the size of mesh dim " + layout_.names()[dim]});
+    }
+    evidence.counts.push_back({layout_.size(), "the number of ranks"});
+    for (const ScenarioInput& input : scenario_.inputs) {
+      for (std::size_t dim = 0; dim < input.type.sizes.size(); ++dim) {
+        evidence.counts.push_back(
+            {input.type.sizes[dim], fmt::format("the size of dim {} of {}", dim, input.name)});
+      }
+    }
+  }
+
+  void add_cuts(Evidence& evidence) const {
+    for (const ScenarioInput& input : scenario_.inputs) {
+      const DTensorSpec* spec = spec_of(input.type, &layout_, DType::kF32);
+      for (std::size_t mesh_dim = 0; mesh_dim < layout_.ndim(); ++mesh_dim) {
+        const Placement& placement = spec->placement(mesh_dim);
+        if (!placement.is_shard()) continue;
+        const auto tensor_dim = static_cast<std::size_t>(placement.dim);
+        UnevenCut cut{fmt::format("dim {} of {}", tensor_dim, input.name), mesh_dim, {}};
+        for (std::int64_t k = 0; k < layout_.size(mesh_dim); ++k) {
+          Coordinate coordinate = layout_.coordinate_at_index(0);
+          coordinate[mesh_dim] = k;
+          cut.sizes.push_back(local_shape(*spec, coordinate)[tensor_dim]);
+        }
+        if (cut.sizes.front() != cut.sizes.back()) evidence.cuts.push_back(std::move(cut));
+      }
+    }
+  }
+
+  // Numbers that the program's text does not make depend on the rank, and that differ all the same.
+  void add_numbers(Evidence& evidence) const {
+    for (const auto& [name, first] : inputs_.ranks.front()->numbers()) {
+      if (inputs_.traits != nullptr && inputs_.traits->follows_rank(name)) continue;
+      UnequalNumber number{name, {{0, first}}};
+      for (std::size_t rank = 1; rank < inputs_.ranks.size(); ++rank) {
+        const auto& others = inputs_.ranks[rank]->numbers();
+        const auto other = others.find(name);
+        if (other == others.end() || number.on_ranks.size() > 3) continue;
+        const bool known = std::ranges::any_of(
+            number.on_ranks, [&](const auto& held) { return held.second == other->second; });
+        if (!known) number.on_ranks.emplace_back(static_cast<std::int64_t>(rank), other->second);
+      }
+      if (number.on_ranks.size() > 1) evidence.numbers.push_back(std::move(number));
+    }
+  }
+
+  const VerifyInputs& inputs_;
+  const Scenario& scenario_;
+  const MeshLayout& layout_;
+};
+
+}  // namespace
+
+std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
+                          const Scenario& scenario, const MeshLayout& layout) {
+  if (!report.verified || report.comparison.agreement != Agreement::kWrong) return {};
+  const std::string key = key_of(report);
+  auto evidence = Collector(inputs, scenario, layout).collect(key);
+  if (!evidence) return {};
+  std::vector<std::pair<const Recording*, std::string>> alone;
+  if (inputs.given.reference != nullptr)
+    alone.emplace_back(inputs.given.reference, report.name + "#end");
+  for (const OneDeviceValues& one : inputs.one_device) {
+    if (one.complete) alone.emplace_back(one.reference[0], key);
+  }
+  std::string sentence;
+  for (const auto& [recording, name] : alone) {
+    if (!Collector::add_expected(*recording, name, *evidence)) continue;
+    sentence = cause_of(*evidence);
+    if (sentence != kNoCause) break;
+  }
+  return sentence;
+}
+
+}  // namespace shardlab

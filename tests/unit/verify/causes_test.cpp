@@ -1,0 +1,127 @@
+// What people get wrong, on numbers made up for it, and the sentence that has to name it.
+#include "sim/verify/causes.h"
+
+#include <doctest/doctest.h>
+
+#include "mesh/type_string.h"
+
+using namespace shardlab;
+
+namespace {
+
+GlobalValue numbers(Dims shape, std::vector<double> elements) {
+  return {contiguous_meta(shape, DType::kF64), std::move(elements), {}};
+}
+
+const MeshLayout* mesh_of(Dims shape, std::vector<std::string> names) {
+  MeshLayout::Init init;
+  init.shape = shape;
+  for (const std::string& name : names) init.names.push_back(name);
+  return process_arena().layout(std::move(init));
+}
+
+// Every rank holds a whole value of its own under one label of replicas.
+Evidence replicas(const MeshLayout* layout, std::vector<std::vector<double>> held,
+                  std::vector<double> expected) {
+  const auto size = static_cast<std::int64_t>(expected.size());
+  Evidence evidence;
+  evidence.layout = layout;
+  for (auto& own : held) evidence.held.push_back(numbers({size}, std::move(own)));
+  evidence.got = evidence.held.front();
+  evidence.expected = numbers({size}, std::move(expected));
+  for (std::size_t dim = 0; dim < layout->ndim(); ++dim) {
+    evidence.counts.push_back({layout->size(dim), "the size of mesh dim " + layout->names()[dim]});
+  }
+  return evidence;
+}
+
+bool names(const Evidence& evidence, std::string_view part) {
+  const std::string sentence = cause_of(evidence);
+  CAPTURE(sentence);
+  return sentence.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("values that only add up, average or peak to the expected one miss a reduction") {
+  const MeshLayout* x = mesh_of({3}, {"x"});
+  CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {6, 3}), "all_reduce with sum over x"));
+  CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {2, 1}), "all_reduce with avg over x"));
+  CHECK(names(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {3, 5}), "all_reduce with max over x"));
+  CHECK(cause_of(replicas(x, {{1, 2}, {3, 5}, {2, -4}}, {9, 17})) == kNoCause);
+}
+
+TEST_CASE("a reduction over the wrong mesh dim leaves the sum over the right one too large") {
+  // Terms along tp are 1 and 4; they were summed over dp, of size 3, instead.
+  const MeshLayout* mesh = mesh_of({3, 2}, {"dp", "tp"});
+  const Evidence evidence =
+      replicas(mesh, {{3, 6}, {12, 9}, {3, 6}, {12, 9}, {3, 6}, {12, 9}}, {5, 5});
+  CHECK(names(evidence, "over another mesh dim than tp"));
+  CHECK(names(evidence, "3 is the size of mesh dim dp"));
+}
+
+TEST_CASE("a factor that is a mesh dim's size, or one over it, is named") {
+  const MeshLayout* x = mesh_of({4}, {"x"});
+  CHECK(names(replicas(x, {{4, 8}, {4, 8}, {4, 8}, {4, 8}}, {1, 2}),
+              "it is 4 times the expected value, and 4 is the size of mesh dim x"));
+  CHECK(names(replicas(x, {{1, 2}, {1, 2}, {1, 2}, {1, 2}}, {4, 8}), "it is 1/4 of the expected"));
+  CHECK(names(replicas(x, {{-1, 2}, {-1, 2}, {-1, 2}, {-1, 2}}, {1, -2}), "opposite sign"));
+}
+
+TEST_CASE("a mean of means over pieces of unequal length is an average of averages") {
+  const MeshLayout* x = mesh_of({4}, {"x"});
+  // Means of 3, 3, 3 and 1 rows are 1, 2, 3 and 10; the mean of all rows is 2.8.
+  Evidence evidence = replicas(x, {{1}, {2}, {3}, {10}}, {2.8});
+  evidence.got = numbers({1}, {4});
+  evidence.cuts.push_back({"dim 0 of x", 0, {3, 3, 3, 1}});
+  CHECK(names(evidence, "an average of averages: dim 0 of x lies in pieces of 3, 3, 3, 1"));
+}
+
+TEST_CASE("a bias on every rank before a sum is there n times") {
+  const MeshLayout* x = mesh_of({4}, {"x"});
+  Evidence evidence = replicas(x, std::vector<std::vector<double>>(4, {1, 1}), {1, 1});
+  evidence.expected = numbers({2, 2}, {1, 2, 3, 5});
+  evidence.got = numbers({2, 2}, {1 + 3 * 0.5, 2 - 3 * 0.25, 3 + 3 * 0.5, 5 - 3 * 0.25});
+  evidence.held.assign(4, evidence.got);
+  evidence.known.push_back({"b", numbers({2}, {0.5, -0.25})});
+  CHECK(names(evidence, "b is added 4 times instead of once, and 4 is the size of mesh dim x"));
+}
+
+TEST_CASE("a step with a gradient that is too large is told from what it was added to") {
+  const MeshLayout* x = mesh_of({4}, {"x"});
+  Evidence evidence =
+      replicas(x, std::vector<std::vector<double>>(4, {2 - 0.4, 3 + 1.2}), {2 - 0.1, 3 + 0.3});
+  evidence.known.push_back({"w", numbers({2}, {2, 3})});
+  CHECK(names(evidence, "its difference from w is 4 times the expected one"));
+}
+
+TEST_CASE("swapped and foreign chunks are told by rank, uneven and empty ones included") {
+  const MeshLayout* x = mesh_of({3}, {"x"});
+  Evidence evidence;
+  evidence.layout = x;
+  evidence.spec = process_arena().spec(x, {Placement::shard(0)},
+                                       contiguous_meta(Dims{4}, DType::kF64));  // 2, 2 and 0
+  evidence.expected = numbers({4}, {1, 2, 3, 4});
+  evidence.got = numbers({4}, {3, 4, 1, 2});
+  CHECK(names(evidence, "rank 0 holds the piece of rank 1, rank 1 holds the piece of rank 0"));
+  evidence.got = numbers({4}, {1, 2, 1, 2});
+  CHECK(names(evidence, "rank 1 holds the piece of rank 0"));
+}
+
+TEST_CASE("one mask for all pieces is a mask drawn on local tensors") {
+  const MeshLayout* x = mesh_of({2}, {"x"});
+  Evidence evidence;
+  evidence.layout = x;
+  evidence.spec =
+      process_arena().spec(x, {Placement::shard(0)}, contiguous_meta(Dims{6}, DType::kF64));
+  evidence.expected = numbers({6}, {2, 0, 4, 0, 6, 8});
+  evidence.got = numbers({6}, {2, 0, 4, 5, 0, 8});
+  CHECK(names(evidence, "the same random mask"));
+}
+
+TEST_CASE("a number that differs between ranks is named with what each of them has") {
+  const MeshLayout* x = mesh_of({2}, {"x"});
+  Evidence evidence = replicas(x, {{1, 7}, {1, 7}}, {2, 3});
+  evidence.numbers.push_back({"n", {{0, 2.5}, {1, 4}}});
+  CHECK(names(evidence, "n is not the same on all ranks: 2.5 on rank 0, 4 on rank 1"));
+}

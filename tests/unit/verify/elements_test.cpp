@@ -1,0 +1,101 @@
+// The verdict on the numbers of one value: each element by itself.
+#include "sim/verify/compare.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace shardlab;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+const double kNan = std::nan("");
+
+GlobalValue floats(DType dtype, Dims shape, std::vector<double> numbers) {
+  return {contiguous_meta(shape, dtype), std::move(numbers), {}};
+}
+GlobalValue f32(std::vector<double> numbers) {
+  const auto size = static_cast<std::int64_t>(numbers.size());
+  return floats(DType::kF32, {size}, std::move(numbers));
+}
+GlobalValue i64(std::vector<std::int64_t> numbers) {
+  const auto size = static_cast<std::int64_t>(numbers.size());
+  return {contiguous_meta(Dims{size}, DType::kI64), {}, std::move(numbers)};
+}
+
+}  // namespace
+
+TEST_CASE("the envelope is 4 errors of one device plus 16 roundings, and not more") {
+  const GlobalValue reference = f32({1, 2, 4}), single = f32({1 + 1e-5, 2, 4});
+  const double allowed = 4 * 1e-5 + 16 * unit_roundoff(DType::kF32) * 4;
+  const auto verdict = [&](double off) {
+    return compare(f32({1, 2 + off, 4}), single, reference, {}).agreement;
+  };
+  CHECK(verdict(0.99 * allowed) == Agreement::kEnvelope);
+  CHECK(verdict(1.01 * allowed) == Agreement::kWrong);
+}
+
+TEST_CASE("an overflow that one device has too hides nothing in the other elements") {
+  const GlobalValue reference = f32({1, 5, 1e6}), single = f32({1, 5, kInf});
+  CHECK(compare(f32({1, 5, kInf}), single, reference, {}).agreement == Agreement::kEnvelope);
+  const Comparison wrong = compare(f32({1, 600, kInf}), single, reference, {});
+  CHECK(wrong.agreement == Agreement::kWrong);
+  CHECK(wrong.worst_index == 1);
+  CHECK(wrong.differing == 1);
+}
+
+TEST_CASE("a NaN or an infinity that one device does not have is wrong") {
+  const GlobalValue right = f32({1, 2});
+  CHECK(compare(f32({1, kNan}), right, right, {}).agreement == Agreement::kWrong);
+  CHECK(compare(f32({kInf, 2}), right, right, {}).agreement == Agreement::kWrong);
+  const GlobalValue nan = f32({1, kNan});
+  CHECK(compare(f32({1, 2}), nan, nan, {}).agreement == Agreement::kWrong);
+  CHECK(compare(nan, nan, nan, {}).agreement == Agreement::kEnvelope);
+}
+
+TEST_CASE("shapes and dtypes are part of the value, also where the counts of elements agree") {
+  const GlobalValue flat = floats(DType::kF32, {4}, {1, 2, 3, 4});
+  const GlobalValue square = floats(DType::kF32, {2, 2}, {1, 2, 3, 4});
+  const Comparison shapes = compare(flat, square, square, {});
+  CHECK(shapes.agreement == Agreement::kWrong);
+  CHECK(shapes.what == "is f32[4], one device has f32[2, 2]");
+  const GlobalValue half = floats(DType::kF16, {4}, {1, 2, 3, 4});
+  CHECK(compare(half, flat, flat, {}).agreement == Agreement::kWrong);
+}
+
+TEST_CASE("integers that depend on no float are bitwise; others are undecided, and counted") {
+  const GlobalValue right = i64({3, 1, 2});
+  const Comparison exact = compare(i64({3, 1, 7}), right, right, {.exact = true});
+  CHECK(exact.agreement == Agreement::kWrong);
+  CHECK(exact.what == "element 2 is 7, one device has 2");
+  const Comparison open = compare(i64({3, 0, 7}), right, right, {});
+  CHECK(open.agreement == Agreement::kUndecided);
+  CHECK(open.differing == 2);
+}
+
+TEST_CASE("in f64 a row is judged by its own largest element") {
+  const GlobalValue reference = floats(DType::kF64, {2, 2}, {1, 1, 1000, 1000});
+  const auto verdict = [&](double small, double large, double noise) {
+    const GlobalValue got = floats(DType::kF64, {2, 2}, {1, 1 + small, 1000, 1000 + large});
+    return compare_in_f64(got, reference, noise).agreement;
+  };
+  CHECK(verdict(0.5e-9, 0.5e-6, 0) == Agreement::kEnvelope);
+  CHECK(verdict(2e-9, 0, 0) == Agreement::kWrong);
+  CHECK(verdict(2e-9, 0, 2e-9) == Agreement::kEnvelope);
+  CHECK(verdict(0, 2e-6, 0) == Agreement::kWrong);
+  const GlobalValue none = floats(DType::kF64, {2, 0}, {});
+  CHECK(compare_in_f64(none, none, 0).agreement == Agreement::kEnvelope);
+}
+
+TEST_CASE("integers and bools of two runs in f64 are equal or wrong") {
+  CHECK(compare_in_f64(i64({1, 2}), i64({1, 2}), 0).agreement == Agreement::kBitwise);
+  CHECK(compare_in_f64(i64({1, 2}), i64({1, 3}), 0).agreement == Agreement::kWrong);
+}
+
+TEST_CASE("the noise of f64 follows from how far the program's dtype goes astray") {
+  const double noise = f64_noise(f32({1, 2.5}), f32({1, 2}));
+  CHECK(noise == doctest::Approx(1000 * 0.5 / 536870912.0));  // 2^29 roundings finer
+  CHECK(f64_noise(i64({1}), i64({2})) == 0);
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Programs with a mistake, and the sentence that has to name it.
+
+    wrong_cases.py PROGRAM [--write] [NAME...]
+
+A case is a file wrong/NAME.toml; wrong/NAME.txt has what `shardlab run --json` must say of it: the
+exit code, then the error or each wrong value with its line and cause, what is not verified, and
+warnings. --write records what the program says now for the NAMEs given (at least one): read it
+before you commit it.
+"""
+
+import argparse
+import difflib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "wrong"
+TIME_LIMIT_S = 60
+
+
+def line_of(place):
+    found = re.search(r"\.toml:(\d+)", place)
+    return f"line {found.group(1)}" if found else place
+
+
+def told_values(said):
+    lines = []
+    for value in said["values"]:
+        if "backward_passes" in value:
+            lines.append(f"{value['name']} adds up {value['backward_passes']} backward passes")
+        if value.get("verdict") != "wrong":
+            continue
+        name = value["name"] + (" at the end" if value.get("at_end") else "")
+        lines.append(f"wrong: {name} ({line_of(value.get('at', ''))})")
+        if "cause" in value:
+            lines.append(f"    {value['cause']}")
+    return lines
+
+
+def told(program, name):
+    done = subprocess.run(
+        [program, "run", "--json", f"{name}.toml"],
+        cwd=FOLDER,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIME_LIMIT_S,
+        check=False,
+    )
+    lines = [f"exit {done.returncode}"]
+    if not done.stdout.startswith("{"):
+        return "\n".join(lines + done.stderr.splitlines()) + "\n"
+    said = json.loads(done.stdout)
+    if "error" in said:
+        lines += said["error"]["text"].splitlines()
+    if "not_verified" in said:
+        lines.append(f"not verified: {said['not_verified']}")
+    lines += told_values(said)
+    lines += [f"warning: {text}" for text in said["warnings"]]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs programs with a mistake.")
+    parser.add_argument("program", type=lambda text: str(pathlib.Path(text).resolve()))
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_intermixed_args()
+    if options.write and not options.names:
+        parser.error("--write needs the names of the cases to write")
+    failed = 0
+    for name in options.names or sorted(path.stem for path in FOLDER.glob("*.toml")):
+        expected = FOLDER / f"{name}.txt"
+        got = told(options.program, name)
+        if options.write:
+            expected.write_text(got, encoding="utf-8")
+            continue
+        wanted = expected.read_text(encoding="utf-8") if expected.exists() else ""
+        if got == wanted:
+            print(f"ok      {name}")
+            continue
+        failed += 1
+        print(f"FAILED  {name}")
+        difference = difflib.unified_diff(
+            wanted.splitlines(), got.splitlines(), "expected", "got", lineterm=""
+        )
+        print("\n".join(difference))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
