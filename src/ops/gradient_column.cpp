@@ -103,6 +103,7 @@ constexpr Entry kColumn[] = {
     {"aten::slice.Tensor", slice},
     {"aten::softplus", softplus},
     {"aten::sort", sort, kTakesResults},
+    {"aten::sort.stable", sort_stable, kTakesResults},
     {"aten::split.Tensor", split, kTakesResults},
     {"aten::split_with_sizes", split, kTakesResults},
     {"aten::sqrt", sqrt, kTakesResults},
