@@ -1,7 +1,7 @@
 // ops, check, diff and doctor.
+#include <fmt/format.h>
 #include <cstdio>
 #include <cstdlib>
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -89,8 +89,8 @@ int doctor_command(const DoctorArguments& arguments) {
   const std::vector<Finding> findings =
       examine({.root = "", .path = path != nullptr ? path : ""}, backends);
   const bool json = arguments.common.output == Output::kJson;
-  const std::string text = json ? doctor_json(findings) + "\n"
-                                : doctor_text(findings, arguments.common.stdout_color());
+  const std::string text =
+      json ? doctor_json(findings) + "\n" : doctor_text(findings, arguments.common.stdout_color());
   std::fputs(text.c_str(), stdout);
   return kFine;
 }

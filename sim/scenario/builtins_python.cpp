@@ -249,10 +249,13 @@ Value run_reversed(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_sorted(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "sorted", 1, 1);
-  Values items = in.iterate(call.positional[0]);
+  const Parameters given("sorted", {"iterable", "reverse="}, std::move(call));
+  // Python's reverse keeps the order of equal items, too.
+  const auto first = given.flag_or("reverse", false) ? ast::CompareOp::kGreater
+                                                     : ast::CompareOp::kLess;
+  Values items = in.iterate(given["iterable"]);
   std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) {
-    return in.truth(in.compare(ast::CompareOp::kLess, a, b));
+    return in.truth(in.compare(first, a, b));
   });
   return make_list(std::move(items));
 }

@@ -32,16 +32,19 @@ struct AliasRow {
   std::string_view torch, aten;
 };
 constexpr AliasRow kAliases[] = {
-    {"absolute", "abs"},    {"concat", "cat"},         {"concatenate", "cat"},
-    {"divide", "div"},      {"greater", "gt"},         {"greater_equal", "ge"},
-    {"less", "lt"},         {"less_equal", "le"},      {"moveaxis", "movedim"},
-    {"multiply", "mul"},    {"negative", "neg"},       {"not_equal", "ne"},
-    {"subtract", "sub"},    {"swapaxes", "transpose"}, {"swapdims", "transpose"},
+    {"absolute", "abs"},       {"broadcast_to", "expand"},
+    {"concat", "cat"},         {"concatenate", "cat"},
+    {"divide", "div"},         {"greater", "gt"},
+    {"greater_equal", "ge"},   {"less", "lt"},
+    {"less_equal", "le"},      {"moveaxis", "movedim"},
+    {"multiply", "mul"},       {"negative", "neg"},
+    {"not_equal", "ne"},       {"subtract", "sub"},
+    {"swapaxes", "transpose"}, {"swapdims", "transpose"},
     {"true_divide", "div"},
 };
 
-constexpr std::array<std::string_view, 6> kModules = {
-    "torch", "F", "torch.nn", "aten", "torch.nn.functional", "torch.distributed"};
+constexpr std::array<std::string_view, 7> kModules = {
+    "torch", "F", "torch.nn", "aten", "torch.nn.functional", "torch.distributed", "torch.linalg"};
 
 bool is_module(std::string_view path) {
   return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
@@ -93,6 +96,10 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   if (module == "torch") {
     if (const auto dtype = find_torch_dtype(name)) return *dtype;
     if (name == "contiguous_format" || name == "preserve_format") return name;
+  }
+  if (module == "torch.linalg") {
+    const std::string op = "linalg_" + name;
+    return is_op(registry, op) ? std::optional<Value>(OpValue{op, nullptr}) : std::nullopt;
   }
   if (module == "torch.nn" || find_dtype(name)) return std::nullopt;
   return find_global(name, registry);

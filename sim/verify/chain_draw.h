@@ -30,8 +30,8 @@ ChainDraw one_rank(const ChainFact& fact);
 ChainDraw draw_placements(const ChainFact& fact, std::uint64_t seed, std::int64_t number);
 
 struct ChainScenario {
-  std::string text;              ///< TOML
-  std::int32_t first_line = 0;   ///< of the program, in the text
+  std::string text;                 ///< TOML
+  std::int32_t first_line = 0;      ///< of the program, in the text
   std::vector<std::string> checks;  ///< the name that holds fact.values[i] at the end
 };
 /// The program, then for each value that is compared `check_0 = y.detach().clone()`.

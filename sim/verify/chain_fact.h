@@ -31,15 +31,15 @@ struct ChainInput {
 };
 
 struct ChainExpected {
-  std::string name;  ///< "y", "parts[1]", "a.grad"
+  std::string name;                  ///< "y", "parts[1]", "a.grad"
   std::optional<ChainTensor> value;  ///< none: a gradient that must not exist
 };
 
 struct ChainFact {
   std::string id;
   std::string program;
-  std::vector<ChainInput> inputs;      ///< by name
-  std::vector<ChainExpected> values;   ///< of names at the end, and of every input
+  std::vector<ChainInput> inputs;     ///< by name
+  std::vector<ChainExpected> values;  ///< of names at the end, and of every input
   std::vector<ChainExpected> gradients;
   std::int32_t error_line = 0;  ///< from 1: where the reference refuses the program; 0: nowhere
   DType coarsest = DType::kF32;

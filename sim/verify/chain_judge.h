@@ -20,7 +20,7 @@ struct ChainVerdict {
   std::string field;     ///< of a wrong run: "y", "a.grad", "error"
   std::string expected;  ///< there
   std::string got;
-  std::string reason;    ///< of a refused one: the op; of one not supported: what is missing
+  std::string reason;  ///< of a refused one: the op; of one not supported: what is missing
 };
 
 /// `drawn`: the run has placements, which may be refused.

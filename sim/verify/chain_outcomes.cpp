@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <toml++/toml.h>
+#include <set>
 
 #include "sim/verify/chain_table.h"
 

@@ -2,19 +2,15 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "schema/op_row.h"
 #include "sim/verify/chain_draw.h"
+#include "sim/verify/fact_scenarios.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {
-
-class Propagator;
-class World;
 
 /// What a run left behind.
 struct ChainRun {
@@ -26,17 +22,6 @@ struct ChainRun {
   bool before_run = false;      ///< the error says that the program is not one of this language
 };
 
-/// Worlds of all sizes, with their caches. Used by one thread.
-class ChainWorlds {
- public:
-  ChainWorlds();
-  ~ChainWorlds();
-
-  ChainRun run(const ChainFact& fact, const ChainScenario& scenario);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+ChainRun run_chain(FactScenarios& scenarios, const ChainFact& fact, const ChainScenario& scenario);
 
 }  // namespace shardlab

@@ -77,9 +77,12 @@ nlohmann::json ChainTable::json() const {
   };
   nlohmann::json tags = nlohmann::json::object();
   for (const auto& [tag, row] : by_tag_) tags[tag] = both(row);
-  return {{"seed", seed_},   {"draws", draws_},
-          {"all", both(all_)}, {"by_tag", tags},
-          {"not_supported", not_supported_}, {"refused", refused_}};
+  return {{"seed", seed_},
+          {"draws", draws_},
+          {"all", both(all_)},
+          {"by_tag", tags},
+          {"not_supported", not_supported_},
+          {"refused", refused_}};
 }
 
 }  // namespace shardlab

@@ -109,8 +109,7 @@ const CheckFamily* family_of(std::span<const CheckFamily> families, std::string_
 
 CheckRun::CheckRun(std::span<const CheckFamily> families, const KnownDifferences* known,
                    CheckOptions options)
-    : state_(
-          std::make_unique<State>(State{families, known, std::move(options), {}, 0, {}, {}})) {
+    : state_(std::make_unique<State>(State{families, known, std::move(options), {}, 0, {}, {}})) {
   state_->counts.resize(known ? known->size() : 0);
 }
 

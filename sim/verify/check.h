@@ -40,8 +40,9 @@ enum class SkipReason : std::uint8_t {
   kReferenceHangs,  ///< the reference waits for a collective that another rank never joins
   kStream,          ///< values of a random stream that is not promised
   kNotSupported,    ///< a program uses an op or a part of the language that does not exist yet
+  kNoField,         ///< recorded, but our program for the case does not ask for it
 };
-inline constexpr int kSkipReasonCount = 13;
+inline constexpr int kSkipReasonCount = 14;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 
@@ -133,7 +134,7 @@ struct CheckSummary {
   std::map<SkipReason, std::int64_t> skips;                     ///< lines by reason
   std::map<SkipReason, std::int64_t> field_skips;               ///< fields by reason
   std::map<std::string, std::int64_t> known_by_cause;
-  std::int64_t still_wrong = 0;        ///< lines of CheckOptions::still_wrong that fail; no failures
+  std::int64_t still_wrong = 0;  ///< lines of CheckOptions::still_wrong that fail; no failures
   std::vector<CheckFailure> failures;  ///< of the first `max_shown` lines that failed
   std::shared_ptr<ChainTable> chains;  ///< of chain facts; null: there were none
 

@@ -29,7 +29,8 @@ class ChainChecker : public FactChecker {
   }
 
   void finish(CheckSummary& summary) override {
-    if (!summary.chains) summary.chains = std::make_shared<ChainTable>(options_.seed, options_.draws);
+    if (!summary.chains)
+      summary.chains = std::make_shared<ChainTable>(options_.seed, options_.draws);
     if (table_) summary.chains->add(*table_);
   }
 
@@ -37,7 +38,7 @@ class ChainChecker : public FactChecker {
   ChainVerdict judge(const ChainFact& fact, const ChainDraw& draw, const std::string& which,
                      bool drawn, CaseReport& report) {
     const ChainScenario scenario = chain_scenario(fact, draw);
-    const ChainVerdict verdict = judge_chain(fact, worlds_.run(fact, scenario), drawn);
+    const ChainVerdict verdict = judge_chain(fact, run_chain(scenarios_, fact, scenario), drawn);
     if (!table_) table_.emplace(options_.seed, options_.draws);
     table_->count(fact, verdict, drawn);
     if (verdict.outcome == ChainOutcome::kWrong) {
@@ -49,7 +50,7 @@ class ChainChecker : public FactChecker {
   }
 
   CheckOptions options_;
-  ChainWorlds worlds_;
+  FactScenarios scenarios_;
   std::optional<ChainTable> table_;
 };
 

@@ -35,6 +35,8 @@ std::string_view to_string(SkipReason reason) {
       return "stream not promised";
     case SkipReason::kNotSupported:
       return "not supported yet";
+    case SkipReason::kNoField:
+      return "the program of the case does not ask for it";
   }
   return "?";
 }

@@ -42,6 +42,16 @@ Json object_of(const toml::table& table, std::string_view key) {
   return to_json(*value);
 }
 
+// A row that would take several answers would also take a wrong one.
+void check_one_answer(const std::string& field, const Json& where) {
+  check_predicates(where);
+  for (const auto& [path, wanted] : where.items()) {
+    if (!wanted.is_object() || (wanted.size() == 1 && wanted.contains("present"))) continue;
+    fail(ErrorKind::kValue, "the answer for '{}' is one value, not whatever holds a predicate",
+         field);
+  }
+}
+
 KnownDifferences::Row read_row(const toml::table& table) {
   for (const auto& [key, value] : table) {
     constexpr std::string_view kKeys[] = {"cause", "family", "files", "when",
@@ -60,7 +70,7 @@ KnownDifferences::Row read_row(const toml::table& table) {
   if (row.count < 1) fail(ErrorKind::kValue, "'count' must be at least 1");
   check_predicates(row.when);
   for (const auto& [field, answer] : row.ours.items()) {
-    if (answer.is_object() && answer.contains("where")) check_predicates(answer["where"]);
+    if (answer.is_object() && answer.contains("where")) check_one_answer(field, answer["where"]);
   }
   if (const auto* files = table["files"].as_array()) {
     for (const auto& file : *files) row.files.push_back(file.value_or(std::string()));

@@ -45,18 +45,26 @@ constexpr Named kUnary[] = {
     {"triu", "x.triu()"},
     {"flip", "x.flip([0])"},
     {"roll", "x.roll(1, 0)"},
-    {"expand", "x.expand(3, 8, 8)"},
+    {"expand", "x.expand(3, *x.shape)"},
     {"to_f64", "x.to(f64)"},
     {"all", "(x > 0).all()"},
     {"lerp", "x.lerp(x, 0.5)"},
 };
+
+/// The recordings' inputs are square and cut evenly: the least such size from 6 on.
+std::string square(const Json& fact) {
+  std::int64_t ranks = 1;
+  for (const Json& size : fact.at("mesh")) ranks *= size.get<std::int64_t>();
+  const std::int64_t side = (6 + ranks - 1) / ranks * ranks;
+  return fmt::format("arange({}, dtype=f32).reshape([{}, {}])", side * side, side, side);
+}
 
 std::string unary_comm(const Json& fact) {
   const Json& params = fact.at("params");
   const std::string code = find(kUnary, params.at("op").get<std::string>());
   if (code.empty()) return "";
   return fmt::format("x = {}\nprint('comms')\nout = {}\nprint('')\nshape = out.shape\n",
-                     made("arange(64, dtype=f32).reshape([8, 8])", params.at("placements")), code);
+                     made(square(fact), params.at("placements")), code);
 }
 
 constexpr Named kBinary[] = {
@@ -66,9 +74,8 @@ std::string binary_comm(const Json& fact) {
   const Json& params = fact.at("params");
   const std::string code = find(kBinary, params.at("op").get<std::string>());
   if (code.empty()) return "";
-  constexpr std::string_view kEight = "arange(64, dtype=f32).reshape([8, 8])";
-  return fmt::format("a = {}\nb = {}\nprint('comms')\nout = {}\n", made(kEight, params.at("a")),
-                     made(kEight, params.at("b")), code);
+  return fmt::format("a = {}\nb = {}\nprint('comms')\nout = {}\n", made(square(fact), params.at("a")),
+                     made(square(fact), params.at("b")), code);
 }
 
 /// What a user would write: named tensors with their shapes, then the forward program.

@@ -107,6 +107,9 @@ constexpr AlongDimRow kRows[] = {  // sorted by name
      "linear; sums run over the whole dim"},
     {"sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
      meta_sort, others_rule, KernelId::kSort, {false, "values"}, kOrder},
+    {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor "
+     "values, Tensor indices)",
+     meta_sort, others_rule, KernelId::kSortStable, {false, "values_stable"}, kOrder},
     {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor "
      "values, Tensor indices)",
      meta_topk, others_rule, KernelId::kTopk, {false, "values"}, kOrder},

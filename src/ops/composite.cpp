@@ -339,6 +339,16 @@ Results cross_entropy(Calls& calls, const Arguments& args) {
   return single(smoothed_loss(calls, logs, loss, args));
 }
 
+/// round.decimals(self, decimals)
+Results round_decimals(Calls& calls, const Arguments& args) {
+  const std::int64_t decimals = args[1].to_int();
+  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  const bool fraction = decimals > 0;
+  const DTensor scaled = calls.one(fraction ? "mul.Scalar" : "div.Scalar", {args[0], scale});
+  const DTensor rounded = calls.one("round", {scaled});
+  return single(calls.one(fraction ? "div.Scalar" : "mul.Scalar", {rounded, scale}));
+}
+
 struct CompositeRow {
   const char* schema;
   DecompositionFn decompose;
@@ -388,6 +398,8 @@ const CompositeRow kRows[] = {
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
      "Tensor",
      rms_norm, "pointwise ops around a mean"},
+    {"round.decimals(Tensor self, *, int decimals) -> Tensor",
+     round_decimals, "round between two products"},
     {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
      "attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
      "enable_gqa=False) -> Tensor",

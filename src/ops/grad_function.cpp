@@ -163,6 +163,10 @@ Gradients sort(const GradContext& context) {
   return chosen(context, context.inputs[1], context.grads[0], context.outputs[1].tensor());
 }
 
+Gradients sort_stable(const GradContext& context) {
+  return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
+}
+
 Gradients topk(const GradContext& context) {
   return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
 }

@@ -105,6 +105,7 @@ constexpr Entry kColumn[] = {
     {"aten::slice.Tensor", slice},
     {"aten::softplus", softplus, "self"},
     {"aten::sort", sort, "result1"},
+    {"aten::sort.stable", sort_stable, "result1"},
     {"aten::split.Tensor", split, "~result"},
     {"aten::split_with_sizes", split, "~result"},
     {"aten::sqrt", sqrt, "result"},

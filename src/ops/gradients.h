@@ -84,6 +84,7 @@ Gradients flip(const GradContext& context);
 Gradients roll(const GradContext& context);
 Gradients extremum_along(const GradContext& context);  ///< max.dim, min.dim
 Gradients sort(const GradContext& context);
+Gradients sort_stable(const GradContext& context);
 Gradients topk(const GradContext& context);
 
 // Matrix products.

@@ -41,12 +41,12 @@ struct OpsSetting {
 
 enum class Verdict : std::uint8_t {
   kRight,
-  kRefused,  ///< an in-place op or a view that would have to move data
+  kRefused,  ///< for a reason of the table in ops_refusals.cpp
   kWrong,
 };
 struct CaseResult {
   Verdict verdict = Verdict::kRight;
-  std::string what;
+  std::string what;  ///< of a refusal: its reason
 };
 
 Dims draw_ops_mesh(std::mt19937_64& random);

@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_id.h"
 #include "tests/property/ops_case.h"
+#include "tests/property/ops_refusals.h"
 
 namespace shardlab {
 namespace {
@@ -34,17 +35,23 @@ TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one d
   OpsSetting setting;
   std::mt19937_64 random(kSeed);
   std::map<Verdict, int> counts;
+  std::map<std::string, int> refused;
   std::map<std::string, bool> reported;
   for (int number = 0; number < kCases; ++number) {
     const OpsCase one = draw_ops_case(random);
     const CaseResult result = run_ops_case(setting, one);
     ++counts[result.verdict];
+    if (result.verdict == Verdict::kRefused) ++refused[result.what];
     if (result.verdict != Verdict::kWrong || reported[one.sample->op]) continue;
     reported[one.sample->op] = true;
     const OpsCase least = shrink(setting, one);
     FAIL_CHECK("seed " << kSeed << ", case " << number << ": " << one.text() << "\n  "
                        << result.what << "\nsmallest: " << least.text() << "\n  "
                        << run_ops_case(setting, least).what);
+  }
+  for (const RefusalReason& row : refusal_reasons()) {
+    MESSAGE(refused[row.reason] << " refused: " << row.reason);
+    CHECK_MESSAGE(refused[row.reason] <= row.most, row.reason);
   }
   MESSAGE(counts[Verdict::kRight] << " right, " << counts[Verdict::kRefused] << " refused, "
                                   << counts[Verdict::kWrong] << " wrong");

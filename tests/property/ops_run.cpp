@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include "api/distribute.h"
 #include "autograd/autograd.h"
@@ -9,20 +10,18 @@
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
 #include "ops/register.h"
-#include "sim/verify/compare.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 #include "tensor/host.h"
+#include "tests/property/ops_call.h"
 #include "tests/property/ops_case.h"
+#include "tests/property/ops_refusals.h"
+#include "tests/property/strict.h"
 
 namespace shardlab::test {
 namespace {
 
 enum class Precision { kDeclared, kReference };
-
-/// Twenty roundings of a number around 30 (f32: values before the last step), or of one around 1
-/// (bf16: sums are kept in f32 and rounded once).
-double cancelled(DType dtype) { return dtype == DType::kBF16 ? 0.06 : 4e-5; }
 
 /// Numbers that depend on the case's seed and the slot alone; every dtype holds them exactly.
 std::vector<double> numbers(const OpsCase& one, std::size_t slot, std::int64_t count, Fill fill) {
@@ -62,32 +61,6 @@ Tensor input_tensor(const OpsCase& one, std::size_t slot, Precision precision) {
   return tensor;
 }
 
-Argument filled_in(const Argument& argument, const std::vector<DTensor>& inputs) {
-  if (argument.is_list()) {
-    ArgumentList list;
-    for (const Argument& element : argument.list()) list.push_back(filled_in(element, inputs));
-    return list;
-  }
-  if (!argument.is_string() || argument.string().front() != '$') return argument;
-  return inputs.at(static_cast<std::size_t>(argument.string()[1] - '0'));
-}
-
-bool has_gradient(const OpRow& row) {
-  if (row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr))
-    return true;
-  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
-}
-
-std::vector<DTensor> tensors_of(const Results& results) {
-  std::vector<DTensor> tensors;
-  for (const Argument& result : results) {
-    if (result.is_tensor()) tensors.push_back(result.tensor());
-    if (!result.is_list()) continue;
-    for (const Argument& element : result.list()) tensors.push_back(element.tensor());
-  }
-  return tensors;
-}
-
 DTensor followed_up(const DTensor& x, FollowUp follow_up) {
   if (is_integral(x.dtype())) return x;
   switch (follow_up) {
@@ -118,9 +91,8 @@ std::vector<DTensor> evaluate(const OpsCase& one, Precision precision, const Pla
     leaves.push_back(inputs[i]);
   }
   if (row.inplace()) inputs[0] = calls.one("aten::clone", {inputs[0]});
-  Arguments args;
-  for (const Argument& argument : one.sample->args) args.push_back(filled_in(argument, inputs));
-  std::vector<DTensor> results = tensors_of(calls(one.sample->op, std::move(args)));
+  std::vector<DTensor> results =
+      tensors_of(calls(one.sample->op, filled_in(one.sample->args, inputs)));
   std::vector<DTensor> roots;
   for (DTensor& result : results) {
     result = followed_up(result, one.follow_up);
@@ -207,26 +179,9 @@ std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
   const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
     return piece.impl()->exact;
   });
-  const Comparison comparison =
-      compare(value, whole_value(single.local()), whole_value(reference.local()), {.exact = exact});
-  if (comparison.agreement != Agreement::kWrong) return {};
-  // Terms that cancel leave a small sum with the error of its large terms.
-  const double room = cancelled(spec.dtype());
-  if (!exact && comparison.error > 0 && comparison.error <= room) return {};
-  return fmt::format("{}: {}", type_string(spec), comparison.what);
-}
-
-/// A write in place that would have to move its target, a view that would have to move anything,
-/// integers that cannot be split into terms of a sum, results that outsiders lack (D-39).
-bool is_refusal(const OpRow& row, const OpsCase& one, const Error& error) {
-  if (one.outsider && error.kind() == ErrorKind::kUnsupported) return true;
-  if (error.find("gradient of") != nullptr) return false;
-  const bool whole_mesh = std::holds_alternative<MeshRuleFn>(row.rule);
-  if (whole_mesh || row.view != nullptr || row.decompose != nullptr)
-    return error.kind() != ErrorKind::kInternal;
-  if (error.kind() == ErrorKind::kRuntime) return row.inplace();
-  return error.kind() == ErrorKind::kValue &&
-         error.summary().find("term of a i64 value") != std::string::npos;
+  const std::string what =
+      strict_difference(value, whole_value(single.local()), whole_value(reference.local()), exact);
+  return what.empty() ? what : fmt::format("{}: {}", type_string(spec), what);
 }
 
 }  // namespace
@@ -236,8 +191,30 @@ OpsSetting::OpsSetting() : propagator(registry, PlanOptions{}) {
   device = make_cpu_device(cpu_kernel_table());
 }
 
+namespace {
+
+// Whether one device runs the call at all: what it refuses, every placement has to refuse.
+std::optional<Error> refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+CaseResult both_refuse(const Error& alone, const std::optional<Error>& on_mesh) {
+  if (on_mesh && on_mesh->kind() == alone.kind()) return {};
+  return {Verdict::kWrong, "one device refuses: " + alone.text()};
+}
+
+}  // namespace
+
 CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
   const MeshLayout* layout = layout_of(one);
+  if (const auto alone = refusal_of([&] { on_one_device(setting, one, Precision::kDeclared); })) {
+    return both_refuse(*alone, refusal_of([&] { on_mesh(setting, one, layout); }));
+  }
   try {
     const auto single = on_one_device(setting, one, Precision::kDeclared);
     const auto reference = on_one_device(setting, one, Precision::kReference);
@@ -250,7 +227,9 @@ CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
     }
   } catch (const Error& error) {
     const OpRow& row = setting.registry.at(one.sample->op);
-    return {is_refusal(row, one, error) ? Verdict::kRefused : Verdict::kWrong, error.text()};
+    const RefusalReason* refusal = refusal_reason(row, one, error);
+    if (refusal != nullptr) return {Verdict::kRefused, refusal->reason};
+    return {Verdict::kWrong, error.text()};
   }
   return {};
 }

@@ -114,6 +114,8 @@ void add_reductions(std::vector<Sample>& samples) {
        {"cumsum", {real({7, 5})}, {"$0", 0}},
        {"topk", {real({7, 5})}, {"$0", 2}},
        {"sort", {real({7, 5})}, {"$0", 0}},
+       {"sort.stable", {real({7, 5})}, {"$0", true, 0}},
+       {"round.decimals", {real({7, 5})}, {"$0", 1}},
        {"native_layer_norm",
         {real({7, 5}), real({5}), real({5})},
         {"$0", Dims{5}, "$1", "$2", 1e-5}},

@@ -1,0 +1,235 @@
+// Gradients against differences: on one device, in f64, the derivative of a weighted sum of an op's
+// results with respect to an element is what the sum changes by when the element does. Nothing of
+// the tape is needed for that side. Elements lie away from kinks and ties, where no difference says
+// what the convention is; those stand in the recorded gradients.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "autograd/autograd.h"
+#include "sim/world/world.h"
+#include "tensor/host.h"
+#include "tests/property/ops_call.h"
+#include "tests/property/ops_case.h"
+
+namespace shardlab {
+namespace {
+
+using namespace test;
+
+/// Elements of one input, and what the loss weighs results with: drawn from the sample's place in
+/// the list.
+class Numbers {
+ public:
+  explicit Numbers(std::uint64_t seed) : random_(seed) {}
+
+  /// Distinct, on no multiple of 1/64, and at least 1e-4 apart from each other.
+  std::vector<double> reals(std::int64_t count, Fill fill) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double fraction = static_cast<double>(random_() % 61) / 64;
+      const double shift = 0.0123 + 0.0001 * static_cast<double>(drawn_++ % 37);
+      values.push_back((fill == Fill::kUnit ? 0.125 + 0.75 * fraction : 4 * fraction - 2) + shift);
+    }
+    return values;
+  }
+  std::vector<std::int64_t> integers(std::int64_t count, std::int64_t limit) {
+    std::vector<std::int64_t> values;
+    for (std::int64_t i = 0; i < count; ++i) {
+      values.push_back(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(limit)));
+    }
+    return values;
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::int64_t drawn_ = 0;
+};
+
+bool is_real(const SampleInput& input) {
+  return input.fill == Fill::kReal || input.fill == Fill::kUnit;
+}
+
+class Probe {
+ public:
+  Probe(const Sample& sample, std::uint64_t seed) : sample_(sample), numbers_(seed) {
+    for (const SampleInput& input : sample.inputs) {
+      const std::int64_t count = product(input.shape);
+      reals_.emplace_back();
+      integers_.emplace_back();
+      if (is_real(input)) {
+        reals_.back() = numbers_.reals(count, input.fill);
+      } else {
+        integers_.back() = numbers_.integers(count, input.fill == Fill::kBool ? 2 : input.limit);
+      }
+    }
+  }
+
+  /// The first element whose derivative is another one; empty: none. `checked` counts elements.
+  std::string fault(std::int64_t& checked) {
+    const std::vector<std::vector<double>> gradients = by_tape();
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      const std::size_t step = 1 + reals_[slot].size() / kMostElements;
+      for (std::size_t i = 0; i < reals_[slot].size(); i += step) {
+        const double wanted = by_difference(slot, i), got = gradients[slot][i];
+        ++checked;
+        if (std::fabs(wanted - got) <= 1e-6 * std::max(1.0, std::fabs(wanted))) continue;
+        return fmt::format("input {} element {}: the gradient is {}, differences give {}", slot, i,
+                           got, wanted);
+      }
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kMostElements = 12;
+
+  DTensor input(std::size_t slot) const {
+    const SampleInput& input = sample_.inputs[slot];
+    const DType dtype = is_real(input)              ? DType::kF64
+                        : input.fill == Fill::kBool ? DType::kBool
+                                                    : DType::kI64;
+    const Tensor tensor = empty(*current_rank().device, input.shape, dtype);
+    if (is_real(input)) {
+      write_doubles(tensor, reals_[slot]);
+    } else {
+      write_integers(tensor, integers_[slot]);
+    }
+    return DTensor(tensor);
+  }
+
+  std::vector<DTensor> results(std::vector<DTensor> inputs) const {
+    Calls& calls = recording_calls();
+    if (calls.find(sample_.op).inplace()) inputs[0] = calls.one("aten::clone", {inputs[0]});
+    std::vector<DTensor> real;
+    for (DTensor& result : tensors_of(calls(sample_.op, filled_in(sample_.args, inputs)))) {
+      if (is_floating(result.dtype())) real.push_back(std::move(result));
+    }
+    return real;
+  }
+
+  /// Weights of a result's elements.
+  static std::vector<double> weights(std::size_t result, std::int64_t count) {
+    return Numbers(1000 + result).reals(count, Fill::kReal);
+  }
+
+  double loss() const {
+    std::vector<DTensor> inputs;
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) inputs.push_back(input(slot));
+    double sum = 0;
+    const std::vector<DTensor> outputs = results(std::move(inputs));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::vector<double> values = read_doubles(outputs[i].local());
+      const std::vector<double> weight = weights(i, outputs[i].numel());
+      for (std::size_t j = 0; j < values.size(); ++j) sum += weight[j] * values[j];
+    }
+    return sum;
+  }
+
+  double by_difference(std::size_t slot, std::size_t element) {
+    double& number = reals_[slot][element];
+    const double before = number, step = 1e-5;
+    number = before + step;
+    const double above = loss();
+    number = before - step;
+    const double below = loss();
+    number = before;
+    return (above - below) / (2 * step);
+  }
+
+  /// By input; zeros where no gradient is defined.
+  std::vector<std::vector<double>> by_tape() const {
+    std::vector<DTensor> inputs, leaves;
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      inputs.push_back(input(slot));
+      if (!is_real(sample_.inputs[slot])) continue;
+      require_grad(inputs[slot]);
+    }
+    const std::vector<DTensor> outputs = results(inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].requires_grad()) continue;
+      const Tensor seed = empty(*current_rank().device, outputs[i].shape(), outputs[i].dtype());
+      write_doubles(seed, weights(i, outputs[i].numel()));
+      const DTensor weighed =
+          recording_calls().one("aten::mul.Tensor", {outputs[i], DTensor(seed)});
+      const DTensor part = recording_calls().one("aten::sum", {weighed});
+      leaves.push_back(
+          leaves.empty() ? part : recording_calls().one("aten::add.Tensor", {leaves.back(), part}));
+    }
+    if (!leaves.empty()) backward(leaves.back());
+    std::vector<std::vector<double>> gradients;
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      const DTensor gradient = grad_of(inputs[slot]);
+      gradients.push_back(gradient.defined() ? read_doubles(gradient.local())
+                                             : std::vector<double>(reals_[slot].size()));
+    }
+    return gradients;
+  }
+
+  const Sample& sample_;
+  Numbers numbers_;
+  std::vector<std::vector<double>> reals_;
+  std::vector<std::vector<std::int64_t>> integers_;
+};
+
+/// Calls that differences cannot judge. The list of ops only; what is not named is checked.
+struct Exempt {
+  std::string_view op;
+  std::size_t arguments;  ///< of the sample; 0: any
+  const char* why;
+};
+constexpr Exempt kExempt[] = {
+    {"aten::dropout", 0, "draws its result"},
+    {"aten::embedding", 3, "the row of padding gets no gradient"},
+    {"aten::view.dtype", 0, "reinterprets bits"},
+    {"shardlab::loss_parallel", 0, "takes cut classes only; the property test of losses has it"},
+};
+
+bool is_exempt(const OpRow& row, std::size_t arguments) {
+  return row.has(kRandom) || std::ranges::any_of(kExempt, [&](const Exempt& entry) {
+           return entry.op == row.name() && (entry.arguments == 0 || entry.arguments == arguments);
+         });
+}
+
+/// In place and out= variants have the gradient of the op itself.
+bool is_variant(const OpRow& row) {
+  return row.inplace() || row.out_variant() || row.base != nullptr;
+}
+
+TEST_CASE("every gradient is what differences say, in f64 on one device") {
+  OpsSetting setting;
+  std::set<const OpRow*> checked;
+  std::map<std::string, std::string> faults;
+  std::int64_t elements = 0;
+  WorldOptions options;
+  options.device = [&](std::int64_t) -> Device& { return *setting.device; };
+  options.propagator = &setting.propagator;
+  options.plans = &setting.propagator.plans();
+  run_world(options, [&](RankContext&) {
+    std::uint64_t seed = 0;
+    for (const Sample& sample : op_samples()) {
+      const OpRow& row = setting.registry.at(sample.op);
+      if (!has_gradient(row) || is_exempt(row, sample.args.size())) continue;
+      const std::int64_t before = elements;
+      try {
+        const std::string fault = Probe(sample, ++seed).fault(elements);
+        if (!fault.empty()) faults.emplace(row.name(), fault);
+      } catch (const Error& error) {
+        faults.emplace(row.name(), error.text());
+      }
+      if (elements > before) checked.insert(&row);
+    }
+  }).rethrow();
+  for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
+  for (const OpRow* row : setting.registry.rows()) {
+    if (row->gradient == nullptr || is_variant(*row) || is_exempt(*row, 0)) continue;
+    CHECK_MESSAGE(checked.contains(row), row->name() << " has a gradient that nothing checks");
+  }
+  MESSAGE(checked.size() << " rows, " << elements << " elements");
+}
+
+}  // namespace
+}  // namespace shardlab

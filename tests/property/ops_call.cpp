@@ -1,0 +1,41 @@
+#include "tests/property/ops_call.h"
+
+namespace shardlab::test {
+namespace {
+
+Argument filled_in(const Argument& argument, const std::vector<DTensor>& inputs) {
+  if (argument.is_list()) {
+    ArgumentList list;
+    for (const Argument& element : argument.list()) list.push_back(filled_in(element, inputs));
+    return list;
+  }
+  if (!argument.is_string() || argument.string().front() != '$') return argument;
+  return inputs.at(static_cast<std::size_t>(argument.string()[1] - '0'));
+}
+
+}  // namespace
+
+Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs) {
+  Arguments filled;
+  for (const Argument& argument : args) filled.push_back(filled_in(argument, inputs));
+  return filled;
+}
+
+std::vector<DTensor> tensors_of(const Results& results) {
+  std::vector<DTensor> tensors;
+  for (const Argument& result : results) {
+    if (result.is_tensor()) tensors.push_back(result.tensor());
+    if (!result.is_list()) continue;
+    for (const Argument& element : result.list()) tensors.push_back(element.tensor());
+  }
+  return tensors;
+}
+
+bool has_gradient(const OpRow& row) {
+  if (row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr)) {
+    return true;
+  }
+  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
+}
+
+}  // namespace shardlab::test

@@ -1,0 +1,70 @@
+// Each row is one rule of the reference or one deliberate difference (X in tests/behaviour.md): the
+// kind of op, and what the message has to say. An error of any other op, or with any other message,
+// is no refusal.
+#include "tests/property/ops_refusals.h"
+
+#include <algorithm>
+
+namespace shardlab::test {
+namespace {
+
+bool says(const Error& error, std::string_view text) {
+  return error.summary().find(text) != std::string::npos;
+}
+
+/// What view_placements.cpp says: the pieces would have to move, which a view never does.
+bool is_view_refusal(const Error& error) {
+  constexpr std::string_view kTexts[] = {
+      "cannot flatten dim", "cannot unflatten dim", "the view removes or reshapes dim",
+      "is sharded and has no dim of its own in the view's result", "unbind along dim"};
+  return std::ranges::any_of(kTexts, [&](std::string_view text) { return says(error, text); });
+}
+
+bool within_composite(const Error& error) { return error.find("part of") != nullptr; }
+
+constexpr RefusalReason kReasons[] = {
+    {"outsiders have no results (D-39)", 1,
+     [](const OpRow&, const OpsCase& one, const Error& error) {
+       return one.outsider && error.kind() == ErrorKind::kUnsupported;
+     }},
+    {"written in place, but the tensor would have to move (X-13)", 42,
+     [](const OpRow& row, const OpsCase&, const Error& error) {
+       return row.inplace() && error.kind() == ErrorKind::kRuntime &&
+              says(error, "would have to move");
+     }},
+    {"copied into terms that cannot be made of the source (X-2)", 2,
+     [](const OpRow& row, const OpsCase&, const Error& error) {
+       return row.name() == "aten::copy_" && says(error, "can not redistribute from") &&
+              says(error, "to P(");
+     }},
+    {"drawn in place into terms of a sum, by dropout", 10,
+     [](const OpRow& row, const OpsCase&, const Error& error) {
+       return row.name() == "aten::dropout" &&
+              says(error, "aten::bernoulli_.float: written in place");
+     }},
+    {"integers cannot be split into terms of a mean (X-10)", 5,
+     [](const OpRow&, const OpsCase&, const Error& error) {
+       return error.kind() == ErrorKind::kValue && says(error, "term of a i64 value");
+     }},
+    {"a view that would have to move its input", 120,
+     [](const OpRow&, const OpsCase&, const Error& error) {
+       return is_view_refusal(error) && !within_composite(error);
+     }},
+    {"the same within a composite op", 90,
+     [](const OpRow& row, const OpsCase&, const Error& error) {
+       return row.decompose != nullptr && is_view_refusal(error) && within_composite(error);
+     }},
+};
+
+}  // namespace
+
+std::span<const RefusalReason> refusal_reasons() { return kReasons; }
+
+const RefusalReason* refusal_reason(const OpRow& row, const OpsCase& one, const Error& error) {
+  for (const RefusalReason& reason : kReasons) {
+    if (reason.is(row, one, error)) return &reason;
+  }
+  return nullptr;
+}
+
+}  // namespace shardlab::test

@@ -1,0 +1,22 @@
+// ops_refusals.h - what a call under drawn placements may be refused for, where one device runs it.
+#pragma once
+
+#include <span>
+
+#include "base/error.h"
+#include "tests/property/ops_case.h"
+
+namespace shardlab::test {
+
+struct RefusalReason {
+  const char* reason;
+  int most;  ///< of the calls that the property test draws
+  /// Whether the error is this refusal of this call.
+  bool (*is)(const OpRow& row, const OpsCase& one, const Error& error);
+};
+
+std::span<const RefusalReason> refusal_reasons();
+/// Null: an error that no row of the table names, which is a fault.
+const RefusalReason* refusal_reason(const OpRow& row, const OpsCase& one, const Error& error);
+
+}  // namespace shardlab::test

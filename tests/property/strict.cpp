@@ -1,0 +1,55 @@
+#include "tests/property/strict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "mesh/type_string.h"
+
+namespace shardlab::test {
+namespace {
+
+/// What the roundings of a sample's sums come to: twenty of a number around 30 in f32; in bf16 sums
+/// are kept in f32 and rounded once or twice. Terms that cancel leave a small sum with the error of
+/// its large terms, so it is not relative to the result.
+double room_of(DType dtype) { return dtype == DType::kBF16 ? 0.06 : 4e-5; }
+
+double roundoff(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 : 0x1p-24; }
+
+bool same_bits(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+}  // namespace
+
+std::string strict_difference(const GlobalValue& got, const GlobalValue& single,
+                              const GlobalValue& reference, bool exact) {
+  if (got.meta.shape != single.meta.shape || got.meta.dtype != single.meta.dtype) {
+    return fmt::format("is {}, one device has {}", type_string(got.meta), type_string(single.meta));
+  }
+  for (std::size_t i = 0; i < got.integers.size(); ++i) {
+    if (got.integers[i] == single.integers[i]) continue;
+    return fmt::format("element {} is {}, one device has {}", i, got.integers[i],
+                       single.integers[i]);
+  }
+  double largest = 0;
+  for (const double number : reference.reals) {
+    if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+  }
+  const DType dtype = got.meta.dtype;
+  const double room = std::max(room_of(dtype), 16 * roundoff(dtype) * largest);
+  for (std::size_t i = 0; i < got.reals.size(); ++i) {
+    const double value = got.reals[i], alone = single.reals[i];
+    if (same_bits(value, alone)) continue;
+    if (exact) return fmt::format("element {} is {}, bitwise one device has {}", i, value, alone);
+    const double error = std::fabs(value - reference.reals[i]);
+    if (!(error <= room)) {
+      return fmt::format("element {} is {}, expected {} within {}", i, value, reference.reals[i],
+                         room);
+    }
+  }
+  return {};
+}
+
+}  // namespace shardlab::test
