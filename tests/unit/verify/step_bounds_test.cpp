@@ -29,14 +29,14 @@ TEST_CASE("B-13 a bound is 8 u |y*| + u N S + min(n, 8 sqrt(n)) u_acc A + 4 D") 
   CHECK(bound.allowed(3, 5, 10, 0.5) == 15.5);
 }
 
-TEST_CASE("the count of terms enters as it is up to 64, then as 8 times its root") {
+TEST_CASE("B-13 the count of terms enters as it is up to 64, then as 8 times its root") {
   RoundingBound bound{.u = 0, .u_accumulator = 1, .n = 64, .ranks = 1};
   CHECK(bound.allowed(0, 0, 1, 0) == 64);
   bound.n = 100;
   CHECK(bound.allowed(0, 0, 1, 0) == 80);
 }
 
-TEST_CASE("a number is missed where it lies beyond its own bound, whatever others do") {
+TEST_CASE("B-13 a number is missed where it lies beyond its own bound, whatever others do") {
   FloatResult result;
   result.got = {1, 2, kNaN, 4, 5};
   result.exact = {1, 2.5, 3, 4, kInf};
@@ -47,7 +47,7 @@ TEST_CASE("a number is missed where it lies beyond its own bound, whatever other
   CHECK(misses(one(2.17, 2.0), bound).count == 1);
 }
 
-TEST_CASE("an infinity is right where the value lies beyond the dtype, and nowhere else") {
+TEST_CASE("B-13 an infinity is right where the value lies beyond the dtype, and nowhere else") {
   const RoundingBound bound{.u = unit_roundoff(DType::kF16)};
   FloatResult over = one(kInf, 65519);  // the largest f16 is 65504; 65519 rounds to it, within 8 u
   over.dtype = DType::kF16;
@@ -61,7 +61,7 @@ TEST_CASE("an infinity is right where the value lies beyond the dtype, and nowhe
   CHECK(misses(small, bound).count == 0);
 }
 
-TEST_CASE("NaN is right where the value is NaN") {
+TEST_CASE("B-13 NaN is right where the value is NaN") {
   const RoundingBound bound{.u = 0.1};
   CHECK(misses(one(kNaN, kNaN), bound).count == 0);
   CHECK(misses(one(0, kNaN), bound).count == 1);
