@@ -19,6 +19,7 @@ constexpr std::size_t kMostComparedRanks = 256;  ///< pairs of ranks are compare
 struct GroupInstance {
   GroupKind kind;
   std::vector<std::size_t> cells;  ///< ascending
+  bool torn = false;  ///< all came to a round, but their calls do not fit: it ends here
 };
 
 struct Round {
@@ -35,13 +36,17 @@ class Replay {
   }
 
   Agreement run() {
-    while (!runnable_.empty() && !result_.verdict) {
+    while (!runnable_.empty()) {
       const std::size_t cell = runnable_.front();
       runnable_.pop_front();
       advance(cell);
     }
-    if (!result_.verdict && !result_.failed_cells.empty()) blame_failure();
-    if (!result_.verdict) look_for_stall();
+    if (!result_.failed_cells.empty()) {
+      blame_failure();
+    } else {
+      look_for_mismatch();
+      if (!result_.verdict) look_for_stall();
+    }
     std::sort(result_.failed_cells.begin(), result_.failed_cells.end());
     for (const CellState& state : cells_) result_.stops.push_back(state.stops_in);
     return std::move(result_);
@@ -69,10 +74,6 @@ class Replay {
       Round& round = rounds_[{instance_of(cell, call.group), call.sequence}];
       if (entry.kind == LogEntry::Kind::kEnters) {
         enter(cell, call, round);
-        if (result_.verdict) {
-          state.stops_in = entry.call;
-          return;
-        }
       } else if (!round.over) {
         state.state = RankReport::State::kWaits;
         state.waits_in = &call;
@@ -87,10 +88,11 @@ class Replay {
 
   void enter(std::size_t cell, const LoggedCall& call, Round& round) {
     round.calls.emplace(cell, &call);
-    const GroupInstance& group = instances_[instance_of(cell, call.group)];
-    if (round.calls.size() < group.cells.size()) return;
+    GroupInstance& group = instances_[instance_of(cell, call.group)];
+    if (group.torn || round.calls.size() < group.cells.size()) return;
     if (!fits(group, round)) {
-      result_.verdict = mismatch(group, round);
+      group.torn = true;
+      keep_lowest(mismatch(group, round));
       return;
     }
     round.over = true;
@@ -285,13 +287,50 @@ class Replay {
     }
     Verdict verdict;
     verdict.kind = VerdictKind::kRankFailed;
-    verdict.culprits = {grid_.first_rank(first)};
     verdict.cause = log_of(first).error->summary();
-    RankReport report;
-    report.rank = grid_.first_rank(first);
-    report.state = RankReport::State::kFailed;
-    verdict.ranks.push_back(std::move(report));
+    std::vector<bool> alike(grid_.cell_count());
+    for (const std::size_t cell : result_.failed_cells) {
+      if (log_of(cell).error->summary() != verdict.cause) continue;
+      alike[cell] = true;
+      RankReport report;
+      report.rank = grid_.first_rank(cell);
+      report.alike = grid_.size(cell) - 1;
+      report.state = RankReport::State::kFailed;
+      verdict.ranks.push_back(std::move(report));
+    }
+    std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
+    verdict.culprits = grid_.ranks([&](std::size_t cell) { return alike[cell]; });
+    std::ranges::sort(verdict.culprits);
     result_.verdict = std::move(verdict);
+  }
+
+  // Of several mismatches that of the lowest rank is told.
+  void keep_lowest(Verdict verdict) {
+    if (mismatch_ && mismatch_->culprits.front() <= verdict.culprits.front()) return;
+    mismatch_ = std::move(verdict);
+  }
+
+  // Calls that cannot meet are a better explanation than ranks that are missing.
+  void look_for_mismatch() {
+    for (const CellState& state : cells_) {
+      if (state.waits_in == nullptr) continue;
+      const auto cell = static_cast<std::size_t>(&state - cells_.data());
+      const std::size_t instance = instance_of(cell, state.waits_in->group);
+      const Round& round = rounds_.at({instance, state.waits_in->sequence});
+      if (instances_[instance].torn) continue;
+      const Spread all = spread(group_of(grid_.first_rank(cell), state.waits_in->group), round);
+      const backends::Meeting meeting{all.ranks, state.waits_in->group_name,
+                                      state.waits_in->sequence, all.calls};
+      if (!backends::torn(meeting)) continue;
+      Verdict verdict;
+      verdict.kind = VerdictKind::kMismatch;
+      verdict.culprits = backends::odd_ones(meeting);
+      verdict.cause = backends::cause_of(meeting);
+      keep_lowest(std::move(verdict));
+    }
+    if (!mismatch_) return;
+    result_.verdict = std::move(mismatch_);
+    if (result_.verdict->ranks.empty()) result_.verdict->ranks = reports();
   }
 
   // A rank's group differs from that of another rank of its cell, so one instance stands for many
@@ -318,40 +357,33 @@ class Replay {
     return report;
   }
 
+  bool each_rank_is_reported() const { return grid_.world_size() <= kMostReportedRanks; }
+
+  // What every rank does, or one of each cell.
+  std::vector<RankReport> reports() {
+    std::vector<RankReport> result;
+    if (each_rank_is_reported()) {
+      for (std::int64_t rank = 0; rank < grid_.world_size(); ++rank) {
+        result.push_back(report_of(rank, cell_of(rank)));
+      }
+      return result;
+    }
+    for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+      result.push_back(report_of(grid_.first_rank(cell), cell));
+      result.back().alike = grid_.size(cell) - 1;
+    }
+    std::ranges::sort(result, {}, &RankReport::rank);
+    return result;
+  }
+
   void look_for_stall() {
     const bool stalled = std::ranges::any_of(
         cells_, [](const CellState& state) { return state.state == RankReport::State::kWaits; });
     if (!stalled) return;
     Verdict verdict;
     verdict.kind = VerdictKind::kDeadlock;
-    if (grid_.world_size() <= kMostReportedRanks) {
-      for (std::int64_t rank = 0; rank < grid_.world_size(); ++rank) {
-        verdict.ranks.push_back(report_of(rank, cell_of(rank)));
-      }
-      verdict.culprits = backends::missed(verdict.ranks);
-    } else {
-      for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
-        verdict.ranks.push_back(report_of(grid_.first_rank(cell), cell));
-        verdict.ranks.back().alike = grid_.size(cell) - 1;
-      }
-      std::ranges::sort(verdict.ranks, {}, &RankReport::rank);
-      verdict.culprits = missed_cells();
-    }
-    // Calls that cannot meet are the better explanation, even if others are still missing.
-    for (const CellState& state : cells_) {
-      if (state.waits_in == nullptr) continue;
-      const auto cell = static_cast<std::size_t>(&state - cells_.data());
-      const Round& round =
-          rounds_.at({instance_of(cell, state.waits_in->group), state.waits_in->sequence});
-      const Spread all = spread(group_of(grid_.first_rank(cell), state.waits_in->group), round);
-      const backends::Meeting meeting{all.ranks, state.waits_in->group_name,
-                                      state.waits_in->sequence, all.calls};
-      if (!backends::torn(meeting)) continue;
-      verdict.kind = VerdictKind::kMismatch;
-      verdict.culprits = backends::odd_ones(meeting);
-      verdict.cause = backends::cause_of(meeting);
-      break;
-    }
+    verdict.ranks = reports();
+    verdict.culprits = each_rank_is_reported() ? backends::missed(verdict.ranks) : missed_cells();
     result_.verdict = std::move(verdict);
   }
 
@@ -381,6 +413,7 @@ class Replay {
   std::map<std::pair<std::size_t, GroupKind>, std::size_t> instance_by_cell_;
   std::map<RoundKey, Round> rounds_;
   std::map<std::int64_t, std::size_t> outside_;
+  std::optional<Verdict> mismatch_;
   Agreement result_;
 };
 

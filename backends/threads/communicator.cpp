@@ -126,7 +126,7 @@ std::unique_ptr<Communicator> ThreadsCommunicator::split(std::int64_t color, std
 }
 
 void ThreadsCommunicator::abort(const Error& reason) {
-  world_.rank_failed(group_.ranks()[static_cast<std::size_t>(rank_)], reason);
+  world_.abort(group_.ranks()[static_cast<std::size_t>(rank_)], reason);
 }
 
 }  // namespace

@@ -63,11 +63,24 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
       round->kept.push_back({rank, std::move(keep)});
       world_.count_pending(1);
     }
-    if (++round->arrived < ranks_.size()) return;
+    ++round->arrived;
+    if (stays_open(*round)) return;
     round->computing = true;
     round->blocked[rank] = 0;
   }
+  if (!consistent(round->calls)) return tear(*round, rank, entry);
   complete(*round);
+}
+
+void Group::tear(Round& round, std::size_t rank, Entry entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    round.computing = false;
+    round.torn = torn_ = true;
+    round.blocked[rank] = entry == Entry::kBlocks;
+  }
+  // Who heard of a failure meanwhile waits until nobody computes.
+  if (world_.failed()) world_.scheduler().unpark_all(ranks_);
 }
 
 void Group::complete(Round& round) {
@@ -83,9 +96,6 @@ void Group::complete(Round& round) {
     over = std::move(open_.front());
     open_.erase(open_.begin());
     ++first_open_;
-    for (const Kept& kept : over->kept) {
-      if (failed && world_.failed()) world_.failed_unheard(ranks_[kept.rank]);
-    }
     for (Call* call : over->calls) {
       if (failed) {
         call->fail_with(failed);
@@ -94,12 +104,7 @@ void Group::complete(Round& round) {
       }
     }
   }
-  // Not before their calls are over, else they would look and sleep again.
-  if (failed && world_.failed()) {
-    world_.wake_all();
-  } else {
-    wake(*over);
-  }
+  wake(*over);
   if (!over->kept.empty()) {
     world_.count_pending(-static_cast<std::int64_t>(over->kept.size()));
     over->kept.clear();
@@ -122,10 +127,6 @@ void Group::wake(const Round& round) {
 }
 
 void Group::perform(const Round& round) {
-  if (!consistent(round.calls)) {
-    world_.note_failure(mismatch(meeting(round)), nullptr);
-    throw Error(world_.failure()->error);
-  }
   if (round.calls[0]->kind == CollectiveKind::kSplit) return split(round.calls);
   execute(round.calls, crew_);
 }
@@ -183,8 +184,8 @@ bool Group::abandon(std::uint64_t sequence, Call& call) {
 void Group::add_open(std::vector<OpenRound>& rounds) const {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Round>& round : open_) {
-    if (!incomplete(*round)) continue;
-    OpenRound open{this, round->sequence, {}, {}};
+    if (!stays_open(*round)) continue;
+    OpenRound open{this, round->sequence, {}, {}, torn_};
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (round->calls[i] == nullptr) {
         open.missing.push_back(ranks_[i]);
@@ -199,7 +200,7 @@ void Group::add_open(std::vector<OpenRound>& rounds) const {
 void Group::report(std::vector<RankReport>& by_rank) const {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Round>& round : open_) {
-    if (!incomplete(*round)) continue;
+    if (!stays_open(*round)) continue;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       // The call of a blocked rank stays as long as the mutex is held.
       if (round->calls[i] == nullptr || round->blocked[i] == 0) continue;
@@ -213,7 +214,8 @@ void Group::report(std::vector<RankReport>& by_rank) const {
 std::optional<Verdict> Group::torn_verdict() const {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Round>& round : open_) {
-    if (!incomplete(*round) || !torn(meeting(*round))) continue;
+    if (round->torn) return mismatch(meeting(*round));
+    if (!stays_open(*round) || !torn(meeting(*round))) continue;
     Verdict verdict;
     verdict.kind = VerdictKind::kMismatch;
     verdict.culprits = odd_ones(meeting(*round));

@@ -54,8 +54,8 @@ class Group {
   void add_open(std::vector<OpenRound>& rounds) const;
   /// Fills in what the ranks do that are blocked here.
   void report(std::vector<RankReport>& by_rank) const;
-  /// Of the open rounds that are torn, the one with the lowest rank among those that have come:
-  /// kind, culprits and cause.
+  /// Of the first open round whose calls cannot meet: kind, culprits and cause, and what its ranks
+  /// do when all have come.
   std::optional<Verdict> torn_verdict() const;
 
  private:
@@ -71,12 +71,15 @@ class Group {
     return index < open_.size() ? *open_[index] : open_round(sequence);
   }
   Round& open_round(std::uint64_t sequence);
-  bool incomplete(const Round& round) const { return round.arrived < ranks_.size(); }
+  /// Somebody is missing, or the group has a torn round, which none of its later ones gets past.
+  bool stays_open(const Round& round) const { return torn_ || round.arrived < ranks_.size(); }
   /// With the mutex held, or by the rank that completes the round.
   backends::Meeting meeting(const Round& round) const {
     return {ranks_, name_, round.sequence, round.calls};
   }
   void complete(Round& round);
+  /// All have come, but their calls do not fit: nobody goes on. `rank` came last.
+  void tear(Round& round, std::size_t rank, Entry entry);
   void wake(const Round& round);
   /// In a failed world: lets go of a round that nobody will complete. False when somebody will.
   bool abandon(std::uint64_t sequence, Call& call);
@@ -91,6 +94,7 @@ class Group {
   std::vector<std::unique_ptr<Round>> open_;     // by sequence number, without gaps
   std::vector<std::unique_ptr<Round>> resting_;  // over, to be used again
   std::uint64_t first_open_ = 0;
+  bool torn_ = false;  // a round is
 };
 
 }  // namespace shardlab::threads

@@ -34,10 +34,11 @@ std::vector<bool> stuck_ranks(std::span<const OpenRound> before, std::span<const
   for (bool changed = true; changed;) {
     changed = false;
     for (const OpenRound& round : after) {
-      const bool completes = std::ranges::all_of(round.missing, [&](std::int64_t rank) {
+      const auto comes = [&](std::int64_t rank) {
         const auto index = static_cast<std::size_t>(rank);
         return !ended[index] && !stuck[index];
-      });
+      };
+      const bool completes = !round.torn && std::ranges::all_of(round.missing, comes);
       if (!completes) continue;
       for (const std::int64_t rank : round.blocked) {
         const auto index = static_cast<std::size_t>(rank);

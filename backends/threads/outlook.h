@@ -15,6 +15,7 @@ struct OpenRound {
   std::uint64_t sequence = 0;
   std::vector<std::int64_t> blocked;  ///< have come and wait
   std::vector<std::int64_t> missing;
+  bool torn = false;  ///< never completes, whoever comes
 };
 
 /// For each rank whether it waits and never will advance, whatever the others do but fail: each of

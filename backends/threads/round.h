@@ -21,6 +21,7 @@ struct Round {
   std::uint64_t sequence = 0;
   std::size_t arrived = 0;
   bool computing = false;
+  bool torn = false;                     ///< all have come, but their calls do not fit
   std::vector<Call*> calls;              ///< by group rank; null: has not come
   std::vector<std::uint8_t> blocked;     ///< by group rank: must be woken
   std::vector<Kept> kept;                ///< those of `calls` that are asynchronous
@@ -29,7 +30,7 @@ struct Round {
   void reset(std::uint64_t next, std::size_t size) {
     sequence = next;
     arrived = 0;
-    computing = false;
+    computing = torn = false;
     calls.assign(size, nullptr);
     blocked.assign(size, 0);
     failure = nullptr;

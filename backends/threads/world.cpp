@@ -16,14 +16,37 @@ std::unique_ptr<Backend> make_threads_backend(std::int64_t ranks, Scheduler& sch
 
 namespace shardlab::threads {
 
+namespace {
+
+// How many looks may see somebody stuck before those that go on are stopped. Until then
+// they may come to a failure of their own, which would be told in any other order of ranks.
+constexpr int kMostAlarms = 3;
+
+Verdict verdict_on_failed(std::vector<std::int64_t> ranks, const Error& cause) {
+  Verdict verdict;
+  verdict.kind = VerdictKind::kRankFailed;
+  verdict.cause = cause.summary();
+  for (const std::int64_t rank : ranks) {
+    RankReport report;
+    report.rank = rank;
+    report.state = RankReport::State::kFailed;
+    verdict.ranks.push_back(std::move(report));
+  }
+  verdict.culprits = std::move(ranks);
+  return verdict;
+}
+
+}  // namespace
+
 World::World(std::int64_t ranks, Scheduler& scheduler)
     : scheduler_(scheduler),
       ranks_(ranks),
-      status_(std::make_unique<Status[]>(static_cast<std::size_t>(ranks))) {
+      status_(std::make_unique<Status[]>(static_cast<std::size_t>(ranks))),
+      live_(ranks) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   everyone_ = &add_group(std::move(all), "world");
-  scheduler_.on_stall([this] { stalled(); });
+  scheduler_.on_stall([this] { conclude(); });
 }
 
 World::~World() { scheduler_.on_stall(nullptr); }
@@ -39,10 +62,8 @@ std::unique_ptr<Communicator> World::world(std::int64_t rank) {
 }
 
 void World::settle(std::int64_t rank) {
-  if (pending_ > 0) {
-    for (Group* group : groups()) group->settle(rank);
-  }
-  if (status_[static_cast<std::size_t>(rank)].unheard) throw Error(failure()->error);
+  if (pending_ == 0) return;
+  for (Group* group : groups()) group->settle(rank);
 }
 
 void World::rank_ended(std::int64_t rank) {
@@ -50,33 +71,33 @@ void World::rank_ended(std::int64_t rank) {
   auto expected = RankReport::State::kRuns;
   status_[static_cast<std::size_t>(rank)].state.compare_exchange_strong(
       expected, RankReport::State::kEnded, std::memory_order_release);
+  if (live_.fetch_sub(1) == 1 && !failed_ranks().empty()) conclude();
 }
 
 void World::rank_failed(std::int64_t rank, const Error& cause) {
-  status_[static_cast<std::size_t>(rank)].state.store(RankReport::State::kFailed,
-                                                      std::memory_order_release);
-  Verdict verdict;
-  verdict.kind = VerdictKind::kRankFailed;
-  verdict.culprits = {rank};
-  verdict.cause = cause.summary();
-  RankReport report;
-  report.rank = rank;
-  report.state = RankReport::State::kFailed;
-  verdict.ranks.push_back(std::move(report));
-  fail_with(std::move(verdict), &cause);
+  Status& status = status_[static_cast<std::size_t>(rank)];
+  // In a world that has failed it repeats the world's failure.
+  if (!failed()) status.cause = cause;
+  status.state.store(RankReport::State::kFailed, std::memory_order_release);
 }
 
-void World::note_failure(Verdict verdict, const Error* cause) {
-  const std::lock_guard lock(mutex_);
-  if (failed()) return;
-  Error failure = to_error(verdict);
-  if (cause != nullptr) failure.caused_by(*cause);
-  failure_ = make_ref<backends::Failure>(std::move(failure));
-  verdict_ = std::move(verdict);
-  failed_.store(true, std::memory_order_release);
+void World::abort(std::int64_t rank, const Error& reason) {
+  fail_with(verdict_on_failed({rank}, reason), &reason);
 }
 
-void World::wake_all() { scheduler_.unpark_all(everyone_->ranks()); }
+void World::fail_with(Verdict verdict, const Error* cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failed()) {
+      Error failure = to_error(verdict);
+      if (cause != nullptr) failure.caused_by(*cause);
+      failure_ = make_ref<backends::Failure>(std::move(failure));
+      verdict_ = std::move(verdict);
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+  scheduler_.unpark_all(everyone_->ranks());
+}
 
 const Verdict* World::verdict() const { return failed() ? &*verdict_ : nullptr; }
 
@@ -108,15 +129,53 @@ std::optional<Verdict> World::torn_verdict() const {
   return first;
 }
 
-void World::stalled() {
+bool World::has_ended(std::int64_t rank) const {
+  const RankReport::State state =
+      status_[static_cast<std::size_t>(rank)].state.load(std::memory_order_acquire);
+  return state == RankReport::State::kEnded || state == RankReport::State::kFailed;
+}
+
+std::vector<std::int64_t> World::failed_ranks() const {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t rank = 0; rank < ranks_; ++rank) {
+    if (has_ended(rank) && status_[static_cast<std::size_t>(rank)].cause) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void World::conclude() {
+  const std::vector<std::int64_t> failed = failed_ranks();
+  if (failed.empty()) return fail_with(verdict_on_waiting({}), nullptr);
+  blame(failed);
+}
+
+void World::blame(const std::vector<std::int64_t>& failed) {
+  const auto cause_of = [&](std::int64_t rank) -> const Error& {
+    return *status_[static_cast<std::size_t>(rank)].cause;
+  };
+  const Error& cause = cause_of(failed.front());
+  std::vector<std::int64_t> alike;
+  for (const std::int64_t rank : failed) {
+    if (cause_of(rank).summary() == cause.summary()) alike.push_back(rank);
+  }
+  fail_with(verdict_on_failed(alike, cause), &cause);
+}
+
+Verdict World::verdict_on_waiting(const std::vector<bool>& stuck) const {
   // Calls that cannot meet are the better explanation, even if others are still missing.
   Verdict verdict = torn_verdict().value_or(Verdict{});
+  if (!verdict.ranks.empty()) return verdict;
   verdict.ranks = reports();
-  if (verdict.culprits.empty()) {
-    verdict.kind = VerdictKind::kDeadlock;
-    verdict.culprits = backends::missed(verdict.ranks);
+  if (!verdict.culprits.empty()) return verdict;
+  for (std::size_t rank = 0; rank < stuck.size(); ++rank) {
+    RankReport& report = verdict.ranks[rank];
+    if (stuck[rank] || report.state != RankReport::State::kWaits) continue;
+    report = {};  // goes on
+    report.rank = static_cast<std::int64_t>(rank);
   }
-  fail_with(std::move(verdict), nullptr);
+  verdict.kind = VerdictKind::kDeadlock;
+  verdict.culprits = backends::missed(verdict.ranks);
+  return verdict;
 }
 
 std::vector<bool> World::stuck() const {
@@ -126,7 +185,7 @@ std::vector<bool> World::stuck() const {
   std::vector<bool> ended(static_cast<std::size_t>(ranks_));
   if (before.empty()) return ended;
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
-    ended[rank] = status_[rank].state.load(std::memory_order_acquire) == RankReport::State::kEnded;
+    ended[rank] = has_ended(static_cast<std::int64_t>(rank));
   }
   std::vector<OpenRound> after;
   for (const Group* group : all) group->add_open(after);
@@ -136,22 +195,13 @@ std::vector<bool> World::stuck() const {
 void World::look() {
   const std::unique_lock turn(looking_, std::try_to_lock);
   if (!turn || failed()) return;
-  Verdict verdict = torn_verdict().value_or(Verdict{});
-  const bool torn = !verdict.culprits.empty();
   const std::vector<bool> stuck_ones = stuck();
-  if (!torn && std::ranges::find(stuck_ones, true) == stuck_ones.end()) return;
-  verdict.ranks = reports();
-  if (!torn) {
-    for (std::size_t rank = 0; rank < stuck_ones.size(); ++rank) {
-      RankReport& report = verdict.ranks[rank];
-      if (stuck_ones[rank] || report.state != RankReport::State::kWaits) continue;
-      report = {};  // goes on
-      report.rank = static_cast<std::int64_t>(rank);
-    }
-    verdict.kind = VerdictKind::kDeadlock;
-    verdict.culprits = backends::missed(verdict.ranks);
-  }
-  fail_with(std::move(verdict), nullptr);
+  const std::vector<std::int64_t> failed = failed_ranks();
+  const bool all_go_on =
+      failed.empty() && !torn_verdict() && std::ranges::find(stuck_ones, true) == stuck_ones.end();
+  if (all_go_on || ++alarms_ < kMostAlarms) return;
+  if (failed.empty()) return fail_with(verdict_on_waiting(stuck_ones), nullptr);
+  blame(failed);
 }
 
 }  // namespace shardlab::threads

@@ -1,4 +1,7 @@
 // world.h - what all groups of one run share: the scheduler, who waits where, and the failure.
+// Ranks meet in collectives only, so how far each of them comes does not depend on who runs first.
+// A rank that throws, and calls that do not fit, therefore stop nobody but those that need them;
+// the world fails once nobody can go on, for the reason of the lowest rank.
 #pragma once
 
 #include <atomic>
@@ -31,41 +34,47 @@ class World final : public Backend {
 
   /// Of asynchronous calls whose round is not over.
   void count_pending(std::int64_t change) { pending_.fetch_add(change); }
-  /// An asynchronous call of `rank` failed; it has not necessarily been told.
-  void failed_unheard(std::int64_t rank) { status_[static_cast<std::size_t>(rank)].unheard = true; }
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// What every rank throws once the world has failed.
   const Ref<const backends::Failure>& failure() const { return failure_; }
-  /// While some ranks go on: fails the world when others are stuck, or have met in calls that
-  /// cannot meet. Does nothing where another rank looks already.
+  /// While some ranks go on: fails the world when it has been seen several times that others are
+  /// stuck, have failed, or have met in calls that do not fit. Does nothing where another rank
+  /// looks already.
   void look();
-  /// The first failure counts. All ranks must be woken then.
-  void note_failure(Verdict verdict, const Error* cause);
-  void wake_all();
+  /// The world fails at once, whatever else ranks do.
+  void abort(std::int64_t rank, const Error& reason);
 
  private:
   struct Status {
     std::atomic<RankReport::State> state{RankReport::State::kRuns};
-    std::atomic<bool> unheard{false};
+    std::optional<Error> cause;  ///< of a rank that failed on its own; written before `state`
   };
-  void stalled();
-  void fail_with(Verdict verdict, const Error* cause) {
-    note_failure(std::move(verdict), cause);
-    wake_all();
-  }
+  /// Nobody goes on: fails the world for the best of the reasons that there are.
+  void conclude();
+  /// For what the lowest of these ranks threw, with all that threw the same.
+  void blame(const std::vector<std::int64_t>& failed);
+  /// Mismatch or deadlock. `stuck`: by rank; empty: all that wait are.
+  Verdict verdict_on_waiting(const std::vector<bool>& stuck) const;
+  /// Ranks that have thrown something of their own, ascending.
+  std::vector<std::int64_t> failed_ranks() const;
+  /// The first failure counts.
+  void fail_with(Verdict verdict, const Error* cause);
   std::vector<Group*> groups() const;
   std::vector<RankReport> reports() const;
   std::optional<Verdict> torn_verdict() const;
   /// By rank.
   std::vector<bool> stuck() const;
+  bool has_ended(std::int64_t rank) const;
 
   Scheduler& scheduler_;
   const std::int64_t ranks_;
   std::unique_ptr<Status[]> status_;
   std::atomic<std::int64_t> pending_{0};
+  std::atomic<std::int64_t> live_;
   std::atomic<bool> failed_{false};
-  std::mutex looking_;
+  std::mutex looking_;        // guards the following
+  int alarms_ = 0;            // looks that saw somebody who cannot go on
   mutable std::mutex mutex_;  // guards the following until failed_ is set
   std::optional<Verdict> verdict_;
   Ref<const backends::Failure> failure_;
