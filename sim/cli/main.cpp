@@ -96,7 +96,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
   auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
   run->add_option("FILE", parsed.run.files, "scenario files (.toml)")->required();
   run->add_option("--why", parsed.run.why,
-                  "explain decisions of an op, a source line, a value's statement, or all")
+                  "explain decisions of an op, a source line, a value's statement, or all; what no "
+                  "run has a name for is refused")
       ->type_name("NAME|LINE|all");
   run->add_flag("--log", parsed.run.log,
                 "an indented log of ops, redistributions and collectives on one rank instead");
@@ -219,11 +220,17 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
   add_plan(app, parsed);
 
   auto* explain = add("explain", "why an op call is placed as it is", parsed.explain,
-                      "op name, then a type string or plain value per argument", -1);
+                      "op, as ATen or torch calls it (mm, add.Tensor, F.linear), then per argument "
+                      "a type, a list of types, a number, true, false or none; NAME=VALUE in torch "
+                      "calls",
+                      -1);
   explain->footer(
       "Examples:\n"
       "  shardlab explain mm \"f32[8@x, 16]\" \"f32[16, 4@x]\" --mesh x=4\n"
-      "  shardlab explain add.Tensor \"f32[8]{sum:x}\" \"f32[8]\" --mesh x=2");
+      "  shardlab explain add.Tensor \"f32[8]{sum:x}\" \"f32[8]\" --mesh x=2\n"
+      "  shardlab explain F.linear \"f32[8@x, 16]\" \"f32[4, 16]\" --mesh x=2\n"
+      "  shardlab explain cat \"[f32[4@x, 6], f32[2, 6]]\" --mesh x=2\n"
+      "An op that others make up is explained call by call.");
   explain->callback(
       [&parsed] { parsed.chosen = [&parsed] { return explain_command(parsed.explain); }; });
 }
@@ -339,8 +346,15 @@ int main(int argc, char** argv) {
   add_diff(app, parsed);
   add_doctor(app, parsed);
   add_later(app, parsed, "verify-ops", "every rule of an op on real ranks");
+  // The parser would take a list in brackets apart, so that it must not begin with one.
+  std::vector<std::string> words(argv, argv + argc);
+  std::vector<const char*> pointers;
+  for (std::string& word : words) {
+    if (word.starts_with('[')) word = fmt::format(" {}", word);
+    pointers.push_back(word.c_str());
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(argc, pointers.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     refuse_arguments(app, error, argc > 1 ? argv[1] : "");

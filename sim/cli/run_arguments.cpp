@@ -78,24 +78,31 @@ ScenarioOptions options_of(const RunArguments& arguments) {
 RunTextOptions text_options(const RunArguments& arguments) {
   // Launchers of processes give them a terminal, whatever is behind it.
   const bool unsure = arguments.common.color == "auto" && channel_of(arguments.backend) != nullptr;
-  return {.color = unsure ? Color::kOff : arguments.common.stdout_color(), .why = arguments.why};
+  return {.color = unsure ? Color::kOff : arguments.common.stdout_color(),
+          .why = arguments.why};
 }
 
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {
   if (result.reported_elsewhere) return {};
-  if (arguments.common.output == Output::kJson) return {run_json(result) + "\n", ""};
-  RunOutput output{arguments.log ? log_text(result) : run_text(result, text_options(arguments)),
-                   ""};
+  RunOutput output;
+  if (arguments.common.output == Output::kJson) {
+    output.out = run_json(result) + "\n";
+    return output;
+  }
+  output.out = arguments.log ? log_text(result) : run_text(result, text_options(arguments));
   if (result.error && !result.error_expected) {
     output.err = "error: " + result.error->text() + "\n";
+    output.urgent = channel_of(arguments.backend) != nullptr;
   }
   return output;
 }
 
 void print(const RunOutput& output) {
+  // A launcher ends the others soon after one process was killed: who it was comes first.
+  if (output.urgent) std::fputs(output.err.c_str(), stderr);
   std::fwrite(output.out.data(), 1, output.out.size(), stdout);
   std::fflush(stdout);
-  std::fputs(output.err.c_str(), stderr);
+  if (!output.urgent) std::fputs(output.err.c_str(), stderr);
 }
 
 }  // namespace shardlab

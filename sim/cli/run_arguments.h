@@ -24,6 +24,7 @@ RunTextOptions text_options(const RunArguments& arguments);
 struct RunOutput {
   std::string out;
   std::string err;
+  bool urgent = false;  ///< `err` comes first
 };
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments);
 void print(const RunOutput& output);

@@ -1,24 +1,61 @@
 #include "ops/register.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/report/why_names.h"
 
 namespace shardlab {
+
+namespace {
+
+// Prints runs as they come. Those of which --why names nothing wait for one of which it does: when
+// there is none, the name is wrong.
+class Reports {
+ public:
+  explicit Reports(const RunArguments& arguments) : arguments_(arguments) {}
+
+  void add(const ScenarioResult& result) {
+    if (result.reported_elsewhere) return;
+    std::optional<Error> unknown;
+    if (!result.error) unknown = nothing_asked(result, arguments_.why);
+    if (!first_ && arguments_.common.output == Output::kText) waiting_.push_back({.out = "\n"});
+    first_ = false;
+    waiting_.push_back(output_of(result, arguments_));
+    if (unknown && !asked_) {
+      if (!problem_) problem_ = std::move(unknown);
+      return;
+    }
+    asked_ = true;
+    for (const RunOutput& one : waiting_) print(one);
+    waiting_.clear();
+  }
+
+  void end() const {
+    if (problem_ && !asked_) throw Error(*problem_);
+  }
+
+ private:
+  const RunArguments& arguments_;
+  std::vector<RunOutput> waiting_;
+  std::optional<Error> problem_;
+  bool asked_ = false;
+  bool first_ = true;
+};
+
+}  // namespace
 
 int run_command(const RunArguments& arguments) {
   OpRegistry registry;
   register_all_ops(registry);
   int code = kFine;
-  bool first = true;
+  Reports reports(arguments);
   for (const std::string& path : scenario_files(arguments.files)) {
     const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
     for (const MatrixPoint& point : file.points()) {
       const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
-      const bool shown = !result.reported_elsewhere;
-      if (!first && shown && arguments.common.output == Output::kText) print({"\n", ""});
-      print(output_of(result, arguments));
-      first = false;
+      reports.add(result);
       if (!result.met()) code = kFailed;
     }
   }
+  reports.end();
   return code;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "backends/process/control_channel.h"
 #include "ops/register.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
@@ -81,9 +82,28 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
   }
 }
 
+// Why this job cannot run the scenario, which is no fault of the scenario; empty: it can.
+std::string reason_to_skip(const Scenario& scenario, const RunArguments& arguments) {
+  const process::ControlChannel* channel = channel_of(arguments.backend);
+  if (channel == nullptr || channel->size() == scenario.world) return "";
+  return fmt::format("needs {} ranks, and the job has {} processes", scenario.world,
+                     channel->size());
+}
+
+void skip_case(const TestCase& one, const std::string& reason, const RunArguments& arguments,
+               TestOutcome& outcome) {
+  outcome.report.verdict = TestReport::Verdict::kSkipped;
+  outcome.report.message = reason;
+  if (!speaks(arguments) || arguments.common.output == Output::kJson) return;
+  outcome.output.out = fmt::format("skip   {}  {}\n", name_of(one), reason);
+}
+
 void run_case(const TestCase& one, const OpRegistry& registry, const RunArguments& arguments,
               TestOutcome& outcome) {
   const Scenario scenario = one.file->at(one.point);
+  if (const std::string reason = reason_to_skip(scenario, arguments); !reason.empty()) {
+    return skip_case(one, reason, arguments, outcome);
+  }
   const ScenarioOptions options = options_of(arguments);
   if (arguments.schedules == 0) {
     return tell(run_scenario(scenario, registry, options), "", arguments, outcome);
@@ -122,10 +142,11 @@ int list_cases(const std::vector<TestCase>& cases) {
     if (last != nullptr && *last == one.path) continue;
     last = &one.path;
     if (one.unreadable) {
-      print({"", one.unreadable->text});
+      print({.err = one.unreadable->text});
       code = kCannotRun;
     } else {
-      print({fmt::format("{}\n  {}\n  {}\n", one.path, one.file->title(), one.file->about()), ""});
+      print(
+          {.out = fmt::format("{}\n  {}\n  {}\n", one.path, one.file->title(), one.file->about())});
     }
   }
   return code;
@@ -161,7 +182,7 @@ int test_command(const RunArguments& arguments) {
   const std::size_t workers = in_order ? 1 : wanted;
   std::vector<TestOutcome> outcomes(cases.size());
   std::vector<TestReport> reports;
-  int counts[3] = {};
+  int counts[4] = {};
   run_in_order(
       cases.size(), workers,
       [&](std::size_t i) { outcomes[i] = outcome_of(cases[i], registry, arguments); },
@@ -172,9 +193,10 @@ int test_command(const RunArguments& arguments) {
         outcomes[i] = {};
       });
   if (!arguments.junit.empty() && speaks(arguments)) write_junit(arguments.junit, reports);
-  const auto [passed, failed, unreadable] = counts;
+  const auto [passed, failed, unreadable, skipped] = counts;
   if (arguments.common.output == Output::kText && speaks(arguments)) {
-    print({fmt::format("{} passed, {} failed\n", passed, failed + unreadable), ""});
+    const std::string skips = skipped > 0 ? fmt::format(", {} skipped", skipped) : "";
+    print({.out = fmt::format("{} passed, {} failed{}\n", passed, failed + unreadable, skips)});
   }
   if (unreadable > 0) return kCannotRun;
   return failed > 0 ? kFailed : kFine;

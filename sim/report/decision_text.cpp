@@ -78,6 +78,21 @@ std::string op_text(const OpSchema& schema, const OutputSharding& decision) {
   return fmt::format("{:<18} {} -> {}", name, inputs, outputs);
 }
 
+std::string argument_name(const OpSchema& schema, int argument) {
+  int next = 0;
+  for (std::size_t i = 0; i < schema.args.size(); ++i) {
+    const SchemaArgument& declared = schema.row->op.arguments[i];
+    if (!declared.type.is_tensor()) continue;
+    const bool list = schema.args[i].is_list();
+    const int count = list ? static_cast<int>(schema.args[i].list().size()) : 1;
+    if (argument < next + count) {
+      return list ? fmt::format("{}[{}]", declared.name, argument - next) : declared.name;
+    }
+    next += count;
+  }
+  return std::to_string(argument);
+}
+
 std::string why_text(const OpSchema& schema, const DecisionRecord& record,
                      const std::string& indent) {
   std::string out;

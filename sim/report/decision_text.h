@@ -10,6 +10,10 @@ namespace shardlab {
 /// "mm  f32[8@dp, 16], f32[16, 64@tp] -> f32[8@dp, 64@tp]".
 std::string op_text(const OpSchema& schema, const OutputSharding& decision);
 
+/// The name of a tensor argument by its place among the call's tensors, lists flattened: "mat2",
+/// "tensors[1]".
+std::string argument_name(const OpSchema& schema, int argument);
+
 /// The candidates of a decision, cheapest first, with prices per input, the rejected rows with
 /// reasons, and which rule of the selection decided. Lines end with a newline and start with
 /// `indent`.

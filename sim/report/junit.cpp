@@ -67,14 +67,19 @@ std::string counts_text(const std::vector<const TestReport*>& reports) {
     return std::count_if(reports.begin(), reports.end(),
                          [&](const TestReport* one) { return one->verdict == verdict; });
   };
-  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", reports.size(),
-                     count(TestReport::Verdict::kFailed), count(TestReport::Verdict::kError));
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", reports.size(),
+                     count(TestReport::Verdict::kFailed), count(TestReport::Verdict::kError),
+                     count(TestReport::Verdict::kSkipped));
 }
 
 std::string case_xml(const TestReport& report) {
   const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
                                        escaped(report.file), escaped(report.name));
   if (report.verdict == TestReport::Verdict::kPassed) return head + "/>\n";
+  if (report.verdict == TestReport::Verdict::kSkipped) {
+    return fmt::format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head,
+                       escaped(report.message));
+  }
   const char* kind = report.verdict == TestReport::Verdict::kFailed ? "failure" : "error";
   return fmt::format("{0}>\n      <{1} message=\"{2}\">{3}</{1}>\n    </testcase>\n", head, kind,
                      escaped(report.message), escaped(report.text));

@@ -10,12 +10,12 @@ namespace shardlab {
 
 /// One scenario at one point of its matrix.
 struct TestReport {
-  enum class Verdict : std::uint8_t { kPassed, kFailed, kError };
+  enum class Verdict : std::uint8_t { kPassed, kFailed, kError, kSkipped };
   std::string file;  ///< path of the scenario: the class
   std::string name;  ///< path and point
   Verdict verdict = Verdict::kPassed;
   std::string message;  ///< one line, unless passed
-  std::string text;     ///< the whole report, unless passed
+  std::string text;     ///< the whole report, unless passed or skipped
 };
 
 /// One testsuite per folder, in the order given; ends with a newline. What XML cannot carry

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "mesh/type_string.h"
+#include "sim/report/decision_text.h"
 #include "sim/report/run_text.h"
 
 namespace shardlab {
@@ -15,22 +16,6 @@ std::string results_text(const OutputSharding& decision) {
     text += (text.empty() ? " -> " : ", ") + (spec == nullptr ? "None" : type_string(*spec));
   }
   return text;
-}
-
-// The argument's name by its place among the call's tensors, lists flattened.
-std::string argument_name(const OpSchema& schema, int argument) {
-  int next = 0;
-  for (std::size_t i = 0; i < schema.args.size(); ++i) {
-    const SchemaArgument& declared = schema.row->op.arguments[i];
-    if (!declared.type.is_tensor()) continue;
-    const bool list = schema.args[i].is_list();
-    const int count = list ? static_cast<int>(schema.args[i].list().size()) : 1;
-    if (argument < next + count) {
-      return list ? fmt::format("{}[{}]", declared.name, argument - next) : declared.name;
-    }
-    next += count;
-  }
-  return std::to_string(argument);
 }
 
 std::string collective_text(const CollectiveRecord& record) {

@@ -1,10 +1,10 @@
 #include "sim/report/run_json.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
+#include "sim/report/json_number.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
 
@@ -15,11 +15,6 @@ namespace {
 using Json = nlohmann::json;
 
 std::string_view text_of(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
-
-// JSON has no infinity.
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
-}
 
 Json specs_json(const std::vector<const DTensorSpec*>& specs) {
   Json list = Json::array();
@@ -109,7 +104,7 @@ Json counts_json(const std::vector<CollectiveCounts>& counts) {
 
 Json kept_json(const KeptValue& kept) {
   Json elements = Json::array();
-  for (const double value : kept.first.reals) elements.push_back(number(value));
+  for (const double value : kept.first.reals) elements.push_back(json_number(value));
   for (const std::int64_t value : kept.first.integers) elements.push_back(value);
   const Dims& shape = kept.first.meta.shape;
   return {{"rank", kept.rank},
@@ -117,7 +112,7 @@ Json kept_json(const KeptValue& kept) {
           {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},
           {"elements", std::move(elements)},
           {"count", kept.count},
-          {"largest", kept.largest},
+          {"largest", json_number(kept.largest)},
           {"hash", fmt::format("{:016x}", kept.hash)}};
 }
 
@@ -133,8 +128,8 @@ Json value_json(const ValueReport& value) {
     return json;
   }
   json["verdict"] = to_string(value.comparison.agreement);
-  json["error"] = number(value.comparison.error);
-  json["allowed"] = number(value.comparison.allowed);
+  json["error"] = json_number(value.comparison.error);
+  json["allowed"] = json_number(value.comparison.allowed);
   if (!value.comparison.what.empty()) json["what"] = value.comparison.what;
   if (!value.holders.empty()) json["held_by"] = value.holders;
   return json;
@@ -149,7 +144,7 @@ Json sums_json(const ScenarioResult& result) {
                     {"forward", sum.forward},
                     {"backward", sum.backward},
                     {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
-                    {"predicted_us", number(sum.predicted_us)}});
+                    {"predicted_us", json_number(sum.predicted_us)}});
   }
   return sums;
 }
@@ -169,7 +164,7 @@ std::string run_json(const ScenarioResult& result) {
                {"ok", result.met()},
                {"implicit_redistributions", result.implicit_count},
                {"printed", result.printed},
-               {"warnings", result.warnings},
+               {"warnings", warnings_of(result)},
                {"device", result.options.device.name},
                {"ran_on_host", result.ran_on_host},
                {"collectives", counts_json(result.counts)},
@@ -210,7 +205,9 @@ std::string run_json(const ScenarioResult& result) {
   return json.dump();
 }
 
-std::string decision_json(const OpSchema& schema, const DecisionRecord& record) {
+namespace {
+
+Json decision_of(const OpSchema& schema, const DecisionRecord& record) {
   Json json = {{"op", schema.row->name()},
                {"given", specs_json(schema.tensor_specs())},
                {"inputs", specs_json(record.sharding.inputs)},
@@ -221,13 +218,32 @@ std::string decision_json(const OpSchema& schema, const DecisionRecord& record) 
     const auto& candidates = record.strategies[i].candidates;
     for (std::size_t c = 0; c < candidates.size(); ++c) {
       json["candidates"].push_back({{"text", candidates[c].text()},
-                                    {"cost_us", number(candidates[c].cost())},
+                                    {"cost_us", json_number(candidates[c].cost())},
                                     {"selected", record.selected[i] == static_cast<int>(c)}});
     }
   }
   json["rejected"] = Json::array();
   for (const RejectedRow& row : record.rejected) {
     json["rejected"].push_back({{"row", row.row}, {"reason", row.reason}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string decision_json(const OpSchema& schema, const DecisionRecord& record) {
+  return decision_of(schema, record).dump();
+}
+
+std::string calls_json(const ScenarioResult& result, const std::string& name) {
+  Json json = {{"op", name}, {"outputs", Json::array()}, {"calls", Json::array()}};
+  for (const ValueReport& value : result.values) json["outputs"].push_back(value.type);
+  for (const TraceEvent& event : result.events) {
+    const bool decided = event.kind == TraceEvent::Kind::kOp;
+    json["calls"].push_back(
+        decided ? decision_of(event.schema, result.propagator->explain(event.schema))
+                : event_json(event));
+    json["calls"].back()["depth"] = event.depth;
   }
   return json.dump();
 }

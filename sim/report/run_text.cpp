@@ -8,7 +8,9 @@
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
+#include "sim/report/implicit_moves.h"
 #include "sim/report/paint.h"
+#include "sim/report/why_names.h"
 
 namespace shardlab {
 
@@ -56,13 +58,25 @@ std::string classes_text(const ScenarioResult& result) {
   return fmt::format("{} {}", count, count == 1 ? "class" : "classes");
 }
 
+// "1 value", "2 values".
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 class RunText {
  public:
   RunText(const ScenarioResult& result, const RunTextOptions& options)
-      : result_(result), options_(options) {
+      : result_(result), options_(options), asked_(asked_about(result, options.why)) {
     name_width_ = column_width(result.values, &ValueReport::name, 16);
     type_width_ = column_width(result.values, &ValueReport::type, 34);
     type_width_ = column_width(result.inputs, &InputReport::type, type_width_);
+  }
+
+  // The calls alone, each explained.
+  std::string build_calls() {
+    margin_ = 2;
+    for (std::size_t i = 0; i < result_.events.size(); ++i) show(i);
+    return std::move(out_);
   }
 
   std::string build() {
@@ -96,7 +110,8 @@ class RunText {
     std::string title = scenario.title.empty() ? scenario.file->file() : scenario.title;
     if (!scenario.point.empty()) title += " (" + scenario.point + ")";
     line("{}", ink(title, Ink::kTitle));
-    std::string where = fmt::format("mesh {}  {} ranks", result_.layout->text(), scenario.world);
+    std::string where =
+        fmt::format("mesh {}  {}", result_.layout->text(), counted(scenario.world, "rank"));
     if (scenario.world > result_.layout->size()) {
       where += fmt::format(" ({} outside the mesh)", scenario.world - result_.layout->size());
     }
@@ -130,21 +145,33 @@ class RunText {
   }
 
   void pass(std::string_view title, Pass wanted) {
+    const bool forward = wanted == Pass::kForward;
     bool begun = false;
     int last = -1;
+    const auto begin = [&] {
+      if (!begun) line("\n{}", ink(title, Ink::kTitle));
+      begun = true;
+    };
     for (std::size_t i = 0; i < result_.events.size(); ++i) {
       const TraceEvent& event = result_.events[i];
       if (event.pass != wanted) continue;
-      if (!begun) line("\n{}", ink(title, Ink::kTitle));
-      begun = true;
-      if (wanted == Pass::kForward) values_before(i, last);
+      begin();
+      if (forward) values_before(i, last);
       if (event.position.line != last) {
         last = event.position.line;
         source_header(last);
       }
-      show(event);
+      show(i);
     }
-    if (wanted == Pass::kForward) values_before(result_.events.size(), last);
+    if (!forward || !value_is_next()) return;
+    begin();
+    values_before(result_.events.size(), last);
+  }
+
+  // Gradients have a section of their own.
+  bool value_is_next() const {
+    return next_value_ < result_.values.size() &&
+           !result_.values[next_value_].name.ends_with(".grad");
   }
 
   void source_header(int number) {
@@ -158,9 +185,9 @@ class RunText {
   // Values that were named before event `index`. Those of line `current` stand below its ops,
   // others get a header of their own.
   void values_before(std::size_t index, int& current) {
-    while (next_value_ < result_.values.size()) {
+    while (value_is_next()) {
       const ValueReport& value = result_.values[next_value_];
-      if (value.name.ends_with(".grad") || value.event > index) return;
+      if (value.event > index) return;
       if (const int number = line_of(value); number != current) {
         source_header(number);
         current = number;
@@ -191,27 +218,13 @@ class RunText {
     }
   }
 
-  // --why names an op, a source line, a value of the program, or "all".
-  bool asked_why(const TraceEvent& event) const {
-    const std::string& what = options_.why;
-    if (what.empty()) return false;
-    if (what == "all" || what == std::to_string(event.position.line)) return true;
-    const OpDescriptor& op = event.schema.row->op;
-    const std::string_view base = std::string_view(op.base).substr(op.base.find("::") + 2);
-    if (what == base || what == op.name() || what == fmt::format("{}.{}", base, op.overload)) {
-      return true;
-    }
-    return std::any_of(result_.values.begin(), result_.values.end(), [&](const ValueReport& value) {
-      return value.name == what && line_of(value) == event.position.line;
-    });
-  }
-
-  void show(const TraceEvent& event) {
-    const std::string indent(7 + 2 * static_cast<std::size_t>(event.depth) + 2, ' ');
+  void show(std::size_t index) {
+    const TraceEvent& event = result_.events[index];
+    const std::string indent(margin_ + 2 * static_cast<std::size_t>(event.depth), ' ');
     switch (event.kind) {
       case TraceEvent::Kind::kOp:
         line("{}{}", indent, op_text(event.schema, *event.decision));
-        if (asked_why(event)) {
+        if (asked_[index]) {
           const DecisionRecord record = result_.propagator->explain(event.schema);
           out_ += ink(why_text(event.schema, record, indent + "    "), Ink::kDim);
         }
@@ -245,7 +258,7 @@ class RunText {
   }
 
   void warnings() {
-    for (const std::string& text : result_.warnings) {
+    for (const std::string& text : warnings_of(result_)) {
       line("\n{}", ink("warning: " + text, Ink::kWarn));
     }
     if (result_.ran_on_host.empty()) return;
@@ -284,9 +297,9 @@ class RunText {
     for (const CollectiveCounts& rank : result_.counts) largest = std::max(largest, rank.bytes());
     if (largest > sent) line("  the rank that sends most sends {}", bytes_text(largest));
     if (result_.implicit_count > 0) {
-      line("  {}",
-           ink(fmt::format("{} implicit redistributions communicate", result_.implicit_count),
-               Ink::kWarn));
+      line("  {}", ink(counted(result_.implicit_count, "implicit redistribution") +
+                           (result_.implicit_count == 1 ? " communicates" : " communicate"),
+                       Ink::kWarn));
     }
     const std::string held = bytes_text(static_cast<double>(result_.memory.logical_rank_bytes));
     if (result_.shapes_only()) {
@@ -407,6 +420,8 @@ class RunText {
   const RunTextOptions& options_;
   std::size_t name_width_ = 0, type_width_ = 0;
   std::size_t next_value_ = 0;
+  std::size_t margin_ = 9;         ///< of an op that is part of no other
+  const std::vector<bool> asked_;  ///< by event: whether its decision is explained
   std::string out_;
 };
 
@@ -454,6 +469,17 @@ std::string run_text(const ScenarioResult& result, const RunTextOptions& options
   return RunText(result, options).build();
 }
 
+std::string calls_text(const ScenarioResult& result, Color color) {
+  const RunTextOptions options{.color = color, .why = "all"};
+  return RunText(result, options).build_calls();
+}
+
+std::vector<std::string> warnings_of(const ScenarioResult& result) {
+  std::vector<std::string> texts = implicit_warnings(result);
+  texts.insert(texts.begin(), result.warnings.begin(), result.warnings.end());
+  return texts;
+}
+
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options) {
   std::int64_t collectives = 0;
   for (const CollectiveCounts& rank : result.counts) {
@@ -468,14 +494,18 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
                                            : paint("FAILED", Ink::kBad, options.color);
   std::string name = result.scenario.file->file();
   if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
-  std::string facts = fmt::format("{} ranks, {} values verified, {} collectives",
-                                  result.scenario.world, verified, collectives);
+  const std::string ranks = counted(result.scenario.world, "rank");
+  std::string facts = fmt::format("{}, {} verified, {}", ranks, counted(verified, "value"),
+                                  counted(collectives, "collective"));
   if (result.shapes_only()) {
-    facts = fmt::format("{} ranks in {}, {}, {} collectives", result.scenario.world,
-                        classes_text(result), result.not_verified, collectives);
+    facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(result), result.not_verified,
+                        counted(collectives, "collective"));
   }
-  if (result.error)
-    facts = fmt::format("{} ranks, {}", result.scenario.world, result.error->summary());
+  const bool warns = result.scenario.expect.implicit == ImplicitRedistribution::kWarn;
+  if (warns && result.implicit_count > 0) {
+    facts += ", " + counted(result.implicit_count, "implicit redistribution");
+  }
+  if (result.error) facts = fmt::format("{}, {}", ranks, result.error->summary());
   return fmt::format("{} {}  {}", verdict, name, facts);
 }
 

@@ -1,7 +1,10 @@
 // run_text.h - a scenario run as people read it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/report/show.h"
 #include "sim/verify/scenario_run.h"
@@ -19,6 +22,10 @@ struct RunTextOptions {
 /// expectations. An error that nobody expected is not part of it: it belongs to stderr. Ends with a
 /// line that says whether everything is as expected.
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options);
+/// The run's calls in order, each with why it is placed as it is, and what they moved.
+std::string calls_text(const ScenarioResult& result, Color color);
+/// What the ops warned of, and what `implicit = "warn"` asks for.
+std::vector<std::string> warnings_of(const ScenarioResult& result);
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
 

@@ -161,9 +161,8 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   return std::nullopt;
 }
 
-constexpr std::string_view kAttributes[] = {"shape",         "dtype", "ndim", "T",         "mT",
-                                            "requires_grad", "type",  "grad", "placements",
-                                            "is_leaf"};
+constexpr std::string_view kAttributes[] = {
+    "shape", "dtype", "ndim", "T", "mT", "requires_grad", "type", "grad", "placements", "is_leaf"};
 
 }  // namespace
 
@@ -221,8 +220,8 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
   }
   if (const auto* mesh = object.get<MeshValue>()) {
     if (const Builtin* method = find_builtin(mesh_methods(), name)) {
-      if (name == "shape" || name == "ndim" || name == "names")
-        return method->run(*this, &object, {});
+      // What says something without arguments needs no brackets.
+      if (name != "size") return method->run(*this, &object, {});
       return BuiltinValue{method, shared()};
     }
     (void)mesh;

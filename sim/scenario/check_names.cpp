@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "sim/scenario/absent_names.h"
 #include "sim/scenario/global_names.h"
 #include "sim/scenario/interpreter.h"
 #include "sim/scenario/op_call.h"
@@ -16,7 +17,12 @@ class NameChecker {
  public:
   NameChecker(const Scenario& scenario, const OpRegistry& registry)
       : source_(*scenario.program->source), registry_(registry) {
-    for (const auto& [name, value] : scenario.params) globals_.insert(name);
+    const auto bound = ast::bound_names(scenario.program->body);
+    for (const auto& [name, value] : scenario.params) {
+      globals_.insert(name);
+      const bool number = !std::holds_alternative<std::string>(value);
+      if (number && !std::ranges::binary_search(bound, name)) numbers_.insert(name);
+    }
     for (const ScenarioInput& input : scenario.inputs) globals_.insert(input.name);
     for (const char* name : {"mesh", "rank", "world_size"}) globals_.insert(name);
     for (std::string& name : ast::bound_names(scenario.program->body))
@@ -112,6 +118,7 @@ class NameChecker {
   }
   void visit_expression(const ast::Expression&, const ast::Attribute& node) {
     if (const auto module = module_path(*node.object)) return check_in_module(*module, node);
+    check_not_hidden(node);
     check(*node.object);
     const bool known =
         is_tensor_attribute(node.name) || has_op(node.name) ||
@@ -172,6 +179,17 @@ class NameChecker {
     for (const auto& part : node.parts) check(part.expression);
   }
 
+  // A number of [params] that is called like a namespace: F.linear is then no function.
+  void check_not_hidden(const ast::Attribute& node) {
+    const auto* name = std::get_if<ast::Name>(&node.object->node);
+    if (name == nullptr || !numbers_.contains(name->id) || locals_.contains(name->id)) return;
+    const auto hidden = find_global(name->id, registry_);
+    if (!hidden || !hidden->is<ModuleValue>()) return;
+    refuse(source_, node.object->span,
+           fmt::format("'{0}' is a number of [params], which hides the namespace {0}", name->id),
+           "give the param another name");
+  }
+
   bool has_op(std::string_view name) const { return is_op(registry_, aten_name(name)); }
 
   // "torch.nn" for an expression that names a module; empty for anything else.
@@ -209,6 +227,7 @@ class NameChecker {
 
   static std::string nearest_or_nothing(const std::string& name,
                                         const std::vector<std::string>& known) {
+    if (std::string advice = advice_on(name); !advice.empty()) return advice;
     const auto found = nearest(name, known);
     return found ? fmt::format("did you mean '{}'?", *found) : "";
   }
@@ -226,6 +245,7 @@ class NameChecker {
   const OpRegistry& registry_;
   Names globals_;
   Names locals_;
+  Names numbers_;                    // of [params], where the program gives them no other value
   std::vector<std::string> hidden_;  // names of the comprehensions around
 };
 

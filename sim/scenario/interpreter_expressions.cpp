@@ -41,6 +41,21 @@ Value Interpreter::eval_node(const ast::Expression&, const ast::Attribute& node)
   return attribute(settle(object), node.name);
 }
 
+namespace {
+
+// A number that is called like a namespace: F.linear is then no function.
+void refuse_hidden(const ast::Attribute& node, const OpRegistry& registry) {
+  const auto* name = std::get_if<ast::Name>(&node.object->node);
+  if (name == nullptr) return;
+  const auto hidden = find_global(name->id, registry);
+  if (!hidden || !hidden->is<ModuleValue>()) return;
+  throw Error(ErrorKind::kValue,
+              fmt::format("'{0}' is a number here, which hides the namespace {0}", name->id))
+      .with("fix", "give the number another name");
+}
+
+}  // namespace
+
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call& node) {
   // A method is called on its object directly; everything else is evaluated first.
   const auto* method = std::get_if<ast::Attribute>(&node.function->node);
@@ -59,6 +74,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Call&
   }
   enter(method != nullptr && !target.is<ModuleValue>() ? method->name_span : expression.span);
   if (method == nullptr) return this->call(target, std::move(call));
+  if (target.is_number()) refuse_hidden(*method, *setup_.registry);
   if (target.is<ModuleValue>()) return this->call(attribute(target, method->name), std::move(call));
   return call_method(target, method->name, std::move(call));
 }

@@ -238,7 +238,8 @@ LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas)
   if (row.view != nullptr) return run_view(call);
   if (row.local != nullptr) return run_program(call, metas);
   const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel;
-  if (kernel == KernelId::kNone) {
+  // Where nothing computes, shapes are all there is to an op.
+  if (kernel == KernelId::kNone && !call.device->shape_only()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))
         .with("fix", "shardlab ops lists the ops that run");
   }

@@ -4,9 +4,14 @@
 usage: failures_test.py SHARDLAB MPIRUN KILLED CASES
 """
 
+import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 from job import ENVIRONMENT, TIMEOUT, output
@@ -16,10 +21,43 @@ SECONDS = 2  # until survivors name the culprit
 
 
 def without_setting(text):
-    """A report without the line that names backend and scheduler, and sums over processes."""
-    lines = text.splitlines()
+    """A report without the line that names backend and scheduler, sums over processes, and the
+    verdict on calls, which are judged in simulation only."""
+    lines = re.sub(r"^calls .*\n( +.*\n)*", "", text, flags=re.MULTILINE).splitlines()
     return [line for line in lines if " backend, " not in line and not line.startswith("memory:")
             and not line.startswith("local kernels:") and not line.startswith("again:")]
+
+LONG = """
+[mesh]
+x = 4
+[inputs]
+a = "f32[5@x]"
+[program]
+code = '''
+for i in range(1000000):
+    b = (a + 1).redistribute(x=R)
+'''
+"""
+
+
+def process_of_rank(rank, argument):
+    """The process of a job that has computed for a second: its run has begun."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if argument.encode() not in (process / "cmdline").read_bytes().split(b"\0"):
+                    continue
+                if f"OMPI_COMM_WORLD_RANK={rank}".encode() not in (
+                        process / "environ").read_bytes().split(b"\0"):
+                    continue
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[11]) > os.sysconf("SC_CLK_TCK"):
+                    return int(process.name)
+            except OSError:
+                continue
+        time.sleep(0.05)
+    raise TimeoutError(f"rank {rank} does not compute")
 
 
 class Failures(unittest.TestCase):
@@ -65,6 +103,31 @@ class Failures(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertEqual(text, "")
         self.assertEqual(errors.count("error: "), 1, errors)
+
+    def test_a_scenario_of_another_size_is_skipped_with_the_reason(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for ranks in (2, 3):
+                text = f"[mesh]\nx = {ranks}\n[program]\ncode = 'barrier()'\n"
+                pathlib.Path(folder, f"of_{ranks}.toml").write_text(text, encoding="utf-8")
+            code, text, errors = self.job(2, "test", folder)
+        self.assertEqual(code, 0, errors)
+        self.assertIn(f"skip   {folder}/of_3.toml  needs 3 ranks, and the job has 2 processes\n",
+                      text)
+        self.assertIn("1 passed, 0 failed, 1 skipped\n", text)
+
+    # mpirun ends the others soon after: their reports, of 200,000 lines here, are cut off.
+    def test_a_killed_rank_is_named_before_a_long_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "long.toml")
+            path.write_text(LONG, encoding="utf-8")
+            job = subprocess.Popen([MPIRUN, "-n", "4", SHARDLAB, "run", "--backend", "mpi", path],
+                                   env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   encoding="utf-8")
+            os.kill(process_of_rank(2, str(path)), signal.SIGKILL)
+            errors = job.communicate(timeout=TIMEOUT)[1]
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("error: rank 2 failed: its process ended in the middle of the run", errors)
 
     def killed(self, victim):
         job = subprocess.Popen(

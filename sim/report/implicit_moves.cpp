@@ -1,0 +1,76 @@
+// A redistribution stands below the op that asked for it, and its collectives follow it.
+#include "sim/report/implicit_moves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "mesh/type_string.h"
+#include "sim/report/decision_text.h"
+#include "sim/report/run_text.h"
+
+namespace shardlab {
+
+namespace {
+
+bool is_implicit(const TraceEvent& event) {
+  const RedistributionRecord& record = event.redistribution;
+  return event.kind == TraceEvent::Kind::kRedistribution && record.argument >= 0 &&
+         record.plan != nullptr && communicates(*record.plan);
+}
+
+double sent_after(const std::vector<TraceEvent>& events, std::size_t index) {
+  double bytes = 0;
+  while (++index < events.size() && events[index].kind == TraceEvent::Kind::kCollective) {
+    bytes += events[index].collective.sent_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events) {
+  std::vector<ImplicitMove> moves;
+  std::vector<const TraceEvent*> around;  // the ops that the event happened inside of, by depth
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const TraceEvent& event = events[i];
+    const auto depth = static_cast<std::size_t>(event.depth);
+    if (event.kind == TraceEvent::Kind::kOp) {
+      around.resize(depth);
+      around.push_back(&event);
+      continue;
+    }
+    if (!is_implicit(event) || depth == 0 || around.size() < depth) continue;
+    const OpSchema& schema = around[depth - 1]->schema;
+    ImplicitMove move{.pass = event.pass,
+                      .line = event.position.line,
+                      .op = schema.row->name(),
+                      .argument = argument_name(schema, event.redistribution.argument),
+                      .source = type_string(*event.redistribution.source),
+                      .target = type_string(*event.redistribution.target)};
+    const auto key = [](const ImplicitMove& m) {
+      return std::tie(m.pass, m.line, m.op, m.argument, m.source, m.target);
+    };
+    auto same = std::ranges::find_if(moves, [&](const auto& m) { return key(m) == key(move); });
+    if (same == moves.end()) same = moves.insert(moves.end(), move);
+    ++same->times;
+    same->sent_bytes += sent_after(events, i);
+  }
+  return moves;
+}
+
+std::vector<std::string> implicit_warnings(const ScenarioResult& result) {
+  std::vector<std::string> texts;
+  if (result.scenario.expect.implicit != ImplicitRedistribution::kWarn) return texts;
+  for (const ImplicitMove& move : implicit_moves(result.events)) {
+    texts.push_back(fmt::format(
+        "line {}{}: {} redistributes argument {} from {} to {}{}, {} sent by rank {}", move.line,
+        move.pass == Pass::kBackward ? ", backward" : "", move.op, move.argument, move.source,
+        move.target, move.times == 1 ? "" : fmt::format(", {} times", move.times),
+        bytes_text(move.sent_bytes), result.reporting_rank));
+  }
+  return texts;
+}
+
+}  // namespace shardlab

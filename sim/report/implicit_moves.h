@@ -1,0 +1,31 @@
+// implicit_moves.h - the redistributions that ops asked for and that communicate: what
+// `implicit = "warn"` lists.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/trace.h"
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+/// Those of one argument of one op on one source line that move the same way.
+struct ImplicitMove {
+  Pass pass = Pass::kForward;
+  int line = 0;
+  std::string op;        ///< "aten::mm"
+  std::string argument;  ///< its name in the schema
+  std::string source, target;
+  std::int64_t times = 0;
+  double sent_bytes = 0;  ///< by this rank, all times together
+};
+
+/// In order of their first appearance.
+std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events);
+
+/// A sentence for each: where it is, whose argument moves from what to what, how often and how many
+/// bytes. Empty unless the scenario asks for warnings.
+std::vector<std::string> implicit_warnings(const ScenarioResult& result);
+
+}  // namespace shardlab

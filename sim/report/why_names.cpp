@@ -1,0 +1,143 @@
+// Values are found by the statements that name them, ops and lines by what the run did.
+#include "sim/report/why_names.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/nearest.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string_view base_of(const OpDescriptor& op) {
+  return std::string_view(op.base).substr(op.base.find("::") + 2);
+}
+
+bool names_op(const TraceEvent& event, const std::string& why) {
+  if (event.kind != TraceEvent::Kind::kOp) return false;
+  const OpDescriptor& op = event.schema.row->op;
+  const std::string_view base = base_of(op);
+  return why == base || why == op.name() || why == fmt::format("{}.{}", base, op.overload);
+}
+
+bool is_gradient(const ValueReport& value) { return value.name.ends_with(".grad"); }
+
+// "block." of a value named inside of def block; empty at the top.
+std::string_view def_of(std::string_view name) {
+  const std::size_t bracket = name.find('[');
+  const std::size_t dot = name.substr(0, bracket).rfind('.');
+  return dot == std::string_view::npos ? "" : name.substr(0, dot + 1);
+}
+
+// The events of the statement that gave `value` its name.
+void mark_statement(const ScenarioResult& result, const ValueReport& value,
+                    std::vector<bool>& asked) {
+  std::size_t begin = 0;
+  for (const ValueReport& other : result.values) {
+    if (&other == &value) break;
+    if (!is_gradient(other) && def_of(other.name) == def_of(value.name)) begin = other.event;
+  }
+  const SourceText& source = *value.where.source;
+  const int first = source.place(value.where.span.begin).line;
+  const int last = source.place(value.where.span.end).line;
+  const auto inside = [&](std::size_t i) {
+    const int line = result.events[i].position.line;
+    return line >= first && line <= last;
+  };
+  const std::size_t end = std::min(value.event, result.events.size());
+  bool any = false;
+  for (std::size_t i = begin; i < end; ++i) any = any || inside(i);
+  for (std::size_t i = begin; i < end; ++i) {
+    if (!any || inside(i)) asked[i] = true;
+  }
+}
+
+struct Names {
+  std::vector<std::string> ops, lines, values;
+
+  explicit Names(const ScenarioResult& result) {
+    std::set<std::string> bases, named;
+    std::set<int> numbers;
+    for (const TraceEvent& event : result.events) {
+      if (event.kind != TraceEvent::Kind::kOp) continue;
+      bases.emplace(base_of(event.schema.row->op));
+      numbers.insert(event.position.line);
+    }
+    for (const ValueReport& value : result.values) named.insert(value.name);
+    ops.assign(bases.begin(), bases.end());
+    values.assign(named.begin(), named.end());
+    for (const int number : numbers) lines.push_back(std::to_string(number));
+  }
+
+  std::string listed() const {
+    constexpr std::size_t kShown = 12;
+    std::vector<std::string> shown;
+    const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
+      if (names.empty()) return;
+      const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown));
+      shown.push_back(fmt::format("{} {}{}", title, fmt::join(names.begin(), end, ", "),
+                                  names.size() > kShown ? ", ..." : ""));
+    };
+    list("ops", ops);
+    list("lines", lines);
+    list("values", values);
+    return shown.empty() ? "the run has no op on a distributed tensor"
+                         : fmt::format("{}; or all", fmt::join(shown, "; "));
+  }
+};
+
+std::string nearest_names(const Names& names, const std::string& why) {
+  std::vector<std::string> all = names.values;
+  all.insert(all.end(), names.ops.begin(), names.ops.end());
+  const auto near = nearest(why, all);
+  return (near ? fmt::format("did you mean '{}'? ", *near) : "") + names.listed();
+}
+
+}  // namespace
+
+std::vector<bool> asked_about(const ScenarioResult& result, const std::string& why) {
+  std::vector<bool> asked(result.events.size());
+  if (why.empty()) return asked;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const TraceEvent& event = result.events[i];
+    asked[i] = why == "all" || why == std::to_string(event.position.line) || names_op(event, why);
+  }
+  for (const ValueReport& value : result.values) {
+    if (value.name == why && !is_gradient(value) && value.where.source) {
+      mark_statement(result, value, asked);
+    }
+  }
+  return asked;
+}
+
+std::optional<Error> nothing_asked(const ScenarioResult& result, const std::string& why) {
+  if (why.empty() || why == "all") return std::nullopt;
+  const std::vector<bool> asked = asked_about(result, why);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i] && result.events[i].kind == TraceEvent::Kind::kOp) return std::nullopt;
+  }
+  const Names names(result);
+  const bool input =
+      std::ranges::find(result.inputs, why, &InputReport::name) != result.inputs.end();
+  const auto value = std::ranges::find(result.values, why, &ValueReport::name);
+  std::string problem = "the run has no op, line or value of that name";
+  std::string fix = nearest_names(names, why);
+  if (value != result.values.end() && is_gradient(*value)) {
+    problem = "a gradient is the sum of what many ops of the backward pass give";
+    fix = "name one of them, or its line: " + names.listed();
+  } else if (value != result.values.end()) {
+    problem = "no op on a distributed tensor made this value";
+    fix = names.listed();
+  } else if (input) {
+    problem = "an input is given, and no op made it";
+    fix = "name an op that takes it, or its line: " + names.listed();
+  }
+  return Error(ErrorKind::kValue, fmt::format("--why {}: {}", why, problem)).with("fix", fix);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""`shardlab run` and `shardlab explain` as their users see them.
+
+    run_command_test.py PROGRAM
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+
+IMPLICIT = """
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[7@dp, 6]"
+w = "f32[6, 8@tp]"
+[program]
+code = '''
+for i in range(3):
+    h = x @ w
+    s = h.softmax(-1)
+n = F.layer_norm(h, [8])
+'''
+[expect]
+implicit = "warn"
+"""
+
+VALUES = """
+[mesh]
+x = 2
+[inputs]
+a = { type = "f32[3@x]", requires_grad = true }
+[program]
+code = '''
+def block(v):
+    h = v * 2
+    return h.exp()
+
+b = block(a)
+loss = b.sum().redistribute(x=R)
+backward(loss)
+'''
+"""
+
+LOCAL = """
+[mesh]
+x = 2
+[program]
+code = '''
+w = ones([3])
+v = w + 1
+d = from_local(v, mesh=mesh)
+'''
+"""
+
+INFINITE = """
+[mesh]
+x = 2
+[inputs]
+a = { type = "f32[3@x]", values = [0.0, -1.0, 1.0] }
+[program]
+code = '''
+up = 1.0 / a
+down = -1.0 / (a * 0.0)
+root = a.sqrt()
+'''
+"""
+
+FLASH = """
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+q = "bf16[3@dp, 5@tp, 64, 16]"
+[program]
+code = '''
+o = aten._scaled_dot_product_flash_attention.default(q, q, q, 0.0, True)
+out = o[0]
+'''
+[expect]
+out = "bf16[3@dp, 5@tp, 64, 16]"
+collectives = {}
+"""
+
+
+class Program(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def shardlab(self, *arguments, text=None):
+        """(exit code, stdout, stderr) of a run of the text as file t.toml."""
+        if text is not None:
+            (self.folder / "t.toml").write_text(text, encoding="utf-8")
+            arguments += ("t.toml",)
+        done = subprocess.run(
+            [PROGRAM, *arguments], cwd=self.folder, env={**os.environ, "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def fine(self, *arguments, text=None):
+        code, output, errors = self.shardlab(*arguments, text=text)
+        self.assertEqual((code, errors), (0, ""), output)
+        return output
+
+    def section(self, output, title):
+        """The lines below a title, up to the next empty line."""
+        _, found, rest = output.partition(f"\n\n{title}\n")
+        self.assertTrue(found, output)
+        return rest.partition("\n\n")[0].splitlines()
+
+
+class RunCommand(Program):
+    # Each rank holds 4 or 3 rows of 7 and 4 of 8 columns: an all_gather of f32[7@dp, 8@tp] over tp
+    # brings rank 0 the other half of its 4 rows: 4 * 4 * 4 = 64 bytes.
+    def test_implicit_redistributions_are_listed_where_the_scenario_asks_for_warnings(self):
+        output = self.fine("run", text=IMPLICIT)
+        moves = "redistributes argument {} from f32[7@dp, 8@tp] to f32[7@dp, 8]"
+        self.assertIn("\nwarning: line 12: aten::_softmax " + moves.format("self")
+                      + ", 3 times, 192 B sent by rank 0\n", output)
+        self.assertIn("\nwarning: line 13: aten::native_layer_norm " + moves.format("input")
+                      + ", 64 B sent by rank 0\n", output)
+        self.assertIn(", 4 implicit redistributions\n", output.splitlines(True)[-1])
+        warnings = json.loads(self.fine("run", "--json", text=IMPLICIT))["warnings"]
+        self.assertEqual(len(warnings), 2, warnings)
+        allowed = self.fine("run", text=IMPLICIT.replace('"warn"', '"allow"'))
+        self.assertNotIn("warning:", allowed)
+        self.assertIn(", 4 implicit redistributions\n", self.fine("test", text=IMPLICIT))
+
+    def explained(self, output):
+        """Ops below which candidates stand."""
+        lines = output.splitlines()
+        return [lines[i - 1].split()[0] for i in range(1, len(lines))
+                if lines[i].lstrip().startswith("* ") and "->" in lines[i - 1]]
+
+    def test_why_explains_the_ops_of_a_value_also_inside_of_a_def(self):
+        self.assertEqual(self.explained(self.fine("run", "--why", "block.h", text=VALUES)),
+                         ["mul.Scalar"])
+        self.assertEqual(self.explained(self.fine("run", "--why", "b", text=VALUES)),
+                         ["mul.Scalar", "exp"])
+        self.assertEqual(self.explained(self.fine("run", "--why", "exp", text=VALUES)), ["exp"])
+
+    def why_refused(self, name):
+        code, output, errors = self.shardlab("run", "--why", name, text=VALUES)
+        self.assertEqual((code, output), (2, ""))
+        return errors
+
+    def test_why_of_an_unknown_name_is_refused_with_the_nearest(self):
+        errors = self.why_refused("block.g")
+        self.assertIn("error: --why block.g: the run has no op, line or value of that name\n",
+                      errors)
+        self.assertIn("did you mean 'block.h'?", errors)
+        self.assertIn("lines 9, 10, 13", self.why_refused("77"))
+        self.assertIn("did you mean 'exp'?", self.why_refused("expp"))
+
+    def test_why_of_a_gradient_or_an_input_says_what_exists(self):
+        self.assertIn("--why a.grad: a gradient is the sum of what many ops",
+                      self.why_refused("a.grad"))
+        self.assertIn("--why a: an input is given", self.why_refused("a"))
+
+    def test_values_without_an_op_stand_below_a_title(self):
+        output = self.fine("run", text=LOCAL)
+        self.assertEqual(self.section(output, "forward")[0].split(), ["6", "w", "=", "ones([3])"])
+
+    def test_json_says_nan_and_infinities_in_quotes(self):
+        code, output, _ = self.shardlab("run", "--json", "--values", "all", text=INFINITE)
+        self.assertEqual(code, 0)
+        values = {value["name"]: value["whole"][0] for value in
+                  json.loads(output, parse_constant=self.fail)["values"]}
+        self.assertEqual(values["up"]["elements"], ["inf", -1, 1])
+        self.assertEqual(values["down"]["elements"], ["-inf", "inf", "-inf"])
+        self.assertEqual(values["root"]["elements"], [0, "nan", 1])
+
+    def test_an_op_without_a_kernel_runs_where_nothing_computes(self):
+        self.fine("run", "--backend", "fake", text=FLASH)
+        code, _, errors = self.shardlab("run", text=FLASH)
+        self.assertEqual(code, 1)
+        self.assertIn("no kernel for this op", errors)
+
+    def test_a_coordinate_needs_no_brackets(self):
+        text = ("[mesh]\nx = 2\ny = 2\n[program]\n"
+                "code = 'print(mesh.coordinate, mesh.coordinate())'\n")
+        self.assertEqual(self.section(self.fine("run", text=text), "printed"), ["  (0, 0) (0, 0)"])
+
+    def test_one_of_a_kind_is_singular(self):
+        text = "[mesh]\nx = 1\n[inputs]\na = 'f32[3]'\n[program]\ncode = 'b = a + 1'\n"
+        self.assertIn("  1 rank, 1 value verified, 0 collectives\n", self.fine("run", text=text))
+
+
+class Explain(Program):
+    def calls(self, *arguments):
+        """(the first line, then the op lines without what is said below them)"""
+        lines = self.fine("explain", *arguments).splitlines()
+        return [lines[0]] + [line.strip() for line in lines[1:]
+                             if line.startswith("  ") and not line.startswith("   ")]
+
+    def test_a_composite_is_explained_call_by_call(self):
+        call = ("f32[7@x, 16]", "f32[4@y, 16]", "--mesh", "x=2,y=2")
+        output = self.fine("explain", "F.linear", *call)
+        lines = output.splitlines()
+        self.assertEqual(lines[0], "F.linear gives f32[7@x, 4@y], by 2 ops in this order:")
+        self.assertEqual(lines[1].split(), ["t", "f32[4@y,", "16]", "->", "f32[16,", "4@y]"])
+        mm = next(i for i, line in enumerate(lines) if line.startswith("  mm "))
+        self.assertEqual(lines[mm].split(maxsplit=1)[1],
+                         "f32[7@x, 16], f32[16, 4@y] -> f32[7@x, 4@y]")
+        self.assertIn("chosen:", output[output.index("  mm "):])
+        self.assertEqual(self.calls("linear", *call)[1:], self.calls("F.linear", *call)[1:])
+
+    def test_what_a_part_moves_stands_below_it(self):
+        output = self.fine("explain", "F.layer_norm", "f32[5, 8@x]", "[8]", "--mesh", "x=4")
+        self.assertIn("moves: input 0 f32[5, 8@x] => f32[5, 8]", output)
+        self.assertIn("all_gather over x (4 ranks)", output)
+
+    def test_attention_and_losses_have_their_parts(self):
+        calls = self.calls("F.scaled_dot_product_attention", *["f32[2, 4@x, 5, 8]"] * 3,
+                           "is_causal=true", "--mesh", "x=2")
+        self.assertIn("F.scaled_dot_product_attention gives f32[2, 4@x, 5, 8], by", calls[0])
+        self.assertIn("bmm", [call.split()[0] for call in calls])
+        self.assertIn("_softmax", [call.split()[0] for call in calls])
+        calls = self.calls("cross_entropy", "f32[7@x, 5]", "i64[7@x]", "reduction=sum",
+                           "--mesh", "x=2")
+        self.assertIn("gives f32[]{sum:x}", calls[0])
+
+    def test_lists_of_types(self):
+        output = self.fine("explain", "cat", "[f32[3@x, 4], f32[5, 4]]", "0", "--mesh", "x=2")
+        self.assertIn("f32[3@x, 4], f32[5, 4]", output.splitlines()[0])
+        torch = self.fine("explain", "torch.cat", "[f32[3@x, 4], f32[3, 4]]", "dim=1",
+                          "--mesh", "x=2")
+        self.assertTrue(torch.startswith("torch.cat gives f32[3@x, 8]"), torch)
+
+    def test_json_has_every_call(self):
+        output = self.fine("explain", "F.linear", "f32[7@x, 16]", "f32[4, 16]", "--mesh", "x=2",
+                           "--json")
+        report = json.loads(output)
+        self.assertEqual(report["outputs"], ["f32[7@x, 4]"])
+        self.assertEqual([call["op"] for call in report["calls"]], ["aten::t", "aten::mm"])
+        self.assertTrue(report["calls"][1]["candidates"])
+
+    def test_what_cannot_be_is_refused(self):
+        for arguments, reason in [
+            (("F.linear", "f32[7@x, 16]", "f32[4, 15]"), "cannot be multiplied"),
+            (("F.lineer", "f32[7@x, 16]", "f32[4, 16]"), "unknown op 'F.lineer'"),
+            (("F.linear", "f32[7@z, 16]", "f32[4, 16]"), "z"),
+            (("F.linear", "f32[7@x, 16]", "4 + 4"), "'4 + 4' is neither a type nor a value"),
+        ]:
+            code, output, errors = self.shardlab("explain", *arguments, "--mesh", "x=2")
+            self.assertEqual((code, output), (2, ""), arguments)
+            self.assertIn(reason, errors)
+            self.assertNotIn("explain:", errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
