@@ -46,9 +46,11 @@ Json object_of(const toml::table& table, std::string_view key) {
 void check_one_answer(const std::string& field, const Json& where) {
   check_predicates(where);
   for (const auto& [path, wanted] : where.items()) {
-    if (!wanted.is_object() || (wanted.size() == 1 && wanted.contains("present"))) continue;
-    fail(ErrorKind::kValue, "the answer for '{}' is one value, not whatever holds a predicate",
-         field);
+    if (!wanted.is_object() || wanted.contains("present") || wanted.contains("lacks") ||
+        wanted.contains("at_least")) {
+      continue;
+    }
+    fail(ErrorKind::kValue, "the answer for '{}' is one value, not any of several", field);
   }
 }
 

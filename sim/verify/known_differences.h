@@ -13,9 +13,10 @@
 // Predicates: a plain value (equality), or a table of { present, one_of, contains, lacks (a list),
 // starts_with, at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*"
 // stands for one component. `ours` may refer to the case: "$field" from its root, "^field" beside
-// the field itself. An answer `{ where = { path = value or predicates } }` describes parts of a
-// field's answer instead of the whole; paths start at the field. An answer is one value: where it
-// depends on the case, there are several rows.
+// the field itself. An answer `{ where = { path = value or predicate } }` describes parts of a
+// field's answer instead of the whole; paths start at the field; of the predicates only present,
+// lacks and at_least may stand there. An answer is never one of several: where it depends on the
+// case, there are several rows.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ TEST_CASE("predicates on fields of a case") {
                   "proof = 'p'\ncount = 1\n") == ":2: unknown predicate 'above' for 'n'");
     CHECK(refusal("cause = 'X-1'\nfamily = 'a/b'\nwhen = { n = 1 }\nproof = 'p'\ncount = 1\n"
                   "ours = { m = { where = { a = { one_of = [1, 2] } } } }\n") ==
-          ":2: the answer for 'm' is one value, not whatever holds a predicate");
+          ":2: the answer for 'm' is one value, not any of several");
     CHECK(refusal("cause = \n").starts_with(":3: "));
     std::filesystem::remove(path);
   }
