@@ -50,8 +50,9 @@ TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one d
                        << run_ops_case(setting, least).what);
   }
   for (const RefusalReason& row : refusal_reasons()) {
-    MESSAGE(refused[row.reason] << " refused: " << row.reason);
-    CHECK_MESSAGE(refused[row.reason] <= row.most, row.reason);
+    const std::string reason = row.reason;
+    MESSAGE(refused[reason] << " refused: " << reason);
+    CHECK_MESSAGE(refused[reason] <= row.most, reason);
   }
   MESSAGE(counts[Verdict::kRight] << " right, " << counts[Verdict::kRefused] << " refused, "
                                   << counts[Verdict::kWrong] << " wrong");

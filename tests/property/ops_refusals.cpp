@@ -32,12 +32,12 @@ constexpr RefusalReason kReasons[] = {
        return row.inplace() && error.kind() == ErrorKind::kRuntime &&
               says(error, "would have to move");
      }},
-    {"copied into terms that cannot be made of the source (X-2)", 2,
+    {"copied into terms that cannot be made of the source (X-2)", 1,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.name() == "aten::copy_" && says(error, "can not redistribute from") &&
               says(error, "to P(");
      }},
-    {"drawn in place into terms of a sum, by dropout", 10,
+    {"drawn in place into terms of a sum, by dropout", 3,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.name() == "aten::dropout" &&
               says(error, "aten::bernoulli_.float: written in place");
@@ -46,11 +46,11 @@ constexpr RefusalReason kReasons[] = {
      [](const OpRow&, const OpsCase&, const Error& error) {
        return error.kind() == ErrorKind::kValue && says(error, "term of a i64 value");
      }},
-    {"a view that would have to move its input", 120,
+    {"a view that would have to move its input", 65,
      [](const OpRow&, const OpsCase&, const Error& error) {
        return is_view_refusal(error) && !within_composite(error);
      }},
-    {"the same within a composite op", 90,
+    {"the same within a composite op", 110,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.decompose != nullptr && is_view_refusal(error) && within_composite(error);
      }},
