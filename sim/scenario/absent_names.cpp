@@ -22,7 +22,6 @@ constexpr AbsentName kRows[] = {
     {"autocast", "x.to(bf16) where it is wanted"},
     {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
     {"binary_cross_entropy_with_logits", "(x.clamp(min=0) - x * y + F.softplus(-x.abs())).mean()"},
-    {"broadcast_to", "x.expand(sizes)"},
     {"clip", "clamp(x, min, max)"},
     {"clip_", "x.clamp_(min, max)"},
     {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},

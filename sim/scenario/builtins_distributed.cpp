@@ -266,14 +266,21 @@ void check_differentiated(const DTensor& input, std::size_t index) {
 }
 
 [[noreturn]] void refuse_unused(std::size_t index) {
-  throw Error(ErrorKind::kRuntime, fmt::format("grad: the result does not depend on input {}", index))
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("grad: the result does not depend on input {}", index))
       .with("fix", "leave it out, or get None for it with allow_unused=True");
 }
 
 Value run_grad(Interpreter&, const Value*, CallValues call) {
   const Parameters given(
-      "grad", {"loss", "inputs", "gradient=", "grad_outputs=", "retain_graph=", "allow_unused="},
+      "grad", {"loss", "inputs", "gradient=", "grad_outputs=", "retain_graph=", "allow_unused=",
+               "create_graph="},
       std::move(call));
+  if (given.flag_or("create_graph", false)) {
+    throw Error(ErrorKind::kUnsupported, "grad: gradients are not recorded, so that create_graph "
+                                         "gives nothing to differentiate")
+        .with("fix", "leave create_graph out; a second derivative needs a formula of its own");
+  }
   const std::string_view seed_name = given.has("grad_outputs") ? "grad_outputs" : "gradient";
   const DTensor seed = given.has(seed_name) ? given.tensor(seed_name) : DTensor();
   const std::vector<DTensor> inputs = tensors_of(given, "inputs");

@@ -148,6 +148,13 @@ class TensorIndexer {
     indices_[static_cast<std::size_t>(dim_)] = index;
   }
 
+  // Negative positions count from the end, which index_select itself refuses.
+  DTensor counted_from_front(const Value& index, std::int64_t dim) {
+    const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim)];
+    const DTensor negative = in_.tensor_op("lt", {index, std::int64_t{0}});
+    return in_.tensor_op("where", {negative, in_.tensor_op("add", {index, size}), index});
+  }
+
   // One list of positions along one dim is index_select.
   void finish_advanced() {
     if (!in_.has_op("index")) {
@@ -160,7 +167,7 @@ class TensorIndexer {
             .with("fix", "one 1-d tensor of ints works; or use gather, where, index_select");
       }
       const auto dim = static_cast<std::int64_t>(indices_.size()) - 1;
-      tensor_ = in_.tensor_op("index_select", {tensor_, dim, last});
+      tensor_ = in_.tensor_op("index_select", {tensor_, dim, counted_from_front(last, dim)});
       return;
     }
     tensor_ = in_.tensor_op("index", {tensor_, make_list(std::move(indices_))});

@@ -82,7 +82,7 @@ std::string source_of(double factor, const Evidence& evidence) {
 }
 
 bool ranks_hold_the_whole(const Evidence& evidence) {
-  return std::ranges::all_of(evidence.held, [&](const GlobalValue& held) {
+  return !evidence.held.empty() && std::ranges::all_of(evidence.held, [&](const GlobalValue& held) {
     return held.reals.size() == evidence.expected.reals.size();
   });
 }

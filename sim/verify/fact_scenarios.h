@@ -1,5 +1,5 @@
-// fact_scenarios.h - programs of recorded facts, read and run as a user's scenario is: its text, its
-// names, its inputs, the interpreter on each rank.
+// fact_scenarios.h - programs of recorded facts, read and run as a user's scenario is: its text,
+// its names, its inputs, the interpreter on each rank.
 #pragma once
 
 #include <functional>

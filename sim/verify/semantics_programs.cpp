@@ -74,7 +74,8 @@ std::string binary_comm(const Json& fact) {
   const Json& params = fact.at("params");
   const std::string code = find(kBinary, params.at("op").get<std::string>());
   if (code.empty()) return "";
-  return fmt::format("a = {}\nb = {}\nprint('comms')\nout = {}\n", made(square(fact), params.at("a")),
+  return fmt::format("a = {}\nb = {}\nprint('comms')\nout = {}\n",
+                     made(square(fact), params.at("a")),
                      made(square(fact), params.at("b")), code);
 }
 

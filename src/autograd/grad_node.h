@@ -98,8 +98,8 @@ std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
 
 /// Makes `result` output `index` of `node`.
 void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index);
-/// A handle to the value as it is now, without a place on the tape; later in-place ops on `x` do not
-/// reach it.
+/// A handle to the value as it is now, without a place on the tape; later in-place ops on `x`
+/// do not reach it.
 DTensor detached(const DTensor& x);
 /// Gives `to` what the verifier knows of `from` (mesh/dtensor.h), and its mask.
 void copy_marks(const DTensor& to, const DTensor& from);

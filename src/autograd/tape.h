@@ -30,7 +30,8 @@ class TargetScope {
   std::uint32_t mode_;
 };
 
-/// The same value and memory without a place on the tape: what is written to one shows in the other.
+/// The same value and memory without a place on the tape: what is written to one shows in the
+/// other.
 DTensor detach(const DTensor& x);
 /// The handle itself leaves the tape. Fails with Runtime for a view.
 void detach_in_place(const DTensor& x);

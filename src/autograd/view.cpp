@@ -225,7 +225,8 @@ DTensor view_to_write(const OpRow& row, const Arguments& args) {
 
 bool overwrites(const OpRow& row) {
   const bool all =
-      row.kernel == KernelId::kFill || row.kernel == KernelId::kZeros || row.kernel == KernelId::kCopy;
+      row.kernel == KernelId::kFill || row.kernel == KernelId::kZeros ||
+      row.kernel == KernelId::kCopy;
   return all && row.inplace();
 }
 

@@ -35,10 +35,10 @@ struct GradientReads {
   bool any_result() const { return everything || result_shapes || !results.empty(); }
 };
 
-/// Reads "mat2:self self:mat2": mat2 is kept when the gradient of self is wanted, and self when that
-/// of mat2 is; "a:b|c" names several, a name alone is kept for every gradient. Results are called
-/// result0, result1, ...; `result` is result0; "~result" asks for shapes and placements of results
-/// alone. A number that is named is kept as a tensor would be.
+/// Reads "mat2:self self:mat2": mat2 is kept when the gradient of self is wanted, and self when
+/// that of mat2 is; "a:b|c" names several, a name alone is kept for every gradient. Results are
+/// called result0, result1, ...; `result` is result0; "~result" asks for shapes and placements of
+/// results alone. A number that is named is kept as a tensor would be.
 /// Fails with Internal for what the schema does not have.
 GradientReads parse_gradient_reads(const OpDescriptor& op, std::string_view text);
 }  // namespace shardlab

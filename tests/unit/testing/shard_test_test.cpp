@@ -58,7 +58,8 @@ TEST_CASE("B-13 a call that is wrong fails the test, whether its value is checke
     const DTensor mine = tensor({1.0 + static_cast<double>(rank.rank)}, {1});
     from_local(mine, mesh, "x=R");
   });
-  CHECK(run.error == "a call is wrong: from_local of f32[1]\nranks 0 and 1 hold different replicas");
+  CHECK(run.error ==
+        "a call is wrong: from_local of f32[1]\nranks 0 and 1 hold different replicas");
 }
 
 TEST_CASE("failures of all ranks are merged, each place once, with the ranks that failed") {
