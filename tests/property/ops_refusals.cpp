@@ -27,7 +27,7 @@ constexpr RefusalReason kReasons[] = {
      [](const OpRow&, const OpsCase& one, const Error& error) {
        return one.outsider && error.kind() == ErrorKind::kUnsupported;
      }},
-    {"written in place, but the tensor would have to move (X-13)", 42,
+    {"written in place, but the tensor would have to move (X-13)", 70,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.inplace() && error.kind() == ErrorKind::kRuntime &&
               says(error, "would have to move");
