@@ -37,7 +37,7 @@ constexpr RefusalReason kReasons[] = {
        return row.name() == "aten::copy_" && says(error, "can not redistribute from") &&
               says(error, "to P(");
      }},
-    {"drawn in place into terms of a sum, by dropout", 3,
+    {"drawn in place into terms of a sum, by dropout", 5,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.name() == "aten::dropout" &&
               says(error, "aten::bernoulli_.float: written in place");
