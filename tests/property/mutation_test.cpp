@@ -76,6 +76,8 @@ struct Subject {
     if (has_wrong_value(result)) return result.met() ? Outcome::kMissed : Outcome::kCaught;
     if (effect->changed == 0) return Outcome::kNoEffect;
     const std::set<std::string> changed = different_numbers(right_numbers, last_numbers);
+    // A call that went wrong is told even where no value shows it.
+    if (changed.empty() && result.steps.wrong) return Outcome::kCaught;
     if (changed.empty()) return result.met() ? Outcome::kHarmless : Outcome::kMissed;
     const std::set<std::string> verified = verified_keys(right);
     const bool unseen = std::any_of(changed.begin(), changed.end(),

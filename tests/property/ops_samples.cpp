@@ -307,6 +307,18 @@ void add_backwards(std::vector<Sample>& samples) {
 }
 
 /// The rest of the pointwise ops.
+void add_shifts_and_numbers_first(std::vector<Sample>& samples) {
+  for (const char* op : {"bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar"}) {
+    samples.push_back({op, {index({7}, 9)}, {"$0", 2}});
+  }
+  for (const char* op : {"bitwise_and.Scalar_Tensor", "bitwise_or.Scalar_Tensor",
+                         "bitwise_xor.Scalar_Tensor", "bitwise_left_shift.Scalar_Tensor",
+                         "bitwise_right_shift.Scalar_Tensor"}) {
+    samples.push_back({op, {index({7}, 9)}, {5, "$0"}});
+  }
+  samples.push_back({"remainder.Scalar_Tensor", {real({7, 5})}, {0.75, "$0"}});
+}
+
 void add_more_pointwise(std::vector<Sample>& samples) {
   for (const char* op : {"atan", "ceil", "cosh", "erfc", "exp2", "isfinite", "isinf", "isnan",
                          "leaky_relu", "signbit", "sinh", "tan"}) {
@@ -328,15 +340,7 @@ void add_more_pointwise(std::vector<Sample>& samples) {
                          "bitwise_right_shift.Tensor"}) {
     samples.push_back({op, {index({7}, 9), index({7}, 9)}, {"$0", "$1"}});
   }
-  for (const char* op : {"bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar"}) {
-    samples.push_back({op, {index({7}, 9)}, {"$0", 2}});
-  }
-  for (const char* op : {"bitwise_and.Scalar_Tensor", "bitwise_or.Scalar_Tensor",
-                         "bitwise_xor.Scalar_Tensor", "bitwise_left_shift.Scalar_Tensor",
-                         "bitwise_right_shift.Scalar_Tensor"}) {
-    samples.push_back({op, {index({7}, 9)}, {5, "$0"}});
-  }
-  samples.push_back({"remainder.Scalar_Tensor", {real({7, 5})}, {0.75, "$0"}});
+  add_shifts_and_numbers_first(samples);
   for (const char* op : {"logical_or", "logical_xor"}) {
     samples.push_back({op, {truth({7, 5}), truth({7, 1})}, {"$0", "$1"}});
   }
