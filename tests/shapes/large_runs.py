@@ -25,15 +25,18 @@ MEMORY_LIMIT_MIB = 1024
 
 # Where a dim that the mesh cuts must be as long as the mesh dim: otherwise a redistribution that
 # nobody asked for would be needed, which these scenarios forbid. Of all others the last mesh dim
-# grows until there are enough ranks.
+# grows until there are enough ranks. Where every rank takes another piece by its own number, each is
+# a class of its own, and the mesh is smaller.
 SETTINGS = {
     "attention_heads": {"mesh.tp": 65536, "params.heads": 65536},
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
     "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
+    "fsdp_three_layers": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
     "halo_convolution": {"mesh.tp": 32768, "params.width": 131070},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
     "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
     "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
+    "zero_by_hand": {"mesh.dp": 1024},
 }
 MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
 
