@@ -1,5 +1,6 @@
 #include "ops/rules.h"
 
+#include <map>
 #include <string_view>
 
 #include "ops/meta.h"
@@ -31,15 +32,29 @@ Factors parse_factors(std::string_view text) {
   return factors;
 }
 
-// A rule is for tensors of as many dims as it has letters.
+// A rule is for tensors of as many dims as it has letters, and its result is the op's.
 void check_dims(const FactorRule& rule, const Factors& factors, const RuleContext& context) {
   const std::size_t first = factors.added.empty() ? 0 : 1;
+  std::map<char, std::int64_t> sizes;
   for (std::size_t i = 0; i < factors.operands.size(); ++i) {
     const bool there = first + i < context.tensors.size();
-    if (there && context.tensors[first + i]->ndim() == factors.operands[i].size()) continue;
-    fail(ErrorKind::kUnsupported, "{}: the rule {} is not for {}", context.schema.row->name(),
-         rule.text, context.schema.text());
+    if (!there || context.tensors[first + i]->ndim() != factors.operands[i].size()) {
+      fail(ErrorKind::kUnsupported, "{}: the rule {} is not for {}", context.schema.row->name(),
+           rule.text, context.schema.text());
+    }
+    const Dims& shape = context.tensors[first + i]->shape();
+    for (std::size_t dim = 0; dim < shape.size(); ++dim)
+      sizes[factors.operands[i][dim]] = shape[dim];
   }
+  Dims shape;
+  for (const char letter : factors.result) shape.push_back(sizes[letter]);
+  const Dims& made = context.outputs[0].meta.shape;
+  if (shape == made) return;
+  throw Error(ErrorKind::kValue,
+              fmt::format("{}: the rule {} is for a result [{}], the op makes [{}]",
+                          context.schema.row->name(), rule.text, fmt::join(shape, ", "),
+                          fmt::join(made, ", ")))
+      .with("fix", "write one letter per dim of the op's result, in its order");
 }
 
 bool has(std::string_view operand, char factor) {

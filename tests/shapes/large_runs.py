@@ -25,8 +25,8 @@ MEMORY_LIMIT_MIB = 1024
 
 # Where a dim that the mesh cuts must be as long as the mesh dim: otherwise a redistribution that
 # nobody asked for would be needed, which these scenarios forbid. Of all others the last mesh dim
-# grows until there are enough ranks. Where every rank takes another piece by its own number, each is
-# a class of its own, and the mesh is smaller.
+# grows until there are enough ranks. Where every rank takes another piece by its own number, each
+# is a class of its own, and the mesh is smaller.
 SETTINGS = {
     "attention_heads": {"mesh.tp": 65536, "params.heads": 65536},
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
