@@ -38,6 +38,7 @@ class Lexer {
       : source_(source), text_(source.text()), at_(range.begin), end_(range.end), mode_(mode) {}
 
   std::vector<Token> run() {
+    check_line_ends();
     bool line_start = mode_ == LexMode::kProgram;
     while (true) {
       if (line_start && open_.empty() && !skip_to_statement()) break;
@@ -60,6 +61,15 @@ class Lexer {
     return at_ + ahead < end_ ? text_[at_ + ahead] : '\0';
   }
   SourceSpan here(std::uint32_t length = 1) const { return {at_, std::min(at_ + length, end_)}; }
+
+  // Python ends a line at a lone carriage return, editors and messages do not.
+  void check_line_ends() {
+    for (std::uint32_t i = at_; i < end_; ++i) {
+      if (text_[i] != '\r' || (i + 1 < end_ && text_[i + 1] == '\n')) continue;
+      refuse(source_, {i, i + 1}, "a carriage return without a newline",
+             "end each line with a newline");
+    }
+  }
 
   void push(TokenKind kind, SourceSpan span, std::string text = "") {
     tokens_.push_back({.kind = kind, .span = span, .text = std::move(text)});

@@ -47,6 +47,8 @@ constexpr FaultRow kFaults[] = {
     {"if x:\ny = 1", "expected an indented block after the condition", ":2:1"},
     {"if x:\n    y = 1\n  z = 2", "this indentation matches no outer block", ":3:3"},
     {"if x:\n\ty = 1", "a tab in the indentation", ":2:1"},
+    {"x = a.split\r(0)", "a carriage return without a newline", ":1:12"},
+    {"x = 1  # one\ry = 2\r\n", "a carriage return without a newline", ":1:13"},
     {"for x of y:\n  pass", "expected 'in' after the names of the loop, found 'of'", ":1:7"},
     {"for 1 in y:\n  pass", "this cannot be assigned to", ":1:5"},
     {"f(x) = 1", "this cannot be assigned to", ":1:1"},
