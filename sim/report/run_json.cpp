@@ -160,6 +160,7 @@ Json place_json(const StepPlace& place) {
 }
 
 Json calls_json(const StepVerdict& steps) {
+  if (!steps.judged) return {{"not_judged", steps.not_judged}};
   Json json = {
       {"bitwise", steps.bitwise},           {"bounded", steps.bounded},
       {"undecided", steps.undecided_calls}, {"undecided_elements", steps.undecided_elements},
@@ -215,7 +216,8 @@ std::string run_json(const ScenarioResult& result) {
                                {"logical_bytes", ranks.logical_bytes},
                                {"sent_bytes", ranks.sent_bytes}});
   }
-  if (result.steps.judged) json["calls"] = calls_json(result.steps);
+  const bool calls = result.steps.judged || !result.steps.not_judged.empty();
+  if (calls) json["calls"] = calls_json(result.steps);
   if (!result.not_verified.empty()) json["not_verified"] = result.not_verified;
   json["expectations"] = Json::array();
   for (const ExpectationReport& expectation : result.expectations) {

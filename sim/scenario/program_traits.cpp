@@ -1,6 +1,7 @@
 // A name depends on the rank when something that depends on it is assigned to it, or when the
 // assignment itself stands in a branch or loop that depends on it. Repeated until nothing is added,
-// because loops and defs carry a dependence backwards in the text.
+// because loops and defs carry a dependence backwards in the text. What depends on the program's
+// own collectives is found in the same way.
 #include "sim/scenario/program_traits.h"
 
 #include <algorithm>
@@ -15,9 +16,25 @@ namespace {
 
 constexpr std::string_view kLocalWorld[] = {"to_local", "from_local"};
 
+bool is_collective(std::string_view name) {
+  return find_builtin(collective_builtins(), name) != nullptr;
+}
+
 bool leaves_the_mesh(std::string_view name) {
-  return std::ranges::count(kLocalWorld, name) > 0 ||
-         find_builtin(collective_builtins(), name) != nullptr;
+  return std::ranges::count(kLocalWorld, name) > 0 || is_collective(name);
+}
+
+// What a walk follows through the program.
+enum class Source : std::uint8_t { kRank, kExchange };
+
+using Names = std::set<std::string, std::less<>>;
+
+bool follows(const Names& names, bool gradients, std::string_view recorded) {
+  if (recorded.ends_with(".grad")) {
+    if (gradients) return true;
+    recorded.remove_suffix(5);
+  }
+  return names.contains(recorded.substr(0, recorded.find('[')));
 }
 
 bool mentions_mesh(const ast::Expression& expression) {
@@ -29,7 +46,13 @@ bool mentions_mesh(const ast::Expression& expression) {
 
 class Walk {
  public:
-  Walk(const ast::Program& program, ProgramTraits& traits) : program_(program), traits_(traits) {
+  Walk(const ast::Program& program, Source source, ProgramTraits& traits)
+      : program_(program),
+        source_(source),
+        traits_(traits),
+        names_(source == Source::kRank ? traits.by_rank : traits.by_exchange),
+        gradients_(source == Source::kRank ? traits.gradients_by_rank
+                                           : traits.gradients_by_exchange) {
     for (const ast::Statement& statement : program.body) {
       if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
         defs_[def->function->name] = def->function.get();
@@ -46,7 +69,7 @@ class Walk {
 
  private:
   void mark(const std::string& name) {
-    if (traits_.by_rank.insert(name).second) changed_ = true;
+    if (names_.insert(name).second) changed_ = true;
   }
   void mark(bool& flag) {
     if (!std::exchange(flag, true)) changed_ = true;
@@ -65,15 +88,22 @@ class Walk {
       if (name->id == "rank") traits_.reads_rank = true;
       if (name->id == "assert_close") traits_.asserts_close = true;
       if (leaves_the_mesh(name->id)) traits_.leaves = true;
-      return name->id == "rank" || traits_.by_rank.contains(full(name->id));
+      return is_source(name->id, "rank") || names_.contains(full(name->id));
     }
     if (const auto* attribute = std::get_if<ast::Attribute>(&expression.node)) {
       if (leaves_the_mesh(attribute->name)) traits_.leaves = true;
-      if (attribute->name == "coordinate") return traits_.reads_rank = true;
+      if (attribute->name == "coordinate") traits_.reads_rank = true;
       if (mentions_mesh(*attribute->object)) traits_.reads_world = true;
-      return attribute->name == "grad" && traits_.gradients_by_rank;
+      if (is_source(attribute->name, "coordinate")) return true;
+      return attribute->name == "grad" && gradients_;
     }
     return false;
+  }
+
+  // `of_rank`: how this kind of name says the rank.
+  bool is_source(std::string_view name, std::string_view of_rank) const {
+    if (source_ == Source::kRank) return name == of_rank;
+    return name == "from_local" || is_collective(name);
   }
 
   // Every part is looked at: a call deep inside may pass the rank on.
@@ -96,7 +126,7 @@ class Walk {
     const auto* method = std::get_if<ast::Attribute>(&call.function->node);
     if ((name != nullptr && name->id == "backward") ||
         (method != nullptr && method->name == "backward")) {
-      mark(traits_.gradients_by_rank);
+      mark(gradients_);
     }
     if (method != nullptr &&
         (method->name.ends_with('_') || method->name == "append" || method->name == "extend")) {
@@ -188,7 +218,10 @@ class Walk {
   }
 
   const ast::Program& program_;
+  const Source source_;
   ProgramTraits& traits_;
+  Names& names_;     // those that follow from the source
+  bool& gradients_;  // all gradients do
   std::map<std::string, const ast::Function*, std::less<>> defs_;
   std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only
   std::map<const void*, bool> left_early_;         // loops that some ranks leave before others
@@ -200,16 +233,17 @@ class Walk {
 }  // namespace
 
 bool ProgramTraits::follows_rank(std::string_view recorded) const {
-  if (recorded.ends_with(".grad")) {
-    if (gradients_by_rank) return true;
-    recorded.remove_suffix(5);
-  }
-  return by_rank.contains(recorded.substr(0, recorded.find('[')));
+  return follows(by_rank, gradients_by_rank, recorded);
+}
+
+bool ProgramTraits::follows_exchange(std::string_view recorded) const {
+  return follows(by_exchange, gradients_by_exchange, recorded);
 }
 
 ProgramTraits traits_of(const ast::Program& program) {
   ProgramTraits traits;
-  Walk(program, traits).run();
+  Walk(program, Source::kRank, traits).run();
+  Walk(program, Source::kExchange, traits).run();
   return traits;
 }
 

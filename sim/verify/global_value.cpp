@@ -182,12 +182,18 @@ void add_piece(const DTensorSpec& spec, const Coordinate& coordinate, const DTen
   }
   const std::vector<double> local = read_doubles(piece.local());
   const std::size_t width = numbers_per_element(spec.dtype());
+  if (!reduction.any()) {
+    for_each_stretch(view, [&](std::size_t from, std::size_t to, std::size_t count) {
+      std::copy_n(local.data() + from * width, count * width, value.reals.data() + to * width);
+    });
+    return;
+  }
   for_each_element(view, [&](std::size_t from, std::size_t to) {
     if (!counts(from)) return;
     for (std::size_t part = 0; part < width; ++part) {
       double& slot = value.reals[to * width + part];
       const double term = local[from * width + part];
-      slot = reduction.any() ? reduction.add(slot, term) : term;
+      slot = reduction.add(slot, term);
     }
   });
 }

@@ -34,27 +34,43 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
 /// The value of a plain tensor.
 GlobalValue whole_value(const Tensor& tensor);
 
-/// Calls visit(local element, global element) over a piece, both row-major.
+/// Calls visit(local element, global element, count) over the stretches of a piece that lie
+/// together in the whole, both row-major.
 template <typename Visit>
-void for_each_element(const LocalView& view, Visit visit) {
-  const std::size_t ndim = view.dims.size();
-  Dims size(ndim), index(ndim);
-  std::int64_t count = 1;
-  for (std::size_t dim = 0; dim < ndim; ++dim) {
+void for_each_stretch(const LocalView& view, Visit visit) {
+  if (view.dims.empty()) return visit(std::size_t{0}, std::size_t{0}, std::size_t{1});
+  const std::size_t outer = view.dims.size() - 1;
+  Dims size(outer), index(outer);
+  std::int64_t rows = 1;
+  for (std::size_t dim = 0; dim < outer; ++dim) {
     size[dim] = view.dims[dim].local_size();
-    count *= size[dim];
+    rows *= size[dim];
   }
-  for (std::int64_t local = 0; local < count; ++local) {
-    std::int64_t global = 0;
-    for (std::size_t dim = 0; dim < ndim; ++dim) {
-      global = global * view.global_shape[dim] + view.dims[dim].global_index(index[dim]);
+  std::size_t local = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t begin = 0;
+    for (std::size_t dim = 0; dim < outer; ++dim) {
+      begin = begin * view.global_shape[dim] + view.dims[dim].global_index(index[dim]);
     }
-    visit(static_cast<std::size_t>(local), static_cast<std::size_t>(global));
-    for (std::size_t dim = ndim; dim-- > 0;) {
+    begin *= view.global_shape[outer];
+    for (const IndexRun& run : view.dims[outer].runs) {
+      const auto count = static_cast<std::size_t>(run.size);
+      visit(local, static_cast<std::size_t>(begin + run.offset), count);
+      local += count;
+    }
+    for (std::size_t dim = outer; dim-- > 0;) {
       if (++index[dim] < size[dim]) break;
       index[dim] = 0;
     }
   }
+}
+
+/// Calls visit(local element, global element) over a piece, both row-major.
+template <typename Visit>
+void for_each_element(const LocalView& view, Visit visit) {
+  for_each_stretch(view, [&](std::size_t local, std::size_t global, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) visit(local + i, global + i);
+  });
 }
 
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 #include "sim/verify/step_aliases.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/verify/step_part.h"
 
@@ -15,9 +16,6 @@ bool same_place(const SourcePosition& a, const SourcePosition& b) {
   return a.file == b.file && a.line == b.line && a.column == b.column;
 }
 
-// Nobody but this list holds it.
-bool gone(const Ref<Storage>& storage) { return storage->use_count() == 1; }
-
 }  // namespace
 
 void TornAliases::note(const CallRecord& call) {
@@ -27,7 +25,6 @@ void TornAliases::note(const CallRecord& call) {
   const Ref<Storage>& memory = base.local().storage();
   for_each_tensor(*call.results, [&](const DTensor& result) {
     if (!result.defined() || result.local().storage() == memory || result.numel() == 0) return;
-    std::erase_if(tears_, [](const Tear& tear) { return gone(tear.base) || gone(tear.view); });
     tears_.push_back({memory, result.local().storage()});
   });
 }
@@ -47,11 +44,32 @@ void TornAliases::written(const DTensor& written, const StepPlace& place) {
 }
 
 void TornAliases::missed(const Ref<Storage>& storage, const StepPlace& place) {
-  std::erase_if(misses_, [&](const Miss& miss) {
-    return gone(miss.storage) || miss.version != miss.storage->version();
-  });
+  std::erase_if(misses_, [&](const Miss& miss) { return miss.version != miss.storage->version(); });
   const auto known = std::ranges::find(misses_, storage, &Miss::storage);
   if (known == misses_.end()) misses_.push_back({storage, storage->version(), place});
+}
+
+// A pair of which one side is gone says nothing any more; letting go of it may leave others so.
+void TornAliases::let_go() {
+  for (bool more = !tears_.empty() || !misses_.empty(); more;) {
+    std::map<const Storage*, std::int64_t> held;  // by these lists
+    for (const Tear& tear : tears_) ++held[tear.base.get()], ++held[tear.view.get()];
+    for (const Miss& miss : misses_) ++held[miss.storage.get()];
+    const auto gone = [&](const Ref<Storage>& storage) {
+      return storage->use_count() == held[storage.get()];
+    };
+    std::vector<Tear> tears;
+    for (const Tear& tear : tears_) {
+      if (!gone(tear.base) && !gone(tear.view)) tears.push_back(tear);
+    }
+    std::vector<Miss> misses;
+    for (const Miss& miss : misses_) {
+      if (!gone(miss.storage)) misses.push_back(miss);
+    }
+    more = tears.size() + misses.size() < tears_.size() + misses_.size();
+    tears_ = std::move(tears);
+    misses_ = std::move(misses);
+  }
 }
 
 std::optional<StepPlace> TornAliases::missed_by(const DTensor& x, const SourcePosition& now) const {

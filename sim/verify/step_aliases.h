@@ -20,6 +20,9 @@ class TornAliases {
   /// Before a call reads `x`: the write that it should show and does not, unless what runs now is
   /// still the statement that wrote, which may yet carry the write over.
   std::optional<StepPlace> missed_by(const DTensor& x, const SourcePosition& now) const;
+  /// Lets go of memory that nobody else holds: it would count as the rank's. To be called before
+  /// the rank allocates more.
+  void let_go();
 
  private:
   struct Tear {

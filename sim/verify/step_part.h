@@ -26,6 +26,7 @@ struct StepPart {
   Pass pass = Pass::kForward;
   std::int64_t order = 0;
   std::optional<StepPlace> missed;  ///< an earlier write that an operand should show and does not
+  bool unsettled = false;  ///< a value was still pending when it was noted: it is the rank's own
 };
 
 /// All parts, by row-major index in the mesh, or by rank of the group.

@@ -1,10 +1,12 @@
 // An op is read as its kernel took it: operands that it had redistributed are replaced by what the
 // redistribution gave, which is a step of its own. A step whose results are pending is handed over
-// once they have settled: reading them earlier would wait where the program does not.
+// once they have settled: reading them earlier would wait where the program does not. What is held
+// for the judge does not count as memory of the rank.
 #include "sim/verify/step_reader.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "base/rank_context.h"
@@ -18,8 +20,21 @@ namespace shardlab {
 
 namespace {
 
+// What the rank's memory account is not told of.
+class Uncounted {
+ public:
+  Uncounted() : account_(std::exchange(current_rank().memory, nullptr)) {}
+  ~Uncounted() { current_rank().memory = account_; }
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+ private:
+  MemoryAccount* account_;
+};
+
 // Zeros in place of a tensor that no values were kept of: gradients ask for its likeness alone.
 DTensor without_values(const DTensor& x) {
+  const Uncounted scope;
   Device& device = *current_rank().device;
   const Tensor local = empty(device, x.local().shape(), x.local().dtype());
   const std::vector<std::byte> zeros(static_cast<std::size_t>(local.size_bytes()));
@@ -27,20 +42,21 @@ DTensor without_values(const DTensor& x) {
   return DTensor(local, x.spec());
 }
 
-// A handle of its own to the value as it is now; a pending one is left as it is.
-DTensor held(const DTensor& x) {
+// For `part`, a handle of its own to the value as it is now; a pending one is left as it is.
+DTensor held(const DTensor& x, StepPart& part) {
   if (!x.defined()) return {};
   if (!x.local().defined()) return without_values(x);
-  const Tensor local = x.local().pending() ? x.local() : x.local().snapshot();
-  DTensor copy(local, x.spec());
+  const bool pending = x.local().pending();
+  part.unsettled = part.unsettled || pending;
+  DTensor copy(pending ? x.local() : x.local().snapshot(), x.spec());
   copy.impl()->extras = x.impl()->extras;
   return copy;
 }
 
 template <typename List>
-List all_held(const List& list) {
+List all_held(const List& list, StepPart& part) {
   List copy = list;
-  for_each_tensor(copy, [](DTensor& tensor) { tensor = held(tensor); });
+  for_each_tensor(copy, [&](DTensor& tensor) { tensor = held(tensor, part); });
   return copy;
 }
 
@@ -75,14 +91,22 @@ bool made_inside(const std::vector<DTensor>& inner, const Results& results) {
   return all;
 }
 
-bool settled(StepPart& part) {
+bool settled(const StepPart& part) {
   bool all = true;
-  const auto visit = [&](DTensor& tensor) {
+  const auto visit = [&](const DTensor& tensor) {
     if (tensor.defined() && tensor.local().pending()) all = false;
   };
   for_each_tensor(part.args, visit);
   for_each_tensor(part.results, visit);
   return all;
+}
+
+// The rank may still write to what it had not settled.
+void hold_settled(StepPart& part) {
+  if (!part.unsettled) return;
+  part.unsettled = false;
+  part.args = all_held(part.args, part);
+  part.results = all_held(part.results, part);
 }
 
 }  // namespace
@@ -102,7 +126,7 @@ StepPart StepReader::new_part(PartKind kind) {
 
 void StepReader::call_begins(const CallRecord& call) {
   next_->call_begins(call);
-  flush();
+  let_go();
   Frame& frame = frames_.emplace_back();
   frame.layout = mesh_of(*call.args);
   if (frame.layout == nullptr) return;
@@ -121,7 +145,7 @@ void StepReader::call_begins(const CallRecord& call) {
   for_each_tensor(*call.args, [&](const DTensor& tensor) {
     if (!part.missed) part.missed = aliases_.missed_by(tensor, part.position);
   });
-  part.args = all_held(*call.args);
+  part.args = all_held(*call.args, part);
 }
 
 void StepReader::note_writes(const Frame& frame) {
@@ -145,13 +169,13 @@ void StepReader::call_ends(const CallRecord& call) {
     StepPart& part = frame.part.emplace(new_part(PartKind::kOp));
     part.row = call.row;
     part.random = call.random;
-    part.args = all_held(*call.args);
+    part.args = all_held(*call.args, part);
   }
   StepPart& part = *frame.part;
   if (frame.written.empty()) {
-    part.results = all_held(*call.results);
+    part.results = all_held(*call.results, part);
   } else {
-    for (const DTensor& tensor : frame.written) part.results.emplace_back(held(tensor));
+    for (const DTensor& tensor : frame.written) part.results.emplace_back(held(tensor, part));
   }
   aliases_.note(call);
   note_writes(frame);
@@ -181,7 +205,7 @@ void StepReader::placed(const PlacedRecord& record) {
     StepPart& part = *frames_.back().part;
     int slot = 0;
     const auto replace = [&](Argument& argument) {
-      if (slot++ == record.argument) argument = held(record.to);
+      if (slot++ == record.argument) argument = held(record.to, part);
     };
     for (std::size_t i = 0; i < part.args.size(); ++i) {
       if (!part.row->op.arguments[i].type.is_tensor()) continue;
@@ -195,8 +219,8 @@ void StepReader::placed(const PlacedRecord& record) {
   StepPart part = new_part(PartKind::kPlaced);
   part.placing = record.kind;
   part.missed = aliases_.missed_by(record.from, part.position);
-  part.args.emplace_back(held(record.from));
-  part.results.emplace_back(held(record.to));
+  part.args.emplace_back(held(record.from, part));
+  part.results.emplace_back(held(record.to, part));
   const bool labels =
       record.kind == PlacedRecord::Kind::kFromLocal || record.kind == PlacedRecord::Kind::kToLocal;
   if (labels && !left_) {
@@ -221,28 +245,29 @@ void StepReader::collective_ends(const CollectiveCall& call) {
   part.collective.input = {};
   part.collective.result = {};
   if (!left_) left_ = part;
-  part.args.emplace_back(held(DTensor(call.input)));
-  part.results.emplace_back(held(DTensor(call.result)));
+  part.args.emplace_back(held(DTensor(call.input), part));
+  part.results.emplace_back(held(DTensor(call.result), part));
   StepKey key;
   key.group.assign(call.group->ranks().begin(), call.group->ranks().end());
   const std::int64_t number = numbers_[key]++;
   key.number = number;
-  hand_over({std::move(key), static_cast<std::size_t>(call.group->rank()), std::move(part)});
+  hand_over(key, static_cast<std::size_t>(call.group->rank()), std::move(part));
 }
 
-void StepReader::deliver(const MeshLayout* layout, StepPart part) {
+void StepReader::deliver(const MeshLayout* layout, StepPart&& part) {
   const std::optional<Coordinate> coordinate = layout->coordinate_of(rank_);
   if (!coordinate) return;
   StepKey key{.layout = layout, .group = {}, .number = 0};
   key.number = numbers_[key]++;
-  hand_over({key, static_cast<std::size_t>(layout->index_of(*coordinate)), std::move(part)});
+  hand_over(key, static_cast<std::size_t>(layout->index_of(*coordinate)), std::move(part));
 }
 
-void StepReader::hand_over(Delivery delivery) {
-  if (waiting_.empty() && settled(delivery.part)) {
-    take_(delivery.key, delivery.index, std::move(delivery.part));
+void StepReader::hand_over(const StepKey& key, std::size_t index, StepPart&& part) {
+  if (waiting_.empty() && settled(part)) {
+    hold_settled(part);
+    take_(key, index, std::move(part));
   } else {
-    waiting_.push_back(std::move(delivery));
+    waiting_.push_back({key, index, std::move(part)});
     flush();
   }
 }
@@ -251,10 +276,14 @@ void StepReader::flush() {
   while (!waiting_.empty() && settled(waiting_.front().part)) {
     Delivery delivery = std::move(waiting_.front());
     waiting_.pop_front();
-    delivery.part.args = all_held(delivery.part.args);
-    delivery.part.results = all_held(delivery.part.results);
+    hold_settled(delivery.part);
     take_(delivery.key, delivery.index, std::move(delivery.part));
   }
+}
+
+void StepReader::let_go() {
+  flush();
+  aliases_.let_go();
 }
 
 void StepReader::finish() {
@@ -273,11 +302,15 @@ void StepReader::op_begins(const OpSchema& schema, const OutputSharding& shardin
 void StepReader::op_ends() { next_->op_ends(); }
 
 void StepReader::redistribution(const RedistributionRecord& record) {
+  let_go();
   moving_ = true;
   next_->redistribution(record);
 }
 
-void StepReader::collective(const CollectiveRecord& record) { next_->collective(record); }
+void StepReader::collective(const CollectiveRecord& record) {
+  if (!moving_ && frames_.empty()) let_go();
+  next_->collective(record);
+}
 
 void StepReader::warning(const std::string& text) { next_->warning(text); }
 

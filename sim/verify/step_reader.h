@@ -22,7 +22,7 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 /// `index`: of the rank in the mesh or the group.
-using TakePart = std::function<void(const StepKey& key, std::size_t index, StepPart part)>;
+using TakePart = std::function<void(const StepKey& key, std::size_t index, StepPart&& part)>;
 
 /// Stands in front of another observer, to which it passes everything on.
 class StepReader : public Observer {
@@ -64,9 +64,11 @@ class StepReader : public Observer {
   void note_writes(const Frame& frame);
   /// A step inside of a user's handler has made it.
   void note_inner(const DTensor& made);
-  void deliver(const MeshLayout* layout, StepPart part);
-  void hand_over(Delivery delivery);
+  void deliver(const MeshLayout* layout, StepPart&& part);
+  void hand_over(const StepKey& key, std::size_t index, StepPart&& part);
   void flush();
+  /// Of what the rank holds no more and only the judge would, before it takes more memory.
+  void let_go();
 
   std::int64_t rank_;
   Observer* next_;

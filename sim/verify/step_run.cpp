@@ -64,7 +64,7 @@ Steps::Steps(StepOptions options)
 StepReader& Steps::listen(std::int64_t rank, Observer* next) {
   auto& reader = readers_[static_cast<std::size_t>(rank)];
   reader = std::make_unique<StepReader>(
-      rank, next, [this](const StepKey& key, std::size_t index, StepPart part) {
+      rank, next, [this](const StepKey& key, std::size_t index, StepPart&& part) {
         take(key, index, std::move(part));
       });
   return *reader;
@@ -77,7 +77,7 @@ void Steps::skip(const std::string& reason) {
   ++verdict_.skipped[reason];
 }
 
-void Steps::take(const StepKey& key, std::size_t index, StepPart part) {
+void Steps::take(const StepKey& key, std::size_t index, StepPart&& part) {
   Step whole;
   {
     const std::lock_guard lock(mutex_);

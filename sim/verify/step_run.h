@@ -57,7 +57,7 @@ class Steps {
     std::int64_t bytes = 0;
     bool dropped = false;
   };
-  void take(const StepKey& key, std::size_t index, StepPart part);
+  void take(const StepKey& key, std::size_t index, StepPart&& part);
   void judge(const Step& step);
   void skip(const std::string& reason);
   void add_wrong(WrongStep wrong);  // the mutex is held

@@ -19,8 +19,16 @@ namespace shardlab {
 
 namespace {
 
-// A program that reads its rank is run once per rank, up to this many.
-constexpr std::int64_t kMostToldRanks = 64;
+// A program that reads its rank is run once per rank: up to so many, or as many as have together so
+// many elements of inputs.
+constexpr std::int64_t kToldRanks = 64;
+constexpr std::int64_t kToldElements = std::int64_t{1} << 20;
+
+std::int64_t most_told_ranks(const Scenario& scenario) {
+  std::int64_t elements = 1;
+  for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
+  return std::max(kToldRanks, kToldElements / elements);
+}
 
 // Values that [expect] names, at their end, and gradients.
 void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& values) {
@@ -55,6 +63,7 @@ class Verification {
   Verification(ScenarioResult& result, const ProgramRun& ranks)
       : result_(result), ranks_(ranks), traits_(traits_of(*result.scenario.program)) {
     inputs_.ranks = recordings_of(ranks);
+    inputs_.reporting_rank = static_cast<std::size_t>(result.reporting_rank);
     inputs_.traits = &traits_;
     inputs_.tolerance = result.scenario.expect.tolerance;
     inputs_.keep = result.options.keep_elements;
@@ -114,14 +123,12 @@ class Verification {
 
   void run_alone_as_meant() {
     const std::int64_t ranks = result_.scenario.world;
-    told_ = traits_.reads_rank ? std::min(ranks, kMostToldRanks) : 1;
-    add_meaning(ToldWorld::kTrue, told_);
+    const std::int64_t told =
+        traits_.reads_rank ? std::min(ranks, most_told_ranks(result_.scenario)) : 1;
+    if (traits_.reads_rank) inputs_.told_ranks = told;
+    add_meaning(ToldWorld::kTrue, told);
     const bool counts = traits_.reads_rank || traits_.reads_world;
     if (traits_.leaves && counts) add_meaning(ToldWorld::kOne, 1);
-    for (const Meaning& meaning : meanings_) {
-      inputs_.one_device.push_back(
-          {meaning.single.recordings, meaning.reference.recordings, meaning.runs()});
-    }
     if (std::ranges::any_of(meanings_, &Meaning::runs)) return;
     result_.not_verified =
         fmt::format("one device cannot run the program: {}", meanings_.back().failure());
@@ -141,6 +148,10 @@ class Verification {
     meaning.single = run_alone(alone, *result_.propagator, result_.options);
     alone.precision = Precision::kReference;
     meaning.reference = run_alone(alone, *result_.propagator, result_.options);
+    inputs_.one_device.push_back({.single = meaning.single.recordings,
+                                  .reference = meaning.reference.recordings,
+                                  .complete = meaning.runs(),
+                                  .one_rank = world == ToldWorld::kOne});
     meanings_.push_back(std::move(meaning));
   }
 
@@ -154,12 +165,11 @@ class Verification {
     given_.single = run_alone(alone, *result_.propagator, result_.options);
     alone.precision = Precision::kReference;
     given_.reference = run_alone(alone, *result_.propagator, result_.options);
-    const bool runs = given_.runs();
-    result_.expectations.push_back({.what = "reference",
-                                    .met = runs,
-                                    .text = runs ? "runs" : "fails: " + given_.failure(),
-                                    .where = {}});
-    if (!runs) return;
+    if (!given_.runs()) {
+      result_.expectations.push_back(
+          {.what = "reference", .met = false, .text = "fails: " + given_.failure(), .where = {}});
+      return;
+    }
     result_.not_verified.clear();
     result_.not_verified_fix.clear();
     inputs_.nothing = "one device does not get here, and [reference] does not name it";
@@ -192,7 +202,6 @@ class Verification {
   ScenarioResult& result_;
   const ProgramRun& ranks_;
   ProgramTraits traits_;
-  std::int64_t told_ = 1;
   std::vector<Meaning> meanings_;
   Scenario reference_program_;
   Meaning given_;

@@ -110,6 +110,18 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
                      fmt::join(index, ", "));
 }
 
+constexpr const char* kByRank =
+    "depends on the rank, and one device computes something else: add [reference]";
+constexpr const char* kByWorld =
+    "one device agrees when it is told the number of ranks, and not as a world of one rank, which "
+    "the program's own collectives make of it: say in [reference] which is meant";
+
+// What the runs on one device say to a value.
+struct Found {
+  Comparison comparison;   ///< with the one that fits best
+  bool only_told = false;  ///< it is the one that is told the true numbers, not the world of one
+};
+
 // One value in one precision, as each mesh (or, for a slice of it, each sub-mesh) holds it.
 class Judge {
  public:
@@ -129,6 +141,9 @@ class Judge {
     } else {
       judge_plain(report);
     }
+    // What one rank holds says nothing of what the others hold.
+    if (report.comparison.agreement == Agreement::kWrong) return;
+    if (!unconfirmed_.empty()) report.verified = false;
   }
 
  private:
@@ -164,11 +179,12 @@ class Judge {
 
   // The best of what one device may mean; for programs that don't read their rank all told ranks
   // are one.
-  std::optional<Comparison> best(const GlobalValue& value, bool exact, std::size_t rank) const {
+  std::optional<Found> best(const GlobalValue& value, bool exact, std::size_t rank) const {
     if (const RecordedValue* single = given(inputs_.given.single)) {
-      return compared(value, exact, *single, *given(inputs_.given.reference));
+      return Found{compared(value, exact, *single, *given(inputs_.given.reference))};
     }
     std::optional<Comparison> best;
+    bool contradicted = false;
     for (const OneDeviceValues& one : inputs_.one_device) {
       const std::size_t told = one.single.size() > 1 ? rank : 0;
       if (told >= one.single.size()) continue;
@@ -176,27 +192,47 @@ class Judge {
       const RecordedValue* reference = one.reference[told]->find(key_);
       if (single == nullptr || reference == nullptr) continue;
       const Comparison comparison = compared(value, exact, *single, *reference);
-      if (comparison.agreement == Agreement::kWrong && !one.complete) continue;
+      const bool wrong = comparison.agreement == Agreement::kWrong;
+      if (wrong && !one.complete) continue;
+      // Of another shape it is another value: a piece, as long as there are ranks.
+      if (wrong && one.one_rank && comparison.worst_index >= 0) contradicted = true;
       if (!best || worse(*best, comparison)) best = comparison;
     }
-    return best;
+    if (!best) return std::nullopt;
+    return Found{*best, contradicted && best->agreement != Agreement::kWrong};
   }
 
   void judge(const GlobalValue& value, bool exact, std::size_t rank, ValueReport& report) {
     if (inputs_.keep > 0 && precision_ == Precision::kDeclared) {
       report.kept.push_back(keep_value(value, static_cast<std::int64_t>(rank), inputs_.keep));
     }
-    const std::optional<Comparison> found = best(value, exact, rank);
+    const std::optional<Found> found = best(value, exact, rank);
     if (!found) {
-      report.not_verified = inputs_.nothing;
-      return;
+      not_known(report, rank, nothing_for(rank));
+    } else if (found->comparison.agreement == Agreement::kWrong && cannot_contradict()) {
+      not_known(report, rank, kByRank);
+    } else if (found->only_told && follows_exchange()) {
+      not_known(report, rank, kByWorld);
+    } else {
+      add(report, found->comparison);
     }
-    if (found->agreement == Agreement::kWrong && cannot_contradict()) {
-      report.not_verified =
-          "depends on the rank, and one device computes something else: add [reference]";
-      return;
-    }
-    add(report, *found);
+  }
+
+  std::string nothing_for(std::size_t rank) const {
+    if (static_cast<std::int64_t>(rank) < inputs_.told_ranks) return inputs_.nothing;
+    return fmt::format("one device is told to be one of the first {} ranks, not the others",
+                       inputs_.told_ranks);
+  }
+
+  void not_known(ValueReport& report, std::size_t rank, const std::string& reason) {
+    unconfirmed_.push_back(static_cast<std::int64_t>(rank));
+    report.not_verified = reason;
+  }
+
+  // A collective that returns what it is given makes a world of one rank of one device: numbers of
+  // another world do not go with it.
+  bool follows_exchange() const {
+    return inputs_.traits != nullptr && inputs_.traits->follows_exchange(value_.first->name);
   }
 
   // One device has no ranks to tell apart: where the text of the program does, it can confirm a
@@ -287,6 +323,8 @@ class Judge {
   Precision precision_;
   Gathered value_;
   const std::string& key_;
+  std::vector<std::int64_t>
+      unconfirmed_;  // ranks whose value one device neither has nor contradicts
 };
 
 // What both precisions say together. A float that is right in f64 is right: its own dtype's
@@ -334,9 +372,8 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   report.at_end = value.first->at_end;
   report.where = value.first->where;
   report.in_floats = !is_integral(value.first->value.dtype());
-  for (const RecordedValue* held : value.by_rank) {
-    if (held != nullptr) report.event = std::max(report.event, held->event);
-  }
+  const RecordedValue* own = value.by_rank.at(inputs.reporting_rank);
+  report.event = own != nullptr ? own->event : 0;
   report.type = type_string(value.first->value);
   if (const std::string_view name = report.name; name.ends_with(".grad")) {
     report.passes = inputs.ranks.front()->passes_of(std::string(name.substr(0, name.size() - 5)));

@@ -21,9 +21,9 @@ struct ValueReport {
   std::int64_t occurrence = 0;
   bool at_end = false;  ///< what the name holds when the program ends, after writes in place
   Where where;
-  std::string type;              ///< "f32[8@dp, 16]" on the first rank
-  std::size_t event = 0;         ///< how many events the reporting rank's trace had before
-  bool in_floats = true;         ///< neither integers nor bools
+  std::string type;       ///< "f32[8@dp, 16]" on the first rank
+  std::size_t event = 0;  ///< how many events the reporting rank's trace had before; 0: not its own
+  bool in_floats = true;  ///< neither integers nor bools
   bool replicas_differ = false;  ///< ranks that must hold the same do not
   bool verified = false;
   std::string not_verified;  ///< the reason otherwise
@@ -42,6 +42,8 @@ struct OneDeviceValues {
   std::vector<const Recording*> reference;  ///< likewise, in f64
   /// False where a run failed: what it got to can confirm a value, but not contradict it.
   bool complete = true;
+  /// The program is told that there is one rank, as its own collectives have it.
+  bool one_rank = false;
 };
 
 /// The program of [reference]: what its names hold at its end is what the last values of the same
@@ -54,9 +56,12 @@ struct ReferenceValues {
 struct VerifyInputs {
   std::vector<const Recording*> ranks;         ///< by global rank
   std::vector<const Recording*> ranks_in_f64;  ///< likewise, the same program in f64; may be empty
+  std::size_t reporting_rank = 0;              ///< whose events are counted
   /// What one device may mean: a value is right when it agrees with one of them. None: nothing is
   /// verified, values are only kept and replicas compared.
   std::vector<OneDeviceValues> one_device;
+  /// Of a program that reads its rank: the ranks that one device was told to be, from 0 on.
+  std::int64_t told_ranks = std::numeric_limits<std::int64_t>::max();
   ReferenceValues given;
   std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
   const ProgramTraits* traits = nullptr;  ///< of the program

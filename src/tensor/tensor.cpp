@@ -61,8 +61,10 @@ const BufferRef& Storage::writable() {
     Device* device = buffer_->device();
     const auto size_bytes = static_cast<std::int64_t>(buffer_->size_bytes());
     const TensorMeta bytes{{size_bytes}, {1}, DType::kU8};
-    // The new Storage alone holds its Buffer while it is written, or this would not end.
-    const auto copy = make_ref<Storage>(device->allocate(buffer_->size_bytes()));
+    // The new Storage alone holds its Buffer while it is written, or this would not end. A device
+    // of the rank's own would write without a copy, so that it does not count as memory of the
+    // rank.
+    const Ref<Storage> copy(new Storage(device->allocate(buffer_->size_bytes()), Uncounted{}));
     device->copy(Tensor(copy, bytes), Tensor(snapshot(), bytes));
     buffer_ = copy->buffer();
   }

@@ -23,6 +23,10 @@ struct Seen {
   std::vector<std::string> expectations;
   std::string error;
   std::string verdict;
+  bool met = false;
+
+  // Where a program reads values it ends on shapes alone.
+  bool needs_values() const { return error.find("holds no values to read") != std::string::npos; }
 };
 
 Seen run_on(const std::string& backend, const Scenario& scenario) {
@@ -48,18 +52,24 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
     seen.verdict = failed ? result.verdict->cause : summary(*result.verdict);
     if (!failed) seen.verdict += text(*result.verdict);
   }
-  CHECK(result.met());
+  seen.met = result.met();
   return seen;
 }
 
 // How much was compared.
 struct Compared {
-  std::size_t ranks = 0, collectives = 0;
+  std::size_t ranks = 0, collectives = 0, need_values = 0;
 };
 
 void compare(const Scenario& scenario, Compared& compared) {
   const Seen threads = run_on("threads", scenario);
   const Seen shapes = run_on("fake", scenario);
+  CHECK(threads.met);
+  if (shapes.needs_values()) {
+    ++compared.need_values;
+    return;
+  }
+  CHECK(shapes.met);
   CHECK(shapes.expectations == threads.expectations);
   CHECK(shapes.error == threads.error);
   CHECK(shapes.verdict == threads.verdict);
@@ -89,6 +99,7 @@ TEST_CASE(
   }
   CHECK(compared.ranks > 80);
   CHECK(compared.collectives > 40);
+  CHECK(compared.need_values == 1);  // ops/integers
 }
 
 // Both spatial dims are cut, in any two of: equal, uneven and empty pieces, windows that reach

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs with a mistake, and the sentence that has to name it.
+"""Programs with a mistake, or with what one device leaves open, and the sentence that names it.
 
     wrong_cases.py PROGRAM [--write] [NAME...]
 
@@ -19,6 +19,8 @@ import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "wrong"
 TIME_LIMIT_S = 60
+# What one device does not have.
+LOCAL = ("holds one rank's piece or term", "one device does not get here")
 
 
 def line_of(place):
@@ -31,6 +33,9 @@ def told_values(said):
     for value in said["values"]:
         if "backward_passes" in value:
             lines.append(f"{value['name']} adds up {value['backward_passes']} backward passes")
+        if value.get("not_verified", LOCAL[0]) not in LOCAL:
+            lines.append(f"open: {value['name']} ({line_of(value.get('at', ''))})")
+            lines.append(f"    {value['not_verified']}")
         if value.get("verdict") != "wrong":
             continue
         name = value["name"] + (" at the end" if value.get("at_end") else "")

@@ -77,6 +77,24 @@ for i in range(4):
   CHECK(found.follows_rank("y"));
 }
 
+TEST_CASE("what follows from the program's own collectives and labels is known, too") {
+  const ProgramTraits found = traits(R"(
+n = all_reduce(ones([1]), "sum")
+def mean(v):
+    return v / n
+a = mean(x)
+b = from_local(x.to_local(), mesh=mesh)
+b.mul_(2)
+c = x * world_size
+d = x.to_local() * 2
+)");
+  for (const char* name : {"n", "a", "b"}) CHECK(found.follows_exchange(name));
+  CHECK_FALSE(found.follows_exchange("c"));
+  CHECK_FALSE(found.follows_exchange("d"));
+  CHECK(found.by_rank.empty());
+  CHECK(traits("l = all_reduce(w.sum(), 'sum')\nbackward(l)\n").follows_exchange("w.grad"));
+}
+
 TEST_CASE("a backward pass from such a value makes all gradients follow the rank") {
   CHECK(traits("l = (w * rank).sum()\nbackward(l)\n").follows_rank("w.grad"));
   CHECK(traits("l = (w * rank).sum()\nl.backward()\n").follows_rank("w.grad"));

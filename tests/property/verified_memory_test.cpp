@@ -1,0 +1,32 @@
+// Verifying a run takes memory of its own, which is not the ranks': what they hold is the same
+// whether anybody looks at it or not.
+#include <doctest/doctest.h>
+
+#include "ops/register.h"
+#include "sim/verify/scenario_run.h"
+#include "tests/property/shipped_scenarios.h"
+
+namespace shardlab {
+namespace {
+
+using namespace test;
+
+MemoryReport memory_of(Scenario scenario, Verify verify) {
+  scenario.expect.verify = verify;
+  return run_scenario(scenario, all_ops(), {}).memory;
+}
+
+TEST_CASE("a rank of a verified run holds as much as one of a run that is not verified") {
+  for (const ShippedScenario& shipped : shipped_scenarios()) {
+    CAPTURE(shipped.name);
+    // Ranks get less or more far.
+    if (shipped.scenario.expect.error || shipped.scenario.expect.verdict) continue;
+    const MemoryReport verified = memory_of(shipped.scenario, Verify::kEvery);
+    const MemoryReport plain = memory_of(shipped.scenario, Verify::kNone);
+    CHECK(verified.logical_rank_bytes == plain.logical_rank_bytes);
+    CHECK(plain.logical_rank_bytes > 0);
+  }
+}
+
+}  // namespace
+}  // namespace shardlab
