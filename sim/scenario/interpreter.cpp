@@ -82,6 +82,7 @@ void Interpreter::run() {
 
 void Interpreter::enter(SourceSpan span) {
   position_ = span;
+  if (setup_.sink != nullptr) setup_.sink->computes(span);
   RankContext* context = current_rank_or_null();
   if (context == nullptr) return;
   const SourceText& source = *setup_.scenario->program->source;
@@ -107,6 +108,7 @@ Interpreter::Flow Interpreter::execute(const ast::Block& block) {
 
 Interpreter::Flow Interpreter::execute(const ast::Statement& statement) {
   check_stack();
+  if (setup_.sink != nullptr) setup_.sink->begins(statement.span);
   enter(statement.span);
   return std::visit([&](const auto& node) { return run_node(statement, node); }, statement.node);
 }

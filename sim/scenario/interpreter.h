@@ -27,6 +27,9 @@ class ValueSink {
   /// are "function.name". Two runs of one program agree in (name, occurrence).
   virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                         const Where& where) = 0;
+  /// A statement begins; and what computes a part of one, once its operands have values.
+  virtual void begins(SourceSpan /*statement*/) {}
+  virtual void computes(SourceSpan /*expression*/) {}
   /// One line of output, without its end.
   virtual void printed(const std::string& line) = 0;
   /// Two tensors or numbers of which the program says that they are the same up to rounding.

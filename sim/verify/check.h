@@ -137,6 +137,7 @@ struct CheckSummary {
   std::int64_t still_wrong = 0;  ///< lines of CheckOptions::still_wrong that fail; no failures
   std::vector<CheckFailure> failures;  ///< of the first `max_shown` lines that failed
   std::shared_ptr<ChainTable> chains;  ///< of chain facts; null: there were none
+  std::vector<std::string> notes;      ///< of families, one line each
 
   /// The failures, then what was skipped and why, then "N passed, N failed, N skipped".
   std::string text() const;

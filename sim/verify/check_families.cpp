@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/verify/chain_facts.h"
+#include "sim/verify/order_facts.h"
 #include "sim/verify/propagate_checkers.h"
 #include "sim/verify/redistribute_facts.h"
 #include "sim/verify/semantics_facts.h"
@@ -128,6 +129,11 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "program") && has(first, "coarsest");
      },
      make_chain_checker},
+    {"memory/backward_order",
+     [](std::string_view, const Json& first) {
+       return has(first, "program") && has(first, "passes");
+     },
+     make_order_checker},
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ std::string CheckSummary::text() const {
     text += fmt::format("known difference in {} lines: {}\n", count, cause);
   }
   if (chains) text += chains->text();
+  for (const std::string& note : notes) text += note + "\n";
   if (still_wrong > 0) text += fmt::format("known to be wrong still: {} lines\n", still_wrong);
   return text + fmt::format("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
 }
@@ -69,6 +70,7 @@ Json CheckSummary::json() const {
                  {"known_differences", known},
                  {"known_by_cause", known_by_cause}};
   if (chains) result["chains"] = chains->json();
+  if (!notes.empty()) result["notes"] = notes;
   if (still_wrong > 0) result["still_wrong"] = still_wrong;
   result["skips"] = Json::object();
   for (const auto& [reason, count] : skips) result["skips"][std::string(to_string(reason))] = count;

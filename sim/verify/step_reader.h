@@ -45,6 +45,9 @@ class StepReader : public Observer {
   void redistribution(const RedistributionRecord& record) override;
   void collective(const CollectiveRecord& record) override;
   void warning(const std::string& text) override;
+  void gradient_begins(std::uint64_t sequence) override { next_->gradient_begins(sequence); }
+  void gradient_ends() override { next_->gradient_ends(); }
+  void leaf_written(const DTensor& leaf) override { next_->leaf_written(leaf); }
 
  private:
   // An op that runs. `layout` is null for one on plain tensors alone.

@@ -10,6 +10,7 @@
 #include "autograd/grad_node.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
+#include "comm/observer.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -174,7 +175,10 @@ class Walk {
     try {
       node.check_saved();  // where the program calls backward
       const BackwardScope scope(node.position());
+      Observer* const observer = observer_to_tell();
+      if (observer != nullptr) observer->gradient_begins(node.sequence());
       std::vector<DTensor> inputs = node.run({grads.data(), grads.size()});
+      if (observer != nullptr) observer->gradient_ends();
       check_invariant(inputs.size() == node.edges().size(), "one gradient per tensor argument");
       for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], std::move(inputs[i]));
     } catch (Error& error) {
@@ -290,6 +294,7 @@ void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
   Walk(graph).run({&result, 1}, [](const DTensor& leaf, DTensor arrived) {
     const BackwardScope scope({});
     accumulate(leaf, std::move(arrived));
+    if (Observer* const observer = observer_to_tell()) observer->leaf_written(leaf);
   });
 }
 

@@ -10,12 +10,16 @@ namespace shardlab {
 namespace {
 
 // Counts the nodes of all ranks of the process: what matters is the order on one rank.
-std::uint64_t next_in_sequence() {
-  static std::atomic<std::uint64_t> made{0};
-  return made.fetch_add(1, std::memory_order_relaxed);
+std::atomic<std::uint64_t>& made() {
+  static std::atomic<std::uint64_t> count{0};
+  return count;
 }
 
+std::uint64_t next_in_sequence() { return made().fetch_add(1, std::memory_order_relaxed); }
+
 }  // namespace
+
+std::uint64_t nodes_made() { return made().load(std::memory_order_relaxed); }
 
 GradNode::GradNode(std::string_view name, std::size_t outputs)
     : TapePlace(Kind::kNode),

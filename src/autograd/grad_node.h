@@ -87,6 +87,10 @@ class GradNode : public TapePlace {
   bool freed_ = false;
 };
 
+/// Larger than the sequence of every node that this rank has made so far, and of none that it will
+/// make.
+std::uint64_t nodes_made();
+
 /// A result and the gradient that flows into it.
 struct Seeded {
   DTensor output, gradient;

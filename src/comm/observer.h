@@ -44,7 +44,7 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kBarrier;
   ProcessGroup* group = nullptr;
   ReduceOp op = ReduceOp::kSum;
-  std::int64_t dim = 0;  ///< of pieces that are put together or dealt out
+  std::int64_t dim = 0;                     ///< of pieces that are put together or dealt out
   std::int64_t split_dim = 0;               ///< all_to_all: that is cut
   std::vector<std::int64_t> split_lengths;  ///< all_to_all: what each rank gets of this one's
   std::int64_t source = 0;                  ///< broadcast
@@ -62,6 +62,13 @@ class Observer {
   virtual void placed(const PlacedRecord& record) { static_cast<void>(record); }
   /// After every collective(), but for batches and barriers, which have no one result.
   virtual void collective_ends(const CollectiveCall& call) { static_cast<void>(call); }
+  /// Backward: the gradient of the node with this number runs (autograd/grad_node.h). What happens
+  /// until gradient_ends belongs to it; they nest where the gradient of a composite is that of its
+  /// parts. One that fails does not end.
+  virtual void gradient_begins(std::uint64_t sequence) { static_cast<void>(sequence); }
+  virtual void gradient_ends() {}
+  /// Backward has added to the gradient of a leaf.
+  virtual void leaf_written(const DTensor& leaf) { static_cast<void>(leaf); }
   /// A dispatched op with at least one DTensor: given specs and the decision. What happens until
   /// op_ends belongs to it; calls nest.
   virtual void op_begins(const OpSchema& schema, const OutputSharding& sharding) = 0;
@@ -72,12 +79,18 @@ class Observer {
   virtual void warning(const std::string& text) { static_cast<void>(text); }
 };
 
+/// The running rank's observer if it is to be told, or null.
+inline Observer* observer_to_tell() {
+  const RankContext& rank = current_rank();
+  return (rank.mode & kModeObserve) != 0 ? rank.observer : nullptr;
+}
+
 /// Tells the running rank's observer, if there is one.
 inline void tell_placed(PlacedRecord::Kind kind, const DTensor& from, const DTensor& to,
                         int argument = -1) {
-  const RankContext& rank = current_rank();
-  if ((rank.mode & kModeObserve) == 0 || rank.observer == nullptr) return;
-  rank.observer->placed({.kind = kind, .from = from, .to = to, .argument = argument});
+  Observer* const observer = observer_to_tell();
+  if (observer == nullptr) return;
+  observer->placed({.kind = kind, .from = from, .to = to, .argument = argument});
 }
 
 }  // namespace shardlab
