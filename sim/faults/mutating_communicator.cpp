@@ -63,10 +63,22 @@ struct DividedBy {
   Number operator()(double value) const { return value / static_cast<double>(divisor); }
 };
 
-Tensor divided(const Tensor& tensor, std::int64_t divisor) {
+struct Times {
+  std::int64_t factor;
+  Number operator()(std::int64_t value) const { return value * factor; }
+  Number operator()(double value) const { return value * static_cast<double>(factor); }
+};
+
+template <typename Change>
+Tensor changed(const Tensor& tensor, Change change) {
   std::vector<Number> numbers = read_numbers(tensor);
-  for (Number& number : numbers) number = std::visit(DividedBy{divisor}, number);
+  for (Number& number : numbers) number = std::visit(change, number);
   return tensor_of(*tensor.device(), tensor.shape(), tensor.dtype(), numbers);
+}
+
+// Of a maximum, a minimum or an average the reduction of equal terms is the term.
+Tensor reduced_again(const Tensor& right, ReduceOp op, std::int64_t ranks) {
+  return op == ReduceOp::kSum ? changed(right, Times{ranks}) : right;
 }
 
 // What all communicators of one rank share.
@@ -80,9 +92,11 @@ struct RankMutation {
     const RankContext& rank = current_rank();
     if (group_size == 1 || (rank.mode & kModeObserve) == 0) return false;
     if (next_index++ != mutation.index) return false;
-    if (mutation.rank && *mutation.rank != rank.rank) return false;
+    // Results of others are there only where all ranks tell theirs.
+    if (mutation.kind != MutationKind::kForeignPiece && !concerns(rank.rank)) return false;
     return applies(mutation.kind, collective);
   }
+  bool concerns(std::int64_t rank) const { return mutation.rank.value_or(rank) == rank; }
 };
 
 class MutatingCommunicator final : public Communicator {
@@ -98,8 +112,8 @@ class MutatingCommunicator final : public Communicator {
   Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue) override {
     if (!hits(CollectiveKind::kAllReduce)) return real_->all_reduce(x, op, issue);
     const Tensor right = real_->all_reduce(x, op, Issue::kWait);
-    return noted(right, kind() == MutationKind::kDropReduction ? clone_contiguous(x)
-                                                               : divided(right, size()));
+    if (kind() == MutationKind::kDropReduction) return noted(right, clone_contiguous(x));
+    return noted(right, reduced_wrongly(right, op));
   }
 
   Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) override {
@@ -113,8 +127,9 @@ class MutatingCommunicator final : public Communicator {
       return real_->reduce_scatter(x, dim, lengths, op, issue);
     }
     const Tensor right = real_->reduce_scatter(x, dim, lengths, op, Issue::kWait);
-    if (kind() == MutationKind::kDivideTwice) return noted(right, divided(right, size()));
+    if (kind() == MutationKind::kForeignPiece) return next_ranks(right);
     if (kind() == MutationKind::kShiftChunk) return noted(right, rotated(right, dim));
+    if (kind() != MutationKind::kDropReduction) return noted(right, reduced_wrongly(right, op));
     const auto own = static_cast<std::size_t>(rank());
     const std::int64_t start = std::accumulate(
         lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(own), std::int64_t{0});
@@ -127,6 +142,7 @@ class MutatingCommunicator final : public Communicator {
     const bool mutates = hits(CollectiveKind::kAllToAll);
     const Tensor right = real_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths,
                                            mutates ? Issue::kWait : issue);
+    if (mutates && kind() == MutationKind::kForeignPiece) return next_ranks(right);
     return mutates ? moved(right, concat_dim, concat_lengths) : right;
   }
 
@@ -180,6 +196,21 @@ class MutatingCommunicator final : public Communicator {
     return noted(right, kind() == MutationKind::kSwapRanks ? swapped(right, dim, lengths)
                                                            : rotated(right, dim));
   }
+  Tensor reduced_wrongly(const Tensor& right, ReduceOp op) const {
+    return kind() == MutationKind::kReduceTwice ? reduced_again(right, op, size())
+                                                : changed(right, DividedBy{size()});
+  }
+  // Every rank of the group comes here, whether the mutation concerns it or not.
+  Tensor next_ranks(const Tensor& right) {
+    const std::vector<std::byte> own = bytes_of(right);
+    const std::string_view text(reinterpret_cast<const char*>(own.data()), own.size());
+    const std::vector<std::string> all = real_->all_gather_bytes(text);
+    const std::string& next = all[static_cast<std::size_t>((rank() + 1) % size())];
+    if (!plan_->concerns(current_rank().rank) || next.size() != own.size()) return right;
+    const Tensor wrong = empty(*right.device(), right.shape(), right.dtype());
+    if (!next.empty()) wrong.device()->write(wrong, next.data());
+    return noted(right, wrong);
+  }
   Tensor noted(const Tensor& right, const Tensor& wrong) {
     if (bytes_of(right) != bytes_of(wrong)) ++plan_->effect->changed;
     return wrong;
@@ -193,7 +224,7 @@ class MutatingCommunicator final : public Communicator {
 
 std::string_view to_string(MutationKind kind) {
   constexpr std::string_view kNames[] = {"drop reduction", "divide twice", "shift chunk",
-                                         "swap ranks"};
+                                         "swap ranks",     "reduce twice", "foreign piece"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -205,12 +236,16 @@ bool applies(MutationKind mutation, CollectiveKind collective) {
   switch (mutation) {
     case MutationKind::kDropReduction:
     case MutationKind::kDivideTwice:
+    case MutationKind::kReduceTwice:
       return reduces;
     case MutationKind::kShiftChunk:
       return gathers || collective == CollectiveKind::kReduceScatter ||
              collective == CollectiveKind::kBroadcast || collective == CollectiveKind::kPermute;
     case MutationKind::kSwapRanks:
       return gathers;
+    case MutationKind::kForeignPiece:
+      return collective == CollectiveKind::kReduceScatter ||
+             collective == CollectiveKind::kAllToAll;
   }
   return false;
 }

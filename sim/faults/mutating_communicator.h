@@ -18,10 +18,12 @@ enum class MutationKind : std::uint8_t {
   kDivideTwice,    ///< the result of a reduction is divided by the group size once more
   kShiftChunk,     ///< the result is rotated by one element along the tensor dim cut or gathered
   kSwapRanks,      ///< the first and the last piece that is not empty change places
+  kReduceTwice,    ///< the result of a reduction is reduced once more, as if it were a term
+  kForeignPiece,  ///< the result is that of the next rank of the group, where it has the same shape
 };
 inline constexpr MutationKind kMutationKinds[] = {
     MutationKind::kDropReduction, MutationKind::kDivideTwice, MutationKind::kShiftChunk,
-    MutationKind::kSwapRanks};
+    MutationKind::kSwapRanks,     MutationKind::kReduceTwice, MutationKind::kForeignPiece};
 /// "drop reduction", ...
 std::string_view to_string(MutationKind kind);
 /// Whether the mutation says anything about such a collective.
@@ -42,7 +44,7 @@ struct MutationEffect {
 /// For WorldOptions::communicator: wraps a rank's communicator and all that are split off it. Only
 /// collectives entered while the rank is observed, in groups of more than one rank, are counted. A
 /// mutated call waits for its result.
-///   fails  Unsupported: kDivideTwice of complex values
+///   fails  Unsupported: kDivideTwice and kReduceTwice of complex values
 CommunicatorDecorator plant(const Mutation& mutation, std::shared_ptr<MutationEffect> effect);
 
 }  // namespace shardlab

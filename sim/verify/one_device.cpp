@@ -22,6 +22,7 @@ AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
   ScenarioOptions own = options;
   own.backend = "threads";
   own.communicator = nullptr;
+  own.around_device = nullptr;
   AloneRuns result;
   for (std::int64_t i = 0; i < alone.told_ranks; ++i) {
     auto run = std::make_unique<ProgramRun>();

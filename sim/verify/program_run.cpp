@@ -115,9 +115,11 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   world.schedule = options.schedule;
   world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
   world.backend = options.backend;
-  SharingDevice sharing(*run.device, ranks);
+  if (options.around_device) run.around_device = options.around_device(*run.device, ranks);
+  Device& launched = run.around_device ? *run.around_device : *run.device;
+  SharingDevice sharing(launched, ranks);
   const bool shares = shares_kernels(options);
-  Device& device = shares ? static_cast<Device&>(sharing) : *run.device;
+  Device& device = shares ? static_cast<Device&>(sharing) : launched;
   world.device = [&](std::int64_t) -> Device& { return device; };
   world.checks = options.checks;
   world.seed = run.scenario->seed;

@@ -18,6 +18,7 @@ class Steps;
 
 struct ProgramRun {
   std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
+  std::unique_ptr<Device> around_device;  ///< what the ranks have in its place; null: itself
   std::vector<MemoryAccount> accounts;
   const Scenario* scenario = nullptr;
   const OpRegistry* registry = nullptr;

@@ -21,6 +21,9 @@
 
 namespace shardlab {
 
+/// Around the device of all ranks, numbered [0, ranks); outlived by it.
+using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, std::int64_t ranks)>;
+
 struct ScenarioOptions {
   std::string backend = "threads";
   SchedulerOptions schedule;
@@ -30,6 +33,7 @@ struct ScenarioOptions {
   std::optional<MemoryLimits> memory;              ///< none: whatever it takes
   std::optional<PlannerKind> planner;              ///< instead of the scenario's
   CommunicatorDecorator communicator;              ///< on the ranks, never on the one device
+  DeviceDecorator around_device;                   ///< likewise
   std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
   DeviceChoice device;                             ///< of the ranks, and of the one device
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none

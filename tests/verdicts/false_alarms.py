@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Right programs under many seeds: none may be called wrong.
 
-    false_alarms.py PROGRAM SEEDS FILE...
+    false_alarms.py PROGRAM [--jobs N] SEEDS FILE...
 
 Runs each scenario under the seeds 0 to SEEDS - 1 and prints how many of them failed, and the first
 of these. Exit code 1 when any did. With no alarm in N runs, the rate is below 3/N at 95 %.
 """
 
+import argparse
 import concurrent.futures
 import os
 import subprocess
@@ -26,23 +27,28 @@ def alarm(program, file, seed):
     return wrong[0] if wrong else lines[-1]
 
 
-def count(program, file, seeds):
+def count(options, file):
     """(seeds that failed, what the first of them says)"""
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        alarms = list(pool.map(lambda seed: alarm(program, file, seed), range(seeds)))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        alarms = list(pool.map(lambda seed: alarm(options.program, file, seed),
+                               range(options.seeds)))
     failed = [seed for seed, text in enumerate(alarms) if text]
     return failed, f"seed {failed[0]}: {alarms[failed[0]]}" if failed else ""
 
 
 def main():
-    program, seeds, *files = sys.argv[1:]
-    seeds = int(seeds)
+    parser = argparse.ArgumentParser(description="Right programs under many seeds.")
+    parser.add_argument("program")
+    parser.add_argument("seeds", type=int)
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="seeds at a time")
+    options = parser.parse_args()
     total = 0
-    for file in files:
+    for file in options.files:
         begin = time.monotonic()
-        failed, first = count(program, file, seeds)
+        failed, first = count(options, file)
         total += len(failed)
-        print(f"{os.path.basename(file):<32} {seeds:>6} seeds {len(failed):>6} false alarms "
+        print(f"{os.path.basename(file):<32} {options.seeds:>6} seeds {len(failed):>6} false alarms "
               f"{time.monotonic() - begin:>8.1f} s  {first}", flush=True)
     return total > 0
 

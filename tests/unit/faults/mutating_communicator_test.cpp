@@ -76,6 +76,28 @@ TEST_CASE(
   CHECK(slices.got == std::vector<Numbers>{{63, 60}, {}, {0}});
 }
 
+TEST_CASE("a sum reduced again is three times as large, a maximum stays") {
+  const Planted whole({MutationKind::kReduceTwice, 0, {}}, sum);
+  CHECK(whole.got == std::vector<Numbers>(3, {180, 189, 0}));
+  const Planted most({MutationKind::kReduceTwice, 0, {}}, [](ProcessGroup& group) {
+    return group.all_reduce(terms(group), ReduceOp::kMax);
+  });
+  CHECK(most.got == std::vector<Numbers>(3, {30, 31, 0}));
+  CHECK(most.effect->changed == 0);
+}
+
+TEST_CASE("the piece of the next rank is taken where it is as long") {
+  const auto even = [](ProcessGroup& group) {
+    constexpr std::int64_t kOne[] = {1, 1, 1};
+    return group.reduce_scatter(terms(group), 0, kOne, ReduceOp::kSum);
+  };
+  const Planted one({MutationKind::kForeignPiece, 0, 1}, even);
+  CHECK(one.got == std::vector<Numbers>{{60}, {0}, {0}});
+  CHECK(one.effect->changed == 1);
+  const Planted uneven({MutationKind::kForeignPiece, 0, {}}, scattered_sum);
+  CHECK(uneven.got == std::vector<Numbers>{{60, 63}, {}, {0}});
+}
+
 TEST_CASE("one rank, one collective of all its groups; others stay right") {
   const auto twice = [](ProcessGroup& group) {
     ProcessGroup part(group.communicator().split(0, group.rank(), "part"), "part");

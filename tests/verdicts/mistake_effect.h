@@ -1,0 +1,30 @@
+// mistake_effect.h - which recorded values a mistake changed: two runs held against each other,
+// without the verdict's own comparisons and bounds.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/verify/global_value.h"
+#include "sim/verify/recording.h"
+
+namespace shardlab::test {
+
+/// One recorded value as the ranks held it.
+struct HeldValue {
+  bool torn = false;  ///< replicas differ, or ranks of its mesh hold another type or nothing
+  /// Of a distributed value the whole one, of each mesh that holds one; of a plain one each rank's.
+  std::vector<GlobalValue> values;
+};
+/// By RecordedValue::key().
+using HeldValues = std::map<std::string, HeldValue>;
+
+HeldValues held_values(const std::vector<Recording>& ranks);
+
+/// Values that are torn by the mistake alone, that one run alone has, or of which an element moved
+/// by more than 1e-3 of the root mean square of its slice along the first dim.
+std::set<std::string> affected_values(const HeldValues& right, const HeldValues& wrong);
+
+}  // namespace shardlab::test
