@@ -5,14 +5,10 @@
 """
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+from program import Program
 
 IMPLICIT = """
 [mesh]
@@ -88,38 +84,6 @@ out = o[0]
 out = "bf16[3@dp, 5@tp, 64, 16]"
 collectives = {}
 """
-
-
-class Program(unittest.TestCase):
-    maxDiff = None
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
-    def shardlab(self, *arguments, text=None):
-        """(exit code, stdout, stderr) of a run of the text as file t.toml."""
-        if text is not None:
-            (self.folder / "t.toml").write_text(text, encoding="utf-8")
-            arguments += ("t.toml",)
-        done = subprocess.run(
-            [PROGRAM, *arguments], cwd=self.folder, env={**os.environ, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    def fine(self, *arguments, text=None):
-        code, output, errors = self.shardlab(*arguments, text=text)
-        self.assertEqual((code, errors), (0, ""), output)
-        return output
-
-    def section(self, output, title):
-        """The lines below a title, up to the next empty line."""
-        _, found, rest = output.partition(f"\n\n{title}\n")
-        self.assertTrue(found, output)
-        return rest.partition("\n\n")[0].splitlines()
 
 
 class RunCommand(Program):

@@ -4,16 +4,15 @@
     test_command_test.py PROGRAM SCENARIOS
 """
 
-import os
 import pathlib
 import shlex
-import subprocess
 import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-PROGRAM, SCENARIOS = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+from program import Program
+
+SCENARIOS = str(pathlib.Path(sys.argv[2]).resolve())
 
 FINE = """
 title = "Fine"
@@ -51,49 +50,26 @@ t = all_reduce(t, "sum") if rank == 2 else all_gather(t, 0)
 """
 
 
-class TestCommand(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
-    def plant(self, **files):
-        for name, text in files.items():
-            (self.folder / f"{name}.toml").write_text(text, encoding="utf-8")
-
-    def run_program(self, *arguments):
-        """(exit code, stdout, stderr)"""
-        done = subprocess.run(
-            [PROGRAM, *arguments],
-            cwd=self.folder,
-            env={**os.environ, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=120,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
-
+class TestCommand(Program):
     def replay(self, output):
         """Runs what the line `again: shardlab ...` says."""
         (command,) = [line for line in output.splitlines() if line.startswith("again: ")]
         words = shlex.split(command.removeprefix("again: "))
         self.assertEqual(words[0], "shardlab")
-        return self.run_program(*words[1:])
+        return self.shardlab(*words[1:])
 
     def test_several_at_once_print_what_one_after_the_other_prints(self):
         self.plant(a=FINE, b=BROKEN, c=UNREADABLE, d=FINE, e=MISMATCH)
-        one = self.run_program("test", "--jobs", "1", ".", SCENARIOS)
-        many = self.run_program("test", "--jobs", "5", ".", SCENARIOS)
+        one = self.shardlab("test", "--jobs", "1", ".", SCENARIOS)
+        many = self.shardlab("test", "--jobs", "5", ".", SCENARIOS)
         self.assertEqual(one, many)
         self.assertEqual(one[0], 2)  # a file that cannot be read
         self.assertIn(" passed, 4 failed\n", one[1])
-        self.assertEqual(self.run_program("test", "--jobs", "3", "a.toml")[0], 0)
+        self.assertEqual(self.shardlab("test", "--jobs", "3", "a.toml")[0], 0)
 
     def test_junit_parses_and_says_what_failed(self):
         self.plant(a=FINE, b=BROKEN, c=UNREADABLE, e=MISMATCH)
-        code, _, _ = self.run_program("test", "--junit", "results.xml", "--jobs", "2", ".")
+        code, _, _ = self.shardlab("test", "--junit", "results.xml", "--jobs", "2", ".")
         self.assertEqual(code, 2)
         root = xml.etree.ElementTree.parse(self.folder / "results.xml").getroot()
         self.assertEqual(root.tag, "testsuites")
@@ -115,16 +91,16 @@ class TestCommand(unittest.TestCase):
 
     def test_junit_that_cannot_be_written_is_an_error(self):
         self.plant(a=FINE)
-        code, _, error = self.run_program("test", "--junit", "no/such/folder.xml", "a.toml")
+        code, _, error = self.shardlab("test", "--junit", "no/such/folder.xml", "a.toml")
         self.assertEqual(code, 2)
         self.assertIn("cannot write no/such/folder.xml", error)
 
     def test_every_schedule_is_tried_and_the_first_failing_one_replays(self):
         self.plant(a=FINE, e=MISMATCH)
-        code, output, _ = self.run_program("test", "--schedules", "20", "a.toml")
+        code, output, _ = self.shardlab("test", "--schedules", "20", "a.toml")
         self.assertEqual(code, 0)
         self.assertIn(", 20 schedules\n", output)
-        code, output, error = self.run_program("test", "--schedules", "20", "--seed", "7", "e.toml")
+        code, output, error = self.shardlab("test", "--schedules", "20", "--seed", "7", "e.toml")
         self.assertEqual(code, 1)
         self.assertIn("seeded scheduler (7)", output)
         self.assertIn("--scheduler seeded --seed 7\n", output)
@@ -134,7 +110,7 @@ class TestCommand(unittest.TestCase):
     def test_the_replay_keeps_what_the_user_set(self):
         self.plant(b=BROKEN)
         chosen = ("--set", "note=it's $HOME", "--set", "mesh.x=3", "--set", "seed=5")
-        code, output, error = self.run_program(
+        code, output, error = self.shardlab(
             "run", "--scheduler", "seeded", "--seed", "11", *chosen, "--set", "rows=2", "b.toml"
         )
         self.assertEqual(code, 1)
@@ -145,7 +121,7 @@ class TestCommand(unittest.TestCase):
         self.plant(a=FINE)
 
         def printed(*arguments):
-            code, output, _ = self.run_program("run", *arguments, "a.toml")
+            code, output, _ = self.shardlab("run", *arguments, "a.toml")
             self.assertEqual(code, 0)
             (line,) = [line for line in output.splitlines() if line.startswith("  sum")]
             return line

@@ -1,0 +1,49 @@
+"""What tests of the program's commands share: a folder of its own for each test, and runs in it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+
+
+class Program(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def plant(self, **files):
+        """Writes each text to the file of that name, with the ending .toml."""
+        for name, text in files.items():
+            (self.folder / f"{name}.toml").write_text(text, encoding="utf-8")
+
+    def shardlab(self, *arguments, text=None, before=()):
+        """(exit code, stdout, stderr); with a text, of its run as file t.toml. `before`: what
+        stands before the program, such as a launcher."""
+        if text is not None:
+            self.plant(t=text)
+            arguments += ("t.toml",)
+        done = subprocess.run(
+            [*before, PROGRAM, *arguments], cwd=self.folder, env={**os.environ, "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def fine(self, *arguments, text=None, before=()):
+        """What it prints; it must end with 0 and complain of nothing."""
+        code, output, errors = self.shardlab(*arguments, text=text, before=before)
+        self.assertEqual((code, errors), (0, ""), output)
+        return output
+
+    def section(self, output, title):
+        """The lines below a title, up to the next empty line."""
+        _, found, rest = output.partition(f"\n\n{title}\n")
+        self.assertTrue(found, output)
+        return rest.partition("\n\n")[0].splitlines()
