@@ -37,8 +37,12 @@ void Trace::redistribution(const RedistributionRecord& record) {
   if (record.argument >= 0 && record.plan != nullptr && communicates(*record.plan)) {
     ++implicit_count_;
   }
-  if (detail_ == TraceDetail::kEvents)
-    add(TraceEvent::Kind::kRedistribution).redistribution = record;
+  if (detail_ != TraceDetail::kEvents) return;
+  TraceEvent& event = add(TraceEvent::Kind::kRedistribution);
+  event.redistribution = record;
+  if (record.plan == nullptr) return;
+  event.plan = std::make_shared<const Plan>(*record.plan);
+  event.redistribution.plan = event.plan.get();
 }
 
 void Trace::collective(const CollectiveRecord& record) {

@@ -26,6 +26,7 @@ struct TraceEvent {
   std::shared_ptr<const OutputSharding> decision;  ///< a copy: handlers make theirs per call
   // kRedistribution
   RedistributionRecord redistribution;
+  std::shared_ptr<const Plan> plan;  ///< a copy, the record's: a cache may free what it was told of
   // kCollective
   CollectiveRecord collective;
 };

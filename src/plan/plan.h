@@ -130,21 +130,21 @@ struct CacheStats {
 };
 
 /// Remembers plans by (source, target, planner, flattened dims). Bounded: past `capacity` an old
-/// plan is forgotten, but stays valid until clear(), because a rank may be executing it. Shared by
-/// all ranks; takes no lock on a hit.
+/// plan is forgotten, and freed once as many more were, because a rank may be executing it. Shared
+/// by all ranks; takes no lock on a hit.
 class PlanCache {
  public:
   explicit PlanCache(PlanOptions options, std::size_t capacity = 1u << 16);
   ~PlanCache();
   /// The plan that make_plan chooses, its steps merged over `flattened`; for strided shards, where
   /// the reference's plan would mix up elements, one that goes through whole tensor dims.
-  /// Fails with Runtime naming both specs when there is no plan. Valid until clear().
+  /// Fails with Runtime naming both specs when there is no plan. Valid until freed.
   const Plan& find(const DTensorSpec* source, const DTensorSpec* target,
                    std::optional<PlannerKind> planner = std::nullopt,
                    const FlattenedDims& flattened = {});
   const PlanOptions& options() const { return options_; }
   CacheStats stats() const;
-  /// All plans made since clear(), in the order they were made.
+  /// All plans that are not freed, in the order they were made.
   void visit(const std::function<void(const Plan&)>& visit) const;
   /// Not while ranks run.
   void clear();

@@ -1,7 +1,7 @@
 #include "propagate/propagator.h"
 
 #include "ops/meta.h"
-#include "propagate/decision_cache.h"
+#include "plan/shared_cache.h"
 #include "propagate/elements.h"
 #include "propagate/refusal.h"
 #include "propagate/whole_strategy.h"
@@ -170,8 +170,13 @@ std::vector<OutputMeta> infer_outputs(const OpSchema& schema) {
 }
 
 struct Propagator::Impl {
+  struct Decision {
+    std::uint64_t hash = 0;
+    OpSchema schema;
+    OutputSharding sharding;
+  };
   explicit Impl(std::size_t capacity) : cache(capacity) {}
-  DecisionCache cache;
+  SharedCache<Decision> cache;
 };
 
 Propagator::Propagator(const OpRegistry& registry, PlanOptions options, std::size_t capacity)
@@ -181,8 +186,13 @@ Propagator::~Propagator() = default;
 
 const OutputSharding& Propagator::propagate(const OpSchema& schema) {
   const std::uint64_t hash = schema.key_hash();
-  if (const OutputSharding* known = impl_->cache.find(hash, schema)) return *known;
-  return impl_->cache.insert({hash, schema, decide(schema, *registry_, plans_.options())});
+  const auto matches = [&](const Impl::Decision& decision) {
+    return decision.hash == hash && decision.schema.same_key(schema);
+  };
+  if (const Impl::Decision* known = impl_->cache.find(hash, matches)) return known->sharding;
+  // Outside of any lock: ranks that miss the same call decide it twice at worst, and alike.
+  OutputSharding sharding = decide(schema, *registry_, plans_.options());
+  return impl_->cache.insert(hash, matches, {hash, schema, std::move(sharding)}).sharding;
 }
 
 DecisionRecord Propagator::explain(const OpSchema& schema) const {

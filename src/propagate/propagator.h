@@ -31,7 +31,7 @@ struct DecisionRecord {
 
 class Propagator {
  public:
-  /// `registry` outlives the propagator. `capacity` bounds the cache, in decisions.
+  /// `registry` outlives the propagator. `capacity`: decisions kept, and forgotten ones not freed.
   Propagator(const OpRegistry& registry, PlanOptions options, std::size_t capacity = 1u << 16);
   ~Propagator();
 
@@ -40,7 +40,7 @@ class Propagator {
 
   /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no
   /// rule (K-33), Runtime when no candidate is left or an in-place op would have to move its
-  /// target, Value for what shape inference refuses. The reference stays valid until clear().
+  /// target, Value for what shape inference refuses. The reference is valid until freed.
   const OutputSharding& propagate(const OpSchema& schema);
   /// The same, uncached, with everything that led to it.
   DecisionRecord explain(const OpSchema& schema) const;

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "tests/unit/plan/plan_support.h"
@@ -31,19 +33,66 @@ TEST_CASE("X-29 one call forgets all plans") {
   CHECK(cache.stats().misses == 1);
 }
 
-TEST_CASE("R-41 a full cache forgets old plans, which stay valid") {
+TEST_CASE("R-41 a plan that a full cache forgot is valid until as many more were forgotten") {
   PlanCache cache{PlanOptions{}, 8};
   SpecMaker spec({2, 2}, {8, 8, 8, 8});
+  const auto find = [&](int from, int to) {
+    cache.find(spec(fmt::format("S({}) R", from)), spec(fmt::format("R S({})", to)));
+  };
+  const auto lives = [&](std::string_view text) {
+    bool found = false;
+    cache.visit([&](const Plan& plan) { found = found || plan.text() == text; });
+    return found;
+  };
   const Plan& first = cache.find(spec("S(0) R"), spec("R R"));
-  for (int from = 0; from < 4; ++from) {
-    for (int to = 0; to < 4; ++to) {
-      const std::string source = fmt::format("S({}) R", from), target = fmt::format("R S({})", to);
-      cache.find(spec(source), spec(target));
+  for (int pair = 0; pair < 15; ++pair) find(pair / 4, pair % 4);
+  CHECK(cache.stats().entries == 8);
+  CHECK(cache.stats().evictions == 8);
+  CHECK(first.text() == "S(0)R->RR");
+  CHECK(lives("S(0)R->RR"));
+  find(3, 3);
+  CHECK(cache.stats().evictions == 9);
+  CHECK_FALSE(lives("S(0)R->RR"));
+}
+
+TEST_CASE("R-41 thousands of meshes and shapes leave no more plans than twice what a cache holds") {
+  constexpr std::size_t kCapacity = 64;
+  PlanCache cache{PlanOptions{}, kCapacity};
+  std::vector<std::unique_ptr<SpecMaker>> makers;
+  const auto living = [&] {
+    std::size_t count = 0;
+    cache.visit([&](const Plan&) { ++count; });
+    return count;
+  };
+  std::size_t most = 0;
+  for (std::int64_t mesh = 1; mesh <= 50; ++mesh) {
+    for (std::int64_t rows = 0; rows < 60; ++rows) {
+      makers.push_back(std::make_unique<SpecMaker>(Dims{mesh}, Dims{rows, 7}));
+      SpecMaker& spec = *makers.back();
+      CHECK(cache.find(spec("S(0)"), spec("R")).text() == "S(0)->R");
+      most = std::max(most, living());
     }
   }
-  CHECK(cache.stats().entries == 8);
-  CHECK(cache.stats().evictions == 9);
-  CHECK(first.text() == "S(0)R->RR");
+  CHECK(cache.stats().misses == 3000);
+  CHECK(cache.stats().entries == kCapacity);
+  CHECK(most == 2 * kCapacity);
+  cache.clear();
+  CHECK(living() == 0);
+}
+
+TEST_CASE("R-41 plans are visited in the order they were made, forgotten ones among them") {
+  SpecMaker spec({2, 2}, {7, 8, 9});
+  PlanCache cache{PlanOptions{}, 8};
+  std::vector<std::string> made, visited;
+  for (int from = 0; from < 3; ++from) {
+    for (int to = 0; to < 3; ++to) {
+      const std::string source = fmt::format("S({}) R", from), target = fmt::format("R S({})", to);
+      made.push_back(cache.find(spec(source), spec(target)).text());
+    }
+  }
+  cache.visit([&](const Plan& plan) { visited.push_back(plan.text()); });
+  CHECK(cache.stats().evictions == 1);
+  CHECK(visited == made);
 }
 
 TEST_CASE("R-24 no plan is an error that names both ends") {

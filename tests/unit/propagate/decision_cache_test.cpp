@@ -1,52 +1,57 @@
 // How long decisions live.
-#include "propagate/decision_cache.h"
-
 #include <doctest/doctest.h>
 
 #include "ops/register.h"
+#include "propagate/propagator.h"
 
 namespace shardlab {
 namespace {
 
-/// Decisions of distinct calls in one bucket of 8, each with a generator that tells when it goes.
+/// Decisions on calls of distinct shapes in one bucket of 8. The cache keeps the call with its
+/// decision, and the call a generator, which tells when both go.
 class Decisions {
  public:
-  Decisions() { register_all_ops(registry_); }
+  Decisions() {
+    register_all_ops(registry_);
+    propagator_ = std::make_unique<Propagator>(registry_, PlanOptions{}, 8);
+  }
 
-  const OutputSharding& insert() {
+  const OutputSharding& decide() {
+    const OpRow& row = registry_.at("aten::uniform_");
+    const MeshLayout* layout = arena_.layout({.shape = {4}, .names = {}, .ranks = {}});
+    const auto size = static_cast<std::int64_t>(marks_.size());
+    const DTensorSpec* x =
+        arena_.spec(layout, {Placement::shard(0)}, contiguous_meta(Dims{size, 3}, DType::kF32));
     const auto mark = std::make_shared<RandomState>();
     marks_.push_back(mark);
-    Decision decision;
-    decision.hash = marks_.size();
-    decision.schema.row = &registry_.at("aten::neg");
-    decision.schema.args = {Argument(mark)};
-    decision.sharding.costs = {static_cast<double>(marks_.size())};
-    return cache_.insert(std::move(decision));
+    return propagator_->propagate(
+        {&row, bind_arguments(row, {x}, {{"generator", Argument(mark)}}), layout});
   }
   bool lives(std::size_t number) const { return !marks_[number].expired(); }
-  CacheStats stats() const { return cache_.stats(); }
+  CacheStats stats() const { return propagator_->stats(); }
 
  private:
+  Arena arena_;
   OpRegistry registry_;
-  DecisionCache cache_{8};
+  std::unique_ptr<Propagator> propagator_;
   std::vector<std::weak_ptr<RandomState>> marks_;
 };
 
 TEST_CASE("K-25 an evicted decision lives on while a call may still use it") {
   Decisions decisions;
-  const OutputSharding& first = decisions.insert();
-  for (int i = 0; i < 8; ++i) decisions.insert();
+  const OutputSharding& first = decisions.decide();
+  for (int i = 0; i < 8; ++i) decisions.decide();
   CHECK(decisions.stats().evictions == 1);
   CHECK(decisions.stats().entries == 8);
   REQUIRE(decisions.lives(0));
-  CHECK(first.costs == std::vector<double>{1});
-  for (int i = 0; i < 7; ++i) decisions.insert();
+  CHECK(first.outputs.at(0)->shape() == Dims{0, 3});
+  for (int i = 0; i < 7; ++i) decisions.decide();
   CHECK(decisions.lives(0));
 }
 
 TEST_CASE("K-25 evicted decisions are freed once as many more were evicted as the cache holds") {
   Decisions decisions;
-  for (int i = 0; i < 8 + 8 + 1; ++i) decisions.insert();
+  for (int i = 0; i < 8 + 8 + 1; ++i) decisions.decide();
   CHECK_FALSE(decisions.lives(0));
   CHECK(decisions.lives(1));
   CHECK(decisions.lives(16));
