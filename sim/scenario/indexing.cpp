@@ -86,6 +86,12 @@ class TensorIndexer {
   TensorIndexer(Interpreter& in, DTensor tensor) : in_(in), tensor_(std::move(tensor)) {}
 
   DTensor apply(const Values& parts) {
+    const DTensor part = sliced(parts);
+    return advanced_ ? in_.tensor_op("index", {part, indices()}) : part;
+  }
+
+  /// All but the tensors among the parts, which then are the indices.
+  DTensor sliced(const Values& parts) {
     std::size_t used = 0;
     bool ellipsis = false;
     for (const Value& part : parts) {
@@ -104,9 +110,10 @@ class TensorIndexer {
       else
         step(part);
     }
-    if (advanced_) finish_advanced();
     return tensor_;
   }
+  /// One for each dim, None where there is none.
+  Value indices() const { return make_list(indices_); }
 
  private:
   void step(const Value& part) {
@@ -148,31 +155,6 @@ class TensorIndexer {
     indices_[static_cast<std::size_t>(dim_)] = index;
   }
 
-  // Negative positions count from the end, which index_select itself refuses.
-  DTensor counted_from_front(const Value& index, std::int64_t dim) {
-    const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim)];
-    const DTensor negative = in_.tensor_op("lt", {index, std::int64_t{0}});
-    return in_.tensor_op("where", {negative, in_.tensor_op("add", {index, size}), index});
-  }
-
-  // One list of positions along one dim is index_select.
-  void finish_advanced() {
-    if (!in_.has_op("index")) {
-      const Value& last = indices_.back();
-      const auto given = std::count_if(indices_.begin(), indices_.end(),
-                                       [](const Value& index) { return !index.is_none(); });
-      if (given != 1 || last.as<DTensor>().ndim() != 1 ||
-          last.as<DTensor>().dtype() == DType::kBool) {
-        throw Error(ErrorKind::kUnsupported, "not yet supported: this index with tensors")
-            .with("fix", "one 1-d tensor of ints works; or use gather, where, index_select");
-      }
-      const auto dim = static_cast<std::int64_t>(indices_.size()) - 1;
-      tensor_ = in_.tensor_op("index_select", {tensor_, dim, counted_from_front(last, dim)});
-      return;
-    }
-    tensor_ = in_.tensor_op("index", {tensor_, make_list(std::move(indices_))});
-  }
-
   Interpreter& in_;
   DTensor tensor_;
   std::int64_t dim_ = 0;
@@ -199,6 +181,24 @@ DTensor fitting(Interpreter& in, DTensor value, const DTensor& part, const DTens
   return repeated ? in.tensor_op("expand", {value, make_tuple(part.shape())}) : value;
 }
 
+/// x[index] = value.
+void store_at_indices(Interpreter& in, const DTensor& tensor, const Values& parts,
+                      const Value& value) {
+  TensorIndexer indexer(in, tensor);
+  const DTensor part = indexer.sliced(parts);
+  DTensor values;
+  if (value.is_number()) {
+    const CallValues number{{make_tuple(Values{}), value}, {{"dtype", part.dtype()}}};
+    values = in.call_op("full", number).as<DTensor>();
+  } else {
+    values = value.as<DTensor>();
+    while (values.ndim() > 0 && values.shape()[0] == 1) {
+      values = in.tensor_op("select", {values, std::int64_t{0}, std::int64_t{0}});
+    }
+  }
+  in.call_op("index_put_", {{part, indexer.indices(), values}, {}});
+}
+
 void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts,
                      const Value& value) {
   if (std::ranges::any_of(parts, &Value::is_tensor)) {
@@ -206,9 +206,7 @@ void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts
     if (mask != nullptr && mask->dtype() == DType::kBool && value.is_number()) {
       return store_by_mask(in, tensor, *mask, value);
     }
-    throw Error(ErrorKind::kUnsupported,
-                "not yet supported: assignment to places that tensors choose")
-        .with("fix", "a mask and a number work: x[x > 1] = 0; or use where, scatter_add");
+    return store_at_indices(in, tensor, parts, value);
   }
   const DTensor part = [&] {
     const TargetScope target;

@@ -133,7 +133,8 @@ class RecordingCalls : public PlainCalls {
     node->save_results(results);
     std::size_t index = 0;
     for_each_result(results, [&](const DTensor& result) {
-      if (result.defined() && !is_integral(result.dtype())) attach(result, node, index);
+      const bool counts = result.defined() && !is_integral(result.dtype());
+      if (counts && node->gives_gradient(index)) attach(result, node, index);
       ++index;
     });
   }

@@ -3,6 +3,8 @@
 // unknown, and backward refuses it.
 #include "autograd/row_node.h"
 
+#include <bit>
+
 #include "autograd/view.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
@@ -20,8 +22,8 @@ const OpRow& definition_of(const OpRow& row) {
 // Its value as it is now, counted as the copy that it would be on a device of its own.
 DTensor copy_on_write(const DTensor& x) {
   const Tensor& local = x.local();
-  DTensor copy(
-      Tensor(make_ref<Storage>(local.storage()->buffer()), local.meta(), local.offset()), x.spec());
+  DTensor copy(Tensor(make_ref<Storage>(local.storage()->buffer()), local.meta(), local.offset()),
+               x.spec());
   copy_marks(copy, x);
   return copy;
 }
@@ -51,6 +53,17 @@ class RecordingScope {
   std::uint32_t mode_;
 };
 
+// As the reference, when the op is called.
+void refuse_constants(const OpRow& row, const GradientReads& reads, ArgumentSet wanted) {
+  const ArgumentSet refused = reads.constant_arguments & wanted;
+  if (refused == 0) return;
+  const auto index = static_cast<std::size_t>(std::countr_zero(refused));
+  const std::string& name = row.op.arguments[index].name;
+  throw Error(ErrorKind::kRuntime,
+              fmt::format("{}: has no gradient with respect to {}", row.name(), name))
+      .with("fix", fmt::format("{}.detach() requires none", name));
+}
+
 }  // namespace
 
 DTensor without_values(const DTensor& x) {
@@ -73,6 +86,7 @@ RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name())
   const OpRow& definition = definition_of(row);
   in_parts_ = definition.gradient == nullptr && definition.decompose != nullptr;
   reads_ = &grad::reads_of(definition);
+  refuse_constants(row, *reads_, wanted_);
   inputs_.reserve(args.size());
   for (std::size_t i = 0; i < args.size(); ++i) inputs_.push_back(kept_argument(i, args[i]));
 }
@@ -120,7 +134,7 @@ void RowNode::save_results(const Results& results) {
           each_tensor(results[i], [&](const DTensor& x) { return kept(x, i, true); }));
     } else {
       outputs_.push_back(reads_->result_shapes ? each_tensor(results[i], without_values)
-                                             : Argument());
+                                               : Argument());
     }
   }
 }
@@ -128,8 +142,8 @@ void RowNode::save_results(const Results& results) {
 void RowNode::check_saved() const {
   for (const Kept& kept : kept_) {
     if (kept.storage->version() == kept.version) continue;
-    const std::string name = kept.result ? fmt::format("result {}", kept.index)
-                                         : row_->op.arguments[kept.index].name;
+    const std::string name =
+        kept.result ? fmt::format("result {}", kept.index) : row_->op.arguments[kept.index].name;
     const Argument& value = kept.result ? outputs_[kept.index] : inputs_[kept.index];
     throw Error(ErrorKind::kRuntime,
                 fmt::format("{}: a tensor that its gradient needs was modified by an in-place op",

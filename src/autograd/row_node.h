@@ -37,6 +37,10 @@ class RowNode : public GradNode {
   /// A step that keeps nothing of `args`, which have no values; not connected.
   static Ref<RowNode> unconnected(const OpRow& row, const Arguments& args);
 
+  /// False for a result that has no gradient.
+  bool gives_gradient(std::size_t result) const {
+    return result >= 32 || (reads_->constant_results >> result & 1) == 0;
+  }
   /// After the call.
   void save_results(const Results& results);
 

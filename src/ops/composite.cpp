@@ -170,26 +170,45 @@ DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask,
   return calls.one("masked_fill.Scalar", {scores, hidden, kNever});
 }
 
+/// As many heads as the queries have: each one stands for `heads` over its own count, side by side.
+DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
+  const std::size_t at = x.ndim() < 3 ? 0 : x.ndim() - 3;
+  const std::int64_t own = x.ndim() < 3 ? 1 : x.shape()[at];
+  if (own == heads) return x;
+  if (x.ndim() < 3 || own == 0 || heads % own != 0) {
+    fail(ErrorKind::kValue, "scaled_dot_product_attention: {} heads of keys or values for {}", own,
+         heads);
+  }
+  Dims spread = x.shape(), joined = x.shape();
+  spread.insert(at + 1, heads / own);
+  joined[at] = heads;
+  const DTensor apart = calls.one("unsqueeze", {x, static_cast<std::int64_t>(at) + 1});
+  return reshape(calls, calls.one("expand", {apart, spread}), joined);
+}
+
 /// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale,
 /// enable_gqa): both factors carry the root of the scale, as in the reference's math form.
 Results attention(Calls& calls, const Arguments& args) {
   const DTensor& query = args[0].tensor();
-  if (args[7].to_bool()) {
-    fail(ErrorKind::kUnsupported, "scaled_dot_product_attention: grouped queries");
+  DTensor key = args[1].tensor(), value = args[2].tensor();
+  if (args[7].to_bool() && query.ndim() > 2) {
+    const std::int64_t heads = query.shape()[query.ndim() - 3];
+    key = with_heads(calls, key, heads);
+    value = with_heads(calls, value, heads);
   }
   const double scale = args[6].is_none()
                            ? 1.0 / std::sqrt(static_cast<double>(query.shape().back()))
                            : args[6].to_double();
   const double root = std::sqrt(scale);
   const DTensor scaled = calls.one("mul.Scalar", {query, root});
-  const DTensor keys = calls.one("transpose.int", {args[1], -2, -1});
+  const DTensor keys = calls.one("transpose.int", {key, -2, -1});
   const DTensor scores = matmul(calls, scaled, calls.one("mul.Scalar", {keys, root}));
   const DTensor masked = masked_scores(calls, scores, args[3], args[5].to_bool());
   DTensor weights = calls.one("_softmax", {masked, -1, false});
   if (args[4].to_double() > 0) {
     weights = calls.one("dropout", {weights, args[4], true});
   }
-  return single(matmul(calls, weights, args[2].tensor()));
+  return single(matmul(calls, weights, value));
 }
 
 // Normalisation.
@@ -275,16 +294,56 @@ Results mse_loss_backward(Calls& calls, const Arguments& args) {
   return single(calls.one("mul.Tensor", {slope, args[0]}));
 }
 
-/// nll_loss_nd(self, target, weight, reduction, ignore_index) for one or two dims.
-Results nll_loss(Calls& calls, const Arguments& args) {
-  if (args[0].tensor().ndim() > 2) {
-    throw Error(ErrorKind::kUnsupported, "nll_loss: more than two dims")
-        .with("fix", "flatten all dims but the class dim into one");
+std::int64_t class_dim(const DTensor& x) { return x.ndim() == 1 ? 0 : 1; }
+
+/// One weight for each target, or 1; 0 for those that are ignored.
+DTensor target_weights(Calls& calls, const Arguments& args, const DTensor& like) {
+  const DTensor ignored = calls.one("eq.Scalar", {args[1], args[4]});
+  const DTensor safe = calls.one("masked_fill.Scalar", {args[1], ignored, 0});
+  const DTensor weights = args[2].is_tensor()
+                              ? calls.one("index.Tensor", {args[2], ArgumentList{safe}})
+                              : calls.one("ones_like", {args[1], like.dtype()});
+  return calls.one("masked_fill.Scalar", {weights, ignored, 0.0});
+}
+
+/// nll_loss_nd(self, target, weight, reduction, ignore_index) for more than two dims, all of which
+/// but that of the classes are samples: no dim has to be joined with another, however it is cut.
+DTensor nll_loss_of_many(Calls& calls, const Arguments& args) {
+  const DTensor& logs = args[0].tensor();
+  const DTensor& target = args[1].tensor();
+  Dims samples = logs.shape();
+  samples.erase(1);
+  if (target.shape() != samples) {
+    fail(ErrorKind::kValue, "nll_loss takes one target per sample: [{}], not [{}]",
+         fmt::join(samples, ", "), fmt::join(target.shape(), ", "));
   }
+  if (args[2].is_tensor() && args[2].tensor().requires_grad()) {
+    throw Error(ErrorKind::kRuntime, "nll_loss: has no gradient with respect to weight")
+        .with("fix", "weight.detach() requires none");
+  }
+  const DTensor weights = target_weights(calls, args, logs);
+  const DTensor ignored = calls.one("eq.Scalar", {target, args[4]});
+  const DTensor safe = calls.one("masked_fill.Scalar", {target, ignored, 0});
+  const DTensor chosen = calls.one("gather", {logs, 1, calls.one("unsqueeze", {safe, 1})});
+  const DTensor loss =
+      calls.one("neg", {calls.one("mul.Tensor", {calls.one("squeeze.dim", {chosen, 1}), weights})});
+  if (args[3].to_int() == kNone) return loss;
+  const DTensor total = calls.one("sum", {loss});
+  if (args[3].to_int() != kMean) return total;
+  return calls.one("div.Tensor", {total, calls.one("sum", {weights})});
+}
+
+Results nll_loss(Calls& calls, const Arguments& args) {
+  if (args[0].tensor().ndim() > 2) return single(nll_loss_of_many(calls, args));
   return {calls("nll_loss_forward", args)[0]};
 }
 
-std::int64_t class_dim(const DTensor& x) { return x.ndim() == 1 ? 0 : 1; }
+/// One weight per class beside logs.
+DTensor beside_classes(Calls& calls, const DTensor& weight, const DTensor& logs) {
+  Dims shape(logs.ndim(), 1);
+  shape[index_of(class_dim(logs))] = weight.numel();
+  return calls.one("view", {weight, shape});
+}
 
 /// Targets that are probabilities of all classes.
 DTensor probability_loss(Calls& calls, const DTensor& logs, const Arguments& args) {
@@ -297,9 +356,8 @@ DTensor probability_loss(Calls& calls, const DTensor& logs, const Arguments& arg
   }
   DTensor product_of = calls.one("mul.Tensor", {logs, target});
   if (args[2].is_tensor()) {
-    Dims shape(logs.ndim(), 1);
-    shape[index_of(class_dim(logs))] = args[2].tensor().numel();
-    product_of = calls.one("mul.Tensor", {product_of, calls.one("view", {args[2], shape})});
+    product_of =
+        calls.one("mul.Tensor", {product_of, beside_classes(calls, args[2].tensor(), logs)});
   }
   if (args[3].to_int() == kNone) {
     return calls.one("neg", {calls.one("sum.dim_IntList", {product_of, Dims{class_dim(logs)}})});
@@ -312,18 +370,19 @@ DTensor probability_loss(Calls& calls, const DTensor& logs, const Arguments& arg
 /// A share of the loss is spread over all classes.
 DTensor smoothed_loss(Calls& calls, const DTensor& logs, const DTensor& loss,
                       const Arguments& args) {
-  if (args[2].is_tensor()) {
-    fail(ErrorKind::kUnsupported, "cross_entropy_loss: label smoothing with class weights");
-  }
   const double smoothing = args[5].to_double();
   const auto classes = static_cast<double>(logs.shape()[index_of(class_dim(logs))]);
-  DTensor smooth = calls.one("neg", {calls.one("sum.dim_IntList", {logs, Dims{class_dim(logs)}})});
+  DTensor smooth = logs;
+  if (args[2].is_tensor()) {
+    smooth = calls.one("mul.Tensor", {logs, beside_classes(calls, args[2].tensor(), logs)});
+  }
+  smooth = calls.one("neg", {calls.one("sum.dim_IntList", {smooth, Dims{class_dim(logs)}})});
   const DTensor ignored = calls.one("eq.Scalar", {args[1], args[4]});
   smooth = calls.one("masked_fill.Scalar", {smooth, ignored, 0.0});
   if (args[3].to_int() != kNone) smooth = calls.one("sum", {smooth});
   if (args[3].to_int() == kMean) {
-    const DTensor kept = calls.one("sum", {calls.one("bitwise_not", {ignored})});
-    smooth = calls.one("div.Tensor", {smooth, kept});
+    smooth =
+        calls.one("div.Tensor", {smooth, calls.one("sum", {target_weights(calls, args, logs)})});
   }
   return calls.one("add.Tensor", {calls.one("mul.Scalar", {loss, 1 - smoothing}),
                                   calls.one("mul.Scalar", {smooth, smoothing / classes})});

@@ -106,6 +106,64 @@ Gradients addcmul(const GradContext& context) {
   return gradients;
 }
 
+Gradients addcdiv(const GradContext& context) {
+  const Formula f(context);
+  const DTensor scaled = f.times(context.grads[0], context.inputs[3].scalar());
+  const DTensor &above = input(context, 1), &below = input(context, 2);
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, f.over(scaled, below), above);
+  if (context.needs(2)) {
+    const DTensor slope = f.of("aten::neg", f.over(above, f.times(below, below)));
+    gradients[2] = sum_to(context.calls, f.times(scaled, slope), below);
+  }
+  return gradients;
+}
+
+Gradients lerp_scalar(const GradContext& context) {
+  const Formula f(context);
+  const double weight = context.inputs[2].to_double();
+  const double shares[] = {1 - weight, weight};
+  Gradients gradients(2);
+  for (const std::size_t i : {0, 1}) {
+    if (!context.needs(i)) continue;
+    const DTensor share = f.times(context.grads[0], Scalar(shares[i]));
+    gradients[i] = sum_to(context.calls, share, input(context, i));
+  }
+  return gradients;
+}
+
+Gradients lerp_tensor(const GradContext& context) {
+  const Formula f(context);
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  const DTensor& weight = input(context, 2);
+  Gradients gradients(3);
+  if (context.needs(0)) {
+    const DTensor rest = f.plus(f.of("aten::neg", weight), 1.0);
+    gradients[0] = sum_to(calls, f.times(gradient, rest), input(context, 0));
+  }
+  if (context.needs(1)) {
+    gradients[1] = sum_to(calls, f.times(gradient, weight), input(context, 1));
+  }
+  if (context.needs(2)) {
+    const DTensor way = calls.one("aten::sub.Tensor", {input(context, 1), input(context, 0)});
+    gradients[2] = sum_to(calls, f.times(gradient, way), weight);
+  }
+  return gradients;
+}
+
+// What an element adds to all later ones comes back from these.
+Gradients cumsum(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
+  const Dims dims{context.inputs[1].to_int()};
+  const DTensor backwards = calls.one("aten::flip", {context.grads[0], dims});
+  const DTensor sums = calls.one("aten::cumsum", {backwards, dims[0]});
+  return {cast_like(calls, calls.one("aten::flip", {sums, dims}), x)};
+}
+
 Gradients tril(const GradContext& context) {
   return {context.calls.one("aten::tril", {context.grads[0], context.inputs[1]})};
 }

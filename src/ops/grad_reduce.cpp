@@ -122,6 +122,17 @@ Gradients var(const GradContext& context) {
   return {calls.one("aten::mul.Tensor", {distance, scaled})};
 }
 
+// Half the variance's over the deviation; where nothing deviates, 0.
+Gradients deviation(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& result = context.outputs[0].tensor();
+  const DTensor doubled = calls.one("aten::mul.Scalar", {result, 2});
+  const DTensor of_variance = calls.one("aten::div.Tensor", {context.grads[0], doubled});
+  const DTensor none = calls.one("aten::eq.Scalar", {result, 0});
+  const DTensor gradient = calls.one("aten::masked_fill.Scalar", {of_variance, none, 0});
+  return var({calls, context.inputs, context.outputs, {&gradient, 1}, context.needs});
+}
+
 Gradients softmax(const GradContext& context) {
   return {context.calls.one("aten::_softmax_backward_data",
                             {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
@@ -134,7 +145,6 @@ Gradients log_softmax(const GradContext& context) {
                              input(context, 0).dtype()})};
 }
 
-// Mean and rstd pass no gradient on, as in the reference.
 Gradients layer_norm(const GradContext& context) {
   Gradients gradients(3);
   if (!context.grads[0].defined()) return gradients;
@@ -174,7 +184,6 @@ Gradients embedding(const GradContext& context) {
   return gradients;
 }
 
-// The total weight passes no gradient on.
 Gradients nll_loss(const GradContext& context) {
   Gradients gradients(3);
   if (!context.needs(0) || !context.grads[0].defined()) return gradients;
@@ -182,16 +191,6 @@ Gradients nll_loss(const GradContext& context) {
       context.calls.one("aten::nll_loss_backward",
                         {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
                          context.inputs[3], context.inputs[4], context.outputs[1]});
-  return gradients;
-}
-
-Gradients mse_loss(const GradContext& context) {
-  const DTensor gradient = context.calls.one(
-      "aten::mse_loss_backward",
-      {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2]});
-  Gradients gradients(2);
-  if (context.needs(0)) gradients[0] = gradient;
-  if (context.needs(1)) gradients[1] = context.calls.one("aten::neg", {gradient});
   return gradients;
 }
 
@@ -220,7 +219,11 @@ Gradients bmm(const GradContext& context) {
   return gradients;
 }
 
-Gradients addmm(const GradContext& context) {
+namespace {
+
+// self * beta + first @ second * alpha; `turned` swaps the dims of a factor.
+template <typename Turned>
+Gradients added_product(const GradContext& context, const char* product, const Turned& turned) {
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
   const auto scaled = [&](const DTensor& x, const Argument& factor) {
@@ -232,16 +235,27 @@ Gradients addmm(const GradContext& context) {
     gradients[0] = sum_to(calls, scaled(gradient, context.inputs[3]), input(context, 0));
   }
   if (context.needs(1)) {
-    const DTensor product =
-        calls.one("aten::mm", {gradient, calls.one("aten::t", {input(context, 2)})});
-    gradients[1] = scaled(product, context.inputs[4]);
+    gradients[1] =
+        scaled(calls.one(product, {gradient, turned(input(context, 2))}), context.inputs[4]);
   }
   if (context.needs(2)) {
-    const DTensor product =
-        calls.one("aten::mm", {calls.one("aten::t", {input(context, 1)}), gradient});
-    gradients[2] = scaled(product, context.inputs[4]);
+    gradients[2] =
+        scaled(calls.one(product, {turned(input(context, 1)), gradient}), context.inputs[4]);
   }
   return gradients;
+}
+
+}  // namespace
+
+Gradients addmm(const GradContext& context) {
+  return added_product(context, "aten::mm",
+                       [&](const DTensor& x) { return context.calls.one("aten::t", {x}); });
+}
+
+Gradients baddbmm(const GradContext& context) {
+  return added_product(context, "aten::bmm", [&](const DTensor& x) {
+    return context.calls.one("aten::transpose.int", {x, 1, 2});
+  });
 }
 
 }  // namespace shardlab::grad

@@ -174,4 +174,66 @@ Gradients scatter_add(const GradContext& context) {
   return gradients;
 }
 
+// What is overwritten passes nothing on.
+Gradients scatter(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(context.inputs[3].is_tensor() ? 3 : 2);
+  if (context.needs(0)) {
+    gradients[0] = calls.one("aten::scatter.value",
+                             {context.grads[0], context.inputs[1], input(context, 2), 0});
+  }
+  if (context.inputs[3].is_tensor() && context.needs(2)) {
+    gradients[2] =
+        calls.one("aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
+  }
+  return gradients;
+}
+
+Gradients index_select(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  Dims line(gradient.ndim(), 1);
+  if (!line.empty()) {
+    const std::int64_t dim = wrap(context.inputs[1].to_int(), gradient.ndim());
+    line[static_cast<std::size_t>(dim)] = input(context, 2).numel();
+  }
+  const DTensor positions = calls.one(
+      "aten::expand", {calls.one("aten::reshape", {input(context, 2), line}), gradient.shape()});
+  const DTensor zeros = calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
+  gradients[0] = calls.one("aten::scatter_add", {zeros, context.inputs[1], positions, gradient});
+  return gradients;
+}
+
+Gradients index(const GradContext& context) {
+  Gradients gradients(1 + context.inputs[1].list().size());
+  if (!context.needs(0)) return gradients;
+  const DTensor& gradient = context.grads[0];
+  const DTensor zeros = context.calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
+  gradients[0] = context.calls.one("aten::index_put", {zeros, context.inputs[1], gradient, true});
+  return gradients;
+}
+
+// A position that is given twice passes its gradient to both values, as in the reference.
+Gradients index_put(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  const Argument& indices = context.inputs[1];
+  const std::size_t last = 1 + indices.list().size();
+  const DTensor& values = input(context, 2);
+  Gradients gradients(last + 1);
+  if (context.needs(0)) {
+    const bool adds = context.inputs[3].to_bool();
+    gradients[0] =
+        adds ? gradient
+             : calls.one("aten::index_put",
+                         {gradient, indices, calls.one("aten::zeros_like", {values}), false});
+  }
+  if (context.needs(last)) {
+    gradients[last] = sum_to(calls, calls.one("aten::index.Tensor", {gradient, indices}), values);
+  }
+  return gradients;
+}
+
 }  // namespace shardlab::grad

@@ -75,12 +75,16 @@ Gradients softplus(const GradContext& context);
 Gradients clamp_max(const GradContext& context);
 Gradients clamp_min(const GradContext& context);
 Gradients addcmul(const GradContext& context);
+Gradients addcdiv(const GradContext& context);
+Gradients lerp_scalar(const GradContext& context);
+Gradients lerp_tensor(const GradContext& context);
 Gradients native_dropout(const GradContext& context);
 
 // Elements kept, chosen or reordered.
 Gradients tril(const GradContext& context);
 Gradients triu(const GradContext& context);
 Gradients flip(const GradContext& context);
+Gradients cumsum(const GradContext& context);
 Gradients roll(const GradContext& context);
 Gradients extremum_along(const GradContext& context);  ///< max.dim, min.dim
 Gradients sort(const GradContext& context);
@@ -93,6 +97,7 @@ Gradients mv(const GradContext& context);
 Gradients mm(const GradContext& context);
 Gradients bmm(const GradContext& context);
 Gradients addmm(const GradContext& context);
+Gradients baddbmm(const GradContext& context);
 
 Gradients convolution(const GradContext& context);
 
@@ -103,12 +108,12 @@ Gradients mean_all(const GradContext& context);
 Gradients mean_dims(const GradContext& context);
 Gradients amax_amin(const GradContext& context);    ///< max and min too
 Gradients var(const GradContext& context);          ///< var.correction
+Gradients deviation(const GradContext& context);    ///< std.correction
 Gradients softmax(const GradContext& context);      ///< _softmax
 Gradients log_softmax(const GradContext& context);  ///< _log_softmax
 Gradients layer_norm(const GradContext& context);   ///< native_layer_norm
 Gradients embedding(const GradContext& context);
 Gradients nll_loss(const GradContext& context);  ///< nll_loss_forward
-Gradients mse_loss(const GradContext& context);
 
 // Shapes.
 Gradients reshape(const GradContext& context);  ///< view, _unsafe_view, reshape
@@ -126,5 +131,9 @@ Gradients split(const GradContext& context);  ///< split.Tensor, split_with_size
 Gradients unbind(const GradContext& context);
 Gradients gather(const GradContext& context);
 Gradients scatter_add(const GradContext& context);
+Gradients scatter(const GradContext& context);  ///< scatter.src, scatter.value
+Gradients index_select(const GradContext& context);
+Gradients index(const GradContext& context);  ///< index.Tensor
+Gradients index_put(const GradContext& context);
 
 }  // namespace shardlab::grad

@@ -6,6 +6,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"
+#include "ops/indexing.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -181,51 +182,6 @@ Rows rule_index_reduce(const RuleContext& context) { return other_dims(context, 
 
 // index(self, indices), index_put(self, indices, values): one tensor or None per dim.
 
-/// Where the dims of an index call come from.
-struct Indexing {
-  Dims indexed;          ///< dims of self that have an index
-  Dims broadcast;        ///< common shape of the indices
-  bool adjacent = true;  ///< indexed dims lie side by side
-  /// The common shape takes the place of adjacent indexed dims, else it comes first.
-  std::int64_t insert_at() const { return adjacent && !indexed.empty() ? indexed[0] : 0; }
-  bool is_indexed(std::int64_t dim) const {
-    return std::ranges::find(indexed, dim) != indexed.end();
-  }
-  /// Where a dim of self that has no index ends up in the result.
-  std::int64_t output_dim(std::int64_t dim) const {
-    if (dim < insert_at()) return dim;
-    const auto before = std::ranges::count_if(indexed, [&](std::int64_t d) { return d < dim; });
-    return dim - before + static_cast<std::int64_t>(broadcast.size());
-  }
-};
-
-bool is_mask(const TensorMeta& index) {
-  return index.dtype == DType::kBool || index.dtype == DType::kU8;
-}
-
-/// A mask stands for as many dims as it has, and for a list of positions of unknown length.
-Indexing read_indices(const OpDescriptor& op, std::span<const TensorMeta* const> indices) {
-  static const TensorMeta kPositions{{1}, {1}, DType::kI64};
-  Indexing result;
-  std::vector<const TensorMeta*> present;
-  std::int64_t dim = 0;
-  for (const TensorMeta* index : indices) {
-    const bool mask = index != nullptr && is_mask(*index);
-    const std::size_t covered = mask ? index->shape.size() : 1;
-    if (index != nullptr) {
-      present.push_back(mask ? &kPositions : index);
-      const bool gap = !result.indexed.empty() && result.indexed.back() + 1 != dim;
-      if (gap) result.adjacent = false;
-      for (std::size_t i = 0; i < covered; ++i) {
-        result.indexed.push_back(dim + static_cast<std::int64_t>(i));
-      }
-    }
-    dim += static_cast<std::int64_t>(covered);
-  }
-  result.broadcast = broadcast_shapes(op, present);
-  return result;
-}
-
 Indexing read_indices(const RuleContext& context) {
   std::vector<const TensorMeta*> metas;
   for (const Argument& index : context.schema.args[1].list()) {
@@ -236,27 +192,29 @@ Indexing read_indices(const RuleContext& context) {
 
 Metas meta_index(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
-  for (const TensorMeta* index : args.tensors(1)) {
-    if (index == nullptr || !is_mask(*index)) continue;
-    fail(ErrorKind::kUnsupported, "{}: indexing with a mask depends on data", args.op().name());
-  }
+  refuse_masks(args.op(), args.tensors(1));
+  check_indices(args.op(), args.tensors(1), self);
   const Indexing indexing = read_indices(args.op(), args.tensors(1));
-  if (args.tensors(1).size() > self.shape.size()) {
-    fail(ErrorKind::kValue, "{} indices for {} dims", args.tensors(1).size(), self.shape.size());
-  }
-  Dims shape;
-  for (std::size_t d = 0; d <= self.shape.size(); ++d) {
-    const auto dim = static_cast<std::int64_t>(d);
-    if (dim == indexing.insert_at()) {
-      for (const std::int64_t size : indexing.broadcast) shape.push_back(size);
-    }
-    if (d < self.shape.size() && !indexing.is_indexed(dim)) shape.push_back(self.shape[d]);
-  }
-  return {{contiguous_meta(shape, self.dtype)}};
+  return {{contiguous_meta(indexing.result_shape(self.shape), self.dtype)}};
 }
 
 Metas meta_index_put(const MetaArgs& args) {
-  read_indices(args.op(), args.tensors(1));
+  const TensorMeta& self = *args.tensor(0);
+  check_indices(args.op(), args.tensors(1), self);
+  const auto masks = [](const TensorMeta* index) { return index != nullptr && is_mask(*index); };
+  if (std::ranges::any_of(args.tensors(1), masks)) return meta_self(args);
+  const Dims places = read_indices(args.op(), args.tensors(1)).result_shape(self.shape);
+  const TensorMeta& values = *args.tensor(2);
+  if (values.dtype != self.dtype) {
+    fail(ErrorKind::kValue, "{}: values of {} for a tensor of {}", args.op().name(),
+         to_string(values.dtype), to_string(self.dtype));
+  }
+  const TensorMeta target = contiguous_meta(places, self.dtype);
+  const TensorMeta* const both[] = {&target, &values};
+  if (broadcast_shapes(args.op(), both) != places) {
+    fail(ErrorKind::kValue, "{}: values [{}] do not fit the places [{}]", args.op().name(),
+         fmt::join(values.shape, ", "), fmt::join(places, ", "));
+  }
   return meta_self(args);
 }
 
@@ -332,6 +290,7 @@ struct IndexRow {
   const char* why;
   std::uint32_t flags = 0;
   KernelId masked_kernel = KernelId::kNone;
+  LocalFn local = nullptr;
 };
 
 constexpr KernelId kNoKernel = KernelId::kNone;
@@ -344,7 +303,7 @@ const IndexRow kRows[] = {
      "a mask tells which rank owns a position", kNeedsPosition | kExact, KernelId::kGatherMasked},
     {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
      meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"},
-     "indices count over the whole dim"},
+     "indices count over the whole dim", kExact, kNoKernel, index_locally},
     {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Scalar_out"},
      "indices count over the whole dim"},
@@ -353,7 +312,7 @@ const IndexRow kRows[] = {
      "indices count over the whole dim"},
     {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
      meta_index_put, rule_index_put, kNoKernel, 100, {true, "out"},
-     "indices count over the whole dim"},
+     "indices count over the whole dim", 0, kNoKernel, index_put_locally},
     {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
      "include_self=True) -> Tensor",
      meta_scatter, rule_index_reduce, kNoKernel, 1, {true, "out"},
@@ -385,6 +344,7 @@ void register_index(OpRegistry& registry) {
     row.info.needs_pytree = entry.static_argnum == 100;
     row.kernel = entry.kernel;
     row.masked_kernel = entry.masked_kernel;
+    row.local = entry.local;
     row.position_argument = entry.masked_kernel == KernelId::kNone ? -1 : 0;
     row.flags = entry.flags;
     row.why = entry.why;

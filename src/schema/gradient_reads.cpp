@@ -2,6 +2,7 @@
 #include "schema/gradient_reads.h"
 
 #include <charconv>
+#include <optional>
 
 #include "base/error.h"
 
@@ -25,14 +26,22 @@ ArgumentSet argument_set(const OpDescriptor& op, std::string_view names) {
   return set;
 }
 
-/// Where "result1" stands: its set, or null for another name.
-ArgumentSet* result_set(GradientReads& reads, std::string_view name) {
+/// The index of "result1", or none for another name.
+std::optional<std::size_t> result_index(const OpDescriptor& op, std::string_view name) {
   constexpr std::string_view kResult = "result";
-  if (!name.starts_with(kResult)) return nullptr;
+  if (!name.starts_with(kResult)) return std::nullopt;
   const std::string_view digits = name.substr(kResult.size());
   std::size_t index = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), index);
-  return index < reads.results.size() ? &reads.results[index] : nullptr;
+  return index < op.returns.size() ? std::optional(index) : std::nullopt;
+}
+
+void add_constant(const OpDescriptor& op, std::string_view name, GradientReads& reads) {
+  if (const auto result = result_index(op, name)) {
+    reads.constant_results |= std::uint32_t{1} << *result;
+  } else {
+    reads.constant_arguments |= ArgumentSet{1} << argument_index(op, name);
+  }
 }
 
 }  // namespace
@@ -50,14 +59,16 @@ GradientReads parse_gradient_reads(const OpDescriptor& op, std::string_view text
       reads.result_shapes = true;
       continue;
     }
+    if (item.starts_with('!')) {
+      add_constant(op, item.substr(1), reads);
+      continue;
+    }
     const std::size_t colon = item.find(':');
     const std::string_view name = item.substr(0, colon);
-    const ArgumentSet wanted = colon == std::string_view::npos
-                                   ? kAnyArgument
-                                   : argument_set(op, item.substr(colon + 1));
-    ArgumentSet* set = result_set(reads, name);
-    if (set == nullptr) set = &reads.arguments[argument_index(op, name)];
-    *set |= wanted;
+    const ArgumentSet wanted =
+        colon == std::string_view::npos ? kAnyArgument : argument_set(op, item.substr(colon + 1));
+    const auto result = result_index(op, name);
+    (result ? reads.results[*result] : reads.arguments[argument_index(op, name)]) |= wanted;
   }
   return reads;
 }

@@ -23,6 +23,10 @@ struct GradientReads {
   /// The program asks for shapes or placements of results; those of arguments are always there.
   bool result_shapes = false;
 
+  /// Arguments that can't require a gradient, and results that have none, a bit for each.
+  ArgumentSet constant_arguments = 0;
+  std::uint32_t constant_results = 0;
+
   /// Of programs whose reads are not known.
   bool everything = false;
 
@@ -38,7 +42,8 @@ struct GradientReads {
 /// Reads "mat2:self self:mat2": mat2 is kept when the gradient of self is wanted, and self when
 /// that of mat2 is; "a:b|c" names several, a name alone is kept for every gradient. Results are
 /// called result0, result1, ...; `result` is result0; "~result" asks for shapes and placements of
-/// results alone. A number that is named is kept as a tensor would be.
+/// results alone. A number that is named is kept as a tensor would be. "!weight" says that weight
+/// can't require a gradient, "!result1" that this result has none.
 /// Fails with Internal for what the schema does not have.
 GradientReads parse_gradient_reads(const OpDescriptor& op, std::string_view text);
 }  // namespace shardlab

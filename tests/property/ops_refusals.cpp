@@ -23,7 +23,7 @@ bool is_view_refusal(const Error& error) {
 bool within_composite(const Error& error) { return error.find("part of") != nullptr; }
 
 constexpr RefusalReason kReasons[] = {
-    {"outsiders have no results (D-39)", 1,
+    {"outsiders have no results (D-39)", 4,
      [](const OpRow&, const OpsCase& one, const Error& error) {
        return one.outsider && error.kind() == ErrorKind::kUnsupported;
      }},
@@ -42,15 +42,15 @@ constexpr RefusalReason kReasons[] = {
        return row.name() == "aten::dropout" &&
               says(error, "aten::bernoulli_.float: written in place");
      }},
-    {"integers cannot be split into terms of a mean (X-10)", 5,
+    {"integers cannot be split into terms of a mean (X-10)", 6,
      [](const OpRow&, const OpsCase&, const Error& error) {
        return error.kind() == ErrorKind::kValue && says(error, "term of a i64 value");
      }},
-    {"a view that would have to move its input", 65,
+    {"a view that would have to move its input", 75,
      [](const OpRow&, const OpsCase&, const Error& error) {
        return is_view_refusal(error) && !within_composite(error);
      }},
-    {"the same within a composite op", 110,
+    {"the same within a composite op", 111,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.decompose != nullptr && is_view_refusal(error) && within_composite(error);
      }},

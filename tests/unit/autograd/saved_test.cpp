@@ -160,5 +160,26 @@ TEST_CASE("every row says what its gradient reads: a program that reads more is 
   });
 }
 
+// Samples over 4 ranks: 2, 2, 1, 0.
+TEST_CASE(
+    "class weights can't require a gradient; a mean and a deviation beside a norm have none") {
+  with_leaf([](OpMesh& mesh, const DTensor& a) {
+    const DTensor targets = mesh.place("R", {5}, {0, 1, 2, 0, 1}, DType::kI64);
+    const DTensor weights = mesh.place("R", {3}, {1, 2, 3});
+    const Arguments loss = {a, targets, weights, 1, -100};
+    CHECK(ops()("aten::nll_loss_forward", loss)[0].tensor().requires_grad());
+    CHECK_FALSE(ops()("aten::nll_loss_forward", loss)[1].tensor().requires_grad());
+    require_grad(weights);
+    CHECK(kind_of([&] { ops()("aten::nll_loss_forward", loss); }) == ErrorKind::kRuntime);
+    CHECK(kind_of([&] { ops()("aten::cross_entropy_loss", loss); }) == ErrorKind::kRuntime);
+
+    const Results norm =
+        ops()("aten::native_layer_norm", {a, Dims{3}, Argument(), Argument(), 1e-5});
+    CHECK(norm[0].tensor().requires_grad());
+    CHECK_FALSE(norm[1].tensor().requires_grad());
+    CHECK_FALSE(norm[2].tensor().requires_grad());
+  });
+}
+
 }  // namespace
 }  // namespace shardlab

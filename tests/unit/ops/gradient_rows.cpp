@@ -41,6 +41,10 @@ std::string misses(const GradientRow& row, bool cut) {
   const DTensor weight = mesh->place("R", result.shape(), weights(result.numel()), DType::kF64);
   backward(call("aten::sum", {call("aten::mul.Tensor", {result, weight})}));
   std::string text;
+  if (!row.values.empty() && !near(whole(result), row.values)) {
+    text += fmt::format("{}: [{}], not [{}]\n", row.name, fmt::join(whole(result), ", "),
+                        fmt::join(row.values, ", "));
+  }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const DTensor gradient = grad_of(leaves[i]);
     const bool alike = gradient.defined() && gradient.shape() == leaves[i].shape();

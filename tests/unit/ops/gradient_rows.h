@@ -25,6 +25,7 @@ struct GradientRow {
   std::vector<Leaf> leaves;
   std::function<DTensor(const Leaves&)> result;
   std::vector<std::vector<double>> gradients;  ///< of each leaf, as PyTorch 2.15 has them in f64
+  std::vector<double> values = {};             ///< of the result; empty: not looked at
 };
 
 /// Compares each row on four ranks, once with replicas and once placed as the rows say: 5 rows of a

@@ -145,6 +145,25 @@ TEST_CASE("stack joins along a new dim; a tensor of positions selects along one 
               "f32[2, 1] [[4], [6]]"});
 }
 
+// The columns lie as 2 and 1. Numbers of PyTorch.
+TEST_CASE("tensors of positions index several dims together, and say where values are stored") {
+  CHECK(
+      printed("x = distribute(tensor([[1., 2., 3.], [4., 5., 6.], [7., 8., 9.], [10., 11., 12.],\n"
+              "                       [13., 14., 15.]]), tp=S(1))\n"
+              "i = distribute(tensor([4, 0, -1]))\n"
+              "print(x[i, distribute(tensor([0, 1, -1]))].full_tensor(), x[i].type)\n"
+              "print(x[1:3, distribute(tensor([[2], [0]]))].full_tensor())\n"
+              "print(x[i].sum(0).full_tensor(), x[:, None, i % 2].shape)\n"
+              "y = x.clone()\ny[i] = 0.5\nprint(y.type, y[:, 0].full_tensor())\n"
+              "y = y.redistribute(tp=R).clone()\n"
+              "y[1:3, distribute(tensor([2, 0]))] = x[0, 0:2]\n"
+              "y[0, i % 3] = distribute(tensor([7.]))\nprint(y.full_tensor())\n",
+              "tp = 2") ==
+      Lines{"f32[3] [13, 2, 15] f32[3, 3@tp]", "f32[2, 2, 1] [[[6], [4]], [[9], [7]]]",
+            "f32[3] [27, 30, 33] (5, 1, 3)", "f32[5, 3@tp] f32[5] [0.5, 4, 7, 10, 0.5]",
+            "f32[5, 3] [[7, 7, 7], [2, 5, 1], [2, 8, 1], [10, 11, 12], [0.5, 0.5, 0.5]]"});
+}
+
 TEST_CASE("gradients: backward, grad and x.grad") {
   CHECK(printed("x = distribute(tensor([[1., 2.], [3., 4.]]), tp=S(0))\n"
                 "w = distribute(tensor([[1., -1.], [1., 0.]]), dp=S(1))\n"
