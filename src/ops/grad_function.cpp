@@ -108,7 +108,7 @@ Gradients addcmul(const GradContext& context) {
 
 Gradients addcdiv(const GradContext& context) {
   const Formula f(context);
-  const DTensor scaled = f.times(context.grads[0], context.inputs[3].scalar());
+  const DTensor scaled = f.times(context.grads[0], Scalar(context.inputs[3].to_double()));
   const DTensor &above = input(context, 1), &below = input(context, 2);
   Gradients gradients(3);
   if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
