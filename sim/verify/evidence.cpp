@@ -16,10 +16,6 @@ namespace {
 
 using Recordings = std::vector<const Recording*>;
 
-std::string key_of(const ValueReport& report) {
-  return report.name + "#" + (report.at_end ? "end" : std::to_string(report.occurrence));
-}
-
 // What each rank of `layout` holds, by mesh index; nothing where one of them has no such value.
 std::optional<std::vector<DTensor>> held_by(const Recordings& ranks, const std::string& key,
                                             const MeshLayout& layout) {
@@ -142,7 +138,7 @@ class Collector {
 std::string explain_wrong(const VerifyInputs& inputs, const ValueReport& report,
                           const Scenario& scenario, const MeshLayout& layout) {
   if (!report.verified || report.comparison.agreement != Agreement::kWrong) return {};
-  const std::string key = key_of(report);
+  const std::string key = report.key();
   auto evidence = Collector(inputs, scenario, layout).collect(key);
   if (!evidence) return {};
   std::vector<std::pair<const Recording*, std::string>> alone;

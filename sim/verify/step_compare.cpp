@@ -27,11 +27,6 @@ std::vector<std::byte> bytes_of(const Tensor& x) {
   return bytes;
 }
 
-const std::byte* first_byte(const Tensor& x) {
-  return static_cast<const std::byte*>(x.storage()->buffer()->data()) +
-         x.offset() * item_bytes(x.dtype());
-}
-
 // 64 fair coins for the n-th block of a sample (SplitMix64).
 std::uint64_t coins(std::uint64_t sample, std::uint64_t block) {
   std::uint64_t z = (sample + 1) * 0x9E3779B97F4A7C15u + block * 0xD1B54A32D192ED03u;
@@ -58,10 +53,17 @@ bool holds(const DimMap& map, std::int64_t index) {
 
 }  // namespace
 
+bool on_host(const Tensor& x) { return x.device()->type() == "cpu"; }
+
+const std::byte* first_byte(const Tensor& x) {
+  return static_cast<const std::byte*>(x.storage()->buffer()->data()) +
+         x.offset() * item_bytes(x.dtype());
+}
+
 bool same_bits(const Tensor& a, const Tensor& b) {
   const bool one = a.storage()->buffer() == b.storage()->buffer();
   if (one && a.offset() == b.offset() && a.stride() == b.stride()) return true;
-  const bool host = a.device()->type() == "cpu" && b.device()->type() == "cpu";
+  const bool host = on_host(a) && on_host(b);
   if (!host || !a.contiguous() || !b.contiguous()) return bytes_of(a) == bytes_of(b);
   const auto size = static_cast<std::size_t>(a.size_bytes());
   return size == 0 || std::memcmp(first_byte(a), first_byte(b), size) == 0;
@@ -76,7 +78,7 @@ bool same_values(const Tensor& a, const Tensor& b) {
 
 bool all_finite(const Tensor& x) {
   if (is_integral(x.dtype())) return true;
-  if (x.dtype() == DType::kF32 && x.contiguous() && x.device()->type() == "cpu") {
+  if (x.dtype() == DType::kF32 && x.contiguous() && on_host(x)) {
     const float* data = x.data<float>();
     return std::all_of(data, data + x.numel(), [](float v) { return std::isfinite(v); });
   }

@@ -7,6 +7,9 @@
 
 namespace shardlab {
 
+bool on_host(const Tensor& x);
+/// Where its elements begin. On the host.
+const std::byte* first_byte(const Tensor& x);
 /// The same bytes. Shapes and dtypes are equal.
 bool same_bits(const Tensor& a, const Tensor& b);
 /// Bit for bit; any NaN equals any NaN. Shapes and dtypes are equal.

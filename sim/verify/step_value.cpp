@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
@@ -18,6 +19,16 @@
 namespace shardlab {
 
 namespace {
+
+// Both lie row-major on the host.
+void copy_stretches(const Tensor& whole, const Tensor& piece, const LocalView& view) {
+  const auto item = static_cast<std::size_t>(item_bytes(whole.dtype()));
+  auto* to = static_cast<std::byte*>(whole.storage()->buffer()->data());
+  const std::byte* from = first_byte(piece);
+  for_each_stretch(view, [&](std::size_t local, std::size_t global, std::size_t count) {
+    if (count > 0) std::memcpy(to + global * item, from + local * item, count * item);
+  });
+}
 
 void copy_runs(const Tensor& whole, const Tensor& piece, const LocalView& view, std::size_t dim) {
   if (dim == view.dims.size()) {
@@ -87,6 +98,8 @@ WholeValue moved_together(const DTensorSpec& spec, const std::vector<DTensor>& p
     }
     if (spec.is_replicated()) {
       value.own = contiguous(piece);
+    } else if (on_host(value.own) && on_host(piece) && piece.contiguous()) {
+      copy_stretches(value.own, piece, local_view(spec, coordinate));
     } else if (piece.numel() > 0) {
       copy_runs(value.own, piece, local_view(spec, coordinate), 0);
     }
@@ -129,11 +142,11 @@ std::vector<double> absolute_sums(const DTensorSpec& spec, const std::vector<DTe
   return assemble(spec, absolute, faults).reals;
 }
 
-// Whole terms that are added: most pending values.
-bool has_whole_terms(const DTensorSpec& spec) {
+// Terms that are added: most pending values.
+bool only_adds(const DTensorSpec& spec) {
   if (is_integral(spec.dtype())) return false;
   return std::ranges::all_of(spec.placements(), [](const Placement& placement) {
-    return placement.is_replicate() || placement.is_partial(ReduceOp::kSum) ||
+    return !placement.is_partial() || placement.is_partial(ReduceOp::kSum) ||
            placement.is_partial(ReduceOp::kAvg);
   });
 }
@@ -141,7 +154,8 @@ bool has_whole_terms(const DTensorSpec& spec) {
 // Adds terms and their absolute values in one pass over each; the rest of pieces are replicas.
 WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
   const MeshLayout& layout = *spec.layout();
-  const auto count = static_cast<std::size_t>(spec.numel()) * number_width(spec.dtype());
+  const std::size_t width = number_width(spec.dtype());
+  const auto count = static_cast<std::size_t>(spec.numel()) * width;
   std::vector<double> sum(count, 0);
   WholeValue value;
   value.terms.assign(count, 0);
@@ -162,10 +176,13 @@ WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
     }
     if (!value.fault.empty()) return value;
     const std::vector<double> term = read_doubles(piece);
-    for (std::size_t i = 0; i < count; ++i) {
-      sum[i] += scale * term[i];
-      value.terms[i] += scale * std::fabs(term[i]);
-    }
+    for_each_stretch(local_view(spec, coordinate),
+                     [&](std::size_t from, std::size_t to, std::size_t elements) {
+                       for (std::size_t i = 0; i < elements * width; ++i) {
+                         sum[to * width + i] += scale * term[from * width + i];
+                         value.terms[to * width + i] += scale * std::fabs(term[from * width + i]);
+                       }
+                     });
   }
   value.sum = empty(*current_rank().device, spec.shape(), wide_dtype(spec.dtype()));
   write_doubles(value.sum, sum);
@@ -176,7 +193,7 @@ WholeValue added(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
 }
 
 WholeValue reduced(const DTensorSpec& spec, const std::vector<DTensor>& pieces) {
-  if (has_whole_terms(spec)) return added(spec, pieces);
+  if (only_adds(spec)) return added(spec, pieces);
   WholeValue value;
   std::vector<AssemblyFault> faults;
   const GlobalValue sum = assemble(spec, pieces, faults);
@@ -209,7 +226,9 @@ std::size_t number_width(DType dtype) { return is_complex(dtype) ? 2 : 1; }
 
 Tensor converted(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return plain_calls().one("aten::_to_copy", {DTensor(x), dtype}).local();
+  const Tensor result = empty(*current_rank().device, x.shape(), dtype);
+  write_doubles(result, read_doubles(x));
+  return result;
 }
 
 WholeValue whole_value_of(const std::vector<DTensor>& pieces,

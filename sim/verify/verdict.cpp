@@ -48,8 +48,9 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
 
 // One meaning of "one device", in the program's dtypes and in f64.
 struct Meaning {
+  AloneOptions alone;
   AloneRuns single;
-  AloneRuns reference;
+  AloneRuns reference;  ///< of no run as long as nobody asks for it
   const std::string& failure() const {
     return single.failure.empty() ? reference.failure : single.failure;
   }
@@ -95,7 +96,11 @@ class Verification {
     run_alone_as_meant();
     run_reference();
     result_.values = verify_values(inputs_);
-    if (traits_.leaves || in_doubt(result_.values)) decide_in_f64();
+    if (traits_.leaves || in_doubt(result_.values)) {
+      run_alone_in_f64();
+      judge_again();
+      if (traits_.leaves || in_doubt(result_.values)) decide_in_f64();
+    }
     explain_first();
     if (result_.scenario.expect.verify == Verify::kOutputs) {
       keep_outputs_only(result_.scenario, result_.values);
@@ -129,7 +134,14 @@ class Verification {
     add_meaning(ToldWorld::kTrue, told);
     const bool counts = traits_.reads_rank || traits_.reads_world;
     if (traits_.leaves && counts) add_meaning(ToldWorld::kOne, 1);
-    if (std::ranges::any_of(meanings_, &Meaning::runs)) return;
+    note_failures();
+  }
+
+  void note_failures() {
+    for (std::size_t i = 0; i < meanings_.size(); ++i) {
+      inputs_.one_device[i].complete = meanings_[i].runs();
+    }
+    if (inputs_.given.single != nullptr || std::ranges::any_of(meanings_, &Meaning::runs)) return;
     result_.not_verified =
         fmt::format("one device cannot run the program: {}", meanings_.back().failure());
     result_.not_verified_fix =
@@ -137,43 +149,61 @@ class Verification {
   }
 
   void add_meaning(ToldWorld world, std::int64_t told) {
-    AloneOptions alone{.scenario = &result_.scenario,
-                       .layout = result_.layout,
-                       .registry = ranks_.registry,
-                       .answers = &ranks_.answers,
-                       .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
-                       .world = world,
-                       .told_ranks = told};
     Meaning meaning;
-    meaning.single = run_alone(alone, *result_.propagator, result_.options);
-    alone.precision = Precision::kReference;
-    meaning.reference = run_alone(alone, *result_.propagator, result_.options);
+    meaning.alone = {.scenario = &result_.scenario,
+                     .layout = result_.layout,
+                     .registry = ranks_.registry,
+                     .answers = &ranks_.answers,
+                     .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
+                     .world = world,
+                     .told_ranks = told};
+    meaning.single = run_alone(meaning.alone, *result_.propagator, result_.options);
     inputs_.one_device.push_back({.single = meaning.single.recordings,
-                                  .reference = meaning.reference.recordings,
-                                  .complete = meaning.runs(),
+                                  .reference = {},
                                   .one_rank = world == ToldWorld::kOne});
     meanings_.push_back(std::move(meaning));
+  }
+
+  void run_in_f64(Meaning& meaning) {
+    meaning.alone.precision = Precision::kReference;
+    meaning.reference = run_alone(meaning.alone, *result_.propagator, result_.options);
+  }
+
+  // Made where one device's own error is asked for: most values lie close enough to what it has in
+  // the program's dtypes.
+  void run_alone_in_f64() {
+    for (std::size_t i = 0; i < meanings_.size(); ++i) {
+      run_in_f64(meanings_[i]);
+      inputs_.one_device[i].reference = meanings_[i].reference.recordings;
+    }
+    if (inputs_.given.single != nullptr) {
+      run_in_f64(given_);
+      inputs_.given.reference = given_.reference.recordings[0];
+      if (!reference_runs()) inputs_.given = {};
+    }
+    note_failures();
   }
 
   void run_reference() {
     if (!result_.scenario.reference) return;
     reference_program_ = as_reference(result_.scenario);
-    AloneOptions alone{.scenario = &reference_program_,
-                       .layout = result_.layout,
-                       .registry = ranks_.registry,
-                       .world = ToldWorld::kOne};
-    given_.single = run_alone(alone, *result_.propagator, result_.options);
-    alone.precision = Precision::kReference;
-    given_.reference = run_alone(alone, *result_.propagator, result_.options);
-    if (!given_.runs()) {
-      result_.expectations.push_back(
-          {.what = "reference", .met = false, .text = "fails: " + given_.failure(), .where = {}});
-      return;
-    }
+    given_.alone = {.scenario = &reference_program_,
+                    .layout = result_.layout,
+                    .registry = ranks_.registry,
+                    .world = ToldWorld::kOne};
+    given_.single = run_alone(given_.alone, *result_.propagator, result_.options);
+    if (!reference_runs()) return;
     result_.not_verified.clear();
     result_.not_verified_fix.clear();
     inputs_.nothing = "one device does not get here, and [reference] does not name it";
-    inputs_.given = {given_.single.recordings[0], given_.reference.recordings[0]};
+    inputs_.given.single = given_.single.recordings[0];
+  }
+
+  bool reference_runs() {
+    if (given_.runs()) return true;
+    result_.expectations.push_back(
+        {.what = "reference", .met = false, .text = "fails: " + given_.failure(), .where = {}});
+    return false;
   }
 
   // The ranks once more, in f64: rounding is then too small to be taken for a mistake, and no
@@ -196,7 +226,16 @@ class Verification {
     run_in_f64();
     if (in_f64_->error) return;
     inputs_.ranks_in_f64 = recordings_of(*in_f64_);
-    result_.values = verify_values(inputs_);
+    judge_again();
+  }
+
+  // Outside of the distributed world no value is right for its look alone.
+  void judge_again() {
+    if (traits_.leaves) {
+      result_.values = verify_values(inputs_);
+    } else {
+      verify_again(inputs_, result_.values);
+    }
   }
 
   ScenarioResult& result_;

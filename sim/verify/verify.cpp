@@ -152,10 +152,12 @@ class Judge {
     report.verified = true;
   }
 
+  // `reference`: null where one device has not run in f64.
   Comparison compared(const GlobalValue& value, bool exact, const RecordedValue& single,
-                      const RecordedValue& reference) const {
+                      const RecordedValue* reference) const {
     const GlobalValue declared = whole_value(single.value.local());
-    const GlobalValue truth = whole_value(reference.value.local());
+    const GlobalValue truth =
+        reference != nullptr ? whole_value(reference->value.local()) : declared;
     if (precision_ == Precision::kReference) {
       return compare_in_f64(value, truth, f64_noise(declared, truth));
     }
@@ -181,7 +183,7 @@ class Judge {
   // are one.
   std::optional<Found> best(const GlobalValue& value, bool exact, std::size_t rank) const {
     if (const RecordedValue* single = given(inputs_.given.single)) {
-      return Found{compared(value, exact, *single, *given(inputs_.given.reference))};
+      return Found{compared(value, exact, *single, given(inputs_.given.reference))};
     }
     std::optional<Comparison> best;
     bool contradicted = false;
@@ -189,9 +191,13 @@ class Judge {
       const std::size_t told = one.single.size() > 1 ? rank : 0;
       if (told >= one.single.size()) continue;
       const RecordedValue* single = one.single[told]->find(key_);
-      const RecordedValue* reference = one.reference[told]->find(key_);
-      if (single == nullptr || reference == nullptr) continue;
-      const Comparison comparison = compared(value, exact, *single, *reference);
+      if (single == nullptr) continue;
+      const RecordedValue* reference = nullptr;
+      if (!one.reference.empty()) {
+        reference = one.reference[told]->find(key_);
+        if (reference == nullptr) continue;
+      }
+      const Comparison comparison = compared(value, exact, *single, reference);
       const bool wrong = comparison.agreement == Agreement::kWrong;
       if (wrong && !one.complete) continue;
       // Of another shape it is another value: a piece, as long as there are ranks.
@@ -388,6 +394,12 @@ std::optional<ValueReport> report_on(const VerifyInputs& inputs, const std::stri
   return report;
 }
 
+bool is_open(const ValueReport& report) {
+  const Agreement agreement = report.comparison.agreement;
+  return report.verified && (agreement == Agreement::kUndecided ||
+                             agreement == Agreement::kTolerance || agreement == Agreement::kWrong);
+}
+
 }  // namespace
 
 void list_values(const Recording& recording, const std::string& reason,
@@ -423,12 +435,15 @@ std::vector<ValueReport> verify_values(const VerifyInputs& inputs) {
   return reports;
 }
 
+void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports) {
+  for (ValueReport& report : reports) {
+    if (!is_open(report)) continue;
+    if (auto again = report_on(inputs, report.key())) report = std::move(*again);
+  }
+}
+
 bool in_doubt(const std::vector<ValueReport>& reports) {
-  return std::ranges::any_of(reports, [](const ValueReport& report) {
-    const Agreement agreement = report.comparison.agreement;
-    return report.verified &&
-           (agreement == Agreement::kUndecided || agreement == Agreement::kWrong);
-  });
+  return std::ranges::any_of(reports, is_open);
 }
 
 }  // namespace shardlab

@@ -31,6 +31,7 @@ struct ValueReport {
   std::string holders;      ///< of the wrong element: "ranks 0,4 at [3, 1]"
   std::int64_t passes = 0;  ///< of a gradient: how many backward passes it adds up
   std::string cause;        ///< of the first wrong values: what mistake their numbers look like
+  std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
   /// One; or one a rank where ranks hold their own, one a sub-mesh for a slice of the mesh.
   std::vector<KeptValue> kept;
 };
@@ -39,7 +40,7 @@ struct ValueReport {
 /// told that rank's number; ranks beyond the last are not compared.
 struct OneDeviceValues {
   std::vector<const Recording*> single;     ///< in the program's dtypes
-  std::vector<const Recording*> reference;  ///< likewise, in f64
+  std::vector<const Recording*> reference;  ///< likewise, in f64; empty: not run yet
   /// False where a run failed: what it got to can confirm a value, but not contradict it.
   bool complete = true;
   /// The program is told that there is one rank, as its own collectives have it.
@@ -49,8 +50,8 @@ struct OneDeviceValues {
 /// The program of [reference]: what its names hold at its end is what the last values of the same
 /// names in the program are compared with, and nothing else then is.
 struct ReferenceValues {
-  const Recording* single = nullptr;  ///< in the program's dtypes; null: there is no [reference]
-  const Recording* reference = nullptr;
+  const Recording* single = nullptr;     ///< in the program's dtypes; null: there is no [reference]
+  const Recording* reference = nullptr;  ///< in f64; null: not run yet
 };
 
 struct VerifyInputs {
@@ -77,10 +78,16 @@ void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports);
 
 /// In the order of the first rank that recorded a value; values that only some ranks have come
-/// last. What a name holds at the end is left out where nothing changed it.
+/// last. What a name holds at the end is left out where nothing changed it. Without one device's
+/// runs in f64, floats are compared with those in the program's dtypes: within 16 roundings of them
+/// a value is within the envelope, whatever one device's own error is.
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs);
 
-/// Whether the program's dtypes alone leave a doubt, which a run in f64 decides.
+/// Judges the values once more that are in doubt.
+void verify_again(const VerifyInputs& inputs, std::vector<ValueReport>& reports);
+
+/// Whether something is not right in the program's dtypes, or only by the user's tolerance: runs in
+/// f64 decide.
 bool in_doubt(const std::vector<ValueReport>& reports);
 
 }  // namespace shardlab
