@@ -48,8 +48,8 @@ def main():
         begin = time.monotonic()
         failed, first = count(options, file)
         total += len(failed)
-        print(f"{os.path.basename(file):<32} {options.seeds:>6} seeds {len(failed):>6} false alarms "
-              f"{time.monotonic() - begin:>8.1f} s  {first}", flush=True)
+        print(f"{os.path.basename(file):<32} {options.seeds:>6} seeds {len(failed):>6} false alarms"
+              f" {time.monotonic() - begin:>8.1f} s  {first}", flush=True)
     return total > 0
 
 
