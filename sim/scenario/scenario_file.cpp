@@ -150,12 +150,7 @@ void check_names(const Scenario& scenario) {
 
 void check_types(const Scenario& scenario) {
   Arena arena;
-  MeshLayout::Init init;
-  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
-    init.shape.push_back(dim.size);
-    init.names.push_back(dim.name);
-  }
-  const MeshLayout* layout = arena.layout(std::move(init));
+  const MeshLayout* layout = layout_of(scenario.mesh, arena);
   for (const ScenarioInput& input : scenario.inputs) check_type(input.type, layout);
   for (const ExpectedType& expected : scenario.expect.types) check_type(expected.type, layout);
 }
@@ -303,6 +298,16 @@ Environment Scenario::environment() const {
   Environment out = params;
   for (const ScenarioMeshDim& dim : mesh.dims) out.emplace_back(dim.name, dim.size);
   return out;
+}
+
+const MeshLayout* layout_of(const ScenarioMesh& mesh, Arena& arena) {
+  MeshLayout::Init init;
+  for (const ScenarioMeshDim& dim : mesh.dims) {
+    init.shape.push_back(dim.size);
+    init.names.push_back(dim.name);
+  }
+  if (mesh.ranks) init.ranks = *mesh.ranks;
+  return arena.layout(std::move(init));
 }
 
 Scenario as_reference(const Scenario& scenario) {

@@ -60,4 +60,7 @@ class ScenarioFile {
   std::shared_ptr<const ast::Program> reference_;
 };
 
+/// The mesh as written, in `arena`: the same one for the same mesh.
+const MeshLayout* layout_of(const ScenarioMesh& mesh, Arena& arena);
+
 }  // namespace shardlab

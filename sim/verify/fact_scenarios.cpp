@@ -48,22 +48,9 @@ Scenario FactScenarios::read(const std::string& name, const std::string& text) c
   return scenario;
 }
 
-namespace {
-
-const MeshLayout* layout_of(const Scenario& scenario, Arena& arena) {
-  MeshLayout::Init init;
-  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
-    init.shape.push_back(dim.size);
-    init.names.push_back(dim.name);
-  }
-  return arena.layout(std::move(init));
-}
-
-}  // namespace
-
 void FactScenarios::run(const Scenario& scenario, const OnRank& on_rank,
                         const std::function<void(const WorldResult& result)>& judge) {
-  const MeshLayout* layout = layout_of(scenario, state_->arena);
+  const MeshLayout* layout = layout_of(scenario.mesh, state_->arena);
   state_->sharing = std::make_unique<SharingDevice>(*state_->device, scenario.world);
   judge(state_->world(scenario.world).run([&](RankContext& rank) {
     rank.meshes->construct(layout);

@@ -11,6 +11,7 @@
 #include "ops/register.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/lexer.h"
+#include "sim/scenario/scenario_file.h"
 #include "sim/verify/class_run.h"
 #include "sim/verify/inputs.h"
 #include "sim/verify/process_records.h"
@@ -22,16 +23,6 @@
 namespace shardlab {
 
 namespace {
-
-const MeshLayout* layout_of(const Scenario& scenario, Arena& arena) {
-  MeshLayout::Init init;
-  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
-    init.shape.push_back(dim.size);
-    init.names.push_back(dim.name);
-  }
-  if (scenario.mesh.ranks) init.ranks = *scenario.mesh.ranks;
-  return arena.layout(std::move(init));
-}
 
 Topology topology_of(const Scenario& scenario) {
   Topology topology;
@@ -246,7 +237,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   const bool shapes_only = is_shape_only(options.backend);
   if (options.memory && !shapes_only) check_memory(scenario, *options.memory);
   if (shapes_only) result.arena = std::make_unique<Arena>();
-  result.layout = layout_of(scenario, shapes_only ? *result.arena : process_arena());
+  result.layout = layout_of(scenario.mesh, shapes_only ? *result.arena : process_arena());
   check_as_written(scenario, result.layout, registry);
   if (options.memory && !shapes_only) check_input_memory(scenario, result.layout, *options.memory);
   PlanOptions plans;

@@ -95,27 +95,6 @@ bool same_numbers(const Step& step) {
   return true;
 }
 
-StepFinding skipped(std::string reason) {
-  StepFinding finding;
-  finding.kind = StepFinding::Kind::kSkipped;
-  finding.reason = std::move(reason);
-  return finding;
-}
-
-StepFinding wrong(WrongStep found) {
-  StepFinding finding;
-  finding.kind = StepFinding::Kind::kWrong;
-  finding.wrong = std::move(found);
-  return finding;
-}
-
-WrongStep unequal(const std::string& fault) {
-  WrongStep found;
-  found.what = fault;
-  found.unequal_replicas = true;
-  return found;
-}
-
 // A strided view reads what lies in memory, so the operand lies as its spec says.
 Tensor laid_out(const Tensor& value, const DTensorSpec* spec) {
   if (spec == nullptr || is_contiguous(spec->shape(), spec->stride())) return value;
@@ -409,6 +388,27 @@ std::string operands_text(const Step& step) {
 }
 
 }  // namespace
+
+StepFinding skipped(std::string reason) {
+  StepFinding finding;
+  finding.kind = StepFinding::Kind::kSkipped;
+  finding.reason = std::move(reason);
+  return finding;
+}
+
+StepFinding wrong(WrongStep found) {
+  StepFinding finding;
+  finding.kind = StepFinding::Kind::kWrong;
+  finding.wrong = std::move(found);
+  return finding;
+}
+
+WrongStep unequal(const std::string& fault) {
+  WrongStep found;
+  found.what = fault;
+  found.unequal_replicas = true;
+  return found;
+}
 
 StepPlace place_of(const Step& step) {
   const StepPart& part = step.first();

@@ -20,6 +20,11 @@ struct StepFinding {
   bool makes_non_finite = false;        ///< a NaN or inf in a result, none in any operand
 };
 
+StepFinding skipped(std::string reason);
+StepFinding wrong(WrongStep found);
+/// Ranks that should hold the same do not; `fault` says which and where.
+WrongStep unequal(const std::string& fault);
+
 /// Runs ops on `device`, on plain tensors, in a context of its own: what the running rank is about
 /// stays as it is. Thread-safe as far as the device is.
 StepFinding judge_step(const Step& step, Device& device, Propagator& propagator);

@@ -18,27 +18,6 @@ namespace {
 
 using Pieces = std::vector<DTensor>;
 
-StepFinding wrong(WrongStep found) {
-  StepFinding finding;
-  finding.kind = StepFinding::Kind::kWrong;
-  finding.wrong = std::move(found);
-  return finding;
-}
-
-StepFinding faulty(const std::string& fault) {
-  WrongStep found;
-  found.what = fault;
-  found.unequal_replicas = true;
-  return wrong(std::move(found));
-}
-
-StepFinding skipped(std::string reason) {
-  StepFinding finding;
-  finding.kind = StepFinding::Kind::kSkipped;
-  finding.reason = std::move(reason);
-  return finding;
-}
-
 Pieces pieces_of(const Step& step, bool results) {
   Pieces pieces;
   for (const StepPart& part : step.parts) {
@@ -95,13 +74,13 @@ StepFinding judge_placed(const Step& step) {
   const auto kind = step.first().placing;
   if (kind == PlacedRecord::Kind::kToLocal) {
     const WholeValue before = whole_value_of(from, step.ranks);
-    return before.fault.empty() ? StepFinding() : faulty(before.fault);
+    return before.fault.empty() ? StepFinding() : wrong(unequal(before.fault));
   }
   const WholeValue after = whole_value_of(to, step.ranks);
-  if (!after.fault.empty()) return faulty(after.fault);
+  if (!after.fault.empty()) return wrong(unequal(after.fault));
   if (kind == PlacedRecord::Kind::kFromLocal) return {};
   const WholeValue before = whole_value_of(from, step.ranks);
-  if (!before.fault.empty()) return faulty(before.fault);
+  if (!before.fault.empty()) return wrong(unequal(before.fault));
   StepFinding finding = judge_kept(before, after);
   if (finding.kind == StepFinding::Kind::kWrong && finding.wrong.element >= 0) {
     finding.wrong.held_by = holders_text(*to.front().spec(), finding.wrong.element);
@@ -187,11 +166,11 @@ StepFinding judge_collective(const Step& step) {
     default:
       return skipped("collectives of this kind");
   }
-  if (!before.fault.empty()) return faulty(before.fault);
+  if (!before.fault.empty()) return wrong(unequal(before.fault));
   const WholeValue after = call.kind == CollectiveKind::kReduceScatter
                                ? plain_whole(joined(results, call.dim))
                                : whole_value_of(results, step.ranks);
-  return after.fault.empty() ? judge_kept(before, after) : faulty(after.fault);
+  return after.fault.empty() ? judge_kept(before, after) : wrong(unequal(after.fault));
 }
 
 }  // namespace
