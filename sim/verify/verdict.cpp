@@ -12,6 +12,7 @@
 #include "sim/verify/causes.h"
 #include "sim/verify/evidence.h"
 #include "sim/verify/one_device.h"
+#include "sim/verify/parting_branches.h"
 #include "sim/verify/process_records.h"
 #include "sim/verify/verify.h"
 
@@ -91,6 +92,12 @@ class Verification {
       result_.not_verified = "verify = \"none\"";
       if (inputs_.keep > 0) result_.values = verify_values(inputs_);
       return;
+    }
+    if (traits_.leaves) {
+      for (std::string& text :
+           parting_branches(*result_.scenario.program, traits_, inputs_.ranks)) {
+        result_.warnings.push_back(std::move(text));
+      }
     }
     inputs_.nothing = "one device does not get here";
     run_alone_as_meant();

@@ -1,0 +1,146 @@
+// The text says which branches hold a collective and what they ask; the recordings say whether the
+// ranks had the same to ask. A difference that has turned no branch in this run is one all the
+// same.
+#include "sim/verify/parting_branches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "sim/scenario/ast_walk.h"
+#include "sim/scenario/builtin.h"
+#include "sim/verify/global_value.h"
+
+namespace shardlab {
+
+namespace {
+
+using Recordings = std::vector<const Recording*>;
+
+constexpr std::string_view kMethodsThatMeet[] = {"redistribute", "full_tensor", "backward"};
+
+bool meets_here(const ast::Expression& expression) {
+  const auto* call = std::get_if<ast::Call>(&expression.node);
+  if (call == nullptr) return false;
+  if (const auto* name = std::get_if<ast::Name>(&call->function->node)) {
+    return name->id == "backward" || find_builtin(collective_builtins(), name->id) != nullptr;
+  }
+  const auto* method = std::get_if<ast::Attribute>(&call->function->node);
+  return method != nullptr && std::ranges::count(kMethodsThatMeet, method->name) > 0;
+}
+
+bool meets(const ast::ExpressionPtr& expression) {
+  return expression && ast::any_part(*expression, meets_here);
+}
+
+bool meets(const ast::Block& block);
+bool meets(const ast::ExpressionStatement& node) { return meets(node.value); }
+bool meets(const ast::Assign& node) { return meets(node.value); }
+bool meets(const ast::AugmentedAssign& node) { return meets(node.value); }
+bool meets(const ast::If& node) {
+  return std::ranges::any_of(node.branches, [](const ast::If::Branch& branch) {
+    return meets(branch.condition) || meets(branch.body);
+  });
+}
+bool meets(const ast::For& node) { return meets(node.body) || meets(node.otherwise); }
+bool meets(const ast::While& node) { return meets(node.condition) || meets(node.body); }
+bool meets(const ast::Return& node) { return meets(node.value); }
+template <typename Other>
+bool meets(const Other&) {
+  return false;
+}
+bool meets(const ast::Block& block) {
+  return std::ranges::any_of(block, [](const ast::Statement& statement) {
+    return std::visit([](const auto& node) { return meets(node); }, statement.node);
+  });
+}
+
+// The last number that a rank gave the name, or the only element of the plain tensor it gave it.
+std::optional<double> number_of(const Recording& rank, const std::string& name) {
+  const auto number = rank.numbers().find(name);
+  if (number != rank.numbers().end()) return number->second;
+  const RecordedValue* value = rank.find(name + "#end");
+  if (value == nullptr || value->value.distributed() || value->value.numel() != 1) {
+    return std::nullopt;
+  }
+  const GlobalValue whole = whole_value(value->value.local());
+  return whole.is_integral() ? static_cast<double>(whole.integers[0]) : whole.reals[0];
+}
+
+// "1.5 on rank 0 and -2 on rank 3"; empty where the ranks agree.
+std::string difference(const Recordings& ranks, const std::string& name) {
+  const std::optional<double> first = number_of(*ranks.front(), name);
+  for (std::size_t rank = 1; first && rank < ranks.size(); ++rank) {
+    const std::optional<double> other = number_of(*ranks[rank], name);
+    if (!other || *other == *first || (std::isnan(*other) && std::isnan(*first))) continue;
+    return fmt::format("{:.6g} on rank 0 and {:.6g} on rank {}", *first, *other, rank);
+  }
+  return {};
+}
+
+class Search {
+ public:
+  Search(const ast::Program& program, const ProgramTraits& traits, const Recordings& ranks)
+      : program_(program), traits_(traits), ranks_(ranks) {}
+
+  std::vector<std::string> run() {
+    look(program_.body);
+    return std::move(found_);
+  }
+
+ private:
+  void look(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      if (const auto* branch = std::get_if<ast::If>(&statement.node)) {
+        for (const ast::If::Branch& one : branch->branches) {
+          if (one.condition && meets(*branch)) ask(*one.condition);
+          look(one.body);
+        }
+      } else if (const auto* loop = std::get_if<ast::While>(&statement.node)) {
+        if (meets(*loop)) ask(*loop->condition);
+        look(loop->body);
+      } else if (const auto* passes = std::get_if<ast::For>(&statement.node)) {
+        look(passes->body);
+      } else if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
+        prefix_ = def->function->name + ".";
+        look(def->function->body);
+        prefix_.clear();
+      }
+    }
+  }
+
+  void ask(const ast::Expression& condition) {
+    ast::any_part(condition, [&](const ast::Expression& part) {
+      const auto* name = std::get_if<ast::Name>(&part.node);
+      if (name == nullptr) return false;
+      for (const std::string& full : {prefix_ + name->id, name->id}) {
+        if (traits_.follows_rank(full)) continue;
+        const std::string text = difference(ranks_, full);
+        if (text.empty()) continue;
+        found_.push_back(fmt::format(
+            "line {}: {} decides on a collective and is {}: ranks may part here and wait for each "
+            "other; reduce {} first",
+            program_.source->place(condition.span.begin).line, name->id, text, name->id));
+        return true;
+      }
+      return false;
+    });
+  }
+
+  const ast::Program& program_;
+  const ProgramTraits& traits_;
+  const Recordings& ranks_;
+  std::string prefix_;  // of the names of the def that is looked at
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,
+                                          const Recordings& ranks) {
+  return Search(program, traits, ranks).run();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,20 @@
+// parting_branches.h - branches around collectives that follow from what a rank holds for itself:
+// with other numbers the ranks part there, and some wait for ever. Private to the files that run
+// scenarios.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/scenario/program_traits.h"
+#include "sim/verify/recording.h"
+
+namespace shardlab {
+
+/// One sentence per branch or loop whose condition names a plain tensor or a number that differed
+/// between ranks, and in which a collective stands; ranks that the program itself tells apart by
+/// their number are meant. Recordings by global rank.
+std::vector<std::string> parting_branches(const ast::Program& program, const ProgramTraits& traits,
+                                          const std::vector<const Recording*>& ranks);
+
+}  // namespace shardlab
