@@ -46,9 +46,9 @@ void CaseReport::differs(std::string_view field, const Json& expected, const Jso
   differences_.push_back({std::string(field), expected, got});
 }
 
-void CaseReport::show_scenario(std::string text) {
-  differences_.back().scenario = std::move(text);
-}
+void CaseReport::show_scenario(std::string text) { differences_.back().scenario = std::move(text); }
+
+void CaseReport::add_candidate(Json candidate) { candidates_.push_back(std::move(candidate)); }
 
 void CaseReport::expect_error(std::string_view field, const Json& recorded,
                               const std::function<void()>& call) {

@@ -46,11 +46,13 @@ struct CheckRun::State {
       ++summary.still_wrong;
       return;
     }
+    Json asked = fact;
+    if (!report.candidates().empty()) asked["candidates"] = report.candidates();
     std::set<std::size_t> rows;
     for (const auto& difference : report.differences()) {
       const auto row = known == nullptr
                            ? std::nullopt
-                           : known->explain(family.name, fact, difference.field, difference.got);
+                           : known->explain(family.name, asked, difference.field, difference.got);
       if (!row) return count_failure(id, report);
       rows.insert(*row);
     }

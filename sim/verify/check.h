@@ -59,6 +59,8 @@ class CaseReport {
   /// Errors compare by kind only (behaviour.md section 1).
   void expect_error(std::string_view field, const Json& recorded,
                     const std::function<void()>& call);
+  /// What a decision chose among: { outputs, inputs, cost }, as these fields are compared.
+  void add_candidate(Json candidate);
   /// Nothing of this line is compared.
   void skip(SkipReason reason) { skipped_ = reason; }
   /// One field of it is not compared.
@@ -66,6 +68,7 @@ class CaseReport {
 
   struct Difference;
   const std::vector<Difference>& differences() const { return differences_; }
+  const std::vector<Json>& candidates() const { return candidates_; }
   std::optional<SkipReason> skipped() const { return skipped_; }
   const std::vector<SkipReason>& skipped_fields() const { return skipped_fields_; }
 
@@ -76,6 +79,7 @@ class CaseReport {
 
  private:
   std::vector<Difference> differences_;
+  std::vector<Json> candidates_;
   std::optional<SkipReason> skipped_;
   std::vector<SkipReason> skipped_fields_;
 };

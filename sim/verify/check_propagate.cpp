@@ -1,5 +1,6 @@
 // Decisions and candidate lists of the propagator against the recorded ones.
 #include <algorithm>
+#include <cmath>
 
 #include "mesh/local_shape.h"
 #include "ops/register.h"
@@ -112,6 +113,9 @@ class CaseChecker : public PropagateChecker {
     try {
       const OpSchema schema = fact_call(*row, layout, fact);
       compare(schema, propagator_.propagate(schema), expect, report);
+      if (!report.differences().empty() && has_pending(expect.at("outputs"))) {
+        add_candidates(propagator_.explain(schema), report);
+      }
     } catch (const Error& refusal) {
       report.differs("error", nullptr, to_string(refusal.kind()));
     }
@@ -145,6 +149,34 @@ class CaseChecker : public PropagateChecker {
       if (refusal.kind() != ErrorKind::kRuntime) throw;
     }
     report.differs("outputs.mixes_up_elements", true, false);
+  }
+
+  static bool has_pending(const Json& outputs) {
+    return std::ranges::any_of(outputs, [](const Json& output) {
+      return !output.is_null() &&
+             std::ranges::any_of(output.at("placements"), [](const Json& placement) {
+               return placement.get_ref<const std::string&>().starts_with("P(");
+             });
+    });
+  }
+
+  static void add_candidates(const DecisionRecord& record, CaseReport& report) {
+    if (record.strategies.size() != 1) return;
+    for (const OpSpec& candidate : record.strategies[0].candidates) {
+      if (std::isinf(candidate.cost())) continue;
+      Json outputs = Json::array();
+      for (std::size_t i = 0; i < candidate.outputs.size(); ++i) {
+        outputs.push_back(output_json(record.sharding.outputs[i]));
+        if (candidate.outputs[i] == nullptr) continue;
+        outputs.back()["placements"] = texts_of(candidate.outputs[i]->placements());
+      }
+      Json inputs = Json::array();
+      for (const DTensorSpec* spec : candidate.inputs)
+        inputs.push_back(texts_of(spec->placements()));
+      report.add_candidate({{"outputs", std::move(outputs)},
+                            {"inputs", std::move(inputs)},
+                            {"cost", costs_json({candidate.cost()})}});
+    }
   }
 
   static void compare(const OpSchema& schema, const OutputSharding& got, const Json& expect,

@@ -42,15 +42,21 @@ Json object_of(const toml::table& table, std::string_view key) {
   return to_json(*value);
 }
 
+constexpr const char* kCheapest = "cheapest_without";
+
 // A row that would take several answers would also take a wrong one.
-void check_one_answer(const std::string& field, const Json& where) {
-  check_predicates(where);
-  for (const auto& [path, wanted] : where.items()) {
-    if (!wanted.is_object() || wanted.contains("present") || wanted.contains("lacks") ||
-        wanted.contains("at_least")) {
-      continue;
-    }
-    fail(ErrorKind::kValue, "the answer for '{}' is one value, not any of several", field);
+void check_one_answer(const std::string& field, const Json& answer) {
+  if (!answer.is_object()) return;
+  if (answer.contains(kCheapest)) {
+    if (answer.size() == 1 && answer[kCheapest].is_array()) return;
+    fail(ErrorKind::kValue, "the answer for '{}': {} is a list of placements", field, kCheapest);
+  }
+  if (!answer.contains("where")) return;
+  check_predicates(answer["where"]);
+  for (const auto& [path, wanted] : answer["where"].items()) {
+    if (!wanted.is_object() || (wanted.size() == 1 && wanted.contains("present"))) continue;
+    fail(ErrorKind::kValue, "the answer for '{}' is one value, not whatever holds a predicate",
+         field);
   }
 }
 
@@ -72,7 +78,7 @@ KnownDifferences::Row read_row(const toml::table& table) {
   if (row.count < 1) fail(ErrorKind::kValue, "'count' must be at least 1");
   check_predicates(row.when);
   for (const auto& [field, answer] : row.ours.items()) {
-    if (answer.is_object() && answer.contains("where")) check_one_answer(field, answer["where"]);
+    check_one_answer(field, answer);
   }
   if (const auto* files = table["files"].as_array()) {
     for (const auto& file : *files) row.files.push_back(file.value_or(std::string()));
@@ -107,8 +113,33 @@ Json resolve(const Json& ours, const Json& fact, std::string_view field) {
   return value ? *value : Json();
 }
 
+/// Of the candidates that the case had, the cheapest none of whose results and operands has one of
+/// these placements; of equally cheap ones the first. Null without one.
+const Json* cheapest_without(const Json& placements, const Json& fact) {
+  const auto has_one = [&](const Json& spec) {
+    return std::ranges::any_of(placements, [&](const Json& unwanted) {
+      return std::ranges::find(spec, unwanted) != spec.end();
+    });
+  };
+  const auto candidates = fact.find("candidates");
+  if (candidates == fact.end()) return nullptr;
+  const Json* best = nullptr;
+  for (const Json& candidate : *candidates) {
+    const bool without = std::ranges::none_of(candidate.at("inputs"), has_one) &&
+                         std::ranges::none_of(candidate.at("outputs"), [&](const Json& output) {
+                           return !output.is_null() && has_one(output.at("placements"));
+                         });
+    if (without && (best == nullptr || candidate.at("cost") < best->at("cost"))) best = &candidate;
+  }
+  return best;
+}
+
 /// True when `got` is the answer that `ours` writes down, or one that its `where` describes.
 bool is_answer(const Json& ours, const Json& fact, std::string_view field, const Json& got) {
+  if (ours.is_object() && ours.contains(kCheapest)) {
+    const Json* candidate = cheapest_without(ours[kCheapest], fact);
+    return candidate != nullptr && candidate->at(std::string(field)) == got;
+  }
   if (ours.is_object() && ours.contains("where")) return holds(ours["where"], got);
   return resolve(ours, fact, field) == got;
 }

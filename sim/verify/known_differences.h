@@ -10,13 +10,14 @@
 //   count = 8                           # lines of tests/golden/facts, exact
 //   proof = "X-43 the array's order rules: groups keep it"   # name of the test that proves it
 //
-// Predicates: a plain value (equality), or a table of { present, one_of, contains, lacks (a list),
-// starts_with, at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*"
-// stands for one component. `ours` may refer to the case: "$field" from its root, "^field" beside
-// the field itself. An answer `{ where = { path = value or predicate } }` describes parts of a
-// field's answer instead of the whole; paths start at the field; of the predicates only present,
-// lacks and at_least may stand there. An answer is never one of several: where it depends on the
-// case, there are several rows.
+// Predicates: a plain value (equality), or a table of { present, one_of, contains, starts_with,
+// at_least, at_most, ascending, unique }. Fields are dotted paths; in `ours` a "*" stands for one
+// component. `ours` may refer to the case: "$field" from its root, "^field" beside the field
+// itself. An answer `{ where = { path = value } }` says parts of a field's answer instead of the
+// whole; paths start at the field; `{ present = false }` is the only predicate there. Of a decision
+// that had candidates `{ cheapest_without = ["P(max)"] }` is the field of the cheapest one that has
+// no such placement. An answer is never one of several: where it depends on the case, there are
+// several rows.
 #pragma once
 
 #include <cstdint>

@@ -46,10 +46,6 @@ bool predicate_holds(const std::string& name, const Json& argument, const Json* 
   if (value == nullptr) return false;
   if (name == "one_of") return contains(argument, *value);
   if (name == "contains") return contains(*value, argument);
-  if (name == "lacks") {
-    return std::none_of(argument.begin(), argument.end(),
-                        [&](const Json& unwanted) { return contains(*value, unwanted); });
-  }
   if (name == "starts_with") {
     return value->is_string() &&
            value->get_ref<const std::string&>().starts_with(argument.get_ref<const std::string&>());
@@ -63,7 +59,7 @@ bool predicate_holds(const std::string& name, const Json& argument, const Json* 
 }  // namespace
 
 void check_predicates(const Json& when) {
-  constexpr std::string_view kKnown[] = {"present",  "one_of",  "contains",  "lacks", "starts_with",
+  constexpr std::string_view kKnown[] = {"present",  "one_of",  "contains",  "starts_with",
                                          "at_least", "at_most", "ascending", "unique"};
   for (const auto& [path, wanted] : when.items()) {
     if (!wanted.is_object()) continue;
