@@ -69,8 +69,8 @@ void for_each_flat(const Arguments& arguments, Visit visit) {
 }
 
 // What the case calls outputs: the results, or what an op without results wrote.
-Arguments outputs_of(const OpRow& row, const ValueCase& value_case,
-                                 const Arguments& args, const Results& results) {
+Arguments outputs_of(const OpRow& row, const ValueCase& value_case, const Arguments& args,
+                     const Results& results) {
   Arguments flat;
   const auto keep = [&](const Argument& argument) { flat.push_back(argument); };
   if (!value_case.outputs_are_mutated) {
@@ -114,7 +114,18 @@ bool has_gradient(const OpRow& row) {
 // False for rows that only decide layouts so far.
 bool runs(const OpRow& row) {
   return row.kernel != KernelId::kNone || row.view != nullptr || row.decompose != nullptr ||
-         row.handler != HandlerId::kNone;
+         row.local != nullptr || row.handler != HandlerId::kNone;
+}
+
+// What a mask chooses depends on data: refused by name.
+bool indexes_by_mask(const OpRow& row, const ValueCase& value_case) {
+  if (row.op.arguments.size() < 2 || row.op.arguments[1].name != "indices") return false;
+  const Arguments args = arguments_of(row, value_case);
+  return args[1].is_list() && std::ranges::any_of(args[1].list(), [](const Argument& index) {
+           const bool given = index.is_tensor() && index.tensor().defined();
+           return given &&
+                  (index.tensor().dtype() == DType::kBool || index.tensor().dtype() == DType::kU8);
+         });
 }
 
 bool numbers_a_dtype(const OpRow& row, const ValueCase& value_case) {
@@ -171,6 +182,7 @@ class Replay {
   static const char* value_skip(const OpRow& row, const ValueCase& value_case) {
     if (row.has(kIncomplete)) return "incomplete";
     if (!runs(row)) return "no kernel";
+    if (indexes_by_mask(row, value_case)) return "an index by a mask";
     if (numbers_a_dtype(row, value_case)) return "a dtype written as a number";
     return differs_on_purpose(value_case.id) ? "recorded value is wrong" : nullptr;
   }
@@ -204,6 +216,7 @@ class Replay {
     if (row.has(kIncomplete)) return "incomplete";
     const bool none = std::ranges::none_of(value_case.grad_outputs, &Tensor::defined);
     if (none) return "no gradient flows in";
+    if (indexes_by_mask(row, value_case)) return "an index by a mask";
     return has_gradient(row) ? nullptr : "no gradient for this op";
   }
 
