@@ -43,6 +43,7 @@ struct RunArguments {
   std::string planner;                       ///< of redistributions; empty: the scenario's
   bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"
+  std::optional<std::int64_t> rank;          ///< whose prints are shown; none: those of all ranks
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
   std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none

@@ -99,6 +99,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
                   "explain decisions of an op, a source line, a value's statement, or all; what no "
                   "run has a name for is refused")
       ->type_name("NAME|LINE|all");
+  run->add_option("--rank", parsed.run.rank, "show what this rank prints, and no other")
+      ->check(CLI::NonNegativeNumber);
   run->add_flag("--log", parsed.run.log,
                 "an indented log of ops, redistributions and collectives on one rank instead");
   run->add_option_function<std::string>(

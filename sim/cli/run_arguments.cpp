@@ -79,7 +79,8 @@ RunTextOptions text_options(const RunArguments& arguments) {
   // Launchers of processes give them a terminal, whatever is behind it.
   const bool unsure = arguments.common.color == "auto" && channel_of(arguments.backend) != nullptr;
   return {.color = unsure ? Color::kOff : arguments.common.stdout_color(),
-          .why = arguments.why};
+          .why = arguments.why,
+          .rank = arguments.rank};
 }
 
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {

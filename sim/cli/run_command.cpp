@@ -1,5 +1,6 @@
 #include "ops/register.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/report/printed_text.h"
 #include "sim/report/why_names.h"
 
 namespace shardlab {
@@ -50,7 +51,9 @@ int run_command(const RunArguments& arguments) {
   for (const std::string& path : scenario_files(arguments.files)) {
     const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
     for (const MatrixPoint& point : file.points()) {
-      const ScenarioResult result = run_scenario(file.at(point), registry, options_of(arguments));
+      const Scenario scenario = file.at(point);
+      if (arguments.rank) check_printer(scenario, *arguments.rank);
+      const ScenarioResult result = run_scenario(scenario, registry, options_of(arguments));
       reports.add(result);
       if (!result.met()) code = kFailed;
     }

@@ -53,6 +53,12 @@ std::string outcome_of(const Json& run) {
   return run.at("ok").get<bool>() ? "ok" : "an expectation or a value that fails";
 }
 
+// "rank 3: 0.5", or what all ranks print.
+std::string printed_text(const Json& printed) {
+  const std::string by = text_of(printed.at("by"));
+  return (by == "all" ? "" : by + ": ") + text_of(printed.at("text"));
+}
+
 DiffSection diff_outcome(const Json& a, const Json& b) {
   DiffSection section{"outcome", outcome_of(a), {}};
   const std::size_t last = std::max(a.at("events").size(), b.at("events").size());
@@ -64,8 +70,8 @@ DiffSection diff_outcome(const Json& a, const Json& b) {
   }
   const Json &lines_a = a.at("printed"), &lines_b = b.at("printed");
   for (std::size_t i = 0; i < std::max(lines_a.size(), lines_b.size()); ++i) {
-    const std::string line_a = i < lines_a.size() ? text_of(lines_a[i]) : "nothing";
-    const std::string line_b = i < lines_b.size() ? text_of(lines_b[i]) : "nothing";
+    const std::string line_a = i < lines_a.size() ? printed_text(lines_a[i]) : "nothing";
+    const std::string line_b = i < lines_b.size() ? printed_text(lines_b[i]) : "nothing";
     if (line_a == line_b) continue;
     section.text = "not the same";
     section.differences.push_back({fmt::format("printed line {}", i + 1),

@@ -5,6 +5,7 @@
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/json_number.h"
+#include "sim/report/printed_text.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
 
@@ -15,6 +16,17 @@ namespace {
 using Json = nlohmann::json;
 
 std::string_view text_of(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
+
+Json printed_json(const ScenarioResult& result) {
+  Json lines = Json::array();
+  for (const PrintedBy& printed : merged_prints(result.printed)) {
+    const bool all = printed.who.size() == result.printed.size();
+    lines.push_back({{"line", printed.line},
+                     {"text", printed.text},
+                     {"by", all ? "all" : printers_text(result, printed.who)}});
+  }
+  return lines;
+}
 
 Json specs_json(const std::vector<const DTensorSpec*>& specs) {
   Json list = Json::array();
@@ -187,7 +199,7 @@ std::string run_json(const ScenarioResult& result) {
                {"seed", scenario.seed},
                {"ok", result.met()},
                {"implicit_redistributions", result.implicit_count},
-               {"printed", result.printed},
+               {"printed", printed_json(result)},
                {"warnings", warnings_of(result)},
                {"device", result.options.device.name},
                {"ran_on_host", result.ran_on_host},

@@ -10,6 +10,7 @@
 #include "sim/report/decision_text.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/paint.h"
+#include "sim/report/printed_text.h"
 #include "sim/report/why_names.h"
 
 namespace shardlab {
@@ -284,9 +285,20 @@ class RunText {
   }
 
   void printed() {
-    if (result_.printed.empty()) return;
-    line("\n{}", ink("printed", Ink::kTitle));
-    for (const std::string& text : result_.printed) line("  {}", text);
+    if (options_.rank) return printed_by(*options_.rank);
+    const std::vector<PrintedBy> lines = merged_prints(result_.printed);
+    if (!lines.empty()) line("\n{}", ink("printed", Ink::kTitle));
+    for (const PrintedBy& printed : lines) {
+      const bool all = printed.who.size() == result_.printed.size();
+      const std::string who = all ? "" : printers_text(result_, printed.who) + ": ";
+      line("  {}{}", ink(who, Ink::kDim), printed.text);
+    }
+  }
+
+  void printed_by(std::int64_t rank) {
+    const std::vector<PrintedLine>& lines = result_.printed[printer_of(result_, rank)];
+    if (!lines.empty()) line("\n{}", ink(fmt::format("printed by rank {}", rank), Ink::kTitle));
+    for (const PrintedLine& printed : lines) line("  {}", printed.text);
   }
 
   void sums() {
@@ -403,7 +415,9 @@ class RunText {
     if (result_.error && !steps.wrong) return;
     if (!steps.not_judged.empty()) line("\n{}", ink(steps.not_judged, Ink::kTitle));
     if (!steps.judged || result_.shapes_only()) return;
+    const std::size_t before = out_.size();
     line("\n{}", ink("calls on the operands they had", Ink::kTitle));
+    const std::size_t begun = out_.size();
     if (steps.wrong) {
       line("  {} {}", ink("wrong", Ink::kBad), to_string(steps.wrong->place));
       line("        {}", steps.wrong->text());
@@ -419,6 +433,7 @@ class RunText {
     if (steps.non_finite) {
       line("       the first NaN or infinity: {}", to_string(*steps.non_finite));
     }
+    if (out_.size() == begun) out_.resize(before);  // a run that failed before its first call
   }
 
   // What is right in f64 and far from one device in its own dtype.
@@ -549,8 +564,8 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
   std::string name = result.scenario.file->file();
   if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
   const std::string ranks = counted(result.scenario.world, "rank");
-  std::string facts = fmt::format("{}, {}, {}", ranks, verified_text(result),
-                                  counted(collectives, "collective"));
+  std::string facts =
+      fmt::format("{}, {}, {}", ranks, verified_text(result), counted(collectives, "collective"));
   if (result.shapes_only()) {
     facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(result), result.not_verified,
                         counted(collectives, "collective"));

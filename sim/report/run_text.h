@@ -16,6 +16,7 @@ struct RunTextOptions {
   /// Whose decisions are explained: an op ("mm"), a source line, a value of the program, "all";
   /// empty: none.
   std::string why;
+  std::optional<std::int64_t> rank;  ///< whose prints are shown; none: those of all ranks
 };
 
 /// Header, inputs, the program's ops with their collectives, backward, sums, verdict on values,

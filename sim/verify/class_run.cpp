@@ -16,6 +16,7 @@ std::string seen_by(const ProgramRun& run, std::size_t index) {
   const Trace& trace = run.traces[index];
   std::string text = fmt::format("{} B\n", run.accounts[index].peak_bytes);
   text += decision_log(trace.events()) + collective_log(trace.events());
+  for (const PrintedLine& line : run.recordings[index].lines()) text += line.text + "\n";
   for (const RecordedValue& value : run.recordings[index].values()) {
     text += fmt::format("{} [{}]\n", value.key(), fmt::join(value.value.local().shape(), ","));
   }

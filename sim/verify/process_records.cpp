@@ -122,7 +122,11 @@ std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo val
   writer.put(trace.counts());
   writer.put(trace.implicit_count());
   writer.put(static_cast<std::uint64_t>(recording.lines().size()));
-  for (const std::string& line : recording.lines()) writer.put_text(line);
+  for (const PrintedLine& line : recording.lines()) {
+    writer.put(line.line);
+    writer.put(line.column);
+    writer.put_text(line.text);
+  }
   const bool none = values_too == ValuesToo::kNo;
   writer.put(static_cast<std::uint64_t>(none ? 0 : recording.values().size()));
   for (const RecordedValue& recorded : recording.values()) {
@@ -146,7 +150,10 @@ void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
   const auto counts = reader.get<CollectiveCounts>();
   (*records.traces)[rank].adopt(counts, reader.get<std::int64_t>());
   Recording& recording = (*records.recordings)[rank];
-  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) recording.printed(reader.text());
+  for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+    const int line = reader.get<int>(), column = reader.get<int>();
+    recording.adopt(PrintedLine{line, column, reader.text()});
+  }
   for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
     RecordedValue recorded;
     recorded.name = reader.text();

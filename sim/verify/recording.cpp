@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "autograd/grad_node.h"
+#include "base/rank_context.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -27,6 +28,12 @@ void Recording::assigned(const std::string& name, std::int64_t occurrence, const
     keep({full, occurrence, kept, where});
   };
   visit(name, value, record, visited);
+}
+
+void Recording::printed(const std::string& line) {
+  const RankContext* context = current_rank_or_null();
+  const SourcePosition place = context != nullptr ? context->position : SourcePosition{};
+  adopt(PrintedLine{place.line, place.column, line});
 }
 
 void Recording::asserted_close(const Value& a, const Value& b, const Where& where) {

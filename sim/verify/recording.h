@@ -27,6 +27,12 @@ struct RecordedValue {
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
 };
 
+/// What the program printed, and where.
+struct PrintedLine {
+  int line = 0, column = 0;  ///< of the call of print
+  std::string text;
+};
+
 /// The two sides of one assert_close, as they were then.
 struct AssertedPair {
   Value a, b;
@@ -40,7 +46,7 @@ class Recording : public ValueSink {
 
   void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                 const Where& where) override;
-  void printed(const std::string& line) override { lines_.push_back(line); }
+  void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void gradient_kept(const std::string& name, const DTensor& grad) override;
   void gradient_came(const std::string& name, const DTensor& grad) override;
@@ -56,12 +62,13 @@ class Recording : public ValueSink {
 
   /// The same of a rank in another process: the event is its own.
   void adopt(RecordedValue value);
+  void adopt(PrintedLine line) { lines_.push_back(std::move(line)); }
 
   const std::vector<RecordedValue>& values() const { return values_; }
   const RecordedValue* find(const std::string& key) const;
   /// Where a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;
-  const std::vector<std::string>& lines() const { return lines_; }
+  const std::vector<PrintedLine>& lines() const { return lines_; }
   /// In the order of the program.
   const std::vector<AssertedPair>& pairs() const { return pairs_; }
   /// The last number that a statement gave each name which holds a number.
@@ -91,7 +98,7 @@ class Recording : public ValueSink {
   std::vector<RecordedValue> values_;
   std::unordered_map<std::string, std::size_t> by_key_;
   std::unordered_map<std::string, Last> last_;
-  std::vector<std::string> lines_;
+  std::vector<PrintedLine> lines_;
   std::vector<AssertedPair> pairs_;
   std::map<std::string, double> numbers_;
   std::unordered_map<std::string, Accumulated> gradients_;

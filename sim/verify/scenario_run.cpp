@@ -129,7 +129,8 @@ void judge(ScenarioResult& result, ProgramRun& run) {
   // Of classes the reporting rank's comes first.
   const auto reporter = result.shapes_only() ? 0 : static_cast<std::size_t>(result.reporting_rank);
   result.events = run.traces[reporter].events();
-  result.printed = run.recordings[reporter].lines();
+  for (const Recording& recording : run.recordings) result.printed.push_back(recording.lines());
+  result.class_of = run.class_of;
   result.warnings = run.traces[reporter].warnings();
   if (run.device) result.ran_on_host = ran_on_host(result.options.device, *run.device);
   for (const Trace& trace : run.traces) {

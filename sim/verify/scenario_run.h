@@ -83,7 +83,7 @@ struct ScenarioResult {
   std::vector<TraceEvent> events;
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
-  std::vector<std::string> printed;
+  std::vector<std::vector<PrintedLine>> printed;  ///< by rank; on a shape-only mesh by class
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::vector<ValueReport> values;
@@ -101,7 +101,8 @@ struct ScenarioResult {
   /// expected.
   bool reported_elsewhere = false;
   bool met_elsewhere = false;
-  std::vector<ClassReport> classes;  ///< of a shape-only mesh; the reporting rank's comes first
+  std::vector<ClassReport> classes;   ///< of a shape-only mesh; the reporting rank's comes first
+  std::vector<std::size_t> class_of;  ///< by rank, of a shape-only mesh of up to 4,096 ranks
 
   bool shapes_only() const { return !classes.empty(); }
   bool met() const;

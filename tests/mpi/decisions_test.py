@@ -10,7 +10,9 @@ collectives, values and findings are equal byte for byte; what may differ is lis
 
 import collections
 import json
+import pathlib
 import sys
+import tempfile
 import unittest
 
 from job import output, reports
@@ -30,8 +32,35 @@ def comparable(report):
     return report
 
 
+# 5 rows over 4 ranks: pieces of 2, 2, 1 and no row.
+PRINTS = """
+[mesh]
+x = 4
+[inputs]
+a = "f32[5@x, 3]"
+[program]
+code = '''
+print("all")
+print("rows", a.to_local().shape[0])
+if rank == 3:
+    print("the last")
+'''
+"""
+
+
 class SameDecisions(unittest.TestCase):
     maxDiff = 2000
+
+    def test_what_processes_print_is_shown_with_their_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "prints.toml")
+            path.write_text(PRINTS, encoding="utf-8")
+            code, text, errors = output(LAUNCHER, "-n", 4, SHARDLAB, "run", "--json", "--backend",
+                                        BACKEND, path)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual([(line["text"], line["by"]) for line in reports(text)[0]["printed"]],
+                         [("all", "all"), ("rows 2", "ranks 0,1"), ("rows 1", "rank 2"),
+                          ("rows 0", "rank 3"), ("the last", "rank 3")])
 
     def check(self, expected, got):
         name = f"{expected['file']} {expected['point']}"

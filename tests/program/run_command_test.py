@@ -10,6 +10,62 @@ import unittest
 
 from program import Program
 
+# 7 rows over 4 ranks: pieces of 2, 2, 2 and 1 row.
+RANK_PRINTS = """
+[mesh]
+dp = 4
+[inputs]
+x = { type = "i64[7@dp]", values = [1, 2, 3, 4, 5, 6, 7] }
+[program]
+code = '''
+print("before")
+l = x.to_local()
+print(l.shape[0], l.sum().item())
+if rank == 3:
+    print("only here")
+for i in range(2):
+    if rank != 1:
+        print("pass", i)
+print("after")
+'''
+[expect]
+verify = "none"
+"""
+
+# Shapes only: 7 rows over 4 ranks once more, on each of 3 columns of ranks.
+CLASS_PRINTS = """
+[mesh]
+dp = 4
+tp = 3
+[inputs]
+x = "f32[7@dp, 5]"
+[program]
+code = '''
+print("rows", x.to_local().shape[0])
+if mesh.coordinate("tp") == 1:
+    print("second column")
+print("done")
+'''
+"""
+
+# 7 rows over 4 are pieces of 2, 2, 2 and 1; rank 10 is dp 3, tp 1.
+CLASSES_PRINTED = [
+    "  dp 0-2, tp 0,2; dp 0-2, tp 1: rows 2",
+    "  dp 3, tp 0,2; rank 10: rows 1",
+    "  dp 0-2, tp 1; rank 10: second column",
+    "  done",
+]
+
+FAILS_AT_ONCE = """
+[mesh]
+x = 2
+[program]
+code = '''
+print("here")
+assert False, "at once"
+'''
+"""
+
 IMPLICIT = """
 [mesh]
 dp = 2
@@ -87,6 +143,59 @@ collectives = {}
 
 
 class RunCommand(Program):
+    def test_prints_are_shown_once_where_all_ranks_agree_else_with_their_ranks(self):
+        output = self.fine("run", text=RANK_PRINTS)
+        self.assertEqual(self.section(output, "printed"), [
+            "  before",
+            "  rank 0: 2 3",
+            "  rank 1: 2 7",
+            "  rank 2: 2 11",
+            "  rank 3: 1 7",
+            "  rank 3: only here",
+            "  ranks 0,2,3: pass 0",
+            "  ranks 0,2,3: pass 1",
+            "  after",
+        ])
+
+    def test_one_rank_can_be_chosen(self):
+        output = self.fine("run", "--rank", "3", text=RANK_PRINTS)
+        self.assertEqual(self.section(output, "printed by rank 3"),
+                         ["  before", "  1 7", "  only here", "  pass 0", "  pass 1", "  after"])
+        code, output, errors = self.shardlab("run", "--rank", "4", text=RANK_PRINTS)
+        self.assertEqual((code, output), (2, ""))
+        self.assertIn("error: --rank 4: there is no such rank\n", errors)
+        self.assertIn("ranks are numbered from 0 to 3", errors)
+
+    def test_json_has_the_prints_of_all_ranks(self):
+        printed = json.loads(self.fine("run", "--json", text=RANK_PRINTS))["printed"]
+        self.assertEqual(printed[0], {"line": 8, "text": "before", "by": "all"})
+        self.assertIn({"line": 12, "text": "only here", "by": "rank 3"}, printed)
+        self.assertIn({"line": 15, "text": "pass 1", "by": "ranks 0,2,3"}, printed)
+
+    def test_the_prints_are_the_same_on_every_scheduler(self):
+        wanted = self.section(self.fine("run", text=RANK_PRINTS), "printed")
+        for scheduler in (("threads",), ("seeded", "--seed", "5")):
+            output = self.fine("run", "--scheduler", *scheduler, text=RANK_PRINTS)
+            self.assertEqual(self.section(output, "printed"), wanted)
+
+    def test_classes_of_ranks_print_with_what_they_are(self):
+        output = self.fine("run", "--backend", "fake", text=CLASS_PRINTS)
+        self.assertEqual(self.section(output, "printed"), CLASSES_PRINTED)
+        for rank, rows, column in ((0, 2, 0), (4, 2, 1), (11, 1, 2)):
+            output = self.fine("run", "--backend", "fake", "--rank", str(rank), text=CLASS_PRINTS)
+            self.assertEqual(self.section(output, f"printed by rank {rank}"), [
+                f"  rows {rows}", *(["  second column"] if column == 1 else []), "  done"])
+
+    def test_a_title_has_something_below_it(self):
+        code, output, errors = self.shardlab("run", text=FAILS_AT_ONCE)
+        self.assertEqual(code, 1)
+        self.assertIn("at once", errors)
+        self.assertEqual(self.section(output, "printed"), ["  here"])
+        lines = output.splitlines()
+        for i, line in enumerate(lines):
+            if line in ("calls on the operands they had", "values against one device"):
+                self.assertTrue(lines[i + 1].startswith(" "), output)
+
     # Each rank holds 4 or 3 rows of 7 and 4 of 8 columns: an all_gather of f32[7@dp, 8@tp] over tp
     # brings rank 0 the other half of its 4 rows: 4 * 4 * 4 = 64 bytes.
     def test_implicit_redistributions_are_listed_where_the_scenario_asks_for_warnings(self):
@@ -156,7 +265,9 @@ class RunCommand(Program):
     def test_a_coordinate_needs_no_brackets(self):
         text = ("[mesh]\nx = 2\ny = 2\n[program]\n"
                 "code = 'print(mesh.coordinate, mesh.coordinate())'\n")
-        self.assertEqual(self.section(self.fine("run", text=text), "printed"), ["  (0, 0) (0, 0)"])
+        self.assertEqual(self.section(self.fine("run", text=text), "printed"), [
+            "  rank 0: (0, 0) (0, 0)", "  rank 1: (0, 1) (0, 1)",
+            "  rank 2: (1, 0) (1, 0)", "  rank 3: (1, 1) (1, 1)"])
 
     def test_one_of_a_kind_is_singular(self):
         text = "[mesh]\nx = 1\n[inputs]\na = 'f32[3]'\n[program]\ncode = 'b = a + 1'\n"

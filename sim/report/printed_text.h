@@ -1,0 +1,34 @@
+// printed_text.h - what the ranks of a run printed, put together: a line that all ranks print alike
+// stands once.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sim/verify/scenario_run.h"
+
+namespace shardlab {
+
+/// One line of output, and who printed it.
+struct PrintedBy {
+  int line = 0;  ///< of the source
+  std::string text;
+  std::vector<std::size_t> who;  ///< indices into what merged_prints was given, ascending
+};
+
+/// The prints of several ranks (or classes of ranks) in an order that is that of each of them. What
+/// ranks print at the same place, the same number of times they came there, belongs together.
+std::vector<PrintedBy> merged_prints(const std::vector<std::vector<PrintedLine>>& prints);
+
+/// "rank 3", "ranks 0,2,3"; of classes of ranks "dp 0-7, tp 0; dp 0-7, tp 2". `who` as in
+/// PrintedBy.
+std::string printers_text(const ScenarioResult& result, const std::vector<std::size_t>& who);
+
+///   fails  Value: the scenario has no rank of this number, which is not negative
+void check_printer(const Scenario& scenario, std::int64_t rank);
+/// Where `rank`'s prints are in result.printed.
+///   fails  Unsupported: of so many ranks only the first of each class is known
+std::size_t printer_of(const ScenarioResult& result, std::int64_t rank);
+
+}  // namespace shardlab
