@@ -3,13 +3,12 @@
 //     planted_mistakes [--count N] [--seed N] FILE...
 //
 // Each file is tried as it is written and, unless it mixes the two, with bf16 in place of f32. A
-// mistake is drawn
-// by seed, first its kind, then its place among those that the program has, then one rank or all:
-// a collective that loses its reduction, reduces or divides twice, shifts or swaps pieces, gives
-// another rank's piece; a kernel that takes another offset, forgets its mask, gives a stale result
-// or swaps halves; another label in from_local, or for the gradients of to_local. It lies in the
-// runs of the ranks, in the program's dtypes and in f64, as a mistake of a rule or a backend would,
-// and never in what the verdict computes on one device.
+// mistake is drawn by seed, first its kind, then its place among those that the program has,
+// then one rank or all: a collective that loses its reduction, reduces or divides twice, shifts
+// or swaps pieces, gives another rank's piece; a kernel that takes another offset, forgets its
+// mask, gives a stale result or swaps halves; another label in from_local, or for the gradients
+// of to_local. It lies in the runs of the ranks, in the program's dtypes and in f64, as a
+// mistake of a rule or a backend would, and never in what the verdict computes on one device.
 //
 // It counts when in a run of the ranks in f64 it changes a recorded value (mistake_effect.h).
 // Inputs have a seed of their own every 25 draws. Until N mistakes of a program count, or 20 N are
