@@ -16,10 +16,18 @@ DimMap runs_of(std::int64_t length, const Placement& shard, std::int64_t count,
 
 PieceLengths piece_lengths(std::int64_t length, std::int64_t count, const Placement& shard) {
   PieceLengths lengths;
-  lengths.reserve(static_cast<std::size_t>(count));
+  const auto pieces = static_cast<std::size_t>(count);
+  if (shard.is_plain_shard()) {  // full pieces, at most one that is shorter, empty ones
+    const std::int64_t chunk = chunk_of(length, count, 0).size;
+    const std::int64_t full = chunk == 0 ? 0 : length / chunk;
+    lengths.resize(pieces, 0);
+    std::fill_n(lengths.begin(), full, chunk);
+    if (full < count) lengths[static_cast<std::size_t>(full)] = length - full * chunk;
+    return lengths;
+  }
+  lengths.reserve(pieces);
   for (std::int64_t index = 0; index < count; ++index) {
-    lengths.push_back(shard.is_plain_shard() ? chunk_of(length, count, index).size
-                                             : runs_of(length, shard, count, index).local_size());
+    lengths.push_back(runs_of(length, shard, count, index).local_size());
   }
   return lengths;
 }

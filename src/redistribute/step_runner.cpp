@@ -71,13 +71,14 @@ std::int64_t StepRunner::group_length(std::size_t index, const Group& group) con
 
 PieceLengths StepRunner::lengths_of(std::int64_t length, const Placement& shard,
                                     const Group& group) const {
-  PieceLengths lengths{length};
-  for (const std::size_t mesh_dim : group.mesh_dims) {
+  const auto cut_by = [&](std::int64_t piece, std::size_t mesh_dim) {
+    return piece_lengths(piece, mesh_.layout()->size(mesh_dim), shard);
+  };
+  PieceLengths lengths = cut_by(length, group.mesh_dims[0]);
+  for (std::size_t i = 1; i < group.mesh_dims.size(); ++i) {
     PieceLengths cut;
     for (const std::int64_t piece : lengths) {
-      for (const std::int64_t part : piece_lengths(piece, mesh_.layout()->size(mesh_dim), shard)) {
-        cut.push_back(part);
-      }
+      for (const std::int64_t part : cut_by(piece, group.mesh_dims[i])) cut.push_back(part);
     }
     lengths = std::move(cut);
   }
