@@ -6,9 +6,9 @@
 
 #include "ops/register.h"
 #include "sim/report/event_log.h"
-#include "sim/scenario/scenario_file.h"
 #include "sim/verify/scenario_run.h"
 #include "tests/property/shipped_scenarios.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 namespace shardlab {
 namespace {
@@ -138,9 +138,7 @@ verify = "none"
         high.ranks, wide.ranks, high.size, wide.size, high.kernel, wide.kernel, high.stride,
         wide.stride, high.padding, wide.padding, high.dilation, wide.dilation);
     CAPTURE(text);
-    const ScenarioFile file =
-        ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
-    compare(file.at(file.points()[0]), compared);
+    compare(test::scenario_of(text), compared);
   }
   CHECK(compared.collectives > 300);
 }

@@ -4,7 +4,7 @@
 
 #include "comm/observer.h"
 #include "tensor/host.h"
-#include "tests/unit/dispatch/op_mesh.h"
+#include "tests/unit/dispatch/op_calls.h"
 
 namespace shardlab {
 namespace {
@@ -14,13 +14,10 @@ using test::kind_of;
 using test::OpMesh;
 using test::ops;
 using test::plain;
+using test::sum;
+using test::times;
 using test::whole;
 using Values = std::vector<double>;
-
-DTensor product_of(const DTensor& a, const DTensor& b) {
-  return ops().one("aten::mul.Tensor", {a, b});
-}
-DTensor sum_of(const DTensor& x) { return ops().one("aten::sum", {x}); }
 
 /// The dtypes of what is communicated.
 class Traffic : public Observer {
@@ -42,9 +39,9 @@ TEST_CASE("a leaf adds up its gradients, within one backward and over several") 
     const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
     require_grad(x);
     CHECK_FALSE(grad_of(x).defined());
-    backward(sum_of(product_of(x, x)));
+    backward(sum(times(x, x)));
     CHECK(whole(grad_of(x)) == Values{2, 4, 6});
-    backward(sum_of(x));
+    backward(sum(x));
     CHECK(whole(grad_of(x)) == Values{3, 5, 7});
     CHECK(grad_of(x).spec()->placement(0) == Placement::shard(0));
   });
@@ -55,7 +52,7 @@ TEST_CASE("a second backward through the same graph is refused") {
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("R", {3}, {1, 2, 3});
     require_grad(x);
-    const DTensor loss = sum_of(product_of(x, x));
+    const DTensor loss = sum(times(x, x));
     backward(loss);
     CHECK(kind_of([&] { backward(loss); }) == ErrorKind::kRuntime);
   });
@@ -81,9 +78,9 @@ TEST_CASE("an in-place op on a result takes part in the gradient") {
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
     require_grad(x);
-    const DTensor y = product_of(x, x);
+    const DTensor y = times(x, x);
     ops()("aten::mul_.Scalar", {y, 3.0});
-    backward(sum_of(y));
+    backward(sum(y));
     CHECK(whole(grad_of(x)) == Values{6, 12, 18});
   });
 }
@@ -94,9 +91,9 @@ TEST_CASE("what cannot have a gradient is refused") {
     const DTensor index = mesh.place("R", {2}, {0, 1}, DType::kI64);
     CHECK(kind_of([&] { require_grad(index); }) == ErrorKind::kValue);
     const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
-    CHECK(kind_of([&] { backward(sum_of(x)); }) == ErrorKind::kRuntime);
+    CHECK(kind_of([&] { backward(sum(x)); }) == ErrorKind::kRuntime);
     require_grad(x);
-    const DTensor y = product_of(x, x);
+    const DTensor y = times(x, x);
     require_grad(y);  // it does already
     CHECK(kind_of([&] { backward(y); }) == ErrorKind::kValue);
   });
@@ -109,8 +106,8 @@ TEST_CASE("gradients() answers for leaves and results alike and leaves the leave
     const DTensor other = mesh.place("S(0)", {3}, {1, 1, 1});
     require_grad(x);
     require_grad(other);
-    const DTensor y = product_of(x, x);
-    const DTensor loss = sum_of(product_of(y, y));
+    const DTensor y = times(x, x);
+    const DTensor loss = sum(times(y, y));
     const auto grads = gradients(loss, {x, y, other});
     CHECK(whole(grads[0]) == Values{4, 32, 108});
     CHECK(whole(grads[1]) == Values{2, 8, 18});
@@ -124,7 +121,7 @@ TEST_CASE("a seed stands for the gradient of a result that is no scalar") {
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
     require_grad(x);
-    backward(product_of(x, x), mesh.place("P(sum)", {3}, {1, 0, -1}));
+    backward(times(x, x), mesh.place("P(sum)", {3}, {1, 0, -1}));
     CHECK(whole(grad_of(x)) == Values{2, 0, -6});
   });
 }
@@ -135,7 +132,7 @@ TEST_CASE("R-71 R-73 gradients go back through redistribute to the placements of
     const DTensor x = mesh.place("S(0)", {3, 2}, counted(6));
     require_grad(x);
     const DTensor columns = redistribute(x, x.spec()->with({Placement::shard(1)}));
-    backward(sum_of(product_of(columns, columns)));
+    backward(sum(times(columns, columns)));
     CHECK(grad_of(x).spec() == x.spec());
     CHECK(whole(grad_of(x)) == Values{0, 2, 4, 6, 8, 10});
   });
@@ -179,10 +176,10 @@ TEST_CASE("gradients enter and leave the distributed level with their placements
     require_grad(local);
     const DTensor x = from_local(local, mesh.layout(), {Placement::shard(0)},
                                  contiguous_meta(Dims{3}, DType::kF32));
-    const DTensor back = to_local(product_of(x, x));
+    const DTensor back = to_local(times(x, x));
     CHECK_FALSE(back.distributed());
     CHECK(back.shape() == rows);
-    backward(sum_of(back));
+    backward(sum(back));
     const DTensor grad = grad_of(local);
     CHECK_FALSE(grad.distributed());
     CHECK(read_doubles(grad.local()) == (rank.rank == 0 ? Values{2, 4} : Values{6}));
@@ -195,7 +192,7 @@ TEST_CASE("K-17 the gradient of a full tensor is cut to its input's pieces") {
     const DTensor x = mesh.place("S(0)", {4}, {1, 2, 3, 4});
     require_grad(x);
     const DTensor full = full_tensor(x);
-    backward(sum_of(product_of(full, full)));
+    backward(sum(times(full, full)));
     CHECK(grad_of(x).spec() == x.spec());
     CHECK(whole(grad_of(x)) == Values{2, 4, 6, 8});
   });

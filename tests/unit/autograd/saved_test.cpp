@@ -4,25 +4,22 @@
 #include "autograd/tape.h"
 #include "ops/gradients.h"
 #include "ops/register.h"
-#include "tests/unit/dispatch/op_mesh.h"
+#include "tests/unit/dispatch/op_calls.h"
 
 namespace shardlab {
 namespace {
 
+using test::call;
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
 using test::ops;
+using test::rows;
+using test::sum;
+using test::times;
 using test::whole;
 using Values = std::vector<double>;
 
-DTensor one(std::string_view op, Arguments args) { return ops().one(op, std::move(args)); }
-DTensor times(const DTensor& x, const DTensor& y) { return one("aten::mul.Tensor", {x, y}); }
-DTensor times(const DTensor& x, double y) { return one("aten::mul.Scalar", {x, y}); }
-DTensor sum(const DTensor& x) { return one("aten::sum", {x}); }
-DTensor rows(const DTensor& x, std::int64_t from, std::int64_t to) {
-  return one("aten::slice.Tensor", {x, 0, from, to});
-}
 void add(const DTensor& x, double number) { ops()("aten::add_.Scalar", {x, number}); }
 
 /// 5 rows over 4 ranks: 2, 2, 1, 0.
@@ -45,7 +42,7 @@ bool refused(const DTensor& loss) {
 
 TEST_CASE("a value that the gradient needs must not be written to before backward") {
   with_leaf([](OpMesh&, const DTensor& a) {
-    const DTensor result = one("aten::exp", {times(a, 0.1)});
+    const DTensor result = call("aten::exp", {times(a, 0.1)});
     add(result, 1);
     CHECK(refused(sum(result)));
 
@@ -59,7 +56,7 @@ TEST_CASE("a value that the gradient needs must not be written to before backwar
 TEST_CASE("writes through views and detached tensors count, also where they hold no element") {
   with_leaf([](OpMesh&, const DTensor& a) {
     const auto after = [&](const auto& write) {
-      const DTensor y = one("aten::sigmoid", {a});
+      const DTensor y = call("aten::sigmoid", {a});
       write(y);
       return refused(sum(y));
     };
@@ -67,7 +64,7 @@ TEST_CASE("writes through views and detached tensors count, also where they hold
     CHECK(after([](const DTensor& y) { add(rows(y, 0, 0), 1); }));
     CHECK(after([](const DTensor& y) { add(detach(y), 1); }));
     CHECK(after([](const DTensor& y) { add(detach(rows(y, 4, 5)), 1); }));
-    CHECK(after([](const DTensor& y) { add(one("aten::t", {detach(y)}), 1); }));
+    CHECK(after([](const DTensor& y) { add(call("aten::t", {detach(y)}), 1); }));
   });
 }
 
@@ -89,11 +86,11 @@ TEST_CASE("an operand that is written to by its own op is refused, the old targe
 TEST_CASE("what no gradient reads may be written to") {
   with_leaf([](OpMesh& mesh, const DTensor& a) {
     const DTensor y = times(a, 1);
-    const DTensor through = one("aten::add.Tensor", {times(y, 2), y});
+    const DTensor through = call("aten::add.Tensor", {times(y, 2), y});
     const DTensor factor = mesh.place("R", {5, 3}, Values(15, 2.0));
     const DTensor product = times(y, factor);  // reads the factor alone
     add(y, 1);
-    backward(sum(one("aten::add.Tensor", {through, product})));
+    backward(sum(call("aten::add.Tensor", {through, product})));
     CHECK(whole(grad_of(a)) == Values(15, 5.0));
     const DTensor unused = times(y, factor);
     add(factor, 1);
@@ -111,7 +108,7 @@ TEST_CASE("a graph that kept something runs once, unless it is retained") {
     CHECK(whole(grad_of(a)) == four);
     CHECK(refused(loss));
     // Sums and sizes are kept by nobody; a number counts as the tensor that it is in the reference.
-    const DTensor nothing_kept = sum(one("aten::t", {a}));
+    const DTensor nothing_kept = sum(call("aten::t", {a}));
     backward(nothing_kept);
     backward(nothing_kept);
     CHECK(whole(grad_of(a))[14] == 4 * 14 + 2);
@@ -128,12 +125,12 @@ TEST_CASE("leaves have gradients of their own, added to in place") {
     const DTensor b = mesh.place("S(0)", {5, 3}, counted(15));
     require_grad(a);
     require_grad(b);
-    backward(sum(one("aten::add.Tensor", {a, b})));
+    backward(sum(call("aten::add.Tensor", {a, b})));
     const DTensor held = grad_of(a);
     ops()("aten::mul_.Scalar", {held, 5});
     CHECK(whole(grad_of(a)) == Values(15, 5.0));
     CHECK(whole(grad_of(b)) == Values(15, 1.0));
-    backward(sum(one("aten::add.Tensor", {a, b})));
+    backward(sum(call("aten::add.Tensor", {a, b})));
     CHECK(held == grad_of(a));
     CHECK(whole(held) == Values(15, 6.0));
     CHECK(whole(grad_of(b)) == Values(15, 2.0));

@@ -1,7 +1,7 @@
 // Sums along the tape, and where gradients of redistributions lie.
 #include <doctest/doctest.h>
 
-#include "tests/unit/dispatch/op_mesh.h"
+#include "tests/unit/dispatch/op_calls.h"
 
 namespace shardlab {
 namespace {
@@ -9,22 +9,19 @@ namespace {
 using test::OpMesh;
 using test::ops;
 using test::plain;
+using test::sum;
+using test::times;
 using test::whole;
 using Values = std::vector<double>;
 
-DTensor mul(const DTensor& a, const DTensor& b) { return ops().one("aten::mul.Tensor", {a, b}); }
 DTensor add(const DTensor& a, const DTensor& b) { return ops().one("aten::add.Tensor", {a, b}); }
-DTensor times(const DTensor& a, double factor) {
-  return ops().one("aten::mul.Scalar", {a, factor});
-}
-DTensor sum(const DTensor& x) { return ops().one("aten::sum", {x}); }
 
 TEST_CASE("V-19 a leaf that is used twice has the sum, and a second backward adds to it") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {5}, {1, 2, 3, -1, -2});
     require_grad(x);
-    backward(sum(add(mul(x, x), times(x, 3))));
+    backward(sum(add(times(x, x), times(x, 3))));
     CHECK(whole(grad_of(x)) == Values{5, 7, 9, 1, -1});
     backward(sum(times(x, 10)));
     CHECK(whole(grad_of(x)) == Values{15, 17, 19, 11, 9});
@@ -36,7 +33,7 @@ TEST_CASE("V-19 a result waits for all that it went into, near and far from the 
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {5}, {1, 2, 3, -1, -2});
     require_grad(x);
-    const DTensor square = mul(x, x);
+    const DTensor square = times(x, x);
     const DTensor far = times(times(times(square, 2), 2), 2);
     const std::vector<DTensor> both = gradients(sum(add(far, times(square, 3))), {x, square});
     CHECK(whole(both[0]) == Values{22, 44, 66, -22, -44});
@@ -51,7 +48,7 @@ TEST_CASE("V-19 each of several results has its own gradient") {
     require_grad(x);
     const Results halves = ops()("aten::unbind.int", {x, 1});
     const DTensor first = halves[0].list()[0].tensor(), second = halves[0].list()[1].tensor();
-    backward(sum(add(times(first, 2), mul(second, second))));
+    backward(sum(add(times(first, 2), times(second, second))));
     CHECK(whole(grad_of(x)) == Values{2, 2, 2, 6, 2, 10, 2, 14, 2, 18});
   });
 }
@@ -76,7 +73,7 @@ TEST_CASE("V-20 the gradient of a redistribution has the shard order of its inpu
         redistribute(placed, placed.spec()->with(placed.spec()->placements(), ShardOrder{1, 0}));
     require_grad(x);
     const DTensor all = redistribute(x, x.spec()->with(Placements(2)));
-    backward(sum(mul(all, all)));
+    backward(sum(times(all, all)));
     CHECK(grad_of(x).spec() == x.spec());
     CHECK(whole(grad_of(x)) == Values{2, 4, 6, 8, 10});
   });
@@ -88,7 +85,7 @@ TEST_CASE("V-20 the gradient of what was pending is whole, here and in a plain t
     const DTensor terms = mesh.place("P(sum)", {4}, {1, 2, 3, 4});
     require_grad(terms);
     const DTensor rows = redistribute(terms, terms.spec()->with({Placement::shard(0)}));
-    backward(sum(mul(rows, rows)));
+    backward(sum(times(rows, rows)));
     CHECK(grad_of(terms).spec()->is_replicated());
     CHECK(whole(grad_of(terms)) == Values{2, 4, 6, 8});
 
@@ -96,7 +93,7 @@ TEST_CASE("V-20 the gradient of what was pending is whole, here and in a plain t
     require_grad(term);
     const DTensor joined = from_local(term, mesh.layout(), {Placement::partial(ReduceOp::kSum)});
     const DTensor value = redistribute(joined, joined.spec()->with({Placement::replicate()}));
-    backward(sum(mul(value, value)));
+    backward(sum(times(value, value)));
     CHECK(whole(grad_of(term)) == Values{6, 6});
   });
 }

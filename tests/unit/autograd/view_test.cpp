@@ -3,27 +3,24 @@
 #include <doctest/doctest.h>
 
 #include "autograd/tape.h"
-#include "tests/unit/dispatch/op_mesh.h"
+#include "tests/unit/dispatch/op_calls.h"
 
 namespace shardlab {
 namespace {
 
+using test::call;
 using test::counted;
 using test::kind_of;
 using test::OpMesh;
 using test::ops;
+using test::rows;
+using test::sum;
+using test::times;
 using test::whole;
 using Values = std::vector<double>;
 
-DTensor one(std::string_view op, Arguments args) { return ops().one(op, std::move(args)); }
-DTensor times(const DTensor& x, const DTensor& y) { return one("aten::mul.Tensor", {x, y}); }
-DTensor times(const DTensor& x, double y) { return one("aten::mul.Scalar", {x, y}); }
-DTensor sum(const DTensor& x) { return one("aten::sum", {x}); }
-DTensor rows(const DTensor& x, std::int64_t from, std::int64_t to) {
-  return one("aten::slice.Tensor", {x, 0, from, to});
-}
-DTensor row(const DTensor& x, std::int64_t at) { return one("aten::select.int", {x, 0, at}); }
-DTensor turned(const DTensor& x) { return one("aten::t", {x}); }
+DTensor row(const DTensor& x, std::int64_t at) { return call("aten::select.int", {x, 0, at}); }
+DTensor turned(const DTensor& x) { return call("aten::t", {x}); }
 void scale(const DTensor& x, double factor) { ops()("aten::mul_.Scalar", {x, factor}); }
 
 /// 5 x 3 on 4 ranks: rows 2, 2, 1, 0; columns 1, 1, 1, 0. The last one cuts twice.
@@ -73,7 +70,7 @@ TEST_CASE("a view that was taken before its base was written to shows the write 
     const DTensor y = times(a, 1.0);
     const DTensor v = rows(y, 1, 3);
     scale(y, 3);
-    CHECK(whole(one("aten::clone", {v})) == Values{9, 12, 15, 18, 21, 24});
+    CHECK(whole(call("aten::clone", {v})) == Values{9, 12, 15, 18, 21, 24});
     backward(sum(times(v, v)));
     CHECK(whole(grad_of(a)) == Values{0, 0, 0, 54, 72, 90, 108, 126, 144, 0, 0, 0, 0, 0, 0});
   });
@@ -126,7 +123,7 @@ TEST_CASE("X-47 writes reach every holder of a cut dim, without gradients as wel
         ops()("aten::zero_", {rows(y, 1, 3)});
         scale(row(v, 0), 2);
         CHECK(whole(y) == Values{5, 5, 5, 0, 0, 0, 0, 0, 0, 18, 20, 22, 12, 13, 14});
-        CHECK(whole(one("aten::clone", {v})) == Values{18, 20, 22, 12, 13, 14});
+        CHECK(whole(call("aten::clone", {v})) == Values{18, 20, 22, 12, 13, 14});
       },
       false);
 }
@@ -201,7 +198,7 @@ TEST_CASE("an expanded tensor is not written to, its rows are") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("R", {1, 3}, {0, 1, 2});
-    const DTensor wide = one("aten::expand", {x, Dims{4, 3}});
+    const DTensor wide = call("aten::expand", {x, Dims{4, 3}});
     CHECK(kind_of([&] { scale(wide, 2); }) == ErrorKind::kRuntime);
     CHECK(kind_of([&] { ops()("aten::zero_", {wide}); }) == ErrorKind::kRuntime);
     scale(row(wide, 2), 2);

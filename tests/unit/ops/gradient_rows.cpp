@@ -39,7 +39,7 @@ std::string misses(const GradientRow& row, bool cut) {
   }
   const DTensor result = row.result(leaves);
   const DTensor weight = mesh->place("R", result.shape(), weights(result.numel()), DType::kF64);
-  backward(call("aten::sum", {call("aten::mul.Tensor", {result, weight})}));
+  backward(sum(times(result, weight)));
   std::string text;
   if (!row.values.empty() && !near(whole(result), row.values)) {
     text += fmt::format("{}: [{}], not [{}]\n", row.name, fmt::join(whole(result), ", "),
@@ -73,8 +73,6 @@ void check_gradients(std::span<const GradientRow> rows) {
     }
   }
 }
-
-DTensor call(std::string_view op, Arguments args) { return ops()(op, std::move(args))[0].tensor(); }
 
 DTensor piece(std::string_view op, Arguments args, std::size_t which) {
   const Results results = ops()(op, std::move(args));

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/unit/dispatch/op_mesh.h"
+#include "tests/unit/dispatch/op_calls.h"
 
 namespace shardlab::test {
 
@@ -32,8 +32,6 @@ struct GradientRow {
 /// tensor lie as 2, 2, 1 and 0.
 void check_gradients(std::span<const GradientRow> rows);
 
-/// The first result of an op.
-DTensor call(std::string_view op, Arguments args);
 /// Number `which` of an op's results, or of the list that is its result.
 DTensor piece(std::string_view op, Arguments args, std::size_t which = 0);
 /// A replica, of integers if nothing else is said.

@@ -6,8 +6,8 @@
 
 #include "ops/register.h"
 #include "sim/report/run_json.h"
-#include "sim/scenario/scenario_file.h"
 #include "sim/verify/kept_value.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
 
@@ -22,16 +22,11 @@ struct Setting {
 };
 
 Json run(const std::string& text, const Setting& setting = {}) {
-  OpRegistry registry;
-  register_all_ops(registry);
-  std::vector<shardlab::Setting> settings;
-  for (const std::string& one : setting.set) settings.push_back(parse_setting(one));
-  const ScenarioFile file =
-      ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), settings);
   ScenarioOptions options;
   options.keep_elements = setting.keep;
   options.schedule.kind = setting.scheduler;
-  return Json::parse(run_json(run_scenario(file.at(file.points().at(0)), registry, options)));
+  return Json::parse(
+      run_json(run_scenario(test::scenario_of(text, setting.set), all_ops(), options)));
 }
 
 // Uneven over 2 and 4 ranks; the product is reduced in another order on each.

@@ -5,21 +5,16 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/register.h"
-#include "sim/scenario/scenario_file.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
 
 namespace {
 
 nlohmann::json json_of(const std::string& text, std::int64_t keep_elements) {
-  OpRegistry registry;
-  register_all_ops(registry);
-  const ScenarioFile file =
-      ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
   ScenarioOptions options;
   options.keep_elements = keep_elements;
-  return nlohmann::json::parse(
-      run_json(run_scenario(file.at(file.points().at(0)), registry, options)));
+  return nlohmann::json::parse(run_json(run_scenario(test::scenario_of(text), all_ops(), options)));
 }
 
 const char* const kFile = R"(

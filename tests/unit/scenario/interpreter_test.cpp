@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/scenario/scenario_file.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
 
@@ -35,9 +35,7 @@ struct Run {
 Scenario scenario_of(const std::string& code, const std::string& params = "") {
   const std::string text =
       "[mesh]\ntp = 4\ndp = 2\n[params]\n" + params + "\n[program]\ncode = '''\n" + code + "'''\n";
-  const ScenarioFile file =
-      ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
-  return file.at(file.points().at(0));
+  return test::scenario_of(text);
 }
 
 Run run(const std::string& code, std::int64_t rank = 0) {

@@ -10,9 +10,9 @@
 #include "ops/register.h"
 #include "propagate/propagator.h"
 #include "sim/scenario/interpreter.h"
-#include "sim/scenario/scenario_file.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 namespace doctest {
 template <>
@@ -44,20 +44,12 @@ struct Outcome {
 Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
             Precision precision = Precision::kDeclared) {
   const std::string text = "[mesh]\n" + mesh + "\n[program]\ncode = '''\n" + code + "'''\n";
-  const ScenarioFile file =
-      ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
-  const Scenario scenario = file.at(file.points().at(0));
+  const Scenario scenario = test::scenario_of(text);
   check_names(scenario, all_ops());
   const auto device = make_cpu_device(cpu_kernel_table());
   Propagator propagator(all_ops(), PlanOptions{});
   Arena arena;
-  MeshLayout::Init init;
-  for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
-    init.shape.push_back(dim.size);
-    init.names.push_back(dim.name);
-  }
-  if (scenario.mesh.ranks) init.ranks = *scenario.mesh.ranks;
-  const MeshLayout* layout = arena.layout(init);
+  const MeshLayout* layout = layout_of(scenario.mesh, arena);
   WorldOptions options;
   options.ranks = scenario.world;
   options.device = [&](std::int64_t) -> Device& { return *device; };

@@ -5,25 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/scenario/scenario_text.h"
+
 using namespace shardlab;
+using test::file_of;
+using test::scenario_of;
 
 namespace {
 
-ScenarioFile read(std::string text, const std::vector<std::string>& settings = {}) {
-  std::vector<Setting> parsed;
-  for (const std::string& setting : settings) parsed.push_back(parse_setting(setting));
-  return ScenarioFile::read(std::make_shared<const SourceText>("t.toml", std::move(text)),
-                            std::move(parsed));
-}
-
-Scenario first(std::string text, const std::vector<std::string>& settings = {}) {
-  const ScenarioFile file = read(std::move(text), settings);
-  return file.at(file.points().at(0));
-}
-
 std::string report_of(std::string text, const std::vector<std::string>& settings = {}) {
   try {
-    first(std::move(text), settings);
+    scenario_of(std::move(text), settings);
     return "";
   } catch (const ScenarioError& error) {
     return error.report();
@@ -72,7 +64,7 @@ tp = { gbps = 400, us = 1.5 }
 }  // namespace
 
 TEST_CASE("a file is read as written; mesh dims keep the order of the file") {
-  const Scenario scenario = first(kMegatron);
+  const Scenario scenario = scenario_of(kMegatron);
   CHECK(scenario.title == "Megatron MLP, two layers");
   CHECK(scenario.about == "Column then row parallel.");
   CHECK(scenario.seed == 7);
@@ -93,7 +85,7 @@ TEST_CASE("a file is read as written; mesh dims keep the order of the file") {
 }
 
 TEST_CASE("inputs: types with evaluated sizes, and how their elements come about") {
-  const Scenario scenario = first(kMegatron);
+  const Scenario scenario = scenario_of(kMegatron);
   REQUIRE(scenario.inputs.size() == 6);
   const ScenarioInput& x = scenario.inputs[0];
   CHECK(x.type.text->text() == "f32[8@dp, 16]");
@@ -120,7 +112,7 @@ TEST_CASE("inputs: types with evaluated sizes, and how their elements come about
 }
 
 TEST_CASE("expectations") {
-  const Scenario scenario = first(kMegatron);
+  const Scenario scenario = scenario_of(kMegatron);
   const Expectation& expect = scenario.expect;
   REQUIRE(expect.types.size() == 2);
   CHECK(expect.types[0].full_name() == "y");
@@ -149,7 +141,7 @@ TEST_CASE("expectations") {
 }
 
 TEST_CASE("places in the program and in types are those of the file") {
-  const Scenario scenario = first(kMegatron);
+  const Scenario scenario = scenario_of(kMegatron);
   const ast::Statement& last = scenario.program->body.at(1);
   CHECK(scenario.program->source->at(last.span.begin) == "t.toml:23:1");
   const TypeText& type = scenario.inputs[1].type;  // "f32[16, 64@..." points at 4*hidden
@@ -170,7 +162,7 @@ TEST_CASE("places survive escapes, CRLF and line-ending backslashes") {
 }
 
 TEST_CASE("settings replace values of the file, and the last one counts") {
-  const Scenario scenario = first(
+  const Scenario scenario = scenario_of(
       kMegatron, {"mesh.tp=1", "params.hidden=32", "hidden=64", "seed=3", "world=20", "name=a"});
   CHECK(scenario.mesh.dims[0].size == 1);
   CHECK(scenario.mesh.size == 2);
@@ -184,7 +176,7 @@ TEST_CASE("the matrix gives every combination, first key slowest; a setting fixe
   const std::string text =
       "[mesh]\ntp = 8\n[params]\nhidden = 1\n[matrix]\n\"mesh.tp\" = [1, 2]\nhidden = [16, 17]\n"
       "[inputs]\nx = \"f32[hidden@tp]\"\n";
-  const ScenarioFile file = read(text);
+  const ScenarioFile file = file_of(text);
   std::vector<std::string> found;
   for (const MatrixPoint& point : file.points()) {
     const Scenario scenario = file.at(point);
@@ -197,14 +189,14 @@ TEST_CASE("the matrix gives every combination, first key slowest; a setting fixe
                      "mesh.tp=2,hidden=16 -> f32[16@tp] on 2",
                      "mesh.tp=2,hidden=17 -> f32[17@tp] on 2",
                  });
-  const ScenarioFile fixed = read(text, {"hidden=5"});
+  const ScenarioFile fixed = file_of(text, {"hidden=5"});
   REQUIRE(fixed.points().size() == 2);
   CHECK(fixed.points()[1].name == "mesh.tp=2");
   CHECK(fixed.at(fixed.points()[1]).inputs[0].type.text->text() == "f32[5@tp]");
 }
 
 TEST_CASE("ranks: any order, a subset of the world, nested like the mesh") {
-  const Scenario scenario = first("[mesh]\nx = 2\ny = 2\nranks = [[5, 1], [0, 3]]\n");
+  const Scenario scenario = scenario_of("[mesh]\nx = 2\ny = 2\nranks = [[5, 1], [0, 3]]\n");
   CHECK(*scenario.mesh.ranks == std::vector<std::int64_t>{5, 1, 0, 3});
   CHECK(scenario.world == 6);
   CHECK(report_of("[mesh]\nx = 2\nranks = [0, 0]\n").find("rank 0 is in the mesh twice") !=
@@ -378,7 +370,7 @@ TEST_CASE("settings that nothing takes are refused on the command line's text") 
     CAPTURE(std::string(row.setting));
     std::string report;
     try {
-      first(kMegatron, {row.setting});
+      scenario_of(kMegatron, {row.setting});
     } catch (const ScenarioError& error) {
       report = error.report();
     }
@@ -389,7 +381,7 @@ TEST_CASE("settings that nothing takes are refused on the command line's text") 
 }
 
 TEST_CASE("a mesh that memory does not hold says how much it would take") {
-  const Scenario scenario = first("[mesh]\ndp = 2\ntp = 1000000\n");
+  const Scenario scenario = scenario_of("[mesh]\ndp = 2\ntp = 1000000\n");
   CHECK_NOTHROW(check_memory(scenario, {.bytes_per_rank = 1, .available_bytes = 2000000}));
   std::string report;
   try {
@@ -416,8 +408,8 @@ TEST_CASE("a file that cannot be read is an error of its own") {
 }
 
 TEST_CASE("planner names who plans redistributions") {
-  CHECK(first("planner = \"bytes\"\n[mesh]\nx = 2\n").planner == PlannerKind::kBytes);
-  CHECK_FALSE(first("[mesh]\nx = 2\n").planner.has_value());
+  CHECK(scenario_of("planner = \"bytes\"\n[mesh]\nx = 2\n").planner == PlannerKind::kBytes);
+  CHECK_FALSE(scenario_of("[mesh]\nx = 2\n").planner.has_value());
   CHECK(report_of("planner = \"fast\"\n[mesh]\nx = 2\n").find("greedy, graph or bytes") !=
         std::string::npos);
 }

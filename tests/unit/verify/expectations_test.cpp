@@ -3,22 +3,15 @@
 #include <fmt/format.h>
 
 #include "ops/register.h"
-#include "sim/scenario/scenario_file.h"
 #include "sim/verify/scenario_run.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
 
 namespace {
 
 ScenarioResult run(const std::string& text) {
-  static const OpRegistry registry = [] {
-    OpRegistry ops;
-    register_all_ops(ops);
-    return ops;
-  }();
-  const ScenarioFile file =
-      ScenarioFile::read(std::make_shared<const SourceText>("t.toml", text), {});
-  return run_scenario(file.at(file.points().at(0)), registry, {});
+  return run_scenario(test::scenario_of(text), all_ops(), {});
 }
 
 /// Whether all of [expect] is met; `expect` is its lines.
