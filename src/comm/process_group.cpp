@@ -47,10 +47,7 @@ void tell(const ProcessGroup& group, const Event& event) {
 
 // Groups of one rank never communicate (B-12).
 bool observed(const ProcessGroup& group) {
-  const RankContext* rank = current_rank_or_null();
-  if (rank == nullptr || (rank->mode & kModeObserve) == 0 || rank->observer == nullptr)
-    return false;
-  return group.size() > 1;
+  return current_rank_or_null() != nullptr && observer_to_tell() != nullptr && group.size() > 1;
 }
 
 // The result, of which the observer is told.

@@ -43,8 +43,9 @@ void check_dims(const FactorRule& rule, const Factors& factors, const RuleContex
            rule.text, context.schema.text());
     }
     const Dims& shape = context.tensors[first + i]->shape();
-    for (std::size_t dim = 0; dim < shape.size(); ++dim)
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
       sizes[factors.operands[i][dim]] = shape[dim];
+    }
   }
   Dims shape;
   for (const char letter : factors.result) shape.push_back(sizes[letter]);

@@ -21,21 +21,16 @@ const Plan& find_plan(const DTensorSpec* source, const DTensorSpec* target, cons
   return context.plans->find(source, target, options.planner, mesh.flattened());
 }
 
-bool observed() {
-  const RankContext& context = current_rank();
-  return (context.mode & kModeObserve) != 0 && context.observer != nullptr;
-}
-
 /// one record for one execution, made by the executor.
 void tell_observer(const Plan& plan, const RedistributeOptions& options) {
-  if (!observed()) return;
-  const RankContext& context = current_rank();
-  context.observer->redistribution({.source = plan.source,
-                                    .target = plan.target,
-                                    .plan = &plan,
-                                    .argument = options.argument,
-                                    .backward = options.direction == Direction::kBackward,
-                                    .position = context.position});
+  Observer* const observer = observer_to_tell();
+  if (observer == nullptr) return;
+  observer->redistribution({.source = plan.source,
+                            .target = plan.target,
+                            .plan = &plan,
+                            .argument = options.argument,
+                            .backward = options.direction == Direction::kBackward,
+                            .position = current_rank().position});
 }
 
 Tensor execute(const Plan& plan, const DeviceMesh& mesh, Tensor x,
@@ -57,7 +52,7 @@ Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const 
   if (!mesh.participates()) return local;
   const Plan& plan = find_plan(source, target, mesh, options);
   Tensor result = plan.steps.empty() ? local : execute(plan, mesh, local, options, extras);
-  if (observed()) {
+  if (observer_to_tell() != nullptr) {
     const DTensor from(local, source);
     if (extras != nullptr) from.impl()->extras = std::make_shared<TensorExtras>(*extras);
     tell_placed(PlacedRecord::Kind::kRedistribute, from, DTensor(result, target), options.argument);

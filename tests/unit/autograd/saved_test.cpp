@@ -9,15 +9,7 @@
 namespace shardlab {
 namespace {
 
-using test::call;
-using test::counted;
-using test::kind_of;
-using test::OpMesh;
-using test::ops;
-using test::rows;
-using test::sum;
-using test::times;
-using test::whole;
+using namespace test;
 using Values = std::vector<double>;
 
 void add(const DTensor& x, double number) { ops()("aten::add_.Scalar", {x, number}); }

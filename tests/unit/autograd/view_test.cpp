@@ -8,15 +8,7 @@
 namespace shardlab {
 namespace {
 
-using test::call;
-using test::counted;
-using test::kind_of;
-using test::OpMesh;
-using test::ops;
-using test::rows;
-using test::sum;
-using test::times;
-using test::whole;
+using namespace test;
 using Values = std::vector<double>;
 
 DTensor row(const DTensor& x, std::int64_t at) { return call("aten::select.int", {x, 0, at}); }
