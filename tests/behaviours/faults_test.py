@@ -45,6 +45,11 @@ class Patched(unittest.TestCase):
         with self.assertRaisesRegex(Unclear, "overlaps another fault of half.cpp"):
             planted(("third", "return x / 2;", ""), ("fourth", "x / 2", "x / 4"))
 
+    def test_a_declaration_is_refused(self):
+        with self.assertRaisesRegex(Unclear, "third: its text is a declaration"):
+            patched("a.cpp", "int& half = halves[1];",
+                    [Patch("third", "a.cpp", "int& half = halves[1];", "int& half = halves[0];")])
+
 
 if __name__ == "__main__":
     unittest.main()
