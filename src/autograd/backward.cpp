@@ -238,23 +238,14 @@ DTensor owned(const DTensor& gradient) {
   return alone ? gradient : detached(gradient);
 }
 
-bool lie_alike(const DTensor& a, const DTensor& b) {
-  if (a.distributed() != b.distributed() || a.shape() != b.shape() || a.dtype() != b.dtype()) {
-    return false;
-  }
-  return !a.distributed() || a.spec() == b.spec()->with(a.meta());
-}
-
-/// As in the reference, a gradient that is there already is added to in place: who holds it sees
-/// the sum.
+/// As in the reference, a gradient that is there already is added to in place, and keeps its
+/// placements: who holds it sees the sum.
 void accumulate(const DTensor& leaf, DTensor gradient) {
   const DTensor before = grad_of(leaf);
   if (!before.defined()) {
     leaf.impl()->grad = owned(gradient).ref();
-  } else if (lie_alike(before, gradient)) {
-    plain_calls()("aten::add_.Tensor", {before, gradient});
   } else {
-    leaf.impl()->grad = owned(add_gradients(before, gradient)).ref();
+    plain_calls()("aten::add_.Tensor", {before, gradient});
   }
 }
 

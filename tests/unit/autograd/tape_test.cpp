@@ -28,6 +28,25 @@ TEST_CASE("V-19 a leaf that is used twice has the sum, and a second backward add
   });
 }
 
+TEST_CASE("V-19 who holds a gradient sees what a second backward adds, wherever that lies") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {5}, {1, 2, 3, -1, -2});
+    const DTensor y = mesh.place("S(0)", {5}, {1, 2, 3, -1, -2});
+    for (const DTensor& leaf : {x, y}) require_grad(leaf);
+    backward(sum(times(x, x)));  // a cut gradient, then a whole one
+    const DTensor cut = grad_of(x);
+    backward(sum(times(x, 10)));
+    CHECK(whole(cut) == Values{12, 14, 16, 8, 6});
+    CHECK(cut.spec()->placements() == Placements{Placement::shard(0)});
+    backward(sum(times(y, 10)));  // the other way round
+    const DTensor replicated = grad_of(y);
+    backward(sum(times(y, y)));
+    CHECK(whole(replicated) == Values{12, 14, 16, 8, 6});
+    CHECK(replicated.spec()->is_replicated());
+  });
+}
+
 TEST_CASE("V-19 a result waits for all that it went into, near and far from the loss") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
