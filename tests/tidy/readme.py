@@ -98,7 +98,6 @@ def problems_of(repository):
         if file.path.endswith(".md"):
             yield from check_links(repository, file)
             yield from check_scenarios(repository, file)
-        if file.path == "README.md":
             yield from check_examples(repository, file)
     yield from check_messages(repository)
 
