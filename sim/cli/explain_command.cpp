@@ -14,12 +14,12 @@
 #include "schema/op_runs.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
+#include "sim/judge/scenario_run.h"
+#include "sim/language/builtin.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
-#include "sim/scenario/builtin.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/verify/scenario_run.h"
 
 namespace shardlab {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "sim/cli/commands.h"
-#include "sim/scenario/source.h"
+#include "sim/language/source.h"
 
 namespace shardlab {
 

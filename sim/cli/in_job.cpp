@@ -1,7 +1,7 @@
 #include "backends/process/control_channel.h"
 #include "base/error.h"
 #include "sim/cli/commands.h"
-#include "sim/verify/process_records.h"
+#include "sim/run/process_records.h"
 
 namespace shardlab {
 

@@ -9,7 +9,7 @@
 #include "plan/planner_name.h"
 #include "sim/report/log_text.h"
 #include "sim/report/run_json.h"
-#include "sim/verify/process_records.h"
+#include "sim/run/process_records.h"
 
 namespace shardlab {
 

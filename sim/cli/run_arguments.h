@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "sim/cli/commands.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/report/run_text.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/verify/scenario_run.h"
 
 namespace shardlab {
 

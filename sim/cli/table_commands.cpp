@@ -8,11 +8,11 @@
 #include "ops/register.h"
 #include "sim/cli/commands.h"
 #include "sim/doctor/doctor.h"
+#include "sim/facts/chain_outcomes.h"
+#include "sim/facts/check.h"
+#include "sim/facts/known_differences.h"
 #include "sim/report/ops_text.h"
 #include "sim/report/run_diff.h"
-#include "sim/verify/chain_outcomes.h"
-#include "sim/verify/check.h"
-#include "sim/verify/known_differences.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {

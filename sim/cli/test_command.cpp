@@ -10,9 +10,9 @@
 #include "ops/register.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/judge/schedules.h"
 #include "sim/report/junit.h"
-#include "sim/verify/process_records.h"
-#include "sim/verify/schedules.h"
+#include "sim/run/process_records.h"
 
 namespace shardlab {
 

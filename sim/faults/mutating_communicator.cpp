@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/rank_context.h"
-#include "sim/scenario/tensor_data.h"
+#include "sim/language/tensor_data.h"
 #include "tensor/device.h"
 
 namespace shardlab {

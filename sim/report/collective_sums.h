@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
 
 namespace shardlab {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/bytes_text.h"
 #include "mesh/type_string.h"
 #include "sim/report/decision_text.h"
-#include "sim/report/run_text.h"
 
 namespace shardlab {
 

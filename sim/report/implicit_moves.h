@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/trace.h"
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
+#include "sim/record/trace.h"
 
 namespace shardlab {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes_text.h"
 #include "mesh/type_string.h"
 #include "sim/report/decision_text.h"
-#include "sim/report/run_text.h"
 
 namespace shardlab {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
 
 namespace shardlab {
 

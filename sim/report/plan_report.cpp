@@ -7,11 +7,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "mesh/type_string.h"
 #include "plan/state.h"
 #include "plan/whole.h"
 #include "sim/report/paint.h"
-#include "sim/report/run_text.h"
 
 namespace shardlab {
 namespace {

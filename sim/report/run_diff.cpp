@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "sim/verify/fact_file.h"
+#include "sim/record/text_lines.h"
 
 namespace shardlab {
 

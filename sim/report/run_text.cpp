@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/bytes_text.h"
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
@@ -14,18 +15,6 @@
 #include "sim/report/why_names.h"
 
 namespace shardlab {
-
-std::string bytes_text(double bytes) {
-  static constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  const int digits = bytes >= 999.5 ? 4 : 3;  // "1000 KiB", not "1e+03 KiB"
-  return unit == 0 ? fmt::format("{:.0f} B", bytes)
-                   : fmt::format("{:.{}g} {}", bytes, digits, kUnits[unit]);
-}
 
 namespace {
 

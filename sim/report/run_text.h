@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/judge/scenario_run.h"
 #include "sim/report/show.h"
-#include "sim/verify/scenario_run.h"
 
 namespace shardlab {
 
@@ -33,8 +33,5 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
 /// The command that runs this very case again, for a shell. Under the scheduler `seeded`, --seed is
 /// the schedule's.
 std::string replay_command(const ScenarioResult& result);
-
-/// "1.5 KiB", "640 B".
-std::string bytes_text(double bytes);
 
 }  // namespace shardlab

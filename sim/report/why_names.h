@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
 
 namespace shardlab {
 

@@ -13,22 +13,13 @@
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "plan/plan.h"
-#include "sim/scenario/ast.h"
-#include "sim/scenario/constant.h"
-#include "sim/scenario/source.h"
+#include "sim/language/ast.h"
+#include "sim/language/constant.h"
+#include "sim/language/source.h"
 
 namespace shardlab {
 
-/// A place in some text: what a later error points to.
-struct Where {
-  SourcePtr source;
-  SourceSpan span;
-
-  [[noreturn]] void refuse(std::string summary, std::string fix = "") const {
-    shardlab::refuse(*source, span, std::move(summary), std::move(fix));
-  }
-  std::string at() const { return source->at(span.begin); }
-};
+class OpRegistry;
 
 /// A type string whose sizes are numbers: "f32[8@dp, 4*hidden]" became "f32[8@dp, 64]".
 struct TypeText {
@@ -146,7 +137,7 @@ struct Scenario {
   std::uint64_t seed = 0;
   std::int64_t world = 1;
   ScenarioMesh mesh;
-  std::vector<std::pair<std::string, Literal>> params;
+  Environment params;
   std::vector<ScenarioInput> inputs;
   std::shared_ptr<const ast::Program> program;
   std::shared_ptr<const ast::Program> reference;  ///< [reference]; null: the program itself
@@ -161,6 +152,10 @@ struct Scenario {
 
 /// The same scenario whose program is its [reference], which must be there.
 Scenario as_reference(const Scenario& scenario);
+
+/// Its program, before it runs.
+///   fails  ScenarioError: a name, op or method that nothing is called (exit code 2)
+void check_names(const Scenario& scenario, const OpRegistry& registry);
 
 /// The collectives that [expect] may name.
 const std::vector<std::string>& collective_names();

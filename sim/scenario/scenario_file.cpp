@@ -11,7 +11,8 @@
 #include "base/nearest.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
-#include "sim/scenario/parser.h"
+#include "sim/language/interpreter.h"
+#include "sim/language/parser.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 
@@ -131,7 +132,7 @@ std::uint64_t read_seed(const TomlSection& root, const std::vector<Setting>& set
 }
 
 /// A param and a mesh dim of the same name could not be told apart in an expression.
-void check_names(const Scenario& scenario) {
+void check_distinct_names(const Scenario& scenario) {
   for (const ScenarioMeshDim& dim : scenario.mesh.dims) {
     for (const auto& [name, value] : scenario.params) {
       if (name == dim.name) {
@@ -277,7 +278,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.params = read_params(root, settings);
   const Environment environment = out.environment();
   out.inputs = read_inputs(root, environment);
-  check_names(out);
+  check_distinct_names(out);
   std::vector<std::string> values;
   for (const ScenarioInput& input : out.inputs) values.push_back(input.name);
   for (std::string& name : ast::bound_names(program_->body)) values.push_back(std::move(name));
@@ -308,6 +309,12 @@ const MeshLayout* layout_of(const ScenarioMesh& mesh, Arena& arena) {
   }
   if (mesh.ranks) init.ranks = *mesh.ranks;
   return arena.layout(std::move(init));
+}
+
+void check_names(const Scenario& scenario, const OpRegistry& registry) {
+  std::vector<std::string> inputs;
+  for (const ScenarioInput& input : scenario.inputs) inputs.push_back(input.name);
+  check_names(*scenario.program, scenario.params, inputs, registry);
 }
 
 Scenario as_reference(const Scenario& scenario) {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "sim/language/parser.h"
 #include "sim/scenario/npy.h"
-#include "sim/scenario/parser.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 

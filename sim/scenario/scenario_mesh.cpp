@@ -2,19 +2,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/bytes_text.h"
 #include "base/nearest.h"
 #include "sim/scenario/scenario_parts.h"
 
 namespace shardlab {
 
 namespace {
-
-std::string bytes_text(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes, bytes < 10 && unit > 0 ? 1 : 0, kUnits[unit]);
-}
 
 ScenarioMeshDim mesh_dim(const TomlSection& mesh, const TomlEntry& entry,
                          const std::vector<Setting>& settings) {

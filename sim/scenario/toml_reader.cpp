@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
-#include "sim/scenario/lexer.h"
+#include "sim/language/lexer.h"
 
 namespace shardlab {
 

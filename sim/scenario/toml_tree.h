@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "sim/scenario/source.h"
+#include "sim/language/source.h"
 
 namespace shardlab {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "sim/verify/recording.h"
+#include "sim/run/recording.h"
 
 namespace shardlab {
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "mesh/local_shape.h"
+#include "sim/run/inputs.h"
 #include "sim/verify/causes.h"
-#include "sim/verify/inputs.h"
 
 namespace shardlab {
 

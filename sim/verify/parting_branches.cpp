@@ -9,8 +9,8 @@
 #include <cmath>
 #include <optional>
 
-#include "sim/scenario/ast_walk.h"
-#include "sim/scenario/builtin.h"
+#include "sim/language/ast_walk.h"
+#include "sim/language/builtin.h"
 #include "sim/verify/global_value.h"
 
 namespace shardlab {

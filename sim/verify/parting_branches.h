@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/scenario/program_traits.h"
-#include "sim/verify/recording.h"
+#include "sim/language/program_traits.h"
+#include "sim/run/recording.h"
 
 namespace shardlab {
 

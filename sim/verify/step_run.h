@@ -21,6 +21,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sim/run/call_listener.h"
 #include "sim/verify/step_judge.h"
 #include "sim/verify/step_reader.h"
 #include "sim/verify/step_verdict.h"
@@ -38,15 +39,12 @@ struct StepOptions {
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
-class Steps {
+class Steps : public CallListener {
  public:
   explicit Steps(StepOptions options);
 
-  /// Passes everything on to `next`, which outlives it or is null. Once per rank, before its
-  /// program.
-  StepReader& listen(std::int64_t rank, Observer* next);
-  /// At the end of a rank's program.
-  void finish(std::int64_t rank);
+  StepReader& listen(std::int64_t rank, Observer* next) override;
+  void finish(std::int64_t rank) override;
   /// After the run.
   StepVerdict verdict() const;
 

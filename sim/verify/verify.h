@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/scenario/program_traits.h"
+#include "sim/language/program_traits.h"
+#include "sim/run/recording.h"
 #include "sim/scenario/scenario.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/kept_value.h"
-#include "sim/verify/recording.h"
 
 namespace shardlab {
 

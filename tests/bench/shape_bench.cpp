@@ -5,8 +5,8 @@
 #include <benchmark/benchmark.h>
 
 #include "ops/register.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/verify/scenario_run.h"
 
 namespace {
 

@@ -21,8 +21,8 @@
 
 #include "comm/process_group.h"
 #include "ops/register.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/verify/scenario_run.h"
 #include "sim/world/world.h"
 #include "tests/bench/timed_communicator.h"
 #include "tests/support/local_tensor.h"

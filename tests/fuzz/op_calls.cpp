@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "ops/register.h"
-#include "sim/verify/fact_file.h"
+#include "sim/record/text_lines.h"
 
 namespace shardlab::fuzz {
 

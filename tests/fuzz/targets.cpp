@@ -10,12 +10,12 @@
 
 #include "mesh/type_string.h"
 #include "ops/register.h"
-#include "sim/scenario/interpreter.h"
-#include "sim/scenario/parser.h"
+#include "sim/facts/check.h"
+#include "sim/judge/scenario_run.h"
+#include "sim/language/interpreter.h"
+#include "sim/language/parser.h"
+#include "sim/record/text_lines.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/verify/check.h"
-#include "sim/verify/fact_file.h"
-#include "sim/verify/scenario_run.h"
 #include "tests/fuzz/op_calls.h"
 
 namespace shardlab::fuzz {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/op_row.h"
-#include "sim/verify/fact_file.h"
+#include "sim/record/text_lines.h"
 
 int main(int argc, char** argv) {
   using namespace shardlab;

@@ -10,7 +10,7 @@
 
 #include "ops/register.h"
 #include "sim/faults/mutating_communicator.h"
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
 #include "tests/property/recorded_numbers.h"
 #include "tests/property/shipped_scenarios.h"
 

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "ops/register.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/report/run_json.h"
-#include "sim/verify/scenario_run.h"
 #include "tests/property/recorded_numbers.h"
 #include "tests/property/shipped_scenarios.h"
 

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "ops/register.h"
-#include "sim/report/event_log.h"
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
+#include "sim/record/event_log.h"
 #include "tests/property/shipped_scenarios.h"
 #include "tests/unit/scenario/scenario_text.h"
 

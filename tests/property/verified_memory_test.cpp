@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "ops/register.h"
-#include "sim/verify/scenario_run.h"
+#include "sim/judge/scenario_run.h"
 #include "tests/property/shipped_scenarios.h"
 
 namespace shardlab {

@@ -24,7 +24,21 @@ LAW = {
     "backends/shared": ["src/comm", "src/tensor", "src/kernels"],
     "backends/process": ["backends/shared"],
     "backends/*": ["backends/process"],
-    "sim": ["src/api", "backends/*"],
+    "sim/schedule": ["src/base"],
+    "sim/world": ["sim/schedule", "src/api", "backends/*"],
+    "sim/record": ["src/schema", "src/plan", "src/comm"],
+    "sim/language": ["sim/world"],
+    "sim/scenario": ["sim/language"],
+    "sim/run": ["sim/scenario", "sim/record"],
+    "sim/verify": ["sim/run"],
+    "sim/judge": ["sim/verify"],
+    "sim/report": ["sim/judge"],
+    "sim/facts": ["sim/verify"],
+    "sim/testing": ["sim/verify"],
+    "sim/faults": ["sim/language"],
+    "sim/doctor": ["sim/report"],
+    "sim/install": ["sim/testing"],
+    "sim/cli": ["sim/report", "sim/facts", "sim/doctor"],
 }
 
 # Libraries that stay out of the headers of these folders: whoever includes such a header would

@@ -50,9 +50,9 @@ class SourceFile:
 
     @property
     def folder(self):
-        """The folder that has a row in the include law: src/mesh, backends/threads, sim, tests."""
+        """The folder that has a row in the include law: src/mesh, sim/run, backends/mpi, tests."""
         parts = self.path.split("/")
-        return "/".join(parts[:2]) if parts[0] in ("src", "backends") else parts[0]
+        return "/".join(parts[:2]) if parts[0] in ("src", "backends", "sim") else parts[0]
 
     def line_of(self, position):
         return self.text.count("\n", 0, position) + 1

@@ -85,7 +85,7 @@ class Tidy(unittest.TestCase):
                 "src/base/error.cpp": '#include "base/error.h"\n#include "sim/cli/a.h"\n',
                 "sim/cli/a.h": "",
             },
-            "src/base/error.cpp:2: src/base may not include sim (sim/cli/a.h)",
+            "src/base/error.cpp:2: src/base may not include sim/cli (sim/cli/a.h)",
         )
 
     def test_one_backend_does_not_know_another(self):

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/run/recording.h"
 #include "sim/verify/global_value.h"
-#include "sim/verify/recording.h"
 
 namespace shardlab::test {
 

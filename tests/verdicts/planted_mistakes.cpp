@@ -31,9 +31,9 @@
 #include "ops/register.h"
 #include "sim/faults/mutating_communicator.h"
 #include "sim/faults/mutating_device.h"
+#include "sim/judge/scenario_run.h"
+#include "sim/run/program_run.h"
 #include "sim/scenario/scenario_file.h"
-#include "sim/verify/program_run.h"
-#include "sim/verify/scenario_run.h"
 #include "tests/verdicts/mistake_effect.h"
 
 namespace {

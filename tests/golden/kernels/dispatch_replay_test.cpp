@@ -15,7 +15,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/register.h"
 #include "propagate/propagator.h"
-#include "sim/verify/check.h"
+#include "sim/facts/check.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 #include "tests/golden/kernels/agreement.h"

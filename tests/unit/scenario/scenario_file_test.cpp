@@ -390,7 +390,7 @@ TEST_CASE("a mesh that memory does not hold says how much it would take") {
     report = error.report();
   }
   CHECK(report ==
-        "error: 2000000 ranks would take 122 GiB before they hold any data; 8.0 GiB are available\n"
+        "error: 2000000 ranks would take 122 GiB before they hold any data; 8 GiB are available\n"
         "  at          t.toml:3:6\n"
         "      3 | tp = 1000000\n"
         "        |      ^\n"

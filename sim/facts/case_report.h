@@ -1,0 +1,18 @@
+// case_report.h - the parts of a CaseReport that need the whole JSON library.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/facts/check.h"
+
+namespace shardlab {
+
+struct CaseReport::Difference {
+  std::string field;
+  Json expected;
+  Json got;
+  std::string scenario = {};
+};
+
+}  // namespace shardlab

@@ -1,0 +1,11 @@
+// chain_facts.h - the checker of the chain facts (tests/golden/facts/chains/README.md), for the
+// table of families.
+#pragma once
+
+#include "sim/facts/check.h"
+
+namespace shardlab {
+
+std::unique_ptr<FactChecker> make_chain_checker(std::string_view stem);
+
+}  // namespace shardlab

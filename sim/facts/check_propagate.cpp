@@ -1,0 +1,295 @@
+// Decisions and candidate lists of the propagator against the recorded ones.
+#include <algorithm>
+#include <cmath>
+
+#include "mesh/local_shape.h"
+#include "ops/register.h"
+#include "sim/facts/layout_facts.h"
+#include "sim/facts/propagate_checkers.h"
+#include "sim/facts/propagate_facts.h"
+
+namespace shardlab {
+namespace {
+
+/// What all lines of a file share.
+class PropagateChecker : public FactChecker {
+ public:
+  PropagateChecker() : propagator_(registered(registry_), PlanOptions{}) {}
+
+ protected:
+  static OpRegistry& registered(OpRegistry& registry) {
+    register_all_ops(registry);
+    return registry;
+  }
+  /// The row of the line's op, or null with the reason reported.
+  const OpRow* row_of(const Json& fact, CaseReport& report) const {
+    const OpRow* row = registry_.find(fact.at("op").get<std::string>());
+    if (row == nullptr) report.skip(SkipReason::kNotRegistered);
+    if (row != nullptr && std::holds_alternative<NoRule>(row->rule)) {
+      report.skip(SkipReason::kIncomplete);
+      return nullptr;
+    }
+    return row;
+  }
+
+  Arena arena_;
+  OpRegistry registry_;
+  Propagator propagator_;
+};
+
+Json adapted_value(const OpSchema& schema, const OutputSharding& sharding,
+                   const AdaptedArgument& adapted) {
+  using Token = AdaptedArgument::Token;
+  const Coordinate origin(schema.layout->ndim(), 0);
+  switch (adapted.token) {
+    case Token::kLocalShapeOfOutput:
+      return json_of(local_shape(*sharding.outputs[adapted.index], origin));
+    case Token::kLocalStrideOfOutput:
+      return json_of(local_stride(*sharding.outputs[adapted.index], origin));
+    case Token::kLocalOffsetOfInput:
+      return nullptr;
+    case Token::kValue:
+      break;
+  }
+  if (adapted.value.is_ints()) return json_of(adapted.value.ints());
+  return adapted.value.to_int();
+}
+
+/// Only adapted arguments are compared: the others are as recorded in "args".
+Json local_arguments(const OpSchema& schema, const OutputSharding& sharding, const Json& recorded) {
+  Json arguments = recorded;
+  for (const AdaptedArgument& adapted : sharding.adapted) {
+    if (adapted.argument < arguments.size()) {
+      arguments[adapted.argument] = adapted_value(schema, sharding, adapted);
+    }
+  }
+  return arguments;
+}
+
+/// Numbers, within the whole tensor, of the elements of a rank, in its own order.
+std::vector<std::int64_t> elements_of(const DTensorSpec& spec, const Coordinate& coordinate) {
+  std::vector<std::int64_t> numbers{0};
+  const LocalView view = local_view(spec, coordinate);
+  for (std::size_t dim = 0; dim < spec.ndim(); ++dim) {
+    std::vector<std::int64_t> next;
+    for (const std::int64_t number : numbers) {
+      for (const IndexRun& run : view.dims[dim].runs) {
+        for (std::int64_t i = 0; i < run.size; ++i) {
+          next.push_back(number * spec.shape()[dim] + run.offset + i);
+        }
+      }
+    }
+    numbers = std::move(next);
+  }
+  return numbers;
+}
+
+/// Whether every rank holds the same elements in the same order under both.
+bool same_elements(const DTensorSpec& a, const DTensorSpec& b) {
+  for (std::int64_t rank = 0; rank < a.layout()->size(); ++rank) {
+    const Coordinate coordinate = a.layout()->coordinate_at_index(rank);
+    if (elements_of(a, coordinate) != elements_of(b, coordinate)) return false;
+  }
+  return true;
+}
+
+class CaseChecker : public PropagateChecker {
+ public:
+  void check(const Json& fact, CaseReport& report) override {
+    const Json& expect = fact.at("expect");
+    if (expect.at("path") == "decomp") return report.skip(SkipReason::kDecomposition);
+    const OpRow* row = row_of(fact, report);
+    if (row == nullptr) return;
+    const MeshLayout* layout = fact_layout(arena_, fact);
+    const Json& error = expect.at("error");
+    if (!error.is_null()) {
+      report.expect_error("error", error.at("kind"),
+                          [&] { propagator_.propagate(fact_call(*row, layout, fact)); });
+      return;
+    }
+    if (reshapes(fact) && mixes_up_elements(layout, fact)) {
+      return check_reshape(fact_call(*row, layout, fact), report);
+    }
+    try {
+      const OpSchema schema = fact_call(*row, layout, fact);
+      compare(schema, propagator_.propagate(schema), expect, report);
+      if (!report.differences().empty() && has_pending(expect.at("outputs"))) {
+        add_candidates(propagator_.explain(schema), report);
+      }
+    } catch (const Error& refusal) {
+      report.differs("error", nullptr, to_string(refusal.kind()));
+    }
+  }
+
+ private:
+  /// An op that numbers the elements of its input anew, in row-major order.
+  static bool reshapes(const Json& fact) {
+    constexpr std::string_view kOps[] = {"aten._unsafe_view.default", "aten.reshape.default",
+                                         "aten.view.default", "aten.view_copy.default"};
+    return std::ranges::find(kOps, fact.at("op").get_ref<const std::string&>()) != std::end(kOps);
+  }
+
+  /// Whether the recorded output gives some rank other elements than the recorded input does.
+  static bool mixes_up_elements(const MeshLayout* layout, const Json& fact) {
+    const Json& output = fact.at("expect").at("outputs").at(0);
+    const DTensorSpec* given = fact_argument(layout, fact.at("args").at(0)).spec();
+    const DTensorSpec* made = fact_argument(layout, {{"t", output}}).spec();
+    return !same_elements(*given->with(placements_of(fact.at("expect").at("inputs").at(0))), *made);
+  }
+
+  /// A reshape whose recorded answer mixes up elements: ours may refuse, or must keep them.
+  void check_reshape(const OpSchema& schema, CaseReport& report) const {
+    try {
+      const DecisionRecord got = propagator_.explain(schema);
+      const OutputSharding& ours = got.sharding;
+      if (!same_elements(*ours.inputs[0], *ours.outputs[0])) {
+        return report.differs("outputs", "the elements of the input", output_json(ours.outputs[0]));
+      }
+    } catch (const Error& refusal) {
+      if (refusal.kind() != ErrorKind::kRuntime) throw;
+    }
+    report.differs("outputs.mixes_up_elements", true, false);
+  }
+
+  static bool has_pending(const Json& outputs) {
+    return std::ranges::any_of(outputs, [](const Json& output) {
+      return !output.is_null() &&
+             std::ranges::any_of(output.at("placements"), [](const Json& placement) {
+               return placement.get_ref<const std::string&>().starts_with("P(");
+             });
+    });
+  }
+
+  static void add_candidates(const DecisionRecord& record, CaseReport& report) {
+    if (record.strategies.size() != 1) return;
+    for (const OpSpec& candidate : record.strategies[0].candidates) {
+      if (std::isinf(candidate.cost())) continue;
+      Json outputs = Json::array();
+      for (std::size_t i = 0; i < candidate.outputs.size(); ++i) {
+        outputs.push_back(output_json(record.sharding.outputs[i]));
+        if (candidate.outputs[i] == nullptr) continue;
+        outputs.back()["placements"] = texts_of(candidate.outputs[i]->placements());
+      }
+      Json inputs = Json::array();
+      for (const DTensorSpec* spec : candidate.inputs)
+        inputs.push_back(texts_of(spec->placements()));
+      report.add_candidate({{"outputs", std::move(outputs)},
+                            {"inputs", std::move(inputs)},
+                            {"cost", costs_json({candidate.cost()})}});
+    }
+  }
+
+  static void compare(const OpSchema& schema, const OutputSharding& got, const Json& expect,
+                      CaseReport& report) {
+    if (impossible(expect.at("outputs"))) {
+      return report.differs("outputs.cut_missing_dim", true, false);
+    }
+    compare_outputs(got, expect.at("outputs"), report);
+    Json inputs = Json::array();
+    for (const DTensorSpec* spec : got.inputs) inputs.push_back(texts_of(spec->placements()));
+    report.expect("inputs", expect.at("inputs"), inputs);
+    const bool adapts = !got.adapted.empty();
+    report.expect("needs_redistribute", expect.at("needs_redistribute"),
+                  got.needs_redistribute || adapts);
+    report.expect("use_val", expect.value("use_val", false), adapts);
+    if (expect.contains("local_args")) {
+      report.expect("local_args", expect.at("local_args"),
+                    local_arguments(schema, got, expect.at("local_args")));
+    }
+    if (expect.contains("local_op")) {
+      report.expect("local_op", expect.at("local_op"),
+                    got.local_row == nullptr ? Json() : Json(recorded_name(*got.local_row)));
+    }
+    if (!expect.contains("cost")) return;
+    if (!same_costs(expect.at("cost"), got.costs)) {
+      report.differs("cost", expect.at("cost"), costs_json(got.costs));
+    }
+    report.expect("n_strategies", expect.at("n_strategies"), got.candidate_counts);
+  }
+
+  static void compare_outputs(const OutputSharding& got, const Json& expected, CaseReport& report) {
+    Json outputs = Json::array();
+    for (const DTensorSpec* spec : got.outputs) outputs.push_back(output_json(spec));
+    Json wanted = Json::array();
+    if (!expected.is_null()) {
+      for (const Json& output : expected) wanted.push_back(expected_output(output));
+    }
+    report.expect("outputs", wanted, outputs);
+  }
+
+  /// True when a recorded output is cut along a dim it does not have. No spec can say that,
+  /// so nothing else of the decision is comparable.
+  static bool impossible(const Json& outputs) {
+    if (outputs.is_null()) return false;
+    return std::any_of(outputs.begin(), outputs.end(), cuts_missing_dim);
+  }
+
+  /// A recorded shard of a dim that the output does not have.
+  static bool cuts_missing_dim(const Json& output) {
+    if (output.is_null()) return false;
+    for (const Json& text : output.at("placements")) {
+      const auto placement = parse_placement(text.get<std::string>());
+      if (placement && placement->is_shard() &&
+          placement->dim >= static_cast<std::int64_t>(output.at("shape").size())) {
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+Json texts_of_specs(const std::vector<const DTensorSpec*>& specs) {
+  Json texts = Json::array();
+  for (const DTensorSpec* spec : specs) {
+    texts.push_back(spec == nullptr ? Json() : texts_of(spec->placements()));
+  }
+  return texts;
+}
+
+class StrategyChecker : public PropagateChecker {
+ public:
+  void check(const Json& fact, CaseReport& report) override {
+    const OpRow* row = row_of(fact, report);
+    if (row == nullptr) return;
+    const DecisionRecord record =
+        propagator_.explain(fact_call(*row, fact_layout(arena_, fact), fact));
+    const Json& expected = fact.at("strategies");
+    report.expect("strategies", expected.size(), record.strategies.size());
+    for (std::size_t i = 0; i < std::min(expected.size(), record.strategies.size()); ++i) {
+      compare(expected[i], record.strategies[i], record.selected[i], report);
+    }
+  }
+
+ private:
+  static void compare(const Json& expected, const OpStrategy& got, int selected,
+                      CaseReport& report) {
+    report.expect("selected", expected.at("selected"), selected);
+    const Json& specs = expected.at("specs");
+    report.expect("count", specs.size(), got.candidates.size());
+    for (std::size_t i = 0; i < std::min(specs.size(), got.candidates.size()); ++i) {
+      const OpSpec& candidate = got.candidates[i];
+      const Json& wanted = specs[i];
+      if (!wanted.at("out").is_null()) {
+        report.expect("out", wanted.at("out"), texts_of_specs(candidate.outputs));
+      }
+      report.expect("in", wanted.at("in"), texts_of_specs(candidate.inputs));
+      Json costs = Json::array();
+      for (const Json& row : wanted.at("cost")) costs.push_back(row.at(0));
+      if (!same_costs(costs, candidate.input_costs)) {
+        report.differs("cost", costs, costs_json(candidate.input_costs));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FactChecker> make_propagate_checker(std::string_view) {
+  return std::make_unique<CaseChecker>();
+}
+
+std::unique_ptr<FactChecker> make_strategy_checker(std::string_view) {
+  return std::make_unique<StrategyChecker>();
+}
+
+}  // namespace shardlab

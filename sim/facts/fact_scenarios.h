@@ -1,0 +1,41 @@
+// fact_scenarios.h - programs of recorded facts, read and run as a user's scenario is: its text,
+// its names, its inputs, the interpreter on each rank.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "sim/language/interpreter.h"
+#include "sim/scenario/scenario.h"
+#include "sim/world/world.h"
+
+namespace shardlab {
+
+/// Worlds of all sizes, with their caches. Used by one thread.
+class FactScenarios {
+ public:
+  FactScenarios();
+  ~FactScenarios();
+
+  /// The scenario of a TOML text; `name` stands for its file.
+  ///   fails  ScenarioError: not a scenario, names and ops that nothing is called
+  Scenario read(const std::string& name, const std::string& text) const;
+
+  struct OnRank {
+    /// Told about the values of the rank; outlives the run.
+    std::function<ValueSink&(RankContext& rank)> sink;
+    /// Runs the interpreter, which has the inputs, and looks at what it leaves.
+    std::function<void(RankContext& rank, Interpreter& interpreter)> run;
+  };
+  /// Runs on every rank of the scenario's mesh. `judge` then sees the result while the devices of
+  /// all tensors still live.
+  void run(const Scenario& scenario, const OnRank& on_rank,
+           const std::function<void(const WorldResult& result)>& judge);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,219 @@
+#include "sim/facts/known_differences.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "sim/facts/known_row.h"
+
+namespace shardlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json to_json(const toml::node& node) {
+  if (const auto* table = node.as_table()) {
+    Json object = Json::object();
+    for (const auto& [key, value] : *table) object[std::string(key.str())] = to_json(value);
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    Json list = Json::array();
+    for (const auto& item : *array) list.push_back(to_json(item));
+    return list;
+  }
+  if (const auto value = node.value_exact<std::int64_t>()) return *value;
+  if (const auto value = node.value_exact<double>()) return *value;
+  if (const auto value = node.value_exact<bool>()) return *value;
+  return node.value_or(std::string());
+}
+
+std::string text_of(const toml::table& table, std::string_view key) {
+  const auto value = table[key].value<std::string>();
+  if (!value || value->empty()) fail(ErrorKind::kValue, "'{}' is missing", key);
+  return *value;
+}
+
+Json object_of(const toml::table& table, std::string_view key) {
+  const auto* value = table[key].as_table();
+  if (value == nullptr || value->empty()) fail(ErrorKind::kValue, "'{}' is missing", key);
+  return to_json(*value);
+}
+
+constexpr const char* kCheapest = "cheapest_without";
+
+// A row that would take several answers would also take a wrong one.
+void check_one_answer(const std::string& field, const Json& answer) {
+  if (!answer.is_object()) return;
+  if (answer.contains(kCheapest)) {
+    if (answer.size() == 1 && answer[kCheapest].is_array()) return;
+    fail(ErrorKind::kValue, "the answer for '{}': {} is a list of placements", field, kCheapest);
+  }
+  if (!answer.contains("where")) return;
+  check_predicates(answer["where"]);
+  for (const auto& [path, wanted] : answer["where"].items()) {
+    if (!wanted.is_object() || (wanted.size() == 1 && wanted.contains("present"))) continue;
+    fail(ErrorKind::kValue, "the answer for '{}' is one value, not whatever holds a predicate",
+         field);
+  }
+}
+
+KnownDifferences::Row read_row(const toml::table& table) {
+  for (const auto& [key, value] : table) {
+    constexpr std::string_view kKeys[] = {"cause", "family", "files", "when",
+                                          "ours",  "count",  "proof"};
+    if (std::find(std::begin(kKeys), std::end(kKeys), key.str()) == std::end(kKeys)) {
+      fail(ErrorKind::kValue, "unknown key '{}'", key.str());
+    }
+  }
+  KnownDifferences::Row row;
+  row.cause = text_of(table, "cause");
+  row.family = text_of(table, "family");
+  row.proof = text_of(table, "proof");
+  row.when = object_of(table, "when");
+  row.ours = object_of(table, "ours");
+  row.count = table["count"].value_or(std::int64_t{-1});
+  if (row.count < 1) fail(ErrorKind::kValue, "'count' must be at least 1");
+  check_predicates(row.when);
+  for (const auto& [field, answer] : row.ours.items()) {
+    check_one_answer(field, answer);
+  }
+  if (const auto* files = table["files"].as_array()) {
+    for (const auto& file : *files) row.files.push_back(file.value_or(std::string()));
+  } else {
+    row.files.push_back(row.family.substr(row.family.find('/') + 1));
+  }
+  return row;
+}
+
+/// True when `field` matches `pattern`, in which "*" stands for one component without dots.
+bool matches(std::string_view pattern, std::string_view field) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == field;
+  const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
+  return field.size() >= before.size() + after.size() && field.starts_with(before) &&
+         field.ends_with(after) &&
+         field.substr(before.size(), field.size() - before.size() - after.size()).find('.') ==
+             std::string_view::npos;
+}
+
+/// `ours` with references to the case resolved.
+Json resolve(const Json& ours, const Json& fact, std::string_view field) {
+  if (!ours.is_string()) return ours;
+  const std::string_view text = ours.get_ref<const std::string&>();
+  if (!text.starts_with('$') && !text.starts_with('^')) return ours;
+  std::string path(text.substr(1));
+  const std::size_t dot = field.rfind('.');
+  if (text[0] == '^' && dot != std::string_view::npos) {
+    path = std::string(field.substr(0, dot + 1)) + path;
+  }
+  const Json* value = find_field(fact, path);
+  return value ? *value : Json();
+}
+
+/// Of the candidates that the case had, the cheapest none of whose results and operands has one of
+/// these placements; of equally cheap ones the first. Null without one.
+const Json* cheapest_without(const Json& placements, const Json& fact) {
+  const auto has_one = [&](const Json& spec) {
+    return std::ranges::any_of(placements, [&](const Json& unwanted) {
+      return std::ranges::find(spec, unwanted) != spec.end();
+    });
+  };
+  const auto candidates = fact.find("candidates");
+  if (candidates == fact.end()) return nullptr;
+  const Json* best = nullptr;
+  for (const Json& candidate : *candidates) {
+    const bool without = std::ranges::none_of(candidate.at("inputs"), has_one) &&
+                         std::ranges::none_of(candidate.at("outputs"), [&](const Json& output) {
+                           return !output.is_null() && has_one(output.at("placements"));
+                         });
+    if (without && (best == nullptr || candidate.at("cost") < best->at("cost"))) best = &candidate;
+  }
+  return best;
+}
+
+/// True when `got` is the answer that `ours` writes down, or one that its `where` describes.
+bool is_answer(const Json& ours, const Json& fact, std::string_view field, const Json& got) {
+  if (ours.is_object() && ours.contains(kCheapest)) {
+    const Json* candidate = cheapest_without(ours[kCheapest], fact);
+    return candidate != nullptr && candidate->at(std::string(field)) == got;
+  }
+  if (ours.is_object() && ours.contains("where")) return holds(ours["where"], got);
+  return resolve(ours, fact, field) == got;
+}
+
+}  // namespace
+
+KnownDifferences::KnownDifferences() = default;
+KnownDifferences::KnownDifferences(KnownDifferences&&) noexcept = default;
+KnownDifferences& KnownDifferences::operator=(KnownDifferences&&) noexcept = default;
+KnownDifferences::~KnownDifferences() = default;
+
+std::size_t KnownDifferences::size() const { return rows_.size(); }
+
+const KnownDifferences::Row& KnownDifferences::row(std::size_t index) const { return rows_[index]; }
+
+KnownDifferences KnownDifferences::read(const std::string& path) {
+  KnownDifferences known;
+  known.folder_ = fs::absolute(path).parent_path().string();
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    fail(ErrorKind::kValue, "{}:{}: {}", path, error.source().begin.line, error.description());
+  }
+  const auto* rows = table["difference"].as_array();
+  if (rows == nullptr) fail(ErrorKind::kValue, "{}: no [[difference]]", path);
+  for (const auto& node : *rows) {
+    const std::int64_t line = node.source().begin.line;
+    try {
+      if (!node.is_table()) fail(ErrorKind::kValue, "a difference is a table");
+      known.rows_.push_back(read_row(*node.as_table()));
+      known.rows_.back().line = line;
+    } catch (const Error& error) {
+      fail(ErrorKind::kValue, "{}:{}: {}", path, line, error.summary());
+    }
+  }
+  return known;
+}
+
+std::optional<std::string> KnownDifferences::find_file(const std::string& fact_file) {
+  std::error_code ignored;
+  const fs::path starts[] = {fs::absolute(fact_file, ignored), fs::current_path(ignored) / "-",
+                             fs::read_symlink("/proc/self/exe", ignored)};
+  for (const fs::path& start : starts) {
+    fs::path folder = start.parent_path();
+    while (!folder.empty()) {
+      for (const char* name : {"known_differences.toml", "tests/golden/known_differences.toml"}) {
+        if (fs::is_regular_file(folder / name, ignored)) return (folder / name).string();
+      }
+      if (folder == folder.root_path()) break;
+      folder = folder.parent_path();
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> KnownDifferences::explain(std::string_view family, const Json& fact,
+                                                     std::string_view field,
+                                                     const Json& got) const {
+  for (std::size_t index = 0; index < rows_.size(); ++index) {
+    const Row& row = rows_[index];
+    if (row.family != family || !holds(row.when, fact)) continue;
+    for (const auto& [pattern, ours] : row.ours.items()) {
+      if (matches(pattern, field) && is_answer(ours, fact, field, got)) return index;
+    }
+  }
+  return std::nullopt;
+}
+
+bool KnownDifferences::counts_apply(const std::string& fact_file) const {
+  std::error_code error;
+  const fs::path facts = fs::weakly_canonical(fs::path(folder_) / "facts", error);
+  const fs::path file = fs::weakly_canonical(fact_file, error);
+  return !error && file.string().starts_with(facts.string() + "/");
+}
+
+}  // namespace shardlab

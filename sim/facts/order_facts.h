@@ -1,0 +1,11 @@
+// order_facts.h - the checker of the order of backward (tests/golden/facts/memory/README.md), for
+// the table of families.
+#pragma once
+
+#include "sim/facts/check.h"
+
+namespace shardlab {
+
+std::unique_ptr<FactChecker> make_order_checker(std::string_view stem);
+
+}  // namespace shardlab

@@ -1,0 +1,16 @@
+// propagate_checkers.h - checkers of the propagation facts, for the table of families.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "sim/facts/check.h"
+
+namespace shardlab {
+
+/// Decisions: the files named after op families.
+std::unique_ptr<FactChecker> make_propagate_checker(std::string_view stem);
+/// Whole candidate lists: strategies.jsonl.
+std::unique_ptr<FactChecker> make_strategy_checker(std::string_view stem);
+
+}  // namespace shardlab

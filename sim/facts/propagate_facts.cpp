@@ -1,0 +1,121 @@
+#include "sim/facts/propagate_facts.h"
+
+#include <cmath>
+
+#include "sim/facts/layout_facts.h"
+
+namespace shardlab {
+namespace {
+
+double float_of(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  const auto& text = value.get_ref<const std::string&>();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+Argument tensor_argument(const MeshLayout* layout, const Json& tensor) {
+  if (tensor.is_null()) return {};
+  TensorMeta meta = contiguous_meta(dims_of(tensor.at("shape")), dtype_of(tensor.at("dtype")));
+  if (tensor.contains("stride")) meta.stride = dims_of(tensor.at("stride"));
+  return layout->arena().spec(layout, placements_of(tensor.at("placements")), meta);
+}
+
+Argument list_argument(const MeshLayout* layout, const Json& list) {
+  ArgumentList elements;
+  for (const Json& element : list) elements.push_back(fact_argument(layout, element));
+  return elements;
+}
+
+Argument object_argument(const MeshLayout* layout, const Json& value) {
+  if (value.contains("t")) return tensor_argument(layout, value.at("t"));
+  if (value.contains("tl")) {
+    ArgumentList tensors;
+    for (const Json& tensor : value.at("tl")) tensors.push_back(tensor_argument(layout, tensor));
+    return tensors;
+  }
+  if (value.contains("float")) return float_of(value.at("float"));
+  if (value.contains("complex")) {
+    return Scalar(std::complex<double>(float_of(value.at("complex").at(0)),
+                                       float_of(value.at("complex").at(1))));
+  }
+  if (value.contains("dtype")) return dtype_of(value.at("dtype"));
+  if (value.empty()) fail(ErrorKind::kValue, "an argument that says nothing");
+  return value.begin().value().get<std::string>();  // memory_format, layout, device
+}
+
+}  // namespace
+
+Argument fact_argument(const MeshLayout* layout, const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number()) return value.get<double>();
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) return list_argument(layout, value);
+  return object_argument(layout, value);
+}
+
+OpSchema fact_call(const OpRow& row, const MeshLayout* layout, const Json& fact) {
+  Arguments positional;
+  for (const Json& value : fact.at("args")) positional.push_back(fact_argument(layout, value));
+  std::vector<std::pair<std::string, Argument>> keywords;
+  for (const auto& [name, value] : fact.at("kwargs").items()) {
+    keywords.emplace_back(name, fact_argument(layout, value));
+  }
+  return {&row, bind_arguments(row, std::move(positional), std::move(keywords)), layout};
+}
+
+const MeshLayout* fact_layout(Arena& arena, const Json& fact) {
+  return mesh_of(arena, fact.at("mesh"));
+}
+
+Json output_json(const DTensorSpec* spec) {
+  if (spec == nullptr) return nullptr;
+  Json json = {{"shape", json_of(spec->shape())},
+               {"dtype", to_string(spec->dtype())},
+               {"placements", texts_of(spec->placements())}};
+  if (!is_contiguous(spec->shape(), spec->stride())) json["stride"] = json_of(spec->stride());
+  return json;
+}
+
+Json expected_output(const Json& recorded) {
+  if (recorded.is_null()) return nullptr;
+  Json json = recorded;
+  json["dtype"] = to_string(dtype_of(recorded.at("dtype")));
+  if (json.contains("stride") && is_contiguous(dims_of(json["shape"]), dims_of(json["stride"]))) {
+    json.erase("stride");
+  }
+  return json;
+}
+
+bool same_costs(const Json& recorded, const std::vector<double>& ours) {
+  if (recorded.size() != ours.size()) return false;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double expected = float_of(recorded[i]);
+    if (expected == ours[i]) continue;
+    if (!(std::abs(expected - ours[i]) <= 1e-6 * std::abs(expected))) return false;
+  }
+  return true;
+}
+
+Json costs_json(const std::vector<double>& costs) {
+  Json json = Json::array();
+  for (const double cost : costs) {
+    if (std::isfinite(cost)) {
+      json.push_back(cost);
+    } else {
+      json.push_back("inf");
+    }
+  }
+  return json;
+}
+
+std::string recorded_name(const OpRow& row) {
+  const std::size_t colons = row.op.base.find("::");
+  return fmt::format("{}.{}.{}", row.op.base.substr(0, colons), row.op.base.substr(colons + 2),
+                     row.op.overload.empty() ? "default" : row.op.overload);
+}
+
+}  // namespace shardlab

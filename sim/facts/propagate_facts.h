@@ -1,0 +1,29 @@
+// propagate_facts.h - the propagation facts (tests/golden/facts/propagate/README.md): calls and
+// expected decisions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "propagate/propagator.h"
+#include "sim/facts/check.h"
+
+namespace shardlab {
+
+/// A recorded argument: {"t": ..}, {"tl": ..}, numbers, lists, {"dtype": ..} and the like.
+Argument fact_argument(const MeshLayout* layout, const Json& value);
+/// The recorded call of `row`. Fails with Value for what the schema refuses.
+OpSchema fact_call(const OpRow& row, const MeshLayout* layout, const Json& fact);
+const MeshLayout* fact_layout(Arena& arena, const Json& fact);
+
+/// {"shape", "dtype", "placements"[, "stride"]}; null for none.
+Json output_json(const DTensorSpec* spec);
+/// The same for a recorded output: dtype names as ours.
+Json expected_output(const Json& recorded);
+/// Numbers within 1e-6 relative; "inf" for infinity.
+bool same_costs(const Json& recorded, const std::vector<double>& ours);
+Json costs_json(const std::vector<double>& costs);
+/// "aten.sum.dim_IntList" for "aten::sum.dim_IntList", ".default" spelled out.
+std::string recorded_name(const OpRow& row);
+
+}  // namespace shardlab

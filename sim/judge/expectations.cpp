@@ -1,0 +1,114 @@
+#include "sim/judge/expectations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mesh/type_string.h"
+#include "sim/run/inputs.h"
+
+namespace shardlab {
+
+namespace {
+
+// The last value of a name on the first rank that has one.
+const DTensor* last_value(const std::vector<const Recording*>& recordings,
+                          const std::string& name) {
+  for (const Recording* rank : recordings) {
+    const auto& values = rank->values();
+    for (auto value = values.rbegin(); value != values.rend(); ++value) {
+      if (value->name == name) return &value->value;
+    }
+  }
+  return nullptr;
+}
+
+bool same_layout(const DTensor& value, const DTensorSpec& wanted) {
+  if (value.shape() != wanted.shape() || value.dtype() != wanted.dtype()) return false;
+  if (!value.distributed()) return wanted.is_replicated();
+  return value.spec()->placements() == wanted.placements() &&
+         value.spec()->order() == wanted.order();
+}
+
+ExpectationReport check_type(const ExpectedType& expected, const MeshLayout* layout,
+                             const std::vector<const Recording*>& recordings) {
+  ExpectationReport report;
+  report.what = expected.full_name();
+  report.where = expected.where;
+  const DTensor* value = last_value(recordings, expected.full_name());
+  const DTensorSpec* wanted =
+      spec_of(expected.type, layout, value != nullptr ? value->dtype() : DType::kF32);
+  if (value == nullptr) {
+    report.text = fmt::format("expected {}, got no value", type_string(*wanted));
+    return report;
+  }
+  report.met = same_layout(*value, *wanted);
+  report.text = report.met
+                    ? type_string(*wanted)
+                    : fmt::format("expected {}, got {}", type_string(*wanted), type_string(*value));
+  return report;
+}
+
+std::int64_t largest_count(const std::vector<const CollectiveCounts*>& counts,
+                           CollectiveKind kind) {
+  std::int64_t largest = 0;
+  for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->total(kind));
+  return largest;
+}
+
+void check_collectives(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
+                       std::vector<ExpectationReport>& reports) {
+  if (!scenario.expect.collectives) return;
+  for (std::size_t index = 0; index < CollectiveCounts::kKinds; ++index) {
+    const auto kind = static_cast<CollectiveKind>(index);
+    const std::string name(to_string(kind));
+    const auto& listed = collective_names();
+    if (std::find(listed.begin(), listed.end(), name) == listed.end()) continue;
+    const std::int64_t found = largest_count(counts, kind);
+    const auto& bounds = *scenario.expect.collectives;
+    const auto bound =
+        std::find_if(bounds.begin(), bounds.end(), [&](const auto& b) { return b.first == name; });
+    ExpectationReport report{.what = "collectives." + name};
+    if (bound == bounds.end()) {
+      if (found == 0) continue;
+      report.text = fmt::format("expected none (not listed), got {}", found);
+      if (!bounds.empty()) report.where = bounds.front().second.where;
+    } else {
+      report.where = bound->second.where;
+      report.met = bound->second.holds(found);
+      report.text = report.met ? fmt::format("{}", found)
+                               : fmt::format("expected {}, got {}", bound->second.text, found);
+    }
+    reports.push_back(report);
+  }
+}
+
+void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
+                 std::vector<ExpectationReport>& reports) {
+  if (!scenario.expect.bytes) return;
+  double largest = 0;
+  for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->bytes());
+  ExpectationReport report{.what = "bytes", .where = scenario.expect.bytes->where};
+  report.met = scenario.expect.bytes->holds(largest);
+  report.text = report.met
+                    ? fmt::format("{:.0f}", largest)
+                    : fmt::format("expected {}, got {:.0f}", scenario.expect.bytes->text, largest);
+  reports.push_back(report);
+}
+
+}  // namespace
+
+std::vector<ExpectationReport> check_expectations(
+    const Scenario& scenario, const MeshLayout* layout,
+    const std::vector<const Recording*>& recordings,
+    const std::vector<const CollectiveCounts*>& counts) {
+  std::vector<ExpectationReport> reports;
+  for (const ExpectedType& expected : scenario.expect.types) {
+    reports.push_back(check_type(expected, layout, recordings));
+  }
+  check_collectives(scenario, counts, reports);
+  check_bytes(scenario, counts, reports);
+  return reports;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,27 @@
+// expectations.h - what a scenario's [expect] says against what happened.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/record/trace.h"
+#include "sim/run/recording.h"
+#include "sim/scenario/scenario.h"
+
+namespace shardlab {
+
+/// One key of [expect].
+struct ExpectationReport {
+  std::string what;  ///< "y", "collectives.all_reduce", "bytes"
+  bool met = false;
+  std::string text;  ///< "f32[8@dp, 16]"; when unmet "expected ..., got ..."
+  Where where;
+};
+
+/// Types, collectives and bytes. `recordings` and `counts` are by global rank.
+std::vector<ExpectationReport> check_expectations(
+    const Scenario& scenario, const MeshLayout* layout,
+    const std::vector<const Recording*>& recordings,
+    const std::vector<const CollectiveCounts*>& counts);
+
+}  // namespace shardlab

@@ -1,0 +1,29 @@
+// schedules.h - a scenario under many schedules: each seed is one interleaving of its ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/judge/scenario_run.h"
+
+namespace shardlab {
+
+/// Seeds first_seed, first_seed + 1, ...
+struct ScheduleRange {
+  std::uint64_t first_seed = 0;
+  std::int64_t count = 1;  ///< at least 1
+};
+
+struct ScheduleSearch {
+  /// Of the first schedule that failed, else of the last. A value whose bits differ from those
+  /// under the first schedule is a failure: an unmet expectation "schedule".
+  ScenarioResult result;
+  std::int64_t passed = 0;  ///< schedules before the failure
+};
+
+/// Runs the scenario under one schedule after the other until one fails. The scheduler of `options`
+/// is replaced.
+///   fails  as run_scenario
+ScheduleSearch try_schedules(const Scenario& scenario, const OpRegistry& registry,
+                             ScenarioOptions options, const ScheduleRange& range);
+
+}  // namespace shardlab

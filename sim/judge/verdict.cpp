@@ -1,0 +1,277 @@
+// A value is right when it agrees with the program on one device. What that means is plain where
+// the program stays in the distributed world. Where it leaves it, one device may be told the true
+// number of ranks, or that it is a world of one (all_reduce(g) / world_size): a value has to agree
+// with one of the two.
+#include "sim/judge/verdict.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/language/program_traits.h"
+#include "sim/run/one_device.h"
+#include "sim/run/process_records.h"
+#include "sim/verify/assertions.h"
+#include "sim/verify/causes.h"
+#include "sim/verify/evidence.h"
+#include "sim/verify/parting_branches.h"
+#include "sim/verify/verify.h"
+
+namespace shardlab {
+
+namespace {
+
+// A program that reads its rank is run once per rank: up to so many, or as many as have together so
+// many elements of inputs.
+constexpr std::int64_t kToldRanks = 64;
+constexpr std::int64_t kToldElements = std::int64_t{1} << 20;
+
+std::int64_t most_told_ranks(const Scenario& scenario) {
+  std::int64_t elements = 1;
+  for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
+  return std::max(kToldRanks, kToldElements / elements);
+}
+
+// Values that [expect] names, at their end, and gradients.
+void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& values) {
+  std::vector<ValueReport> kept;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& name = values[i].name;
+    const bool gradient = name.ends_with(".grad");
+    const bool named = std::any_of(scenario.expect.types.begin(), scenario.expect.types.end(),
+                                   [&](const ExpectedType& t) { return t.full_name() == name; });
+    const bool last =
+        std::none_of(values.begin() + static_cast<std::ptrdiff_t>(i) + 1, values.end(),
+                     [&](const ValueReport& v) { return v.name == name; });
+    if (gradient || (named && last)) kept.push_back(values[i]);
+  }
+  values = std::move(kept);
+}
+
+// One meaning of "one device", in the program's dtypes and in f64.
+struct Meaning {
+  AloneOptions alone;
+  AloneRuns single;
+  AloneRuns reference;  ///< of no run as long as nobody asks for it
+  const std::string& failure() const {
+    return single.failure.empty() ? reference.failure : single.failure;
+  }
+  bool runs() const { return failure().empty(); }
+};
+
+}  // namespace
+
+class Verification {
+ public:
+  Verification(ScenarioResult& result, const ProgramRun& ranks)
+      : result_(result), ranks_(ranks), traits_(traits_of(*result.scenario.program)) {
+    inputs_.ranks = recordings_of(ranks);
+    inputs_.reporting_rank = static_cast<std::size_t>(result.reporting_rank);
+    inputs_.traits = &traits_;
+    inputs_.tolerance = result.scenario.expect.tolerance;
+    inputs_.keep = result.options.keep_elements;
+    if (const auto& memory = result.options.memory) {
+      constexpr std::int64_t kBytesEach = 64;  // three values as doubles, and marks of their pieces
+      inputs_.most_elements = memory->available_bytes / kBytesEach;
+    }
+  }
+
+  // Only a run in f64 tells what is close; it is made where the program asks.
+  std::optional<Error> failed_assertion() {
+    if (!traits_.asserts_close) return std::nullopt;
+    run_in_f64();
+    if (!in_f64_->error) {
+      return shardlab::failed_assertion(recordings_of(*in_f64_), inputs_.ranks);
+    }
+    result_.warnings.push_back("assert_close is not decided: in f64 the program fails: " +
+                               in_f64_->error->summary());
+    return std::nullopt;
+  }
+
+  void run() {
+    if (result_.scenario.expect.verify == Verify::kNone) {
+      result_.not_verified = "verify = \"none\"";
+      if (inputs_.keep > 0) result_.values = verify_values(inputs_);
+      return;
+    }
+    if (traits_.leaves) {
+      for (std::string& text :
+           parting_branches(*result_.scenario.program, traits_, inputs_.ranks)) {
+        result_.warnings.push_back(std::move(text));
+      }
+    }
+    inputs_.nothing = "one device does not get here";
+    run_alone_as_meant();
+    run_reference();
+    result_.values = verify_values(inputs_);
+    if (traits_.leaves || in_doubt(result_.values)) {
+      run_alone_in_f64();
+      judge_again();
+      if (traits_.leaves || in_doubt(result_.values)) decide_in_f64();
+    }
+    explain_first();
+    if (result_.scenario.expect.verify == Verify::kOutputs) {
+      keep_outputs_only(result_.scenario, result_.values);
+    }
+  }
+
+ private:
+  static std::vector<const Recording*> recordings_of(const ProgramRun& run) {
+    std::vector<const Recording*> all;
+    for (const Recording& recording : run.recordings) all.push_back(&recording);
+    return all;
+  }
+
+  // Values that follow from a wrong one are wrong, too: the first of them say why.
+  void explain_first() {
+    constexpr int kMost = 3;
+    int tried = 0;
+    for (ValueReport& report : result_.values) {
+      if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
+      if (tried++ == kMost) return;
+      report.cause = explain_wrong(inputs_, report, result_.scenario, *result_.layout);
+      if (tried > 1 && report.cause == kNoCause) report.cause.clear();
+    }
+  }
+
+  void run_alone_as_meant() {
+    const std::int64_t ranks = result_.scenario.world;
+    const std::int64_t told =
+        traits_.reads_rank ? std::min(ranks, most_told_ranks(result_.scenario)) : 1;
+    if (traits_.reads_rank) inputs_.told_ranks = told;
+    add_meaning(ToldWorld::kTrue, told);
+    const bool counts = traits_.reads_rank || traits_.reads_world;
+    if (traits_.leaves && counts) add_meaning(ToldWorld::kOne, 1);
+    note_failures();
+  }
+
+  void note_failures() {
+    for (std::size_t i = 0; i < meanings_.size(); ++i) {
+      inputs_.one_device[i].complete = meanings_[i].runs();
+    }
+    if (inputs_.given.single != nullptr || std::ranges::any_of(meanings_, &Meaning::runs)) return;
+    result_.not_verified =
+        fmt::format("one device cannot run the program: {}", meanings_.back().failure());
+    result_.not_verified_fix =
+        "say what one device computes in [reference], or expect verify = \"none\"";
+  }
+
+  void add_meaning(ToldWorld world, std::int64_t told) {
+    Meaning meaning;
+    meaning.alone = {.scenario = &result_.scenario,
+                     .layout = result_.layout,
+                     .registry = ranks_.registry,
+                     .answers = &ranks_.answers,
+                     .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
+                     .world = world,
+                     .told_ranks = told};
+    meaning.single = run_alone(meaning.alone, *result_.propagator, result_.options);
+    inputs_.one_device.push_back({.single = meaning.single.recordings,
+                                  .reference = {},
+                                  .one_rank = world == ToldWorld::kOne});
+    meanings_.push_back(std::move(meaning));
+  }
+
+  void run_in_f64(Meaning& meaning) {
+    meaning.alone.precision = Precision::kReference;
+    meaning.reference = run_alone(meaning.alone, *result_.propagator, result_.options);
+  }
+
+  // Made where one device's own error is asked for: most values lie close enough to what it has in
+  // the program's dtypes.
+  void run_alone_in_f64() {
+    for (std::size_t i = 0; i < meanings_.size(); ++i) {
+      run_in_f64(meanings_[i]);
+      inputs_.one_device[i].reference = meanings_[i].reference.recordings;
+    }
+    if (inputs_.given.single != nullptr) {
+      run_in_f64(given_);
+      inputs_.given.reference = given_.reference.recordings[0];
+      if (!reference_runs()) inputs_.given = {};
+    }
+    note_failures();
+  }
+
+  void run_reference() {
+    if (!result_.scenario.reference) return;
+    reference_program_ = as_reference(result_.scenario);
+    given_.alone = {.scenario = &reference_program_,
+                    .layout = result_.layout,
+                    .registry = ranks_.registry,
+                    .world = ToldWorld::kOne};
+    given_.single = run_alone(given_.alone, *result_.propagator, result_.options);
+    if (!reference_runs()) return;
+    result_.not_verified.clear();
+    result_.not_verified_fix.clear();
+    inputs_.nothing = "one device does not get here, and [reference] does not name it";
+    inputs_.given.single = given_.single.recordings[0];
+  }
+
+  bool reference_runs() {
+    if (given_.runs()) return true;
+    result_.expectations.push_back(
+        {.what = "reference", .met = false, .text = "fails: " + given_.failure(), .where = {}});
+    return false;
+  }
+
+  // The ranks once more, in f64: rounding is then too small to be taken for a mistake, and no
+  // mistake is small enough to be taken for rounding. They share this process on every backend.
+  void run_in_f64() {
+    if (in_f64_) return;
+    ScenarioOptions options = result_.options;
+    if (channel_of(options.backend) != nullptr) options.backend = "threads";
+    in_f64_.emplace();
+    in_f64_->scenario = &result_.scenario;
+    in_f64_->registry = ranks_.registry;
+    in_f64_->layout = result_.layout;
+    in_f64_->reported = result_.layout;
+    in_f64_->reporting_rank = ranks_.reporting_rank;
+    in_f64_->precision = Precision::kReference;
+    execute(*in_f64_, *result_.propagator, result_.scenario.world, options);
+  }
+
+  void decide_in_f64() {
+    run_in_f64();
+    if (in_f64_->error) return;
+    inputs_.ranks_in_f64 = recordings_of(*in_f64_);
+    judge_again();
+  }
+
+  // Outside of the distributed world no value is right for its look alone.
+  void judge_again() {
+    if (traits_.leaves) {
+      result_.values = verify_values(inputs_);
+    } else {
+      verify_again(inputs_, result_.values);
+    }
+  }
+
+  ScenarioResult& result_;
+  const ProgramRun& ranks_;
+  ProgramTraits traits_;
+  std::vector<Meaning> meanings_;
+  Scenario reference_program_;
+  Meaning given_;
+  std::optional<ProgramRun> in_f64_;
+  VerifyInputs inputs_;
+};
+
+Verdicts::Verdicts(ScenarioResult& result, const ProgramRun& ranks)
+    : result_(result), ranks_(ranks) {
+  if (!result.shapes_only()) verification_ = std::make_unique<Verification>(result, ranks);
+}
+
+Verdicts::~Verdicts() = default;
+
+std::optional<Error> Verdicts::failed_assertion() {
+  return verification_ ? verification_->failed_assertion() : std::nullopt;
+}
+
+void Verdicts::verify() {
+  if (verification_) return verification_->run();
+  result_.not_verified = "shapes only: nothing verified";
+  for (const Recording& recording : ranks_.recordings) {
+    list_values(recording, "not computed", result_.values);
+  }
+}
+
+}  // namespace shardlab

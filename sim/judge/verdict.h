@@ -1,0 +1,37 @@
+// verdict.h - what the values of a run are worth: which runs on one device there are to compare
+// with, and how what they say becomes one outcome. Private to the files that run scenarios.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "sim/judge/scenario_run.h"
+#include "sim/run/program_run.h"
+
+namespace shardlab {
+
+class Verification;
+
+/// Both arguments outlive it.
+class Verdicts {
+ public:
+  Verdicts(ScenarioResult& result, const ProgramRun& ranks);
+  ~Verdicts();
+  Verdicts(const Verdicts&) = delete;
+  Verdicts& operator=(const Verdicts&) = delete;
+
+  /// The first assert_close of the program that does not hold. Runs the program in f64 if it has
+  /// any.
+  std::optional<Error> failed_assertion();
+  /// Fills in `values` and `not_verified` from what the ranks recorded. Runs the program alone, and
+  /// in f64 on the ranks where the program leaves the distributed world or its dtypes leave a
+  /// doubt.
+  void verify();
+
+ private:
+  ScenarioResult& result_;
+  const ProgramRun& ranks_;
+  std::unique_ptr<Verification> verification_;  ///< null where only shapes are known
+};
+
+}  // namespace shardlab

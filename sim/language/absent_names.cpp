@@ -1,0 +1,83 @@
+#include "sim/language/absent_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardlab {
+
+namespace {
+
+// Sorted by name.
+// clang-format off
+constexpr AbsentName kRows[] = {
+    {"DTensor", "distribute(t, mesh=mesh, tp=S(0)) or from_local(t, mesh=mesh, tp=S(0))"},
+    {"DeviceMesh", "the dims under [mesh]; the program has it as mesh"},
+    {"Partial", "P(sum)"},
+    {"Replicate", "R"},
+    {"Shard", "S(dim)"},
+    {"all_gather_into_tensor", "all_gather(t, dim, group=\"tp\")"},
+    {"all_to_all_single", "all_to_all(t, split_dim, concat_dim, group=\"tp\")"},
+    {"argsort", "x.sort(dim)[1]"},
+    {"autocast", "x.to(bf16) where it is wanted"},
+    {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
+    {"binary_cross_entropy_with_logits", "(x.clamp(min=0) - x * y + F.softplus(-x.abs())).mean()"},
+    {"clip", "clamp(x, min, max)"},
+    {"clip_", "x.clamp_(min, max)"},
+    {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},
+    {"device_mesh", "the dims under [mesh]; the program has it as mesh"},
+    {"dist", "all_reduce(t, \"sum\", group=\"tp\") and the other collectives by their bare names"},
+    {"distribute_tensor", "distribute(t, mesh=mesh, tp=S(0))"},
+    {"einsum", "transposes, @ and sum"},
+    {"elu", "where(x > 0, x, x.exp() - 1)"},
+    {"euler_gamma", "the number"},
+    {"get_coordinate", "mesh.coordinate()"},
+    {"get_local_rank", "mesh.coordinate(\"tp\")"},
+    {"get_rank", "rank"},
+    {"get_world_size", "world_size"},
+    {"glu", "a, b = x.chunk(2, -1), then a * b.sigmoid()"},
+    {"hardswish", "x * (x + 3).clamp(0, 6) / 6"},
+    {"inf", "float(\"inf\")"},
+    {"init_device_mesh", "the dims under [mesh]; the program has it as mesh"},
+    {"kl_div", "(t * (t.log() - x)).mean()"},
+    {"l1_loss", "(x - y).abs().mean()"},
+    {"logsumexp",
+     "m + (x - m).exp().sum(dim, keepdim=True).log() with m = x.amax(dim, keepdim=True)"},
+    {"manual_seed", "seed = 7 in the file, or --seed 7"},
+    {"math", "numbers and tensor ops: tensor(2.0).sqrt()"},
+    {"mish", "x * F.softplus(x).tanh()"},
+    {"nan", "float(\"nan\")"},
+    {"nn", "functions: F.linear(x, weight), F.gelu(x)"},
+    {"no_grad", "x.detach()"},
+    {"normalize", "x / x.norm(dim=-1, keepdim=True)"},
+    {"np", "ops on tensors: arange(4), x.sum()"},
+    {"numpy", "x.tolist()"},
+    {"one_hot", "(i.unsqueeze(-1) == arange(classes)).float()"},
+    {"optim", "the step itself: w = w - lr * w.grad"},
+    {"outer", "a.unsqueeze(1) * b"},
+    {"parameters", "the inputs by their names"},
+    {"pi", "3.141592653589793"},
+    {"reduce_scatter_tensor", "reduce_scatter(t, \"sum\", dim, group=\"tp\")"},
+    {"relu6", "x.clamp(0, 6)"},
+    {"repeat_interleave", "x.unsqueeze(-1).expand(n, m, times).reshape(n, m * times)"},
+    {"shard_map", "x.to_local(), ops on pieces, and from_local(t, mesh=mesh, tp=S(0))"},
+    {"smooth_l1_loss", "where(d < 1, 0.5 * d * d, d - 0.5).mean() with d = (x - y).abs()"},
+    {"tensordot", "reshapes around @"},
+    {"tile", "x.repeat(times)"},
+    {"trace", "x.diagonal().sum()"},
+    {"zero_grad", "w = w.detach().requires_grad_(), which has no gradient yet"},
+};
+// clang-format on
+static_assert(std::ranges::is_sorted(kRows, {}, &AbsentName::name));
+
+}  // namespace
+
+std::span<const AbsentName> absent_names() { return kRows; }
+
+std::string advice_on(std::string_view name) {
+  const auto* row = std::ranges::lower_bound(kRows, name, {}, &AbsentName::name);
+  if (row == std::end(kRows) || row->name != name) return "";
+  return fmt::format("programs do not have it: write {}", row->instead);
+}
+
+}  // namespace shardlab

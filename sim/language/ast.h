@@ -1,0 +1,238 @@
+// ast.h - the syntax tree of a program. Immutable once parsed; shared by all ranks.
+// Every node has the span of the text it was parsed from. The tree is at most kDeepestTree deep,
+// so walking it recursively is safe on a rank's small stack.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/language/source.h"
+
+namespace shardlab::ast {
+
+inline constexpr int kDeepestTree = 200;
+
+struct Expression;
+using ExpressionPtr = std::unique_ptr<const Expression>;
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct Ellipsis {
+  bool operator==(const Ellipsis&) const = default;
+};
+
+enum class UnaryOp : std::uint8_t { kNegative, kPositive, kInvert, kNot };
+enum class BinaryOp : std::uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kPow,
+  kMatMul,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kLeft,
+  kRight,
+};
+enum class CompareOp : std::uint8_t {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIs,
+  kIsNot,
+  kIn,
+  kNotIn,
+};
+enum class BoolOp : std::uint8_t { kAnd, kOr };
+
+/// "+", "//", "<=", "not in", "and": as written.
+std::string_view to_string(UnaryOp op);
+std::string_view to_string(BinaryOp op);
+std::string_view to_string(CompareOp op);
+std::string_view to_string(BoolOp op);
+
+struct Constant {
+  std::variant<None, Ellipsis, bool, std::int64_t, double, std::string> value;
+};
+struct Name {
+  std::string id;
+};
+struct Attribute {
+  ExpressionPtr object;
+  std::string name;
+  SourceSpan name_span;
+};
+struct CallArgument {
+  std::string keyword;  ///< empty: positional
+  ExpressionPtr value;
+  bool starred = false;  ///< f(*value)
+  SourceSpan span;       ///< with the keyword
+};
+struct Call {
+  ExpressionPtr function;
+  std::vector<CallArgument> arguments;
+};
+struct Unary {
+  UnaryOp op;
+  ExpressionPtr operand;
+};
+struct Binary {
+  BinaryOp op;
+  ExpressionPtr left, right;
+};
+/// a < b <= c: operands a, b, c and ops <, <=.
+struct Compare {
+  std::vector<ExpressionPtr> operands;
+  std::vector<CompareOp> ops;
+};
+/// All operands of one run of `and` or `or`.
+struct Logical {
+  BoolOp op;
+  std::vector<ExpressionPtr> operands;
+};
+struct Conditional {
+  ExpressionPtr condition, when_true, when_false;
+};
+/// object[index]; several indices are a Tuple, as in Python.
+struct Subscript {
+  ExpressionPtr object, index;
+};
+/// Only inside a Subscript; parts left out are null.
+struct Slice {
+  ExpressionPtr start, stop, step;
+};
+struct List {
+  std::vector<ExpressionPtr> items;
+};
+struct Tuple {
+  std::vector<ExpressionPtr> items;
+};
+struct Dict {
+  std::vector<ExpressionPtr> keys, values;
+};
+/// [element for target in iterable if condition ...], or {key: element for ...}.
+struct Comprehension {
+  struct Loop {
+    ExpressionPtr target, iterable;
+    std::vector<ExpressionPtr> conditions;
+  };
+  ExpressionPtr key;  ///< null: a list
+  ExpressionPtr element;
+  std::vector<Loop> loops;
+};
+/// An f-string: text and {expression!r:format} in turn.
+struct FormatString {
+  struct Part {
+    std::string text;          ///< before the expression
+    ExpressionPtr expression;  ///< null in a last part that is only text
+    bool repr = false;
+    std::string format;
+    std::string echo;  ///< of {x=}: "x="
+  };
+  std::vector<Part> parts;
+};
+
+struct Expression {
+  SourceSpan span;
+  int depth = 1;  ///< of the tree below, this node included
+  std::variant<Constant, Name, Attribute, Call, Unary, Binary, Compare, Logical, Conditional,
+               Subscript, Slice, List, Tuple, Dict, Comprehension, FormatString>
+      node;
+};
+
+struct Statement;
+using Block = std::vector<Statement>;
+
+struct ExpressionStatement {
+  ExpressionPtr value;
+};
+/// One target for `a = v`, two for `a = b = v`: all get the one value, from left to right. A target
+/// is a Name, a Subscript, an Attribute, or a Tuple or List of them.
+struct Assign {
+  std::vector<ExpressionPtr> targets;
+  ExpressionPtr value;
+};
+struct AugmentedAssign {
+  ExpressionPtr target;
+  BinaryOp op;
+  ExpressionPtr value;
+};
+struct If {
+  struct Branch {
+    ExpressionPtr condition;  ///< null: else
+    Block body;
+  };
+  std::vector<Branch> branches;
+};
+struct For {
+  ExpressionPtr target, iterable;
+  Block body;
+  Block otherwise;  ///< its else, which runs unless a break ended the loop
+};
+struct While {
+  ExpressionPtr condition;
+  Block body;
+  Block otherwise;
+};
+struct Parameter {
+  std::string name;
+  ExpressionPtr default_value;  ///< null: required
+  SourceSpan span;
+};
+struct Function {
+  std::string name;
+  std::vector<Parameter> parameters;
+  Block body;
+  std::vector<std::string> locals;  ///< parameters and names bound in the body, sorted
+};
+struct Def {
+  std::shared_ptr<const Function> function;
+};
+struct Return {
+  ExpressionPtr value;  ///< null: None
+};
+struct Assert {
+  ExpressionPtr condition;
+  ExpressionPtr message;  ///< may be null
+};
+struct Pass {};
+struct Break {};
+struct Continue {};
+
+struct Statement {
+  SourceSpan span;  ///< of its first line: the header of a block
+  std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Return, Assert,
+               Pass, Break, Continue>
+      node;
+};
+
+struct Program {
+  SourcePtr source;
+  Block body;
+};
+
+/// Fully parenthesised Python, which parses to the same tree: "((a + b) * c)".
+std::string print(const Expression& expression);
+/// One statement a line, blocks indented by four blanks.
+std::string print(const Block& block);
+
+/// The names an assignment, a loop or a def in `block` binds, sorted, each once; not those of the
+/// functions inside.
+std::vector<std::string> bound_names(const Block& block);
+
+/// Names that `target` binds, in order, appended to `names`.
+void collect_targets(const Expression& target, std::vector<std::string>& names);
+
+}  // namespace shardlab::ast

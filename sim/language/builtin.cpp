@@ -1,0 +1,166 @@
+#include "sim/language/builtin.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace shardlab {
+
+const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const Builtin& builtin) { return builtin.name == name; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+namespace {
+
+const Builtin* find_in(std::initializer_list<BuiltinTable> tables, std::string_view name) {
+  for (const BuiltinTable table : tables) {
+    if (const Builtin* found = find_builtin(table, name)) return found;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const Builtin* find_torch_spelling(std::string_view name) {
+  return find_in({torch_builtins(), matrix_builtins(), shape_builtins()}, name);
+}
+
+const Builtin* find_function(std::string_view name) {
+  const Builtin* found = find_in({python_builtins(), distributed_builtins(), parallel_builtins(),
+                                  collective_builtins(), factory_builtins(), assert_builtins()},
+                                 name);
+  return found != nullptr ? found : find_torch_spelling(name);
+}
+
+namespace {
+
+bool may_be_left_out(std::string_view name) { return name.ends_with('='); }
+std::string_view plain(std::string_view name) {
+  return may_be_left_out(name) ? name.substr(0, name.size() - 1) : name;
+}
+
+}  // namespace
+
+Parameters::Parameters(std::string_view function, std::vector<std::string_view> names,
+                       CallValues call, Others others)
+    : function_(function) {
+  if (call.positional.size() > names.size()) {
+    fail(ErrorKind::kValue, "{}: {} arguments, at most {} are possible", function,
+         call.positional.size(), names.size());
+  }
+  for (std::size_t i = 0; i < call.positional.size(); ++i) {
+    given_.emplace_back(plain(names[i]), std::move(call.positional[i]));
+  }
+  for (auto& [keyword, value] : call.keywords) {
+    const auto name = std::ranges::find(names, keyword, plain);
+    // redistribute(t, x=S(0)) on a mesh dim x: what stands first is given, so x is the mesh dim.
+    const bool another = name == names.end() || given(plain(*name));
+    if (another && others == Others::kKeep) {
+      others_.emplace_back(keyword, std::move(value));
+      continue;
+    }
+    if (name == names.end()) {
+      std::vector<std::string> known;
+      for (const std::string_view candidate : names) known.emplace_back(plain(candidate));
+      throw Error(ErrorKind::kValue, fmt::format("{}: unknown argument '{}'", function, keyword))
+          .with("fix", suggest(keyword, known));
+    }
+    if (given(plain(*name)))
+      fail(ErrorKind::kValue, "{}: argument '{}' is given twice", function, keyword);
+    given_.emplace_back(plain(*name), std::move(value));
+  }
+  for (const std::string_view name : names) {
+    if (!given(plain(name)) && !may_be_left_out(name)) {
+      fail(ErrorKind::kValue, "{}: missing argument '{}'", function, name);
+    }
+  }
+}
+
+const Value& Parameters::operator[](std::string_view name) const {
+  static const Value kNone;
+  for (const auto& [key, value] : given_) {
+    if (key == name) return value;
+  }
+  return kNone;
+}
+
+bool Parameters::given(std::string_view name) const {
+  return std::any_of(given_.begin(), given_.end(),
+                     [&](const auto& entry) { return entry.first == name; });
+}
+
+bool Parameters::has(std::string_view name) const { return !(*this)[name].is_none(); }
+
+void Parameters::refuse(std::string_view name, std::string_view wanted) const {
+  const Value& value = (*this)[name];
+  fail(ErrorKind::kValue, "{}: argument '{}' is {} {}, not {}", function_, name, kind_name(value),
+       repr(value), wanted);
+}
+
+DTensor Parameters::tensor(std::string_view name) const {
+  if (const auto* tensor = (*this)[name].get<DTensor>()) return *tensor;
+  refuse(name, "a tensor");
+}
+
+std::int64_t Parameters::integer(std::string_view name) const {
+  if (const auto* integer = (*this)[name].get<std::int64_t>()) return *integer;
+  refuse(name, "an int");
+}
+
+std::int64_t Parameters::integer_or(std::string_view name, std::int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
+
+double Parameters::number(std::string_view name) const {
+  const Value& value = (*this)[name];
+  if (value.is_number()) return to_double(number_of(value));
+  refuse(name, "a number");
+}
+
+double Parameters::number_or(std::string_view name, double otherwise) const {
+  return has(name) ? number(name) : otherwise;
+}
+
+bool Parameters::flag_or(std::string_view name, bool otherwise) const {
+  if (!has(name)) return otherwise;
+  if (const auto* flag = (*this)[name].get<bool>()) return *flag;
+  refuse(name, "True or False");
+}
+
+std::string Parameters::text(std::string_view name) const {
+  if (const auto* text = (*this)[name].get<std::string>()) return *text;
+  refuse(name, "a string");
+}
+
+std::string Parameters::text_or(std::string_view name, std::string otherwise) const {
+  return has(name) ? text(name) : otherwise;
+}
+
+std::optional<DType> Parameters::dtype(std::string_view name) const {
+  if (!has(name)) return std::nullopt;
+  if (const auto* dtype = (*this)[name].get<DType>()) return *dtype;
+  refuse(name, "a dtype");
+}
+
+Dims Parameters::sizes(std::string_view name) const {
+  if (auto dims = dims_of((*this)[name])) return std::move(*dims);
+  refuse(name, "a list of ints");
+}
+
+std::optional<Dims> dims_of(const Value& value) {
+  if (const auto* integer = value.get<std::int64_t>()) return Dims{*integer};
+  if (!value.is_sequence()) return std::nullopt;
+  Dims dims;
+  for (const Value& item : items_of(value)) {
+    if (!item.is<std::int64_t>()) return std::nullopt;
+    dims.push_back(item.as<std::int64_t>());
+  }
+  return dims;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,94 @@
+// builtin.h - functions of the language that are not ops: what they get and how they are found.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/language/value.h"
+
+namespace shardlab {
+
+class Interpreter;
+
+/// Arguments as the program gave them.
+struct CallValues {
+  Values positional;
+  std::vector<std::pair<std::string, Value>> keywords;
+};
+
+/// One built-in function, or method (then `self` is its object and not among the arguments).
+struct Builtin {
+  std::string name;
+  Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
+};
+
+/// A theme's functions; the names are those of the program.
+using BuiltinTable = std::span<const Builtin>;
+
+BuiltinTable python_builtins();       ///< range, len, print, ...
+BuiltinTable distributed_builtins();  ///< distribute, from_local, redistribute, ...
+BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...
+BuiltinTable assert_builtins();       ///< assert_close
+BuiltinTable parallel_builtins();     ///< column_wise, row_wise, shard, ...
+BuiltinTable factory_builtins();      ///< randn, ones, arange, ...
+BuiltinTable torch_builtins();        ///< torch's spellings that are not one op: embedding, ...
+BuiltinTable matrix_builtins();       ///< matmul, linear
+BuiltinTable shape_builtins();        ///< flatten, var, detach, ...
+BuiltinTable tensor_methods();        ///< x.size(), x.item(), x.to(), ...
+BuiltinTable container_methods();     ///< list, dict and string methods
+BuiltinTable mesh_methods();
+
+/// Null when there is none.
+const Builtin* find_builtin(BuiltinTable table, std::string_view name);
+/// In torch_builtins, matrix_builtins and shape_builtins: those are methods of tensors, too.
+const Builtin* find_torch_spelling(std::string_view name);
+/// Any function that is called by its bare name.
+const Builtin* find_function(std::string_view name);
+
+/// Arguments by name: positional ones are named in the order of `names`. A name ending in "=" may
+/// be left out.
+class Parameters {
+ public:
+  enum class Others : std::uint8_t { kRefuse, kKeep };
+
+  ///   fails  Value: too many, unknown (unless kept), doubled or missing arguments
+  Parameters(std::string_view function, std::vector<std::string_view> names, CallValues call,
+             Others others = Others::kRefuse);
+
+  /// Given, maybe as None.
+  bool given(std::string_view name) const;
+  /// Given, and not None.
+  bool has(std::string_view name) const;
+  /// None when it was left out.
+  const Value& operator[](std::string_view name) const;
+  /// Keywords that are no parameter (Others::kKeep), in the order given.
+  const std::vector<std::pair<std::string, Value>>& others() const { return others_; }
+
+  // Each fails with Value, naming function and argument, when the value is of another kind.
+  DTensor tensor(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const;
+  double number(std::string_view name) const;
+  double number_or(std::string_view name, double otherwise) const;
+  bool flag_or(std::string_view name, bool otherwise) const;
+  std::string text(std::string_view name) const;
+  std::string text_or(std::string_view name, std::string otherwise) const;
+  std::optional<DType> dtype(std::string_view name) const;
+  Dims sizes(std::string_view name) const;
+
+  [[noreturn]] void refuse(std::string_view name, std::string_view wanted) const;
+
+ private:
+  std::string function_;
+  std::vector<std::pair<std::string_view, Value>> given_;
+  std::vector<std::pair<std::string, Value>> others_;
+};
+
+/// A list or tuple of integers, or one integer.
+std::optional<Dims> dims_of(const Value& value);
+
+}  // namespace shardlab

@@ -1,0 +1,208 @@
+// Methods of lists, dicts and strings, and of meshes.
+#include <algorithm>
+
+#include "sim/language/interpreter.h"
+#include "sim/language/mesh_value.h"
+#include "sim/language/nesting.h"
+#include "sim/language/rank_value.h"
+
+namespace shardlab {
+
+namespace {
+
+[[noreturn]] void refuse_self(const Value* self, std::string_view method) {
+  fail(ErrorKind::kValue, "a {} has no '{}'", kind_name(*self), method);
+}
+
+Values& list_of(const Value* self, std::string_view method) {
+  if (const auto* list = self->get<ListValue>()) return *list->items;
+  refuse_self(self, method);
+}
+
+const DictValue& dict_of(const Value* self, std::string_view method) {
+  if (const auto* dict = self->get<DictValue>()) return *dict;
+  refuse_self(self, method);
+}
+
+const std::string& text_of(const Value* self, std::string_view method) {
+  if (const auto* text = self->get<std::string>()) return *text;
+  refuse_self(self, method);
+}
+
+Value run_append(Interpreter&, const Value* self, CallValues call) {
+  Values& items = list_of(self, "append");
+  const Parameters given("append", {"item"}, std::move(call));
+  check_stored(*self, given["item"]);
+  items.push_back(given["item"]);
+  return {};
+}
+
+Value run_extend(Interpreter& in, const Value* self, CallValues call) {
+  Values& items = list_of(self, "extend");
+  const Parameters given("extend", {"items"}, std::move(call));
+  const Values more = in.iterate(given["items"]);
+  for (const Value& item : more) check_stored(*self, item);
+  items.insert(items.end(), more.begin(), more.end());
+  return {};
+}
+
+Value run_pop(Interpreter&, const Value* self, CallValues call) {
+  Values& items = list_of(self, "pop");
+  const Parameters given("pop", {"index="}, std::move(call));
+  const auto size = static_cast<std::int64_t>(items.size());
+  std::int64_t index = given.integer_or("index", -1);
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) fail(ErrorKind::kValue, "pop from a list of {} items", size);
+  Value item = items[static_cast<std::size_t>(index)];
+  items.erase(items.begin() + index);
+  return item;
+}
+
+Value run_index(Interpreter&, const Value* self, CallValues call) {
+  if (!self->is_sequence()) refuse_self(self, "index");
+  const Parameters given("index", {"item"}, std::move(call));
+  const Values& items = items_of(*self);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (equal(items[i], given["item"])) return static_cast<std::int64_t>(i);
+  }
+  fail(ErrorKind::kValue, "{} is not in the {}", repr(given["item"]), kind_name(*self));
+}
+
+Value run_keys(Interpreter&, const Value* self, CallValues) {
+  Values out;
+  for (const auto& [key, value] : *dict_of(self, "keys").entries) out.push_back(key);
+  return make_list(std::move(out));
+}
+
+Value run_values(Interpreter&, const Value* self, CallValues) {
+  Values out;
+  for (const auto& [key, value] : *dict_of(self, "values").entries) out.push_back(value);
+  return make_list(std::move(out));
+}
+
+Value run_items(Interpreter&, const Value* self, CallValues) {
+  Values out;
+  for (const auto& [key, value] : *dict_of(self, "items").entries) {
+    out.push_back(make_tuple({key, value}));
+  }
+  return make_list(std::move(out));
+}
+
+Value run_get(Interpreter&, const Value* self, CallValues call) {
+  const DictValue& dict = dict_of(self, "get");
+  const Parameters given("get", {"key", "default="}, std::move(call));
+  const Value* found = find(dict, given["key"]);
+  return found != nullptr ? *found : given["default"];
+}
+
+Value run_join(Interpreter& in, const Value* self, CallValues call) {
+  const std::string& separator = text_of(self, "join");
+  const Parameters given("join", {"items"}, std::move(call));
+  std::string out;
+  bool first = true;
+  for (const Value& item : in.iterate(given["items"])) {
+    if (!item.is<std::string>()) fail(ErrorKind::kValue, "join: a {} is no str", kind_name(item));
+    out += (std::exchange(first, false) ? "" : separator) + item.as<std::string>();
+  }
+  return out;
+}
+
+Value run_startswith(Interpreter&, const Value* self, CallValues call) {
+  const std::string& text = text_of(self, "startswith");
+  return text.starts_with(Parameters("startswith", {"prefix"}, std::move(call)).text("prefix"));
+}
+
+Value run_endswith(Interpreter&, const Value* self, CallValues call) {
+  const std::string& text = text_of(self, "endswith");
+  return text.ends_with(Parameters("endswith", {"suffix"}, std::move(call)).text("suffix"));
+}
+
+const MeshLayout& reported(const Value* self) { return *self->as<MeshValue>().reported; }
+
+std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
+  if (const auto* name = dim.get<std::string>()) {
+    if (const auto found = layout.find_dim(*name)) return *found;
+  } else if (const auto* index = dim.get<std::int64_t>()) {
+    const auto dims = static_cast<std::int64_t>(layout.ndim());
+    if (*index >= -dims && *index < dims) {
+      return static_cast<std::size_t>(*index < 0 ? *index + dims : *index);
+    }
+  }
+  throw Error(ErrorKind::kValue, fmt::format("{} is no mesh dim", repr(dim)))
+      .with("mesh", layout.text());
+}
+
+Value run_mesh_size(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("size", {"dim="}, std::move(call));
+  const MeshLayout& layout = reported(self);
+  return given.has("dim") ? layout.size(mesh_dim(layout, given["dim"])) : layout.size();
+}
+
+// On each rank of a class. A part of the mesh has its names, and each rank the part that holds it.
+Value varying_coordinate(const Interpreter& in, const MeshLayout& part, std::size_t dim) {
+  const MeshLayout* whole = in.setup().reported;
+  const auto whole_dim = whole->find_dim(part.names()[dim]);
+  check_invariant(whole_dim.has_value(), "a part of a mesh has its names");
+  return rank_value(
+      [whole, at = *whole_dim](std::int64_t rank) -> Value {
+        const auto coordinate = whole->coordinate_of(rank);
+        return coordinate ? Value((*coordinate)[at]) : Value();
+      },
+      in.setup().rank);
+}
+
+// Outside of the mesh the coordinate is None.
+Value run_coordinate(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("coordinate", {"dim="}, std::move(call));
+  const MeshLayout& layout = reported(self);
+  const auto coordinate = layout.coordinate_of(in.setup().rank);
+  if (!coordinate) return {};
+  if (in.setup().questions != nullptr) {
+    if (given.has("dim")) return varying_coordinate(in, layout, mesh_dim(layout, given["dim"]));
+    Values all;
+    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+      all.push_back(varying_coordinate(in, layout, dim));
+    }
+    return make_tuple(std::move(all));
+  }
+  if (given.has("dim")) return (*coordinate)[mesh_dim(layout, given["dim"])];
+  return make_tuple(Values(coordinate->begin(), coordinate->end()));
+}
+
+Value run_shape(Interpreter&, const Value* self, CallValues) {
+  return make_tuple(reported(self).shape());
+}
+
+Value run_mesh_ndim(Interpreter&, const Value* self, CallValues) {
+  return static_cast<std::int64_t>(reported(self).ndim());
+}
+
+Value run_names(Interpreter&, const Value* self, CallValues) {
+  Values out;
+  for (const std::string& name : reported(self).names()) out.emplace_back(name);
+  return make_tuple(std::move(out));
+}
+
+}  // namespace
+
+BuiltinTable container_methods() {
+  static const Builtin kTable[] = {
+      {"append", run_append}, {"endswith", run_endswith},
+      {"extend", run_extend}, {"get", run_get},
+      {"index", run_index},   {"items", run_items},
+      {"join", run_join},     {"keys", run_keys},
+      {"pop", run_pop},       {"startswith", run_startswith},
+      {"values", run_values},
+  };
+  return kTable;
+}
+
+BuiltinTable mesh_methods() {
+  static const Builtin kTable[] = {
+      {"coordinate", run_coordinate}, {"names", run_names},    {"ndim", run_mesh_ndim},
+      {"shape", run_shape},           {"size", run_mesh_size},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

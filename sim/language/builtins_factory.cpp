@@ -1,0 +1,138 @@
+// Factories: a plain tensor, equal on all ranks, or with placements (randn([7, 4], tp=S(0))) a
+// distributed one with the same values.
+#include "api/distribute.h"
+#include "autograd/autograd.h"
+#include "comm/device_mesh.h"
+#include "sim/language/interpreter.h"
+#include "sim/language/mesh_value.h"
+#include "sim/language/op_call.h"
+#include "sim/language/tensor_data.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::string_view kOwn[] = {"mesh", "requires_grad"};
+
+bool is_op_argument(Interpreter& in, std::string_view op, std::string_view keyword) {
+  for (const OpRow* row : in.setup().registry->overloads(op)) {
+    if (row->op.find_argument(keyword)) return true;
+  }
+  return false;
+}
+
+// The keywords that place the result, taken out of the call; the rest belongs to the op.
+struct Placing {
+  Value mesh;
+  bool requires_grad = false;
+  std::vector<std::pair<std::string, Value>> dims;
+};
+
+Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
+  Placing placing;
+  std::vector<std::pair<std::string, Value>> rest;
+  for (auto& [keyword, value] : call.keywords) {
+    const bool own = std::find(std::begin(kOwn), std::end(kOwn), keyword) != std::end(kOwn);
+    if (keyword == "mesh")
+      placing.mesh = value;
+    else if (own)
+      placing.requires_grad = in.truth(value);
+    else if (is_op_argument(in, op, keyword))
+      rest.emplace_back(keyword, std::move(value));
+    else
+      placing.dims.emplace_back(keyword, std::move(value));
+  }
+  call.keywords = std::move(rest);
+  return placing;
+}
+
+// In the reference run draws are made in the dtype the program names; other factories make f64.
+Value finish(Interpreter& in, DTensor tensor, bool requires_grad) {
+  tensor = in.cast(tensor, in.effective(tensor.dtype()));
+  if (requires_grad) require_grad(tensor);
+  return tensor;
+}
+
+Value make(Interpreter& in, std::string_view op, CallValues call) {
+  const Placing placing = take_placing(in, op, call);
+  const ResolvedCall resolved = resolve_call(*in.setup().registry, op, call);
+  Results results = in.setup().calls->call(*resolved.row, resolved.args);
+  DTensor plain = results.at(0).tensor();
+  if (in.plain() || (placing.dims.empty() && placing.mesh.is_none())) {
+    return finish(in, std::move(plain), placing.requires_grad);
+  }
+  const MeshLayout* layout = layout_of(in, placing.mesh);
+  current_rank().meshes->construct(layout);
+  const Placements placements =
+      placements_of(*layout, Placements(layout->ndim()), placing.dims, op);
+  const DTensorSpec* spec = layout->arena().spec(layout, placements, plain.meta());
+  return finish(in, distribute(plain.local(), spec), placing.requires_grad);
+}
+
+template <const char* kName>
+Value run_factory(Interpreter& in, const Value*, CallValues call) {
+  if (!in.has_op(kName)) fail(ErrorKind::kUnsupported, "not yet supported: {}", kName);
+  return make(in, kName, std::move(call));
+}
+
+constexpr char kArange[] = "arange";
+constexpr char kEmpty[] = "empty";
+constexpr char kEye[] = "eye";
+constexpr char kFull[] = "full";
+constexpr char kLinspace[] = "linspace";
+constexpr char kOnes[] = "ones";
+constexpr char kRand[] = "rand";
+constexpr char kRandint[] = "randint";
+constexpr char kRandn[] = "randn";
+constexpr char kZeros[] = "zeros";
+
+void flatten(const Value& value, Dims& shape, std::size_t depth, std::vector<Value>& out) {
+  if (!value.is_sequence()) {
+    if (!value.is_number()) fail(ErrorKind::kValue, "tensor: a {} is no number", kind_name(value));
+    if (depth != shape.size()) fail(ErrorKind::kValue, "tensor: rows of different lengths");
+    out.push_back(value);
+    return;
+  }
+  const Values& items = items_of(value);
+  const auto size = static_cast<std::int64_t>(items.size());
+  if (depth == shape.size() && out.empty()) shape.push_back(size);
+  if (depth >= shape.size() || shape[depth] != size) {
+    fail(ErrorKind::kValue, "tensor: rows of different lengths");
+  }
+  for (const Value& item : items) flatten(item, shape, depth + 1, out);
+}
+
+Value run_tensor(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("tensor", {"data", "dtype="}, std::move(call));
+  Dims shape;
+  std::vector<Value> flat;
+  flatten(given["data"], shape, 0, flat);
+  std::vector<Number> numbers;
+  DType dtype = flat.empty() ? DType::kF32 : DType::kBool;
+  for (const Value& value : flat) {
+    numbers.push_back(number_of(value));
+    if (value.is<double>())
+      dtype = DType::kF32;
+    else if (value.is<std::int64_t>() && dtype == DType::kBool)
+      dtype = DType::kI64;
+  }
+  dtype = given.dtype("dtype").value_or(dtype);
+  const Tensor made = tensor_of(*current_rank().device, shape, dtype, numbers);
+  return in.cast(DTensor(made), in.effective(dtype));
+}
+
+}  // namespace
+
+BuiltinTable factory_builtins() {
+  static const Builtin kTable[] = {
+      {"arange", run_factory<kArange>},     {"empty", run_factory<kEmpty>},
+      {"eye", run_factory<kEye>},           {"full", run_factory<kFull>},
+      {"linspace", run_factory<kLinspace>}, {"ones", run_factory<kOnes>},
+      {"rand", run_factory<kRand>},         {"randint", run_factory<kRandint>},
+      {"randn", run_factory<kRandn>},       {"tensor", run_tensor},
+      {"zeros", run_factory<kZeros>},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,279 @@
+// Python's own functions. Those that torch has too (sum, max, abs, ...) go to the op for tensors.
+#include <algorithm>
+#include <cmath>
+
+#include "sim/language/interpreter.h"
+#include "sim/language/nesting.h"
+#include "sim/language/tensor_data.h"
+
+namespace shardlab {
+
+namespace {
+
+std::int64_t whole(const Value& value, std::string_view function) {
+  if (value.is_integer()) return std::get<0>(number_of(value));
+  fail(ErrorKind::kValue, "{}: a {} is no int", function, kind_name(value));
+}
+
+void check_count(const CallValues& call, std::string_view function, std::size_t fewest,
+                 std::size_t most) {
+  const std::size_t count = call.positional.size();
+  if (!call.keywords.empty()) {
+    fail(ErrorKind::kValue, "{}: unknown argument '{}'", function, call.keywords[0].first);
+  }
+  if (count >= fewest && count <= most) return;
+  fail(ErrorKind::kValue, "{}: {} arguments, {} are possible", function, count,
+       fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most));
+}
+
+bool on_tensor(const CallValues& call) {
+  return !call.positional.empty() && call.positional[0].is_tensor();
+}
+
+Value run_range(Interpreter&, const Value*, CallValues call) {
+  check_count(call, "range", 1, 3);
+  std::vector<std::int64_t> given;
+  for (const Value& value : call.positional) given.push_back(whole(value, "range"));
+  RangeValue range;
+  range.start = given.size() > 1 ? given[0] : 0;
+  range.stop = given.size() > 1 ? given[1] : given[0];
+  range.step = given.size() > 2 ? given[2] : 1;
+  if (range.step == 0) fail(ErrorKind::kValue, "range: the step is 0");
+  return range;
+}
+
+Value run_len(Interpreter&, const Value*, CallValues call) {
+  check_count(call, "len", 1, 1);
+  const Value& value = call.positional[0];
+  const auto size = [](std::size_t count) { return Value(static_cast<std::int64_t>(count)); };
+  if (value.is_sequence()) return size(items_of(value).size());
+  if (const auto* text = value.get<std::string>()) return size(text->size());
+  if (const auto* dict = value.get<DictValue>()) return size(dict->entries->size());
+  if (const auto* range = value.get<RangeValue>()) return range->size();
+  if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {
+    return tensor->shape()[0];
+  }
+  fail(ErrorKind::kValue, "a {} has no length", kind_name(value));
+}
+
+Value run_print(Interpreter& in, const Value*, CallValues call) {
+  std::string line;
+  for (const auto& [keyword, value] : call.keywords) {
+    fail(ErrorKind::kValue, "print: unknown argument '{}'", keyword);
+  }
+  for (const Value& value : call.positional) {
+    if (!line.empty()) line += " ";
+    const auto* tensor = value.get<DTensor>();
+    line += tensor != nullptr ? tensor_text(*tensor) : str(value);
+  }
+  in.print(line);
+  return {};
+}
+
+Value run_int(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "int", 1, 1);
+  Value value = call.positional[0];
+  if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
+  if (const auto* text = value.get<std::string>()) {
+    std::size_t end = 0;
+    std::int64_t parsed = 0;
+    try {
+      parsed = std::stoll(*text, &end);
+    } catch (const std::exception&) {
+      end = 0;
+    }
+    if (end == 0 || end != text->size()) fail(ErrorKind::kValue, "int: {} is no int", repr(value));
+    return parsed;
+  }
+  if (value.is_integer()) return std::get<0>(number_of(value));
+  if (!value.is<double>()) fail(ErrorKind::kValue, "int: a {} is no number", kind_name(value));
+  const double real = std::trunc(value.as<double>());
+  if (!(std::fabs(real) < 0x1p63)) {
+    fail(ErrorKind::kValue, "int: {} does not fit into 64 bits", float_text(real));
+  }
+  return static_cast<std::int64_t>(real);
+}
+
+Value run_float(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "float", 1, 1);
+  Value value = call.positional[0];
+  if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
+  if (value.is_number()) return to_double(number_of(value));
+  if (const auto* text = value.get<std::string>()) {
+    if (*text == "inf") return HUGE_VAL;
+    if (*text == "-inf") return -HUGE_VAL;
+    if (*text == "nan") return std::nan("");
+  }
+  fail(ErrorKind::kValue, "float: {} is no number", repr(value));
+}
+
+Value run_bool(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "bool", 1, 1);
+  return in.truth(call.positional[0]);
+}
+
+Value run_str(Interpreter&, const Value*, CallValues call) {
+  check_count(call, "str", 1, 1);
+  return str(call.positional[0]);
+}
+
+Value run_repr(Interpreter&, const Value*, CallValues call) {
+  check_count(call, "repr", 1, 1);
+  return repr(call.positional[0]);
+}
+
+Value run_abs(Interpreter& in, const Value*, CallValues call) {
+  if (on_tensor(call)) return in.call_op("abs", std::move(call));
+  check_count(call, "abs", 1, 1);
+  if (!call.positional[0].is_number()) {
+    fail(ErrorKind::kValue, "abs: a {} is no number", kind_name(call.positional[0]));
+  }
+  const Number number = number_of(call.positional[0]);
+  return make_number(to_double(number) < 0 ? negate(number) : number);
+}
+
+Value extreme(Interpreter& in, std::string_view name, ast::CompareOp better, CallValues call) {
+  if (on_tensor(call)) {
+    const bool pair = call.positional.size() == 2 && call.positional[1].is_tensor();
+    const std::string elementwise = name == "max" ? "maximum" : "minimum";
+    return in.call_op(pair && in.has_op(elementwise) ? elementwise : name, std::move(call));
+  }
+  check_count(call, name, 1, 1'000'000);
+  const Values items =
+      call.positional.size() == 1 ? in.iterate(call.positional[0]) : std::move(call.positional);
+  if (items.empty()) fail(ErrorKind::kValue, "{} of nothing", name);
+  Value best = items[0];
+  for (const Value& item : items) {
+    if (in.truth(in.compare(better, item, best))) best = item;
+  }
+  return best;
+}
+
+Value run_max(Interpreter& in, const Value*, CallValues call) {
+  return extreme(in, "max", ast::CompareOp::kGreater, std::move(call));
+}
+
+Value run_min(Interpreter& in, const Value*, CallValues call) {
+  return extreme(in, "min", ast::CompareOp::kLess, std::move(call));
+}
+
+Value run_sum(Interpreter& in, const Value*, CallValues call) {
+  if (on_tensor(call) || !call.keywords.empty()) return in.call_op("sum", std::move(call));
+  check_count(call, "sum", 1, 2);
+  Value total = call.positional.size() == 2 ? call.positional[1] : Value(0);
+  for (const Value& item : in.iterate(call.positional[0])) {
+    total = in.binary(ast::BinaryOp::kAdd, total, item);
+  }
+  return total;
+}
+
+Value run_any(Interpreter& in, const Value*, CallValues call) {
+  if (on_tensor(call)) return in.call_op("any", std::move(call));
+  check_count(call, "any", 1, 1);
+  for (const Value& item : in.iterate(call.positional[0])) {
+    if (in.truth(item)) return true;
+  }
+  return false;
+}
+
+Value run_all(Interpreter& in, const Value*, CallValues call) {
+  if (on_tensor(call)) return in.call_op("all", std::move(call));
+  check_count(call, "all", 1, 1);
+  for (const Value& item : in.iterate(call.positional[0])) {
+    if (!in.truth(item)) return false;
+  }
+  return true;
+}
+
+Value run_round(Interpreter& in, const Value*, CallValues call) {
+  if (on_tensor(call)) return in.call_op("round", std::move(call));
+  check_count(call, "round", 1, 2);
+  if (!call.positional[0].is_number()) {
+    fail(ErrorKind::kValue, "round: a {} is no number", kind_name(call.positional[0]));
+  }
+  const Number number = number_of(call.positional[0]);
+  if (number.index() == 0) return make_number(number);
+  if (call.positional.size() == 2) {
+    const double scale = std::pow(10.0, static_cast<double>(whole(call.positional[1], "round")));
+    return std::nearbyint(std::get<1>(number) * scale) / scale;
+  }
+  return run_int(in, nullptr, {{std::nearbyint(std::get<1>(number))}, {}});
+}
+
+Value run_list(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "list", 0, 1);
+  return make_list(call.positional.empty() ? Values{} : in.iterate(call.positional[0]));
+}
+
+Value run_tuple(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "tuple", 0, 1);
+  return make_tuple(call.positional.empty() ? Values{} : in.iterate(call.positional[0]));
+}
+
+Value run_dict(Interpreter&, const Value*, CallValues call) {
+  if (!call.positional.empty()) fail(ErrorKind::kValue, "dict: only named arguments");
+  const DictValue dict = make_dict();
+  for (auto& [key, value] : call.keywords) store(dict, key, value);
+  return dict;
+}
+
+Value run_enumerate(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("enumerate", {"iterable", "start="}, std::move(call));
+  std::int64_t index = given.integer_or("start", 0);
+  Values out;
+  for (const Value& item : in.iterate(given["iterable"]))
+    out.push_back(make_tuple({index++, item}));
+  return make_list(std::move(out));
+}
+
+Value run_zip(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "zip", 1, 16);
+  std::vector<Values> columns;
+  for (const Value& value : call.positional) columns.push_back(in.iterate(value));
+  std::size_t rows = columns[0].size();
+  for (const Values& column : columns) rows = std::min(rows, column.size());
+  Values out;
+  for (std::size_t row = 0; row < rows; ++row) {
+    Values items;
+    for (const Values& column : columns) items.push_back(column[row]);
+    out.push_back(make_tuple(std::move(items)));
+  }
+  return make_list(std::move(out));
+}
+
+Value run_reversed(Interpreter& in, const Value*, CallValues call) {
+  check_count(call, "reversed", 1, 1);
+  Values items = in.iterate(call.positional[0]);
+  std::reverse(items.begin(), items.end());
+  return make_list(std::move(items));
+}
+
+Value run_sorted(Interpreter& in, const Value*, CallValues call) {
+  const Parameters given("sorted", {"iterable", "reverse="}, std::move(call));
+  // Python's reverse keeps the order of equal items, too.
+  const auto first =
+      given.flag_or("reverse", false) ? ast::CompareOp::kGreater : ast::CompareOp::kLess;
+  Values items = in.iterate(given["iterable"]);
+  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) {
+    return in.truth(in.compare(first, a, b));
+  });
+  return make_list(std::move(items));
+}
+
+}  // namespace
+
+BuiltinTable python_builtins() {
+  static const Builtin kTable[] = {
+      {"abs", run_abs},           {"all", run_all},     {"any", run_any},
+      {"bool", run_bool},         {"dict", run_dict},   {"enumerate", run_enumerate},
+      {"float", run_float},       {"int", run_int},     {"len", run_len},
+      {"list", run_list},         {"max", run_max},     {"min", run_min},
+      {"print", run_print},       {"range", run_range}, {"repr", run_repr},
+      {"reversed", run_reversed}, {"round", run_round}, {"sorted", run_sorted},
+      {"str", run_str},           {"sum", run_sum},     {"tuple", run_tuple},
+      {"zip", run_zip},
+  };
+  return kTable;
+}
+
+}  // namespace shardlab

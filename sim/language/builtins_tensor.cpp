@@ -1,0 +1,304 @@
+// Attributes and methods of tensors that are not one op.
+#include "autograd/tape.h"
+#include "base/nearest.h"
+#include "sim/language/global_names.h"
+#include "sim/language/interpreter.h"
+#include "sim/language/op_call.h"
+#include "sim/language/rank_value.h"
+#include "sim/language/tensor_data.h"
+#include "sim/world/rank_questions.h"
+
+namespace shardlab {
+
+namespace {
+
+const DTensor& self_tensor(const Value* self) { return self->as<DTensor>(); }
+
+Value run_size(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("size", {"dim="}, std::move(call));
+  const Dims& shape = self_tensor(self).shape();
+  if (!given.has("dim")) return make_tuple(shape);
+  const auto dims = static_cast<std::int64_t>(shape.size());
+  const std::int64_t dim = given.integer("dim");
+  if (dim < -dims || dim >= dims) fail(ErrorKind::kValue, "size: dim {} of {} dims", dim, dims);
+  return shape[static_cast<std::size_t>(dim < 0 ? dim + dims : dim)];
+}
+
+Value run_dim(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("dim", {}, std::move(call));
+  return static_cast<std::int64_t>(self_tensor(self).ndim());
+}
+
+Value run_numel(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("numel", {}, std::move(call));
+  return self_tensor(self).numel();
+}
+
+// Of the whole tensor, in elements.
+Value run_stride(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("stride", {}, std::move(call));
+  const DTensor& tensor = self_tensor(self);
+  const auto own = [&] {
+    return make_tuple(tensor.distributed() ? tensor.spec()->stride() : tensor.local().stride());
+  };
+  return in.answer(own, make_tuple(tensor.meta().stride));
+}
+
+// Reduces first when it must; a rank outside of the mesh gets zero.
+Value run_item(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("item", {}, std::move(call));
+  const DTensor& tensor = self_tensor(self);
+  if (tensor.numel() != 1) {
+    throw Error(ErrorKind::kValue, fmt::format("item: a tensor of {} elements", tensor.numel()))
+        .with("fix", "item() takes one element; index the tensor first");
+  }
+  const Tensor local = tensor.distributed() ? full_tensor(tensor).local() : tensor.local();
+  const auto numbers = read_numbers(local);
+  const Number number = numbers.empty() ? Number(std::int64_t{0}) : numbers[0];
+  if (tensor.dtype() == DType::kBool) return to_double(number) != 0;
+  if (is_integral(tensor.dtype())) return make_number(number);
+  return to_double(number);
+}
+
+Value nested_list(const Dims& shape, std::size_t dim, const std::vector<Number>& numbers,
+                  std::size_t& at, DType dtype) {
+  if (dim == shape.size()) {
+    const Number number = numbers[at++];
+    return dtype == DType::kBool ? Value(to_double(number) != 0) : make_number(number);
+  }
+  Values items;
+  for (std::int64_t i = 0; i < shape[dim]; ++i) {
+    items.push_back(nested_list(shape, dim + 1, numbers, at, dtype));
+  }
+  return make_list(std::move(items));
+}
+
+Value run_tolist(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("tolist", {}, std::move(call));
+  const DTensor& tensor = self_tensor(self);
+  if (tensor.distributed()) {
+    throw Error(ErrorKind::kValue, "tolist: the tensor is distributed")
+        .with("fix", "x.full_tensor().tolist(), or x.to_local().tolist()");
+  }
+  std::size_t at = 0;
+  return nested_list(tensor.shape(), 0, read_numbers(tensor.local()), at, tensor.dtype());
+}
+
+Value to_dtype(Interpreter& in, const Value* self, DType dtype) {
+  return in.cast(self_tensor(self), in.effective(dtype));
+}
+
+Value run_to(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("to", {"dtype"}, std::move(call));
+  if (const auto* like = given["dtype"].get<DTensor>())
+    return in.cast(self_tensor(self), like->dtype());
+  const auto* builtin = given["dtype"].get<BuiltinValue>();
+  if (builtin && builtin->builtin->name == "bool") return to_dtype(in, self, DType::kBool);
+  const auto dtype = given.dtype("dtype");
+  if (!dtype) given.refuse("dtype", "a dtype");
+  return to_dtype(in, self, *dtype);
+}
+
+template <DType kDType>
+Value run_cast(Interpreter& in, const Value* self, CallValues call) {
+  const Parameters given("cast", {}, std::move(call));
+  return to_dtype(in, self, kDType);
+}
+
+Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("requires_grad_", {"requires_grad="}, std::move(call));
+  if (given.flag_or("requires_grad", true)) {
+    require_grad(self_tensor(self));
+  } else {
+    require_no_grad(self_tensor(self));
+  }
+  return *self;
+}
+
+Value run_backward(Interpreter& in, const Value* self, CallValues call) {
+  call.positional.insert(call.positional.begin(), *self);
+  return find_function("backward")->run(in, nullptr, std::move(call));
+}
+
+// The same functions, called with the tensor first: redistribute(x, tp=R).
+template <const char* kName>
+Value run_function(Interpreter& in, const Value* self, CallValues call) {
+  call.positional.insert(call.positional.begin(), *self);
+  return find_function(kName)->run(in, nullptr, std::move(call));
+}
+constexpr char kRedistribute[] = "redistribute";
+constexpr char kToLocal[] = "to_local";
+constexpr char kFullTensor[] = "full_tensor";
+constexpr char kSum[] = "sum";
+constexpr char kMax[] = "max";
+constexpr char kMin[] = "min";
+
+DTensor transposed(Interpreter& in, const DTensor& tensor) {
+  if (tensor.ndim() < 2) return tensor;
+  if (tensor.ndim() == 2) return in.tensor_op("t", {tensor});
+  Dims reversed;
+  for (std::size_t i = tensor.ndim(); i-- > 0;) reversed.push_back(static_cast<std::int64_t>(i));
+  return in.tensor_op("permute", {tensor, make_tuple(reversed)});
+}
+
+Value placements_of(const DTensor& tensor) {
+  if (!tensor.distributed()) return {};
+  Values items;
+  for (const Placement& placement : tensor.spec()->placements()) items.emplace_back(placement);
+  return make_tuple(std::move(items));
+}
+
+std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
+                                      const std::string& name) {
+  if (name == "shape") return make_tuple(tensor.shape());
+  if (name == "dtype") return tensor.dtype();
+  if (name == "ndim") return static_cast<std::int64_t>(tensor.ndim());
+  if (name == "T") return transposed(in, tensor);
+  if (name == "mT" || name == "mH") return in.tensor_op("transpose", {tensor, -2, -1});
+  if (name == "requires_grad") return requires_grad(tensor);
+  if (name == "is_leaf") return is_leaf(tensor);
+  if (name == "type") {
+    const std::string own = type_string(tensor);
+    return in.answer([&] { return Value(own); }, own);
+  }
+  if (name == "grad") {
+    const DTensor grad = grad_of(tensor);
+    return grad.defined() ? Value(grad) : Value();
+  }
+  if (name == "placements") return in.answer([&] { return placements_of(tensor); });
+  return std::nullopt;
+}
+
+constexpr std::string_view kAttributes[] = {
+    "shape", "dtype", "ndim", "T", "mT", "requires_grad", "type", "grad", "placements", "is_leaf"};
+
+}  // namespace
+
+BuiltinTable tensor_methods() {
+  static const Builtin kTable[] = {
+      {"backward", run_backward},
+      {"bfloat16", run_cast<DType::kBF16>},
+      {"bool", run_cast<DType::kBool>},
+      {"dim", run_dim},
+      {"double", run_cast<DType::kF64>},
+      {"float", run_cast<DType::kF32>},
+      {"full_tensor", run_function<kFullTensor>},
+      {"half", run_cast<DType::kF16>},
+      {"int", run_cast<DType::kI32>},
+      {"item", run_item},
+      {"long", run_cast<DType::kI64>},
+      {"max", run_function<kMax>},
+      {"min", run_function<kMin>},
+      {"numel", run_numel},
+      {"redistribute", run_function<kRedistribute>},
+      {"requires_grad_", run_requires_grad},
+      {"size", run_size},
+      {"stride", run_stride},
+      {"sum", run_function<kSum>},
+      {"to", run_to},
+      {"to_local", run_function<kToLocal>},
+      {"tolist", run_tolist},
+      {"type_as", run_to},
+  };
+  return kTable;
+}
+
+bool is_tensor_attribute(std::string_view name) {
+  return std::find(std::begin(kAttributes), std::end(kAttributes), name) != std::end(kAttributes) ||
+         name == "mH";
+}
+
+Value Interpreter::attribute(const Value& object, const std::string& name) {
+  if (const auto* module = object.get<ModuleValue>()) {
+    if (auto found = find_in_module(module->path, name, *setup_.registry)) return std::move(*found);
+    fail(ErrorKind::kValue, "{} has no '{}'", module->path, name);
+  }
+  const auto shared = [&] { return std::make_shared<const Value>(object); };
+  if (const auto* tensor = object.get<DTensor>()) {
+    if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
+    if (const Builtin* method = find_builtin(tensor_methods(), name))
+      return BuiltinValue{method, shared()};
+    if (is_op(*setup_.registry, aten_name(name)))
+      return OpValue{std::string(aten_name(name)), shared()};
+    std::vector<std::string> known(std::begin(kAttributes), std::end(kAttributes));
+    for (const Builtin& method : tensor_methods()) known.push_back(method.name);
+    for (std::string& op : op_names(*setup_.registry)) known.push_back(std::move(op));
+    throw Error(ErrorKind::kValue, fmt::format("a tensor has no '{}'", name))
+        .with("fix", suggest(name, known));
+  }
+  if (const auto* mesh = object.get<MeshValue>()) {
+    if (const Builtin* method = find_builtin(mesh_methods(), name)) {
+      // What says something without arguments needs no brackets.
+      if (name != "size") return method->run(*this, &object, {});
+      return BuiltinValue{method, shared()};
+    }
+    (void)mesh;
+  } else if (const Builtin* method = find_builtin(container_methods(), name)) {
+    return BuiltinValue{method, shared()};
+  }
+  fail(ErrorKind::kValue, "a {} has no '{}'", kind_name(object), name);
+}
+
+Value Interpreter::answer(const std::function<Value()>& own, const Value& otherwise) {
+  if (plain()) {
+    const auto found = setup_.follows != nullptr ? setup_.follows->next(position_) : std::nullopt;
+    return found.value_or(otherwise);
+  }
+  Value value = own();
+  if (setup_.keeps != nullptr) setup_.keeps->keep(position_, value);
+  return value;
+}
+
+// A branch that rounding turned goes the way it went on the ranks.
+bool Interpreter::truth(const Value& value) {
+  const SourceSpan place = position_;
+  const bool own = own_truth(value);
+  if (setup_.keeps != nullptr) setup_.keeps->keep(place, own);
+  return setup_.follows != nullptr ? setup_.follows->branch(place, own) : own;
+}
+
+bool Interpreter::own_truth(const Value& value) {
+  if (value.is<RankValue>()) {
+    setup_.questions->ask([&](std::int64_t rank) {
+      return fingerprint([&] { return Value(own_truth(at_rank(value, rank))); });
+    });
+    return own_truth(here(value));
+  }
+  if (value.is_number()) return to_double(number_of(value)) != 0;
+  if (value.is_none()) return false;
+  if (const auto* text = value.get<std::string>()) return !text->empty();
+  if (value.is_sequence()) return !items_of(value).empty();
+  if (const auto* dict = value.get<DictValue>()) return !dict->entries->empty();
+  if (const auto* range = value.get<RangeValue>()) return range->size() > 0;
+  if (value.is_tensor()) return own_truth(run_item(*this, &value, {}));
+  return true;
+}
+
+Values Interpreter::iterate(const Value& value) {
+  constexpr std::int64_t kMost = 1'000'000;
+  if (value.is<RankValue>()) return iterate(settle(value));
+  if (value.is_sequence()) return items_of(value);
+  Values out;
+  if (const auto* range = value.get<RangeValue>()) {
+    if (range->size() > kMost) fail(ErrorKind::kValue, "more than {} items in a list", kMost);
+    for (std::int64_t i = 0; i < range->size(); ++i) out.emplace_back((*range)[i]);
+    return out;
+  }
+  if (const auto* text = value.get<std::string>()) {
+    for (const char c : *text) out.emplace_back(std::string(1, c));
+    return out;
+  }
+  if (const auto* dict = value.get<DictValue>()) {
+    for (const auto& [key, item] : *dict->entries) out.push_back(key);
+    return out;
+  }
+  if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {
+    for (std::int64_t i = 0; i < tensor->shape()[0]; ++i) {
+      out.emplace_back(tensor_op("select", {value, 0, i}));
+    }
+    return out;
+  }
+  fail(ErrorKind::kValue, "a {} cannot be iterated over", kind_name(value));
+}
+
+}  // namespace shardlab

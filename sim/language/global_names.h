@@ -1,0 +1,33 @@
+// global_names.h - names that mean something in every program.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "sim/language/value.h"
+
+namespace shardlab {
+
+/// A dtype by its own name ("f32"), or below torch ("float32", "long").
+std::optional<DType> find_dtype(std::string_view name);
+std::optional<DType> find_torch_dtype(std::string_view name);
+
+/// What a bare name means that the program does not define: R, dtypes, reductions, modules,
+/// functions, ops.
+std::optional<Value> find_global(std::string_view name, const OpRegistry& registry);
+
+/// What `module.name` means: torch.cat, F.gelu, torch.nn.functional, aten.add.Tensor.
+std::optional<Value> find_in_module(const std::string& module, const std::string& name,
+                                    const OpRegistry& registry);
+
+/// ATen's name of an op that torch also calls otherwise ("concat" -> "cat"); the name itself when
+/// there is no other.
+std::string_view aten_name(std::string_view torch_name);
+
+/// Everything find_global knows, for suggestions.
+std::vector<std::string> global_names(const OpRegistry& registry);
+
+}  // namespace shardlab

@@ -1,0 +1,258 @@
+// x[...]: tensors through select, slice, unsqueeze and index; lists, tuples, strings and dicts as
+// in Python; meshes by names.
+#include <algorithm>
+
+#include "autograd/tape.h"
+#include "sim/language/interpreter.h"
+#include "sim/language/mesh_value.h"
+#include "sim/language/nesting.h"
+
+namespace shardlab {
+
+namespace {
+
+std::int64_t position(const Value& key, std::int64_t size, std::string_view kind) {
+  if (!key.is_integer()) {
+    fail(ErrorKind::kValue, "a {} is indexed by integers, not by a {}", kind, kind_name(key));
+  }
+  const std::int64_t index = std::get<0>(number_of(key));
+  const std::int64_t wrapped = index < 0 ? index + size : index;
+  if (wrapped >= 0 && wrapped < size) return wrapped;
+  fail(ErrorKind::kValue, "index {} of a {} of {} items", index, kind, size);
+}
+
+struct SliceBounds {
+  std::int64_t start, stop, step;
+};
+
+std::optional<std::int64_t> slice_part(const SliceValue& slice, std::size_t index) {
+  const Value& part = (*slice.parts)[index];
+  if (part.is_none()) return std::nullopt;
+  if (part.is_integer()) return std::get<0>(number_of(part));
+  fail(ErrorKind::kValue, "a slice has integers, not a {}", kind_name(part));
+}
+
+// As Python clamps a slice of `size` items.
+SliceBounds clamp_slice(const SliceValue& slice, std::int64_t size) {
+  const std::int64_t step = slice_part(slice, 2).value_or(1);
+  if (step == 0) fail(ErrorKind::kValue, "a slice with step 0");
+  const bool forward = step > 0;
+  const auto clamp = [&](std::optional<std::int64_t> bound, std::int64_t otherwise) {
+    if (!bound) return otherwise;
+    const std::int64_t at = *bound < 0 ? *bound + size : *bound;
+    return forward ? std::clamp<std::int64_t>(at, 0, size)
+                   : std::clamp<std::int64_t>(at, -1, size - 1);
+  };
+  return {clamp(slice_part(slice, 0), forward ? 0 : size - 1),
+          clamp(slice_part(slice, 1), forward ? size : -1), step};
+}
+
+template <typename Take>
+void for_slice(const SliceBounds& bounds, const Take& take) {
+  for (std::int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
+       i += bounds.step) {
+    take(static_cast<std::size_t>(i));
+  }
+}
+
+Value index_sequence(const Value& object, const Value& key) {
+  const Values& items = items_of(object);
+  const auto size = static_cast<std::int64_t>(items.size());
+  const auto* slice = key.get<SliceValue>();
+  if (slice == nullptr)
+    return items[static_cast<std::size_t>(position(key, size, kind_name(object)))];
+  Values out;
+  for_slice(clamp_slice(*slice, size), [&](std::size_t i) { out.push_back(items[i]); });
+  return object.is<ListValue>() ? make_list(std::move(out)) : make_tuple(std::move(out));
+}
+
+Value index_text(const std::string& text, const Value& key) {
+  const auto size = static_cast<std::int64_t>(text.size());
+  const auto* slice = key.get<SliceValue>();
+  if (slice == nullptr)
+    return std::string(1, text[static_cast<std::size_t>(position(key, size, "str"))]);
+  std::string out;
+  for_slice(clamp_slice(*slice, size), [&](std::size_t i) { out += text[i]; });
+  return out;
+}
+
+Values key_parts(const Value& key) {
+  if (const auto* tuple = key.get<TupleValue>()) return *tuple->items;
+  return {key};
+}
+
+class TensorIndexer {
+ public:
+  TensorIndexer(Interpreter& in, DTensor tensor) : in_(in), tensor_(std::move(tensor)) {}
+
+  DTensor apply(const Values& parts) {
+    const DTensor part = sliced(parts);
+    return advanced_ ? in_.tensor_op("index", {part, indices()}) : part;
+  }
+
+  /// All but the tensors among the parts, which then are the indices.
+  DTensor sliced(const Values& parts) {
+    std::size_t used = 0;
+    bool ellipsis = false;
+    for (const Value& part : parts) {
+      if (!part.is_none() && !part.is<ast::Ellipsis>()) ++used;
+      if (part.is<ast::Ellipsis>() && std::exchange(ellipsis, true)) {
+        fail(ErrorKind::kValue, "an index with more than one '...'");
+      }
+    }
+    if (used > tensor_.ndim()) {
+      fail(ErrorKind::kValue, "{} indices for a tensor of {} dims", used, tensor_.ndim());
+    }
+    const auto skipped = static_cast<std::int64_t>(tensor_.ndim() - used);
+    for (const Value& part : parts) {
+      if (part.is<ast::Ellipsis>())
+        dim_ += skipped;
+      else
+        step(part);
+    }
+    return tensor_;
+  }
+  /// One for each dim, None where there is none.
+  Value indices() const { return make_list(indices_); }
+
+ private:
+  void step(const Value& part) {
+    if (part.is_none()) {
+      tensor_ = in_.tensor_op("unsqueeze", {tensor_, dim_});
+      ++dim_;
+    } else if (const auto* integer = part.get<std::int64_t>()) {
+      check_bounds(*integer);
+      tensor_ = in_.tensor_op("select", {tensor_, dim_, *integer});
+    } else if (const auto* slice = part.get<SliceValue>()) {
+      narrow(*slice);
+      ++dim_;
+    } else if (part.is_tensor()) {
+      note_advanced(part.as<DTensor>());
+      ++dim_;
+    } else {
+      fail(ErrorKind::kValue,
+           "a tensor is indexed by ints, slices, None, ... and tensors, not a {}", kind_name(part));
+    }
+  }
+
+  void check_bounds(std::int64_t index) const {
+    const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
+    if (index >= -size && index < size) return;
+    fail(ErrorKind::kValue, "index {} is outside of dim {} of size {}", index, dim_, size);
+  }
+
+  void narrow(const SliceValue& slice) {
+    const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
+    const SliceBounds bounds = clamp_slice(slice, size);
+    if (bounds.step < 0) fail(ErrorKind::kValue, "tensors have no slices with negative steps");
+    if (bounds.start == 0 && bounds.stop == size && bounds.step == 1) return;
+    tensor_ = in_.tensor_op("slice", {tensor_, dim_, bounds.start, bounds.stop, bounds.step});
+  }
+
+  void note_advanced(const DTensor& index) {
+    advanced_ = true;
+    indices_.resize(static_cast<std::size_t>(dim_) + 1);
+    indices_[static_cast<std::size_t>(dim_)] = index;
+  }
+
+  Interpreter& in_;
+  DTensor tensor_;
+  std::int64_t dim_ = 0;
+  bool advanced_ = false;
+  Values indices_;
+};
+
+/// y[mask] = number: the mask has the leading dims of the tensor.
+void store_by_mask(Interpreter& in, const DTensor& tensor, DTensor mask, const Value& number) {
+  while (mask.ndim() < tensor.ndim()) {
+    mask = in.tensor_op("unsqueeze", {mask, static_cast<std::int64_t>(mask.ndim())});
+  }
+  in.call_op("masked_fill_", {{tensor, mask, number}, {}});
+}
+
+/// A value may have more dims than its place, all of size 1, as in PyTorch, and may be a part of
+/// the same tensor that is repeated.
+DTensor fitting(Interpreter& in, DTensor value, const DTensor& part, const DTensor& whole) {
+  while (value.ndim() > part.ndim() && value.shape()[0] == 1) {
+    value = in.tensor_op("select", {value, std::int64_t{0}, std::int64_t{0}});
+  }
+  const bool repeated = value.local().storage() == whole.local().storage() &&
+                        value.shape() != part.shape() && value.ndim() <= part.ndim();
+  return repeated ? in.tensor_op("expand", {value, make_tuple(part.shape())}) : value;
+}
+
+/// x[index] = value.
+void store_at_indices(Interpreter& in, const DTensor& tensor, const Values& parts,
+                      const Value& value) {
+  TensorIndexer indexer(in, tensor);
+  const DTensor part = indexer.sliced(parts);
+  DTensor values;
+  if (value.is_number()) {
+    const CallValues number{{make_tuple(Values{}), value}, {{"dtype", part.dtype()}}};
+    values = in.call_op("full", number).as<DTensor>();
+  } else {
+    values = value.as<DTensor>();
+    while (values.ndim() > 0 && values.shape()[0] == 1) {
+      values = in.tensor_op("select", {values, std::int64_t{0}, std::int64_t{0}});
+    }
+  }
+  in.call_op("index_put_", {{part, indexer.indices(), values}, {}});
+}
+
+void store_in_tensor(Interpreter& in, const DTensor& tensor, const Values& parts,
+                     const Value& value) {
+  if (std::ranges::any_of(parts, &Value::is_tensor)) {
+    const auto* mask = parts.size() == 1 ? parts[0].get<DTensor>() : nullptr;
+    if (mask != nullptr && mask->dtype() == DType::kBool && value.is_number()) {
+      return store_by_mask(in, tensor, *mask, value);
+    }
+    return store_at_indices(in, tensor, parts, value);
+  }
+  const DTensor part = [&] {
+    const TargetScope target;
+    return TensorIndexer(in, tensor).apply(parts);
+  }();
+  if (value.is_number()) {
+    in.call_op("fill_", {{part, value}, {}});
+  } else {
+    in.call_op("copy_", {{part, fitting(in, value.as<DTensor>(), part, tensor)}, {}});
+  }
+}
+
+}  // namespace
+
+Value Interpreter::index(const Value& object, const Value& key) {
+  if (const auto* tensor = object.get<DTensor>()) {
+    return TensorIndexer(*this, *tensor).apply(key_parts(key));
+  }
+  if (object.is_sequence()) return index_sequence(object, key);
+  if (const auto* text = object.get<std::string>()) return index_text(*text, key);
+  if (const auto* range = object.get<RangeValue>()) {
+    return (*range)[position(key, range->size(), "range")];
+  }
+  if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*mesh, key, setup_.rank);
+  if (const auto* dict = object.get<DictValue>()) {
+    if (const Value* found = shardlab::find(*dict, key)) return *found;
+    fail(ErrorKind::kValue, "the dict has no key {}", repr(key));
+  }
+  fail(ErrorKind::kValue, "a {} cannot be indexed", kind_name(object));
+}
+
+void Interpreter::set_index(const Value& object, const Value& key, const Value& value) {
+  if (const auto* tensor = object.get<DTensor>()) {
+    if (!value.is_number() && !value.is_tensor()) {
+      fail(ErrorKind::kValue, "a {} cannot be stored in a tensor", kind_name(value));
+    }
+    return store_in_tensor(*this, *tensor, key_parts(key), value);
+  }
+  if (const auto* dict = object.get<DictValue>()) return store(*dict, key, value);
+  if (const auto* list = object.get<ListValue>()) {
+    const auto size = static_cast<std::int64_t>(list->items->size());
+    check_stored(object, value);
+    (*list->items)[static_cast<std::size_t>(position(key, size, "list"))] = value;
+    return;
+  }
+  fail(ErrorKind::kValue, "the items of a {} cannot be replaced", kind_name(object));
+}
+
+}  // namespace shardlab

@@ -1,0 +1,314 @@
+#include "sim/language/interpreter.h"
+
+#include <algorithm>
+
+#include "autograd/tape.h"
+#include "dispatch/prepare.h"
+#include "sim/language/augmented.h"
+#include "sim/language/global_names.h"
+#include "sim/language/interpreter_frame.h"
+#include "sim/language/rank_value.h"
+
+namespace shardlab {
+
+namespace {
+
+/// Where the op stands that failed: a gradient fails at the place of its op, while `running`, the
+/// statement that is executed, is its backward.
+std::uint32_t failed_offset(const SourceText& source, const RankContext* context,
+                            std::uint32_t running) {
+  if (context == nullptr || context->position.file == nullptr) return running;
+  const SourcePosition& failed = context->position;
+  std::uint32_t start = 0;  // of a line of the program
+  while (source.place(start).line < failed.line) {
+    const std::size_t end = source.text().find('\n', start);
+    if (end == std::string::npos) return running;
+    start = static_cast<std::uint32_t>(end + 1);
+  }
+  for (std::uint32_t offset = start; offset < source.text().size(); ++offset) {
+    const SourcePlace place = source.place(offset);
+    if (place.line != failed.line) break;
+    if (place.column == failed.column) return offset;
+  }
+  return running;
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const ProgramSetup& setup) : setup_(setup) {
+  for (const auto& [name, literal] : *setup.params) {
+    globals_[name] = std::visit([](const auto& value) { return Value(value); }, literal);
+  }
+  globals_["mesh"] = MeshValue{setup.layout, setup.reported};
+  if (setup.questions != nullptr) {
+    globals_["rank"] = rank_value([](std::int64_t rank) { return Value(rank); }, setup.rank);
+  } else {
+    globals_["rank"] = setup.rank;
+  }
+  globals_["world_size"] = setup.world_size;
+}
+
+void Interpreter::define(const std::string& name, Value value) {
+  globals_[name] = std::move(value);
+}
+
+const Value* Interpreter::find(const std::string& name) const {
+  const auto found = globals_.find(name);
+  return found == globals_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Interpreter::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : globals_) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void Interpreter::run() {
+  const char here = 0;
+  stack_base_ = &here;
+  try {
+    execute(setup_.program->body);
+  } catch (Error& error) {
+    const SourceText& source = *setup_.program->source;
+    const RankContext* context = current_rank_or_null();
+    const std::uint32_t failed = failed_offset(source, context, position_.begin);
+    if (failed != position_.begin) error.with("run by", source.at(position_.begin));
+    error.with("at", context != nullptr ? place_text(*context) : source.at(position_.begin))
+        .with("excerpt", source.excerpt(failed));
+    throw;
+  }
+}
+
+void Interpreter::enter(SourceSpan span) {
+  position_ = span;
+  if (setup_.sink != nullptr) setup_.sink->computes(span);
+  RankContext* context = current_rank_or_null();
+  if (context == nullptr) return;
+  const SourceText& source = *setup_.program->source;
+  const SourcePlace place = source.place(span.begin);
+  context->position = {source.file().c_str(), place.line, place.column};
+}
+
+void Interpreter::check_stack() const {
+  const char here = 0;
+  const auto used = stack_base_ > &here ? stack_base_ - &here : &here - stack_base_;
+  if (static_cast<std::size_t>(used) < setup_.stack_bytes) return;
+  throw Error(ErrorKind::kRuntime, "calls are nested too deeply")
+      .with("fix", "does a def call itself without an end?");
+}
+
+Interpreter::Flow Interpreter::execute(const ast::Block& block) {
+  for (const ast::Statement& statement : block) {
+    const Flow flow = execute(statement);
+    if (flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::execute(const ast::Statement& statement) {
+  check_stack();
+  if (setup_.sink != nullptr) setup_.sink->begins(statement.span);
+  enter(statement.span);
+  return std::visit([&](const auto& node) { return run_node(statement, node); }, statement.node);
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&,
+                                        const ast::ExpressionStatement& node) {
+  evaluate(*node.value);
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assign& node) {
+  const Value value = evaluate(*node.value);
+  for (const auto& target : node.targets) assign(*target, value, statement.span);
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement,
+                                        const ast::AugmentedAssign& node) {
+  const Value before = evaluate(*node.target);
+  const Value operand = evaluate(*node.value);
+  enter(statement.span);
+  const bool tensor = before.is_tensor();
+  assign(
+      *node.target,
+      tensor ? binary_in_place(*this, node.op, before, operand) : binary(node.op, before, operand),
+      statement.span);
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::If& node) {
+  for (const auto& branch : node.branches) {
+    if (!branch.condition || truth(evaluate(*branch.condition))) return execute(branch.body);
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::For& node) {
+  const Value iterable = evaluate(*node.iterable);
+  const auto pass = [&](const Value& item) {
+    count_pass("for", for_steps_, 10 * setup_.step_limit, statement.span);
+    assign(*node.target, item, {0, 0});
+    return execute(node.body);
+  };
+  enter(statement.span);
+  if (const auto* range = iterable.get<RangeValue>()) {
+    for (std::int64_t i = 0; i < range->size(); ++i) {
+      const Flow flow = pass((*range)[i]);
+      if (flow == Flow::kBreak) return Flow::kNext;
+      if (flow == Flow::kReturn) return flow;
+    }
+    return execute(node.otherwise);
+  }
+  for (const Value& item : iterate(iterable)) {
+    const Flow flow = pass(item);
+    if (flow == Flow::kBreak) return Flow::kNext;
+    if (flow == Flow::kReturn) return flow;
+  }
+  return execute(node.otherwise);
+}
+
+void Interpreter::count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most,
+                             SourceSpan place) {
+  if (++passes <= most) return;
+  enter(place);
+  throw Error(ErrorKind::kRuntime, fmt::format("more than {} passes through {} loops", most, loop))
+      .with("fix", loop == "while" ? "does the condition ever become False?"
+                                   : "loop over less, or leave with break");
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::While& node) {
+  while (truth(evaluate(*node.condition))) {
+    count_pass("while", steps_, setup_.step_limit, statement.span);
+    const Flow flow = execute(node.body);
+    if (flow == Flow::kBreak) return Flow::kNext;
+    if (flow == Flow::kReturn) return flow;
+  }
+  return execute(node.otherwise);
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Def& node) {
+  Values defaults;
+  for (const ast::Parameter& parameter : node.function->parameters) {
+    defaults.push_back(parameter.default_value ? evaluate(*parameter.default_value) : Value());
+  }
+  bind(node.function->name,
+       FunctionValue{node.function, std::make_shared<const Values>(std::move(defaults))});
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Return& node) {
+  returned_ = node.value ? evaluate(*node.value) : Value();
+  return Flow::kReturn;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::Assert& node) {
+  if (truth(evaluate(*node.condition))) return Flow::kNext;
+  const std::string_view condition = setup_.program->source->text(node.condition->span);
+  std::string message = fmt::format("assert {}", condition);
+  if (node.message) message += ": " + str(evaluate(*node.message));
+  enter(statement.span);
+  fail(ErrorKind::kAssert, "{}", message);
+}
+
+void Interpreter::bind(const std::string& name, const Value& value) {
+  (frame_ != nullptr ? frame_->locals : globals_)[name] = value;
+}
+
+void Interpreter::report(const std::string& name, const Value& value, SourceSpan span) {
+  if (setup_.sink == nullptr) return;
+  const std::string full = frame_ != nullptr ? frame_->function->name + "." + name : name;
+  setup_.sink->assigned(full, occurrences_[full]++, value, {setup_.program->source, span});
+}
+
+// An empty statement span: the names of a loop, which are not reported.
+void Interpreter::assign(const ast::Expression& target, const Value& value, SourceSpan statement) {
+  if (const auto* name = std::get_if<ast::Name>(&target.node)) {
+    bind(name->id, value);
+    if (statement.end > statement.begin) report(name->id, value, statement);
+    return;
+  }
+  if (const auto* subscript = std::get_if<ast::Subscript>(&target.node)) {
+    const Value object = evaluate(*subscript->object);
+    const Value key = evaluate(*subscript->index);
+    enter(target.span);
+    return set_index(object, settle(key), settle(value));
+  }
+  if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+    enter(attribute->name_span);
+    fail(ErrorKind::kValue, "'.{}' cannot be assigned to", attribute->name);
+  }
+  const auto* tuple = std::get_if<ast::Tuple>(&target.node);
+  const auto& names = tuple != nullptr ? tuple->items : std::get<ast::List>(target.node).items;
+  const Values items = iterate(value);
+  if (items.size() != names.size()) {
+    enter(target.span);
+    fail(ErrorKind::kValue, "{} values for {} names", items.size(), names.size());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) assign(*names[i], items[i], statement);
+}
+
+Value Interpreter::call_function(const FunctionValue& function, CallValues call) {
+  const auto& parameters = function.function->parameters;
+  Frame frame{function.function.get(), {}};
+  std::vector<std::string> names;
+  for (const ast::Parameter& parameter : parameters) {
+    names.push_back(parameter.name + (parameter.default_value ? "=" : ""));
+  }
+  const Parameters given(function.function->name, {names.begin(), names.end()}, std::move(call));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name;
+    frame.locals[name] = given.given(name) ? given[name] : (*function.defaults)[i];
+  }
+  // A count of calls, unlike the room that is left on a stack, is the same in every build.
+  if (calls_ == kMostNestedCalls) {
+    throw Error(ErrorKind::kRuntime,
+                fmt::format("calls are nested too deeply: more than {}", kMostNestedCalls))
+        .with("fix", "does a def call itself without an end?");
+  }
+  const SourceSpan place = position_;
+  Frame* const caller = std::exchange(frame_, &frame);
+  ++calls_;
+  returned_ = {};
+  try {
+    execute(function.function->body);
+  } catch (...) {
+    --calls_;
+    frame_ = caller;
+    throw;
+  }
+  --calls_;
+  frame_ = caller;
+  enter(place);
+  return std::exchange(returned_, Value());
+}
+
+void Interpreter::assert_close(const Value& a, const Value& b) {
+  const Where where{setup_.program->source, position_};
+  if (setup_.sink != nullptr) setup_.sink->asserted_close(a, b, where);
+}
+
+void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph graph) {
+  using Tell = std::function<void(const std::string& name, const DTensor& grad)>;
+  const auto each_gradient = [this](const Tell& tell) {
+    if (setup_.sink == nullptr) return;
+    for (const auto& [name, value] : globals_) {
+      if (!value.is_tensor()) continue;
+      tell(name, grad_of(value.as<DTensor>()));
+    }
+  };
+  each_gradient([this](const std::string& name, const DTensor& grad) {
+    setup_.sink->gradient_kept(name, grad);
+  });
+  backward(loss, seed, graph);
+  each_gradient([this](const std::string& name, const DTensor& grad) {
+    setup_.sink->gradient_came(name, grad);
+  });
+}
+
+void Interpreter::print(const std::string& line) {
+  if (setup_.sink != nullptr) setup_.sink->printed(line);
+}
+
+}  // namespace shardlab

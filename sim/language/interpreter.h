@@ -1,0 +1,209 @@
+// interpreter.h - runs a program on one rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "schema/op_row.h"
+#include "sim/language/answers.h"
+#include "sim/language/ast.h"
+#include "sim/language/builtin.h"
+#include "sim/language/constant.h"
+#include "sim/language/value.h"
+#include "sim/schedule/sanitizer.h"
+
+namespace shardlab {
+
+enum class Graph : std::uint8_t;  // autograd/tape.h
+
+/// Told about every value that a statement gives a name, in the order of the program.
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+  /// `occurrence` counts the assignments to this name on this rank from 0; names inside of a def
+  /// are "function.name". Two runs of one program agree in (name, occurrence).
+  virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
+                        const Where& where) = 0;
+  /// A statement begins; and what computes a part of one, once its operands have values.
+  virtual void begins(SourceSpan /*statement*/) {}
+  virtual void computes(SourceSpan /*expression*/) {}
+  /// One line of output, without its end.
+  virtual void printed(const std::string& line) = 0;
+  /// Two tensors or numbers of which the program says that they are the same up to rounding.
+  virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
+  /// A backward pass begins: `grad` is what the tensor of this name has from before, or undefined.
+  virtual void gradient_kept(const std::string& /*name*/, const DTensor& /*grad*/) {}
+  /// It has ended: what the tensor has now.
+  virtual void gradient_came(const std::string& /*name*/, const DTensor& /*grad*/) {}
+};
+
+/// kReference: every floating dtype is f64, every complex one c128 (design section 9). Random draws
+/// are made in the dtype the program names, then cast.
+enum class Precision : std::uint8_t { kDeclared, kReference };
+
+/// The dtype that stands for `dtype` in a reference run.
+DType reference_dtype(DType dtype);
+
+/// kOnMesh: what the program says. kPlain: one device, where every tensor is plain and what places
+/// or gathers a tensor gives its elements as they are.
+enum class Tensors : std::uint8_t { kOnMesh, kPlain };
+
+class RankQuestions;
+
+/// What a program runs on.
+struct ProgramSetup {
+  const ast::Program* program = nullptr;
+  const Environment* params = nullptr;
+  const OpRegistry* registry = nullptr;
+  Calls* calls = nullptr;
+  const MeshLayout* layout = nullptr;    ///< tensors live on it
+  const MeshLayout* reported = nullptr;  ///< what `mesh` tells; differs in single-device runs
+  std::int64_t rank = 0;                 ///< what `rank` tells
+  std::int64_t world_size = 1;
+  Precision precision = Precision::kDeclared;
+  Tensors tensors = Tensors::kOnMesh;
+  AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
+  AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
+  ValueSink* sink = nullptr;        ///< may be null
+  /// Told where the ranks that this run stands for part; null: it stands for one rank.
+  RankQuestions* questions = nullptr;
+  std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
+  /// What nested calls may take.
+  std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
+};
+
+/// `inputs`: names of values that define() will give.
+///   fails  ScenarioError: a name, op or method of the program that nothing is called (exit code 2)
+void check_names(const ast::Program& program, const Environment& params,
+                 const std::vector<std::string>& inputs, const OpRegistry& registry);
+
+/// Attributes of tensors that are not methods: shape, T, grad, ...
+bool is_tensor_attribute(std::string_view name);
+
+class Interpreter {
+ public:
+  explicit Interpreter(const ProgramSetup& setup);
+
+  /// Gives an input or another name a value before run(). Not reported to the sink.
+  void define(const std::string& name, Value value);
+  /// Runs the whole program. Errors carry the place ("at").
+  ///   fails  what ops fail with; Assert; Value and Runtime for wrong use of the language
+  void run();
+  /// The last value of a name, or null.
+  const Value* find(const std::string& name) const;
+  /// All names outside of defs that have a value, sorted.
+  std::vector<std::string> names() const;
+
+  // For built-in functions.
+  const ProgramSetup& setup() const { return setup_; }
+  Value call(const Value& function, CallValues call);
+  /// An op by its torch name, and one by its row.
+  Value call_op(std::string_view base, CallValues call);
+  Value call_row(const OpRow& row, Arguments args);
+  /// call_op with positional arguments, for ops with one tensor result.
+  DTensor tensor_op(std::string_view base, Values positional);
+  /// True when an overload can run, which rows without a kernel can't.
+  bool has_op(std::string_view base) const;
+  /// The dtype that tensors really have where the program says `dtype`.
+  DType effective(DType dtype) const;
+  DTensor cast(const DTensor& tensor, DType dtype);
+  bool truth(const Value& value);
+  /// True on one device, where no tensor lies on a mesh.
+  bool plain() const { return setup_.tensors == Tensors::kPlain; }
+  /// What only the ranks know, such as the placements of a tensor: `own` is asked and kept on the
+  /// ranks; a run that follows them gets their answer, or `otherwise` where it took another path.
+  Value answer(const std::function<Value()>& own, const Value& otherwise = {});
+  /// What varies between ranks (rank_value.h) as it is here: from now on the run stands for those
+  /// ranks only that have the same value.
+  Value settle(const Value& value);
+  /// Anything a for loop takes, as a list.
+  Values iterate(const Value& value);
+  void print(const std::string& line);
+  void assert_close(const Value& a, const Value& b);
+  /// backward(), and tells the sink which gradients were there before and are after it.
+  void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
+
+  Value binary(ast::BinaryOp op, const Value& left, const Value& right);
+  Value compare(ast::CompareOp op, const Value& left, const Value& right);
+  Value unary(ast::UnaryOp op, const Value& operand);
+  Value attribute(const Value& object, const std::string& name);
+  Value index(const Value& object, const Value& key);
+  void set_index(const Value& object, const Value& key, const Value& value);
+
+ private:
+  struct Frame;
+  enum class Flow : std::uint8_t { kNext, kBreak, kContinue, kReturn };
+
+  Flow execute(const ast::Block& block);
+  Flow execute(const ast::Statement& statement);
+  Flow run_node(const ast::Statement& statement, const ast::ExpressionStatement& node);
+  Flow run_node(const ast::Statement& statement, const ast::Assign& node);
+  Flow run_node(const ast::Statement& statement, const ast::AugmentedAssign& node);
+  Flow run_node(const ast::Statement& statement, const ast::If& node);
+  Flow run_node(const ast::Statement& statement, const ast::For& node);
+  Flow run_node(const ast::Statement& statement, const ast::While& node);
+  Flow run_node(const ast::Statement& statement, const ast::Def& node);
+  Flow run_node(const ast::Statement& statement, const ast::Return& node);
+  Flow run_node(const ast::Statement& statement, const ast::Assert& node);
+  Flow run_node(const ast::Statement&, const ast::Pass&) { return Flow::kNext; }
+  Flow run_node(const ast::Statement&, const ast::Break&) { return Flow::kBreak; }
+  Flow run_node(const ast::Statement&, const ast::Continue&) { return Flow::kContinue; }
+
+  Value evaluate(const ast::Expression& expression);
+  Value eval_node(const ast::Expression& expression, const ast::Constant& node);
+  Value eval_node(const ast::Expression& expression, const ast::Name& node);
+  Value eval_node(const ast::Expression& expression, const ast::Attribute& node);
+  Value eval_node(const ast::Expression& expression, const ast::Call& node);
+  Value eval_node(const ast::Expression& expression, const ast::Unary& node);
+  Value eval_node(const ast::Expression& expression, const ast::Binary& node);
+  Value eval_node(const ast::Expression& expression, const ast::Compare& node);
+  Value eval_node(const ast::Expression& expression, const ast::Logical& node);
+  Value eval_node(const ast::Expression& expression, const ast::Conditional& node);
+  Value eval_node(const ast::Expression& expression, const ast::Subscript& node);
+  Value eval_node(const ast::Expression& expression, const ast::Slice& node);
+  Value eval_node(const ast::Expression& expression, const ast::List& node);
+  Value eval_node(const ast::Expression& expression, const ast::Tuple& node);
+  Value eval_node(const ast::Expression& expression, const ast::Dict& node);
+  Value eval_node(const ast::Expression& expression, const ast::Comprehension& node);
+  Value eval_node(const ast::Expression& expression, const ast::FormatString& node);
+  /// Calls `item` once for every pass of the innermost loop that the conditions let through.
+  void comprehend(const ast::Comprehension& node, std::size_t loop,
+                  const std::function<void()>& item);
+
+  /// What is called takes plain values: arguments are settled, or the call itself is put off.
+  void settle_arguments(CallValues& call);
+  bool varying(const Value& value) const;
+  bool own_truth(const Value& value);
+  std::optional<Value> call_varying(const BuiltinValue& builtin, CallValues& call);
+  Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
+  Value call_function(const FunctionValue& function, CallValues call);
+  Value call_method(const Value& object, const std::string& name, CallValues call);
+  void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
+  void bind(const std::string& name, const Value& value);
+  void report(const std::string& name, const Value& value, SourceSpan span);
+  /// Points the rank's context, and the messages of later errors, to a place.
+  void enter(SourceSpan span);
+  void check_stack() const;
+
+  ProgramSetup setup_;
+  std::unordered_map<std::string, Value> globals_;
+  std::unordered_map<std::string, std::int64_t> occurrences_;
+  Frame* frame_ = nullptr;  ///< of the def that runs; null at the top
+  Value returned_;
+  static constexpr int kMostNestedCalls = 50;
+
+  /// Counts a pass through a loop. Fails with Runtime beyond the limit.
+  void count_pass(std::string_view loop, std::int64_t& passes, std::int64_t most, SourceSpan place);
+
+  std::int64_t steps_ = 0;      ///< passes through while loops
+  std::int64_t for_steps_ = 0;  ///< passes through for loops and comprehensions
+  int calls_ = 0;               ///< of defs that run right now
+  const char* stack_base_ = nullptr;
+  SourceSpan position_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,200 @@
+// Calls: user functions, built-in functions, methods and ops.
+#include <algorithm>
+
+#include "base/nearest.h"
+#include "schema/op_runs.h"
+#include "sim/language/global_names.h"
+#include "sim/language/interpreter.h"
+#include "sim/language/op_call.h"
+#include "sim/language/rank_value.h"
+#include "sim/language/tensor_data.h"
+#include "sim/world/rank_questions.h"
+
+namespace shardlab {
+
+namespace {
+
+BuiltinTable methods_of(const Value& object) {
+  if (object.is_tensor()) return tensor_methods();
+  if (object.is<MeshValue>()) return mesh_methods();
+  return container_methods();
+}
+
+// randn_like(x) follows the dtype of x, which in the reference run is not the program's.
+void draw_in_f32(const OpRow& row, Arguments& args) {
+  const auto dtype = row.op.find_argument("dtype");
+  const bool follows = !row.op.arguments.empty() && row.op.arguments[0].type.is_tensor();
+  if (dtype && follows && args[*dtype].is_none()) args[*dtype] = Argument(DType::kF32);
+}
+
+// A number where an op wants a tensor is a tensor without dims, which decides no dtype.
+void wrap_numbers(const OpRow& row, Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].is_scalar() || !row.op.arguments[i].type.is_tensor()) continue;
+    const Scalar scalar = args[i].scalar();
+    const Number number =
+        scalar.is_integral() ? Number(scalar.to_int()) : Number(scalar.to_double());
+    const DType dtype = default_dtype(scalar.category());
+    args[i] = Argument(DTensor(tensor_of(*current_rank().device, {}, dtype, {&number, 1})));
+  }
+}
+
+[[noreturn]] void refuse_method(const Value& object, const std::string& name,
+                                const OpRegistry& registry) {
+  std::vector<std::string> known;
+  for (const Builtin& method : methods_of(object)) known.push_back(method.name);
+  if (object.is_tensor()) {
+    for (std::string& op : op_names(registry)) known.push_back(std::move(op));
+  }
+  throw Error(ErrorKind::kValue, fmt::format("a {} has no '{}'", kind_name(object), name))
+      .with("fix", suggest(name, known));
+}
+
+}  // namespace
+
+DType reference_dtype(DType dtype) {
+  if (is_complex(dtype)) return DType::kC128;
+  return is_floating(dtype) ? DType::kF64 : dtype;
+}
+
+bool Interpreter::varying(const Value& value) const {
+  return setup_.questions != nullptr && varies(value);
+}
+
+Value Interpreter::settle(const Value& value) {
+  if (!varying(value)) return value;
+  setup_.questions->ask(
+      [&](std::int64_t rank) { return fingerprint([&] { return at_rank(value, rank); }); });
+  return here(value);
+}
+
+void Interpreter::settle_arguments(CallValues& call) {
+  for (Value& value : call.positional) value = settle(value);
+  for (auto& [keyword, value] : call.keywords) value = settle(value);
+}
+
+// Functions of numbers are put off; what is printed, or is data of a tensor, decides nothing.
+std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, CallValues& call) {
+  static constexpr std::string_view kPutOff[] = {"abs", "float", "int", "max",
+                                                 "min", "repr",  "str"};
+  static constexpr std::string_view kDecidesNothing[] = {"print", "tensor"};
+  const std::string_view name = builtin.builtin->name;
+  if (builtin.self == nullptr && std::ranges::count(kDecidesNothing, name) > 0) {
+    for (Value& value : call.positional) value = here(value);
+  } else if (builtin.self == nullptr && call.keywords.empty() &&
+             std::ranges::count(kPutOff, name) > 0) {
+    return lift(call.positional, [this, run = builtin.builtin->run](const Values& operands) {
+      return run(*this, nullptr, {operands, {}});
+    });
+  }
+  return std::nullopt;
+}
+
+Value Interpreter::call(const Value& function, CallValues call) {
+  check_stack();
+  if (const auto* user = function.get<FunctionValue>())
+    return call_function(*user, std::move(call));
+  if (setup_.questions != nullptr) {
+    const auto* builtin = function.get<BuiltinValue>();
+    if (builtin != nullptr) {
+      if (auto result = call_varying(*builtin, call)) return std::move(*result);
+    }
+    settle_arguments(call);
+  }
+  if (const auto* builtin = function.get<BuiltinValue>()) {
+    return builtin->builtin->run(*this, builtin->self.get(), std::move(call));
+  }
+  if (const auto* op = function.get<OpValue>()) {
+    if (op->self) call.positional.insert(call.positional.begin(), *op->self);
+    return call_op(op->name, std::move(call));
+  }
+  if (const auto* row = function.get<RowValue>()) {
+    ResolvedCall resolved = bind_call(*row->row, call);
+    return call_row(*resolved.row, std::move(resolved.args));
+  }
+  if (const auto* module = function.get<ModuleValue>();
+      module && module->path.starts_with("aten.")) {
+    return call_op(module->path.substr(5), std::move(call));
+  }
+  fail(ErrorKind::kValue, "a {} cannot be called", kind_name(function));
+}
+
+Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {
+  if (setup_.questions != nullptr) {
+    // A list may hold what varies; all other methods look at what they are given.
+    const bool adds = name == "append" || name == "extend";
+    if (varies(object) && !adds && name != "pop") {
+      return call_method(settle(object), name, std::move(call));
+    }
+    if (!adds) settle_arguments(call);
+  }
+  if (const Builtin* method = find_builtin(methods_of(object), name)) {
+    return method->run(*this, &object, std::move(call));
+  }
+  if (!object.is_tensor()) {
+    if (object.is<ListValue>() || object.is<DictValue>() || object.is<std::string>() ||
+        object.is<MeshValue>()) {
+      refuse_method(object, name, *setup_.registry);
+    }
+    return this->call(attribute(object, name), std::move(call));
+  }
+  call.positional.insert(call.positional.begin(), object);
+  if (const Builtin* spelling = find_torch_spelling(name)) {
+    return spelling->run(*this, nullptr, std::move(call));
+  }
+  if (!is_op(*setup_.registry, aten_name(name))) refuse_method(object, name, *setup_.registry);
+  return call_op(name, std::move(call));
+}
+
+bool Interpreter::has_op(std::string_view base) const {
+  const auto rows = setup_.registry->overloads(aten_name(base));
+  return std::any_of(rows.begin(), rows.end(), [](const OpRow* row) { return runs(*row); });
+}
+
+Value Interpreter::call_op(std::string_view base, CallValues call) {
+  for (auto& [keyword, value] : call.keywords) {
+    const auto* builtin = value.get<BuiltinValue>();
+    if (keyword == "dtype" && builtin && builtin->builtin->name == "bool") value = DType::kBool;
+  }
+  ResolvedCall resolved = resolve_call(*setup_.registry, aten_name(base), call);
+  return call_row(*resolved.row, std::move(resolved.args));
+}
+
+Value Interpreter::call_row(const OpRow& row, Arguments args) {
+  const bool reference = setup_.precision == Precision::kReference;
+  const bool random = row.has(kRandom);
+  if (reference && !random) {
+    for (Argument& argument : args) {
+      if (argument.is_dtype()) argument = Argument(reference_dtype(argument.dtype()));
+    }
+  }
+  if (reference && random) draw_in_f32(row, args);
+  wrap_numbers(row, args);
+  Results results = setup_.calls->call(row, std::move(args));
+  if (!reference || row.inplace()) return value_of(results);
+  for (Argument& result : results) {
+    if (!result.is_tensor() || !result.tensor().defined()) continue;
+    const DType wanted = reference_dtype(result.tensor().dtype());
+    if (wanted != result.tensor().dtype()) result = Argument(cast(result.tensor(), wanted));
+  }
+  return value_of(results);
+}
+
+DTensor Interpreter::tensor_op(std::string_view base, Values positional) {
+  const Value result = call_op(base, {std::move(positional), {}});
+  if (const auto* tensor = result.get<DTensor>()) return *tensor;
+  fail(ErrorKind::kInternal, "{} gave {} instead of one tensor", base, kind_name(result));
+}
+
+DType Interpreter::effective(DType dtype) const {
+  return setup_.precision == Precision::kReference ? reference_dtype(dtype) : dtype;
+}
+
+DTensor Interpreter::cast(const DTensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  const OpRow& row = setup_.registry->at("aten::_to_copy");
+  const CallValues call{{tensor}, {{"dtype", dtype}}};
+  return setup_.calls->call(row, bind_call(row, call).args).at(0).tensor();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,26 @@
+// nesting.h - lists inside of lists: bounded in depth, so that walking and dropping them is safe on
+// a rank's small stack, and in what a walk visits; storing in lists and dicts.
+#pragma once
+
+#include "sim/language/value.h"
+
+namespace shardlab {
+
+/// `value` comes to lie inside of `level` containers; all below it is told.
+///   fails  Value: deeper than kDeepestContainer
+void check_level(const Value& value, int level);
+
+/// Items of a new list or tuple.
+///   fails  Value: more than a million items in all
+void check_size(const Values& items);
+
+/// An item that is put into a list or dict that exists.
+///   fails  Value: `container` would hold itself, or nest too deeply
+void check_stored(const Value& container, const Value& item);
+
+/// dict[key] = value, in place.
+void store(const DictValue& dict, const Value& key, const Value& value);
+/// Null when the key is not there.
+const Value* find(const DictValue& dict, const Value& key);
+
+}  // namespace shardlab

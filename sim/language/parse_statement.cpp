@@ -1,0 +1,263 @@
+#include <algorithm>
+#include <array>
+
+#include "sim/language/parser.h"
+#include "sim/language/parser_state.h"
+
+namespace shardlab {
+
+using ast::ExpressionPtr;
+
+namespace {
+
+struct AugmentedRow {
+  std::string_view text;
+  ast::BinaryOp op;
+};
+constexpr std::array<AugmentedRow, 13> kAugmented = {{
+    {"+=", ast::BinaryOp::kAdd},
+    {"-=", ast::BinaryOp::kSub},
+    {"*=", ast::BinaryOp::kMul},
+    {"/=", ast::BinaryOp::kDiv},
+    {"//=", ast::BinaryOp::kFloorDiv},
+    {"%=", ast::BinaryOp::kMod},
+    {"**=", ast::BinaryOp::kPow},
+    {"@=", ast::BinaryOp::kMatMul},
+    {"&=", ast::BinaryOp::kBitAnd},
+    {"|=", ast::BinaryOp::kBitOr},
+    {"^=", ast::BinaryOp::kBitXor},
+    {"<<=", ast::BinaryOp::kLeft},
+    {">>=", ast::BinaryOp::kRight},
+}};
+
+constexpr std::array<std::string_view, 14> kOutside = {
+    "import",   "from", "class", "try",   "with",  "raise",  "global",
+    "nonlocal", "del",  "yield", "async", "await", "lambda", "except"};
+
+}  // namespace
+
+ast::Block Parser::program() {
+  ast::Block body;
+  while (peek().kind != TokenKind::kEnd) line(body);
+  return body;
+}
+
+// One line: a compound statement, or simple statements separated by ';'.
+void Parser::line(ast::Block& out) {
+  if (peek().kind == TokenKind::kIndent) {
+    refuse_at(peek(), "an indented line without a block", "remove the indentation");
+  }
+  if (at_keyword("if")) return out.push_back(if_statement());
+  if (at_keyword("for")) return out.push_back(for_statement());
+  if (at_keyword("while")) return out.push_back(while_statement());
+  if (at_keyword("def")) return out.push_back(def_statement());
+  while (true) {
+    out.push_back(simple());
+    if (!accept_operator(";")) break;
+    if (peek().kind == TokenKind::kNewline) break;
+  }
+  if (peek().kind != TokenKind::kNewline) unexpected("the end of the line");
+  next();
+}
+
+ast::Statement Parser::simple() {
+  const Token& token = peek();
+  const SourceSpan start = token.span;
+  if (token.kind != TokenKind::kKeyword) return expression_or_assignment();
+  if (accept_keyword("pass")) return {start, ast::Pass{}};
+  if (at_keyword("break") || at_keyword("continue")) {
+    if (loops_ == 0) refuse_at(token, fmt::format("'{}' outside of a loop", token.text));
+    if (accept_keyword("break")) return {start, ast::Break{}};
+    next();
+    return {start, ast::Continue{}};
+  }
+  if (at_keyword("return")) {
+    if (!in_function_) refuse_at(token, "'return' outside of a def");
+    next();
+    if (peek().kind == TokenKind::kNewline || at_operator(";")) return {start, ast::Return{}};
+    ExpressionPtr value = expression_list();
+    return {join(start, last_span()), ast::Return{std::move(value)}};
+  }
+  if (accept_keyword("assert")) {
+    ExpressionPtr condition = expression();
+    ExpressionPtr message = accept_operator(",") ? expression() : nullptr;
+    return {join(start, last_span()), ast::Assert{std::move(condition), std::move(message)}};
+  }
+  if (std::find(kOutside.begin(), kOutside.end(), token.text) != kOutside.end()) {
+    refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
+              "programs have assignments, calls, if, for, while, def, assert and return");
+  }
+  return expression_or_assignment();
+}
+
+ast::Statement Parser::expression_or_assignment() {
+  const SourceSpan start = peek().span;
+  ExpressionPtr target = expression_list();
+  const auto span = [&] { return join(start, last_span()); };
+  if (accept_operator("=")) {
+    ast::Assign assign;
+    do {
+      check_target(*target);
+      assign.targets.push_back(std::move(target));
+      target = expression_list();
+    } while (accept_operator("="));
+    assign.value = std::move(target);
+    return {span(), std::move(assign)};
+  }
+  for (const AugmentedRow& row : kAugmented) {
+    if (!at_operator(row.text)) continue;
+    const bool several = std::holds_alternative<ast::Tuple>(target->node) ||
+                         std::holds_alternative<ast::List>(target->node);
+    if (several) refuse(source_, target->span, "this cannot be assigned to", "assign to a name");
+    check_target(*target);
+    next();
+    ExpressionPtr value = expression_list();
+    return {span(), ast::AugmentedAssign{std::move(target), row.op, std::move(value)}};
+  }
+  if (at_operator(":")) refuse_not_yet(source_, peek().span, "annotations", "write name = value");
+  return {span(), ast::ExpressionStatement{std::move(target)}};
+}
+
+ast::Block Parser::block(std::string_view after) {
+  expect_operator(":", after);
+  ast::Block body;
+  if (peek().kind != TokenKind::kNewline) {
+    const bool compound =
+        at_keyword("if") || at_keyword("for") || at_keyword("while") || at_keyword("def");
+    if (compound) unexpected("a simple statement on the line of the ':'");
+    line(body);
+    return body;
+  }
+  next();
+  if (peek().kind != TokenKind::kIndent) {
+    refuse_at(peek(), fmt::format("expected an indented block after {}", after),
+              "indent it, or write pass");
+  }
+  next();
+  while (peek().kind != TokenKind::kDedent && peek().kind != TokenKind::kEnd) line(body);
+  if (peek().kind == TokenKind::kDedent) next();
+  return body;
+}
+
+ast::Statement Parser::if_statement() {
+  ast::If node;
+  const SourceSpan start = next().span;
+  ExpressionPtr condition = expression();
+  const SourceSpan span = join(start, last_span());
+  ast::Block body = block("the condition");
+  node.branches.push_back({std::move(condition), std::move(body)});
+  while (accept_keyword("elif")) {
+    ExpressionPtr other = expression();
+    ast::Block other_body = block("the condition");
+    node.branches.push_back({std::move(other), std::move(other_body)});
+  }
+  if (accept_keyword("else")) node.branches.push_back({nullptr, block("'else'")});
+  return {span, std::move(node)};
+}
+
+ast::Statement Parser::for_statement() {
+  const SourceSpan start = next().span;
+  ast::For node;
+  node.target = target_list();
+  if (!accept_keyword("in")) unexpected("'in' after the names of the loop");
+  node.iterable = expression_list();
+  const SourceSpan span = join(start, last_span());
+  ++loops_;
+  node.body = block("the loop");
+  --loops_;
+  if (accept_keyword("else")) node.otherwise = block("'else'");
+  return {span, std::move(node)};
+}
+
+ast::Statement Parser::while_statement() {
+  const SourceSpan start = next().span;
+  ast::While node;
+  node.condition = expression();
+  const SourceSpan span = join(start, last_span());
+  ++loops_;
+  node.body = block("the condition");
+  --loops_;
+  if (accept_keyword("else")) node.otherwise = block("'else'");
+  return {span, std::move(node)};
+}
+
+ast::Statement Parser::def_statement() {
+  const SourceSpan start = next().span;
+  if (in_function_) refuse_not_yet(source_, start, "a def inside a def", "move it out");
+  auto function = std::make_shared<ast::Function>();
+  function->name = expect_name("the name of the function");
+  function->parameters = parameters();
+  const SourceSpan span = join(start, last_span());
+  if (at_operator("->")) refuse_not_yet(source_, peek().span, "annotations");
+  in_function_ = true;
+  const int loops = std::exchange(loops_, 0);
+  function->body = block("the parameters");
+  loops_ = loops;
+  in_function_ = false;
+  function->locals = ast::bound_names(function->body);
+  for (const auto& parameter : function->parameters) function->locals.push_back(parameter.name);
+  std::sort(function->locals.begin(), function->locals.end());
+  const auto last = std::unique(function->locals.begin(), function->locals.end());
+  function->locals.erase(last, function->locals.end());
+  return {span, ast::Def{std::move(function)}};
+}
+
+std::vector<ast::Parameter> Parser::parameters() {
+  expect_operator("(", "the name of the function");
+  std::vector<ast::Parameter> out;
+  while (!at_operator(")")) {
+    const Token& token = peek();
+    if (at_operator("*") || at_operator("**") || at_operator("/")) {
+      refuse_not_yet(source_, token.span, fmt::format("'{}' among parameters", token.text));
+    }
+    ast::Parameter parameter{expect_name("the name of a parameter"), nullptr, token.span};
+    if (at_operator(":")) refuse_not_yet(source_, peek().span, "annotations");
+    const bool twice = std::any_of(out.begin(), out.end(), [&](const ast::Parameter& other) {
+      return other.name == parameter.name;
+    });
+    if (twice) refuse_at(token, fmt::format("two parameters are called '{}'", parameter.name));
+    if (accept_operator("=")) {
+      parameter.default_value = expression();
+    } else if (!out.empty() && out.back().default_value) {
+      refuse_at(token, "a parameter without a default after one with", "give it a default, too");
+    }
+    out.push_back(std::move(parameter));
+    if (!accept_operator(",")) break;
+  }
+  expect_operator(")", "the parameters");
+  return out;
+}
+
+namespace {
+
+// Python reads UTF-8 without zero bytes; a string could carry anything else past the lexer.
+void check_characters(const SourceText& source) {
+  const std::string_view text = source.text();
+  const auto byte = [&](std::size_t i) { return i < text.size() ? text[i] & 0xFF : 0; };
+  for (std::size_t i = 0; i < text.size();) {
+    const int lead = byte(i);
+    const std::size_t size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    bool good = lead != 0 && (lead < 0x80 || (lead >= 0xC2 && lead <= 0xF4));
+    for (std::size_t next = 1; next < size; ++next) good = good && byte(i + next) >> 6 == 2;
+    const int second = byte(i + 1);
+    // Longer than need be, a surrogate, beyond the last character.
+    good = good && !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) &&
+           !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
+    if (!good) {
+      const auto at = static_cast<std::uint32_t>(i);
+      refuse(source, {at, at + 1}, "a byte that is no character of UTF-8");
+    }
+    i += size;
+  }
+}
+
+}  // namespace
+
+ast::Program parse_program(SourcePtr source) {
+  check_characters(*source);
+  const SourceSpan all{0, static_cast<std::uint32_t>(source->text().size())};
+  ast::Block body = Parser(*source, tokenize(*source, all, LexMode::kProgram)).program();
+  return {std::move(source), std::move(body)};
+}
+
+}  // namespace shardlab

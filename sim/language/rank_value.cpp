@@ -1,0 +1,122 @@
+#include "sim/language/rank_value.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace shardlab {
+
+namespace {
+
+// The value with `pick` applied to every RankValue in it.
+Value replaced(const Value& value, const std::function<Value(const RankValue&)>& pick) {
+  if (const auto* ranks = value.get<RankValue>()) return pick(*ranks);
+  if (!varies(value)) return value;
+  const auto each = [&](const Values& items) {
+    Values out;
+    for (const Value& item : items) out.push_back(replaced(item, pick));
+    return out;
+  };
+  if (value.is<ListValue>()) return make_list(each(items_of(value)));
+  if (value.is<TupleValue>()) return make_tuple(each(items_of(value)));
+  if (const auto* slice = value.get<SliceValue>()) {
+    return SliceValue{std::make_shared<const Values>(each(*slice->parts))};
+  }
+  const DictValue dict = make_dict();
+  for (const auto& [key, item] : *value.as<DictValue>().entries) {
+    dict.entries->emplace_back(key, replaced(item, pick));
+  }
+  return dict;
+}
+
+}  // namespace
+
+Value rank_value(std::function<Value(std::int64_t)> at, std::int64_t running) {
+  auto now = std::make_shared<const Value>(at(running));
+  return RankValue{std::make_shared<const std::function<Value(std::int64_t)>>(std::move(at)),
+                   std::move(now), running};
+}
+
+namespace {
+
+// A list may hold one list many times, and that one another.
+constexpr std::int64_t kMostItems = 1'000'000;
+
+bool varies_in(const Value& value, std::int64_t& items) {
+  if (++items > kMostItems) fail(ErrorKind::kValue, "more than {} items in a list", kMostItems);
+  const auto any = [&](const Values& values) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const Value& item) { return varies_in(item, items); });
+  };
+  if (value.is<RankValue>()) return true;
+  if (value.is_sequence()) return any(items_of(value));
+  if (const auto* slice = value.get<SliceValue>()) return any(*slice->parts);
+  const auto* dict = value.get<DictValue>();
+  return dict != nullptr &&
+         std::any_of(dict->entries->begin(), dict->entries->end(),
+                     [&](const auto& entry) { return varies_in(entry.second, items); });
+}
+
+}  // namespace
+
+bool varies(const Values& values) {
+  return std::any_of(values.begin(), values.end(),
+                     [](const Value& value) { return varies(value); });
+}
+
+bool varies(const Value& value) {
+  std::int64_t items = 0;
+  return varies_in(value, items);
+}
+
+Value at_rank(const Value& value, std::int64_t rank) {
+  return replaced(value, [rank](const RankValue& ranks) { return (*ranks.at)(rank); });
+}
+
+Value here(const Value& value) {
+  return replaced(value, [](const RankValue& ranks) { return *ranks.here; });
+}
+
+namespace {
+
+// Any of those in `values`: they agree on the rank that runs.
+std::int64_t running_rank(const Values& values) {
+  std::int64_t running = 0;
+  for (const Value& value : values) {
+    replaced(value, [&](const RankValue& ranks) {
+      running = ranks.running;
+      return Value();
+    });
+  }
+  return running;
+}
+
+}  // namespace
+
+Value lift(Values operands, std::function<Value(const Values&)> compute) {
+  if (!varies(operands)) return compute(operands);
+  const std::int64_t running = running_rank(operands);
+  return rank_value(
+      [operands = std::move(operands), compute = std::move(compute)](std::int64_t rank) {
+        Values values;
+        for (const Value& operand : operands) values.push_back(at_rank(operand, rank));
+        return compute(values);
+      },
+      running);
+}
+
+std::uint64_t fingerprint(const std::function<Value()>& compute) {
+  constexpr std::uint64_t kFails = 0x5EED;
+  try {
+    const Value value = compute();
+    if (const auto* integer = value.get<std::int64_t>()) {
+      return hash_mix(1, static_cast<std::uint64_t>(*integer));
+    }
+    return hash_text(value.variant().index(), repr(value));
+  } catch (const Error&) {
+    return kFails;
+  }
+}
+
+}  // namespace shardlab

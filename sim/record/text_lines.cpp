@@ -1,0 +1,36 @@
+#include "sim/record/text_lines.h"
+
+#include <zlib.h>
+
+#include <array>
+#include <memory>
+
+#include "base/error.h"
+
+namespace shardlab {
+
+std::vector<std::string> read_lines(const std::string& path) {
+  // zlib reads files that are not compressed as they are.
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+  if (!file) fail(ErrorKind::kValue, "{}: cannot be read", path);
+  std::vector<std::string> lines;
+  std::string text;
+  std::array<char, 1 << 16> block;
+  int count = 0;
+  while ((count = gzread(file.get(), block.data(), block.size())) > 0) {
+    text.append(block.data(), static_cast<std::size_t>(count));
+  }
+  int status = Z_OK;
+  gzerror(file.get(), &status);
+  // Z_BUF_ERROR: the compressed stream ends too early.
+  if (count < 0 || status != Z_OK) fail(ErrorKind::kValue, "{}: damaged or cut short", path);
+  if (text.empty()) fail(ErrorKind::kValue, "{}: empty", path);
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,66 @@
+#include "sim/record/trace.h"
+
+#include <algorithm>
+
+#include "base/rank_context.h"
+
+namespace shardlab {
+
+bool communicates(const Plan& plan) {
+  for (const PlanStep& step : plan.steps) {
+    for (const std::size_t mesh_dim : step.mesh_dims) {
+      if (step.communicates() && plan.source->layout()->size(mesh_dim) > 1) return true;
+    }
+  }
+  return false;
+}
+
+TraceEvent& Trace::add(TraceEvent::Kind kind) {
+  TraceEvent& event = events_.emplace_back();
+  event.kind = kind;
+  event.depth = depth_;
+  event.pass = current_rank().pass;
+  event.position = current_rank().position;
+  return event;
+}
+
+void Trace::op_begins(const OpSchema& schema, const OutputSharding& sharding) {
+  if (detail_ == TraceDetail::kEvents) {
+    TraceEvent& event = add(TraceEvent::Kind::kOp);
+    event.schema = schema;
+    event.decision = std::make_shared<const OutputSharding>(sharding);
+  }
+  ++depth_;
+}
+
+void Trace::redistribution(const RedistributionRecord& record) {
+  if (record.argument >= 0 && record.plan != nullptr && communicates(*record.plan)) {
+    ++implicit_count_;
+  }
+  if (detail_ != TraceDetail::kEvents) return;
+  TraceEvent& event = add(TraceEvent::Kind::kRedistribution);
+  event.redistribution = record;
+  if (record.plan == nullptr) return;
+  event.plan = std::make_shared<const Plan>(*record.plan);
+  event.redistribution.plan = event.plan.get();
+}
+
+void Trace::collective(const CollectiveRecord& record) {
+  const auto kind = static_cast<std::size_t>(record.kind);
+  if (current_rank().pass == Pass::kForward) {
+    ++counts_.forward[kind];
+    counts_.forward_bytes += record.sent_bytes;
+  } else {
+    ++counts_.backward[kind];
+    counts_.backward_bytes += record.sent_bytes;
+  }
+  if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kCollective).collective = record;
+}
+
+void Trace::warning(const std::string& text) {
+  if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) {
+    warnings_.push_back(text);
+  }
+}
+
+}  // namespace shardlab

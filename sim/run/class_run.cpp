@@ -1,0 +1,74 @@
+#include "sim/run/class_run.h"
+
+#include <algorithm>
+
+#include "backends/fake/shape_device.h"
+#include "propagate/propagator.h"
+#include "sim/record/event_log.h"
+#include "sim/world/class_world.h"
+
+namespace shardlab {
+
+namespace {
+
+// What tells classes apart that the arithmetic of cuts kept apart to be safe.
+std::string seen_by(const ProgramRun& run, std::size_t index) {
+  const Trace& trace = run.traces[index];
+  std::string text = fmt::format("{} B\n", run.accounts[index].peak_bytes);
+  text += decision_log(trace.events()) + collective_log(trace.events());
+  for (const PrintedLine& line : run.recordings[index].lines()) text += line.text + "\n";
+  for (const RecordedValue& value : run.recordings[index].values()) {
+    text += fmt::format("{} [{}]\n", value.key(), fmt::join(value.value.local().shape(), ","));
+  }
+  return text;
+}
+
+// Classes that proved alike leave one each.
+template <typename T>
+std::vector<T> picked(std::vector<T>& all, const std::vector<RankClass>& classes) {
+  std::vector<T> kept;
+  kept.reserve(classes.size());
+  for (const RankClass& ranks : classes) kept.push_back(std::move(all[ranks.index]));
+  return kept;
+}
+
+}  // namespace
+
+void execute_classes(ProgramRun& run, Propagator& propagator) {
+  run.device = make_shape_device();
+  ClassWorldOptions world;
+  world.layout = run.layout;
+  world.ranks = run.scenario->world;
+  world.device = run.device.get();
+  world.seed = run.scenario->seed;
+  world.propagator = &propagator;
+  world.plans = &propagator.plans();
+  world.implicit = run.scenario->expect.implicit;
+  // Values point to their account, recordings to their trace. A class runs at most twice.
+  run.accounts.reserve(2 * world.most_classes);
+  run.traces.reserve(2 * world.most_classes);
+  run.recordings.reserve(2 * world.most_classes);
+  const auto body = [&](RankContext& rank, RankQuestions& questions, std::size_t index) {
+    run.accounts.emplace_back();
+    run.recordings.emplace_back(&run.traces.emplace_back(TraceDetail::kEvents));
+    run_on_rank(run, rank, index, &questions);
+  };
+  const ClassWorldResult seen =
+      run_classes(world, body, [&](std::size_t index) { return seen_by(run, index); });
+  run.error = seen.error;
+  run.verdict = seen.verdict;
+  for (const RankClass& ranks : seen.classes) {
+    run.classes.push_back({.first_rank = ranks.first_rank,
+                           .size = ranks.size,
+                           .where = ranks.where,
+                           .logical_bytes = run.accounts[ranks.index].peak_bytes,
+                           .sent_bytes = run.traces[ranks.index].counts().bytes()});
+    run.memory.logical_rank_bytes =
+        std::max(run.memory.logical_rank_bytes, run.classes.back().logical_bytes);
+  }
+  run.class_of = seen.class_of;
+  run.traces = picked(run.traces, seen.classes);
+  run.recordings = picked(run.recordings, seen.classes);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,21 @@
+// inputs.h - a scenario's inputs on one rank. Values depend on the scenario's seed and the input's
+// name alone: not on mesh, placements or the order of inputs.
+#pragma once
+
+#include "sim/language/interpreter.h"
+#include "sim/scenario/scenario.h"
+
+namespace shardlab {
+
+/// The spec an input or an expectation names, on `layout`.
+///   fails  ScenarioError at the type string: unknown mesh dims, cuts outside the shape
+const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType fallback);
+
+/// This rank's piece. kReference casts floats to f64 after the draw.
+DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const MeshLayout* layout,
+                   Precision precision);
+/// The whole value as a plain tensor, pending terms added up.
+DTensor make_plain_input(const Scenario& scenario, const ScenarioInput& input,
+                         const MeshLayout* layout, Precision precision);
+
+}  // namespace shardlab

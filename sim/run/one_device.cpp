@@ -1,0 +1,50 @@
+// One rank runs the whole program. Its tensors are plain, so no placement decides anything; the
+// mesh of size 1 is there for the groups of the program's own collectives, which then return what
+// they are given.
+#include "sim/run/one_device.h"
+
+namespace shardlab {
+
+namespace {
+
+// The same names, every size 1.
+const MeshLayout* one_device_layout(const MeshLayout& layout) {
+  MeshLayout::Init init;
+  init.shape = Dims(layout.ndim(), 1);
+  init.names = layout.names();
+  return layout.arena().layout(std::move(init));
+}
+
+}  // namespace
+
+AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
+                    const ScenarioOptions& options) {
+  ScenarioOptions own = options;
+  own.backend = "threads";
+  own.communicator = nullptr;
+  own.around_device = nullptr;
+  AloneRuns result;
+  for (std::int64_t i = 0; i < alone.told_ranks; ++i) {
+    auto run = std::make_unique<ProgramRun>();
+    run->scenario = alone.scenario;
+    run->registry = alone.registry;
+    run->layout = one_device_layout(*alone.layout);
+    run->reported = alone.world == ToldWorld::kOne ? run->layout : alone.layout;
+    run->told_world = alone.world == ToldWorld::kOne ? 1 : alone.scenario->world;
+    run->told_rank = alone.told_ranks > 1 ? i : alone.told_rank;
+    run->precision = alone.precision;
+    run->tensors = Tensors::kPlain;
+    // Another rank, or a world of one, may mean to take another branch.
+    const bool same = alone.world == ToldWorld::kTrue && run->told_rank == alone.answers_rank;
+    if (alone.answers != nullptr) {
+      run->follows.emplace(alone.answers, same ? Branches::kFollowed : Branches::kOwn);
+    }
+    execute(*run, propagator, 1, own);
+    if (run->error && result.failure.empty()) result.failure = run->error->summary();
+    result.recordings.push_back(&run->recordings.front());
+    result.runs.push_back(std::move(run));
+  }
+  return result;
+}
+
+}  // namespace shardlab

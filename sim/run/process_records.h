@@ -1,0 +1,44 @@
+// process_records.h - where every rank has a process of its own: brings what the ranks recorded to
+// the one that reports.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "backends/process/control_channel.h"
+#include "sim/record/trace.h"
+#include "sim/run/recording.h"
+#include "sim/scenario/scenario.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+/// The other processes of this backend's job, which is joined with the first call; null where all
+/// ranks share a process.
+process::ControlChannel* channel_of(std::string_view backend);
+
+/// Whose process verifies and prints: that of `rank`, or the first that is left.
+std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank);
+
+/// By rank; each process has filled in its own. Memory is that of the own rank's process.
+struct RankRecords {
+  const Scenario* scenario = nullptr;
+  Device* device = nullptr;  ///< values from elsewhere are put there
+  std::vector<Recording>* recordings = nullptr;
+  std::vector<Trace>* traces = nullptr;
+  std::int64_t logical_bytes = 0;
+  std::int64_t physical_bytes = 0;
+};
+
+/// Fills in the other ranks' entries in the reporter's process: lines, values (unless the run
+/// failed, when nobody looks at them), counts. Memory becomes the most of a rank and the sum of all
+/// processes.
+enum class ValuesToo : std::uint8_t { kNo, kYes };
+void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
+                    RankRecords& records);
+
+/// What the reporter found, told to all. False when it is gone.
+bool share_finding(process::ControlChannel& channel, std::int64_t reporter, bool met);
+
+}  // namespace shardlab

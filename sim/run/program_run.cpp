@@ -1,0 +1,157 @@
+#include "sim/run/program_run.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "autograd/autograd.h"
+#include "autograd/grad_node.h"
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "mesh/type_string.h"
+#include "propagate/propagator.h"
+#include "sim/run/inputs.h"
+#include "sim/run/process_records.h"
+#include "sim/world/backends.h"
+
+namespace shardlab {
+
+namespace {
+
+// What the program leaves behind: every name, and the gradient of every tensor that a name holds.
+// A tensor of two names has its gradient reported under the first one: inputs come before others.
+void keep_what_is_left(const ProgramRun& run, const Interpreter& interpreter,
+                       Recording& recording) {
+  const std::vector<std::string> names = interpreter.names();
+  for (const std::string& name : names) recording.ends(name, *interpreter.find(name));
+  std::vector<DTensor> done;
+  const auto keep_gradient = [&](const std::string& name, const Where& where) {
+    const Value* value = interpreter.find(name);
+    if (value == nullptr || !value->is_tensor()) return;
+    const auto& tensor = value->as<DTensor>();
+    if (std::ranges::find(done, tensor) != done.end()) return;
+    const DTensor gradient = grad_of(tensor);
+    if (!gradient.defined()) return;
+    done.push_back(tensor);
+    recording.keep({name + ".grad", 0, detached(gradient), where});
+  };
+  for (const ScenarioInput& input : run.scenario->inputs) keep_gradient(input.name, input.where);
+  const Where program{run.scenario->program->source, {}};
+  for (const std::string& name : names) {
+    const Where* given = recording.where(name);
+    keep_gradient(name, given != nullptr ? *given : program);
+  }
+}
+
+// Ranks of other processes share nothing.
+bool shares_kernels(const ScenarioOptions& options) {
+  return options.sharing == KernelSharing::kOn &&
+         find_backend(options.backend).processes == nullptr;
+}
+
+// Kernels on fewer elements take less than waking a thread.
+std::int64_t workers_that_pay(const Scenario& scenario) {
+  constexpr std::int64_t kElements = 1 << 20;
+  std::int64_t elements = 0;
+  for (const ScenarioInput& input : scenario.inputs) elements += product(input.type.sizes);
+  return elements < kElements ? 1 : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+std::string_view scheduler_name(const ScenarioOptions& options) {
+  const bool single = find_backend(options.backend).processes != nullptr;
+  return single ? "single" : to_string(options.schedule.kind);
+}
+
+void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions) {
+  Recording& recording = run.recordings[index];
+  rank.memory = &run.accounts[index];
+  rank.meshes->construct(run.layout);
+  const bool keeps = rank.rank == run.reporting_rank && questions == nullptr;
+  Interpreter interpreter({.program = run.scenario->program.get(),
+                           .params = &run.scenario->params,
+                           .registry = run.registry,
+                           .calls = &recording_calls(),
+                           .layout = run.layout,
+                           .reported = run.reported,
+                           .rank = run.told_rank >= 0 ? run.told_rank : rank.rank,
+                           .world_size = run.told_world >= 0 ? run.told_world : run.scenario->world,
+                           .precision = run.precision,
+                           .tensors = run.tensors,
+                           .keeps = keeps ? &run.answers : nullptr,
+                           .follows = run.follows ? &*run.follows : nullptr,
+                           .sink = &recording,
+                           .questions = questions,
+                           .step_limit = run.step_limit});
+  if (rank.rank == run.reporting_rank) run.inputs.clear();
+  for (const ScenarioInput& input : run.scenario->inputs) {
+    const auto make = run.tensors == Tensors::kPlain ? make_plain_input : make_input;
+    const DTensor value = make(*run.scenario, input, run.layout, run.precision);
+    if (input.requires_grad) require_grad(value);
+    if (rank.rank == run.reporting_rank) {
+      run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});
+    }
+    recording.begins(input.name, value, input.where);
+    interpreter.define(input.name, Value(value));
+  }
+  rank.observer = &run.traces[index];
+  if (run.listener != nullptr) rank.observer = &run.listener->listen(rank.rank, &run.traces[index]);
+  rank.mode |= kModeObserve;
+  interpreter.run();
+  if (run.listener != nullptr) run.listener->finish(rank.rank);
+  rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+  keep_what_is_left(run, interpreter, recording);
+}
+
+void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+             const ScenarioOptions& options) {
+  DeviceChoice choice = options.device;
+  if (options.memory) choice.most_bytes = options.memory->available_bytes;
+  run.device = make_device(choice, options.backend);
+  run.step_limit = options.step_limit;
+  run.accounts.resize(static_cast<std::size_t>(ranks));
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    // In a process of its own any rank may have to report.
+    const bool reports = rank == run.reporting_rank || channel_of(options.backend) != nullptr;
+    run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
+  }
+  for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
+  WorldOptions world;
+  world.ranks = ranks;
+  world.schedule = options.schedule;
+  world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
+  world.backend = options.backend;
+  if (options.around_device) run.around_device = options.around_device(*run.device, ranks);
+  Device& launched = run.around_device ? *run.around_device : *run.device;
+  SharingDevice sharing(launched, ranks);
+  const bool shares = shares_kernels(options);
+  Device& device = shares ? static_cast<Device&>(sharing) : launched;
+  world.device = [&](std::int64_t) -> Device& { return device; };
+  world.checks = options.checks;
+  world.seed = run.scenario->seed;
+  world.propagator = &propagator;
+  world.plans = &propagator.plans();
+  world.implicit = run.scenario->expect.implicit;
+  world.communicator = options.communicator;
+  const WorldResult outcome = run_world(std::move(world), [&](RankContext& rank) {
+    run_on_rank(run, rank, static_cast<std::size_t>(rank.rank), nullptr);
+  });
+  if (!outcome.ok()) run.error = outcome.merged();
+  run.verdict = outcome.verdict;
+  for (const MemoryAccount& account : run.accounts) {
+    run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
+  }
+  run.memory.physical_bytes = run.device->memory().peak_bytes;
+  if (shares) run.kernels = sharing.stats();
+}
+
+std::vector<const Trace*> traces_by_rank(const ProgramRun& run) {
+  std::vector<const Trace*> traces;
+  if (run.classes.empty()) {
+    for (const Trace& trace : run.traces) traces.push_back(&trace);
+  }
+  for (const std::size_t index : run.class_of) traces.push_back(&run.traces[index]);
+  return traces;
+}
+
+}  // namespace shardlab

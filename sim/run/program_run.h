@@ -1,0 +1,58 @@
+// program_run.h - one program on the ranks of one world, or on one rank of each class, and what was
+// seen there. Private to the files that run scenarios.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/language/interpreter.h"
+#include "sim/run/call_listener.h"
+#include "sim/run/recording.h"
+#include "sim/run/run_options.h"
+
+namespace shardlab {
+
+class RankQuestions;
+
+struct ProgramRun {
+  std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
+  std::unique_ptr<Device> around_device;  ///< what the ranks have in its place; null: itself
+  std::vector<MemoryAccount> accounts;
+  const Scenario* scenario = nullptr;
+  const OpRegistry* registry = nullptr;
+  const MeshLayout* layout = nullptr;
+  const MeshLayout* reported = nullptr;
+  Precision precision = Precision::kDeclared;
+  Tensors tensors = Tensors::kOnMesh;
+  std::int64_t reporting_rank = 0;
+  std::int64_t told_rank = -1;          ///< what `rank` says; -1: the truth
+  std::int64_t told_world = -1;         ///< what `world_size` says; -1: the truth
+  AnswerLog answers;                    ///< of the reporting rank, for runs on one device
+  std::optional<AnswerReader> follows;  ///< the answers of another run, on one device
+  std::int64_t step_limit = 1'000'000;
+  std::vector<Trace> traces;
+  std::vector<Recording> recordings;
+  CallListener* listener = nullptr;  ///< hears the calls of all ranks; may be null
+  std::vector<InputReport> inputs;
+  std::optional<Error> error;
+  std::optional<Verdict> verdict;
+  MemoryReport memory;
+  std::optional<SharingStats> kernels;
+  std::vector<ClassReport> classes;   ///< of a shape-only mesh; traces and recordings are by class
+  std::vector<std::size_t> class_of;  ///< by rank, of small ones
+};
+
+/// The running rank's part. `index`: of its trace, recording and account. `questions`: asked where
+/// the ranks it stands for part; null: it stands for itself.
+void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions);
+
+/// Runs the program on ranks 0 to `ranks` - 1 and fills in what was seen.
+void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+             const ScenarioOptions& options);
+
+/// By rank; empty where classes are not listed by rank.
+std::vector<const Trace*> traces_by_rank(const ProgramRun& run);
+
+}  // namespace shardlab

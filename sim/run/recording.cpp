@@ -1,0 +1,135 @@
+#include "sim/run/recording.h"
+
+#include <fmt/format.h>
+
+#include "autograd/grad_node.h"
+#include "base/rank_context.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+void Recording::keep(RecordedValue value) {
+  value.event = trace_->events().size();
+  adopt(std::move(value));
+}
+
+void Recording::adopt(RecordedValue value) {
+  by_key_.emplace(value.key(), values_.size());
+  values_.push_back(std::move(value));
+}
+
+void Recording::assigned(const std::string& name, std::int64_t occurrence, const Value& value,
+                         const Where& where) {
+  if (value.is_number()) numbers_[name] = to_double(number_of(value));
+  std::int64_t visited = 0;
+  const auto record = [&](const std::string& full, const DTensor& tensor) {
+    const DTensor kept = detached(tensor);
+    last_[full] = {kept, where, last_[full].occurrences + 1};
+    keep({full, occurrence, kept, where});
+  };
+  visit(name, value, record, visited);
+}
+
+void Recording::printed(const std::string& line) {
+  const RankContext* context = current_rank_or_null();
+  const SourcePosition place = context != nullptr ? context->position : SourcePosition{};
+  adopt(PrintedLine{place.line, place.column, line});
+}
+
+void Recording::asserted_close(const Value& a, const Value& b, const Where& where) {
+  const auto kept = [](const Value& value) {
+    return value.is_tensor() ? Value(detached(value.as<DTensor>())) : value;
+  };
+  pairs_.push_back({kept(a), kept(b), where});
+}
+
+void Recording::gradient_kept(const std::string& name, const DTensor& grad) {
+  Accumulated& known = gradients_[name];
+  const Storage* storage = grad.defined() ? grad.local().storage().get() : nullptr;
+  const bool untouched = storage != nullptr && known.storage == storage;
+  if (!untouched || known.version != storage->version()) known = {};
+}
+
+void Recording::gradient_came(const std::string& name, const DTensor& grad) {
+  if (!grad.defined()) return;
+  Accumulated& known = gradients_[name];
+  const Storage* storage = grad.local().storage().get();
+  const bool added = known.storage != storage || known.version != storage->version();
+  if (!added) return;
+  known = {known.passes + 1, storage, storage->version()};
+}
+
+std::int64_t Recording::passes_of(const std::string& name) const {
+  const auto found = gradients_.find(name);
+  return found == gradients_.end() ? 0 : found->second.passes;
+}
+
+void Recording::begins(const std::string& name, const DTensor& value, const Where& where) {
+  last_[name] = {detached(value), where, 0};
+}
+
+void Recording::ends(const std::string& name, const Value& value) {
+  std::int64_t visited = 0;
+  visit(
+      name, value, [this](const std::string& full, const DTensor& tensor) { end_of(full, tensor); },
+      visited);
+}
+
+namespace {
+
+// The bytes of a tensor that nobody wrote to lie where they lay.
+bool same_elements(const Tensor& before, const Tensor& now) {
+  if (before.meta() != now.meta()) return false;
+  const bool untouched = before.storage()->buffer() == now.storage()->buffer();
+  if (untouched && before.offset() == now.offset()) return true;
+  if (now.device()->shape_only()) return true;
+  std::vector<std::byte> was(static_cast<std::size_t>(before.size_bytes())), is(was.size());
+  before.device()->read(before, was.data());
+  now.device()->read(now, is.data());
+  return was == is;
+}
+
+}  // namespace
+
+// A name that no statement gave a value to is a loop's, which nobody asked for.
+void Recording::end_of(const std::string& name, const DTensor& value) {
+  const auto found = last_.find(name);
+  if (found == last_.end()) return;
+  const Last& last = found->second;
+  RecordedValue end{name, last.occurrences, detached(value), last.where};
+  end.at_end = true;
+  end.changed =
+      last.value.spec() != value.spec() || !same_elements(last.value.local(), value.local());
+  keep(std::move(end));
+}
+
+// Parts that a list holds twice are visited twice.
+void Recording::visit(const std::string& name, const Value& value, const Visitor& visitor,
+                      std::int64_t& visited) {
+  constexpr std::int64_t kMost = 1'000'000;
+  if (++visited > kMost) fail(ErrorKind::kValue, "'{}' holds more than {} values", name, kMost);
+  if (value.is_tensor()) {
+    visitor(name, value.as<DTensor>());
+  } else if (value.is_sequence()) {
+    const Values& items = items_of(value);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      visit(fmt::format("{}[{}]", name, i), items[i], visitor, visited);
+    }
+  } else if (const auto* dict = value.get<DictValue>()) {
+    for (const auto& [key, item] : *dict->entries) {
+      visit(fmt::format("{}[{}]", name, repr(key)), item, visitor, visited);
+    }
+  }
+}
+
+const Where* Recording::where(const std::string& name) const {
+  const auto found = last_.find(name);
+  return found == last_.end() ? nullptr : &found->second.where;
+}
+
+const RecordedValue* Recording::find(const std::string& key) const {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : &values_[found->second];
+}
+
+}  // namespace shardlab

@@ -1,0 +1,107 @@
+// recording.h - the values that one rank gave names to, kept for verification and reports. A
+// recorded value is a snapshot: later in-place ops do not reach it. What they leave behind is
+// recorded once more at the end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/language/interpreter.h"
+#include "sim/record/trace.h"
+
+namespace shardlab {
+
+struct RecordedValue {
+  std::string name;  ///< "x", "outs[1]" for a tensor inside a list, "w.grad" for a gradient
+  std::int64_t occurrence = 0;
+  DTensor value;
+  Where where;
+  std::size_t event = 0;  ///< how many events the rank's trace had before
+  bool at_end = false;    ///< what the name holds when the program ends
+  bool changed = false;   ///< since the name was given it, by a write in place
+
+  std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
+};
+
+/// What the program printed, and where.
+struct PrintedLine {
+  int line = 0, column = 0;  ///< of the call of print
+  std::string text;
+};
+
+/// The two sides of one assert_close, as they were then.
+struct AssertedPair {
+  Value a, b;
+  Where where;
+};
+
+class Recording : public ValueSink {
+ public:
+  /// `trace` is the rank's own and outlives the recording.
+  explicit Recording(const Trace* trace) : trace_(trace) {}
+
+  void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
+                const Where& where) override;
+  void printed(const std::string& line) override;
+  void asserted_close(const Value& a, const Value& b, const Where& where) override;
+  void gradient_kept(const std::string& name, const DTensor& grad) override;
+  void gradient_came(const std::string& name, const DTensor& grad) override;
+  /// How many backward passes a gradient adds up since it was last written otherwise.
+  std::int64_t passes_of(const std::string& name) const;
+  /// Keeps a value, also one that no statement named: a gradient.
+  void keep(RecordedValue value);
+  /// What an input holds before the program runs; it is no value of the program.
+  void begins(const std::string& name, const DTensor& value, const Where& where);
+  /// What a name holds when the program ends, tensors inside of lists and dicts included. Tells
+  /// apart what was changed in place since it was recorded last.
+  void ends(const std::string& name, const Value& value);
+
+  /// The same of a rank in another process: the event is its own.
+  void adopt(RecordedValue value);
+  void adopt(PrintedLine line) { lines_.push_back(std::move(line)); }
+
+  const std::vector<RecordedValue>& values() const { return values_; }
+  const RecordedValue* find(const std::string& key) const;
+  /// Where a name got its last value; null for names that have none.
+  const Where* where(const std::string& name) const;
+  const std::vector<PrintedLine>& lines() const { return lines_; }
+  /// In the order of the program.
+  const std::vector<AssertedPair>& pairs() const { return pairs_; }
+  /// The last number that a statement gave each name which holds a number.
+  const std::map<std::string, double>& numbers() const { return numbers_; }
+
+ private:
+  using Visitor = std::function<void(const std::string& name, const DTensor& value)>;
+  void visit(const std::string& name, const Value& value, const Visitor& visitor,
+             std::int64_t& visited);
+  void end_of(const std::string& name, const DTensor& value);
+
+  // A gradient after a backward pass: another pass adds to it unless somebody has written to it.
+  struct Accumulated {
+    std::int64_t passes = 0;
+    const Storage* storage = nullptr;
+    std::uint64_t version = 0;
+  };
+
+  // What is known of a name: where it got its value, and how often.
+  struct Last {
+    DTensor value;
+    Where where;
+    std::int64_t occurrences = 0;
+  };
+
+  const Trace* trace_;
+  std::vector<RecordedValue> values_;
+  std::unordered_map<std::string, std::size_t> by_key_;
+  std::unordered_map<std::string, Last> last_;
+  std::vector<PrintedLine> lines_;
+  std::vector<AssertedPair> pairs_;
+  std::map<std::string, double> numbers_;
+  std::unordered_map<std::string, Accumulated> gradients_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,71 @@
+// run_options.h - how a scenario is run, and what is known of a run besides its values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/record/trace.h"
+#include "sim/run/recording.h"
+#include "sim/scenario/scenario.h"
+#include "sim/world/devices.h"
+#include "sim/world/sharing_device.h"
+#include "sim/world/world.h"
+
+namespace shardlab {
+
+/// Around the device of all ranks, numbered [0, ranks); outlived by it.
+using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, std::int64_t ranks)>;
+
+struct ScenarioOptions {
+  std::string backend = "threads";
+  SchedulerOptions schedule;
+  std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
+  KernelSharing sharing = KernelSharing::kOn;
+  CollectiveChecks checks = CollectiveChecks::kOff;
+  std::optional<MemoryLimits> memory;              ///< none: whatever it takes
+  std::optional<PlannerKind> planner;              ///< instead of the scenario's
+  CommunicatorDecorator communicator;              ///< on the ranks, never on the one device
+  DeviceDecorator around_device;                   ///< likewise
+  std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
+  DeviceChoice device;                             ///< of the ranks, and of the one device
+  std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
+  TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
+  /// Told what every rank recorded, by rank, once the run is over and before the values go. On a
+  /// shape-only mesh, what the first rank of each class recorded.
+  std::function<void(const std::vector<Recording>&)> recorded;
+  /// Told what every rank did, by rank; on a shape-only mesh of up to 4,096 ranks, else nobody.
+  std::function<void(const std::vector<const Trace*>&)> traced;
+};
+
+/// "pool", ...; "single" where each rank has a process of its own.
+std::string_view scheduler_name(const ScenarioOptions& options);
+
+/// The most that was ever held. Logical: every Buffer a rank holds, in full, on the rank that holds
+/// most; physical: what the process allocated for all ranks, which share Buffers.
+struct MemoryReport {
+  std::int64_t logical_rank_bytes = 0;
+  std::int64_t physical_bytes = 0;
+};
+
+/// Ranks of a shape-only mesh that do the same with the same shapes.
+struct ClassReport {
+  std::int64_t first_rank = 0;
+  std::int64_t size = 0;
+  std::string where;               ///< "dp 0-7, tp 0-63", "ranks 0,3"; empty: the whole mesh
+  std::int64_t logical_bytes = 0;  ///< the most that a rank of it held
+  double sent_bytes = 0;           ///< by each of its ranks
+};
+
+/// An input as the reporting rank holds it.
+struct InputReport {
+  std::string name;
+  std::string type;
+  std::int64_t local_bytes = 0;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,190 @@
+// What [expect] says of runs that are known, and when it must say no.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "ops/register.h"
+#include "sim/judge/scenario_run.h"
+#include "tests/unit/scenario/scenario_text.h"
+
+using namespace shardlab;
+
+namespace {
+
+ScenarioResult run(const std::string& text) {
+  return run_scenario(test::scenario_of(text), all_ops(), {});
+}
+
+/// Whether all of [expect] is met; `expect` is its lines.
+bool met(const std::string& program, const std::string& expect) {
+  return run(fmt::format("{}[expect]\n{}\n", program, expect)).met();
+}
+
+const char* const kCut = R"(
+[mesh]
+x = 2
+y = 2
+[inputs]
+a = "f32[5@(x,y), 3]"
+[program]
+code = """
+b = a.redistribute("[5, 3@y]")
+b = a.clone()
+p = a.full_tensor()
+if a.shape[0] > 5:
+    never = a
+"""
+)";
+
+// World rank 0 is not in the mesh: it sends nothing.
+const char* const kGather = R"(
+world = 4
+[mesh]
+x = 3
+ranks = [3, 1, 2]
+[inputs]
+a = "f32[5@x]"
+[program]
+code = """
+b = a.redistribute(x=R)
+"""
+)";
+
+}  // namespace
+
+TEST_CASE("V-7 an expected type is the shape, the dtype, the placements and their order") {
+  CHECK(met(kCut, R"(b = "f32[5@(x,y), 3]")"));
+  CHECK_FALSE(met(kCut, R"(b = "f32[5@(y,x), 3]")"));
+  CHECK_FALSE(met(kCut, R"(b = "f32[5@x, 3@y]")"));
+  CHECK_FALSE(met(kCut, R"(b = "f32[5, 3]")"));
+  CHECK_FALSE(met(kCut, R"(b = "f32[6@(x,y), 3]")"));
+  CHECK_FALSE(met(kCut, R"(b = "f64[5@(x,y), 3]")"));
+}
+
+TEST_CASE("V-7 a type is that of the last value of its name") {
+  CHECK_FALSE(met(kCut, R"(b = "f32[5, 3@y]")"));
+  CHECK_FALSE(met(kCut, R"(never = "f32[5@(x,y), 3]")"));
+}
+
+TEST_CASE("V-7 a plain value is expected whole") {
+  CHECK(met(kCut, R"(p = "f32[5, 3]")"));
+  CHECK_FALSE(met(kCut, R"(p = "f32[5@x, 3]")"));
+}
+
+TEST_CASE("V-8 collectives are those of the rank that entered most, and none that is not named") {
+  CHECK(met(kGather, "collectives = { all_gather = 1 }"));
+  CHECK(met(kGather, "collectives = { all_gather = \"<= 1\", all_reduce = 0 }"));
+  CHECK_FALSE(met(kGather, "collectives = { all_gather = 0 }"));
+  CHECK_FALSE(met(kGather, "collectives = { all_gather = 2 }"));
+  CHECK_FALSE(met(kGather, "collectives = { all_reduce = 0 }"));
+  CHECK_FALSE(met(kGather, "collectives = {}"));
+}
+
+// A ring of three sends two thirds of the 20 bytes.
+TEST_CASE("V-9 bytes are those of the rank that sends most") {
+  CHECK(met(kGather, "bytes = \"<= 14\""));
+  CHECK_FALSE(met(kGather, "bytes = \"<= 13\""));
+  CHECK_FALSE(met(kGather, "bytes = 0"));
+}
+
+TEST_CASE("V-10 an expected error has the kind and the words") {
+  const std::string program = R"(
+[mesh]
+x = 2
+[inputs]
+a = "f32[3@x]"
+[program]
+code = """
+b = a.sum()
+assert b.numel() == 2, "two elements"
+"""
+)";
+  CHECK(met(program, R"(error = { kind = "Assert", contains = "two elements" })"));
+  CHECK(met(program, R"(error = { kind = "Assert" })"));
+  CHECK(met(program, R"(error = { contains = "two elements" })"));
+  CHECK_FALSE(met(program, R"(error = { kind = "Runtime", contains = "two elements" })"));
+  CHECK_FALSE(met(program, R"(error = { kind = "Assert", contains = "three elements" })"));
+  CHECK_FALSE(met(program, R"(verdict = "deadlock")"));
+  CHECK_FALSE(met(kGather, R"(error = { kind = "Assert" })"));
+  CHECK_FALSE(met(kGather, R"(verdict = "mismatch")"));
+}
+
+TEST_CASE("V-10 a verdict is not any other verdict") {
+  const std::string late = R"(
+[mesh]
+x = 2
+[program]
+code = """
+if rank == 0:
+    barrier()
+"""
+)";
+  CHECK(met(late, R"(verdict = "deadlock")"));
+  CHECK_FALSE(met(late, R"(verdict = "mismatch")"));
+}
+
+TEST_CASE("V-11 an expected gradient has to be there") {
+  const std::string program = R"(
+[mesh]
+x = 2
+[inputs]
+a = "f32[3@x]"
+w = "f32[3]"
+[program]
+code = """
+loss = (a * a).sum()
+backward(loss)
+"""
+)";
+  CHECK(met(program, R"(grads = ["a"])"));
+  CHECK_FALSE(met(program, R"(grads = ["a", "w"])"));
+  CHECK_FALSE(met(program, "grads = [\"a\"]\n\"w.grad\" = \"f32[3]\""));
+}
+
+TEST_CASE("V-12 a forbidden redistribution is refused forward and backward") {
+  const std::string forward = R"(
+[mesh]
+x = 2
+[inputs]
+a = "f32[3@x, 4]"
+b = "f32[4@x, 3]"
+[program]
+code = """
+c = a @ b
+"""
+)";
+  CHECK(met(forward, R"(implicit = "forbid"
+error = { kind = "Runtime", contains = "aten::mm" })"));
+  CHECK(met(forward, R"(implicit = "allow")"));
+  // Forward nothing moves; the gradient of softmax needs the pending sum that the rows left.
+  const std::string backward = R"(
+[mesh]
+x = 2
+[inputs]
+a = "f32[3@x, 4]"
+w = "f32[4]"
+[program]
+code = """
+loss = (a * w.softmax(0)).sum()
+backward(loss)
+"""
+)";
+  CHECK(met(backward, R"(grads = ["w"]
+implicit = "forbid"
+error = { kind = "Runtime", contains = "_softmax_backward_data" })"));
+  CHECK(met(backward, R"(grads = ["w"])"));
+}
+
+TEST_CASE("V-12 nothing is forbidden along a mesh dim of one rank") {
+  const std::string alone = R"(
+[mesh]
+x = 1
+[inputs]
+a = "f32[3@x, 4]"
+b = "f32[4@x, 3]"
+[program]
+code = """
+c = a @ b
+"""
+)";
+  CHECK(met(alone, R"(implicit = "forbid")"));
+}

@@ -1,0 +1,240 @@
+#include "sim/language/parser.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace shardlab;
+
+namespace {
+
+// python_subset.py gives the same list to Python 3.
+constexpr std::string_view kSnippets =
+#include "python_snippets.inc"
+    ;
+
+std::vector<std::string> cut(std::string_view text, std::string_view separator) {
+  std::vector<std::string> out;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    out.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + separator.size());
+  }
+}
+
+struct FaultRow {
+  const char* program;
+  const char* says;
+  const char* at;
+};
+constexpr FaultRow kFaults[] = {
+    {"x = ", "expected an expression, found the end of the line", ":1:5"},
+    {"x = 1 2", "expected the end of the line, found a number", ":1:7"},
+    {"x = 'abc", "this string is never closed", ":1:5"},
+    {"x = \"\"\"abc", "this string is never closed", ":1:5"},
+    {"x = 'a\\qb'", "this escape does not exist", ":1:7"},
+    {"x = '\\ud800'", "needs 4 hexadecimal digits", ":1:6"},
+    {"x = '\\x4'", "needs 2 hexadecimal digits", ":1:6"},
+    {"x = '\xa0'", "a byte that is no character of UTF-8", ":1:6"},
+    {"x = '\xed\xa0\x80'", "a byte that is no character of UTF-8", ":1:6"},
+    {"x = b'a'", "strings with the prefix 'b'", ":1:5"},
+    {"x = 1)", "')' closes nothing", ":1:6"},
+    {"x = (1]", "']' does not close '(' of line 1", ":1:7"},
+    {"  x = 1", "an indented line without a block", ":1:3"},
+    {"if x:\ny = 1", "expected an indented block after the condition", ":2:1"},
+    {"if x:\n    y = 1\n  z = 2", "this indentation matches no outer block", ":3:3"},
+    {"if x:\n\ty = 1", "a tab in the indentation", ":2:1"},
+    {"x = a.split\r(0)", "a carriage return without a newline", ":1:12"},
+    {"x = 1  # one\ry = 2\r\n", "a carriage return without a newline", ":1:13"},
+    {"for x of y:\n  pass", "expected 'in' after the names of the loop, found 'of'", ":1:7"},
+    {"for 1 in y:\n  pass", "this cannot be assigned to", ":1:5"},
+    {"f(x) = 1", "this cannot be assigned to", ":1:1"},
+    {"a, b += 1", "this cannot be assigned to", ":1:1"},
+    {"x = 012", "a whole number does not start with 0", ":1:5"},
+    {"x = 12ab", "this is not a number", ":1:5"},
+    {"x = 1__0", "this is not a number", ":1:5"},
+    {"x = 0b12", "a digit that this base does not have", ":1:5"},
+    {"x = 9223372036854775808", "does not fit into 64 bits", ":1:5"},
+    {"x = 2j", "not yet supported: complex numbers", ":1:5"},
+    {"f(a=1, 2)", "a positional argument after a named one", ":1:8"},
+    {"f(a=1, a=2)", "'a' is given twice", ":1:8"},
+    {"f(**d)", "not yet supported: '**' in a call", ":1:3"},
+    {"def f(a, a): pass", "two parameters are called 'a'", ":1:10"},
+    {"def f(a=1, b): pass", "a parameter without a default after one with", ":1:12"},
+    {"def f(*a): pass", "not yet supported: '*' among parameters", ":1:7"},
+    {"def f():\n  def g(): pass", "not yet supported: a def inside a def", ":2:3"},
+    {"return 1", "'return' outside of a def", ":1:1"},
+    {"break", "'break' outside of a loop", ":1:1"},
+    {"for i in x:\n  def f():\n    break", "'break' outside of a loop", ":3:5"},
+    {"import torch", "'import' is not part of the language", ":1:1"},
+    {"class A: pass", "'class' is not part of the language", ":1:1"},
+    {"x = 1 = b", "this cannot be assigned to", ":1:5"},
+    {"x = y += b", "expected the end of the line, found '+='", ":1:7"},
+    {"{a: 1, b: 2 for b in c}", "expected '}' after the entries of the dict", ":1:13"},
+    {"{a for a in c}", "not yet supported: sets", ":1:1"},
+    {"x: int = 1", "not yet supported: annotations", ":1:2"},
+    {"x[]", "expected an index, found ']'", ":1:3"},
+    {"x.1", "expected the end of the line, found a number", ":1:2"},
+    {"x.", "expected a name after '.', found the end of the line", ":1:3"},
+    {"x ? y", "'?' means nothing here", ":1:3"},
+    {"x = é", "a character that means nothing outside of strings", ":1:5"},
+    {"xé = 1", "names are made of ASCII letters", ":1:2"},
+    {"f'{x'", "'{' is never closed", ":1:3"},
+    {"f'{}'", "expected an expression, found the end of the text", ":1:4"},
+    {"f'x}'", "'}' opens nothing", ":1:4"},
+    {"f'{x!z}'", "a conversion is !r or !s", ":1:5"},
+    {"f'{x:{y}}'", "not yet supported: { } inside a format", ":1:6"},
+    {"f'ab {x +}'", "expected an expression", ":1:10"},
+    {"while x:\n  pass\nelse:\npass", "expected an indented block after 'else'", ":4:1"},
+    {"x = lambda: 1", "not yet supported: lambda", ":1:5"},
+    {"if x: if y: pass", "expected a simple statement", ":1:7"},
+    {"x = (y for y in z)", "not yet supported: generators", ":1:8"},
+    {"else: pass", "expected an expression, found 'else'", ":1:1"},
+};
+
+SourcePtr source_of(std::string text) {
+  return std::make_shared<const SourceText>("t.toml", std::move(text));
+}
+
+// The whole report of what is wrong with a program; "" when nothing is.
+std::string report_of(std::string text) {
+  try {
+    parse_program(source_of(std::move(text)));
+    return "";
+  } catch (const ScenarioError& error) {
+    return error.report();
+  }
+}
+
+std::string print_of(std::string text) {
+  return print(parse_program(source_of(std::move(text))).body);
+}
+
+std::string repeat(std::string_view text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("programs parse to the tree that Python gives them") {
+  const auto snippets = cut(kSnippets.substr(1), "----\n");
+  CHECK(snippets.size() >= 40);
+  for (const std::string& snippet : snippets) {
+    CAPTURE(snippet);
+    const auto halves = cut(snippet, "=>\n");
+    REQUIRE(halves.size() == 2);
+    if (halves[1] == "refused\n") {
+      CHECK(report_of(halves[0]) != "");
+      continue;
+    }
+    std::string printed;
+    REQUIRE_NOTHROW(printed = print_of(halves[0]));
+    CHECK(printed == print_of(halves[1]));
+    CHECK(print_of(printed) == printed);
+  }
+}
+
+TEST_CASE("what is printed is fully parenthesised") {
+  CHECK(print_of("a+b*c") == "(a + (b * c))\n");
+  CHECK(print_of("-a**-b**c") == "(-(a ** (-(b ** c))))\n");
+  CHECK(print_of("a@b@c*2") == "(((a @ b) @ c) * 2)\n");
+  CHECK(print_of("x[:, 1:3, None, ...]") == "x[:, 1:3, None, ...]\n");
+  CHECK(print_of("a if b else c if d else e") == "(a if b else (c if d else e))\n");
+  CHECK(print_of("not a == b and c or d") == "(((not (a == b)) and c) or d)\n");
+}
+
+TEST_CASE("an error shows the place, the line and a caret") {
+  CHECK(report_of("y = 1\nx = gelu(x @ w\nz = 2\n") ==
+        "error: '(' is never closed\n"
+        "  at          t.toml:2:9\n"
+        "      2 | x = gelu(x @ w\n"
+        "        |         ^\n"
+        "  fix         add ')'");
+  CHECK(report_of("x = (1\n 2)\n") ==
+        "error: expected ')' after the expression, found a number\n"
+        "  at          t.toml:2:2\n"
+        "      2 |  2)\n"
+        "        |  ^");
+  // The caret counts characters, not bytes, and a tab is as wide as a blank.
+  CHECK(report_of("s = 'é'\t$\n") ==
+        "error: '$' means nothing here\n"
+        "  at          t.toml:1:9\n"
+        "      1 | s = 'é' $\n"
+        "        |         ^");
+}
+
+TEST_CASE("each syntax error has its own message") {
+  for (const FaultRow& row : kFaults) {
+    CAPTURE(std::string(row.program));
+    const std::string report = report_of(row.program);
+    CAPTURE(report);
+    CHECK(report.find(row.says) != std::string::npos);
+    CHECK(report.find(std::string("t.toml") + row.at + "\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the deepest trees that are read can be printed and read again") {
+  const std::pair<std::string_view, std::string_view> kLevels[] = {
+      {"-", ""},   {"+(", ")"}, {"not ", ""},         {"1 + -(", ")"}, {"2 ** ", ""},
+      {"f(", ")"}, {"[", "]"},  {"1 if y else ", ""}, {"a[", "]"},     {"not (", " < 1)"}};
+  for (const auto& [before, after] : kLevels) {
+    CAPTURE(before);
+    int accepted = 0;
+    for (int levels = 1; levels <= 220; ++levels) {
+      const std::string text = repeat(before, levels) + "x" + repeat(after, levels) + "\n";
+      if (report_of(text) != "") continue;
+      CHECK(report_of(print_of(text)) == "");
+      accepted = levels;
+    }
+    CHECK(accepted >= 98);
+    CHECK(accepted <= 200);
+  }
+}
+
+TEST_CASE("hostile nesting is refused before it can overflow the stack") {
+  for (const int times : {300, 100000}) {
+    CHECK(report_of("x = " + repeat("(", times) + "1" + repeat(")", times)) != "");
+    CHECK(report_of("x = " + repeat("[", times)) != "");
+    CHECK(report_of("x = " + repeat("-", times) + "1") != "");
+    CHECK(report_of("x = " + repeat("not ", times) + "1") != "");
+    CHECK(report_of("x = 1" + repeat("+1", times)) != "");
+    CHECK(report_of("x = 2" + repeat("**2", times)) != "");
+    CHECK(report_of("x = y" + repeat(".a", times)) != "");
+    CHECK(report_of("x = y" + repeat("[0]", times)) != "");
+    CHECK(report_of("x = " + repeat("1 if y else ", times) + "1") != "");
+  }
+  std::string blocks;
+  for (int i = 0; i < 150; ++i) blocks += std::string(static_cast<std::size_t>(i), ' ') + "if x:\n";
+  CHECK(report_of(blocks).find("blocks are nested deeper than 100") != std::string::npos);
+  // Long but flat is fine.
+  CHECK(report_of("x = [" + repeat("1, ", 10000) + "]") == "");
+  CHECK(report_of(repeat("x = 1\n", 10000)) == "");
+  CHECK(report_of("x = y" + repeat(" and y", 10000)) == "");
+}
+
+TEST_CASE("spans of nested nodes point to their text") {
+  const SourcePtr source = source_of("y = f(a, dim=g(b)) + c\n");
+  const ast::Program program = parse_program(source);
+  const auto& assign = std::get<ast::Assign>(program.body.at(0).node);
+  const auto& sum = std::get<ast::Binary>(assign.value->node);
+  CHECK(source->text(assign.value->span) == "f(a, dim=g(b)) + c");
+  CHECK(source->text(sum.left->span) == "f(a, dim=g(b))");
+  const auto& call = std::get<ast::Call>(sum.left->node);
+  CHECK(source->text(call.arguments.at(1).span) == "dim=g(b)");
+  CHECK(source->text(call.arguments.at(1).value->span) == "g(b)");
+}
+
+TEST_CASE("bound_names: assignments, loops and defs, not those inside of functions") {
+  const ast::Program program = parse_program(
+      source_of("a, (b, [c]) = x\nfor i in y:\n  if z:\n    d += 1\n  else:\n    e = 2\n"
+                "def f(p):\n  q = 1\nw[0] = 3\n"));
+  CHECK(ast::bound_names(program.body) ==
+        std::vector<std::string>{"a", "b", "c", "d", "e", "f", "i"});
+  const auto& def = std::get<ast::Def>(program.body.at(2).node);
+  CHECK(def.function->locals == std::vector<std::string>{"p", "q"});
+}
