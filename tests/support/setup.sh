@@ -113,6 +113,20 @@ configure() {
   fi
 }
 
+# What `shardlab run` with these arguments needs, one target of the build folder $1 a line. The
+# module for GPUs takes minutes: only whoever asks for device cuda wants it. Meson has its target
+# where there is nvcc.
+program_targets() {
+  local folder=$1 module=libshardlab_cuda.so
+  shift
+  echo shardlab
+  case " $* " in
+    *" --device cuda "* | *" --device=cuda "*)
+      ! grep -q "^build $module:" "$folder/build.ninja" || echo "$module"
+      ;;
+  esac
+}
+
 # Prints ninja's output; of the lines that only count, one in 20.
 ninja_progress() {
   awk '/^ninja: Entering/ { next }

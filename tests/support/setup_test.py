@@ -85,6 +85,25 @@ class SetUp(unittest.TestCase):
             self.assertEqual(done.returncode, 2, command)
             self.assertIn(text, done.stderr)
 
+    def test_the_module_for_gpus_is_built_when_asked_for_where_nvcc_is(self):
+        rules = self.folder / "build.ninja"
+        script = '. "$1/tests/support/setup.sh" && shift && program_targets "$@"'
+        both, alone = "shardlab\nlibshardlab_cuda.so\n", "shardlab\n"
+        for text, arguments, targets in (
+            ("build libshardlab_cuda.so: CUSTOM", ("a.toml", "--device", "cuda"), both),
+            ("build libshardlab_cuda.so: CUSTOM", ("--device=cuda", "a.toml"), both),
+            ("build libshardlab_cuda.so: CUSTOM", ("a.toml", "--device", "cpu"), alone),
+            ("build shardlab: LINKER", ("a.toml", "--device", "cuda"), alone),
+        ):
+            rules.write_text(text + "\n")
+            done = subprocess.run(
+                ["bash", "-c", script, "bash", REPOSITORY, self.folder, *arguments],
+                capture_output=True,
+                encoding="utf-8",
+                check=True,
+            )
+            self.assertEqual(done.stdout, targets, arguments)
+
     def test_help_has_two_examples(self):
         for script in ("tests/run", "scenarios/run"):
             done = self.run_script(script, "--help")
