@@ -3,8 +3,9 @@
 
     tidy.py [ROOT]        default: the repository this script is in
 
-Checks the include law, dead files, banned words and calls, line and function length (see the
-modules beside this one), then prints lines per folder. Exit code 1 if there is a violation.
+Checks the include law, dead files, banned words and calls, line and function length, and the share
+of errors with a fix (see the modules beside this one), then prints lines per folder. Exit code 1 if
+there is a violation.
 """
 
 import collections
@@ -14,6 +15,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import fixes  # noqa: E402
 import functions  # noqa: E402
 import includes  # noqa: E402
 import patterns  # noqa: E402
@@ -21,7 +23,7 @@ from source import Repository  # noqa: E402
 
 
 def problems_of(repository):
-    checks = includes.CHECKS + patterns.CHECKS + functions.CHECKS
+    checks = includes.CHECKS + patterns.CHECKS + functions.CHECKS + fixes.CHECKS
     return [problem for check in checks for problem in check(repository)]
 
 
@@ -56,6 +58,7 @@ def main():
     if problems:
         print()
     print("\n".join(sizes(repository)))
+    print(fixes.summary(repository))
     if not repository.cpp():
         print("no C++ file found")
     return 1 if problems or not repository.cpp() else 0

@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 
+import fixes  # noqa: E402
 import functions  # noqa: E402
 import readme  # noqa: E402
 import tidy  # noqa: E402
@@ -272,6 +273,71 @@ TEST_CASE("K-1 a claim") {
     def test_braces_in_strings_and_directives_do_not_count(self):
         text = '#define OPEN {\nint f() { return "}" [0] + \'{\'; }\nint g() {}\n'
         self.assertEqual(self.names(text), [("f", 1), ("g", 1)])
+
+
+class Fixes(unittest.TestCase):
+    def has_fix(self, code, path="src/base/error.cpp", **others):
+        files = {path: code, **{name.replace("__", "/") + ".h": text
+                                for name, text in others.items()}}
+        repository = Tidy.plant(self, files)
+        return [site.has_fix for site in fixes.Errors(repository).sites()]
+
+    def test_an_error_with_and_without(self):
+        for text, expected in (
+            ('fail(ErrorKind::kValue, "size {}", n);', [False]),
+            ('fail(ErrorKind::kValue, Fix{"give 1"}, "size {}", n);', [True]),
+            ('throw Error(ErrorKind::kRuntime, "gone").with("op", x);', [False]),
+            ('throw Error(ErrorKind::kRuntime, "gone").with("op", x).with("fix", y);', [True]),
+            ('Error error(ErrorKind::kValue, "a");\n  error.with("fix", x);', [True]),
+            ('Error error(ErrorKind::kValue, "a");\n  throw error;', [False]),
+            ('if (bad) fail(ErrorKind::kValue, "a");\n  g("fix", Fix{"b"});', [False]),
+        ):
+            self.assertEqual(self.has_fix("void f() {\n  " + text + "\n}\n"), expected, text)
+
+    def test_what_does_not_count(self):
+        for text in (
+            'fail(ErrorKind::kInternal, "a");',
+            'fail(ErrorKind::kAssert, "a");',
+            "throw Error(*failure);",
+            "throw;",
+            '// fail(ErrorKind::kValue, "a");',
+            "region.fail(text);",
+        ):
+            self.assertEqual(self.has_fix("void f() {\n  " + text + "\n}\n"), [], text)
+
+    def test_the_calls_of_a_helper_count_in_its_place(self):
+        calls = "void f() {\n  refuse(1);\n  refuse(2);\n}\n"
+        helper = '[[noreturn]] void refuse(int n) {\n  fail(ErrorKind::kValue, {}"a", n);\n}\n'
+        self.assertEqual(self.has_fix(helper.replace("{}", "") + calls), [False, False])
+        self.assertEqual(self.has_fix(helper.replace("{}", 'Fix{"b"}, ') + calls), [True, True])
+
+    def test_a_helper_that_is_given_the_fix(self):
+        code = """
+[[noreturn]] void refuse(std::string summary, std::string fix = "") {
+  Error error(ErrorKind::kValue, std::move(summary));
+  if (!fix.empty()) error.with("fix", fix);
+  throw error;
+}
+void f() {
+  refuse("a");
+  refuse("a", "b");
+  refuse("a", "");
+}
+"""
+        self.assertEqual(self.has_fix(code), [False, True, False])
+
+    def test_a_helper_of_a_header_that_is_not_included(self):
+        header = '[[noreturn]] inline void refuse() {\n  fail(ErrorKind::kValue, "a");\n}\n'
+        calls = "void f() {\n  refuse();\n}\n"
+        self.assertEqual(self.has_fix(calls, src__base__a=header), [])
+        included = '#include "base/a.h"\n' + calls
+        self.assertEqual(self.has_fix(included, src__base__a=header), [False])
+
+    def test_the_share_only_rises(self):
+        files = {"src/base/error.cpp": 'void f() {\n  fail(ErrorKind::kValue, "a");\n}\n'}
+        found = [str(problem) for problem in fixes.check_share(Tidy.plant(self, files))]
+        self.assertEqual(len(found), 1)
+        self.assertIn("0.0% of the errors have a fix", found[0])
 
 
 class Readme(unittest.TestCase):
