@@ -11,12 +11,11 @@
 #include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
+#include "sim/record/json.h"
 #include "sim/report/plan_report.h"
 
 namespace shardlab {
 namespace {
-
-using Json = nlohmann::json;
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 

@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/grad_node.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
 
 namespace {
 
-using Json = nlohmann::json;
 using LineRun = std::pair<std::int64_t, std::int64_t>;  // line and visit
 
 LineRun line_run(const OrderedCall& call) { return {call.line, call.visit}; }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
 
@@ -20,16 +21,7 @@ DType dtype_named(const Json& name) {
 }
 
 double real_of(const Json& number, DType dtype) {
-  double value = 0;
-  if (number.is_string()) {
-    const auto& text = number.get_ref<const std::string&>();
-    if (text != "nan" && text != "inf" && text != "-inf") {
-      fail(ErrorKind::kValue, "'{}' is no number", text);
-    }
-    value = text == "nan" ? NAN : text == "inf" ? INFINITY : -INFINITY;
-  } else {
-    value = number.get<double>();
-  }
+  const double value = number_of(number);
   return dtype == DType::kF64 ? value : static_cast<double>(static_cast<float>(value));
 }
 

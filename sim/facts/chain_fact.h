@@ -3,17 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/inline_vector.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
-
-using Json = nlohmann::json;
 
 /// A whole tensor as recorded, row-major. Exactly one of the vectors is filled: integers and bool
 /// as integers, floats as doubles that `dtype` can hold.

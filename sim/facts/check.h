@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,10 +16,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
 
-using Json = nlohmann::json;
 class ChainTable;
 class KnownDifferences;
 

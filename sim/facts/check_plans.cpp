@@ -169,10 +169,12 @@ void check_cost_primitives(Arena& arena, PlanRules, const Json& fact, CaseReport
   report.expect("devices", fact.at("devices"), count);
   expect_cost("bandwidth", fact.at("bandwidth"), link.gbps, report);
   expect_cost("latency", fact.at("latency"), link.us, report);
-  expect_cost("all_gather", fact.at("all_gather"), all_gather_us(gib, count, link), report);
-  expect_cost("all_reduce", fact.at("all_reduce"), all_reduce_us(gib, count, link), report);
-  expect_cost("reduce_scatter", fact.at("reduce_scatter"), reduce_scatter_us(gib, count, link),
-              report);
+  expect_cost("all_gather", fact.at("all_gather"),
+              collective_us(CollectiveKind::kAllGather, gib, count, link), report);
+  expect_cost("all_reduce", fact.at("all_reduce"),
+              collective_us(CollectiveKind::kAllReduce, gib, count, link), report);
+  expect_cost("reduce_scatter", fact.at("reduce_scatter"),
+              collective_us(CollectiveKind::kReduceScatter, gib, count, link), report);
 }
 
 }  // namespace shardlab

@@ -22,15 +22,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace shardlab {
+#include "sim/record/json.h"
 
-using Json = nlohmann::json;
+namespace shardlab {
 
 class KnownDifferences {
  public:

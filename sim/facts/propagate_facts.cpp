@@ -3,17 +3,10 @@
 #include <cmath>
 
 #include "sim/facts/layout_facts.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
 namespace {
-
-double float_of(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  const auto& text = value.get_ref<const std::string&>();
-  if (text == "inf") return std::numeric_limits<double>::infinity();
-  if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  return std::numeric_limits<double>::quiet_NaN();
-}
 
 Argument tensor_argument(const MeshLayout* layout, const Json& tensor) {
   if (tensor.is_null()) return {};
@@ -35,10 +28,10 @@ Argument object_argument(const MeshLayout* layout, const Json& value) {
     for (const Json& tensor : value.at("tl")) tensors.push_back(tensor_argument(layout, tensor));
     return tensors;
   }
-  if (value.contains("float")) return float_of(value.at("float"));
+  if (value.contains("float")) return number_of(value.at("float"));
   if (value.contains("complex")) {
-    return Scalar(std::complex<double>(float_of(value.at("complex").at(0)),
-                                       float_of(value.at("complex").at(1))));
+    return Scalar(std::complex<double>(number_of(value.at("complex").at(0)),
+                                       number_of(value.at("complex").at(1))));
   }
   if (value.contains("dtype")) return dtype_of(value.at("dtype"));
   if (value.empty()) fail(ErrorKind::kValue, "an argument that says nothing");
@@ -93,7 +86,7 @@ Json expected_output(const Json& recorded) {
 bool same_costs(const Json& recorded, const std::vector<double>& ours) {
   if (recorded.size() != ours.size()) return false;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    const double expected = float_of(recorded[i]);
+    const double expected = number_of(recorded[i]);
     if (expected == ours[i]) continue;
     if (!(std::abs(expected - ours[i]) <= 1e-6 * std::abs(expected))) return false;
   }
@@ -102,13 +95,7 @@ bool same_costs(const Json& recorded, const std::vector<double>& ours) {
 
 Json costs_json(const std::vector<double>& costs) {
   Json json = Json::array();
-  for (const double cost : costs) {
-    if (std::isfinite(cost)) {
-      json.push_back(cost);
-    } else {
-      json.push_back("inf");
-    }
-  }
+  for (const double cost : costs) json.push_back(json_number(cost));
   return json;
 }
 

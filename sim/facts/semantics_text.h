@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace shardlab::semantics {
+#include "sim/record/json.h"
 
-using Json = nlohmann::json;
+namespace shardlab::semantics {
 
 /// "m0=S(0), m1=R" for ["S(0)", "R"].
 std::string placed(const Json& placements);

@@ -59,7 +59,7 @@ std::int64_t largest_count(const std::vector<const CollectiveCounts*>& counts,
 void check_collectives(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
                        std::vector<ExpectationReport>& reports) {
   if (!scenario.expect.collectives) return;
-  for (std::size_t index = 0; index < CollectiveCounts::kKinds; ++index) {
+  for (std::size_t index = 0; index < kCollectiveKinds; ++index) {
     const auto kind = static_cast<CollectiveKind>(index);
     const std::string name(to_string(kind));
     const auto& listed = collective_names();

@@ -24,8 +24,9 @@ namespace shardlab {
 
 namespace {
 
-Topology topology_of(const Scenario& scenario) {
+Topology topology_of(const Scenario& scenario, const MeshLayout* layout) {
   Topology topology;
+  topology.mesh = layout;
   for (const TopologyDim& dim : scenario.topology) {
     topology.links[dim.mesh_dim] = {dim.gbps, dim.us};
   }
@@ -237,7 +238,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   check_as_written(scenario, result.layout, registry);
   if (options.memory && !shapes_only) check_input_memory(scenario, result.layout, *options.memory);
   PlanOptions plans;
-  plans.topology = topology_of(scenario);
+  plans.topology = topology_of(scenario, result.layout);
   plans.planner = options.planner ? options.planner : scenario.planner;
   result.propagator = std::make_unique<Propagator>(registry, plans);
   result.reporting_rank = result.layout->rank_at_index(0);

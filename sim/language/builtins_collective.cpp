@@ -1,6 +1,7 @@
 // Collectives on local tensors, over a mesh dim or the world. They carry no gradients.
 #include <vector>
 
+#include "base/tensor_dim.h"
 #include "mesh/local_shape.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
@@ -24,10 +25,7 @@ Tensor local_of(const Parameters& given, std::string_view function) {
 }
 
 std::int64_t tensor_dim(const Parameters& given, std::string_view name, const Tensor& tensor) {
-  const std::int64_t dim = given.integer(name);
-  const std::int64_t wrapped = dim < 0 ? dim + tensor.dim() : dim;
-  if (wrapped >= 0 && wrapped < tensor.dim()) return wrapped;
-  fail(ErrorKind::kValue, "dim {} of a tensor of {} dims", dim, tensor.dim());
+  return wrap_dim(given.integer(name), static_cast<std::size_t>(tensor.dim()));
 }
 
 std::vector<std::int64_t> equal_lengths(const ProcessGroup& group, std::int64_t length) {

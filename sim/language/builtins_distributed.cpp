@@ -6,6 +6,7 @@
 #include "autograd/grad_node.h"
 #include "autograd/tape.h"
 #include "comm/device_mesh.h"
+#include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
 #include "sim/language/interpreter.h"
@@ -71,17 +72,6 @@ Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor(
   return recording_calls().one(has == Common::kMemory ? "aten::alias" : "aten::clone", {source});
 }
 
-// S(-1) is the last tensor dim.
-Placements counted_from_front(Placements placements, std::size_t dims) {
-  for (Placement& placement : placements) {
-    if (placement.is_shard() && placement.dim < 0) {
-      placement.dim += static_cast<decltype(placement.dim)>(dims);
-      if (placement.dim < 0) fail(ErrorKind::kValue, "a placement names a dim before the first");
-    }
-  }
-  return placements;
-}
-
 DTensor distributed(Interpreter& in, const Parameters& given, const DTensor& tensor) {
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
   const DTensorSpec* spec = nullptr;
@@ -90,8 +80,7 @@ DTensor distributed(Interpreter& in, const Parameters& given, const DTensor& ten
   } else {
     const Placements placements =
         placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
-    spec =
-        layout->arena().spec(layout, counted_from_front(placements, tensor.ndim()), tensor.meta());
+    spec = layout->arena().spec(layout, normalized(placements, tensor.ndim()), tensor.meta());
   }
   if (tensor.distributed()) {
     if (tensor.spec() == spec) return tensor;
@@ -130,9 +119,9 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
         .with("fix", "use x.redistribute(...)");
   }
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
-  const Placements placements = counted_from_front(
-      placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local"),
-      tensor.ndim());
+  const Placements placements =
+      normalized(placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local"),
+                 tensor.ndim());
   std::optional<TensorMeta> global;
   if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
   if (!given.flag_or("run_check", false)) return from_local(tensor, layout, placements, global);
@@ -180,7 +169,7 @@ DTensor redistributed(Interpreter& in, const Parameters& given, const DTensor& t
   if (!given.others().empty()) {
     const Placements placements =
         placements_of(*layout, target->placements(), given.others(), "redistribute");
-    target = target->with(counted_from_front(placements, tensor.ndim()));
+    target = target->with(normalized(placements, tensor.ndim()));
   }
   return redistribute(tensor, target, {.planner = planner_of(given)});
 }
@@ -199,7 +188,7 @@ DTensor local_part(const Parameters& given, const DTensor& tensor) {
     if (!item.is<Placement>()) given.refuse("grad_placements", "a list of placements");
     placements.push_back(item.as<Placement>());
   }
-  return to_local(tensor, counted_from_front(placements, tensor.ndim()));
+  return to_local(tensor, normalized(placements, tensor.ndim()));
 }
 
 Value run_to_local(Interpreter& in, const Value*, CallValues call) {

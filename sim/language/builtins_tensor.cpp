@@ -1,6 +1,7 @@
 // Attributes and methods of tensors that are not one op.
 #include "autograd/tape.h"
 #include "base/nearest.h"
+#include "base/tensor_dim.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/op_call.h"
@@ -18,10 +19,7 @@ Value run_size(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("size", {"dim="}, std::move(call));
   const Dims& shape = self_tensor(self).shape();
   if (!given.has("dim")) return make_tuple(shape);
-  const auto dims = static_cast<std::int64_t>(shape.size());
-  const std::int64_t dim = given.integer("dim");
-  if (dim < -dims || dim >= dims) fail(ErrorKind::kValue, "size: dim {} of {} dims", dim, dims);
-  return shape[static_cast<std::size_t>(dim < 0 ? dim + dims : dim)];
+  return shape[static_cast<std::size_t>(wrap_dim(given.integer("dim"), shape.size()))];
 }
 
 Value run_dim(Interpreter&, const Value* self, CallValues call) {

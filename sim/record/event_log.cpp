@@ -51,10 +51,10 @@ std::string collective_log(const std::vector<TraceEvent>& events) {
   for (const TraceEvent& event : events) {
     if (event.kind != TraceEvent::Kind::kCollective) continue;
     const CollectiveRecord& record = event.collective;
-    log +=
-        fmt::format("{}: {} {} over {} of {} ranks, {}[{}], {} bytes\n", place_of(event),
-                    to_string(record.kind), to_string(record.op), record.group, record.group_size,
-                    to_string(record.dtype), fmt::join(record.input_shape, ","), record.sent_bytes);
+    log += fmt::format("{}: {} {} over {} of {} ranks, {}[{}], {} bytes\n", place_of(event),
+                       to_string(record.kind), to_string(record.op), record.group.name,
+                       record.group.size, to_string(record.dtype),
+                       fmt::join(record.input_shape, ","), record.sent_bytes);
   }
   return log;
 }

@@ -33,9 +33,8 @@ struct TraceEvent {
 
 /// Counts of one rank. Kept by every rank; the full list of events only by the one that reports.
 struct CollectiveCounts {
-  static constexpr std::size_t kKinds = 12;
-  std::array<std::int64_t, kKinds> forward{};
-  std::array<std::int64_t, kKinds> backward{};
+  std::array<std::int64_t, kCollectiveKinds> forward{};
+  std::array<std::int64_t, kCollectiveKinds> backward{};
   double forward_bytes = 0;  ///< what a ring would send from this rank
   double backward_bytes = 0;
   std::int64_t total(CollectiveKind kind) const {

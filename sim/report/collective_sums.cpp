@@ -8,29 +8,21 @@ namespace shardlab {
 
 namespace {
 
-Link link_of(const ScenarioResult& result, const std::string& group) {
+// The world has no mesh dims: it waits for the slowest dim of the scenario's mesh, and where it has
+// ranks beyond the mesh for the link between hosts.
+Link link_of(const ScenarioResult& result, const GroupIdentity& group) {
   const Topology& topology = result.propagator->plans().options().topology;
-  if (const auto dim = result.layout->find_dim(group)) return topology.link(*result.layout, *dim);
-  return {};
+  if (group.layout != nullptr) return topology.slowest(*group.layout, group.mesh_dims);
+  InlineVector<std::size_t, 4> all;
+  for (std::size_t dim = 0; dim < result.layout->ndim(); ++dim) all.push_back(dim);
+  const Link within = topology.slowest(*result.layout, all);
+  const Link beyond;
+  return group.size > result.layout->size() && beyond.gbps < within.gbps ? beyond : within;
 }
 
 double predicted_us(const CollectiveRecord& record, const Link& link) {
-  const std::int64_t n = record.group_size;
-  if (n <= 1) return 0;
-  const double bytes = static_cast<double>(product(record.input_shape) * item_bytes(record.dtype));
-  const double gib = bytes / (1024.0 * 1024.0 * 1024.0);
-  switch (record.kind) {
-    case CollectiveKind::kAllReduce:
-      return all_reduce_us(gib, n, link);
-    case CollectiveKind::kAllGather:
-      return all_gather_us(gib * static_cast<double>(n), n, link);
-    case CollectiveKind::kReduceScatter:
-      return reduce_scatter_us(gib, n, link);
-    case CollectiveKind::kAllToAll:
-      return all_to_all_us(gib, n, link);
-    default:
-      return all_gather_us(gib, n, link);
-  }
+  constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+  return collective_us(record.kind, record.bytes / kBytesPerGib, record.group.size, link);
 }
 
 }  // namespace
@@ -44,7 +36,7 @@ std::vector<CollectiveSum> collective_sums(const ScenarioResult& result) {
       return known.kind == record.kind && known.group == record.group;
     });
     if (sum == sums.end()) {
-      sums.push_back({.kind = record.kind, .group = record.group, .group_size = record.group_size});
+      sums.push_back({.kind = record.kind, .group = record.group});
       sum = std::prev(sums.end());
     }
     const bool forward = event.pass == Pass::kForward;

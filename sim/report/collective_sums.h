@@ -1,19 +1,17 @@
 // collective_sums.h - what a rank's collectives add up to, by kind and group.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "sim/judge/scenario_run.h"
 
 namespace shardlab {
 
-/// Of the reporting rank. Bytes are what a ring would send; `predicted_us` is the price model's
-/// time over the scenario's topology, one collective after the other.
+/// Of the reporting rank. Bytes are what a ring would send; `predicted_us` is what collective_us
+/// says over the scenario's topology, one collective after the other.
 struct CollectiveSum {
   CollectiveKind kind = CollectiveKind::kBarrier;
-  std::string group;
-  std::int64_t group_size = 0;
+  GroupIdentity group;
   std::int64_t forward = 0, backward = 0;
   double forward_bytes = 0, backward_bytes = 0;
   double predicted_us = 0;

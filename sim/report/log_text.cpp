@@ -19,8 +19,8 @@ std::string results_text(const OutputSharding& decision) {
 }
 
 std::string collective_text(const CollectiveRecord& record) {
-  return fmt::format("{} over {} ({} ranks): {}, sends {}", to_string(record.kind), record.group,
-                     record.group_size,
+  return fmt::format("{} over {} ({} ranks): {}, sends {}", to_string(record.kind),
+                     record.group.name, record.group.size,
                      type_string(contiguous_meta(record.input_shape, record.dtype)),
                      bytes_text(record.sent_bytes));
 }
@@ -88,7 +88,7 @@ class Log {
 
   void totals() {
     std::string text;
-    for (std::size_t kind = 0; kind < CollectiveCounts::kKinds; ++kind) {
+    for (std::size_t kind = 0; kind < kCollectiveKinds; ++kind) {
       std::int64_t count = 0;
       for (const CollectiveCounts& rank : result_.counts) {
         count += rank.total(static_cast<CollectiveKind>(kind));

@@ -6,28 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "sim/record/json.h"
 #include "sim/record/text_lines.h"
 
 namespace shardlab {
 
 namespace {
 
-using Json = nlohmann::json;
-
 std::string text_of(const Json& json) {
   return json.is_string() ? json.get<std::string>() : json.dump();
 }
 
-// "{dp:2, tp:4}" -> {"dp", "tp"}
 std::vector<std::string> mesh_dims(const Json& run) {
   std::vector<std::string> names;
-  std::string name;
-  for (const char c : run.at("mesh").get<std::string>()) {
-    if (c == ':') names.push_back(std::exchange(name, ""));
-    const bool part = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-                      (c >= '0' && c <= '9' && !name.empty());
-    if (part) name += c;
-  }
+  for (const Json& dim : run.at("mesh_dims")) names.push_back(dim.at("name").get<std::string>());
   return names;
 }
 

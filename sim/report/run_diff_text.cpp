@@ -2,14 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/record/json.h"
 #include "sim/report/paint.h"
 #include "sim/report/run_diff.h"
 
 namespace shardlab {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t kMostShown = 5;  // of one theme
 

@@ -6,13 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
+#include "sim/record/json.h"
 #include "sim/report/run_diff.h"
 
 namespace shardlab {
 
 namespace {
-
-using Json = nlohmann::json;
 
 // How two whole values compare.
 struct Verdict {
@@ -21,19 +20,11 @@ struct Verdict {
   std::string text;
 };
 
-double number_of(const Json& element) {
-  if (element.is_number()) return element.get<double>();
-  const auto text = element.get<std::string>();
-  if (text.find("nan") != std::string::npos) return std::numeric_limits<double>::quiet_NaN();
-  const double infinity = std::numeric_limits<double>::infinity();
-  return text.starts_with('-') ? -infinity : infinity;
-}
-
 // What a run allows around one device in f64, or nothing where it was not verified.
 std::optional<double> allowed_of(const Json& value) {
   if (!value.contains("verdict")) return std::nullopt;
   const Json& allowed = value.at("allowed");
-  return allowed.is_number() ? allowed.get<double>() : number_of(allowed);
+  return number_of(allowed);
 }
 
 double allowed_for(const Json& a, const Json& b, const Json& whole_a, const Json& whole_b) {

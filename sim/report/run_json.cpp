@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "mesh/type_string.h"
+#include "sim/record/json.h"
 #include "sim/report/collective_sums.h"
-#include "sim/report/json_number.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
@@ -12,8 +12,6 @@
 namespace shardlab {
 
 namespace {
-
-using Json = nlohmann::json;
 
 std::string_view text_of(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
 
@@ -83,8 +81,8 @@ Json event_json(const TraceEvent& event) {
     case TraceEvent::Kind::kCollective: {
       const CollectiveRecord& record = event.collective;
       json["collective"] = {{"kind", to_string(record.kind)},
-                            {"group", record.group},
-                            {"ranks", record.group_size},
+                            {"group", record.group.name},
+                            {"ranks", record.group.size},
                             {"dtype", to_string(record.dtype)},
                             {"input_shape", std::vector<std::int64_t>(record.input_shape.begin(),
                                                                       record.input_shape.end())},
@@ -100,7 +98,7 @@ Json counts_json(const std::vector<CollectiveCounts>& counts) {
   double bytes = 0;
   for (const CollectiveCounts& rank : counts) {
     bytes = std::max(bytes, rank.bytes());
-    for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i) {
+    for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
       const auto kind = static_cast<CollectiveKind>(i);
       if (rank.total(kind) == 0) continue;
       Json& slot = json[std::string(to_string(kind))];
@@ -154,8 +152,8 @@ Json sums_json(const ScenarioResult& result) {
   Json sums = Json::array();
   for (const CollectiveSum& sum : collective_sums(result)) {
     sums.push_back({{"kind", to_string(sum.kind)},
-                    {"group", sum.group},
-                    {"ranks", sum.group_size},
+                    {"group", sum.group.name},
+                    {"ranks", sum.group.size},
                     {"forward", sum.forward},
                     {"backward", sum.backward},
                     {"sent_bytes", sum.forward_bytes + sum.backward_bytes},
@@ -193,6 +191,7 @@ std::string run_json(const ScenarioResult& result) {
                {"title", scenario.title},
                {"point", scenario.point},
                {"mesh", result.layout->text()},
+               {"mesh_dims", json_of_dims(*result.layout)},
                {"ranks", scenario.world},
                {"backend", result.options.backend},
                {"scheduler", scheduler_name(result.options)},

@@ -27,10 +27,10 @@ std::string time_text(double us) {
 constexpr std::size_t kWidestColumn = 60;
 
 // How wide a column is that holds this text of all rows. A longer one pushes only its own row.
-template <typename Row>
-std::size_t column_width(const std::vector<Row>& rows, std::string Row::*text, std::size_t least) {
+template <typename Row, typename Text>
+std::size_t column_width(const std::vector<Row>& rows, Text text, std::size_t least) {
   std::size_t width = least;
-  for (const Row& row : rows) width = std::max(width, (row.*text).size());
+  for (const Row& row : rows) width = std::max(width, std::invoke(text, row).size());
   return std::min(width, kWidestColumn);
 }
 
@@ -259,7 +259,7 @@ class RunText {
     const CollectiveRecord& record = event.collective;
     line("{}{}", indent,
          ink(fmt::format("  {} over {} ({} ranks), {} sent a rank", to_string(record.kind),
-                         record.group, record.group_size, bytes_text(record.sent_bytes)),
+                         record.group.name, record.group.size, bytes_text(record.sent_bytes)),
              Ink::kMove));
   }
 
@@ -297,17 +297,18 @@ class RunText {
     double sent = 0, predicted = 0;
     std::size_t ranks_width = 3;
     for (const CollectiveSum& sum : sums) {
-      ranks_width = std::max(ranks_width, std::to_string(sum.group_size).size());
+      ranks_width = std::max(ranks_width, std::to_string(sum.group.size).size());
       sent += sum.forward_bytes + sum.backward_bytes;
       predicted += sum.predicted_us;
     }
-    const std::size_t group_width = column_width(sums, &CollectiveSum::group, 8);
+    const std::size_t group_width = column_width(
+        sums, [](const CollectiveSum& sum) -> const std::string& { return sum.group.name; }, 8);
     for (const CollectiveSum& sum : sums) {
       line(
           "  {:<15} over {:<{}} {:>{}} ranks  {:>3} forward {:>3} backward  {:>9} sent  {:>8} "
           "predicted ({:.0f} %)",
-          to_string(sum.kind), sum.group, group_width, sum.group_size, ranks_width, sum.forward,
-          sum.backward, bytes_text(sum.forward_bytes + sum.backward_bytes),
+          to_string(sum.kind), sum.group.name, group_width, sum.group.size, ranks_width,
+          sum.forward, sum.backward, bytes_text(sum.forward_bytes + sum.backward_bytes),
           time_text(sum.predicted_us), predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
     }
     double largest = 0;
@@ -544,8 +545,7 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
   std::int64_t collectives = 0;
   for (const CollectiveCounts& rank : result.counts) {
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < CollectiveCounts::kKinds; ++i)
-      sum += rank.forward[i] + rank.backward[i];
+    for (std::size_t i = 0; i < kCollectiveKinds; ++i) sum += rank.forward[i] + rank.backward[i];
     collectives = std::max(collectives, sum);
   }
   const std::string verdict = result.met() ? paint("ok    ", Ink::kGood, options.color)

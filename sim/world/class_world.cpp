@@ -236,7 +236,7 @@ class Exploration final : public RankQuestions {
                                rank_,           log,
                                &lengths_,       nothing_,
                                std::move(stop), [this](const auto& answer) { ask(answer); }};
-      ProcessGroup world(fake::make_world_communicator(place), "world");
+      ProcessGroup world(fake::make_world_communicator(place));
       MeshRegistry meshes(world);
       context.world = &world;
       context.meshes = &meshes;

@@ -102,7 +102,7 @@ class Run {
   void live(RankContext& context) {
     std::unique_ptr<Communicator> communicator = backend_->world(context.rank);
     if (options_.communicator) communicator = options_.communicator(std::move(communicator));
-    ProcessGroup world(std::move(communicator), "world");
+    ProcessGroup world(std::move(communicator));
     MeshRegistry meshes(world);
     context.world = &world;
     context.meshes = &meshes;

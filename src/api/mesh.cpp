@@ -6,6 +6,7 @@
 
 #include "api/distribute.h"
 #include "autograd/tape.h"
+#include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -111,8 +112,7 @@ const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const 
 }
 
 const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const TensorMeta& meta) {
-  normalize_dims(placements, meta.shape.size());
-  return mesh->arena().spec(mesh, placements, meta);
+  return mesh->arena().spec(mesh, normalized(std::move(placements), meta.shape.size()), meta);
 }
 
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/mesh.h"
+#include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -13,13 +14,6 @@ std::size_t index_of(const MeshLayout& mesh, std::string_view mesh_dim) {
   if (const auto index = mesh.find_dim(mesh_dim)) return *index;
   throw Error(ErrorKind::kValue, fmt::format("the mesh has no dim '{}'", mesh_dim))
       .with("mesh", mesh.text());
-}
-
-Placement from_front(Placement placement, std::size_t ndim) {
-  if (placement.is_shard() && placement.dim < 0) {
-    placement.dim += static_cast<std::int32_t>(ndim);
-  }
-  return placement;
 }
 
 // A weight with `placement` on one mesh dim; a plain one is placed first, replicated elsewhere.
@@ -71,11 +65,9 @@ DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement place
         .with("fix", "distribute_tensor(x, mesh, ...) places it on the mesh");
   }
   Placements placements = x.spec()->placements();
-  Placement& own = placements[index_of(*x.spec()->layout(), mesh_dim)];
-  placement = from_front(placement, x.ndim());
-  if (own == placement) return x;
-  own = placement;
-  return redistribute(x, placements);
+  placements[index_of(*x.spec()->layout(), mesh_dim)] = placement;
+  placements = normalized(std::move(placements), x.ndim());
+  return placements == x.spec()->placements() ? x : redistribute(x, placements);
 }
 
 LinearWeights column_wise_weights(const LinearWeights& weights, const MeshLayout* mesh,

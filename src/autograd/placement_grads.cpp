@@ -6,6 +6,7 @@
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "mesh/local_shape.h"
+#include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 #include "schema/op_row.h"
 #include "tensor/device.h"
@@ -141,8 +142,7 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
                    const std::optional<TensorMeta>& global) {
   check_invariant(!local.distributed(), "from_local needs a plain tensor");
   bring_up_to_date(local);
-  Placements placements = written;
-  normalize_dims(placements, local.ndim());
+  const Placements placements = normalized(written, local.ndim());
   const TensorMeta meta = global ? *global : global_meta(*layout, placements, local.local().meta());
   const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
   if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {

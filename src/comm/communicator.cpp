@@ -4,14 +4,6 @@
 
 namespace shardlab {
 
-std::string_view to_string(CollectiveKind kind) {
-  constexpr std::string_view kNames[] = {
-      "all_reduce", "all_gather", "reduce_scatter", "all_to_all",       "broadcast", "scatter",
-      "gather",     "permute",    "batch",          "all_gather_bytes", "barrier",   "split",
-  };
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 std::string group_name(const MeshLayout& layout, std::span<const std::size_t> mesh_dims) {
   std::string name;
   for (const std::size_t mesh_dim : mesh_dims) {

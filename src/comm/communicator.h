@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/collective_kind.h"
 #include "base/error.h"
 #include "base/rank_context.h"
 #include "base/reduce_op.h"
@@ -18,23 +19,6 @@
 namespace shardlab {
 
 class MeshLayout;
-
-enum class CollectiveKind : std::uint8_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kBroadcast,
-  kScatter,
-  kGather,
-  kPermute,
-  kBatch,
-  kAllGatherBytes,
-  kBarrier,
-  kSplit,
-};
-/// "all_reduce", "all_gather", ...
-std::string_view to_string(CollectiveKind kind);
 
 /// One element count per group rank, along the named tensor dim; zeros allowed.
 using Lengths = std::span<const std::int64_t>;

@@ -101,8 +101,8 @@ std::unique_ptr<ProcessGroup> MeshRegistry::split(const DeviceMesh& mesh,
   std::unique_ptr<Communicator> communicator =
       world_->communicator().along(*mesh.layout(), mesh_dims);
   if (!communicator) return nullptr;
-  return std::make_unique<ProcessGroup>(std::move(communicator),
-                                        group_name(*mesh.layout(), mesh_dims));
+  return std::make_unique<ProcessGroup>(std::move(communicator), mesh.layout(), mesh_dims,
+                                        *mesh.coordinate());
 }
 
 const DeviceMesh& MeshRegistry::find(const MeshLayout* layout) const {

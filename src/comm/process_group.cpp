@@ -1,16 +1,14 @@
 #include "comm/process_group.h"
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
 #include "comm/observer.h"
 
 namespace shardlab {
 
 namespace {
-
-// What a ring sends from one rank, on average, for a whole of this size.
-double ring_bytes(const ProcessGroup& group, double whole_bytes) {
-  const auto n = static_cast<double>(group.size());
-  return (n - 1) / n * whole_bytes;
-}
 
 // Bytes of x with its size along `dim` replaced by `size`.
 double bytes_with(const Tensor& x, std::int64_t dim, std::int64_t size) {
@@ -23,26 +21,8 @@ double bytes_with(const Tensor& x, std::int64_t dim, std::int64_t size) {
 
 double bytes_of(const Tensor& x) { return static_cast<double>(x.size_bytes()); }
 
-struct Event {
-  CollectiveKind kind;
-  DType dtype;
-  const Dims& input_shape;
-  double sent_bytes;
-  ReduceOp op = ReduceOp::kSum;
-};
-
-void tell(const ProcessGroup& group, const Event& event) {
-  const RankContext& rank = current_rank();
-  CollectiveRecord record;
-  record.kind = event.kind;
-  record.group = group.name();
-  record.group_size = group.size();
-  record.dtype = event.dtype;
-  record.input_shape = event.input_shape;
-  record.op = event.op;
-  record.sent_bytes = event.sent_bytes;
-  record.position = rank.position;
-  rank.observer->collective(record);
+double bytes_of(const TensorMeta& meta) {
+  return static_cast<double>(product(meta.shape) * item_bytes(meta.dtype));
 }
 
 // Groups of one rank never communicate (B-12).
@@ -61,44 +41,84 @@ Tensor told(ProcessGroup& group, CollectiveCall call, Tensor result) {
 
 }  // namespace
 
+std::vector<std::int64_t> GroupIdentity::ranks() const {
+  if (layout != nullptr) return layout->group_ranks(mesh_dims, *layout->coordinate_of(first_rank));
+  std::vector<std::int64_t> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> world)
+    : communicator_(std::move(world)), identity_{.size = communicator_->size()} {}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> communicator, const MeshLayout* layout,
+                           std::span<const std::size_t> mesh_dims, Coordinate coordinate)
+    : communicator_(std::move(communicator)) {
+  for (const std::size_t mesh_dim : mesh_dims) coordinate[mesh_dim] = 0;
+  identity_ = {.name = group_name(*layout, mesh_dims),
+               .layout = layout,
+               .mesh_dims = {mesh_dims.begin(), mesh_dims.end()},
+               .first_rank = layout->rank_at(coordinate),
+               .size = communicator_->size()};
+}
+
+// What tells one collective from the next, beyond what the group knows.
+struct ProcessGroup::Event {
+  CollectiveKind kind;
+  DType dtype;
+  const Dims& input_shape;
+  double bytes;
+  Issue issue = Issue::kWait;
+  ReduceOp op = ReduceOp::kSum;
+  std::optional<double> sent_bytes;  ///< where that does not follow from `bytes`
+};
+
+// Counts every collective, observed or not, so that ranks agree in the number.
+void ProcessGroup::enters(const Event& event) {
+  const std::int64_t sequence = entered_++;
+  if (!observed(*this)) return;
+  const RankContext& rank = current_rank();
+  CollectiveRecord record;
+  record.kind = event.kind;
+  record.group = identity_;
+  record.sequence = sequence;
+  record.issue = event.issue;
+  record.dtype = event.dtype;
+  record.input_shape = event.input_shape;
+  record.op = event.op;
+  record.bytes = event.bytes;
+  record.sent_bytes = event.sent_bytes.value_or(ring_sends(event.kind, event.bytes, size()));
+  record.pass = rank.pass;
+  record.position = rank.position;
+  rank.observer->collective(record);
+}
+
 Tensor ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
-  if (observed(*this)) {
-    const double sent = 2 * ring_bytes(*this, bytes_of(x));
-    tell(*this, {CollectiveKind::kAllReduce, x.dtype(), x.shape(), sent, op});
-  }
+  enters({CollectiveKind::kAllReduce, x.dtype(), x.shape(), bytes_of(x), issue, op, {}});
   return told(*this, {.kind = CollectiveKind::kAllReduce, .op = op, .input = x},
               communicator_->all_reduce(x, op, issue));
 }
 
 Tensor ProcessGroup::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
-  if (observed(*this)) {
-    std::int64_t whole = 0;
-    for (const std::int64_t length : lengths) whole += length;
-    const double sent = ring_bytes(*this, bytes_with(x, dim, whole));
-    tell(*this, {CollectiveKind::kAllGather, x.dtype(), x.shape(), sent});
-  }
+  std::int64_t whole = 0;
+  for (const std::int64_t length : lengths) whole += length;
+  enters({CollectiveKind::kAllGather, x.dtype(), x.shape(), bytes_with(x, dim, whole), issue});
   return told(*this, {.kind = CollectiveKind::kAllGather, .dim = dim, .input = x},
               communicator_->all_gather(x, dim, lengths, issue));
 }
 
 Tensor ProcessGroup::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
                                     Issue issue) {
-  if (observed(*this)) {
-    const double sent = ring_bytes(*this, bytes_of(x));
-    tell(*this, {CollectiveKind::kReduceScatter, x.dtype(), x.shape(), sent, op});
-  }
+  enters({CollectiveKind::kReduceScatter, x.dtype(), x.shape(), bytes_of(x), issue, op, {}});
   return told(*this, {.kind = CollectiveKind::kReduceScatter, .op = op, .dim = dim, .input = x},
               communicator_->reduce_scatter(x, dim, lengths, op, issue));
 }
 
 Tensor ProcessGroup::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
                                 std::int64_t concat_dim, Lengths concat_lengths, Issue issue) {
-  if (observed(*this)) {
-    const double sent = ring_bytes(*this, bytes_of(x));
-    tell(*this, {CollectiveKind::kAllToAll, x.dtype(), x.shape(), sent});
-  }
-  Tensor result = communicator_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths,
-                                            issue);
+  enters({CollectiveKind::kAllToAll, x.dtype(), x.shape(), bytes_of(x), issue});
+  Tensor result =
+      communicator_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths, issue);
   if (!observed(*this)) return result;
   return told(*this,
               {.kind = CollectiveKind::kAllToAll,
@@ -110,43 +130,48 @@ Tensor ProcessGroup::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
 }
 
 Tensor ProcessGroup::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) {
-  if (observed(*this)) {
-    const double whole = static_cast<double>(product(meta.shape) * item_bytes(meta.dtype));
-    tell(*this, {CollectiveKind::kBroadcast, meta.dtype, meta.shape, ring_bytes(*this, whole)});
-  }
+  enters({CollectiveKind::kBroadcast, meta.dtype, meta.shape, bytes_of(meta)});
   return told(*this, {.kind = CollectiveKind::kBroadcast, .source = source, .input = x},
               communicator_->broadcast(x, source, meta));
 }
 
 Tensor ProcessGroup::permute(const Tensor& x, std::int64_t to, std::int64_t from,
                              const TensorMeta& received) {
-  if (observed(*this)) {
-    const bool sends = to >= 0 && to != rank();
-    const TensorMeta& meta = x.defined() ? x.meta() : received;
-    tell(*this, {CollectiveKind::kPermute, meta.dtype, meta.shape, sends ? bytes_of(x) : 0.0});
-  }
+  const double sent = to >= 0 && to != rank() ? bytes_of(x) : 0;
+  const double got = from >= 0 && from != rank() ? bytes_of(received) : 0;
+  const TensorMeta& meta = x.defined() ? x.meta() : received;
+  enters({.kind = CollectiveKind::kPermute,
+          .dtype = meta.dtype,
+          .input_shape = meta.shape,
+          .bytes = std::max(sent, got),
+          .sent_bytes = sent});
   return communicator_->permute(x, to, from, received);
 }
 
 std::vector<Tensor> ProcessGroup::batch(std::span<const SendRecv> exchange) {
-  if (observed(*this)) {
-    double sent = 0;
-    DType dtype = DType::kU8;
-    Dims shape;
-    for (const SendRecv& part : exchange) {
-      if (part.receives) dtype = part.receive.dtype;
-      if (!part.send.defined()) continue;
-      sent += bytes_of(part.send);
-      dtype = part.send.dtype();
-      shape = part.send.shape();
+  double sent = 0, got = 0;
+  DType dtype = DType::kU8;
+  Dims shape;
+  for (const SendRecv& part : exchange) {
+    if (part.receives) {
+      dtype = part.receive.dtype;
+      got += bytes_of(part.receive);
     }
-    tell(*this, {CollectiveKind::kBatch, dtype, shape, sent});
+    if (!part.send.defined()) continue;
+    sent += bytes_of(part.send);
+    dtype = part.send.dtype();
+    shape = part.send.shape();
   }
+  enters({.kind = CollectiveKind::kBatch,
+          .dtype = dtype,
+          .input_shape = shape,
+          .bytes = std::max(sent, got),
+          .sent_bytes = sent});
   return communicator_->batch(exchange);
 }
 
 void ProcessGroup::barrier() {
-  if (observed(*this)) tell(*this, {CollectiveKind::kBarrier, DType::kU8, Dims{}, 0});
+  enters({CollectiveKind::kBarrier, DType::kU8, Dims{}, 0});
   communicator_->barrier();
 }
 

@@ -4,30 +4,57 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/inline_vector.h"
 #include "comm/communicator.h"
+#include "mesh/mesh_layout.h"
 
 namespace shardlab {
+
+/// Which ranks a group has: two groups are one where their identities are equal. A value; costs
+/// nothing per rank.
+struct GroupIdentity {
+  std::string name = "world";              ///< mesh dim name, several joined by "_", or "world"
+  const MeshLayout* layout = nullptr;      ///< null: all ranks of the world
+  InlineVector<std::size_t, 4> mesh_dims;  ///< of `layout`, ascending: the group lies along these
+  std::int64_t first_rank = 0;             ///< global rank of its first one
+  std::int64_t size = 1;
+
+  /// Global ranks in group order. Time and memory in proportion to `size`.
+  std::vector<std::int64_t> ranks() const;
+  bool operator==(const GroupIdentity&) const = default;
+};
 
 /// One collective as entered by one rank.
 struct CollectiveRecord {
   CollectiveKind kind = CollectiveKind::kBarrier;
-  std::string group;  ///< mesh dim name, several joined by "_", or "world"
-  std::int64_t group_size = 0;
+  GroupIdentity group;
+  std::int64_t sequence = 0;  ///< how many collectives this rank entered on the group before
+  Issue issue = Issue::kWait;
   DType dtype = DType::kF32;
   Dims input_shape;              ///< this rank's input
   ReduceOp op = ReduceOp::kSum;  ///< reductions only
-  double sent_bytes = 0;         ///< what a ring would send from this rank (scenarios/README.md)
+  /// What the price follows from (ring_sends, collective_us): bytes of the input; of an all_gather
+  /// and a broadcast of the whole result, uneven pieces included; of a permute and a batch what
+  /// this rank sends or gets, whichever is more.
+  double bytes = 0;
+  double sent_bytes = 0;  ///< what a ring would send from this rank (scenarios/README.md)
+  Pass pass = Pass::kForward;
   SourcePosition position;
 };
 
 /// Forwards to the communicator and tells the running rank's observer.
 class ProcessGroup {
  public:
-  ProcessGroup(std::unique_ptr<Communicator> communicator, std::string name)
-      : communicator_(std::move(communicator)), name_(std::move(name)) {}
+  /// All ranks of the world.
+  explicit ProcessGroup(std::unique_ptr<Communicator> world);
+  /// The group that holds this rank, at `coordinate`, along these dims of a mesh (ascending).
+  ProcessGroup(std::unique_ptr<Communicator> communicator, const MeshLayout* layout,
+               std::span<const std::size_t> mesh_dims, Coordinate coordinate);
 
-  const std::string& name() const { return name_; }
+  const GroupIdentity& identity() const { return identity_; }
+  const std::string& name() const { return identity_.name; }
   std::int64_t rank() const { return communicator_->rank(); }
   std::int64_t size() const { return communicator_->size(); }
   std::span<const std::int64_t> ranks() const { return communicator_->ranks(); }
@@ -46,8 +73,12 @@ class ProcessGroup {
   void barrier();
 
  private:
+  struct Event;
+  void enters(const Event& event);
+
   std::unique_ptr<Communicator> communicator_;
-  std::string name_;
+  GroupIdentity identity_;
+  std::int64_t entered_ = 0;
 };
 
 }  // namespace shardlab

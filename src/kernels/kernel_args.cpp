@@ -1,6 +1,7 @@
 #include "kernels/kernel_args.h"
 
 #include "base/error.h"
+#include "base/tensor_dim.h"
 
 namespace shardlab {
 
@@ -54,9 +55,7 @@ const std::string* optional_text_arg(const KernelCall& call, std::size_t index) 
 }
 
 std::size_t wrapped_dim(std::int64_t dim, std::size_t dims) {
-  const auto count = static_cast<std::int64_t>(dims == 0 ? 1 : dims);
-  check_invariant(dim >= -count && dim < count, "a tensor dim is in range");
-  return static_cast<std::size_t>(dim < 0 ? dim + count : dim);
+  return static_cast<std::size_t>(wrap_dim(dim, dims));
 }
 
 }  // namespace shardlab

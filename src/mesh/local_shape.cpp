@@ -1,4 +1,5 @@
 #include "mesh/local_shape.h"
+#include "mesh/placement_dims.h"
 
 #include <algorithm>
 #include <utility>
@@ -196,8 +197,7 @@ TensorMeta global_meta(const MeshLayout& layout, const Placements& placements,
     if (!placement.is_shard()) continue;
     const auto cut = static_cast<std::size_t>(placement.dim);
     if (placement.dim < 0 || cut >= meta.shape.size()) {
-      fail(ErrorKind::kValue, "placement {} shards a dim that a tensor of {} dims does not have",
-           to_string(placement), meta.shape.size());
+      throw no_such_dim(placement, meta.shape.size());
     }
     meta.shape[cut] *= layout.size(mesh_dim);
     for (std::size_t dim = 0; dim < meta.stride.size(); ++dim) {

@@ -1,4 +1,5 @@
 #include "mesh/placement.h"
+#include "mesh/placement_dims.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -141,12 +142,17 @@ void normalize_dims(Placements& placements, std::size_t ndim) {
   const auto count = static_cast<std::int64_t>(ndim);
   for (Placement& placement : placements) {
     if (!placement.is_shard() || placement.dim >= 0) continue;
-    if (placement.dim + count < 0) {
-      fail(ErrorKind::kValue, "placement {} names a dim that a tensor of {} dims does not have",
-           to_string(placement), ndim);
-    }
+    if (placement.dim + count < 0) throw no_such_dim(placement, ndim);
     placement.dim += static_cast<std::int32_t>(count);
   }
+}
+
+Error no_such_dim(const Placement& placement, std::size_t ndim) {
+  return Error(ErrorKind::kValue,
+               fmt::format("placement {} shards a dim that a tensor of {} dims does not have",
+                           to_string(placement), ndim))
+      .with("fix", ndim == 0 ? std::string("a tensor without dims is R or partial")
+                             : fmt::format("cut one of its dims: S(0) to S({})", ndim - 1));
 }
 
 std::string to_string(const Placement& placement) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "mesh/intern_table.h"
+#include "mesh/placement_dims.h"
 
 namespace shardlab {
 namespace {
@@ -115,11 +116,9 @@ void check_shards(const SpecKey& key) {
              fmt::format("placement {} has a negative dim", to_string(placement)));
     }
     if (placement.dim >= ndim) {
-      refuse(key, ErrorKind::kValue,
-             fmt::format("placement {} shards a dim that a tensor of {} dims does not have",
-                         to_string(placement), ndim),
-             ndim == 0 ? "a tensor without dims is R or partial"
-                       : fmt::format("cut one of its dims: S(0) to S({})", ndim - 1));
+      throw no_such_dim(placement, key.meta.shape.size())
+          .with("mesh", key.layout->text())
+          .with("placements", to_string(key.placements));
     }
     if (placement.is_strided_shard() && placement.split_factor < 1) {
       refuse(key, ErrorKind::kValue,

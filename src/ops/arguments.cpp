@@ -1,17 +1,6 @@
 #include "ops/arguments.h"
 
-#include <algorithm>
-
 namespace shardlab {
-
-std::int64_t wrap_dim(std::int64_t dim, std::size_t ndim) {
-  const auto count = std::max<std::int64_t>(1, static_cast<std::int64_t>(ndim));
-  if (dim < -count || dim >= count) {
-    fail(ErrorKind::kValue, "dim {} is out of range: it must lie in [{}, {}]", dim, -count,
-         count - 1);
-  }
-  return dim < 0 ? dim + count : dim;
-}
 
 Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim) {
   Dims wrapped;

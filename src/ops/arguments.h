@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <span>
 
+#include "base/tensor_dim.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
 
-/// A dim counted from the end made positive. A tensor without dims counts as having one.
-///   fails   Value: outside [-ndim, ndim)
-std::int64_t wrap_dim(std::int64_t dim, std::size_t ndim);
+/// wrap_dim of each.
 Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim);
 
 /// An argument that may be None.

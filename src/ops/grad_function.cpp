@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/arguments.h"
 #include "ops/gradients.h"
 
 namespace shardlab::grad {
@@ -211,8 +212,7 @@ Gradients extremum_along(const GradContext& context) {
     return chosen(context, dim, context.grads[0], index);
   }
   const Dims& shape = input(context, 0).shape();
-  const std::int64_t ndim = static_cast<std::int64_t>(shape.size());
-  const std::int64_t at = dim.to_int() < 0 ? dim.to_int() + ndim : dim.to_int();
+  const std::int64_t at = wrap_dim(dim.to_int(), shape.size());
   return chosen(context, dim, context.calls.one("aten::unsqueeze", {context.grads[0], at}),
                 context.calls.one("aten::unsqueeze", {index, at}));
 }

@@ -1,3 +1,4 @@
+#include "ops/arguments.h"
 #include "ops/gradients.h"
 
 #include <algorithm>
@@ -23,9 +24,7 @@ Dims reduced_dims(const Argument& dims, std::size_t ndim) {
   if (result.empty()) {
     for (std::size_t i = 0; i < ndim; ++i) result.push_back(static_cast<std::int64_t>(i));
   }
-  for (std::int64_t& dim : result) {
-    if (dim < 0) dim += static_cast<std::int64_t>(ndim);
-  }
+  for (std::int64_t& dim : result) dim = wrap_dim(dim, ndim);
   std::sort(result.begin(), result.end());
   return result;
 }

@@ -1,3 +1,4 @@
+#include "ops/arguments.h"
 #include "ops/gradients.h"
 
 namespace shardlab::grad {
@@ -6,10 +7,6 @@ namespace {
 
 const DTensor& input(const GradContext& context, std::size_t index) {
   return context.inputs[index].tensor();
-}
-
-std::int64_t wrap(std::int64_t dim, std::size_t ndim) {
-  return dim < 0 ? dim + static_cast<std::int64_t>(ndim) : dim;
 }
 
 std::int64_t scalar_or(const Argument& argument, std::int64_t fallback) {
@@ -30,7 +27,7 @@ bool removes(const GradContext& context, std::size_t dim) {
   if (context.inputs.size() < 2) return true;
   const std::size_t ndim = input(context, 0).ndim();
   const auto same = [&](std::int64_t named) {
-    return wrap(named, ndim) == static_cast<std::int64_t>(dim);
+    return wrap_dim(named, ndim) == static_cast<std::int64_t>(dim);
   };
   if (!context.inputs[1].is_ints()) return same(context.inputs[1].to_int());
   for (const std::int64_t named : context.inputs[1].ints()) {
@@ -77,7 +74,8 @@ Gradients permute(const GradContext& context) {
   const Dims& dims = context.inputs[1].ints();
   Dims inverse(dims.size());
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    inverse[static_cast<std::size_t>(wrap(dims[i], dims.size()))] = static_cast<std::int64_t>(i);
+    inverse[static_cast<std::size_t>(wrap_dim(dims[i], dims.size()))] =
+        static_cast<std::int64_t>(i);
   }
   return {context.calls.one("aten::permute", {context.grads[0], inverse})};
 }
@@ -95,7 +93,7 @@ Gradients squeeze(const GradContext& context) {
 }
 
 Gradients unsqueeze(const GradContext& context) {
-  const std::int64_t dim = wrap(context.inputs[1].to_int(), context.grads[0].ndim());
+  const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), context.grads[0].ndim());
   const DTensor gradient = gathered(context.calls, context.grads[0], Dims{dim});
   return {context.calls.one("aten::squeeze.dim", {gradient, dim})};
 }
@@ -106,7 +104,7 @@ Gradients expand(const GradContext& context) {
 
 Gradients slice(const GradContext& context) {
   const Dims& shape = input(context, 0).shape();
-  const std::int64_t dim = wrap(context.inputs[1].to_int(), shape.size());
+  const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), shape.size());
   const std::int64_t size = shape[static_cast<std::size_t>(dim)];
   return {context.calls.one("aten::slice_backward",
                             {context.grads[0], shape, dim, scalar_or(context.inputs[2], 0),
@@ -120,7 +118,7 @@ Gradients select(const GradContext& context) {
 
 Gradients cat(const GradContext& context) {
   const ArgumentList& inputs = context.inputs[0].list();
-  const std::int64_t dim = wrap(context.inputs[1].to_int(), context.grads[0].ndim());
+  const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), context.grads[0].ndim());
   Gradients gradients(inputs.size());
   std::int64_t start = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -196,7 +194,7 @@ Gradients index_select(const GradContext& context) {
   const DTensor& gradient = context.grads[0];
   Dims line(gradient.ndim(), 1);
   if (!line.empty()) {
-    const std::int64_t dim = wrap(context.inputs[1].to_int(), gradient.ndim());
+    const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), gradient.ndim());
     line[static_cast<std::size_t>(dim)] = input(context, 2).numel();
   }
   const DTensor positions = calls.one(

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/promotion.h"
+#include "ops/arguments.h"
 #include "ops/factor_rule.h"
 
 namespace shardlab {
@@ -131,14 +132,6 @@ std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, Met
     return factor_metas(*rule, MetaArgs(row.op, args, std::move(metas)));
   }
   return checked_metas(row, MetaArgs(row.op, args, std::move(metas)));
-}
-
-std::int64_t normalize_dim(const OpDescriptor& op, std::int64_t dim, std::size_t ndim) {
-  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(ndim), 1);
-  if (dim < -count || dim >= count) {
-    fail(ErrorKind::kValue, "{}: dim {} is outside of [{}, {}]", op.name(), dim, -count, count - 1);
-  }
-  return dim < 0 ? dim + count : dim;
 }
 
 Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands) {
@@ -275,10 +268,10 @@ Dims reduced_dims(const OpDescriptor& op, const Argument& dims, std::size_t ndim
     chosen = dims.ints();
   }
   if (chosen.empty() || ndim == 0) {
-    for (const std::int64_t dim : chosen) normalize_dim(op, dim, ndim);
+    for (const std::int64_t dim : chosen) wrap_dim(dim, ndim);
     return all;
   }
-  for (std::int64_t& dim : chosen) dim = normalize_dim(op, dim, ndim);
+  for (std::int64_t& dim : chosen) dim = wrap_dim(dim, ndim);
   std::sort(chosen.begin(), chosen.end());
   if (std::adjacent_find(chosen.begin(), chosen.end()) != chosen.end()) {
     fail(ErrorKind::kValue, "{}: a dim is named twice", op.name());

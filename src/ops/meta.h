@@ -16,9 +16,6 @@ namespace shardlab {
 /// and their strides where the shape is right already.
 std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
 
-/// A dim counted from the end is negative; 0-dim tensors take 0 and -1.
-std::int64_t normalize_dim(const OpDescriptor& op, std::int64_t dim, std::size_t ndim);
-
 /// Common shape; sizes of 1 stretch.
 Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands);
 /// Strides of a fresh elementwise result: dims lie in memory in the order of the operands' strides,

@@ -65,14 +65,14 @@ double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Plac
   }
   const Link link = options_.topology.link(layout_, mesh_dim);
   if (from.is_partial()) {
-    if (to.is_replicate()) return all_reduce_us(gib_, n, link);
-    const double scatter = reduce_scatter_us(gib_, n, link);
+    if (to.is_replicate()) return collective_us(CollectiveKind::kAllReduce, gib_, n, link);
+    const double scatter = collective_us(CollectiveKind::kReduceScatter, gib_, n, link);
     gib_ /= count;
     return scatter;
   }
-  if (to.is_shard()) return all_to_all_us(gib_, n, link);
+  if (to.is_shard()) return collective_us(CollectiveKind::kAllToAll, gib_, n, link);
   gib_ *= count;
-  return all_gather_us(gib_, n, link);
+  return collective_us(CollectiveKind::kAllGather, gib_, n, link);
 }
 
 double redistribute_cost(const DTensorSpec& source, const Placements& target,

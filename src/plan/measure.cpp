@@ -44,10 +44,11 @@ class StepMeasure {
       before_.push_back(state_view(*plan.source, before, coordinate));
       after_.push_back(state_view(*plan.source, after, coordinate));
     }
-    mesh_dims_ = step_.mesh_dims;
+    mesh_dims_.assign(step_.mesh_dims.begin(), step_.mesh_dims.end());
     std::ranges::sort(mesh_dims_);
     for (const std::size_t dim : mesh_dims_) count_ *= layout_.size(dim);
-    slowest_link(topology);
+    const bool permutes = step_.kind == StepKind::kPermute;
+    link_ = topology.slowest(layout_, permutes ? crossed_dims() : mesh_dims_);
   }
 
   StepFigures figures() {
@@ -124,14 +125,6 @@ class StepMeasure {
     return step_.senders[static_cast<std::size_t>(rank)];
   }
 
-  void slowest_link(const Topology& topology) {
-    InlineVector<std::size_t, 4> crossed(mesh_dims_.begin(), mesh_dims_.end());
-    if (step_.kind == StepKind::kPermute) crossed = crossed_dims();
-    for (const std::size_t dim : crossed) {
-      const Link link = topology.link(layout_, dim);
-      if (layout_.size(dim) > 1 && (link_.gbps == 0 || link.gbps < link_.gbps)) link_ = link;
-    }
-  }
   InlineVector<std::size_t, 4> crossed_dims() const {
     InlineVector<std::size_t, 4> crossed;
     for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
@@ -155,15 +148,15 @@ class StepMeasure {
     };
     switch (step_.kind) {
       case StepKind::kAllReduce:
-        return all_reduce_us(gib(before_), count_, link_);
+        return collective_us(CollectiveKind::kAllReduce, gib(before_), count_, link_);
       case StepKind::kAllGather:
-        return all_gather_us(gib(after_), count_, link_);
+        return collective_us(CollectiveKind::kAllGather, gib(after_), count_, link_);
       case StepKind::kReduceScatter:
-        return reduce_scatter_us(gib(before_), count_, link_);
+        return collective_us(CollectiveKind::kReduceScatter, gib(before_), count_, link_);
       case StepKind::kPermute:
-        return all_gather_us(2 * gib(after_), 2, link_);  // one hop, one piece
+        return collective_us(CollectiveKind::kPermute, gib(after_), layout_.size(), link_);
       default:
-        return all_to_all_us(gib(before_), count_, link_);
+        return collective_us(CollectiveKind::kAllToAll, gib(before_), count_, link_);
     }
   }
 
@@ -171,9 +164,9 @@ class StepMeasure {
   const PlanStep& step_;
   const MeshLayout& layout_;
   std::vector<LocalView> before_, after_;  ///< by mesh index
-  InlineVector<std::size_t, 2> mesh_dims_;
+  InlineVector<std::size_t, 4> mesh_dims_;
   std::int64_t count_ = 1;
-  Link link_{0, 0};
+  Link link_;
 };
 
 }  // namespace
@@ -188,11 +181,9 @@ std::vector<StepFigures> measure_steps(const Plan& plan, const Topology& topolog
 
 PlanFigures sum_up(const std::vector<StepFigures>& steps, const MeshLayout& layout,
                    const Topology& topology) {
-  double slowest = 0;
-  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-    const double gbps = topology.link(layout, dim).gbps;
-    if (layout.size(dim) > 1 && (slowest == 0 || gbps < slowest)) slowest = gbps;
-  }
+  InlineVector<std::size_t, 4> all;
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) all.push_back(dim);
+  const double slowest = topology.slowest(layout, all).gbps;
   PlanFigures sum;
   for (const StepFigures& step : steps) {
     if (step.gbps == slowest) sum.received += step.received_most;

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
+#include "base/collective_kind.h"
 #include "mesh/mesh_layout.h"
 
 namespace shardlab {
@@ -25,14 +27,18 @@ struct Topology {
   /// sizes stays within this number.
   std::int64_t devices_per_host = 1;
   std::map<std::string, Link> links;  ///< by mesh dim name; overrides the rule above
+  /// The mesh whose dims `links` names; null: every mesh with such dims. A dim of another mesh that
+  /// has no name there, as a flattened one, is as slow as the slowest dim of `mesh` it lies along.
+  const MeshLayout* mesh = nullptr;
   Link link(const MeshLayout& layout, std::size_t mesh_dim) const;
+  /// The link that a collective along all these mesh dims waits for: the slowest of those with more
+  /// than one rank.
+  Link slowest(const MeshLayout& layout, std::span<const std::size_t> mesh_dims) const;
   bool operator==(const Topology&) const = default;
 };
 
-// Predicted microseconds of a collective over n ranks; sizes in GiB.
-double all_gather_us(double gathered_gib, std::int64_t n, const Link& link);
-double reduce_scatter_us(double input_gib, std::int64_t n, const Link& link);
-double all_reduce_us(double input_gib, std::int64_t n, const Link& link);
-double all_to_all_us(double local_gib, std::int64_t n, const Link& link);
+/// The price of a collective over n ranks in microseconds: the only one, of plans, reports and
+/// measurements alike. `gib` is what ring_sends takes as `size`.
+double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
 
 }  // namespace shardlab

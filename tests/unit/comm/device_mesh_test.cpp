@@ -135,8 +135,8 @@ TEST_CASE("the observer is told what a ring would send") {
     for (std::size_t i = 0; i < 6; ++i) {
       const CollectiveRecord& record = recorder.records[i];
       CHECK(record.sent_bytes == bytes[i]);
-      CHECK(record.group == "world");
-      CHECK(record.group_size == 4);
+      CHECK(record.group.name == "world");
+      CHECK(record.group.size == 4);
       CHECK(record.dtype == DType::kF32);
       CHECK(record.input_shape == Dims{8});
       CHECK(record.position.line == 4);
@@ -144,6 +144,35 @@ TEST_CASE("the observer is told what a ring would send") {
     CHECK(recorder.records[0].kind == CollectiveKind::kAllReduce);
     CHECK(recorder.records[0].op == ReduceOp::kMax);
     CHECK(recorder.records[5].kind == CollectiveKind::kPermute);
+  });
+}
+
+TEST_CASE("a record names its group by layout, mesh dims and ranks, and its place in the group") {
+  const MeshLayout* layout =
+      process_arena().layout({{2, 3}, {"x", "y"}, {6, 5, 4, 2, 1, 0}});  // rank 3 is outside
+  on_ranks(7, [&](RankContext& rank) {
+    const DeviceMesh& mesh = rank.meshes->construct(layout);
+    if (!mesh.participates()) return;
+    const std::int64_t y = (*mesh.coordinate())[1];
+    Recorder recorder;
+    rank.observer = &recorder;
+    const Tensor x = local_tensor({2}, DType::kF32, {1, 2});
+    mesh.group(0).all_reduce(x, ReduceOp::kSum);  // counted, though nobody is told
+    rank.mode |= kModeObserve;
+    mesh.group(0).all_reduce(x, ReduceOp::kSum, Issue::kAsync).wait();
+    mesh.group(1).barrier();
+    rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+    REQUIRE(recorder.records.size() == 2);
+    const CollectiveRecord& reduced = recorder.records[0];
+    CHECK(reduced.group.layout == layout);
+    CHECK(reduced.group.mesh_dims == InlineVector<std::size_t, 4>{0});
+    CHECK(reduced.group.ranks() == Ranks{6 - y, 2 - y});
+    CHECK(reduced.sequence == 1);
+    CHECK(reduced.issue == Issue::kAsync);
+    CHECK(reduced.bytes == 8);
+    CHECK(recorder.records[1].sequence == 0);
+    CHECK(recorder.records[1].group.name == "y");
+    CHECK_FALSE(recorder.records[1].group == reduced.group);
   });
 }
 

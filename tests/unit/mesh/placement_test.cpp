@@ -79,5 +79,8 @@ TEST_CASE("M-11 dims counted from the end are normalised before a spec is made")
   normalize_dims(placements, 2);
   CHECK(to_string(placements) == "S(1)SS(0,2)R");
   Placements beyond{Placement::shard(-3)};
-  CHECK_THROWS_AS(normalize_dims(beyond, 2), Error);
+  CHECK_THROWS_WITH_AS(
+      normalize_dims(beyond, 2),
+      doctest::Contains("placement S(-3) shards a dim that a tensor of 2 dims does not have"),
+      Error);
 }

@@ -16,9 +16,11 @@ double cost(SpecMaker& spec, const char* from, const char* to, const PlanOptions
 TEST_CASE("X-31 prices of one step: recorded values") {
   SpecMaker rows({2, 2}, {9, 6});
   CHECK(cost(rows, "R S(0)", "P(avg) S(1)") == doctest::Approx(10.302606583343488).epsilon(1e-12));
-  CHECK(all_gather_us(0.25, 2, {87.7, 0.6}) == doctest::Approx(1432.5135689851768).epsilon(1e-12));
-  CHECK(all_reduce_us(0.25, 2, {87.7, 0.6}) == doctest::Approx(2858.4271379703537).epsilon(1e-12));
-  CHECK(reduce_scatter_us(3, 2, {19.294, 2.7}) ==
+  CHECK(collective_us(CollectiveKind::kAllGather, 0.25, 2, {87.7, 0.6}) ==
+        doctest::Approx(1432.5135689851768).epsilon(1e-12));
+  CHECK(collective_us(CollectiveKind::kAllReduce, 0.25, 2, {87.7, 0.6}) ==
+        doctest::Approx(2858.4271379703537).epsilon(1e-12));
+  CHECK(collective_us(CollectiveKind::kReduceScatter, 3, 2, {19.294, 2.7}) ==
         doctest::Approx(77753.67649010055).epsilon(1e-12));
 }
 
@@ -65,6 +67,47 @@ TEST_CASE("M-7 links: within a host fast, across hosts slow, or as the scenario 
   CHECK(topology.link(spec.layout(), 0) == Link{});
   topology.links["m0"] = {400, 5};
   CHECK(topology.link(spec.layout(), 0) == Link{400, 5});
+}
+
+TEST_CASE("X-31 a collective over several mesh dims waits for the slowest that has ranks") {
+  Arena arena;
+  const MeshLayout* mesh = arena.layout({.shape = {2, 4, 1}, .names = {"dp", "tp", "pp"}});
+  Topology topology;
+  topology.links = {{"dp", {100, 2}}, {"tp", {1, 5}}, {"pp", {0.5, 9}}};
+  const std::size_t all[] = {0, 1, 2};
+  CHECK(topology.slowest(*mesh, all) == Link{1, 5});
+  CHECK(topology.slowest(*mesh, {all, 1}) == Link{100, 2});
+  CHECK(topology.slowest(*mesh, {all + 2, 1}) == Link{});  // nobody to wait for
+}
+
+TEST_CASE("X-31 a dim of another mesh is as slow as the dims of the first that it lies along") {
+  Arena arena;
+  const MeshLayout* mesh = arena.layout({.shape = {2, 4}, .names = {"dp", "tp"}});
+  Topology topology;
+  topology.links = {{"dp", {100, 2}}, {"tp", {1, 5}}};
+  const std::string both[] = {"dp", "tp"};
+  const MeshLayout* flat = flatten_layout(mesh, both, Coordinate{0, 0}, "");
+  CHECK(topology.link(*flat, 0) == Link{});  // of which mesh the links are was not said
+  topology.mesh = mesh;
+  CHECK(topology.link(*flat, 0) == Link{1, 5});
+  CHECK(topology.link(*arena.layout({{2}, {"a"}, {1, 5}}), 0) == Link{100, 2});  // along dp
+  CHECK(topology.link(*arena.layout({{2}, {"b"}, {0, 5}}), 0) == Link{1, 5});    // across both
+  CHECK(topology.link(*arena.layout({{2}, {"c"}, {7, 8}}), 0) == Link{});        // leaves the mesh
+}
+
+TEST_CASE("X-31 prices of all kinds: a start, hops, and what each rank sends") {
+  const Link link{2, 3};  // 2 GiB/s, 3 us
+  const auto us = [&](CollectiveKind kind, double gib) {
+    return collective_us(kind, gib, 4, link);
+  };
+  CHECK(us(CollectiveKind::kAllReduce, 1) == doctest::Approx(6.6 + 6 * 3 + 1.5 / 2 * 1e6));
+  CHECK(us(CollectiveKind::kAllGather, 1) == doctest::Approx(6.6 + 3 * 3 + 0.75 / 2 * 1e6));
+  CHECK(us(CollectiveKind::kReduceScatter, 1) == doctest::Approx(6.6 + 3 * 3 + 0.75 / 2 * 1e6));
+  CHECK(us(CollectiveKind::kAllToAll, 1) == doctest::Approx(6.6 + 1 + 3 * 3 + 0.75 / 2 * 1e6));
+  CHECK(us(CollectiveKind::kBroadcast, 1) == doctest::Approx(6.6 + 3 * 3 + 0.75 / 2 * 1e6));
+  CHECK(us(CollectiveKind::kPermute, 1) == doctest::Approx(6.6 + 3 + 1.0 / 2 * 1e6));
+  CHECK(us(CollectiveKind::kBatch, 0) == doctest::Approx(6.6 + 3));
+  CHECK(us(CollectiveKind::kBarrier, 0) == doctest::Approx(6.6 + 3 * 3));
 }
 
 }  // namespace

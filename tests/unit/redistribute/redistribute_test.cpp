@@ -264,7 +264,7 @@ class Listener : public Observer {
     log += fmt::format("{} for argument {}: ", record.plan->text(), record.argument);
   }
   void collective(const CollectiveRecord& record) override {
-    log += fmt::format("{} over {}; ", to_string(record.kind), record.group);
+    log += fmt::format("{} over {}; ", to_string(record.kind), record.group.name);
   }
   std::string log;
 };

@@ -120,6 +120,7 @@ TEST_CASE("diff: meshes whose dims have other names leave decisions out") {
   const std::string other = program("w = v * 2\n");
   Json a = run(other), b = run(other);
   b["mesh"] = "{tp:2}";
+  b["mesh_dims"] = Json::parse(R"([{"name": "tp", "size": 2}])");
   const RunDiff diff = diff_run(a, b);
   CHECK(diff.equal());
   CHECK(section(diff, "decisions").text ==

@@ -1,0 +1,38 @@
+// What is not finite is a text, so that any reader of JSON takes our files; a mesh is a list,
+// because the members of an object have no order and mesh dims do.
+#include "sim/record/json.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "mesh/mesh_layout.h"
+
+namespace shardlab {
+
+Json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value)) return "nan";
+  return value > 0 ? "inf" : "-inf";
+}
+
+double number_of(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  const auto& text = json.get_ref<const std::string&>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  throw Error(ErrorKind::kValue, fmt::format("'{}' is not a number", text))
+      .with("fix", "write a number, \"nan\", \"inf\" or \"-inf\"");
+}
+
+Json json_of_dims(const MeshLayout& layout) {
+  Json dims = Json::array();
+  for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
+    dims.push_back({{"name", layout.names()[dim]}, {"size", layout.size(dim)}});
+  }
+  return dims;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,22 @@
+// json.h - what the JSON that shardlab writes and reads has in common. A light header: whoever
+// looks into a value includes <nlohmann/json.hpp>.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace shardlab {
+
+class MeshLayout;
+
+using Json = nlohmann::json;
+
+/// The number, or "nan", "inf" or "-inf", for which JSON has no numbers.
+Json json_number(double value);
+/// The reverse.
+///   fails  Value: another text; nlohmann's type_error: neither number nor text
+double number_of(const Json& json);
+
+/// [{"name": "dp", "size": 2}, ...], mesh dim 0 first.
+Json json_of_dims(const MeshLayout& layout);
+
+}  // namespace shardlab
