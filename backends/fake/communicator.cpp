@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "backends/shared/checked_communicator.h"
+#include "backends/shared/call.h"
 #include "base/hash.h"
 #include "tensor/device.h"
 
@@ -53,7 +53,7 @@ class PendingResult final : public Work {
   bool done_ = false;
 };
 
-class ShapeCommunicator final : public backends::CheckedCommunicator {
+class ShapeCommunicator final : public Communicator {
  public:
   struct Place {
     GroupKind kind;
@@ -68,11 +68,8 @@ class ShapeCommunicator final : public backends::CheckedCommunicator {
   std::span<const std::int64_t> ranks() const override;
   const std::string& name() const override { return place_.name; }
 
-  std::vector<Tensor> batch(std::span<const SendRecv> exchange) override;
+  Tensor perform(Call& call) override;
   void tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) override;
-  std::vector<std::string> all_gather_bytes(std::string_view) override {
-    refuse("all_gather_bytes");
-  }
   std::unique_ptr<Communicator> split(std::int64_t, std::int64_t, std::string) override {
     refuse("split");
   }
@@ -80,18 +77,15 @@ class ShapeCommunicator final : public backends::CheckedCommunicator {
                                       std::span<const std::size_t> mesh_dims) override;
   void abort(const Error& reason) override { throw Error(reason); }
 
- protected:
-  Tensor perform(backends::Call& call, const Dims& shape, DType dtype, Issue issue) override;
-  void enter_and_wait(backends::Call& call) override;
-
  private:
+  void enter_and_wait(Call& call);
   [[noreturn]] void refuse(std::string_view what) const {
     throw Error(
         ErrorKind::kUnsupported,
         fmt::format("{} on group {}: its result depends on other ranks' data", what, place_.name))
         .with("fix", "a shape-only mesh holds no data; run it on a backend that computes");
   }
-  std::size_t enter(const backends::Call& call);
+  std::size_t enter(const Call& call);
   void await_call(std::size_t call) { note_wait(*context_.log, context_.stop.get(), call); }
   std::vector<std::size_t> mesh_dims_of(const MeshLayout& layout, std::size_t mesh_dim,
                                         const Coordinate& coordinate) const;
@@ -115,12 +109,12 @@ std::span<const std::int64_t> ShapeCommunicator::ranks() const {
   return ranks_;
 }
 
-std::size_t ShapeCommunicator::enter(const backends::Call& call) {
+std::size_t ShapeCommunicator::enter(const Call& call) {
   auto logged = std::make_unique<LoggedCall>(call.kind);
   logged->group = place_.kind;
   logged->group_name = place_.name;
   logged->sequence = sequence_++;
-  backends::Call& copy = logged->call;
+  Call& copy = logged->call;
   copy.op = call.op;
   copy.dim = call.dim;
   copy.concat_dim = call.concat_dim;
@@ -141,7 +135,7 @@ std::size_t ShapeCommunicator::enter(const backends::Call& call) {
   logged->concat_lengths = context_.lengths->keep(call.concat_lengths);
   logged->rank = place_.rank;
   if (call.kind == CollectiveKind::kBatch) {
-    const auto exchange = std::get<backends::BatchPart*>(call.part)->exchange;
+    const auto exchange = std::get<BatchPart*>(call.part)->exchange;
     logged->exchange.assign(exchange.begin(), exchange.end());
     for (SendRecv& part : logged->exchange) {
       if (part.send.defined()) part.send = Tensor(context_.nothing, part.send.meta());
@@ -158,34 +152,35 @@ std::size_t ShapeCommunicator::enter(const backends::Call& call) {
   return log.calls.size() - 1;
 }
 
-Tensor ShapeCommunicator::perform(backends::Call& call, const Dims& shape, DType dtype,
-                                  Issue issue) {
+Tensor ShapeCommunicator::perform(Call& call) {
+  if (call.kind == CollectiveKind::kAllGatherBytes) refuse("all_gather_bytes");
+  if (call.kind == CollectiveKind::kBatch && !told_apart_) refuse("batch");
+  if (!gives_tensor(call.kind)) {
+    enter_and_wait(call);
+    return {};
+  }
+  TensorMeta meta = result_meta(call, place_.rank);
   const std::size_t entered = enter(call);
-  const auto bytes = static_cast<std::size_t>(product(shape) * item_bytes(dtype));
+  const auto bytes = static_cast<std::size_t>(product(meta.shape) * item_bytes(meta.dtype));
   BufferRef result = call.device->allocate(bytes);
-  if (issue == Issue::kAsync) {
+  if (call.issue == Issue::kAsync) {
     auto storage = make_ref<Storage>(BufferRef{});
     storage->set_pending(make_ref<PendingResult>(context_, entered, *storage, std::move(result)));
-    return Tensor(std::move(storage), contiguous_meta(shape, dtype));
+    return Tensor(std::move(storage), std::move(meta));
   }
   await_call(entered);
-  return Tensor(make_ref<Storage>(std::move(result)), contiguous_meta(shape, dtype));
+  return Tensor(make_ref<Storage>(std::move(result)), std::move(meta));
 }
 
-void ShapeCommunicator::enter_and_wait(backends::Call& call) {
+void ShapeCommunicator::enter_and_wait(Call& call) {
   const std::size_t entered = enter(call);
   if (call.kind == CollectiveKind::kBatch) {
-    auto& part = *std::get<backends::BatchPart*>(call.part);
+    auto& part = *std::get<BatchPart*>(call.part);
     for (const SendRecv& partner : part.exchange) {
       part.received.push_back(partner.receives ? empty(*call.device, partner.receive) : Tensor());
     }
   }
   await_call(entered);
-}
-
-std::vector<Tensor> ShapeCommunicator::batch(std::span<const SendRecv> exchange) {
-  if (!told_apart_) refuse("batch");
-  return CheckedCommunicator::batch(exchange);
 }
 
 void ShapeCommunicator::tell_apart(const std::function<std::uint64_t(std::int64_t)>& answer) {
@@ -237,7 +232,7 @@ std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layou
 std::unique_ptr<Communicator> ShapeCommunicator::along(const MeshLayout& layout,
                                                        std::span<const std::size_t> mesh_dims) {
   check_invariant(place_.kind.made < 0, "meshes are made on the world");
-  backends::Call call(CollectiveKind::kSplit);
+  Call call(CollectiveKind::kSplit);
   begin(call, nullptr);
   const auto made = static_cast<std::int64_t>(sequence_);
   enter_and_wait(call);

@@ -7,7 +7,7 @@
 
 #include "backends/mpi/collectives.h"
 #include "backends/process/wire.h"
-#include "backends/shared/checked_communicator.h"
+#include "backends/shared/call.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {
@@ -56,7 +56,7 @@ struct Group {
   int tag;
 };
 
-class MpiCommunicator final : public backends::CheckedCommunicator {
+class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(Run& run, Group group, std::size_t rank)
       : run_(run), group_(std::move(group)), rank_(rank) {}
@@ -66,13 +66,13 @@ class MpiCommunicator final : public backends::CheckedCommunicator {
   std::span<const std::int64_t> ranks() const override { return group_.ranks; }
   const std::string& name() const override { return group_.name; }
 
+  Tensor perform(Call& call) override;
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override;
   void abort(const Error& reason) override;
 
  private:
-  Tensor perform(Call& call, const Dims& shape, DType dtype, Issue issue) override;
-  void enter_and_wait(Call& call) override;
+  void enter_and_wait(Call& call);
 
   Seat seat() const { return {rank_, group_.ranks, group_.tag}; }
   void run_to_end(const std::shared_ptr<Operation>& operation,
@@ -103,24 +103,29 @@ std::optional<process::CallPlace> MpiCommunicator::enter(const Call& call, Issue
   return place;
 }
 
-Tensor MpiCommunicator::perform(Call& call, const Dims& shape, DType dtype, Issue issue) {
-  const std::optional<process::CallPlace> compared = enter(call, issue);
+Tensor MpiCommunicator::perform(Call& call) {
+  if (!gives_tensor(call.kind)) {
+    enter_and_wait(call);
+    return {};
+  }
+  TensorMeta meta = result_meta(call, rank());
+  const std::optional<process::CallPlace> compared = enter(call, call.issue);
   const bool taken = (call.kind != CollectiveKind::kGather || call.root == rank()) &&
                      (call.kind != CollectiveKind::kPermute || call.from >= 0);
   // Where nothing arrives the result is empty, whatever its meta says.
-  const Dims kept = taken ? shape : Dims{0};
-  TensorOperation operation = tensor_operation(run_.session, seat(), call, kept, dtype);
-  if (issue == Issue::kAsync) {
+  const Dims kept = taken ? meta.shape : Dims{0};
+  TensorOperation operation = tensor_operation(run_.session, seat(), call, kept, meta.dtype);
+  if (call.issue == Issue::kAsync) {
     begin_when_met(*operation.operation, compared);
     run_.engine->start(operation.operation);
     auto storage = make_ref<Storage>(BufferRef{});
     const auto pending = make_ref<PendingResult>(run_.engine, std::move(operation), compared);
     pending->attach(*storage);
     storage->set_pending(pending);
-    return Tensor(std::move(storage), contiguous_meta(shape, dtype));
+    return Tensor(std::move(storage), std::move(meta));
   }
   run_to_end(operation.operation, compared);
-  return Tensor(make_ref<Storage>(std::move(*operation.result)), contiguous_meta(shape, dtype));
+  return Tensor(make_ref<Storage>(std::move(*operation.result)), std::move(meta));
 }
 
 void MpiCommunicator::enter_and_wait(Call& call) {

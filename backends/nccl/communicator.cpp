@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/nccl/exchange.h"
-#include "backends/shared/checked_communicator.h"
+#include "backends/shared/call.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {
@@ -82,7 +82,7 @@ class PendingExchange final : public Work {
   Storage* storage_ = nullptr;
 };
 
-class NcclCommunicator final : public backends::CheckedCommunicator {
+class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<Session> session, GroupPlace place, Abort abort,
                    std::shared_ptr<Turns> turns)
@@ -97,13 +97,10 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
   std::span<const std::int64_t> ranks() const override { return place_.ranks; }
   const std::string& name() const override { return place_.name; }
 
+  Tensor perform(Call& call) override;
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override;
   void abort(const Error& reason) override { abort_(reason); }
-
- protected:
-  Tensor perform(Call& call, const Dims& shape, DType dtype, Issue issue) override;
-  void enter_and_wait(Call& call) override;
 
  private:
   std::string what(const Call& call) const {
@@ -126,6 +123,7 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
   Tensor run(const Call& call, const Dims& shape) {
     return finish_now(plan_exchange(*session_, place_, call, shape), call);
   }
+  void enter_and_wait(Call& call);
   Tensor gather_rows(const Tensor& rows, Lengths lengths);
   void gather_bytes(BytesPart& part, Device& device);
   void meet(Device& device);
@@ -137,15 +135,20 @@ class NcclCommunicator final : public backends::CheckedCommunicator {
   std::uint64_t sequence_ = 0;          // of compared calls
 };
 
-Tensor NcclCommunicator::perform(Call& call, const Dims& shape, DType, Issue issue) {
-  if (issue == Issue::kWait) {
+Tensor NcclCommunicator::perform(Call& call) {
+  if (!gives_tensor(call.kind)) {
+    enter_and_wait(call);
+    return {};
+  }
+  TensorMeta meta = result_meta(call, rank());
+  if (call.issue == Issue::kWait) {
     take_turn(call);
-    return run(call, shape);
+    return run(call, meta.shape);
   }
   const auto pending = make_ref<PendingExchange>(
-      session_, place_.comm, plan_exchange(*session_, place_, call, shape), what(call));
+      session_, place_.comm, plan_exchange(*session_, place_, call, meta.shape), what(call));
   if (compared()) {
-    const process::Entrance mine = entrance(issue);
+    const process::Entrance mine = entrance(call.issue);
     pending->post_later([turns = std::weak_ptr(turns_), place = mine.place] {
       if (const std::shared_ptr<Turns> alive = turns.lock()) alive->await(place);
     });
@@ -153,7 +156,7 @@ Tensor NcclCommunicator::perform(Call& call, const Dims& shape, DType, Issue iss
   } else {
     pending->post();
   }
-  return Tensor(pending->start(), contiguous_meta(shape, call.x->dtype()));
+  return Tensor(pending->start(), std::move(meta));
 }
 
 void NcclCommunicator::enter_and_wait(Call& call) {

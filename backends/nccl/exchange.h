@@ -17,7 +17,7 @@ struct Exchange {
   std::vector<Tensor> held;
 };
 
-/// Of the kinds whose result is one tensor, which has this shape. Checked by CheckedCommunicator.
+/// Of the kinds whose result is one tensor, which has this shape. Checked by Communicator.
 Exchange plan_exchange(Session& session, const GroupPlace& place, const backends::Call& call,
                        const Dims& shape);
 /// Of a batch; results go to its part when finished, the tensor is undefined.

@@ -251,24 +251,6 @@ void reduce_bool(const Reduction& work) {
 
 }  // namespace
 
-bool reducible(DType dtype, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kProduct:
-      return true;
-    case ReduceOp::kAvg:
-      return !is_integral(dtype);
-    case ReduceOp::kMax:
-    case ReduceOp::kMin:
-      return !is_complex(dtype);
-    case ReduceOp::kBitAnd:
-    case ReduceOp::kBitOr:
-    case ReduceOp::kBitXor:
-      return is_integral(dtype);
-  }
-  return false;
-}
-
 void reduce(const Reduction& work) {
   switch (work.dtype) {
     case DType::kBool:

@@ -21,10 +21,6 @@ struct Reduction {
   std::int64_t row_stride;
 };
 
-/// Whether the op means something for the dtype: bit ops take integers and bool, avg floats and
-/// complex, max and min all but complex. Sum of bool is "any", product is "all".
-bool reducible(DType dtype, ReduceOp op);
-
 /// output[i] = ((inputs[0][i] op inputs[1][i]) op ...), in rank order for every element, so that
 /// the result does not depend on how the work is cut (K-21). f16, bf16 and f8 accumulate in f32 and
 /// round once; avg divides at the end; NaN wins max and min; integers wrap.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "backends/shared/checked_communicator.h"
 #include "backends/threads/world.h"
 #include "tensor/device.h"
 
@@ -58,7 +57,7 @@ class PendingCall final : public Work {
   Storage* storage_ = nullptr;
 };
 
-class ThreadsCommunicator final : public backends::CheckedCommunicator {
+class ThreadsCommunicator final : public Communicator {
  public:
   ThreadsCommunicator(World& world, Group& group, std::int64_t rank)
       : world_(world), group_(group), rank_(rank) {}
@@ -68,13 +67,13 @@ class ThreadsCommunicator final : public backends::CheckedCommunicator {
   std::span<const std::int64_t> ranks() const override { return group_.ranks(); }
   const std::string& name() const override { return group_.name(); }
 
+  Tensor perform(Call& call) override;
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override;
   void abort(const Error& reason) override;
 
  private:
-  Tensor perform(Call& call, const Dims& shape, DType dtype, Issue issue) override;
-  void enter_and_wait(Call& call) override;
+  void enter_and_wait(Call& call);
 
   World& world_;
   Group& group_;
@@ -99,16 +98,21 @@ void ThreadsCommunicator::enter_and_wait(Call& call) {
   world_.scheduler().interleave();
 }
 
-Tensor ThreadsCommunicator::perform(Call& call, const Dims& shape, DType dtype, Issue issue) {
-  if (issue == Issue::kAsync) {
+Tensor ThreadsCommunicator::perform(Call& call) {
+  if (!gives_tensor(call.kind)) {
+    enter_and_wait(call);
+    return {};
+  }
+  TensorMeta meta = result_meta(call, rank_);
+  if (call.issue == Issue::kAsync) {
     const auto pending = make_ref<PendingCall>(group_, rank_, sequence_++, call);
     world_.scheduler().interleave();
-    Tensor result(pending->start(), contiguous_meta(shape, dtype));
+    Tensor result(pending->start(), std::move(meta));
     world_.scheduler().interleave();
     return result;
   }
   enter_and_wait(call);
-  return Tensor(make_ref<Storage>(std::move(call.result)), contiguous_meta(shape, dtype));
+  return Tensor(make_ref<Storage>(std::move(call.result)), std::move(meta));
 }
 
 std::unique_ptr<Communicator> ThreadsCommunicator::split(std::int64_t color, std::int64_t key,

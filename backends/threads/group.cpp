@@ -68,7 +68,7 @@ void Group::enter(std::size_t rank, std::uint64_t sequence, Call& call, Entry en
     round->computing = true;
     round->blocked[rank] = 0;
   }
-  if (!consistent(round->calls)) return tear(*round, rank, entry);
+  if (!backends::consistent(round->calls)) return tear(*round, rank, entry);
   complete(*round);
 }
 

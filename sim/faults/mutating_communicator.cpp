@@ -81,6 +81,20 @@ Tensor reduced_again(const Tensor& right, ReduceOp op, std::int64_t ranks) {
   return op == ReduceOp::kSum ? changed(right, Times{ranks}) : right;
 }
 
+// The dim along which a result is put together, and from which pieces.
+std::int64_t joined_dim(const Call& call) {
+  return call.kind == CollectiveKind::kAllToAll ? call.concat_dim : call.dim;
+}
+Lengths joined_lengths(const Call& call) {
+  return call.kind == CollectiveKind::kAllToAll ? call.concat_lengths : call.lengths;
+}
+
+// What Mutation::index counts.
+bool counted(CollectiveKind kind) {
+  return gives_tensor(kind) ? kind != CollectiveKind::kScatter && kind != CollectiveKind::kGather
+                            : kind == CollectiveKind::kBarrier;
+}
+
 // What all communicators of one rank share.
 struct RankMutation {
   Mutation mutation;
@@ -99,112 +113,56 @@ struct RankMutation {
   bool concerns(std::int64_t rank) const { return mutation.rank.value_or(rank) == rank; }
 };
 
-class MutatingCommunicator final : public Communicator {
+class MutatingCommunicator final : public ForwardingCommunicator {
  public:
   MutatingCommunicator(std::unique_ptr<Communicator> real, std::shared_ptr<RankMutation> plan)
-      : real_(std::move(real)), plan_(std::move(plan)) {}
+      : ForwardingCommunicator(std::move(real)), plan_(std::move(plan)) {}
 
-  std::int64_t rank() const override { return real_->rank(); }
-  std::int64_t size() const override { return real_->size(); }
-  std::span<const std::int64_t> ranks() const override { return real_->ranks(); }
-  const std::string& name() const override { return real_->name(); }
-
-  Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue) override {
-    if (!hits(CollectiveKind::kAllReduce)) return real_->all_reduce(x, op, issue);
-    const Tensor right = real_->all_reduce(x, op, Issue::kWait);
-    if (kind() == MutationKind::kDropReduction) return noted(right, clone_contiguous(x));
-    return noted(right, reduced_wrongly(right, op));
-  }
-
-  Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) override {
-    if (!hits(CollectiveKind::kAllGather)) return real_->all_gather(x, dim, lengths, issue);
-    return moved(real_->all_gather(x, dim, lengths, Issue::kWait), dim, lengths);
-  }
-
-  Tensor reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
-                        Issue issue) override {
-    if (!hits(CollectiveKind::kReduceScatter)) {
-      return real_->reduce_scatter(x, dim, lengths, op, issue);
+  Tensor perform(Call& call) override {
+    if (!counted(call.kind) || !plan_->hits(call.kind, size())) return real().perform(call);
+    call.issue = Issue::kWait;
+    const Tensor right = real().perform(call);
+    if (call.kind == CollectiveKind::kPermute && call.from < 0) return right;  // gets nothing
+    switch (kind()) {
+      case MutationKind::kForeignPiece:
+        return next_ranks(right);
+      case MutationKind::kSwapRanks:
+        return noted(right, swapped(right, joined_dim(call), joined_lengths(call)));
+      case MutationKind::kShiftChunk:
+        return right.dim() == 0 ? right : noted(right, rotated(right, joined_dim(call)));
+      case MutationKind::kDropReduction:
+        return noted(right, own_term(call));
+      case MutationKind::kReduceTwice:
+        return noted(right, reduced_again(right, call.op, size()));
+      case MutationKind::kDivideTwice:
+        return noted(right, changed(right, DividedBy{size()}));
     }
-    const Tensor right = real_->reduce_scatter(x, dim, lengths, op, Issue::kWait);
-    if (kind() == MutationKind::kForeignPiece) return next_ranks(right);
-    if (kind() == MutationKind::kShiftChunk) return noted(right, rotated(right, dim));
-    if (kind() != MutationKind::kDropReduction) return noted(right, reduced_wrongly(right, op));
-    const auto own = static_cast<std::size_t>(rank());
-    const std::int64_t start = std::accumulate(
-        lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(own), std::int64_t{0});
-    const Tensor slice = x.narrow(static_cast<std::size_t>(dim), start, lengths[own]);
-    return noted(right, clone_contiguous(slice));
+    return right;
   }
 
-  Tensor all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
-                    std::int64_t concat_dim, Lengths concat_lengths, Issue issue) override {
-    const bool mutates = hits(CollectiveKind::kAllToAll);
-    const Tensor right = real_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths,
-                                           mutates ? Issue::kWait : issue);
-    if (mutates && kind() == MutationKind::kForeignPiece) return next_ranks(right);
-    return mutates ? moved(right, concat_dim, concat_lengths) : right;
-  }
-
-  Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) override {
-    const bool mutates = hits(CollectiveKind::kBroadcast) && !meta.shape.empty();
-    const Tensor right = real_->broadcast(x, source, meta);
-    return mutates ? noted(right, rotated(right, 0)) : right;
-  }
-
-  Tensor scatter(const Tensor& x, std::int64_t source, std::int64_t dim, Lengths lengths,
-                 const TensorMeta& meta) override {
-    return real_->scatter(x, source, dim, lengths, meta);
-  }
-  Tensor gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
-                Lengths lengths) override {
-    return real_->gather(x, destination, dim, lengths);
-  }
-
-  Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from,
-                 const TensorMeta& received) override {
-    const bool mutates = hits(CollectiveKind::kPermute);
-    const Tensor right = real_->permute(x, to, from, received);
-    if (!mutates || !right.defined() || right.dim() == 0) return right;
-    return noted(right, rotated(right, 0));
-  }
-
-  std::vector<Tensor> batch(std::span<const SendRecv> exchange) override {
-    return real_->batch(exchange);
-  }
-  std::vector<std::string> all_gather_bytes(std::string_view bytes) override {
-    return real_->all_gather_bytes(bytes);
-  }
-  void barrier() override {
-    hits(CollectiveKind::kBarrier);
-    real_->barrier();
-  }
-
-  std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
-                                      std::string name) override {
-    std::unique_ptr<Communicator> part = real_->split(color, key, std::move(name));
-    if (!part) return nullptr;
+ protected:
+  std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> part) override {
     return std::make_unique<MutatingCommunicator>(std::move(part), plan_);
   }
-  void abort(const Error& reason) override { real_->abort(reason); }
 
  private:
   MutationKind kind() const { return plan_->mutation.kind; }
-  bool hits(CollectiveKind collective) { return plan_->hits(collective, size()); }
 
-  Tensor moved(const Tensor& right, std::int64_t dim, Lengths lengths) {
-    return noted(right, kind() == MutationKind::kSwapRanks ? swapped(right, dim, lengths)
-                                                           : rotated(right, dim));
-  }
-  Tensor reduced_wrongly(const Tensor& right, ReduceOp op) const {
-    return kind() == MutationKind::kReduceTwice ? reduced_again(right, op, size())
-                                                : changed(right, DividedBy{size()});
+  // This rank's term of a reduction, or its slice of it.
+  Tensor own_term(const Call& call) const {
+    if (call.kind == CollectiveKind::kAllReduce) return clone_contiguous(*call.x);
+    const auto own = static_cast<std::size_t>(rank());
+    const std::int64_t start =
+        std::accumulate(call.lengths.begin(),
+                        call.lengths.begin() + static_cast<std::ptrdiff_t>(own), std::int64_t{0});
+    return clone_contiguous(
+        call.x->narrow(static_cast<std::size_t>(call.dim), start, call.lengths[own]));
   }
   // Every rank of the group comes here, whether the mutation concerns it or not.
   Tensor next_ranks(const Tensor& right) {
     const std::vector<std::byte> own = bytes_of(right);
     const std::string_view text(reinterpret_cast<const char*>(own.data()), own.size());
-    const std::vector<std::string> all = real_->all_gather_bytes(text);
+    const std::vector<std::string> all = real().all_gather_bytes(text);
     const std::string& next = all[static_cast<std::size_t>((rank() + 1) % size())];
     if (!plan_->concerns(current_rank().rank) || next.size() != own.size()) return right;
     const Tensor wrong = empty(*right.device(), right.shape(), right.dtype());
@@ -216,8 +174,7 @@ class MutatingCommunicator final : public Communicator {
     return wrong;
   }
 
-  std::unique_ptr<Communicator> real_;
-  std::shared_ptr<RankMutation> plan_;
+  const std::shared_ptr<RankMutation> plan_;
 };
 
 }  // namespace

@@ -8,8 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "comm/communicator.h"
-#include "sim/world/world.h"
+#include "comm/forwarding_communicator.h"
 
 namespace shardlab {
 

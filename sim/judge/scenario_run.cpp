@@ -252,7 +252,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   const std::unique_ptr<Steps> steps = steps_of(result);
   run.listener = steps.get();
   if (shapes_only) {
-    execute_classes(run, *result.propagator);
+    execute_classes(run, *result.propagator, options);
   } else {
     execute(run, *result.propagator, scenario.world, options);
   }

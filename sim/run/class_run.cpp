@@ -34,7 +34,7 @@ std::vector<T> picked(std::vector<T>& all, const std::vector<RankClass>& classes
 
 }  // namespace
 
-void execute_classes(ProgramRun& run, Propagator& propagator) {
+void execute_classes(ProgramRun& run, Propagator& propagator, const ScenarioOptions& options) {
   run.device = make_shape_device();
   ClassWorldOptions world;
   world.layout = run.layout;
@@ -44,6 +44,7 @@ void execute_classes(ProgramRun& run, Propagator& propagator) {
   world.propagator = &propagator;
   world.plans = &propagator.plans();
   world.implicit = run.scenario->expect.implicit;
+  world.communicator = options.communicator;
   // Values point to their account, recordings to their trace. A class runs at most twice.
   run.accounts.reserve(2 * world.most_classes);
   run.traces.reserve(2 * world.most_classes);

@@ -9,6 +9,6 @@ class Propagator;
 
 /// Fills in what was seen, by class. The layout lives in an arena of this run.
 ///   fails  Unsupported: more than 4,096 classes
-void execute_classes(ProgramRun& run, Propagator& propagator);
+void execute_classes(ProgramRun& run, Propagator& propagator, const ScenarioOptions& options);
 
 }  // namespace shardlab

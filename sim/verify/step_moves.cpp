@@ -144,9 +144,11 @@ StepFinding judge_collective(const Step& step) {
   const CollectiveCall& call = step.first().collective;
   const Pieces inputs = pieces_of(step, false);
   const Pieces results = pieces_of(step, true);
-  for (const Pieces* pieces : {&inputs, &results}) {
-    for (const DTensor& piece : *pieces) {
-      if (!piece.defined()) return skipped("collectives without a value on every rank");
+  for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+    const bool brings =
+        call.kind != CollectiveKind::kBroadcast || static_cast<std::int64_t>(rank) == call.source;
+    if ((brings && !inputs[rank].defined()) || !results[rank].defined()) {
+      return skipped("collectives without a value on every rank");
     }
   }
   WholeValue before;

@@ -245,7 +245,8 @@ void StepReader::collective_ends(const CollectiveCall& call) {
   part.collective.input = {};
   part.collective.result = {};
   if (!left_) left_ = part;
-  part.args.emplace_back(held(DTensor(call.input), part));
+  // A broadcast brings something on its source only.
+  part.args.emplace_back(call.input.defined() ? held(DTensor(call.input), part) : DTensor());
   part.results.emplace_back(held(DTensor(call.result), part));
   StepKey key;
   key.group.assign(call.group->ranks().begin(), call.group->ranks().end());

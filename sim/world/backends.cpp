@@ -1,4 +1,9 @@
+// The backends of this build stand in the registry from the start; others join by name.
 #include "sim/world/backends.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
 
 #include "backends/mpi/mpi.h"
 #include "backends/nccl/nccl.h"
@@ -21,31 +26,56 @@ constexpr ProcessBackend kNccl = {
     .launcher = nccl::launcher,
 };
 
-constexpr BackendEntry kBackends[] = {
-    {.name = "threads", .make = make_threads_backend},
-    {.name = "mpi", .processes = &kMpi},
-    {.name = "fake"},
-    {.name = "nccl", .processes = &kNccl},
+// Entries stay where they are when more are added.
+struct Registry {
+  std::mutex mutex;
+  std::deque<BackendEntry> entries = {
+      {.name = "threads", .make = make_threads_backend, .processes = nullptr},
+      {.name = "mpi", .make = nullptr, .processes = &kMpi},
+      {.name = "fake", .make = nullptr, .processes = nullptr},
+      {.name = "nccl", .make = nullptr, .processes = &kNccl},
+  };
+
+  const BackendEntry* find(std::string_view name) const {
+    const auto found = std::ranges::find(entries, name, &BackendEntry::name);
+    return found == entries.end() ? nullptr : &*found;
+  }
 };
+
+Registry& registry() {
+  static Registry all;
+  return all;
+}
 
 }  // namespace
 
+void register_backend(std::string name, BackendFactory factory) {
+  const std::lock_guard lock(registry().mutex);
+  if (name.empty() || registry().find(name) != nullptr) {
+    throw Error(ErrorKind::kValue, fmt::format("the backend name '{}' is taken or empty", name))
+        .with("fix", "register it once, under a name of its own");
+  }
+  registry().entries.push_back(
+      {.name = std::move(name), .make = std::move(factory), .processes = nullptr});
+}
+
 std::vector<std::string_view> backend_names() {
+  const std::lock_guard lock(registry().mutex);
   std::vector<std::string_view> names;
-  for (const BackendEntry& entry : kBackends) names.push_back(entry.name);
+  for (const BackendEntry& entry : registry().entries) names.push_back(entry.name);
   return names;
 }
 
 bool is_shape_only(std::string_view name) {
-  for (const BackendEntry& entry : kBackends) {
-    if (entry.name == name) return entry.make == nullptr && entry.processes == nullptr;
-  }
-  return false;
+  const std::lock_guard lock(registry().mutex);
+  const BackendEntry* entry = registry().find(name);
+  return entry != nullptr && !entry->make && entry->processes == nullptr;
 }
 
 const BackendEntry& find_backend(std::string_view name) {
-  for (const BackendEntry& entry : kBackends) {
-    if (entry.name == name) return entry;
+  {
+    const std::lock_guard lock(registry().mutex);
+    if (const BackendEntry* entry = registry().find(name)) return *entry;
   }
   throw Error(ErrorKind::kValue, fmt::format("no backend named {}", name))
       .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,7 +19,8 @@ class ControlChannel;
 }
 
 /// Makes a backend for this many ranks, run by this scheduler.
-using BackendFactory = std::unique_ptr<Backend> (*)(std::int64_t ranks, Scheduler& scheduler);
+using BackendFactory =
+    std::function<std::unique_ptr<Backend>(std::int64_t ranks, Scheduler& scheduler)>;
 
 /// One rank per process.
 struct ProcessBackend {
@@ -33,16 +35,21 @@ struct ProcessBackend {
 
 /// `make` or `processes`; neither: it runs one rank of each class, without data (class_world.h).
 struct BackendEntry {
-  std::string_view name;
-  BackendFactory make = nullptr;  ///< all ranks in this process
+  std::string name;
+  BackendFactory make;  ///< all ranks in this process
   const ProcessBackend* processes = nullptr;
 };
 
-/// "threads", ...
+/// Adds a backend whose ranks share this process, also one that is made outside of this repository:
+/// from then on worlds and `--backend` find it by its name. Before worlds start; any thread.
+///   fails  Value: the name is taken, or empty
+void register_backend(std::string name, BackendFactory factory);
+
+/// "threads", ...; registered ones last.
 std::vector<std::string_view> backend_names();
 /// True for a backend that runs one rank of each class; false for an unknown name.
 bool is_shape_only(std::string_view name);
-/// Fails with Value, naming those that exist, for an unknown name.
+/// Fails with Value, naming those that exist, for an unknown name. The entry stays where it is.
 const BackendEntry& find_backend(std::string_view name);
 
 }  // namespace shardlab

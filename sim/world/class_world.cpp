@@ -236,7 +236,9 @@ class Exploration final : public RankQuestions {
                                rank_,           log,
                                &lengths_,       nothing_,
                                std::move(stop), [this](const auto& answer) { ask(answer); }};
-      ProcessGroup world(fake::make_world_communicator(place));
+      std::unique_ptr<Communicator> communicator = fake::make_world_communicator(place);
+      if (options_.communicator) communicator = options_.communicator(std::move(communicator));
+      ProcessGroup world(std::move(communicator));
       MeshRegistry meshes(world);
       context.world = &world;
       context.meshes = &meshes;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/rank_context.h"
+#include "comm/forwarding_communicator.h"
 #include "comm/verdict.h"
 #include "mesh/mesh_layout.h"
 #include "sim/world/rank_questions.h"
@@ -25,6 +26,7 @@ struct ClassWorldOptions {
   PlanCache* plans = nullptr;
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
+  CommunicatorDecorator communicator;  ///< none: the backend's own
   std::size_t most_classes = 4096;
 };
 

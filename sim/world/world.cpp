@@ -179,6 +179,12 @@ World::World(WorldOptions options)
     : options_(std::move(options)), backend_(find_backend(options_.backend)) {
   if (options_.ranks < 1) fail(ErrorKind::kValue, "a world of {} ranks", options_.ranks);
   if (!options_.device) fail(ErrorKind::kValue, "a world needs a device for its ranks");
+  if (is_shape_only(options_.backend)) {
+    throw Error(ErrorKind::kValue,
+                fmt::format("backend {} runs one rank of each class, not a world of all ranks",
+                            options_.backend))
+        .with("fix", "run_classes runs it");
+  }
   if (backend_.processes == nullptr) {
     scheduler_ = make_scheduler(options_.schedule);
     return;

@@ -11,18 +11,12 @@
 
 #include "base/error.h"
 #include "base/rank_context.h"
+#include "comm/forwarding_communicator.h"
 #include "comm/verdict.h"
 #include "sim/schedule/schedulers.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
-
-class Communicator;
-
-/// Puts something around a rank's communicator of the world: faults are planted so. It wraps what
-/// is split off, too. Called on each rank, once.
-using CommunicatorDecorator =
-    std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
 
 struct WorldOptions {
   std::int64_t ranks = 1;

@@ -10,29 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/collective_kind.h"
-#include "base/error.h"
-#include "base/rank_context.h"
-#include "base/reduce_op.h"
-#include "tensor/tensor.h"
+#include "comm/call.h"
 
 namespace shardlab {
 
 class MeshLayout;
-
-/// One element count per group rank, along the named tensor dim; zeros allowed.
-using Lengths = std::span<const std::int64_t>;
-
-/// Whether a call returns with its result in place, or with a pending Work on the result's Storage.
-enum class Issue : std::uint8_t { kWait, kAsync };
-
-/// One peer's part of a batch.
-struct SendRecv {
-  std::int64_t peer = 0;  ///< group rank
-  Tensor send;            ///< undefined: nothing is sent
-  bool receives = false;
-  TensorMeta receive;  ///< what arrives, when `receives`
-};
 
 /// Collectives return their result, so that a backend may hand one Buffer to all ranks: results are
 /// copy-on-write, like every Storage. Inputs may have any strides; results are contiguous. Every
@@ -49,38 +31,16 @@ class Communicator {
   virtual std::span<const std::int64_t> ranks() const = 0;
   virtual const std::string& name() const = 0;
 
-  /// avg divides the sum by the group size (integers: Value). f16 and bf16 accumulate in f32 and
-  /// round once; terms are combined in ascending group rank (K-21).
-  virtual Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue) = 0;
-  /// Concatenates along `dim`; rank i brings lengths[i]. All other dims agree.
-  virtual Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) = 0;
-  /// Reduces, then rank i keeps its lengths[i] elements of `dim`.
-  virtual Tensor reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
-                                Issue issue) = 0;
-  /// Cuts x along split_dim (rank i gets split_lengths[i]) and concatenates what arrives along
-  /// concat_dim (rank i brings concat_lengths[i]).
-  virtual Tensor all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
-                            std::int64_t concat_dim, Lengths concat_lengths, Issue issue) = 0;
-  /// x is read on the source only; `meta` is what arrives.
-  virtual Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) = 0;
-  /// Rank i gets lengths[i] elements of `dim` of the source's x; `meta` is the whole's.
-  virtual Tensor scatter(const Tensor& x, std::int64_t source, std::int64_t dim, Lengths lengths,
-                         const TensorMeta& meta) = 0;
-  /// On the destination the concatenation along `dim`; elsewhere an undefined tensor.
-  virtual Tensor gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
-                        Lengths lengths) = 0;
-  /// Sends x to group rank `to` (-1: nobody) and returns what `from` sent (-1: undefined).
-  virtual Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from,
-                         const TensorMeta& received) = 0;
-  /// Received tensors in the order of `exchange`; undefined where nothing is received.
-  virtual std::vector<Tensor> batch(std::span<const SendRecv> exchange) = 0;
+  /// The door: every collective passes here as a value, of every kind but kSplit. Arguments have
+  /// been checked, groups of one rank call only for permute, batch and all_gather_bytes. Gives the
+  /// result of the kinds that give_tensor(); nobody looks at it on ranks that get none. What `call`
+  /// points to lives no longer than perform; of call.x, all_reduce and reduce_scatter bring it
+  /// contiguous.
+  virtual Tensor perform(Call& call) = 0;
   /// Says which group ranks do what this one does from here on, partners counted from themselves:
   /// those with the same `answer`, a pure function. Before a batch; only asked where one rank
   /// stands for many.
   virtual void tell_apart(const std::function<std::uint64_t(std::int64_t group_rank)>& answer);
-  virtual std::vector<std::string> all_gather_bytes(std::string_view bytes) = 0;
-  virtual void barrier() = 0;
-
   /// A new group of the ranks that bring an equal colour, ordered by key, then rank. Collective
   /// over this group. A negative colour gives null.
   virtual std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
@@ -93,6 +53,54 @@ class Communicator {
                                               std::span<const std::size_t> mesh_dims);
   /// Ends the world: every other rank's wait fails with this reason.
   virtual void abort(const Error& reason) = 0;
+
+  // The collectives, as users call them: each checks its arguments, on this rank and before the
+  // others hear of the call (Value), fills in a Call and performs it. Groups of one rank answer by
+  // themselves.
+
+  /// avg divides the sum by the group size (integers: Value). f16 and bf16 accumulate in f32 and
+  /// round once; terms are combined in ascending group rank (K-21).
+  Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue = Issue::kWait);
+  /// Concatenates along `dim`; rank i brings lengths[i]. All other dims agree.
+  Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue = Issue::kWait);
+  /// Reduces, then rank i keeps its lengths[i] elements of `dim`.
+  Tensor reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
+                        Issue issue = Issue::kWait);
+  /// Cuts x along split_dim (rank i gets split_lengths[i]) and concatenates what arrives along
+  /// concat_dim (rank i brings concat_lengths[i]).
+  Tensor all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
+                    std::int64_t concat_dim, Lengths concat_lengths, Issue issue = Issue::kWait);
+  /// x is read on the source only; `meta` is what arrives.
+  Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta);
+  /// Rank i gets lengths[i] elements of `dim` of the source's x; `meta` is the whole's.
+  Tensor scatter(const Tensor& x, std::int64_t source, std::int64_t dim, Lengths lengths,
+                 const TensorMeta& meta);
+  /// On the destination the concatenation along `dim`; elsewhere an undefined tensor.
+  Tensor gather(const Tensor& x, std::int64_t destination, std::int64_t dim, Lengths lengths);
+  /// Sends x to group rank `to` (-1: nobody) and returns what `from` sent (-1: undefined).
+  Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from, const TensorMeta& received);
+  /// Received tensors in the order of `exchange`; undefined where nothing is received.
+  std::vector<Tensor> batch(std::span<const SendRecv> exchange);
+  std::vector<std::string> all_gather_bytes(std::string_view bytes);
+  void barrier();
+
+ protected:
+  /// Notes who calls, from where, and waits for `x`, which may be null or undefined.
+  static void begin(Call& call, const Tensor* x);
+
+ private:
+  void check_peer(std::string_view what, std::int64_t peer) const;
+  void check_dim(const Call& call, std::int64_t dim, std::int64_t ndim) const;
+  void check_lengths(const Call& call, Lengths lengths) const;
+  void check_piece(const Call& call, std::int64_t dim, std::int64_t wanted) const;
+  void check_source(const Call& call, const Tensor& x, const TensorMeta& meta) const;
+  void check_reducible(const Call& call) const;
+  template <typename... Args>
+  [[noreturn]] void refuse(const Call& call, fmt::format_string<Args...> format,
+                           Args&&... args) const {
+    throw Error(ErrorKind::kValue, fmt::format("{} on group {}: {}", to_string(call.kind), name(),
+                                               fmt::format(format, std::forward<Args>(args)...)));
+  }
 };
 
 /// "tp", or names joined by "_": what a group along these dims is called.

@@ -60,7 +60,7 @@ class Observer {
   virtual void call_ends(const CallRecord& call) { static_cast<void>(call); }
   virtual void call_fails() {}
   virtual void placed(const PlacedRecord& record) { static_cast<void>(record); }
-  /// After every collective(), but for batches and barriers, which have no one result.
+  /// After every collective() that reduces, gathers, exchanges or broadcasts.
   virtual void collective_ends(const CollectiveCall& call) { static_cast<void>(call); }
   /// Backward: the gradient of the node with this number runs (autograd/grad_node.h). What happens
   /// until gradient_ends belongs to it; they nest where the gradient of a composite is that of its

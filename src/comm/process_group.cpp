@@ -1,8 +1,9 @@
+// What an observer is told follows from the call alone: its kind and what it brings say how much a
+// ring would move.
 #include "comm/process_group.h"
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "comm/observer.h"
 
@@ -10,33 +11,91 @@ namespace shardlab {
 
 namespace {
 
-// Bytes of x with its size along `dim` replaced by `size`.
-double bytes_with(const Tensor& x, std::int64_t dim, std::int64_t size) {
-  double count = static_cast<double>(item_bytes(x.dtype()));
-  for (std::int64_t i = 0; i < x.dim(); ++i) {
-    count *= static_cast<double>(i == dim ? size : x.size(static_cast<std::size_t>(i)));
-  }
-  return count;
-}
-
-double bytes_of(const Tensor& x) { return static_cast<double>(x.size_bytes()); }
-
 double bytes_of(const TensorMeta& meta) {
-  return static_cast<double>(product(meta.shape) * item_bytes(meta.dtype));
+  return static_cast<double>(product(meta.shape)) * static_cast<double>(item_bytes(meta.dtype));
 }
 
-// Groups of one rank never communicate (B-12).
+struct Volume {
+  double bytes = 0;       ///< CollectiveRecord::bytes
+  double sent_bytes = 0;  ///< by this rank
+};
+
+Volume volume_of_permute(const Call& call, std::int64_t rank) {
+  const double sent = call.to >= 0 && call.to != rank ? bytes_of(call.x->meta()) : 0;
+  const double got = call.from >= 0 && call.from != rank ? bytes_of(*call.expected) : 0;
+  return {std::max(sent, got), sent};
+}
+
+Volume volume_of_batch(const Call& call) {
+  double sent = 0, got = 0;
+  for (const SendRecv& part : std::get<BatchPart*>(call.part)->exchange) {
+    if (part.receives) got += bytes_of(part.receive);
+    if (part.send.defined()) sent += bytes_of(part.send.meta());
+  }
+  return {std::max(sent, got), sent};
+}
+
+double whole_bytes(const Call& call, std::int64_t rank) {
+  switch (call.kind) {
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
+      return bytes_of(result_meta(call, rank));
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kScatter:
+      return bytes_of(*call.expected);
+    case CollectiveKind::kAllGatherBytes:
+      return static_cast<double>(std::get<BytesPart*>(call.part)->bytes.size());
+    default:
+      return call.x != nullptr ? bytes_of(call.x->meta()) : 0;
+  }
+}
+
+Volume volume_of(const Call& call, std::int64_t rank, std::int64_t size) {
+  if (call.kind == CollectiveKind::kPermute) return volume_of_permute(call, rank);
+  if (call.kind == CollectiveKind::kBatch) return volume_of_batch(call);
+  const double bytes = whole_bytes(call, rank);
+  return {bytes, ring_sends(call.kind, bytes, size)};
+}
+
+// Dtype and shape of what this rank brings, or of what it gets where it brings nothing.
+TensorMeta input_of(const Call& call) {
+  TensorMeta meta;
+  meta.dtype = DType::kU8;
+  if (call.kind == CollectiveKind::kBatch) {
+    for (const SendRecv& part : std::get<BatchPart*>(call.part)->exchange) {
+      if (part.receives) meta.dtype = part.receive.dtype;
+      if (part.send.defined()) meta = part.send.meta();
+    }
+  } else if (call.x != nullptr) {
+    meta = call.x->meta();
+  } else if (call.expected != nullptr) {
+    meta = *call.expected;
+  }
+  return meta;
+}
+
+// Those whose one result is the same whoever computes it from what all ranks brought.
+bool has_told_result(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
+         kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll ||
+         kind == CollectiveKind::kBroadcast;
+}
+
+CollectiveCall ended(ProcessGroup& group, const Call& call, const Tensor& result) {
+  CollectiveCall end{.kind = call.kind, .group = &group, .op = call.op, .dim = call.dim};
+  if (call.kind == CollectiveKind::kAllToAll) {
+    end.dim = call.concat_dim;
+    end.split_dim = call.dim;
+    end.split_lengths.assign(call.lengths.begin(), call.lengths.end());
+  }
+  if (call.kind == CollectiveKind::kBroadcast) end.source = call.root;
+  if (call.x != nullptr) end.input = *call.x;
+  end.result = result;
+  return end;
+}
+
 bool observed(const ProcessGroup& group) {
   return current_rank_or_null() != nullptr && observer_to_tell() != nullptr && group.size() > 1;
-}
-
-// The result, of which the observer is told.
-Tensor told(ProcessGroup& group, CollectiveCall call, Tensor result) {
-  if (!observed(group)) return result;
-  call.group = &group;
-  call.result = result;
-  current_rank().observer->collective_ends(call);
-  return result;
 }
 
 }  // namespace
@@ -49,130 +108,50 @@ std::vector<std::int64_t> GroupIdentity::ranks() const {
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> world)
-    : communicator_(std::move(world)), identity_{.size = communicator_->size()} {}
+    : ForwardingCommunicator(std::move(world)) {
+  identity_.size = real().size();
+}
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> communicator, const MeshLayout* layout,
                            std::span<const std::size_t> mesh_dims, Coordinate coordinate)
-    : communicator_(std::move(communicator)) {
+    : ForwardingCommunicator(std::move(communicator)) {
   for (const std::size_t mesh_dim : mesh_dims) coordinate[mesh_dim] = 0;
   identity_ = {.name = group_name(*layout, mesh_dims),
                .layout = layout,
                .mesh_dims = {mesh_dims.begin(), mesh_dims.end()},
                .first_rank = layout->rank_at(coordinate),
-               .size = communicator_->size()};
+               .size = real().size()};
 }
 
-// What tells one collective from the next, beyond what the group knows.
-struct ProcessGroup::Event {
-  CollectiveKind kind;
-  DType dtype;
-  const Dims& input_shape;
-  double bytes;
-  Issue issue = Issue::kWait;
-  ReduceOp op = ReduceOp::kSum;
-  std::optional<double> sent_bytes;  ///< where that does not follow from `bytes`
-};
-
-// Counts every collective, observed or not, so that ranks agree in the number.
-void ProcessGroup::enters(const Event& event) {
-  const std::int64_t sequence = entered_++;
-  if (!observed(*this)) return;
+void ProcessGroup::tell(const Call& call, std::int64_t sequence) const {
   const RankContext& rank = current_rank();
+  const Volume volume = volume_of(call, this->rank(), size());
+  const TensorMeta input = input_of(call);
   CollectiveRecord record;
-  record.kind = event.kind;
+  record.kind = call.kind;
   record.group = identity_;
   record.sequence = sequence;
-  record.issue = event.issue;
-  record.dtype = event.dtype;
-  record.input_shape = event.input_shape;
-  record.op = event.op;
-  record.bytes = event.bytes;
-  record.sent_bytes = event.sent_bytes.value_or(ring_sends(event.kind, event.bytes, size()));
+  record.issue = call.issue;
+  record.dtype = input.dtype;
+  record.input_shape = input.shape;
+  record.op = call.op;
+  record.bytes = volume.bytes;
+  record.sent_bytes = volume.sent_bytes;
   record.pass = rank.pass;
   record.position = rank.position;
   rank.observer->collective(record);
 }
 
-Tensor ProcessGroup::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
-  enters({CollectiveKind::kAllReduce, x.dtype(), x.shape(), bytes_of(x), issue, op, {}});
-  return told(*this, {.kind = CollectiveKind::kAllReduce, .op = op, .input = x},
-              communicator_->all_reduce(x, op, issue));
-}
-
-Tensor ProcessGroup::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
-  std::int64_t whole = 0;
-  for (const std::int64_t length : lengths) whole += length;
-  enters({CollectiveKind::kAllGather, x.dtype(), x.shape(), bytes_with(x, dim, whole), issue});
-  return told(*this, {.kind = CollectiveKind::kAllGather, .dim = dim, .input = x},
-              communicator_->all_gather(x, dim, lengths, issue));
-}
-
-Tensor ProcessGroup::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
-                                    Issue issue) {
-  enters({CollectiveKind::kReduceScatter, x.dtype(), x.shape(), bytes_of(x), issue, op, {}});
-  return told(*this, {.kind = CollectiveKind::kReduceScatter, .op = op, .dim = dim, .input = x},
-              communicator_->reduce_scatter(x, dim, lengths, op, issue));
-}
-
-Tensor ProcessGroup::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
-                                std::int64_t concat_dim, Lengths concat_lengths, Issue issue) {
-  enters({CollectiveKind::kAllToAll, x.dtype(), x.shape(), bytes_of(x), issue});
-  Tensor result =
-      communicator_->all_to_all(x, split_dim, split_lengths, concat_dim, concat_lengths, issue);
-  if (!observed(*this)) return result;
-  return told(*this,
-              {.kind = CollectiveKind::kAllToAll,
-               .dim = concat_dim,
-               .split_dim = split_dim,
-               .split_lengths = {split_lengths.begin(), split_lengths.end()},
-               .input = x},
-              std::move(result));
-}
-
-Tensor ProcessGroup::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) {
-  enters({CollectiveKind::kBroadcast, meta.dtype, meta.shape, bytes_of(meta)});
-  return told(*this, {.kind = CollectiveKind::kBroadcast, .source = source, .input = x},
-              communicator_->broadcast(x, source, meta));
-}
-
-Tensor ProcessGroup::permute(const Tensor& x, std::int64_t to, std::int64_t from,
-                             const TensorMeta& received) {
-  const double sent = to >= 0 && to != rank() ? bytes_of(x) : 0;
-  const double got = from >= 0 && from != rank() ? bytes_of(received) : 0;
-  const TensorMeta& meta = x.defined() ? x.meta() : received;
-  enters({.kind = CollectiveKind::kPermute,
-          .dtype = meta.dtype,
-          .input_shape = meta.shape,
-          .bytes = std::max(sent, got),
-          .sent_bytes = sent});
-  return communicator_->permute(x, to, from, received);
-}
-
-std::vector<Tensor> ProcessGroup::batch(std::span<const SendRecv> exchange) {
-  double sent = 0, got = 0;
-  DType dtype = DType::kU8;
-  Dims shape;
-  for (const SendRecv& part : exchange) {
-    if (part.receives) {
-      dtype = part.receive.dtype;
-      got += bytes_of(part.receive);
-    }
-    if (!part.send.defined()) continue;
-    sent += bytes_of(part.send);
-    dtype = part.send.dtype();
-    shape = part.send.shape();
+// Counted whether or not somebody watches, so that ranks agree in the number.
+Tensor ProcessGroup::perform(Call& call) {
+  const std::int64_t sequence = entered_++;
+  if (!observed(*this)) return real().perform(call);
+  tell(call, sequence);
+  Tensor result = real().perform(call);
+  if (has_told_result(call.kind) && observed(*this)) {
+    current_rank().observer->collective_ends(ended(*this, call, result));
   }
-  enters({.kind = CollectiveKind::kBatch,
-          .dtype = dtype,
-          .input_shape = shape,
-          .bytes = std::max(sent, got),
-          .sent_bytes = sent});
-  return communicator_->batch(exchange);
-}
-
-void ProcessGroup::barrier() {
-  enters({CollectiveKind::kBarrier, DType::kU8, Dims{}, 0});
-  communicator_->barrier();
+  return result;
 }
 
 }  // namespace shardlab

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/inline_vector.h"
-#include "comm/communicator.h"
+#include "comm/forwarding_communicator.h"
 #include "mesh/mesh_layout.h"
 
 namespace shardlab {
@@ -44,8 +44,9 @@ struct CollectiveRecord {
   SourcePosition position;
 };
 
-/// Forwards to the communicator and tells the running rank's observer.
-class ProcessGroup {
+/// A communicator that tells the running rank's observer what passes. Groups of one rank never
+/// communicate and tell nothing (B-12).
+class ProcessGroup final : public ForwardingCommunicator {
  public:
   /// All ranks of the world.
   explicit ProcessGroup(std::unique_ptr<Communicator> world);
@@ -54,29 +55,19 @@ class ProcessGroup {
                std::span<const std::size_t> mesh_dims, Coordinate coordinate);
 
   const GroupIdentity& identity() const { return identity_; }
-  const std::string& name() const { return identity_.name; }
-  std::int64_t rank() const { return communicator_->rank(); }
-  std::int64_t size() const { return communicator_->size(); }
-  std::span<const std::int64_t> ranks() const { return communicator_->ranks(); }
+  const std::string& name() const override { return identity_.name; }
   /// Uncounted access: placing inputs, verification, control.
-  Communicator& communicator() { return *communicator_; }
+  Communicator& communicator() { return real(); }
 
-  Tensor all_reduce(const Tensor& x, ReduceOp op, Issue issue = Issue::kWait);
-  Tensor all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue = Issue::kWait);
-  Tensor reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
-                        Issue issue = Issue::kWait);
-  Tensor all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
-                    std::int64_t concat_dim, Lengths concat_lengths, Issue issue = Issue::kWait);
-  Tensor broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta);
-  Tensor permute(const Tensor& x, std::int64_t to, std::int64_t from, const TensorMeta& received);
-  std::vector<Tensor> batch(std::span<const SendRecv> exchange);
-  void barrier();
+  Tensor perform(Call& call) override;
+
+ protected:
+  /// Whoever makes a group names it and watches it.
+  std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> part) override { return part; }
 
  private:
-  struct Event;
-  void enters(const Event& event);
+  void tell(const Call& call, std::int64_t sequence) const;
 
-  std::unique_ptr<Communicator> communicator_;
   GroupIdentity identity_;
   std::int64_t entered_ = 0;
 };

@@ -1,6 +1,7 @@
 // The door as its users see it (B-1, B-9).
 #include <doctest/doctest.h>
 
+#include "backends/threads/threads.h"
 #include "comm/device_mesh.h"
 #include "mesh/spec.h"
 #include "sim/world/backends.h"
@@ -40,6 +41,22 @@ TEST_CASE("B-1 every collective works in a group of some ranks and knows nothing
     CHECK(group.all_gather_bytes(text)[static_cast<std::size_t>(me)] == text);
     group.barrier();
   });
+}
+
+TEST_CASE("B-9 a backend from elsewhere is registered by its name, which must be free") {
+  register_backend("own", make_threads_backend);
+  CHECK(backend_names().back() == "own");
+  WorldOptions options = plain_world(3);
+  options.backend = "own";
+  on_ranks(options, [](RankContext& rank) {
+    const Tensor x = local_tensor({1}, DType::kF32, {static_cast<double>(rank.rank)});
+    CHECK(values_of(rank.world->all_reduce(x, ReduceOp::kSum)) == Values{3});
+  });
+  for (const char* name : {"own", "threads", "fake", ""}) {
+    CAPTURE(name);
+    CHECK_THROWS_WITH_AS(register_backend(name, make_threads_backend),
+                         doctest::Contains("is taken or empty"), Error);
+  }
 }
 
 TEST_CASE(

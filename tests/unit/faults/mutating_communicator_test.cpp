@@ -100,7 +100,7 @@ TEST_CASE("the piece of the next rank is taken where it is as long") {
 
 TEST_CASE("one rank, one collective of all its groups; others stay right") {
   const auto twice = [](ProcessGroup& group) {
-    ProcessGroup part(group.communicator().split(0, group.rank(), "part"), "part");
+    ProcessGroup part(group.communicator().split(0, group.rank(), "part"));
     sum(part);
     return sum(group);
   };

@@ -17,7 +17,7 @@ std::unique_ptr<EnteredCall> sent(const backends::Call& call) {
   Reader reader(bytes);
   auto copy = std::make_unique<EnteredCall>(reader);
   CHECK(reader.at_end());
-  CHECK(signature(copy->call()) == signature(call));
+  CHECK(backends::signature(copy->call()) == backends::signature(call));
   return copy;
 }
 

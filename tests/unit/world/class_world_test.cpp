@@ -210,7 +210,7 @@ TEST_CASE("asynchronous calls may be issued in any order on two groups") {
 // Every rank sends 4 elements to the right; a rank that is told apart may differ.
 void send_right(ProcessGroup& group, std::int64_t odd, std::int64_t elements, Tensor x) {
   const std::int64_t last = group.size() - 1, me = group.rank();
-  group.communicator().tell_apart([&](std::int64_t rank) {
+  group.tell_apart([&](std::int64_t rank) {
     return static_cast<std::uint64_t>(rank == odd ? 3 : rank == 0 ? 1 : rank == last ? 2 : 0);
   });
   std::vector<SendRecv> exchange;

@@ -1,11 +1,12 @@
-#include "backends/shared/checked_communicator.h"
-
+// The typed calls of a communicator: look at the arguments, fill in a Call, perform it, and answer
+// for groups of one. What the result looks like follows from the call alone (result_meta), so that
+// no backend is told.
 #include <numeric>
 
-#include "backends/shared/reduce.h"
+#include "comm/communicator.h"
 #include "tensor/device.h"
 
-namespace shardlab::backends {
+namespace shardlab {
 
 namespace {
 
@@ -13,14 +14,9 @@ std::int64_t total(Lengths lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
-Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
-  shape[static_cast<std::size_t>(dim)] = size;
-  return shape;
-}
-
 }  // namespace
 
-void CheckedCommunicator::begin(Call& call, const Tensor* x) {
+void Communicator::begin(Call& call, const Tensor* x) {
   const RankContext& rank = current_rank();
   call.position = rank.position;
   call.op_name = rank.op;
@@ -32,16 +28,16 @@ void CheckedCommunicator::begin(Call& call, const Tensor* x) {
   }
 }
 
-void CheckedCommunicator::check_peer(std::string_view what, std::int64_t peer) const {
+void Communicator::check_peer(std::string_view what, std::int64_t peer) const {
   if (peer >= 0 && peer < size()) return;
   fail(ErrorKind::kValue, "group {} of {} ranks has no {} {}", name(), size(), what, peer);
 }
 
-void CheckedCommunicator::check_dim(const Call& call, std::int64_t dim, std::int64_t ndim) const {
+void Communicator::check_dim(const Call& call, std::int64_t dim, std::int64_t ndim) const {
   if (dim < 0 || dim >= ndim) refuse(call, "tensor dim {} of a tensor with {} dims", dim, ndim);
 }
 
-void CheckedCommunicator::check_lengths(const Call& call, Lengths lengths) const {
+void Communicator::check_lengths(const Call& call, Lengths lengths) const {
   if (static_cast<std::int64_t>(lengths.size()) != size()) {
     refuse(call, "{} lengths for {} ranks", lengths.size(), size());
   }
@@ -50,25 +46,23 @@ void CheckedCommunicator::check_lengths(const Call& call, Lengths lengths) const
   }
 }
 
-void CheckedCommunicator::check_piece(const Call& call, std::int64_t dim,
-                                      std::int64_t wanted) const {
+void Communicator::check_piece(const Call& call, std::int64_t dim, std::int64_t wanted) const {
   const std::int64_t has = call.x->size(static_cast<std::size_t>(dim));
   if (has != wanted)
     refuse(call, "tensor dim {} has size {}, the lengths say {}", dim, has, wanted);
 }
 
-void CheckedCommunicator::check_source(const Call& call, const Tensor& x,
-                                       const TensorMeta& meta) const {
+void Communicator::check_source(const Call& call, const Tensor& x, const TensorMeta& meta) const {
   if (x.defined() && x.shape() == meta.shape && x.dtype() == meta.dtype) return;
   refuse(call, "the source's tensor is not what the ranks expect");
 }
 
-void CheckedCommunicator::check_reducible(const Call& call) const {
+void Communicator::check_reducible(const Call& call) const {
   if (reducible(call.x->dtype(), call.op)) return;
   refuse(call, "{} of {}", to_string(call.op), to_string(call.x->dtype()));
 }
 
-Tensor CheckedCommunicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
+Tensor Communicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
   Call call(CollectiveKind::kAllReduce);
   begin(call, &x);
   call.op = op;
@@ -76,11 +70,11 @@ Tensor CheckedCommunicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue
   if (size() == 1) return contiguous(x).snapshot();
   const Tensor input = contiguous(x);
   call.x = &input;
-  return perform(call, x.shape(), x.dtype(), issue);
+  call.issue = issue;
+  return perform(call);
 }
 
-Tensor CheckedCommunicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths,
-                                       Issue issue) {
+Tensor Communicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
   Call call(CollectiveKind::kAllGather);
   begin(call, &x);
   call.dim = static_cast<std::int32_t>(dim);
@@ -89,11 +83,12 @@ Tensor CheckedCommunicator::all_gather(const Tensor& x, std::int64_t dim, Length
   check_lengths(call, lengths);
   check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
   if (size() == 1) return contiguous(x).snapshot();
-  return perform(call, with_size(x.shape(), dim, total(lengths)), x.dtype(), issue);
+  call.issue = issue;
+  return perform(call);
 }
 
-Tensor CheckedCommunicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths,
-                                           ReduceOp op, Issue issue) {
+Tensor Communicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
+                                    Issue issue) {
   Call call(CollectiveKind::kReduceScatter);
   begin(call, &x);
   call.dim = static_cast<std::int32_t>(dim);
@@ -106,13 +101,12 @@ Tensor CheckedCommunicator::reduce_scatter(const Tensor& x, std::int64_t dim, Le
   if (size() == 1) return contiguous(x).snapshot();
   const Tensor input = contiguous(x);
   call.x = &input;
-  return perform(call, with_size(x.shape(), dim, lengths[static_cast<std::size_t>(rank())]),
-                 x.dtype(), issue);
+  call.issue = issue;
+  return perform(call);
 }
 
-Tensor CheckedCommunicator::all_to_all(const Tensor& x, std::int64_t split_dim,
-                                       Lengths split_lengths, std::int64_t concat_dim,
-                                       Lengths concat_lengths, Issue issue) {
+Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
+                                std::int64_t concat_dim, Lengths concat_lengths, Issue issue) {
   Call call(CollectiveKind::kAllToAll);
   begin(call, &x);
   call.dim = static_cast<std::int32_t>(split_dim);
@@ -125,12 +119,11 @@ Tensor CheckedCommunicator::all_to_all(const Tensor& x, std::int64_t split_dim,
   check_lengths(call, concat_lengths);
   check_piece(call, split_dim, total(split_lengths));
   if (size() == 1) return contiguous(x).snapshot();
-  const Dims cut = with_size(x.shape(), split_dim, split_lengths[static_cast<std::size_t>(rank())]);
-  return perform(call, with_size(cut, concat_dim, total(concat_lengths)), x.dtype(), issue);
+  call.issue = issue;
+  return perform(call);
 }
 
-Tensor CheckedCommunicator::broadcast(const Tensor& x, std::int64_t source,
-                                      const TensorMeta& meta) {
+Tensor Communicator::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) {
   check_peer("source", source);
   Call call(CollectiveKind::kBroadcast);
   begin(call, rank() == source ? &x : nullptr);
@@ -138,11 +131,11 @@ Tensor CheckedCommunicator::broadcast(const Tensor& x, std::int64_t source,
   call.expected = &meta;
   if (rank() == source) check_source(call, x, meta);
   if (size() == 1) return contiguous(x).snapshot();
-  return perform(call, meta.shape, meta.dtype, Issue::kWait);
+  return perform(call);
 }
 
-Tensor CheckedCommunicator::scatter(const Tensor& x, std::int64_t source, std::int64_t dim,
-                                    Lengths lengths, const TensorMeta& meta) {
+Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t dim,
+                             Lengths lengths, const TensorMeta& meta) {
   check_peer("source", source);
   Call call(CollectiveKind::kScatter);
   begin(call, rank() == source ? &x : nullptr);
@@ -155,12 +148,11 @@ Tensor CheckedCommunicator::scatter(const Tensor& x, std::int64_t source, std::i
   if (rank() == source) check_source(call, x, meta);
   if (rank() == source) check_piece(call, dim, total(lengths));
   if (size() == 1) return contiguous(x).snapshot();
-  return perform(call, with_size(meta.shape, dim, lengths[static_cast<std::size_t>(rank())]),
-                 meta.dtype, Issue::kWait);
+  return perform(call);
 }
 
-Tensor CheckedCommunicator::gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
-                                   Lengths lengths) {
+Tensor Communicator::gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
+                            Lengths lengths) {
   check_peer("destination", destination);
   Call call(CollectiveKind::kGather);
   begin(call, &x);
@@ -171,12 +163,12 @@ Tensor CheckedCommunicator::gather(const Tensor& x, std::int64_t destination, st
   check_lengths(call, lengths);
   check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
   if (size() == 1) return contiguous(x).snapshot();
-  Tensor whole = perform(call, with_size(x.shape(), dim, total(lengths)), x.dtype(), Issue::kWait);
+  Tensor whole = perform(call);
   return rank() == destination ? whole : Tensor();
 }
 
-Tensor CheckedCommunicator::permute(const Tensor& x, std::int64_t to, std::int64_t from,
-                                    const TensorMeta& received) {
+Tensor Communicator::permute(const Tensor& x, std::int64_t to, std::int64_t from,
+                             const TensorMeta& received) {
   Call call(CollectiveKind::kPermute);
   begin(call, to >= 0 ? &x : nullptr);
   call.to = static_cast<std::int32_t>(to);
@@ -185,11 +177,11 @@ Tensor CheckedCommunicator::permute(const Tensor& x, std::int64_t to, std::int64
   if (to >= 0) check_peer("rank", to);
   if (from >= 0) check_peer("rank", from);
   if (to >= 0 && !x.defined()) refuse(call, "nothing to send to rank {}", to);
-  Tensor result = perform(call, received.shape, received.dtype, Issue::kWait);
+  Tensor result = perform(call);
   return from >= 0 ? result : Tensor();
 }
 
-std::vector<Tensor> CheckedCommunicator::batch(std::span<const SendRecv> exchange) {
+std::vector<Tensor> Communicator::batch(std::span<const SendRecv> exchange) {
   Call call(CollectiveKind::kBatch);
   begin(call, nullptr);
   BatchPart mine{exchange, {}};
@@ -198,24 +190,24 @@ std::vector<Tensor> CheckedCommunicator::batch(std::span<const SendRecv> exchang
     check_peer("rank", part.peer);
     part.send.wait();
   }
-  enter_and_wait(call);
+  perform(call);
   return std::move(mine.received);
 }
 
-std::vector<std::string> CheckedCommunicator::all_gather_bytes(std::string_view bytes) {
+std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes) {
   Call call(CollectiveKind::kAllGatherBytes);
   begin(call, nullptr);
   BytesPart mine{bytes, {}};
   call.part = &mine;
-  enter_and_wait(call);
+  perform(call);
   return std::move(mine.gathered);
 }
 
-void CheckedCommunicator::barrier() {
+void Communicator::barrier() {
   if (size() == 1) return;
   Call call(CollectiveKind::kBarrier);
   begin(call, nullptr);
-  enter_and_wait(call);
+  perform(call);
 }
 
-}  // namespace shardlab::backends
+}  // namespace shardlab

@@ -1,0 +1,108 @@
+// call.h - one rank's part of one collective as a value: what it brings, and where its result goes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/collective_kind.h"
+#include "base/error.h"
+#include "base/rank_context.h"
+#include "base/reduce_op.h"
+#include "tensor/tensor.h"
+
+namespace shardlab {
+
+/// One element count per group rank, along the named tensor dim; zeros allowed.
+using Lengths = std::span<const std::int64_t>;
+
+/// Whether a call returns with its result in place, or with a pending Work on the result's Storage.
+enum class Issue : std::uint8_t { kWait, kAsync };
+
+/// One peer's part of a batch.
+struct SendRecv {
+  std::int64_t peer = 0;  ///< group rank
+  Tensor send;            ///< undefined: nothing is sent
+  bool receives = false;
+  TensorMeta receive;  ///< what arrives, when `receives`
+};
+
+/// An error with which many ranks fail.
+struct Failure : Counted {
+  explicit Failure(Error what) : error(std::move(what)) {}
+  const Error error;
+};
+
+/// What only a split brings. Backends derive what it gets.
+struct SplitPart {
+  std::int64_t color = 0;
+  std::int64_t key = 0;
+  std::string_view name;
+};
+
+/// all_gather_bytes.
+struct BytesPart {
+  std::string_view bytes;
+  std::vector<std::string> gathered;  ///< result
+};
+
+/// batch.
+struct BatchPart {
+  std::span<const SendRecv> exchange;
+  std::vector<Tensor> received;  ///< result
+};
+
+/// Lives on the caller's stack, or in its pending Work, and is left alone until over(): where ranks
+/// share memory, the last one to arrive reads all calls of the round and fills in all results; from
+/// then on nobody but the caller looks at it. Small, because a rendezvous of many ranks touches as
+/// many of them.
+struct Call {
+  enum class State : std::uint8_t { kOpen, kDone, kFailed };
+
+  explicit Call(CollectiveKind collective) : kind(collective) {}
+
+  const CollectiveKind kind;
+  ReduceOp op = ReduceOp::kSum;
+  Issue issue = Issue::kWait;  ///< kAsync: of the four kinds that reduce, gather or exchange pieces
+  std::atomic<State> state{State::kOpen};
+  std::int32_t dim = 0;         ///< all_to_all: that of the cut
+  std::int32_t concat_dim = 0;  ///< all_to_all
+  std::int32_t root = -1;       ///< source or destination, group rank
+  std::int32_t to = -1;         ///< permute
+  std::int32_t from = -1;
+  const Tensor* x = nullptr;  ///< settled; null: nothing is brought
+  Lengths lengths;
+  Lengths concat_lengths;                ///< all_to_all
+  const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute: what arrives
+  std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
+
+  Device* device = nullptr;
+  SourcePosition position;
+  const char* op_name = nullptr;  ///< of the op that communicates, or null
+
+  BufferRef result;
+  Ref<const Failure> failure;
+
+  bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
+  void finish() { state.store(State::kDone, std::memory_order_release); }
+  void fail_with(Ref<const Failure> why) {
+    failure = std::move(why);
+    state.store(State::kFailed, std::memory_order_release);
+  }
+};
+
+/// Whether the result is one tensor. Batches and all_gather_bytes have theirs in `part`; barriers
+/// and splits have none.
+bool gives_tensor(CollectiveKind kind);
+/// What that tensor looks like on this group rank, contiguous; also where a rank gets none (gather,
+/// permute).
+TensorMeta result_meta(const Call& call, std::int64_t rank);
+/// Whether the op means something for the dtype: bit ops take integers and bool, avg floats and
+/// complex, max and min all but complex. Sum of bool is "any", product is "all".
+bool reducible(DType dtype, ReduceOp op);
+
+}  // namespace shardlab
