@@ -8,8 +8,8 @@ THREAD_LOCAL_HOME = ("src/base/rank_context.cpp", "src/base/rank_context.h")
 
 # Files that may read a clock or wait, each with its reason.
 CLOCK_ALLOWED = {
-    "backends/nccl/double/deadline.h": "a wait that nothing ends is reported",
-    "backends/nccl/double/deadline.cpp": "a wait that nothing ends is reported",
+    "tests/nccl/double/deadline.h": "a wait that nothing ends is reported",
+    "tests/nccl/double/deadline.cpp": "a wait that nothing ends is reported",
     "backends/nccl/patience.cpp": "waits for other processes and devices",
     "backends/nccl/patience.h": "the same",
     "backends/mpi/communicator.cpp": "waits for other processes, and asks after their health",

@@ -1,4 +1,4 @@
-#include "backends/nccl/double/transfer.h"
+#include "tests/nccl/double/transfer.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
-#include "backends/nccl/double/deadline.h"
-#include "backends/nccl/double/values.h"
+#include "tests/nccl/double/deadline.h"
+#include "tests/nccl/double/values.h"
 
 namespace shardlab::nccl_double {
 

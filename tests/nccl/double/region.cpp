@@ -1,4 +1,4 @@
-#include "backends/nccl/double/region.h"
+#include "tests/nccl/double/region.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

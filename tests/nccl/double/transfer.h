@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/nccl/api.h"
-#include "backends/nccl/double/region.h"
+#include "tests/nccl/double/region.h"
 
 namespace shardlab::nccl_double {
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "backends/nccl/api.h"
-#include "backends/nccl/double/deadline.h"
-#include "backends/nccl/double/stream.h"
-#include "backends/nccl/double/transfer.h"
+#include "tests/nccl/double/deadline.h"
+#include "tests/nccl/double/stream.h"
+#include "tests/nccl/double/transfer.h"
 
 namespace shardlab::nccl {
 

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/nccl/double/handles.h"
-#include "backends/nccl/double/values.h"
+#include "tests/nccl/double/handles.h"
+#include "tests/nccl/double/values.h"
 
 namespace shardlab::nccl_double {
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/nccl/double/handles.h"
+#include "tests/nccl/double/handles.h"
 
 namespace shardlab::nccl_double {
 

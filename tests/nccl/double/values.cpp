@@ -1,4 +1,4 @@
-#include "backends/nccl/double/values.h"
+#include "tests/nccl/double/values.h"
 
 #include <cmath>
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "backends/nccl/double/handles.h"
+#include "tests/nccl/double/handles.h"
 
 using shardlab::nccl::CudaError;
 using shardlab::nccl::Event;

@@ -1,4 +1,4 @@
-#include "backends/nccl/double/stream.h"
+#include "tests/nccl/double/stream.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "backends/nccl/double/deadline.h"
+#include "tests/nccl/double/deadline.h"
 
 #include <cstdlib>
 
