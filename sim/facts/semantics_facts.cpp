@@ -12,6 +12,7 @@
 #include "sim/facts/case_report.h"
 #include "sim/facts/fact_world.h"
 #include "sim/facts/layout_facts.h"
+#include "sim/facts/reference_rng.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/parser.h"
 #include "sim/scenario/scenario.h"

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "comm/observer.h"
+#include "sim/facts/reference_rng.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/dispatcher.h"
+#include "sim/facts/reference_rng.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 

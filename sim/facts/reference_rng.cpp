@@ -1,4 +1,5 @@
-#include "dispatch/dispatcher.h"
+// Pieces are numbered along the tensor dims, and each takes as much of the stream as the first one.
+#include "sim/facts/reference_rng.h"
 
 namespace shardlab {
 
