@@ -10,6 +10,7 @@
 #include "api/mesh.h"
 #include "mesh/type_string.h"
 #include "ops/register.h"
+#include "ops/torch_names.h"
 #include "propagate/propagator.h"
 #include "schema/op_runs.h"
 #include "sim/cli/commands.h"
@@ -262,7 +263,10 @@ int explain_command(const SpecArguments& given) {
   const bool of_torch = name.starts_with("F.") || name.starts_with("torch.");
   if (of_torch) return explain_program(name, registry, layout, arguments);
   const OpRow* row = registry.find(name);
-  if (row == nullptr && find_torch_spelling(name) != nullptr) {
+  const auto overloads = registry.overloads(name);
+  const bool made_up = std::ranges::none_of(
+      overloads, [](const OpRow* overload) { return is_one_decision(*overload); });
+  if (row == nullptr && made_up && is_torch_name(registry, name)) {
     return explain_program(name, registry, layout, arguments);
   }
   if (row == nullptr) row = &registry.at(name);

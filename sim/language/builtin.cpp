@@ -26,15 +26,10 @@ const Builtin* find_in(std::initializer_list<BuiltinTable> tables, std::string_v
 
 }  // namespace
 
-const Builtin* find_torch_spelling(std::string_view name) {
-  return find_in({torch_builtins(), matrix_builtins(), shape_builtins()}, name);
-}
-
 const Builtin* find_function(std::string_view name) {
-  const Builtin* found = find_in({python_builtins(), distributed_builtins(), parallel_builtins(),
-                                  collective_builtins(), factory_builtins(), assert_builtins()},
-                                 name);
-  return found != nullptr ? found : find_torch_spelling(name);
+  return find_in({python_builtins(), distributed_builtins(), parallel_builtins(),
+                  collective_builtins(), factory_builtins(), assert_builtins()},
+                 name);
 }
 
 namespace {

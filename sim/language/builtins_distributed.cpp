@@ -3,11 +3,11 @@
 #include <functional>
 
 #include "api/distribute.h"
+#include "api/mesh.h"
 #include "autograd/grad_node.h"
 #include "autograd/tape.h"
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"
-#include "mesh/type_string.h"
 #include "plan/planner_name.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
@@ -19,31 +19,6 @@ namespace {
 const MeshLayout* constructed(const MeshLayout* layout) {
   current_rank().meshes->construct(layout);
   return layout;
-}
-
-// Text of a type or of placements; its place is that of the call.
-ParsedType parsed_type(const std::string& text, const MeshLayout& layout) {
-  try {
-    return parse_type(text, layout);
-  } catch (const TypeStringError& error) {
-    throw Error(ErrorKind::kValue, fmt::format("'{}': {}", text, error.summary()));
-  }
-}
-
-// What a string says about a tensor whose dtype and shape are known.
-const DTensorSpec* spec_of_text(const std::string& text, const MeshLayout* layout,
-                                const TensorMeta& meta, const Interpreter& in) {
-  const ParsedType type = parsed_type(text, *layout);
-  if (type.shape != meta.shape) {
-    throw Error(ErrorKind::kValue, fmt::format("'{}' is for another shape", text))
-        .with("op", fmt::format("the tensor is {}", type_string(meta)));
-  }
-  if (type.dtype && in.effective(*type.dtype) != meta.dtype) {
-    throw Error(ErrorKind::kValue, fmt::format("'{}' is of another dtype", text))
-        .with("op", fmt::format("the tensor is {}", type_string(meta)))
-        .with("fix", "cast it first: x.to(dtype)");
-  }
-  return layout->arena().spec(layout, type.placements, type.order, meta);
 }
 
 // What a moved tensor has in common with the one it was made from.
@@ -72,31 +47,24 @@ Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor(
   return recording_calls().one(has == Common::kMemory ? "aten::alias" : "aten::clone", {source});
 }
 
-DTensor distributed(Interpreter& in, const Parameters& given, const DTensor& tensor) {
+// A type that the program writes, with the dtype that its tensors really have.
+std::string written_type(const Interpreter& in, const Parameters& given) {
+  const std::string text = given.text("placements");
+  const std::size_t open = std::min(text.find('['), text.size());
+  const auto dtype = parse_dtype(std::string_view(text).substr(0, open));
+  return dtype ? std::string(to_string(in.effective(*dtype))) + text.substr(open) : text;
+}
+
+DTensor distributed(const Interpreter& in, const Parameters& given, const DTensor& tensor) {
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
-  const DTensorSpec* spec = nullptr;
+  std::optional<std::int64_t> source;
+  if (given.has("src_data_rank")) source = given.integer("src_data_rank");
   if (given.has("placements")) {
-    spec = spec_of_text(given.text("placements"), layout, tensor.meta(), in);
-  } else {
-    const Placements placements =
-        placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
-    spec = layout->arena().spec(layout, normalized(placements, tensor.ndim()), tensor.meta());
+    return distribute_tensor(tensor, layout, written_type(in, given), source);
   }
-  if (tensor.distributed()) {
-    if (tensor.spec() == spec) return tensor;
-    throw Error(ErrorKind::kValue,
-                fmt::format("distribute: {} is distributed already", type_string(tensor)))
-        .with("fix", "use x.redistribute(...)");
-  }
-  if (!is_leaf(tensor)) {
-    throw Error(ErrorKind::kRuntime, "distribute: the result of an op cannot become a leaf")
-        .with("op", fmt::format("t {}", type_string(tensor)))
-        .with("fix", "from_local(t, mesh=mesh) keeps its gradient, t.detach() leaves it behind");
-  }
-  const Tensor whole = given.has("src_data_rank")
-                           ? value_of_source(tensor.local(), layout, given.integer("src_data_rank"))
-                           : tensor.local();
-  return shardlab::distribute(whole, spec);
+  const Placements placements =
+      placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
+  return distribute_tensor(tensor, layout, placements, source);
 }
 
 // The result is a leaf of its own, unless the tensor lay so before.
@@ -106,8 +74,8 @@ Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   const DTensor tensor = given.tensor("t");
   const DTensor out =
       moved(in, tensor, [&] { return distributed(in, given, tensor); }).as<DTensor>();
-  if (out == tensor || !tensor.requires_grad()) return out;
-  const DTensor leaf = in.plain() ? detached(out) : out;
+  if (!in.plain() || out == tensor || !tensor.requires_grad()) return out;
+  const DTensor leaf = detached(out);
   require_grad(leaf);
   return leaf;
 }
@@ -120,8 +88,7 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
   }
   const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
   const Placements placements =
-      normalized(placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local"),
-                 tensor.ndim());
+      placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local");
   std::optional<TensorMeta> global;
   if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
   if (!given.flag_or("run_check", false)) return from_local(tensor, layout, placements, global);
@@ -149,29 +116,23 @@ std::optional<PlannerKind> planner_of(const Parameters& given) {
       .with("fix", "greedy, graph or bytes");
 }
 
-DTensor redistributed(Interpreter& in, const Parameters& given, const DTensor& tensor) {
-  if (!tensor.distributed()) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("redistribute: {} is a plain tensor", type_string(tensor)))
-        .with("fix", "distribute(x, tp=...) places it on the mesh");
+DTensor redistributed(const Interpreter& in, const Parameters& given, const DTensor& tensor) {
+  const RedistributeOptions options{.planner = planner_of(given)};
+  const DTensorSpec& source = spec_of(tensor);
+  const bool text = given.has("placements");
+  if (text && given.others().empty()) {
+    return redistribute(tensor, written_type(in, given), options);
   }
-  if (!given.has("placements") && given.others().empty()) {
+  const MeshLayout* layout = source.layout();
+  if (given.others().empty()) {
     throw Error(ErrorKind::kRuntime, "redistribute: no placement is given")
-        .with("fix", fmt::format("name a mesh dim: x.redistribute({}=R)",
-                                 tensor.spec()->layout()->names()[0]));
+        .with("fix", fmt::format("name a mesh dim: x.redistribute({}=R)", layout->names()[0]));
   }
-  const DTensorSpec* source = tensor.spec();
-  const MeshLayout* layout = source->layout();
-  const DTensorSpec* target = source;
-  if (given.has("placements")) {
-    target = spec_of_text(given.text("placements"), layout, source->meta(), in);
-  }
-  if (!given.others().empty()) {
-    const Placements placements =
-        placements_of(*layout, target->placements(), given.others(), "redistribute");
-    target = target->with(normalized(placements, tensor.ndim()));
-  }
-  return redistribute(tensor, target, {.planner = planner_of(given)});
+  const DTensorSpec* base =
+      text ? spec_of(written_type(in, given), layout, source.meta()) : &source;
+  const Placements placements =
+      placements_of(*layout, base->placements(), given.others(), "redistribute");
+  return redistribute(tensor, placements, options);
 }
 
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
@@ -201,6 +162,16 @@ Value run_to_local(Interpreter& in, const Value*, CallValues call) {
 Value run_full_tensor(Interpreter& in, const Value*, CallValues call) {
   const DTensor tensor = Parameters("full_tensor", {"x"}, std::move(call)).tensor("x");
   return moved(in, tensor, [&] { return tensor.distributed() ? full_tensor(tensor) : tensor; });
+}
+
+Value run_detach(Interpreter&, const Value*, CallValues call) {
+  return detach(Parameters("detach", {"input"}, std::move(call)).tensor("input"));
+}
+
+Value run_detach_here(Interpreter&, const Value*, CallValues call) {
+  const DTensor input = Parameters("detach_", {"input"}, std::move(call)).tensor("input");
+  detach_in_place(input);
+  return input;
 }
 
 Value run_shard(Interpreter&, const Value*, CallValues call) {
@@ -293,6 +264,8 @@ BuiltinTable distributed_builtins() {
       {"S", run_shard},
       {"SS", run_strided_shard},
       {"backward", run_backward},
+      {"detach", run_detach},
+      {"detach_", run_detach_here},
       {"distribute", run_distribute},
       {"from_local", run_from_local},
       {"full_tensor", run_full_tensor},

@@ -1,8 +1,11 @@
 // Factories: a plain tensor, equal on all ranks, or with placements (randn([7, 4], tp=S(0))) a
 // distributed one with the same values.
 #include "api/distribute.h"
+#include "api/factories.h"
+#include "api/mesh.h"
 #include "autograd/autograd.h"
 #include "comm/device_mesh.h"
+#include "ops/torch_names.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/op_call.h"
@@ -53,25 +56,37 @@ Value finish(Interpreter& in, DTensor tensor, bool requires_grad) {
   return tensor;
 }
 
-Value make(Interpreter& in, std::string_view op, CallValues call) {
-  const Placing placing = take_placing(in, op, call);
-  const ResolvedCall resolved = resolve_call(*in.setup().registry, op, call);
-  Results results = in.setup().calls->call(*resolved.row, resolved.args);
-  DTensor plain = results.at(0).tensor();
-  if (in.plain() || (placing.dims.empty() && placing.mesh.is_none())) {
-    return finish(in, std::move(plain), placing.requires_grad);
-  }
+DTensor whole(Interpreter& in, const ResolvedCall& call) {
+  return in.setup().calls->call(*call.row, call.args).at(0).tensor();
+}
+
+// Every rank makes its piece; terms of a pending reduction are dealt out of it.
+DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
+               const ResolvedCall& call) {
   const MeshLayout* layout = layout_of(in, placing.mesh);
   current_rank().meshes->construct(layout);
   const Placements placements =
       placements_of(*layout, Placements(layout->ndim()), placing.dims, op);
-  const DTensorSpec* spec = layout->arena().spec(layout, placements, plain.meta());
-  return finish(in, distribute(plain.local(), spec), placing.requires_grad);
+  Placements pieces = placements;
+  for (Placement& placement : pieces) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  const DTensor made = make_tensor(*call.row, call.args, layout, pieces);
+  if (pieces == placements) return made;
+  return deal_partials(made, spec_of(placements, layout, made.meta()));
+}
+
+Value make(Interpreter& in, std::string_view op, CallValues call) {
+  const Placing placing = take_placing(in, op, call);
+  const ResolvedCall resolved =
+      resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
+  const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none());
+  const DTensor made = on_mesh ? placed(in, op, placing, resolved) : whole(in, resolved);
+  return finish(in, made, placing.requires_grad);
 }
 
 template <const char* kName>
 Value run_factory(Interpreter& in, const Value*, CallValues call) {
-  if (!in.has_op(kName)) fail(ErrorKind::kUnsupported, "not yet supported: {}", kName);
   return make(in, kName, std::move(call));
 }
 

@@ -34,8 +34,7 @@ Placement output_of(const Parameters& given, const Placement& otherwise) {
 
 // What both styles of a linear layer are on one device.
 Value plain_linear(Interpreter& in, const Parameters& given) {
-  return find_torch_spelling("linear")->run(in, nullptr,
-                                            {{given["x"], given["weight"], given["bias"]}, {}});
+  return in.call_op("linear", {{given["x"], given["weight"], given["bias"]}, {}});
 }
 
 Value run_column_wise(Interpreter& in, const Value*, CallValues call) {
@@ -71,7 +70,7 @@ Value run_loss_parallel(Interpreter& in, const Value*, CallValues call) {
     CallValues whole{{given["x"], given["target"], given["weight"]}, {}};
     whole.keywords.emplace_back("reduction", given.text_or("reduction", "mean"));
     whole.keywords.emplace_back("ignore_index", given.integer_or("ignore_index", -100));
-    return find_torch_spelling("cross_entropy")->run(in, nullptr, std::move(whole));
+    return in.call_op("cross_entropy", std::move(whole));
   }
   return loss_parallel(
       given.tensor("x"), given.tensor("target"),

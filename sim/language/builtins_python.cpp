@@ -133,11 +133,7 @@ Value run_abs(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value extreme(Interpreter& in, std::string_view name, ast::CompareOp better, CallValues call) {
-  if (on_tensor(call)) {
-    const bool pair = call.positional.size() == 2 && call.positional[1].is_tensor();
-    const std::string elementwise = name == "max" ? "maximum" : "minimum";
-    return in.call_op(pair && in.has_op(elementwise) ? elementwise : name, std::move(call));
-  }
+  if (on_tensor(call)) return in.call_op(name, std::move(call));
   check_count(call, name, 1, 1'000'000);
   const Values items =
       call.positional.size() == 1 ? in.iterate(call.positional[0]) : std::move(call.positional);

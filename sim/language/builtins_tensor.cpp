@@ -2,9 +2,9 @@
 #include "autograd/tape.h"
 #include "base/nearest.h"
 #include "base/tensor_dim.h"
+#include "ops/torch_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
-#include "sim/language/op_call.h"
 #include "sim/language/rank_value.h"
 #include "sim/language/tensor_data.h"
 #include "sim/world/rank_questions.h"
@@ -82,27 +82,6 @@ Value run_tolist(Interpreter&, const Value* self, CallValues call) {
   return nested_list(tensor.shape(), 0, read_numbers(tensor.local()), at, tensor.dtype());
 }
 
-Value to_dtype(Interpreter& in, const Value* self, DType dtype) {
-  return in.cast(self_tensor(self), in.effective(dtype));
-}
-
-Value run_to(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("to", {"dtype"}, std::move(call));
-  if (const auto* like = given["dtype"].get<DTensor>())
-    return in.cast(self_tensor(self), like->dtype());
-  const auto* builtin = given["dtype"].get<BuiltinValue>();
-  if (builtin && builtin->builtin->name == "bool") return to_dtype(in, self, DType::kBool);
-  const auto dtype = given.dtype("dtype");
-  if (!dtype) given.refuse("dtype", "a dtype");
-  return to_dtype(in, self, *dtype);
-}
-
-template <DType kDType>
-Value run_cast(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("cast", {}, std::move(call));
-  return to_dtype(in, self, kDType);
-}
-
 Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("requires_grad_", {"requires_grad="}, std::move(call));
   if (given.flag_or("requires_grad", true)) {
@@ -127,9 +106,8 @@ Value run_function(Interpreter& in, const Value* self, CallValues call) {
 constexpr char kRedistribute[] = "redistribute";
 constexpr char kToLocal[] = "to_local";
 constexpr char kFullTensor[] = "full_tensor";
-constexpr char kSum[] = "sum";
-constexpr char kMax[] = "max";
-constexpr char kMin[] = "min";
+constexpr char kDetach[] = "detach";
+constexpr char kDetachHere[] = "detach_";
 
 DTensor transposed(Interpreter& in, const DTensor& tensor) {
   if (tensor.ndim() < 2) return tensor;
@@ -175,28 +153,18 @@ constexpr std::string_view kAttributes[] = {
 BuiltinTable tensor_methods() {
   static const Builtin kTable[] = {
       {"backward", run_backward},
-      {"bfloat16", run_cast<DType::kBF16>},
-      {"bool", run_cast<DType::kBool>},
+      {"detach", run_function<kDetach>},
+      {"detach_", run_function<kDetachHere>},
       {"dim", run_dim},
-      {"double", run_cast<DType::kF64>},
-      {"float", run_cast<DType::kF32>},
       {"full_tensor", run_function<kFullTensor>},
-      {"half", run_cast<DType::kF16>},
-      {"int", run_cast<DType::kI32>},
       {"item", run_item},
-      {"long", run_cast<DType::kI64>},
-      {"max", run_function<kMax>},
-      {"min", run_function<kMin>},
       {"numel", run_numel},
       {"redistribute", run_function<kRedistribute>},
       {"requires_grad_", run_requires_grad},
       {"size", run_size},
       {"stride", run_stride},
-      {"sum", run_function<kSum>},
-      {"to", run_to},
       {"to_local", run_function<kToLocal>},
       {"tolist", run_tolist},
-      {"type_as", run_to},
   };
   return kTable;
 }
@@ -216,11 +184,10 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
     if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
     if (const Builtin* method = find_builtin(tensor_methods(), name))
       return BuiltinValue{method, shared()};
-    if (is_op(*setup_.registry, aten_name(name)))
-      return OpValue{std::string(aten_name(name)), shared()};
+    if (is_torch_name(*setup_.registry, name)) return OpValue{name, shared()};
     std::vector<std::string> known(std::begin(kAttributes), std::end(kAttributes));
     for (const Builtin& method : tensor_methods()) known.push_back(method.name);
-    for (std::string& op : op_names(*setup_.registry)) known.push_back(std::move(op));
+    for (std::string& op : torch_names(*setup_.registry)) known.push_back(std::move(op));
     throw Error(ErrorKind::kValue, fmt::format("a tensor has no '{}'", name))
         .with("fix", suggest(name, known));
   }

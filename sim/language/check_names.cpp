@@ -4,10 +4,10 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "ops/torch_names.h"
 #include "sim/language/absent_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
-#include "sim/language/op_call.h"
 
 namespace shardlab {
 
@@ -120,10 +120,10 @@ class NameChecker {
     if (const auto module = module_path(*node.object)) return check_in_module(*module, node);
     check_not_hidden(node);
     check(*node.object);
-    const bool known =
-        is_tensor_attribute(node.name) || has_op(node.name) ||
-        find_builtin(tensor_methods(), node.name) || find_torch_spelling(node.name) ||
-        find_builtin(container_methods(), node.name) || find_builtin(mesh_methods(), node.name);
+    const bool known = is_tensor_attribute(node.name) || is_torch_name(registry_, node.name) ||
+                       find_builtin(tensor_methods(), node.name) ||
+                       find_builtin(container_methods(), node.name) ||
+                       find_builtin(mesh_methods(), node.name);
     if (known) return;
     refuse(source_, node.name_span,
            fmt::format("nothing has a method or attribute '{}'", node.name),
@@ -190,8 +190,6 @@ class NameChecker {
            "give the param another name");
   }
 
-  bool has_op(std::string_view name) const { return is_op(registry_, aten_name(name)); }
-
   // "torch.nn" for an expression that names a module; empty for anything else.
   std::optional<std::string> module_path(const ast::Expression& expression) {
     if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
@@ -233,9 +231,8 @@ class NameChecker {
   }
 
   std::vector<std::string> method_names() const {
-    auto names = op_names(registry_);
-    for (const BuiltinTable table : {tensor_methods(), torch_builtins(), matrix_builtins(),
-                                     shape_builtins(), container_methods(), mesh_methods()}) {
+    auto names = torch_names(registry_);
+    for (const BuiltinTable table : {tensor_methods(), container_methods(), mesh_methods()}) {
       for (const Builtin& builtin : table) names.push_back(builtin.name);
     }
     return names;

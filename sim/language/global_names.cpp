@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/torch_names.h"
 #include "sim/language/builtin.h"
-#include "sim/language/op_call.h"
 
 namespace shardlab {
 
@@ -28,21 +28,6 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-struct AliasRow {
-  std::string_view torch, aten;
-};
-constexpr AliasRow kAliases[] = {
-    {"absolute", "abs"},       {"broadcast_to", "expand"},
-    {"concat", "cat"},         {"concatenate", "cat"},
-    {"divide", "div"},         {"greater", "gt"},
-    {"greater_equal", "ge"},   {"less", "lt"},
-    {"less_equal", "le"},      {"moveaxis", "movedim"},
-    {"multiply", "mul"},       {"negative", "neg"},
-    {"not_equal", "ne"},       {"subtract", "sub"},
-    {"swapaxes", "transpose"}, {"swapdims", "transpose"},
-    {"true_divide", "div"},
-};
-
 constexpr std::array<std::string_view, 7> kModules = {
     "torch", "F", "torch.nn", "aten", "torch.nn.functional", "torch.distributed", "torch.linalg"};
 
@@ -64,19 +49,12 @@ std::optional<DType> find_torch_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view aten_name(std::string_view torch_name) {
-  for (const AliasRow& row : kAliases) {
-    if (row.torch == torch_name) return row.aten;
-  }
-  return torch_name;
-}
-
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry) {
   if (name == "R") return Placement::replicate();
   if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
   if (const auto dtype = find_dtype(name)) return *dtype;
   if (const Builtin* builtin = find_function(name)) return BuiltinValue{builtin, nullptr};
-  if (is_op(registry, aten_name(name))) return OpValue{std::string(aten_name(name)), nullptr};
+  if (is_torch_name(registry, name)) return OpValue{std::string(name), nullptr};
   if (const auto reduction = parse_reduce_op(name)) return *reduction;
   return std::nullopt;
 }
@@ -86,7 +64,7 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   const std::string path = module + "." + name;
   if (is_module(path)) return ModuleValue{path};
   if (module == "aten") {
-    if (is_op(registry, name)) return ModuleValue{path};
+    if (!registry.overloads(name).empty()) return ModuleValue{path};
     return std::nullopt;
   }
   if (module.starts_with("aten.")) {
@@ -99,7 +77,7 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   }
   if (module == "torch.linalg") {
     const std::string op = "linalg_" + name;
-    return is_op(registry, op) ? std::optional<Value>(OpValue{op, nullptr}) : std::nullopt;
+    return is_torch_name(registry, op) ? std::optional<Value>(OpValue{op, nullptr}) : std::nullopt;
   }
   if (module == "torch.nn" || find_dtype(name)) return std::nullopt;
   return find_global(name, registry);
@@ -108,12 +86,11 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 std::vector<std::string> global_names(const OpRegistry& registry) {
   std::vector<std::string> names = {"R", "torch", "F", "aten", "mesh", "rank", "world_size"};
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
-  for (const BuiltinTable table :
-       {python_builtins(), distributed_builtins(), parallel_builtins(), collective_builtins(),
-        factory_builtins(), torch_builtins(), matrix_builtins(), shape_builtins()}) {
+  for (const BuiltinTable table : {python_builtins(), distributed_builtins(), parallel_builtins(),
+                                   collective_builtins(), factory_builtins()}) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);
   }
-  for (std::string& name : op_names(registry)) names.push_back(std::move(name));
+  for (std::string& name : torch_names(registry)) names.push_back(std::move(name));
   return names;
 }
 

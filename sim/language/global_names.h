@@ -23,10 +23,6 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
 std::optional<Value> find_in_module(const std::string& module, const std::string& name,
                                     const OpRegistry& registry);
 
-/// ATen's name of an op that torch also calls otherwise ("concat" -> "cat"); the name itself when
-/// there is no other.
-std::string_view aten_name(std::string_view torch_name);
-
 /// Everything find_global knows, for suggestions.
 std::vector<std::string> global_names(const OpRegistry& registry);
 

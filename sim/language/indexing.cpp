@@ -121,7 +121,6 @@ class TensorIndexer {
       tensor_ = in_.tensor_op("unsqueeze", {tensor_, dim_});
       ++dim_;
     } else if (const auto* integer = part.get<std::int64_t>()) {
-      check_bounds(*integer);
       tensor_ = in_.tensor_op("select", {tensor_, dim_, *integer});
     } else if (const auto* slice = part.get<SliceValue>()) {
       narrow(*slice);
@@ -133,12 +132,6 @@ class TensorIndexer {
       fail(ErrorKind::kValue,
            "a tensor is indexed by ints, slices, None, ... and tensors, not a {}", kind_name(part));
     }
-  }
-
-  void check_bounds(std::int64_t index) const {
-    const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
-    if (index >= -size && index < size) return;
-    fail(ErrorKind::kValue, "index {} is outside of dim {} of size {}", index, dim_, size);
   }
 
   void narrow(const SliceValue& slice) {

@@ -101,13 +101,11 @@ class Interpreter {
   // For built-in functions.
   const ProgramSetup& setup() const { return setup_; }
   Value call(const Value& function, CallValues call);
-  /// An op by its torch name, and one by its row.
-  Value call_op(std::string_view base, CallValues call);
+  /// An op by its name in torch, and one by its row.
+  Value call_op(std::string_view name, const CallValues& call);
   Value call_row(const OpRow& row, Arguments args);
   /// call_op with positional arguments, for ops with one tensor result.
   DTensor tensor_op(std::string_view base, Values positional);
-  /// True when an overload can run, which rows without a kernel can't.
-  bool has_op(std::string_view base) const;
   /// The dtype that tensors really have where the program says `dtype`.
   DType effective(DType dtype) const;
   DTensor cast(const DTensor& tensor, DType dtype);

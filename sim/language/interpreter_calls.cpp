@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
-#include "schema/op_runs.h"
+#include "ops/torch_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/op_call.h"
@@ -27,6 +27,13 @@ void draw_in_f32(const OpRow& row, Arguments& args) {
   if (dtype && follows && args[*dtype].is_none()) args[*dtype] = Argument(DType::kF32);
 }
 
+// What torch.finfo says of the dtype that the program names, for which the reference run has f64.
+void name_step_of_f32(const OpRow& row, Arguments& args) {
+  const auto eps = row.op.find_argument("eps");
+  check_invariant(eps.has_value(), "a row whose eps is a dtype's step has an eps");
+  if (args[*eps].is_none()) args[*eps] = Argument(2 * unit_roundoff(DType::kF32));
+}
+
 // A number where an op wants a tensor is a tensor without dims, which decides no dtype.
 void wrap_numbers(const OpRow& row, Arguments& args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -44,7 +51,7 @@ void wrap_numbers(const OpRow& row, Arguments& args) {
   std::vector<std::string> known;
   for (const Builtin& method : methods_of(object)) known.push_back(method.name);
   if (object.is_tensor()) {
-    for (std::string& op : op_names(registry)) known.push_back(std::move(op));
+    for (std::string& op : torch_names(registry)) known.push_back(std::move(op));
   }
   throw Error(ErrorKind::kValue, fmt::format("a {} has no '{}'", kind_name(object), name))
       .with("fix", suggest(name, known));
@@ -109,12 +116,14 @@ Value Interpreter::call(const Value& function, CallValues call) {
     return call_op(op->name, std::move(call));
   }
   if (const auto* row = function.get<RowValue>()) {
-    ResolvedCall resolved = bind_call(*row->row, call);
+    ResolvedCall resolved = bind_call(*row->row, arguments_of(row->row->name(), call));
     return call_row(*resolved.row, std::move(resolved.args));
   }
   if (const auto* module = function.get<ModuleValue>();
       module && module->path.starts_with("aten.")) {
-    return call_op(module->path.substr(5), std::move(call));
+    const std::string base = module->path.substr(5);
+    ResolvedCall resolved = resolve_call(*setup_.registry, base, arguments_of(base, call));
+    return call_row(*resolved.row, std::move(resolved.args));
   }
   fail(ErrorKind::kValue, "a {} cannot be called", kind_name(function));
 }
@@ -139,24 +148,12 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
     return this->call(attribute(object, name), std::move(call));
   }
   call.positional.insert(call.positional.begin(), object);
-  if (const Builtin* spelling = find_torch_spelling(name)) {
-    return spelling->run(*this, nullptr, std::move(call));
-  }
-  if (!is_op(*setup_.registry, aten_name(name))) refuse_method(object, name, *setup_.registry);
+  if (!is_torch_name(*setup_.registry, name)) refuse_method(object, name, *setup_.registry);
   return call_op(name, std::move(call));
 }
 
-bool Interpreter::has_op(std::string_view base) const {
-  const auto rows = setup_.registry->overloads(aten_name(base));
-  return std::any_of(rows.begin(), rows.end(), [](const OpRow* row) { return runs(*row); });
-}
-
-Value Interpreter::call_op(std::string_view base, CallValues call) {
-  for (auto& [keyword, value] : call.keywords) {
-    const auto* builtin = value.get<BuiltinValue>();
-    if (keyword == "dtype" && builtin && builtin->builtin->name == "bool") value = DType::kBool;
-  }
-  ResolvedCall resolved = resolve_call(*setup_.registry, aten_name(base), call);
+Value Interpreter::call_op(std::string_view name, const CallValues& call) {
+  ResolvedCall resolved = resolve_torch_call(*setup_.registry, name, arguments_of(name, call));
   return call_row(*resolved.row, std::move(resolved.args));
 }
 
@@ -169,6 +166,7 @@ Value Interpreter::call_row(const OpRow& row, Arguments args) {
     }
   }
   if (reference && random) draw_in_f32(row, args);
+  if (reference && (row.flags & kStepOfDtype) != 0) name_step_of_f32(row, args);
   wrap_numbers(row, args);
   Results results = setup_.calls->call(row, std::move(args));
   if (!reference || row.inplace()) return value_of(results);
@@ -193,8 +191,8 @@ DType Interpreter::effective(DType dtype) const {
 DTensor Interpreter::cast(const DTensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   const OpRow& row = setup_.registry->at("aten::_to_copy");
-  const CallValues call{{tensor}, {{"dtype", dtype}}};
-  return setup_.calls->call(row, bind_call(row, call).args).at(0).tensor();
+  const Arguments args = bind_call(row, {{tensor}, {{"dtype", dtype}}}).args;
+  return setup_.calls->call(row, args).at(0).tensor();
 }
 
 }  // namespace shardlab

@@ -1,8 +1,9 @@
 // Operators on the values of a program: numbers and containers as in Python, tensors through ops.
 #include <algorithm>
 
+#include "ops/torch_names.h"
 #include "sim/language/augmented.h"
-#include "sim/language/composites.h"
+#include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
 #include "sim/language/rank_value.h"
 #include "sim/world/rank_questions.h"
@@ -53,14 +54,6 @@ std::string_view torch_name(ast::BinaryOp op) {
   return row->name;
 }
 
-// Through torch's spelling of a function where it is not one op.
-Value call_torch(Interpreter& in, ast::BinaryOp op, const Value& left, const Value& right) {
-  if (const Builtin* spelling = find_torch_spelling(torch_name(op))) {
-    return spelling->run(in, nullptr, {{left, right}, {}});
-  }
-  return in.call_op(torch_name(op), {{left, right}, {}});
-}
-
 // number - tensor, number / tensor: what torch makes of them.
 Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const Value& tensor) {
   switch (op) {
@@ -69,27 +62,21 @@ Value number_first(Interpreter& in, ast::BinaryOp op, const Value& number, const
     case ast::BinaryOp::kMul:
       return in.call_op("mul", {{tensor, number}, {}});
     case ast::BinaryOp::kSub:
-      if (in.has_op("rsub")) return in.call_op("rsub", {{tensor, number}, {}});
-      return in.call_op("add", {{in.tensor_op("neg", {tensor}), number}, {}});
+      return in.call_op("rsub", {{tensor, number}, {}});
     case ast::BinaryOp::kDiv:
-      if (in.has_op("reciprocal")) {
-        return in.call_op("mul", {{in.tensor_op("reciprocal", {tensor}), number}, {}});
-      }
-      return in.call_op("mul", {{in.tensor_op("pow", {tensor, -1}), number}, {}});
+      return in.call_op("mul", {{in.tensor_op("reciprocal", {tensor}), number}, {}});
     default:
-      return call_torch(in, op, number, tensor);
+      return in.call_op(torch_name(op), {{number, tensor}, {}});
   }
 }
 
 Value tensor_binary(Interpreter& in, ast::BinaryOp op, const Value& left, const Value& right) {
   const auto takes_part = [](const Value& value) { return value.is_tensor() || value.is_number(); };
   if (!takes_part(left) || !takes_part(right)) refuse_operands(ast::to_string(op), left, right);
-  if (op == ast::BinaryOp::kMatMul && left.is_tensor() && right.is_tensor()) {
-    return matrix_product(in, left.as<DTensor>(), right.as<DTensor>());
-  }
-  if (op == ast::BinaryOp::kMatMul) refuse_operands("@", left, right);
+  const bool pair = left.is_tensor() && right.is_tensor();
+  if (op == ast::BinaryOp::kMatMul && !pair) refuse_operands("@", left, right);
   if (!left.is_tensor()) return number_first(in, op, left, right);
-  return call_torch(in, op, left, right);
+  return in.call_op(torch_name(op), {{left, right}, {}});
 }
 
 Value repeated(const Values& items, std::int64_t times, const Value& like) {
@@ -223,7 +210,8 @@ Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor,
   const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
                                 [&](const BinaryRow& candidate) { return candidate.op == op; });
   const std::string name = std::string(row->name) + "_";
-  if (in.has_op(name) && !operand.is<RankValue>()) return in.call_op(name, {{tensor, operand}, {}});
+  const bool in_place = is_torch_name(*in.setup().registry, name) && !operand.is<RankValue>();
+  if (in_place) return in.call_op(name, {{tensor, operand}, {}});
   in.call_op("copy_", {{tensor, in.binary(op, tensor, operand)}, {}});
   return tensor;
 }
@@ -259,9 +247,7 @@ Value Interpreter::unary(ast::UnaryOp op, const Value& operand) {
   }
   if (operand.is_tensor()) {
     if (op == ast::UnaryOp::kPositive) return operand;
-    const bool invert = op == ast::UnaryOp::kInvert;
-    const bool logical = invert && !has_op("bitwise_not");
-    return call_op(invert ? (logical ? "logical_not" : "bitwise_not") : "neg", {{operand}, {}});
+    return call_op(op == ast::UnaryOp::kInvert ? "bitwise_not" : "neg", {{operand}, {}});
   }
   if (!operand.is_number()) {
     fail(ErrorKind::kValue, "'{}' does not work on a {}", ast::to_string(op), kind_name(operand));

@@ -12,18 +12,24 @@ DTensor make(std::string_view name, Arguments positional, const Factory& options
   const OpRow& row = recording_calls().find(name);
   std::vector<std::pair<std::string, Argument>> keywords;
   if (options.dtype) keywords.emplace_back("dtype", *options.dtype);
-  Arguments args = bind_arguments(row, std::move(positional), std::move(keywords));
-  if (options.mesh == nullptr) {
-    if (!options.placements.empty()) fail(ErrorKind::kValue, "{}: placements, but no mesh", name);
-    return recording_calls().call(row, std::move(args)).at(0).tensor();
-  }
-  const OutputMeta output = row.meta(MetaArgs(row.op, args, {})).at(0);
-  const Placements placements =
-      options.placements.empty() ? Placements(options.mesh->ndim()) : options.placements;
-  return dispatch_factory(row, args, spec_of(placements, options.mesh, output.meta));
+  const Arguments args = bind_arguments(row, std::move(positional), std::move(keywords));
+  return make_tensor(row, args, options.mesh, options.placements);
 }
 
 }  // namespace
+
+DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh,
+                    const Placements& placements) {
+  if (mesh == nullptr) {
+    if (placements.empty()) return recording_calls().call(row, args).at(0).tensor();
+    throw Error(ErrorKind::kValue, fmt::format("{}: placements are given, but no mesh", row.name()))
+        .with("fix", "name the mesh that the placements are for");
+  }
+  ++current_rank().step;
+  const OutputMeta output = row.meta(MetaArgs(row.op, args, {})).at(0);
+  const Placements all = placements.empty() ? Placements(mesh->ndim()) : placements;
+  return dispatch_factory(row, args, spec_of(all, mesh, output.meta));
+}
 
 DTensor zeros(const Dims& shape, const Factory& options) {
   return make("aten::zeros", {shape}, options);

@@ -7,15 +7,25 @@
 #include <vector>
 
 #include "mesh/dtensor.h"
+#include "schema/argument.h"
 #include "tensor/scalar.h"
 
 namespace shardlab {
+
+struct OpRow;
 
 struct Factory {
   const MeshLayout* mesh = nullptr;  ///< null: a plain tensor
   Placements placements;             ///< one per mesh dim; none at all: replicated
   std::optional<DType> dtype;        ///< default: f32; i64 for integers in full and arange
 };
+
+/// What a row without tensor arguments makes, arguments in schema order: on a mesh every rank makes
+/// its piece, with placements as in Factory.
+///   fails  Value: partial placements, or placements without a mesh. Runtime: a mesh that was not
+///          constructed
+DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh = nullptr,
+                    const Placements& placements = {});
 
 // Fail with Value for partial placements, Runtime for a mesh that was not constructed.
 DTensor zeros(const Dims& shape, const Factory& options = {});

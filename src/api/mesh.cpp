@@ -26,34 +26,36 @@ auto parsed(std::string_view text, Parse parse) {
 const DTensorSpec* spec_of_type(std::string_view text, const MeshLayout* mesh,
                                 const TensorMeta& meta) {
   const ParsedType type = parsed(text, [&] { return parse_type(text, *mesh); });
-  if (type.shape != meta.shape || type.dtype.value_or(meta.dtype) != meta.dtype) {
-    throw Error(ErrorKind::kValue, fmt::format("'{}' is for another shape or dtype", text))
-        .with("op", fmt::format("the tensor is {}", type_string(meta)));
+  const auto refuse = [&](std::string_view what, std::string_view fix) {
+    throw Error(ErrorKind::kValue, fmt::format("'{}' is for another {}", text, what))
+        .with("op", fmt::format("the tensor is {}", type_string(meta)))
+        .with("fix", std::string(fix));
+  };
+  if (type.shape != meta.shape) refuse("shape", "write the sizes of the tensor, each with its cut");
+  if (type.dtype.value_or(meta.dtype) != meta.dtype) {
+    refuse("dtype", "cast the tensor first, or leave the dtype out");
   }
   return mesh->arena().spec(mesh, type.placements, type.order, meta);
 }
 
-DTensor distribute_to(const DTensor& value, const DTensorSpec* spec) {
+DTensor distribute_to(const DTensor& value, const DTensorSpec* spec,
+                      std::optional<std::int64_t> source) {
   if (value.distributed() && value.spec() == spec) return value;
   if (value.distributed()) {
     throw Error(ErrorKind::kValue,
-                fmt::format("distribute_tensor: {} is distributed already", type_string(value)))
-        .with("fix", "use redistribute(x, placements)");
+                fmt::format("distribute: {} is distributed already", type_string(value)))
+        .with("fix", "move it with redistribute");
   }
   if (!is_leaf(value)) {
-    throw Error(ErrorKind::kRuntime, "distribute_tensor: the result of an op cannot become a leaf")
-        .with("op", type_string(value))
-        .with("fix", "use from_local, which keeps its gradient");
+    throw Error(ErrorKind::kRuntime, "distribute: the result of an op cannot become a leaf")
+        .with("op", fmt::format("t {}", type_string(value)))
+        .with("fix", "from_local keeps its gradient, t.detach() leaves it behind");
   }
-  DTensor placed = distribute(value.local(), spec);
+  const Tensor whole =
+      source ? value_of_source(value.local(), spec->layout(), *source) : value.local();
+  DTensor placed = distribute(whole, spec);
   if (value.requires_grad()) require_grad(placed);
   return placed;
-}
-
-void check_distributed(const DTensor& x) {
-  if (x.distributed()) return;
-  throw Error(ErrorKind::kValue, fmt::format("redistribute: {} is a plain tensor", type_string(x)))
-      .with("fix", "distribute_tensor(x, mesh, placements) places it on a mesh");
 }
 
 }  // namespace
@@ -116,24 +118,29 @@ const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const 
 }
 
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
-                          const Placements& placements) {
-  return distribute_to(value, spec_of(placements, mesh, value.meta()));
+                          const Placements& placements, std::optional<std::int64_t> source) {
+  return distribute_to(value, spec_of(placements, mesh, value.meta()), source);
 }
 
-DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text) {
-  return distribute_to(value, spec_of(text, mesh, value.meta()));
+DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text,
+                          std::optional<std::int64_t> source) {
+  return distribute_to(value, spec_of(text, mesh, value.meta()), source);
+}
+
+const DTensorSpec& spec_of(const DTensor& x) {
+  if (x.distributed()) return *x.spec();
+  throw Error(ErrorKind::kValue, fmt::format("redistribute: {} is a plain tensor", type_string(x)))
+      .with("fix", "distribute it first: that places it on a mesh");
 }
 
 DTensor redistribute(const DTensor& x, const Placements& placements,
                      const RedistributeOptions& options) {
-  check_distributed(x);
-  return redistribute(x, spec_of(placements, x.spec()->layout(), x.meta()), options);
+  return redistribute(x, spec_of(placements, spec_of(x).layout(), x.meta()), options);
 }
 
 DTensor redistribute(const DTensor& x, std::string_view text, const RedistributeOptions& options) {
-  check_distributed(x);
-  const DTensorSpec* target = spec_of(text, x.spec()->layout(), x.meta(), x.spec()->placements());
-  return redistribute(x, target, options);
+  const DTensorSpec& source = spec_of(x);
+  return redistribute(x, spec_of(text, source.layout(), x.meta(), source.placements()), options);
 }
 
 void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {

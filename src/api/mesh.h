@@ -43,11 +43,19 @@ const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const 
 /// A plain tensor, equal on all ranks, placed on a mesh: every rank cuts its own piece, nothing is
 /// communicated. A leaf that requires a gradient becomes another such leaf; a value that lies so
 /// already is returned as it is.
-///   fails  Value: the value is distributed otherwise. Runtime: it is the result of an op that
-///          takes part in gradients.
+/// With `source` the value is what the rank with this index on every mesh dim brings, and all ranks
+/// of the mesh communicate.
+///   fails  Value: the value is distributed otherwise, or a mesh dim is not as long as `source`.
+///          Runtime: it is the result of an op that takes part in gradients.
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
-                          const Placements& placements);
-DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text);
+                          const Placements& placements,
+                          std::optional<std::int64_t> source = std::nullopt);
+DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text,
+                          std::optional<std::int64_t> source = std::nullopt);
+
+/// How a distributed value lies.
+///   fails  Value: a plain tensor
+const DTensorSpec& spec_of(const DTensor& x);
 
 /// Differentiable. By mesh dim, dims that are not named keep what they have. `options` choose the
 /// planner of this call.

@@ -5,6 +5,7 @@
 #include "base/rank_context.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
+#include "dispatch/prepare.h"
 #include "dispatch/unwrap.h"
 #include "propagate/propagator.h"
 
@@ -27,7 +28,23 @@ bool rule_takes(const OpRow& row, const Arguments& args) {
 
 bool is_composite(const OpRow& row, const Arguments& args) {
   if (row.decompose == nullptr || row.user_handler != nullptr) return false;
-  return row.local == nullptr || !rule_takes(row, args);
+  return row.local == nullptr || row.has(kRandom) || !rule_takes(row, args);
+}
+
+// The numbers that an op draws belong to elements of the whole, and a piece alone does not know its
+// place in it. So a composite op that draws takes its operands where the user's rule wants them,
+// and its steps then run on them as on any DTensor.
+Arguments where_rule_wants(Calls& calls, const OpRow& row, Arguments args) {
+  const Unwrapped call = unwrap(row, args);
+  const OutputSharding& decision = current_rank().propagator->propagate(call.schema);
+  std::size_t next = 0;
+  for (const TensorSlot& slot : call.slots) {
+    if (!slot.handle.defined() || slot.argument >= row.op.positional_count()) continue;
+    const DTensorSpec* want = decision.inputs[next++];
+    Argument& argument = args[slot.argument];
+    if (argument.is_tensor()) argument = calls.redistribute(slot.handle, want->placements());
+  }
+  return args;
 }
 
 }  // namespace
@@ -35,14 +52,18 @@ bool is_composite(const OpRow& row, const Arguments& args) {
 // An error inside names the op that failed; this is what the user called.
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
-    Results results = row.decompose(calls, args);
+    const bool by_rule = row.local != nullptr && row.has(kRandom) && rule_takes(row, args);
+    Results results = row.decompose(calls, by_rule ? where_rule_wants(calls, row, args) : args);
     if (results.empty() && !row.op.returns.empty()) {
       fail(ErrorKind::kInternal, "{}: its decomposition does not apply to this call", row.name());
     }
     return results;
   } catch (Error& error) {
-    const std::string text = OpSchema{&row, args, nullptr}.text();
-    error.with(error.find("op") == nullptr ? "op" : "part of", text);
+    if (error.find("op") != nullptr) {
+      error.with("part of", OpSchema{&row, args, nullptr}.text());
+    } else {
+      add_context(error, row, args);
+    }
     throw;
   }
 }

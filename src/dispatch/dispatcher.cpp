@@ -7,6 +7,7 @@
 #include "dispatch/local_call.h"
 #include "dispatch/observed_op.h"
 #include "dispatch/prepare.h"
+#include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
 #include "ops/meta.h"
 #include "propagate/propagator.h"
@@ -57,27 +58,6 @@ Position position_of(const OpRow& row, const OutputSharding& decision,
   position.needed = true;
   if (is_masked_lookup(row, decision)) position.kernel = row.masked_kernel;
   return position;
-}
-
-// Random rows draw from the rank's state, or from a user's generator, and advance it by the global
-// element count on every rank alike, outsiders included.
-RandomState& random_state(const OpRow& row, const Arguments& args) {
-  RandomState* state = &current_rank().random;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (row.op.arguments[i].type.kind != TypeKind::kGenerator || args[i].is_none()) continue;
-    const auto* generator = std::get_if<Generator>(&args[i].variant());
-    check_invariant(generator != nullptr && *generator, "a generator argument holds a generator");
-    state = generator->get();
-  }
-  return *state;
-}
-
-RandomState draw(const OpRow& row, const Arguments& args, std::int64_t global_count) {
-  if (!row.has(kRandom)) return {};
-  RandomState* state = &random_state(row, args);
-  const RandomState before = *state;
-  state->offset += static_cast<std::uint64_t>(global_count);
-  return before;
 }
 
 using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
@@ -387,7 +367,7 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
     observed.ended(results);
     return results;
   } catch (Error& error) {
-    error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(rank));
+    add_context(error, row, args);
     throw;
   }
 }

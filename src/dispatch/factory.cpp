@@ -2,10 +2,10 @@
 
 #include <cstddef>
 
-#include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
 #include "dispatch/observed_op.h"
+#include "dispatch/random_draw.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 
@@ -29,13 +29,7 @@ DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorS
         .with("placements", type_string(*spec))
         .with("fix", "make it replicated, then redistribute");
   }
-  RankContext& rank = current_rank();
-  RandomState before;
-  if (row.has(kRandom)) {
-    RandomState& state = random != nullptr ? *random : rank.random;
-    before = state;
-    state.offset += static_cast<std::uint64_t>(spec->numel());
-  }
+  const RandomState before = draw(row, args, spec->numel(), random);
   const DeviceMesh& mesh = device_mesh(spec->layout());
   if (!mesh.participates()) return DTensor(outsider_value(*spec), spec);
   ObservedCall observed(row, args, &before);
@@ -45,7 +39,7 @@ DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorS
                        .tensors = {},
                        .view = row.has(kNeedsPosition) ? &view : nullptr,
                        .random = before,
-                       .device = rank.device};
+                       .device = current_rank().device};
   const OutputMeta meta{.meta = local_meta(*spec, *mesh.coordinate()), .present = true};
   Results results{DTensor(run_local(call, {&meta, 1}).front(), spec)};
   observed.ended(results);

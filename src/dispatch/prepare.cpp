@@ -17,15 +17,25 @@ std::string place_text(const RankContext& rank) {
 
 namespace {
 
-std::string placements_text(const Unwrapped& call) {
-  std::string text;
-  for (const TensorSlot& slot : call.slots) {
-    if (slot.spec == nullptr) continue;
-    if (!text.empty()) text += "   ";
-    text += fmt::format("{} {}", call.schema.row->op.arguments[slot.argument].name,
-                        order_text(slot.spec->placements(), slot.spec->order()));
+class PlacementsText {
+ public:
+  void add(const OpDescriptor& op, std::size_t argument, const DTensorSpec& spec) {
+    if (!text_.empty()) text_ += "   ";
+    text_ += fmt::format("{} {}", op.arguments[argument].name,
+                         order_text(spec.placements(), spec.order()));
   }
-  return text;
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string placements_text(const Unwrapped& call) {
+  PlacementsText text;
+  for (const TensorSlot& slot : call.slots) {
+    if (slot.spec != nullptr) text.add(call.schema.row->op, slot.argument, *slot.spec);
+  }
+  return text.take();
 }
 
 }  // namespace
@@ -35,6 +45,19 @@ void add_context(Error& error, const Unwrapped& call) {
       .with("mesh", call.schema.layout->text())
       .with("placements", placements_text(call))
       .with("at", place_text(current_rank()));
+}
+
+void add_context(Error& error, const OpRow& row, const Arguments& args) {
+  error.with("op", OpSchema{&row, args, nullptr}.text()).with("at", place_text(current_rank()));
+  const MeshLayout* layout = nullptr;
+  PlacementsText text;
+  for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
+    if (!argument.is_tensor() || !argument.tensor().defined()) return;
+    if (!argument.tensor().distributed()) return;
+    layout = argument.tensor().spec()->layout();
+    text.add(row.op, index, *argument.tensor().spec());
+  });
+  if (layout != nullptr) error.with("mesh", layout->text()).with("placements", text.take());
 }
 
 namespace {

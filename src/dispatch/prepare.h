@@ -15,6 +15,8 @@ namespace shardlab {
 std::string place_text(const RankContext& rank);
 /// Adds op, mesh, placements and place to an error that left a distributed call.
 void add_context(Error& error, const Unwrapped& call);
+/// The same for a call that others make up, and for one of plain tensors.
+void add_context(Error& error, const OpRow& row, const Arguments& args);
 /// The local tensors of a call, brought to what the decision wants (D-30 to D-36); None is
 /// undefined.
 /// Fails with Runtime when a written argument would have to move, or when communication is

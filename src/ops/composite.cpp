@@ -7,6 +7,7 @@
 #include "ops/arguments.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
+#include "ops/torch_names.h"
 #include "ops/view_meta.h"
 
 namespace shardlab {
@@ -20,6 +21,10 @@ DTensor cast(Calls& calls, const DTensor& x, DType dtype) {
   return x.dtype() == dtype ? x : calls.one("_to_copy", {x, dtype});
 }
 
+[[noreturn]] void refuse(std::string summary, std::string fix) {
+  throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
+}
+
 // Layout.
 
 /// flatten.using_ints(self, start_dim, end_dim)
@@ -27,7 +32,10 @@ Results flatten(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t start = wrap_dim(args[1].to_int(), x.ndim());
   const std::int64_t end = wrap_dim(args[2].to_int(), x.ndim());
-  if (start > end) fail(ErrorKind::kValue, "flatten from dim {} to dim {}", start, end);
+  if (start > end) {
+    refuse(fmt::format("flatten: start_dim {} comes after end_dim {}", start, end),
+           "name the first and the last of the dims that become one");
+  }
   if (x.ndim() == 0) return single(reshape(calls, x, Dims{1}));
   if (start == end) return single(x);
   Dims shape;
@@ -60,7 +68,10 @@ Results unflatten(Calls& calls, const Arguments& args) {
 Results chunk(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t chunks = args[1].to_int();
-  if (chunks < 1) fail(ErrorKind::kValue, "chunk into {} pieces", chunks);
+  if (chunks < 1) {
+    refuse(fmt::format("chunk: chunks is {}, must be at least 1", chunks),
+           "give the number of pieces");
+  }
   const std::int64_t length = x.shape()[index_of(wrap_dim(args[2].to_int(), x.ndim()))];
   if (length == 0) {
     return calls("split_with_sizes", {x, Dims(index_of(chunks), 0), args[2]});
@@ -85,7 +96,9 @@ Results movedim(Calls& calls, const Arguments& args) {
   const Dims source = wrap_dims(ints_of(args[1]), x.ndim());
   const Dims destination = wrap_dims(ints_of(args[2]), x.ndim());
   if (source.size() != destination.size()) {
-    fail(ErrorKind::kValue, "movedim of {} dims to {}", source.size(), destination.size());
+    refuse(fmt::format("movedim: {} dims cannot move to {} places", source.size(),
+                       destination.size()),
+           "name as many dims in source as in destination");
   }
   Dims order(x.ndim(), -1);
   for (std::size_t i = 0; i < source.size(); ++i) order[index_of(destination[i])] = source[i];
@@ -103,6 +116,9 @@ Results expand_as(Calls& calls, const Arguments& args) {
 }
 Results view_as(Calls& calls, const Arguments& args) {
   return single(calls.one("view", {args[0], args[1].tensor().shape()}));
+}
+Results reshape_as(Calls& calls, const Arguments& args) {
+  return single(calls.one("reshape", {args[0], args[1].tensor().shape()}));
 }
 Results type_as(Calls& calls, const Arguments& args) {
   return single(cast(calls, args[0].tensor(), args[1].tensor().dtype()));
@@ -122,8 +138,9 @@ Results narrow(Calls& calls, const Arguments& args) {
   const std::int64_t start = args[2].to_int() < 0 ? args[2].to_int() + size : args[2].to_int();
   const std::int64_t length = args[3].to_int();
   if (start < 0 || length < 0 || start + length > size) {
-    fail(ErrorKind::kValue, "narrow to [{}, {}) of dim {} of size {}", start, start + length,
-         args[1].to_int(), size);
+    refuse(fmt::format("narrow: {} elements from {} on are not in dim {} of size {}", length,
+                       args[2].to_int(), args[1].to_int(), size),
+           fmt::format("start + length may be at most {}", size));
   }
   return single(calls.one("slice.Tensor", {x, args[1], start, start + length}));
 }
@@ -158,7 +175,10 @@ Results linear(Calls& calls, const Arguments& args) {
 DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   if (causal) {
-    if (mask.is_tensor()) fail(ErrorKind::kValue, "attention is causal or has a mask, not both");
+    if (mask.is_tensor()) {
+      refuse("scaled_dot_product_attention: attn_mask is given and is_causal is True",
+             "leave one of them out");
+    }
     const Dims square{scores.shape()[scores.ndim() - 2], scores.shape().back()};
     const DTensor ones = calls.one("new_ones", {scores, square, DType::kBool});
     const DTensor future = calls.one("triu", {ones, 1});
@@ -176,8 +196,10 @@ DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
   const std::int64_t own = x.ndim() < 3 ? 1 : x.shape()[at];
   if (own == heads) return x;
   if (x.ndim() < 3 || own == 0 || heads % own != 0) {
-    fail(ErrorKind::kValue, "scaled_dot_product_attention: {} heads of keys or values for {}", own,
-         heads);
+    refuse(fmt::format("scaled_dot_product_attention: {} heads of keys or values for {} heads of "
+                       "queries",
+                       own, heads),
+           "the number of heads of the queries must be a multiple of the others'");
   }
   Dims spread = x.shape(), joined = x.shape();
   spread.insert(at + 1, heads / own);
@@ -233,8 +255,9 @@ Results rms_norm(Calls& calls, const Arguments& args) {
   const bool fits = count <= ndim_of(input) &&
                     std::equal(normalized.begin(), normalized.end(), input.shape().end() - count);
   if (!fits) {
-    fail(ErrorKind::kValue, "the normalized shape [{}] is not the end of the input's shape [{}]",
-         fmt::join(normalized, ", "), fmt::join(input.shape(), ", "));
+    refuse(fmt::format("rms_norm: the input's shape [{}] does not end in normalized_shape [{}]",
+                       fmt::join(input.shape(), ", "), fmt::join(normalized, ", ")),
+           "give the sizes of the input's last dims");
   }
   for (std::int64_t d = ndim_of(input) - count; d < ndim_of(input); ++d) dims.push_back(d);
   const DTensor x = half ? cast(calls, input, DType::kF32) : input;
@@ -262,7 +285,10 @@ constexpr const char* kLogSoftmax = "_log_softmax";
 Results dropout(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const double keep = 1.0 - args[1].to_double();
-  if (keep < 0 || keep > 1) fail(ErrorKind::kValue, "dropout of a share of {}", 1.0 - keep);
+  if (!(keep >= 0 && keep <= 1)) {
+    refuse(fmt::format("dropout: p is {}, must be in [0, 1]", args[1].text()),
+           "p is the share of the elements that become 0");
+  }
   if (keep == 1 || !args[2].to_bool() || x.numel() == 0) return single(x);
   if (keep == 0) return single(calls.one("mul.Tensor", {x, calls.one("zeros_like", {x})}));
   DTensor noise = calls.one("empty_like", {x});
@@ -314,8 +340,9 @@ DTensor nll_loss_of_many(Calls& calls, const Arguments& args) {
   Dims samples = logs.shape();
   samples.erase(1);
   if (target.shape() != samples) {
-    fail(ErrorKind::kValue, "nll_loss takes one target per sample: [{}], not [{}]",
-         fmt::join(samples, ", "), fmt::join(target.shape(), ", "));
+    refuse(fmt::format("nll_loss: target has the shape [{}], must have one class per sample: [{}]",
+                       fmt::join(target.shape(), ", "), fmt::join(samples, ", ")),
+           "leave the dim of the classes out of the target");
   }
   if (args[2].is_tensor() && args[2].tensor().requires_grad()) {
     throw Error(ErrorKind::kRuntime, "nll_loss: has no gradient with respect to weight")
@@ -398,6 +425,21 @@ Results cross_entropy(Calls& calls, const Arguments& args) {
   return single(smoothed_loss(calls, logs, loss, args));
 }
 
+// Spreads.
+
+/// var(self, unbiased) and var.dim(self, dim, unbiased, keepdim): the older way to say which
+/// correction is meant.
+template <const char* const& op>
+Results spread(Calls& calls, const Arguments& args) {
+  const bool by_dim = args.size() > 2;
+  const int correction = args[by_dim ? 2 : 1].to_bool() ? 1 : 0;
+  return calls(op, {args[0], by_dim ? args[1] : Argument(), correction,
+                    by_dim ? args[3] : Argument(false)});
+}
+constexpr const char* kStd = "std.correction";
+constexpr const char* kVar = "var.correction";
+constexpr const char* kVarMean = "var_mean.correction";
+
 /// round.decimals(self, decimals)
 Results round_decimals(Calls& calls, const Arguments& args) {
   const std::int64_t decimals = args[1].to_int();
@@ -412,6 +454,7 @@ struct CompositeRow {
   const char* schema;
   DecompositionFn decompose;
   const char* why;
+  std::uint32_t flags = 0;
 };
 
 // Sorted by name.
@@ -423,7 +466,7 @@ const CompositeRow kRows[] = {
      "ignore_index=-100, float label_smoothing=0.0) -> Tensor",
      cross_entropy, "log_softmax and nll_loss_forward"},
     {"dropout(Tensor input, float p, bool train) -> Tensor",
-     dropout, "bernoulli_ and a product"},
+     dropout, "bernoulli_ and a product", kRandom},
     {"expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
      expand_as, "expand"},
     {"flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
@@ -454,9 +497,11 @@ const CompositeRow kRows[] = {
      nll_loss, "nll_loss_forward"},
     {"numpy_T(Tensor(a) self) -> Tensor(a)",
      reversed_dims, "permute"},
+    {"reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     reshape_as, "reshape"},
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
      "Tensor",
-     rms_norm, "pointwise ops around a mean"},
+     rms_norm, "pointwise ops around a mean", kStepOfDtype},
     {"round.decimals(Tensor self, *, int decimals) -> Tensor",
      round_decimals, "round between two products"},
     {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
@@ -465,6 +510,10 @@ const CompositeRow kRows[] = {
      attention, "matmul, softmax, matmul"},
     {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
      softmax<kSoftmax>, "_softmax"},
+    {"std(Tensor self, bool unbiased=True) -> Tensor",
+     spread<kStd>, "std.correction"},
+    {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+     spread<kStd>, "std.correction"},
     {"to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, "
      "MemoryFormat? memory_format=None) -> Tensor(a)",
      to_dtype, "_to_copy where something changes"},
@@ -472,6 +521,15 @@ const CompositeRow kRows[] = {
      type_as, "_to_copy where something changes"},
     {"unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
      unflatten, "view"},
+    {"var(Tensor self, bool unbiased=True) -> Tensor",
+     spread<kVar>, "var.correction"},
+    {"var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+     spread<kVar>, "var.correction"},
+    {"var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+     spread<kVarMean>, "var_mean.correction"},
+    {"var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
+     "Tensor)",
+     spread<kVarMean>, "var_mean.correction"},
     {"view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
      view_as, "view"},
 };
@@ -484,6 +542,7 @@ void register_composite(OpRegistry& registry) {
     OpRow row;
     row.op = parse_op_schema(entry.schema);
     row.decompose = entry.decompose;
+    row.flags = entry.flags;
     row.why = entry.why;
     registry.add(std::move(row));
   }

@@ -63,7 +63,9 @@ Dims broadcast(Dims a, Dims b) {
   while (b.size() < a.size()) b.insert(0, 1);
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] != b[i] && a[i] != 1 && b[i] != 1) {
-      fail(ErrorKind::kValue, "matmul: batch sizes {} and {} do not broadcast", a[i], b[i]);
+      throw Error(ErrorKind::kValue,
+                  fmt::format("matmul: batch sizes {} and {} do not broadcast", a[i], b[i]))
+          .with("fix", "make them equal, or one of them 1");
     }
     if (a[i] == 1) a[i] = b[i];
   }
@@ -115,7 +117,12 @@ DTensor reshape(Calls& calls, const DTensor& x, const Dims& sizes) {
 
 DTensor matmul(Calls& calls, const DTensor& left, const DTensor& right) {
   const std::size_t a = left.ndim(), b = right.ndim();
-  if (a == 0 || b == 0) fail(ErrorKind::kValue, "matmul takes factors of at least one dim");
+  if (a == 0 || b == 0) {
+    throw Error(ErrorKind::kValue, fmt::format("matmul: both factors need at least one dim: {} and "
+                                               "{}",
+                                               type_string(left), type_string(right)))
+        .with("fix", "a number multiplies with *");
+  }
   if (a == 1 && b == 1) return calls.one("dot", {left, right});
   if (a == 2 && b == 1) return calls.one("mv", {left, right});
   if (a == 1 && b == 2) {

@@ -37,6 +37,7 @@ struct PrintedLines : ValueSink {
 
 struct Outcome {
   std::vector<std::vector<std::string>> lines;  ///< per rank
+  std::vector<MemoryAccount> accounts;          ///< per rank
   std::string error;
 };
 
@@ -57,8 +58,10 @@ Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
   options.plans = &propagator.plans();
   Outcome out;
   std::vector<PrintedLines> sinks(static_cast<std::size_t>(scenario.world));
+  out.accounts.resize(static_cast<std::size_t>(scenario.world));
   const WorldResult result = run_world(options, [&](RankContext& rank) {
     rank.meshes->construct(layout);
+    rank.memory = &out.accounts[static_cast<std::size_t>(rank.rank)];
     ProgramSetup setup;
     setup.program = scenario.program.get();
     setup.params = &scenario.params;
@@ -217,7 +220,7 @@ TEST_CASE("faults on ranks carry the place in the program") {
       {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[2@qq]')\n", "qq"},
       {"x = tensor([[1., 2.]]) @ tensor([[1., 2.]])\n", "mm"},
       {"x = tensor([1., 2.]).item()\n", "item: a tensor of 2 elements"},
-      {"x = tensor([1., 2.])[2]\n", "index 2 is outside of dim 0 of size 2"},
+      {"x = tensor([1., 2.])[2]\n", "index 2 is out of range for dim 0 of size 2"},
       {"x = tensor([[1., 2.], [3.]])\n", "rows of different lengths"},
       {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n",
        "collectives take local tensors"},
@@ -294,6 +297,17 @@ TEST_CASE("factories: plain on all ranks, or with placements and the same values
               "f32[2, 2] [[1, 0], [0, 1]] i64[3] [1, 3, 5] f64[1] [2.5]"});
   CHECK(printed("a = randn([5, 3], dp=S(1), tp=S(0)).full_tensor()\nprint(a)\n") ==
         printed("a = randn([5, 3])\nprint(a)\n"));
+}
+
+TEST_CASE("a factory on a mesh makes one piece per rank, never the whole") {
+  // 10 rows over 4 ranks: 3, 3, 3 and 1 rows of 100 f32.
+  const Outcome out = run("x = randn([10, 100], tp=S(0))\n", "tp = 4");
+  CHECK(out.error.empty());
+  const std::vector<std::int64_t> rows = {3, 3, 3, 1};
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(out.accounts[rank].peak_bytes == rows[rank] * 100 * 4);
+  }
 }
 
 TEST_CASE("the reference run computes in f64 and draws what the program draws") {

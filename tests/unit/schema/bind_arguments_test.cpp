@@ -46,24 +46,24 @@ TEST_CASE("arguments take schema order, defaults and their declared types") {
 TEST_CASE("a wrong argument is refused by name") {
   Fixture f;
   const OpRow& row = f.add("f(Scalar x, int n, *, ScalarType? dtype=None) -> ()");
-  CHECK(failure([&] { bind_arguments(row, {1}); }) == "aten::f: argument n is missing");
+  CHECK(failure([&] { bind_arguments(row, {1}); }) == "aten::f: 'n' is missing");
   CHECK(failure([&] {
           bind_arguments(row, {1, 2.5});
-        }) == "aten::f: argument n wants int, not 2.5");
+        }) == "aten::f: 'n' is 2.5, must be int");
   CHECK(failure([&] {
           bind_arguments(row, {1, 2}, {{"y", 1}});
-        }) == "aten::f: no argument is named y");
-  CHECK(failure([&] { bind_arguments(row, {1, 2}, {{"n", 1}}); }) == "aten::f: n is given twice");
+        }) == "aten::f: has no argument 'y'");
+  CHECK(failure([&] { bind_arguments(row, {1, 2}, {{"n", 1}}); }) == "aten::f: 'n' is given twice");
   CHECK(failure([&] {
           bind_arguments(row, {1, 2}, {{"dtype", 3}});
-        }) == "aten::f: argument dtype wants ScalarType?, not 3");
+        }) == "aten::f: 'dtype' is 3, must be ScalarType?");
 }
 
 TEST_CASE("a tensor that is not optional is not None") {
   Fixture f;
   const OpRow& row = f.add("f(Tensor self, Tensor? other=None) -> Tensor");
   CHECK(failure([&] { bind_arguments(row, {Argument()}); }) ==
-        "aten::f: argument self wants Tensor, not None");
+        "aten::f: 'self' is None, must be Tensor");
   CHECK(bind_arguments(row, {2.0})[1].is_none());
 }
 

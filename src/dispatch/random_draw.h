@@ -1,0 +1,21 @@
+// random_draw.h - where random ops get their numbers from.
+#pragma once
+
+#include <cstdint>
+
+#include "base/rank_context.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// What a call of `row` draws from: the generator among its arguments, else `own`, else the running
+/// rank's state.
+RandomState& random_state(const OpRow& row, const Arguments& args, RandomState* own = nullptr);
+
+/// That state as it is now; then it advances by `count`, the elements of the whole tensor, so that
+/// every rank, those outside the mesh too, stays in step. Nothing happens for a row that is not
+/// random.
+RandomState draw(const OpRow& row, const Arguments& args, std::int64_t count,
+                 RandomState* own = nullptr);
+
+}  // namespace shardlab

@@ -1,0 +1,147 @@
+// torch's spellings of rows, in one table: a name of torch either is that of the op, or stands
+// here. What a call means is then the row's business alone, so that rules, gradients and messages
+// are the same however a program calls an op.
+#include "ops/torch_names.h"
+
+#include <algorithm>
+#include <map>
+
+namespace shardlab {
+namespace {
+
+/// Other words for the same op with the same arguments, sorted. In-place forms follow: multiply_
+/// is mul_.
+struct Synonym {
+  std::string_view torch, aten;
+};
+constexpr Synonym kSynonyms[] = {
+    {"absolute", "abs"},       {"broadcast_to", "expand"},
+    {"concat", "cat"},         {"concatenate", "cat"},
+    {"divide", "div"},         {"greater", "gt"},
+    {"greater_equal", "ge"},   {"less", "lt"},
+    {"less_equal", "le"},      {"moveaxis", "movedim"},
+    {"multiply", "mul"},       {"negative", "neg"},
+    {"not_equal", "ne"},       {"subtract", "sub"},
+    {"swapaxes", "transpose"}, {"swapdims", "transpose"},
+    {"true_divide", "div"},
+};
+static_assert(std::ranges::is_sorted(kSynonyms, {}, &Synonym::torch));
+
+/// F.embedding(input, weight, padding_idx, ...): there a negative index counts from the end, in
+/// ATen -1 is none.
+Arguments embedding(const Arguments& torch) {
+  if (!torch[3].is_none()) {
+    throw Error(ErrorKind::kUnsupported, "not yet supported: max_norm in embedding")
+        .with("fix", "leave max_norm out; scale the rows of the table before the call");
+  }
+  std::int64_t padding = -1;
+  const bool table = torch[1].is_tensor() && torch[1].tensor().ndim() > 0;
+  if (!torch[2].is_none() && table) {
+    const std::int64_t rows = torch[1].tensor().shape()[0];
+    padding = torch[2].to_int();
+    if (padding < -rows || padding >= rows) {
+      throw Error(ErrorKind::kValue,
+                  fmt::format("embedding: padding_idx is {}, the table has {} rows", padding, rows))
+          .with("fix", fmt::format("use an index from {} to {}", -rows, rows - 1));
+    }
+    if (padding < 0) padding += rows;
+  }
+  return {torch[1], torch[0], padding, torch[5], torch[6]};
+}
+
+// Sorted by name; the first of several that takes the arguments is meant.
+// clang-format off
+const TorchSpellingRow kRows[] = {
+    {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
+    {"bool(Tensor self)", "to.dtype", "self, bool"},
+    {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
+     "ignore_index=-100, bool? reduce=None, str reduction=\"mean\", float label_smoothing=0.0)",
+     "cross_entropy_loss", "input, target, weight, reduction, ignore_index, label_smoothing"},
+    {"double(Tensor self)", "to.dtype", "self, f64"},
+    {"dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "dropout", "input, p, training"},
+    {"embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
+     "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
+     "embedding", "", embedding},
+    {"float(Tensor self)", "to.dtype", "self, f32"},
+    {"floor_divide(Tensor input, Scalar other)", "div.Scalar_mode", "input, other, \"floor\""},
+    {"floor_divide(Tensor input, Tensor other)", "div.Tensor_mode", "input, other, \"floor\""},
+    {"half(Tensor self)", "to.dtype", "self, f16"},
+    {"int(Tensor self)", "to.dtype", "self, i32"},
+    {"long(Tensor self)", "to.dtype", "self, i64"},
+    {"max(Tensor input, Tensor other)", "maximum", "input, other"},
+    {"min(Tensor input, Tensor other)", "minimum", "input, other"},
+    {"mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+     "reduction=\"mean\")",
+     "mse_loss", "input, target, reduction"},
+    {"nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
+     "ignore_index=-100, bool? reduce=None, str reduction=\"mean\")",
+     "nll_loss_nd", "input, target, weight, reduction, ignore_index"},
+    {"norm(Tensor input, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+     "dtype=None)",
+     "linalg_vector_norm", "input, p, dim, keepdim, dtype"},
+    {"split(Tensor tensor, int split_size_or_sections, int dim=0)",
+     "split.Tensor", "tensor, split_size_or_sections, dim"},
+    {"split(Tensor tensor, int[] split_size_or_sections, int dim=0)",
+     "split_with_sizes", "tensor, split_size_or_sections, dim"},
+    {"to(Tensor self, Tensor other)", "type_as", "self, other"},
+};
+// clang-format on
+
+using SpellingTable = std::map<std::string, std::vector<TorchSpelling>, std::less<>>;
+
+const SpellingTable& spellings() {
+  static const SpellingTable table = [] {
+    SpellingTable by_name;
+    for (const TorchSpellingRow& row : kRows) {
+      TorchSpelling spelling = parse_spelling(row);
+      by_name[spelling.name].push_back(std::move(spelling));
+    }
+    return by_name;
+  }();
+  return table;
+}
+
+std::span<const TorchSpelling> spellings_of(std::string_view name) {
+  const auto found = spellings().find(name);
+  if (found == spellings().end()) return {};
+  return found->second;
+}
+
+/// The op's own name for a synonym, else the name itself.
+std::string aten_name(std::string_view name) {
+  const bool in_place = name.ends_with('_');
+  const std::string_view stem = name.substr(0, name.size() - (in_place ? 1 : 0));
+  const auto* found = std::ranges::lower_bound(kSynonyms, stem, {}, &Synonym::torch);
+  if (found == std::end(kSynonyms) || found->torch != stem) return std::string(name);
+  return std::string(found->aten) + (in_place ? "_" : "");
+}
+
+}  // namespace
+
+ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view name,
+                                const GivenArguments& given) {
+  return resolve_call(registry, aten_name(name), given, spellings_of(name));
+}
+
+bool is_torch_name(const OpRegistry& registry, std::string_view name) {
+  if (!registry.overloads(aten_name(name)).empty()) return true;
+  const auto rows = spellings_of(name);
+  return std::ranges::any_of(
+      rows, [&](const TorchSpelling& row) { return registry.find(row.row) != nullptr; });
+}
+
+std::vector<std::string> torch_names(const OpRegistry& registry) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (is_torch_name(registry, name)) names.emplace_back(name);
+  };
+  for (const std::string& op : op_names(registry)) add(op);
+  for (const Synonym& synonym : kSynonyms) add(synonym.torch);
+  for (const auto& [name, rows] : spellings()) add(name);
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,28 @@
+// torch_names.h - what a program may call an op: names of ATen and torch's own spellings of rows.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/torch_spelling.h"
+
+namespace shardlab {
+
+/// A flag of rows beside those of OpFlag: an eps of None is the step of the input's dtype, a
+/// default that follows the dtype which the program names.
+inline constexpr std::uint32_t kStepOfDtype = 1u << 31;
+
+/// The row and the arguments of a call by torch's name ("cross_entropy", "concat", "half") or by
+/// the name of an op of ATen ("mm"), whether as a function or as a method with the tensor in front.
+///   fails  as resolve_call()
+ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view name,
+                                const GivenArguments& given);
+
+/// Whether resolve_torch_call() knows the name.
+bool is_torch_name(const OpRegistry& registry, std::string_view name);
+
+/// All names that it knows, for suggestions; sorted.
+std::vector<std::string> torch_names(const OpRegistry& registry);
+
+}  // namespace shardlab

@@ -1,0 +1,51 @@
+// binder.h - brings the arguments of one call into the order of one signature (M-1, M-2). The one
+// place that says which value fits which declared type: for calls of programs, calls in C++ by
+// name, recorded facts and torch's own signatures alike.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schema/argument.h"
+#include "schema/op_descriptor.h"
+
+namespace shardlab {
+
+/// Arguments as a caller wrote them. Lists of ints may come as Dims or as lists of numbers.
+struct GivenArguments {
+  Arguments positional;
+  std::vector<std::pair<std::string, Argument>> keywords;
+};
+
+/// As Python prints a call's arguments: f32[4@x, 6], dim=1.
+std::string given_text(const GivenArguments& given);
+
+struct BindRules {
+  enum class Style : std::uint8_t {
+    /// By C++ and by records: without keywords, positional arguments go on into the keyword-only
+    /// ones; an optional argument may be left out.
+    kSchemaOrder,
+    /// By a program: x.view(2, 3) gives its list of ints one by one, the first argument may be
+    /// called `input` where ATen says self, and numpy's axis and keepdims are dim and keepdim.
+    kPython,
+  };
+  enum class Numbers : std::uint8_t { kStayNumbers, kStandForTensors };
+
+  Style style = Style::kSchemaOrder;
+  Numbers numbers = Numbers::kStandForTensors;
+};
+
+/// The value as the declared type has it: an int becomes a float where one is declared, one int
+/// becomes every element of "int[2]". A bool is not an int, nor an int a bool. Empty where the
+/// value does not fit. Pure.
+std::optional<Argument> coerced(const SchemaArgument& declared, const Argument& value,
+                                BindRules::Numbers numbers);
+
+/// All arguments of `op` in schema order, those left out from `defaults` (one per argument); empty,
+/// with the reason, where the signature does not take what is given. Thread-safe.
+std::optional<Arguments> bind(const OpDescriptor& op, const Arguments& defaults,
+                              const GivenArguments& given, BindRules rules, std::string& reason);
+
+}  // namespace shardlab

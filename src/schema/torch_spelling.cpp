@@ -1,0 +1,204 @@
+// A spelling is a signature of its own, bound like any other, and a list that says which of its
+// parameters is which argument of the row.
+#include "schema/torch_spelling.h"
+
+#include <algorithm>
+
+#include "base/nearest.h"
+#include "mesh/shard_order.h"
+
+namespace shardlab {
+namespace {
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(", "), text.size());
+    parts.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 2, text.size()));
+  }
+  return parts;
+}
+
+/// at::Reduction: torch's functions say it in a word.
+std::int64_t reduction_number(const TorchSpelling& spelling, const std::string& word) {
+  static constexpr std::string_view kWords[] = {"none", "mean", "sum"};
+  const auto* found = std::ranges::find(kWords, word);
+  if (found != std::end(kWords)) return found - std::begin(kWords);
+  throw Error(ErrorKind::kValue, fmt::format("{}: reduction is '{}'", spelling.name, word))
+      .with("op", spelling.text)
+      .with("fix", "use 'mean', 'sum' or 'none'");
+}
+
+Argument literal_value(SchemaArgument declared, const std::string& text) {
+  if (declared.type.kind == TypeKind::kDType) {
+    const auto dtype = parse_dtype(text);
+    check_invariant(dtype.has_value(), "a spelling names a dtype");
+    return *dtype;
+  }
+  declared.default_text = text;
+  return parse_default(declared);
+}
+
+Arguments row_arguments(const TorchSpelling& spelling, const OpRow& row, const Arguments& torch) {
+  if (spelling.convert != nullptr) return spelling.convert(torch);
+  Arguments args;
+  for (std::size_t i = 0; i < spelling.operands.size(); ++i) {
+    const TorchSpelling::Operand& operand = spelling.operands[i];
+    const SchemaArgument& declared = row.op.arguments[i];
+    Argument value =
+        operand.parameter ? torch[*operand.parameter] : literal_value(declared, operand.literal);
+    if (declared.name == "reduction" && value.is_string()) {
+      value = reduction_number(spelling, value.string());
+    }
+    if (value.is_none() && !declared.type.is_optional) value = row.defaults()[i];
+    args.push_back(std::move(value));
+  }
+  return args;
+}
+
+/// What the row has no argument for can only be what it is by default.
+bool only_defaults_unused(const TorchSpelling& spelling, const Arguments& torch,
+                          std::string& reason) {
+  if (spelling.convert != nullptr) return true;
+  for (std::size_t i = 0; i < torch.size(); ++i) {
+    const bool used = std::ranges::any_of(
+        spelling.operands, [&](const auto& operand) { return operand.parameter == i; });
+    if (used || torch[i] == spelling.defaults[i]) continue;
+    reason = fmt::format("'{}' is {}, only its default {} is supported",
+                         spelling.signature.arguments[i].name, torch[i].text(),
+                         spelling.defaults[i].text());
+    return false;
+  }
+  return true;
+}
+
+std::string base_name(const OpRow& row) {
+  const std::size_t colons = row.op.base.find("::");
+  return colons == std::string::npos ? row.op.base : row.op.base.substr(colons + 2);
+}
+
+/// Where the tensors of a call lie, if they do on a mesh.
+void add_layout(Error& error, const GivenArguments& given) {
+  const MeshLayout* layout = nullptr;
+  std::string placements;
+  const auto look_at = [&](const std::string& name, const Argument& value) {
+    if (!value.is_tensor() || !value.tensor().defined() || !value.tensor().distributed()) return;
+    const DTensorSpec& spec = *value.tensor().spec();
+    layout = spec.layout();
+    placements += fmt::format("{}{} {}", placements.empty() ? "" : "   ", name,
+                              order_text(spec.placements(), spec.order()));
+  };
+  std::size_t place = 0;
+  for (const Argument& value : given.positional)
+    look_at(fmt::format("argument {}", ++place), value);
+  for (const auto& [keyword, value] : given.keywords) look_at(keyword, value);
+  if (layout != nullptr) error.with("mesh", layout->text()).with("placements", placements);
+}
+
+/// Collects why each signature does not take a call.
+class Refusals {
+ public:
+  void add(const std::string& text, const OpDescriptor& signature, const std::string& reason) {
+    lines_ += fmt::format("{}{}: {}", lines_.empty() ? "" : "\n", text, reason);
+    for (const SchemaArgument& argument : signature.arguments) names_.push_back(argument.name);
+  }
+
+  [[noreturn]] void raise(std::string_view base, const GivenArguments& given) const {
+    Error error(ErrorKind::kValue, fmt::format("{}({}) fits no overload", base, given_text(given)));
+    error.with("op", lines_);
+    add_layout(error, given);
+    for (const auto& [keyword, value] : given.keywords) {
+      if (std::ranges::find(names_, keyword) != names_.end()) continue;
+      throw error.with("fix", suggest(keyword, names_));
+    }
+    throw error.with("fix", "give the arguments that one of these signatures takes");
+  }
+
+ private:
+  std::string lines_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+TorchSpelling parse_spelling(const TorchSpellingRow& row) {
+  TorchSpelling spelling;
+  spelling.text = row.signature;
+  spelling.name = spelling.text.substr(0, spelling.text.find('('));
+  spelling.signature = parse_op_schema(spelling.text + " -> ()");
+  for (const SchemaArgument& argument : spelling.signature.arguments) {
+    spelling.defaults.push_back(parse_default(argument));
+  }
+  spelling.row = row.row;
+  spelling.convert = row.convert;
+  for (std::string& text : split(row.arguments)) {
+    spelling.operands.push_back({spelling.signature.find_argument(text), std::move(text)});
+  }
+  return spelling;
+}
+
+std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const OpRegistry& registry,
+                                          const GivenArguments& given, BindRules::Numbers numbers,
+                                          std::string& reason) {
+  const OpRow* row = registry.find(spelling.row);
+  if (row == nullptr) {
+    reason = fmt::format("there is no op '{}'", spelling.row);
+    return std::nullopt;
+  }
+  const auto torch = bind(spelling.signature, spelling.defaults, given,
+                          {BindRules::Style::kPython, numbers}, reason);
+  if (!torch || !only_defaults_unused(spelling, *torch, reason)) return std::nullopt;
+  auto args = bind(row->op, row->defaults(), {row_arguments(spelling, *row, *torch), {}},
+                   {BindRules::Style::kSchemaOrder, numbers}, reason);
+  if (!args) return std::nullopt;
+  return ResolvedCall{row, std::move(*args)};
+}
+
+ResolvedCall bind_call(const OpRow& row, const GivenArguments& given) {
+  std::string reason;
+  auto args = bind(row.op, row.defaults(), given, {.style = BindRules::Style::kPython}, reason);
+  if (args) return {&row, std::move(*args)};
+  throw Error(ErrorKind::kValue, fmt::format("{}: {}", row.name(), reason))
+      .with("op", row.op.text())
+      .with("fix", "give the arguments that the signature takes");
+}
+
+ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
+                          const GivenArguments& given, std::span<const TorchSpelling> spellings) {
+  const auto overloads = registry.overloads(base);
+  if (overloads.empty() && spellings.empty()) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("unknown op '{}'", base))
+        .with("fix", suggest(base, op_names(registry)));
+  }
+  const bool wants_out = std::ranges::any_of(
+      given.keywords, [](const auto& keyword) { return keyword.first == "out"; });
+  Refusals refusals;
+  std::string reason;
+  for (const auto numbers :
+       {BindRules::Numbers::kStayNumbers, BindRules::Numbers::kStandForTensors}) {
+    const bool last = numbers == BindRules::Numbers::kStandForTensors;
+    for (const TorchSpelling& spelling : spellings) {
+      if (auto call = bind_spelling(spelling, registry, given, numbers, reason)) return *call;
+      if (last) refusals.add(spelling.text, spelling.signature, reason);
+    }
+    for (const OpRow* row : overloads) {
+      if (row->out_variant() != wants_out) continue;
+      auto args =
+          bind(row->op, row->defaults(), given, {BindRules::Style::kPython, numbers}, reason);
+      if (args) return {row, std::move(*args)};
+      if (last) refusals.add(row->op.text(), row->op, reason);
+    }
+  }
+  refusals.raise(base, given);
+}
+
+std::vector<std::string> op_names(const OpRegistry& registry) {
+  std::vector<std::string> names;
+  for (const OpRow* row : registry.rows()) names.push_back(base_name(*row));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace shardlab
