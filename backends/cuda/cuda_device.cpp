@@ -1,3 +1,7 @@
+// The device door over a table of functions that a module compiled for GPUs provides. Kernels are
+// found by id and written in terms of few generic launches (pointwise, fold, scan, scatter, lookup,
+// draw, product), so that the module is small and this file needs no CUDA compiler. An op without a
+// kernel is refused, or runs on the host and is listed, as the caller wants.
 #include <mutex>
 #include <set>
 

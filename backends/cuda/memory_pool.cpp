@@ -1,3 +1,5 @@
+// Freed blocks are kept by size and used again for requests up to a quarter smaller; when the
+// device has no memory left, all of them are given back first.
 #include "backends/cuda/memory_pool.h"
 
 namespace shardlab::cuda {

@@ -72,7 +72,7 @@ Failure open(int ordinal, Context** made) {
   return nullptr;
 }
 
-// At the end of the program, when nobody listens: what fails is let go.
+// At the end of the program, when nobody can be told: failures are ignored.
 void close(Context* context) {
   if (context == nullptr) return;
   cudaSetDevice(context->ordinal);
@@ -211,13 +211,13 @@ cudaDataType_t cuda_type(DType dtype) {
                                  : CUDA_R_64F;
 }
 
-// How cuBLAS, which counts down the columns, reads a matrix of ours as its transpose.
+// How cuBLAS, which is column-major, reads a matrix of ours: as its transpose.
 struct BlasMatrix {
   cublasOperation_t operation;
   long long leading;
 };
 BlasMatrix blas_matrix(const Matrix& matrix, std::int64_t rows, std::int64_t columns) {
-  // Dense rows are its dense columns: nothing to turn. A stride of a dim of size 1 says nothing.
+  // Our dense rows are its dense columns: no transpose. A stride of a dim of size 1 says nothing.
   if (matrix.column_stride == 1 && matrix.row_stride >= columns) {
     return {CUBLAS_OP_N, matrix.row_stride > 0 ? matrix.row_stride : 1};
   }

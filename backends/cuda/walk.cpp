@@ -1,3 +1,6 @@
+// Shapes and strides as kernels take them: dims of size 1 go, neighbours that all arrays step over
+// evenly become one, and what is left fits into a fixed number of dims. Operands that broadcast
+// have stride 0.
 #include <algorithm>
 
 #include "backends/cuda/kernels.h"

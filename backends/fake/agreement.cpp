@@ -1,3 +1,9 @@
+// The logs of the classes are replayed together: each cell of the grid plays the log of its class,
+// and enters the groups of its first rank for all of its ranks. That is right because ranks of one
+// cell do the same in groups that consist of the same cells. A round is over when all cells of the
+// group have entered, in any order of cells: collectives of one group are ordered, so that the
+// outcome does not depend on the order of replay. What cannot go on at the end is a mismatch or a
+// deadlock, judged by the code that judges real ranks (backends/shared/meeting.h).
 #include "backends/fake/agreement.h"
 
 #include <algorithm>

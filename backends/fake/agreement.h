@@ -14,6 +14,7 @@
 
 namespace shardlab::fake {
 
+/// What a replay came to. All calls meet when there is neither a verdict nor a failed cell.
 struct Agreement {
   std::optional<Verdict> verdict;
   /// Cells whose program failed on its own, with all calls before it met; in cell order.

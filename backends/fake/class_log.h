@@ -43,6 +43,7 @@ struct LoggedCall {
   backends::BatchPart batch;
 };
 
+/// Everything that one class entered and waited for, in its order.
 struct ClassLog {
   std::vector<std::unique_ptr<LoggedCall>> calls;
   std::vector<LogEntry> entries;
@@ -52,6 +53,7 @@ struct ClassLog {
 /// Equal vectors once: lengths of a group are long and the same in many calls.
 class LengthsTable {
  public:
+  /// The one vector with these lengths; its holders keep it alive.
   std::shared_ptr<const std::vector<std::int64_t>> keep(Lengths lengths);
 
  private:

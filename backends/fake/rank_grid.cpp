@@ -1,3 +1,7 @@
+// Cells are products of parts of the mesh dims; splitting a part on one dim splits every cell of
+// that slab, which may be finer than need be and never coarser. When a question splits the grid,
+// two coordinates of a mesh dim stay together if all answers through the one equal those through
+// the other, which a sum of hashes per coordinate compares in one pass over the ranks.
 #include "backends/fake/rank_grid.h"
 
 #include <algorithm>
@@ -256,7 +260,7 @@ void RankGrid::split(const std::function<std::uint64_t(std::int64_t)>& answer,
                      const std::function<bool(std::size_t)>& asked) {
   std::vector<bool> wanted(tags_.size());
   for (std::size_t cell = 0; cell < tags_.size(); ++cell) wanted[cell] = asked(cell);
-  // Two coordinates are alike when the mesh is the same through both: sums of hashes tell.
+  // Two coordinates are of one part when the mesh is the same through both: sums of hashes tell.
   std::vector<std::vector<std::uint64_t>> labels;
   for (const Axis& axis : axes_) labels.emplace_back(axis.part_of.size());
   std::vector<std::uint64_t> outside(outside_.part_of.size());

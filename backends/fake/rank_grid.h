@@ -1,4 +1,4 @@
-// rank_grid.h - the ranks of a world in cells whose ranks behave alike: on each mesh dim
+// rank_grid.h - the ranks of a world in cells whose ranks behave the same: on each mesh dim
 // coordinates fall into parts, and a cell is one part of each. Cells are refined, never merged;
 // nothing is kept per rank, only a number per coordinate of each mesh dim.
 #pragma once
@@ -12,6 +12,7 @@
 
 namespace shardlab::fake {
 
+/// Used by one thread.
 class RankGrid {
  public:
   /// One cell for the ranks of `layout`, and one for those outside, if there are any. Both have

@@ -1,3 +1,4 @@
+// Buffers have sizes and no memory; kernels do nothing.
 #include "backends/fake/shape_device.h"
 
 #include "base/error.h"

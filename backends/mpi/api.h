@@ -8,6 +8,7 @@
 
 namespace shardlab::mpi {
 
+/// A send or receive under way. The memory of its message must stay until it is over.
 struct Request {
   std::uint64_t handle = 0;  ///< the library's own, a pointer or a number
   int expected = -1;         ///< bytes of a receive that has not come
@@ -22,6 +23,7 @@ struct Message {
 };
 inline constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
+/// The functions that the module fills in.
 struct Api {
   /// Starts MPI; later errors are returned, not fatal.
   int (*start)(int* rank, int* size);

@@ -1,3 +1,8 @@
+// Each collective as non-blocking messages between pairs of ranks and local steps in between, with
+// the pieces as they are: uneven and empty ones need no padding. Reductions take the terms in rank
+// order (K-21), so that results equal those of the simulator bit for bit, which MPI_Reduce does not
+// promise. A large all_reduce is a reduce_scatter and an all_gather over equal chunks; a small one
+// sends all terms to all.
 #include "backends/mpi/collectives.h"
 
 #include <algorithm>

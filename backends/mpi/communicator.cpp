@@ -1,3 +1,5 @@
+// Where ranks compare calls, each publishes its own on the control channel first, and messages
+// start once all of the group have come with calls that fit.
 #include "backends/mpi/communicator.h"
 
 #include <algorithm>

@@ -22,7 +22,7 @@ struct Run {
   int next_tag = 0;                ///< first one that no group of this rank has
 };
 
-/// The group of all ranks; once a run.
+/// The group of all ranks; called once per run.
 std::unique_ptr<Communicator> make_world(Run& run);
 
 }  // namespace shardlab::mpi

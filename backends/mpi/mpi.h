@@ -1,4 +1,5 @@
-// mpi.h - the backend `mpi`: one rank per process, data through MPI messages (design section 6).
+// mpi.h - the backend `mpi`: one rank per process, data through MPI messages (src/README.md, "Why
+// these walls").
 //
 // Values are bitwise those of backend threads: a reduction sends every rank its piece of all terms,
 // combines them there in rank order (backends/shared/reduce.h) and, for all_reduce, gathers the

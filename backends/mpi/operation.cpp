@@ -1,3 +1,7 @@
+// An operation is a list of steps, each started when the messages of the one before have arrived.
+// All operations of the process advance together whenever somebody waits. Operations of one group
+// start in order, and a later step waits until the operations before it have started all of theirs,
+// so that messages with the same tag arrive in the order in which they are expected.
 #include "backends/mpi/operation.h"
 
 #include <sched.h>

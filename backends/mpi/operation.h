@@ -53,6 +53,7 @@ struct Operation {
 
   Operation(Session& session, int tag) : transfer(session), tag(tag) {}
 
+  /// True when all steps have begun and the last one's messages have come.
   bool over() const { return begun == steps.size() && arrived; }
 
   Transfer transfer;
@@ -86,7 +87,7 @@ class Engine {
 
   Session& session_;
   std::optional<process::Clock::time_point> deadline_;  ///< once a rank has failed
-  std::list<std::shared_ptr<Operation>> operations_;  ///< in the order of their start
+  std::list<std::shared_ptr<Operation>> operations_;    ///< in the order of their start
 };
 
 }  // namespace shardlab::mpi

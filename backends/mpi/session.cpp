@@ -1,3 +1,6 @@
+// MPI is opened as a module when a world asks for it. Rank 0's host and port go through one MPI
+// broadcast; from then on control messages have a channel of their own, because MPI says nothing
+// about a rank that has died.
 #include "backends/mpi/session.h"
 
 #include <unistd.h>

@@ -11,6 +11,7 @@
 
 namespace shardlab::mpi {
 
+/// There is one per process: MPI can be started once only, and not again after its end.
 class Session {
  public:
   /// Joins the job with the first call.

@@ -17,6 +17,7 @@ using Comm = CommHandle*;
 using Stream = StreamHandle*;
 using Event = EventHandle*;
 
+/// ncclResult_t.
 enum class Result : int {
   kSuccess = 0,
   kUnhandledCudaError = 1,
@@ -28,8 +29,10 @@ enum class Result : int {
   kInProgress = 7,
 };
 
+/// cudaError_t, as far as it is looked at.
 enum class CudaError : int { kSuccess = 0, kInvalidValue = 1, kNoDevice = 100, kNotReady = 600 };
 
+/// ncclDataType_t.
 enum class DataType : int {
   kInt8 = 0,
   kUint8 = 1,
@@ -43,9 +46,11 @@ enum class DataType : int {
   kBfloat16 = 9,
 };
 
+/// ncclRedOp_t, without those that a program makes.
 enum class RedOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
 
 inline constexpr std::size_t kUniqueIdBytes = 128;
+/// ncclUniqueId: names a new communicator to all of its ranks.
 struct UniqueId {
   char internal[kUniqueIdBytes];
 };

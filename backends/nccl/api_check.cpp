@@ -162,7 +162,7 @@ static_assert(same(RedOp::kAvg, ncclAvg));
 
 static_assert(NCCL_VERSION_CODE >= kOldestVersion);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId) && kUniqueIdBytes == NCCL_UNIQUE_ID_BYTES);
-// Config is a beginning of theirs: size says where it ends.
+// Our Config is a prefix of NCCL's; its field `size` says where it ends.
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
 static_assert(offsetof(Config, size) == offsetof(ncclConfig_t, size));
 static_assert(offsetof(Config, magic) == offsetof(ncclConfig_t, magic));

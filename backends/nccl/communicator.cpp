@@ -1,3 +1,6 @@
+// A call is planned as an exchange (memory, NCCL calls, what is left to do), posted on the stream
+// of collectives, and finished when somebody needs the result. Splits and texts are small gathers
+// of integers and bytes.
 #include "backends/nccl/communicator.h"
 
 #include <algorithm>
@@ -37,7 +40,7 @@ class PendingExchange final : public Work {
     session->post(comm_, exchange_.calls, what_);
     posted_ = session->mark();
   }
-  /// Is posted by somebody else, who is done when `posted` returns.
+  /// Another call posts this one; it is posted when `posted` returns.
   void post_later(std::function<void()> posted) { before_ = std::move(posted); }
 
   Tensor finish() {

@@ -1,3 +1,9 @@
+// NCCL's collectives want contiguous memory and even pieces. Where pieces lie one after the other
+// in the tensors themselves (the dims in front are of size 1) they are used in place; otherwise
+// they are packed before and unpacked afterwards. Uneven pieces take the route that moves less
+// (route.h): padded, or as grouped sends and receives. Reductions that NCCL does not do are
+// gathered and combined by the ranks, in rank order. All memory of an exchange is held until it is
+// over.
 #include "backends/nccl/exchange.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Launchers name rank, size and host in variables of their own; the first set of them that is there
+// counts. Where no port is given it follows from the job's name, so that all processes find the
+// same one without talking.
 #include "backends/nccl/launch.h"
 
 #include <charconv>

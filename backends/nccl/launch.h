@@ -9,6 +9,7 @@
 
 namespace shardlab::nccl {
 
+/// This process's place in its job, and where rank 0 is.
 struct Launch {
   std::int64_t rank = 0;
   std::int64_t size = 1;

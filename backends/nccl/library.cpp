@@ -1,3 +1,5 @@
+// Libraries are opened at run time and every function is looked up by name, once per process and
+// path.
 #include "backends/nccl/library.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,5 @@
+// On a device with streams, collectives and kernels are ordered by events and the host never waits;
+// in host memory the host waits itself.
 #include "backends/nccl/local_side.h"
 
 #include <utility>

@@ -11,6 +11,7 @@
 
 namespace shardlab::nccl {
 
+/// One for host memory and one for devices with a stream; used by the session's thread.
 class LocalSide {
  public:
   /// Who is held up until a collective is over.

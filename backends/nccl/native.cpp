@@ -1,3 +1,6 @@
+// Complex numbers add up as pairs of reals. Extrema of floats are not left to NCCL, whose leave NaN
+// out while ours let it win, nor are products of complex numbers.
+
 #include "backends/nccl/native.h"
 
 namespace shardlab::nccl {

@@ -11,6 +11,7 @@
 
 namespace shardlab::nccl {
 
+/// A reduction as NCCL takes it: complex numbers are summed as pairs of real ones.
 struct Native {
   DataType type;
   RedOp op;

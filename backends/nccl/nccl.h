@@ -1,5 +1,5 @@
-// nccl.h - the backend `nccl`: one rank per process and device, data through NCCL (design section
-// 6).
+// nccl.h - the backend `nccl`: one rank per process and device, data through NCCL (src/README.md,
+// "Why these walls").
 //
 // Groups are split when a mesh is made; all collectives of a process share one stream. What NCCL
 // cannot reduce (see native.h) is gathered and combined in rank order on each rank; f16 and bf16

@@ -1,3 +1,4 @@
+// Yields at first and sleeps later: short waits stay short, long ones cost no processor.
 #include "backends/nccl/patience.h"
 
 #include <sched.h>

@@ -1,3 +1,6 @@
+// All communicators are non-blocking, and every wait polls three things: the communicator's state,
+// the device and the failure of another rank. A failure aborts every communicator at once, because
+// NCCL's own calls would wait for ever; afterwards nothing writes to memory of the program.
 #include "backends/nccl/session.h"
 
 #include <algorithm>

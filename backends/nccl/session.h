@@ -71,7 +71,7 @@ class Session {
  private:
   /// await() of a mark set now.
   void await_posted(Comm comm, const std::string& what);
-  /// Until NCCL has done what it was asked for.
+  /// Waits until NCCL has done what it was asked for.
   void poll(Comm comm, const std::string& call);
   /// Throws why NCCL failed.
   [[noreturn]] void fail_call(Comm comm, Result result, const std::string& what);

@@ -1,3 +1,5 @@
+// Calls are made in the order in which rank 0 saw them complete, and by every rank in that order,
+// whether it waits for the call or has queued it.
 #include "backends/nccl/turns.h"
 
 #include <optional>

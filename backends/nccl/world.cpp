@@ -1,3 +1,5 @@
+// A process is one rank of one job for its whole life and runs worlds one after the other. The
+// control channel carries NCCL's id, verdicts and the numbers of hosts.
 #include <unistd.h>
 
 #include <array>

@@ -1,3 +1,7 @@
+// A star around rank 0, which puts all messages into one order: exchanges are complete when every
+// process has brought its part or is gone, the first verdict on a run counts, and calls meet when
+// the referee says so. Sending happens under a lock of its own and never under the state's lock on
+// other ranks, because rank 0 must always find a reader; so no cycle of waits can come about.
 #include "backends/process/control_channel.h"
 
 #include <poll.h>
@@ -423,7 +427,7 @@ class ControlChannel::Impl {
     fail(ErrorKind::kRuntime, "rank {} sent an unknown message {}", from, frame.type);
   }
 
-  // Tells the program, once a run and under no lock.
+  // Tells the program, once per run and under no lock.
   void announce() {
     std::function<void()> notify;
     {
@@ -436,7 +440,7 @@ class ControlChannel::Impl {
     if (notify) notify();
   }
 
-  // False when the peer is gone. A peer that makes no sense is.
+  // False when the peer is gone. A peer whose message makes no sense counts as gone.
   bool take_in(Connection& connection, std::int64_t from) {
     bool open = connection.receive();
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,8 @@
-// control_channel.h - what the processes of one job tell each other beside their data path (design
-// section 6): who is there, who has failed or is gone, and bytes for everyone. All speak through
-// rank 0, in whose order things happen. One background thread a process waits on its sockets, so
-// that a closed peer or a failure is known at once, whatever the program's thread does.
+// control_channel.h - what the processes of one job tell each other beside their data path
+// (src/README.md, "Who may know whom"): who is there, who has failed or is gone, and bytes for
+// everyone. All speak through rank 0, in whose order things happen. One background thread per
+// process waits on its sockets, so that a closed peer or a failure is known at once, whatever the
+// program's thread does.
 //
 // A job runs one world after another, the same on every process: begin_run .. end_run.
 //
@@ -33,6 +34,7 @@ struct Membership {
   std::chrono::milliseconds patience{60'000};  ///< until those that are missing are named
 };
 
+/// This process's end. Made once per process, since a job is joined once.
 class ControlChannel {
  public:
   /// Returns when all processes are there. Rank 0 listens on the port of its membership, or on a
@@ -45,6 +47,7 @@ class ControlChannel {
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
 
+  /// This process's rank, and how many there are.
   std::int64_t rank() const;
   std::int64_t size() const;
 
@@ -63,7 +66,7 @@ class ControlChannel {
   bool failed() const;
   /// Once failed(): why. Equal on all processes that are left after end_run.
   Verdict verdict() const;
-  /// Called once a run when it fails, on the background thread, or on the one that told; must not
+  /// Called once per run when it fails, on the background thread, or on the one that told; must not
   /// wait. It may be called at once. Gone with end_run.
   void on_failure(std::function<void()> notify);
   /// Calls are compared on rank 0 before data moves (backends/process/referee.h): publishes one of
@@ -71,15 +74,15 @@ class ControlChannel {
   void enter(const Entrance& entrance, const backends::Call& call);
   /// This rank now waits for what it entered before.
   void wait_for(CallPlace place);
-  /// Whether all ranks of the group have entered and their calls fit. True once a call.
+  /// Whether all ranks of the group have entered and their calls fit. True once per call.
   bool take_met(CallPlace place);
   /// The next call of which that holds, once each, in an order that all ranks share.
   std::optional<CallPlace> next_met();
   /// This rank calls nothing more in this run.
   void tell_ended();
 
-  /// exchange(mine), as the last of a run: what happens to processes from now on is no failure of
-  /// it.
+  /// exchange(mine), as the last of a run: what happens to processes from now on does not count as
+  /// a failure of the run.
   std::vector<std::string> end_run(std::string_view mine);
   /// This process takes part in no further run. Returns when no other does: true when all have said
   /// so, false when some are gone. Whoever runs meanwhile fails, with `reason` if there is one.

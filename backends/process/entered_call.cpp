@@ -1,3 +1,4 @@
+// All that the checks of a call look at, without its data: metadata, lengths, partners and place.
 #include "backends/process/entered_call.h"
 
 namespace shardlab::process {

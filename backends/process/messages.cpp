@@ -1,3 +1,4 @@
+// Errors and verdicts as bytes, field by field, causes included.
 #include "backends/process/messages.h"
 
 #include <algorithm>

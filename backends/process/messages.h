@@ -10,6 +10,7 @@ namespace shardlab::process {
 void put(Writer& writer, const Error& error);
 Error get_error(Reader& reader);
 
+/// Kind, culprits, cause, and the reports of all ranks.
 void put(Writer& writer, const Verdict& verdict);
 Verdict get_verdict(Reader& reader);
 

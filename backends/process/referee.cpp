@@ -1,3 +1,6 @@
+// Calls meet by place (group and number) and first member. A rank's messages come in its order, so
+// that its seat always says what it does last; when every seat waits or has ended, nobody can
+// advance, and the seats are the explanation.
 #include "backends/process/referee.h"
 
 #include <algorithm>

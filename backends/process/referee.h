@@ -21,9 +21,10 @@ struct Entrance {
   CallPlace place;
   std::string group;                ///< its name
   std::vector<std::int64_t> ranks;  ///< global, in group order
-  bool waits = true;                ///< before it does anything else
+  bool waits = true;                ///< the rank does nothing else before it is over
 };
 
+/// The state of one run, kept by rank 0's channel under its lock.
 class Referee {
  public:
   explicit Referee(std::int64_t ranks);
@@ -34,9 +35,11 @@ class Referee {
     std::vector<std::int64_t> ranks;  ///< of that group
     std::optional<Verdict> verdict;   ///< the run cannot go on
   };
+  /// A rank brings its part of a collective.
   Ruling enter(std::int64_t rank, const Entrance& entrance, std::unique_ptr<EnteredCall> call);
   /// A rank waits for what it has entered before.
   Ruling wait(std::int64_t rank, CallPlace place);
+  /// A rank enters nothing more.
   Ruling end(std::int64_t rank);
 
  private:

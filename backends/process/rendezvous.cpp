@@ -1,3 +1,5 @@
+// Every process says hello to rank 0 with its job, rank and size. Rank 0 answers when all have
+// come, or tells those that came who is missing; whoever does not belong to the job is turned away.
 #include "backends/process/rendezvous.h"
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Messages with a fixed header over blocking sends and non-blocking reads. A header without our
+// magic number comes from something that is not part of the job.
 #include "backends/process/socket.h"
 
 #include <netdb.h>

@@ -27,11 +27,14 @@ class Descriptor {
   int fd_ = -1;
 };
 
+/// One message: a type that its owner defines, and bytes.
 struct Frame {
   std::uint32_t type = 0;
   std::string payload;
 };
 
+/// One end of a connection, unconnected by default. receive(), next() and wait() by one thread;
+/// send() by one at a time.
 class Connection {
  public:
   Connection() = default;
@@ -55,6 +58,7 @@ class Connection {
   std::size_t taken_ = 0;  ///< bytes of received_ that next() has given away
 };
 
+/// A port that others connect to.
 class Listener {
  public:
   /// On all interfaces; port 0 takes any free one. Fails with Runtime when the port is taken.

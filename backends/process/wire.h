@@ -14,6 +14,7 @@
 
 namespace shardlab::process {
 
+/// Appends values; a type is written as its bytes and must not hold pointers.
 class Writer {
  public:
   template <typename T>
@@ -21,10 +22,12 @@ class Writer {
     static_assert(std::is_trivially_copyable_v<T>);
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));
   }
+  /// Length, then the bytes.
   void put_text(std::string_view text) {
     put(static_cast<std::uint64_t>(text.size()));
     bytes_ += text;
   }
+  /// Count, then the values.
   template <typename T>
   void put_list(std::span<const T> values) {
     put(static_cast<std::uint64_t>(values.size()));
@@ -58,6 +61,7 @@ class Reader {
     for (auto left = get<std::uint64_t>(); left > 0; --left) values.push_back(get<T>());
     return values;
   }
+  /// True when all bytes have been read.
   bool at_end() const { return rest_.empty(); }
 
  private:

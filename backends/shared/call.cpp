@@ -1,3 +1,7 @@
+// Two calls can meet when what they must agree on is equal (difference()); collectives that pass
+// pieces between pairs also need each pair's pieces to fit (pair_fits()). Compatibility compares
+// with the first call only, in O(ranks); pairs take O(ranks^2) and only all_to_all and batches need
+// them.
 #include "backends/shared/call.h"
 
 #include <algorithm>

@@ -21,6 +21,7 @@ std::string signature(const Call& call);
 /// What keeps two ranks of a group from meeting in these calls: "different dtypes", ...; empty when
 /// they may meet. What only pairs must agree on is left out. A static text.
 std::string_view difference(const Call& a, const Call& b);
+/// True when two ranks may meet in these calls, as far as two calls can tell.
 inline bool compatible(const Call& a, const Call& b) { return difference(a, b).empty(); }
 /// Whether rank `to` takes what rank `from` gives it. All calls have come and are compatible.
 bool pair_fits(std::span<const Call* const> calls, std::size_t from, std::size_t to);

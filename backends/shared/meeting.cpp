@@ -1,3 +1,6 @@
+// Who is to blame: ranks are put into sets of compatible calls, and all but the largest set are
+// named; if two sets are equally large, everybody is. Where all calls are compatible and still do
+// not fit, it is the ranks in most pairs that do not.
 #include "backends/shared/meeting.h"
 
 #include <algorithm>
@@ -32,7 +35,7 @@ bool torn(const Meeting& meeting) {
 
 namespace {
 
-// All pairs of more ranks are not looked at: of these all are named.
+// Larger groups are not looked at pair by pair: all their ranks are named.
 constexpr std::size_t kMostRanksInPairs = 1024;
 
 // All have come with compatible calls.

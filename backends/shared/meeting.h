@@ -24,7 +24,7 @@ struct Meeting {
 /// True when the calls that have come already cannot meet.
 bool torn(const Meeting& meeting);
 /// Global ranks that differ from the majority, ascending; all that have come when there is none.
-/// Where calls are alike but do not fit in pairs: the ranks in most of the pairs that do not.
+/// Where calls agree but do not fit in pairs: the ranks in most of the pairs that do not.
 std::vector<std::int64_t> odd_ones(const Meeting& meeting);
 /// What is wrong: "the ranks of group x entered all_reduce with different dtypes".
 std::string cause_of(const Meeting& meeting);

@@ -1,3 +1,5 @@
+// Modules are looked for where SHARDLAB_MODULES says, then beside the program in the folders of a
+// build and of an installation.
 #include "backends/shared/module.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,6 @@
+// Terms are added in ascending rank order whatever the width of the loop (K-21): blocks of inputs
+// are combined in registers from left to right, which is the same order of additions as one at a
+// time. Half-width floats add up in f32 and round once.
 #include "backends/shared/reduce.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A capability is asked for, and no backend by name.
 #include "backends/shared/stream_device.h"
 
 namespace shardlab::backends {

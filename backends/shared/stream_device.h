@@ -9,6 +9,8 @@
 
 namespace shardlab::backends {
 
+/// A device whose work is ordered by one CUDA stream. Backends that know streams ask for it with
+/// stream_of().
 class StreamDevice : public Device {
  public:
   /// cudaStream_t of all its work.

@@ -1,3 +1,6 @@
+// A blocking call lives on the stack of its rank and is entered into the group's round by pointer;
+// an asynchronous one copies what it needs and is kept by the round and by the tensor of its
+// result.
 #include "backends/threads/communicator.h"
 
 #include <utility>
@@ -81,7 +84,8 @@ class ThreadsCommunicator final : public Communicator {
   std::uint64_t sequence_ = 0;
 };
 
-// Whoever came last made them, on nobody's account: from here on they are this rank's.
+// The rank that came last made the results, counted on no rank's account; from here on they count
+// on this rank's.
 void take_results(backends::BatchPart& part) {
   for (Tensor& x : part.received) {
     if (x.defined()) x = Tensor(make_ref<Storage>(x.storage()->buffer()), x.meta());

@@ -1,3 +1,5 @@
+// A large collective is cut into jobs that the ranks of the group take from a counter. Waking
+// threads costs time, so that it is only done from a megabyte on, for at most one rank per thread.
 #include "backends/threads/crew.h"
 
 #include <algorithm>

@@ -15,6 +15,7 @@
 namespace shardlab::threads {
 
 /// Thread-safe. One piece of work at a time.
+/// Ranks help only while they wait in a collective of the same group.
 class Crew {
  public:
   /// `ranks`: global; outlives the crew, like the scheduler.

@@ -1,3 +1,7 @@
+// The last rank to arrive does the collective for all, from their tensors and in rank order (K-21),
+// while they wait; results that are equal on all ranks are one Buffer that they share. So a
+// collective reads each rank's data once and writes each result once. Large ones are cut into parts
+// for the crew, along elements and never along ranks, so that the order of additions stays.
 #include "backends/threads/execute.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Ranks meet in rounds, one per collective of the group, found by its number in the group's
+// sequence. The last one to arrive compares the calls and, where they fit, computes; where they do
+// not, the round is torn and stays open, so that its ranks wait until the world concludes. Rounds
+// are used again.
 #include "backends/threads/group.h"
 
 #include <algorithm>

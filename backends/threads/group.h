@@ -27,6 +27,8 @@ struct GroupSplit : backends::SplitPart {
 /// Whether the caller will wait at once or later.
 enum class Entry : std::uint8_t { kBlocks, kGoesOn };
 
+/// Rounds are numbered by each member's own count of its calls on the group, so that ranks need not
+/// agree on anything before they enter.
 class Group {
  public:
   /// `ranks`: global, in group order.

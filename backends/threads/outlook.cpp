@@ -1,3 +1,7 @@
+// A fixed point: all that wait count as stuck at first; a round whose missing ranks can all still
+// come frees those that wait in it, until nothing changes. Rounds are read group by group while
+// ranks move on, therefore twice: a rank counts as waiting only if it waits at the same place both
+// times.
 #include "backends/threads/outlook.h"
 
 #include <algorithm>

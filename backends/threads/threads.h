@@ -1,4 +1,5 @@
-// threads.h - the backend `threads`: ranks of one process that share memory (design section 7).
+// threads.h - the backend `threads`: ranks of one process that share memory (src/README.md, "Why
+// these walls").
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,8 @@
+// A world fails for a reason that does not depend on the schedule: it lets every rank go on as far
+// as it can, and looks only when nobody can (conclude(), called by the scheduler when it stalls)
+// or, for worlds where some ranks go on for ever, from time to time (look()). Then failed ranks
+// explain it before calls that do not fit, and those before ranks that are missing; of each the
+// lowest rank speaks (B-5 to B-7).
 #include "backends/threads/world.h"
 
 #include <algorithm>

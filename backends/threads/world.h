@@ -20,6 +20,7 @@ namespace shardlab::threads {
 /// Thread-safe.
 class World final : public Backend {
  public:
+  /// `scheduler` runs the ranks and outlives this.
   World(std::int64_t ranks, Scheduler& scheduler);
   ~World() override;
 
@@ -35,6 +36,7 @@ class World final : public Backend {
   /// Of asynchronous calls whose round is not over.
   void count_pending(std::int64_t change) { pending_.fetch_add(change); }
 
+  /// Asked on any thread. Once true it stays true.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// What every rank throws once the world has failed.
   const Ref<const backends::Failure>& failure() const { return failure_; }

@@ -16,6 +16,8 @@
 
 namespace shardlab {
 
+/// What the process says to a script: all as expected; an expectation, a value or a fact that
+/// fails; wrong use or a file that cannot run; a defect of shardlab; interrupted.
 enum ExitCode : int { kFine = 0, kFailed = 1, kCannotRun = 2, kOurDefect = 3, kInterrupted = 130 };
 enum class Output : std::uint8_t { kText, kJson };
 
@@ -27,6 +29,7 @@ struct CommonArguments {
   Color stdout_color() const;
 };
 
+/// `run` and `test`.
 struct RunArguments {
   CommonArguments common;
   std::vector<std::string> files;     ///< `test`: files and folders
@@ -51,17 +54,23 @@ struct RunArguments {
   std::int64_t jobs = 0;           ///< `test`: scenarios at once; 0: one per core
   std::string junit;               ///< `test`: file to write; empty: none
 };
+/// Runs each file at each point of its matrix and prints the reports.
 int run_command(const RunArguments& arguments);
+/// Runs many files, prints a line for each, and writes JUnit XML where that is asked for.
 int test_command(const RunArguments& arguments);
 
+/// `show` and `explain`.
 struct SpecArguments {
   CommonArguments common;
   std::vector<std::string> texts;  ///< type strings, or an op call
   std::string mesh;                ///< "x=2,y=3"
 };
+/// Who holds what of a tensor of this type.
 int show_command(const SpecArguments& arguments);
+/// What one call would decide, and why.
 int explain_command(const SpecArguments& arguments);
 
+/// `plan`.
 struct PlanArguments {
   CommonArguments common;
   std::vector<std::string> texts;    ///< source and target; none with `batch`
@@ -75,14 +84,18 @@ struct PlanArguments {
   bool draw = false;
   std::string batch;  ///< file of JSON lines, "-": stdin
 };
+/// The plans of all planners from one type to another, with what they move.
 int plan_command(const PlanArguments& arguments);
 
+/// `ops`.
 struct OpsArguments {
   CommonArguments common;
   std::string name;  ///< empty: all
 };
+/// The ops and their rules.
 int ops_command(const OpsArguments& arguments);
 
+/// `check`.
 struct CheckArguments {
   CommonArguments common;
   std::vector<std::string> files;
@@ -94,17 +107,22 @@ struct CheckArguments {
   std::string outcomes;               ///< file of expected counts; empty: none
   bool as_scenario = false;           ///< print the first failing program as a scenario, no report
 };
+/// Compares recorded facts with our answers.
 int check_command(const CheckArguments& arguments);
 
+/// `diff`.
 struct DiffArguments {
   CommonArguments common;
   std::string a, b;  ///< outputs of run --json
 };
+/// Compares two runs that were written with run --json.
 int diff_command(const DiffArguments& arguments);
 
+/// `doctor`.
 struct DoctorArguments {
   CommonArguments common;
 };
+/// What this machine has, and what would help.
 int doctor_command(const DoctorArguments& arguments);
 
 /// Where each rank has a process of its own, one process says what is the same for all: rank 0's.

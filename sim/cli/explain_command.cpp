@@ -40,7 +40,7 @@ bool is_type(const std::string& text) {
   return bracket != std::string::npos && bracket > 0 && parse_dtype(text.substr(0, bracket));
 }
 
-// The elements of "[a, b[c, d]]"; none where the text is no list.
+// The elements of "[a, b[c, d]]"; none where the text is not a list.
 std::optional<std::vector<std::string>> list_of(const std::string& text) {
   if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
   std::vector<std::string> elements;

@@ -1,3 +1,5 @@
+// Under a launcher the same command runs in every process, and the process of rank 0 alone speaks
+// to the user.
 #include "backends/process/control_channel.h"
 #include "base/error.h"
 #include "sim/cli/commands.h"
@@ -7,7 +9,8 @@ namespace shardlab {
 
 namespace {
 
-// Rank 0 says the same of a file that cannot run; of anything else it hears as our failure.
+// Rank 0 reports the same error for a file that cannot run; any other error reaches it as a failure
+// of this rank.
 int silently(process::ControlChannel* channel, const std::function<int()>& command) {
   try {
     return command();

@@ -292,7 +292,7 @@ void add_doctor(CLI::App& app, Parsed& parsed) {
       [&parsed] { parsed.chosen = [&parsed] { return doctor_command(parsed.doctor); }; });
 }
 
-// A command of the road ahead: whatever follows its name, --help too, says that it is to come.
+// A command that does not exist yet: any use of it, --help included, says so.
 void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
   command->allow_extras();

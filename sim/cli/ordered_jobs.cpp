@@ -1,3 +1,5 @@
+// Workers take jobs by a counter; the calling thread hands out results in order as soon as the next
+// one is there.
 #include "sim/cli/ordered_jobs.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Arguments of the command line become options of a run, and results become text: what `run` and
+// `test` share.
 #include "sim/cli/run_arguments.h"
 
 #include <unistd.h>

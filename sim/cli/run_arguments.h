@@ -13,8 +13,8 @@ namespace shardlab {
 
 /// What is put in place of the file's values. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
-/// The files, and all .toml files below the folders, these sorted: runs are alike on every file
-/// system.
+/// The files, and all .toml files below the folders, these sorted, so that runs have the same order
+/// on every file system.
 ///   fails  Value: a folder without scenarios
 std::vector<std::string> scenario_files(const std::vector<std::string>& paths);
 ScenarioOptions options_of(const RunArguments& arguments);

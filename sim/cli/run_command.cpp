@@ -1,3 +1,4 @@
+// `shardlab run`: every point of every file, printed as it comes.
 #include "ops/register.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/report/printed_text.h"

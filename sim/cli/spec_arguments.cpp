@@ -1,3 +1,4 @@
+// A mesh and a type from the command line, with errors that point into the argument.
 #include "sim/cli/spec_arguments.h"
 
 #include <fmt/format.h>

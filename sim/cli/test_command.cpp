@@ -1,3 +1,5 @@
+// `shardlab test`: many files, one line each, on several threads where runs share nothing. The exit
+// code says whether all passed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,7 +84,7 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
   }
 }
 
-// Why this job cannot run the scenario, which is no fault of the scenario; empty: it can.
+// Why this job cannot run the scenario, though the scenario itself is right; empty: it can.
 std::string reason_to_skip(const Scenario& scenario, const RunArguments& arguments) {
   const process::ControlChannel* channel = channel_of(arguments.backend);
   if (channel == nullptr || channel->size() == scenario.world) return "";

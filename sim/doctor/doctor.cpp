@@ -1,3 +1,4 @@
+// The report of `shardlab doctor`: each finding with what to do about it.
 #include "sim/doctor/doctor.h"
 
 #include <fmt/format.h>

@@ -9,12 +9,14 @@
 
 namespace shardlab {
 
+/// How a finding is to be read.
 enum class Health : std::uint8_t {
   kGood,    ///< there
   kAbsent,  ///< not there; what needs it does not run
   kLow,     ///< there, but less than what is usual
 };
 
+/// One fact about the machine.
 struct Finding {
   std::string area;  ///< "processor", "memory", "limits", "mpi", "cuda", "links", "runs"
   std::string name;  ///< "features"

@@ -1,3 +1,5 @@
+// Libraries are asked in a child process with a time limit: one that crashes or hangs when it is
+// opened says something about the system and must not end the doctor.
 #include "sim/doctor/probe.h"
 
 #include <dlfcn.h>

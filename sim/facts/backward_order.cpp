@@ -1,5 +1,6 @@
 // A node is found again by its number: every call of the program notes how many nodes there were
-// before it. Gradients inside of gradients are how one node computes its own, and are no nodes.
+// before it. Gradients inside of gradients are how one node computes its own, and do not count as
+// nodes.
 #include "sim/facts/backward_order.h"
 
 #include <fmt/format.h>

@@ -38,7 +38,7 @@ struct OrderedPass {
   std::vector<OrderedStep> steps;
 
   void add_node(const OrderedCall& call);
-  /// Before any node it belongs to the pass's own line.
+  /// Leaves written before any node runs belong to the pass's own line.
   void add_leaf(const std::string& name);
 };
 
@@ -47,8 +47,8 @@ using OrderedPasses = std::vector<OrderedPass>;
 /// What a fact recorded.
 OrderedPasses recorded_order(const nlohmann::json& fact);
 
-/// Both as texts, one for each pass, that are equal where the orders are. A line whose calls are
-/// counted otherwise on the two sides is compared as one.
+/// The two orders as texts, one per pass: equal texts mean equal orders. A line is compared as one
+/// call where the two sides count its calls differently.
 struct OrderTexts {
   std::vector<std::string> recorded, seen;
   std::int64_t lines = 0;   ///< runs of lines with recorded calls
@@ -56,14 +56,14 @@ struct OrderTexts {
 };
 OrderTexts order_texts(const OrderedPasses& recorded, const OrderedPasses& seen);
 
-/// Looks on while one rank runs a program.
+/// Watches one rank while it runs a program.
 class OrderWatcher : public ValueSink, public Observer {
  public:
   /// `source` outlives this; the program begins at `first_line` of it.
   OrderWatcher(const SourceText& source, std::int64_t first_line)
       : source_(source), first_line_(first_line) {}
 
-  /// A leaf that keeps its name whatever else it is called in the program.
+  /// A leaf that is reported under this name, also when the program binds it to other names.
   void name_input(const std::string& name, const DTensor& input);
   const OrderedPasses& passes() const { return passes_; }
 
@@ -91,7 +91,7 @@ class OrderWatcher : public ValueSink, public Observer {
 
   const SourceText& source_;
   std::int64_t first_line_;
-  std::int64_t statement_line_ = 0;              // of the one that runs
+  std::int64_t statement_line_ = 0;              // of the statement that runs
   bool in_pass_ = false;                         // it has run a node or written a leaf
   int depth_ = 0;                                // of gradients inside of gradients
   std::map<std::int64_t, std::int64_t> visits_;  // by line

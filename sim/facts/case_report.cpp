@@ -1,3 +1,5 @@
+// Errors compare by kind. The table says which kinds a recorded class may have here: a class of the
+// reference can stand for two, where bad input caused an assertion.
 #include "sim/facts/case_report.h"
 
 #include <fmt/format.h>

@@ -8,6 +8,7 @@
 
 namespace shardlab {
 
+/// One field that differs, with both answers.
 struct CaseReport::Difference {
   std::string field;
   Json expected;

@@ -15,6 +15,7 @@ struct ChainCuts {
   std::vector<std::vector<std::size_t>> by_dim;  ///< tensor dim -> mesh dims
 };
 
+/// A mesh and how its dims cut every input.
 struct ChainDraw {
   std::vector<std::int64_t> mesh;
   std::vector<ChainCuts> inputs;  ///< as ChainFact::inputs
@@ -29,6 +30,7 @@ ChainDraw one_rank(const ChainFact& fact);
 /// then twice along one tensor dim, in either order. `seed`, the program's id and `number` decide.
 ChainDraw draw_placements(const ChainFact& fact, std::uint64_t seed, std::int64_t number);
 
+/// A scenario that runs the fact's program and leaves copies of the values to compare.
 struct ChainScenario {
   std::string text;                 ///< TOML
   std::int32_t first_line = 0;      ///< of the program, in the text

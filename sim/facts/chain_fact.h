@@ -1,5 +1,5 @@
 // chain_fact.h - one line of the chain facts (tests/golden/facts/chains/README.md): a short program
-// and what the reference computes for it on one device.
+// and what the reference computes for it on a single device.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,20 @@ struct ChainTensor {
   std::vector<std::int64_t> integers;
 };
 
+/// A tensor that the program is given.
 struct ChainInput {
   std::string name;
   ChainTensor value;
   bool requires_grad = false;
 };
 
+/// A value that the program must have made, or a gradient that it must not have.
 struct ChainExpected {
   std::string name;                  ///< "y", "parts[1]", "a.grad"
   std::optional<ChainTensor> value;  ///< none: a gradient that must not exist
 };
 
+/// A program, its inputs, and all that the reference said of it.
 struct ChainFact {
   std::string id;
   std::string program;

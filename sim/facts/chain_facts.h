@@ -6,6 +6,7 @@
 
 namespace shardlab {
 
+/// Runs each program on one rank, then under drawn placements.
 std::unique_ptr<FactChecker> make_chain_checker(std::string_view stem);
 
 }  // namespace shardlab

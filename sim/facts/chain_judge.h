@@ -8,6 +8,7 @@
 
 namespace shardlab {
 
+/// Every run has exactly one of these.
 enum class ChainOutcome : std::uint8_t {
   kAgrees,
   kWrong,         ///< another value, a missing gradient, a lost write, a missing or wrong error
@@ -15,6 +16,7 @@ enum class ChainOutcome : std::uint8_t {
   kNotSupported,  ///< an op, an overload or a part of the language that does not exist yet
 };
 
+/// The outcome, and what a report needs to say about it.
 struct ChainVerdict {
   ChainOutcome outcome = ChainOutcome::kAgrees;
   std::string field;     ///< of a wrong run: "y", "a.grad", "error"

@@ -1,5 +1,5 @@
-// chain_outcomes.h - how the chain facts are expected to come out: how often what is refused under
-// drawn placements, and what is not supported yet.
+// chain_outcomes.h - how the chain facts are expected to come out: how many runs each op refuses
+// under drawn placements, and how many programs need something that is not supported yet.
 //
 //   seed = 1                   # of the drawn placements
 //   draws = 2                  # for each program
@@ -21,6 +21,7 @@
 
 namespace shardlab {
 
+/// The expected counts of one file.
 struct ChainOutcomes {
   CheckOptions options;  ///< seed, draws and the programs that are still wrong
   std::optional<std::map<std::string, std::int64_t>> not_supported, refused;

@@ -1,3 +1,4 @@
+// Sums by outcome and tag. Tables of several files add up.
 #include "sim/facts/chain_table.h"
 
 #include <fmt/format.h>

@@ -12,6 +12,7 @@
 
 namespace shardlab {
 
+/// Adds up verdicts; tables of several files are put together with add(). Used by one thread.
 class ChainTable {
  public:
   /// `draws`: runs of each program under drawn placements, beside the one on one rank.
@@ -21,12 +22,14 @@ class ChainTable {
   /// Of another table of the same seed and draws.
   void add(const ChainTable& other);
 
+  /// Runs that were wrong, on one rank or under drawn placements.
   std::int64_t wrong() const;
   /// Programs by what is missing.
   const std::map<std::string, std::int64_t>& not_supported() const { return not_supported_; }
   /// Runs under drawn placements by the op that refused.
   const std::map<std::string, std::int64_t>& refused() const { return refused_; }
 
+  /// The table for people: a line per tag, then refusals and missing parts with their counts.
   std::string text() const;
   nlohmann::json json() const;
 

@@ -1,3 +1,6 @@
+// A line passes when every field that it records equals our answer. A difference is only excused by
+// a row of known_differences.toml that predicts exactly the answer we give; such rows carry counts,
+// and a count that is off fails as well, so that no row excuses more than it was written for.
 #include "sim/facts/check.h"
 
 #include <fmt/format.h>
@@ -82,7 +85,7 @@ struct CheckRun::State {
 
 namespace {
 
-/// What a line that is no JSON, or whose check threw, is reported as.
+/// What a line that is not JSON, or whose check threw, is reported as.
 void check_line(FactChecker& checker, const Json& fact, CaseReport& report) {
   try {
     checker.check(fact, report);
@@ -93,8 +96,8 @@ void check_line(FactChecker& checker, const Json& fact, CaseReport& report) {
   }
 }
 
-/// The family that takes the file: the first of its lines that one knows decides, as not every line
-/// of a kind has the fields that tell it.
+/// The family that takes the file. The first line that any family knows decides, since not every
+/// line has the fields that tell families apart.
 const CheckFamily* family_of(std::span<const CheckFamily> families, std::string_view stem,
                              std::span<const std::string> lines) {
   constexpr std::size_t kTried = 100;

@@ -91,6 +91,7 @@ std::optional<ErrorKind> error_of(const std::function<void()>& call);
 
 struct CheckSummary;
 
+/// What to check and how much to show.
 struct CheckOptions {
   std::int64_t max_shown = 20;  ///< lines that failed
   std::string id;               ///< only lines with this "id"; empty: all
@@ -124,6 +125,7 @@ struct CheckFamily {
 /// All families, looked through in order.
 std::span<const CheckFamily> check_families();
 
+/// One field that differs.
 struct CheckFailure {
   std::string id;  ///< file:line
   std::string field;
@@ -132,6 +134,8 @@ struct CheckFailure {
   std::string scenario;  ///< TOML that shows it; empty: none
 };
 
+/// What a run over files came to. Every line is counted once: passed, failed, skipped, known or
+/// still wrong.
 struct CheckSummary {
   std::int64_t passed = 0, failed = 0, skipped = 0, known = 0;  ///< lines
   std::map<SkipReason, std::int64_t> skips;                     ///< lines by reason

@@ -18,7 +18,7 @@ class ChainChecker : public FactChecker {
   void check(const Json& line, CaseReport& report) override {
     const ChainFact fact = chain_fact(line);
     const ChainVerdict alone = judge(fact, one_rank(fact), "one rank", false, report);
-    // What does not exist yet has no placements to be tried with.
+    // A program that is not supported on one rank is not tried with placements.
     if (alone.outcome == ChainOutcome::kNotSupported) {
       return report.skip(SkipReason::kNotSupported);
     }

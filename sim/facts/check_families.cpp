@@ -1,3 +1,5 @@
+// The table of families. A file is recognised by fields of its lines, because files kept back from
+// the repository may have other names.
 #include <nlohmann/json.hpp>
 
 #include "sim/facts/chain_facts.h"

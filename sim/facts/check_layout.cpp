@@ -1,3 +1,5 @@
+// Our answers about pieces, in the form of the recordings: computed by src/mesh, one rank after the
+// other.
 #include <algorithm>
 #include <numeric>
 

@@ -1,3 +1,5 @@
+// Meshes as arrays of ranks: coordinates, groups, slices and flattened dims as one rank sees them,
+// and meshes that cannot be made.
 #include "sim/facts/layout_facts.h"
 
 namespace shardlab {

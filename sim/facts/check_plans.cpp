@@ -1,3 +1,5 @@
+// Plans step by step with the logical shapes of the recorded rank, and costs to 1e-6 relative. The
+// release that a file was recorded from chooses the planner's rules.
 #include <algorithm>
 #include <cmath>
 

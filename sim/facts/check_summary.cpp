@@ -1,3 +1,4 @@
+// The result of a check in words and as JSON; reasons for skipping are a fixed list.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+// Texts, equality and refused specs. A recorded refusal has only its message, so that the message
+// tells which spec to build.
 #include "sim/facts/layout_facts.h"
 
 namespace shardlab {
@@ -9,7 +11,7 @@ void check_placement(const Json& fact, CaseReport& report) {
   const Placement placement = placement_of(fact.at("placement"));
   report.expect("str", our_spelling(fact.at("str").get<std::string>()), to_string(placement));
   report.skip_field(SkipReason::kReferenceText);  // repr
-  // The reference's strided shard is no Shard; here is_shard() takes both.
+  // In the reference a strided shard is not a Shard; here is_shard() is true for both.
   report.expect("is_shard", fact.at("is_shard"), placement.is_plain_shard());
   report.expect("is_replicate", fact.at("is_replicate"), placement.is_replicate());
   report.expect("is_partial", fact.at("is_partial"), placement.is_partial());
@@ -21,7 +23,7 @@ void check_equality(const Json& fact, CaseReport& report) {
   report.expect("hash_equal", fact.at("hash_equal"), hash_of(a) == hash_of(b));
 }
 
-/// The line records what was said, not what was asked; the wording tells which case it was.
+/// The line records the message and not the call; the wording tells which call it was.
 void check_invalid_spec(Arena& arena, const Json& recorded, CaseReport& report) {
   const MeshLayout* layout = arena.layout({{2, 2}, {}, {}});
   const TensorMeta meta = contiguous_meta(Dims{8, 8}, DType::kF32);

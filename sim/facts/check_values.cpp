@@ -1,3 +1,4 @@
+// Redistributions and their gradients, run on simulated ranks from the recorded pieces.
 #include "redistribute/redistribute.h"
 #include "sim/facts/fact_world.h"
 #include "sim/facts/layout_facts.h"
@@ -36,7 +37,8 @@ class ValuesChecker : public FactChecker {
     FactCounts counts;
     expect_pieces("out", fact.at("out"), moved(fact, specs, {}, &counts), report);
     if (fact.contains("comms")) report.expect("comms", fact.at("comms"), Json(counts));
-    // What the public method of the reference refused; its own executor, and ours, did it.
+    // The public method of the reference refused this; its executor does it, and so does ours
+    //
     if (fact.contains("api_error")) {
       report.differs("api_error", fact.at("api_error").at("type"), "no error");
     }

@@ -19,7 +19,7 @@ class FactScenarios {
   ~FactScenarios();
 
   /// The scenario of a TOML text; `name` stands for its file.
-  ///   fails  ScenarioError: not a scenario, names and ops that nothing is called
+  ///   fails  ScenarioError: not a scenario, names and ops that are not defined
   Scenario read(const std::string& name, const std::string& text) const;
 
   struct OnRank {

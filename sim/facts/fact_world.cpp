@@ -1,3 +1,5 @@
+// A small world for recorded cases: each rank gets its recorded piece, runs the body, and the
+// collectives of rank 0 are counted under the names of the recordings.
 #include "sim/facts/fact_world.h"
 
 #include <cmath>

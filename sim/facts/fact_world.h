@@ -20,6 +20,8 @@ namespace shardlab {
 using FactCounts = std::map<std::string, std::int64_t>;
 std::string recorded_collective(CollectiveKind kind);
 
+/// Worlds of all sizes with one arena and one device. Tensors of a run live as long as this. Used
+/// by one thread.
 class FactWorld {
  public:
   FactWorld();

@@ -1,3 +1,6 @@
+// A row says when it applies (predicates on the recorded case) and what we answer instead. Answers
+// are values, or parts of values: a row that accepted whatever we give would accept a wrong answer,
+// too.
 #include "sim/facts/known_differences.h"
 
 #include <toml++/toml.h>

@@ -31,6 +31,7 @@
 
 namespace shardlab {
 
+/// All rows of one file. Immutable once read.
 class KnownDifferences {
  public:
   /// Fails with Value, naming file and line, for malformed rows.

@@ -1,3 +1,5 @@
+// Predicates over fields of a case by dotted path. A key may contain dots itself, so that
+// find_field() tries the longest key first.
 #include <algorithm>
 #include <charconv>
 

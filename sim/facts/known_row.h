@@ -7,6 +7,7 @@
 
 namespace shardlab {
 
+/// The row's fields as in the file (known_differences.h).
 struct KnownDifferences::Row {
   std::string cause;
   std::string family;

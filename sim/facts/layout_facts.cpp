@@ -1,3 +1,5 @@
+// JSON to our types and back. Counts of damaged lines are bounded before anything is built from
+// them.
 #include "sim/facts/layout_facts.h"
 
 #include <map>

@@ -21,12 +21,13 @@ void check_strided_decode(Arena& arena, const Json& fact, CaseReport& report);
 void check_strided_shard(Arena& arena, const Json& fact, CaseReport& report);
 void check_text_and_equality(Arena& arena, const Json& fact, CaseReport& report);
 
+/// A list of numbers as sizes.
 Dims dims_of(const Json& list);
 /// The layout of a list of sizes. Fails with Value beyond 65,536 ranks, as facts list every rank.
 const MeshLayout* mesh_of(Arena& arena, const Json& sizes);
 /// A count of pieces, likewise.
 std::int64_t count_of(const Json& number);
-/// Fails with Value for what is no dtype.
+/// Fails with Value for a text that is not a dtype.
 DType dtype_of(const Json& name);
 Json json_of(std::span<const std::int64_t> values);
 /// A list of placement texts. Fails with Value when one is malformed.

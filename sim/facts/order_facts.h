@@ -6,6 +6,7 @@
 
 namespace shardlab {
 
+/// Runs each program on one rank and compares the orders of its passes.
 std::unique_ptr<FactChecker> make_order_checker(std::string_view stem);
 
 }  // namespace shardlab

@@ -1,3 +1,4 @@
+// Recorded calls as OpSchemas, and decisions in the form of the recordings.
 #include "sim/facts/propagate_facts.h"
 
 #include <cmath>

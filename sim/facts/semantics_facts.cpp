@@ -1,3 +1,5 @@
+// A recorded case becomes a program in the scenario language, runs on simulated ranks, and each
+// name that it sets is put into the form of the recorded field and compared.
 #include "sim/facts/semantics_facts.h"
 
 #include <cmath>
@@ -61,7 +63,7 @@ class StretchObserver : public Observer, public ValueSink {
   std::map<std::string, Json> exchanges_;
 };
 
-/// The recordings count the placing of inputs, which is no collective here.
+/// The recordings count the placing of inputs, which is not a collective here.
 Json own_counts(const Json& recorded) {
   Json counts = Json::object();
   for (const auto& [name, count] : recorded.items()) {
@@ -207,7 +209,7 @@ class SemanticsChecker : public FactChecker {
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       const Json& recorded = fact.contains("all") ? fact.at("all") : fact.at("ranks").at(rank);
       if (lacks_kernel(recorded, outcomes[rank])) return report.skip(SkipReason::kExecution);
-      if (!compare(recorded, outcomes[rank], report)) return;  // ranks tend to differ alike
+      if (!compare(recorded, outcomes[rank], report)) return;  // others differ likewise
     }
   }
 
@@ -323,7 +325,7 @@ class SemanticsChecker : public FactChecker {
     }
   }
 
-  /// What a program calls a field: `global` is no name in its language.
+  /// What a program calls a field: `global` is not a name in its language.
   static const Value* value_of(const Interpreter& interpreter, const std::string& field) {
     return interpreter.find(field == "global" ? "global_" : field);
   }

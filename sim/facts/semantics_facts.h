@@ -26,6 +26,7 @@ std::optional<SemanticsProgram> semantics_program(const Json& fact);
 /// Why a case has no program that could be written down.
 std::optional<SkipReason> semantics_skip(const Json& fact);
 
+/// Runs each recorded case as a program and compares its fields and counts.
 std::unique_ptr<FactChecker> make_semantics_checker(std::string_view stem);
 /// Offsets of the reference's random stream per rank: reproduced for comparison (W-7, K-34).
 std::unique_ptr<FactChecker> make_rng_offsets_checker(std::string_view stem);

@@ -1,3 +1,4 @@
+// Text blocks of these programs.
 #include "sim/facts/semantics_text.h"
 
 namespace shardlab::semantics {

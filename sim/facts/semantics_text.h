@@ -18,9 +18,10 @@ std::string placed(const Json& placements);
 bool has_partial(const Json& placements);
 /// A whole value cut into pieces.
 std::string distributed(std::string_view value, const Json& placements);
-/// With a partial in it, every rank's piece of the value plus its rank is its own piece; else cut.
+/// With a partial among the placements: from_local of each rank's piece plus the rank's number.
+/// Otherwise the value cut into pieces.
 std::string made(std::string_view value, const Json& placements);
-/// What a recording made with from_local alone holds: equal pieces on all ranks.
+/// A value made with from_local from equal pieces on all ranks.
 std::string alike(std::string_view piece, const Json& placements);
 /// Placements of a mesh of these sizes: cut along the first mesh dim, whole on the others.
 Json rows_of(const Json& mesh);
@@ -29,6 +30,7 @@ Json whole_of(const Json& mesh);
 inline constexpr std::string_view kFour = "arange(16, dtype=f32).reshape([4, 4])";
 inline constexpr std::string_view kFourUp = "(arange(16, dtype=f32).reshape([4, 4]) + 1)";
 
+/// A name and its code.
 struct Named {
   std::string_view name;
   std::string_view code;

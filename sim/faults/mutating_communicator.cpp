@@ -1,3 +1,6 @@
+// The real collective runs first, so that all ranks stay in step; then the result is spoilt in one
+// way on the ranks that the mutation concerns. Whether the bytes changed is noted, because a
+// mutation that changes nothing need not be found.
 #include "sim/faults/mutating_communicator.h"
 
 #include <algorithm>
@@ -76,7 +79,7 @@ Tensor changed(const Tensor& tensor, Change change) {
   return tensor_of(*tensor.device(), tensor.shape(), tensor.dtype(), numbers);
 }
 
-// Of a maximum, a minimum or an average the reduction of equal terms is the term.
+// For maximum, minimum and average, reducing equal terms gives the term again.
 Tensor reduced_again(const Tensor& right, ReduceOp op, std::int64_t ranks) {
   return op == ReduceOp::kSum ? changed(right, Times{ranks}) : right;
 }
@@ -106,7 +109,7 @@ struct RankMutation {
     const RankContext& rank = current_rank();
     if (group_size == 1 || (rank.mode & kModeObserve) == 0) return false;
     if (next_index++ != mutation.index) return false;
-    // Results of others are there only where all ranks tell theirs.
+    // kForeignPiece needs the next rank's result, so every rank of the group takes part.
     if (mutation.kind != MutationKind::kForeignPiece && !concerns(rank.rank)) return false;
     return applies(mutation.kind, collective);
   }

@@ -1,5 +1,5 @@
 // mutating_communicator.h - a communicator that gives one wrong result: what the verifier must
-// notice (design section 9, mutation tests). A wrapper around any backend's communicator.
+// notice (mutation tests). A wrapper around any backend's communicator.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 
 namespace shardlab {
 
+/// Mistakes as they are made in collectives or in the arithmetic around them.
 enum class MutationKind : std::uint8_t {
   kDropReduction,  ///< a reduction gives this rank's own term, or its slice of it
   kDivideTwice,    ///< the result of a reduction is divided by the group size once more
@@ -25,7 +26,7 @@ inline constexpr MutationKind kMutationKinds[] = {
     MutationKind::kSwapRanks,     MutationKind::kReduceTwice, MutationKind::kForeignPiece};
 /// "drop reduction", ...
 std::string_view to_string(MutationKind kind);
-/// Whether the mutation says anything about such a collective.
+/// Whether the mutation can change the result of such a collective.
 bool applies(MutationKind mutation, CollectiveKind collective);
 
 /// One wrong result on each rank it concerns.

@@ -45,7 +45,7 @@ bool looks_up(const KernelCall& call) {
   });
 }
 
-// Of the mask that a lookup gives beside what it finds; 0: it gives none.
+// Elements of the mask that a masked lookup returns beside its values; 0: it returns none.
 std::int64_t masked_elements(const KernelCall& call) {
   if (call.view == nullptr || call.outputs.size() < 2 || !looks_up(call)) return 0;
   const Tensor& mask = call.outputs.back();
@@ -63,7 +63,8 @@ bool writes_inputs(const KernelCall& call) {
   return false;
 }
 
-// Where it lies in a dim that is cut: one element further, or nearer where that is its end.
+// The view moved by one element along a dim that is cut: forward, or backward at the end of the
+// dim.
 LocalView moved(const LocalView& view) {
   LocalView other = view;
   for (std::size_t i = 0; i < view.dims.size(); ++i) {
@@ -161,7 +162,7 @@ class MutatingDevice final : public Device {
     device_.run(other);
   }
 
-  // As a lookup does that only keeps its index within what is there.
+  // The result of a lookup that only clamps its index to the rows that are here.
   static void find_everywhere(const KernelCall& call) {
     const std::int64_t count = masked_elements(call);
     const auto* table = std::get_if<Tensor>(&call.args[0]);

@@ -13,6 +13,8 @@
 
 namespace shardlab {
 
+/// Mistakes as they are made in kernels that depend on a rank's position, or in the memory of their
+/// results.
 enum class KernelMistake : std::uint8_t {
   kWrongOffset,   ///< the kernel takes its piece for one that lies an element further on
   kNoMask,        ///< a masked lookup finds something everywhere: the first entry
@@ -32,7 +34,7 @@ struct Launch {
   bool positioned = false;
   bool masked = false;
 };
-/// Whether the mistake says anything about such a launch.
+/// Whether the mistake can be made in such a launch.
 bool applies(KernelMistake mistake, const Launch& launch);
 
 /// One wrong launch on each rank it concerns.
@@ -43,6 +45,7 @@ struct WrongLaunch {
   std::optional<std::int64_t> rank;  ///< none: every rank
 };
 
+/// What ranks launched while they were observed. Each rank writes its own list; read after the run.
 struct LaunchLog {
   std::vector<std::vector<Launch>> by_rank;
   std::atomic<std::int64_t> changed{0};  ///< launches that were wrong, on all ranks together

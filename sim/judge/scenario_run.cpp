@@ -1,3 +1,6 @@
+// The order of a run: what can be refused without running, then the ranks, then the verdicts. Where
+// ranks are processes, all records go to the one that reports, and the others take over its
+// finding.
 #include "sim/judge/scenario_run.h"
 
 #include <fmt/format.h>
@@ -43,7 +46,7 @@ void check_as_written(const Scenario& scenario, const MeshLayout* layout,
   for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
 }
 
-// What the inputs take on all ranks and, for the verdict, twice on one device (once in f64).
+// Bytes of the inputs on all ranks and, for the verdict, in two single-device runs (one in f64).
 void check_input_memory(const Scenario& scenario, const MeshLayout* layout,
                         const MemoryLimits& limits) {
   double sum = 0, largest = 0;

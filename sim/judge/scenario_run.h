@@ -1,5 +1,5 @@
-// scenario_run.h - one scenario on simulated ranks: run, traced, checked against one device and
-// against its own expectations.
+// scenario_run.h - one scenario on simulated ranks: run, traced, checked against the single-device
+// run and against its own expectations.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,8 @@
 
 namespace shardlab {
 
+/// All that a report may say about a run. Pointers inside point to other members, so that it is
+/// moved as a whole and not copied.
 struct ScenarioResult {
   std::unique_ptr<Arena> arena;  ///< of the layout and all specs, where they have one of their own
   Scenario scenario;
@@ -49,7 +51,10 @@ struct ScenarioResult {
   std::vector<ClassReport> classes;   ///< of a shape-only mesh; the reporting rank's comes first
   std::vector<std::size_t> class_of;  ///< by rank, of a shape-only mesh of up to 4,096 ranks
 
+  /// True on a shape-only mesh, where no value is known and classes stand for ranks.
   bool shapes_only() const { return !classes.empty(); }
+  /// True when the run is as expected: no error but an expected one, every expectation met, no
+  /// value and no call wrong. The exit code follows it.
   bool met() const;
 };
 

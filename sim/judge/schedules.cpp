@@ -1,3 +1,5 @@
+// The same scenario under seed after seed. Each run must meet its expectations, and every rank must
+// hold the same bytes in all of them: a difference is a dependence on the order of ranks.
 #include "sim/judge/schedules.h"
 
 #include <fmt/format.h>

@@ -13,6 +13,7 @@ struct ScheduleRange {
   std::int64_t count = 1;  ///< at least 1
 };
 
+/// What trying many schedules found.
 struct ScheduleSearch {
   /// Of the first schedule that failed, else of the last. A value whose bits differ from those
   /// under the first schedule is a failure: an unmet expectation "schedule".

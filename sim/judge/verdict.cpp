@@ -1,7 +1,7 @@
-// A value is right when it agrees with the program on one device. What that means is plain where
-// the program stays in the distributed world. Where it leaves it, one device may be told the true
-// number of ranks, or that it is a world of one (all_reduce(g) / world_size): a value has to agree
-// with one of the two.
+// A value is right when it agrees with the single-device run of the program. What that run is told
+// is clear as long as the program works on DTensors. Where the program works on plain tensors, the
+// single-device run may be told the true number of ranks, or that its world has one rank
+// (all_reduce(g) / world_size): a value has to agree with one of the two runs.
 #include "sim/judge/verdict.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
   values = std::move(kept);
 }
 
-// One meaning of "one device", in the program's dtypes and in f64.
+// One way to tell the single-device run its rank and world, in the program's dtypes and in f64.
 struct Meaning {
   AloneOptions alone;
   AloneRuns single;
@@ -121,7 +121,7 @@ class Verification {
     return all;
   }
 
-  // Values that follow from a wrong one are wrong, too: the first of them say why.
+  // Only the first wrong values are explained: those that follow from them are wrong, too.
   void explain_first() {
     constexpr int kMost = 3;
     int tried = 0;
@@ -176,8 +176,8 @@ class Verification {
     meaning.reference = run_alone(meaning.alone, *result_.propagator, result_.options);
   }
 
-  // Made where one device's own error is asked for: most values lie close enough to what it has in
-  // the program's dtypes.
+  // Only made when the error of the single-device run itself is needed: most values are close
+  // enough to that run in the program's dtypes.
   void run_alone_in_f64() {
     for (std::size_t i = 0; i < meanings_.size(); ++i) {
       run_in_f64(meanings_[i]);
@@ -236,7 +236,8 @@ class Verification {
     judge_again();
   }
 
-  // Outside of the distributed world no value is right for its look alone.
+  // Where the program works on local tensors, all values are judged again in f64, not only those in
+  // doubt.
   void judge_again() {
     if (traits_.leaves) {
       result_.values = verify_values(inputs_);

@@ -1,5 +1,5 @@
-// verdict.h - what the values of a run are worth: which runs on one device there are to compare
-// with, and how what they say becomes one outcome. Private to the files that run scenarios.
+// verdict.h - whether the values of a run are right: which single-device runs there are to compare
+// with, and how their answers become one outcome. Private to the files that run scenarios.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,5 @@
+// A sorted table, searched by halves: the names of torch that users try first, with advice on what
+// to write instead.
 #include "sim/language/absent_names.h"
 
 #include <fmt/format.h>

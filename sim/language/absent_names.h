@@ -7,6 +7,7 @@
 
 namespace shardlab {
 
+/// A name and the sentence that says what to write.
 struct AbsentName {
   std::string_view name;
   std::string_view instead;

@@ -1,7 +1,7 @@
-// answers.h - what the ranks answered where a run on one device has no answer of its own: how a
-// tensor lies, whether two handles share memory, and which way a branch went. The run on one device
-// follows them in order, so that a branch that only rounding turns is the same in both.
-// Used by one rank at a time.
+// answers.h - what the ranks answered where the single-device run has no answer of its own: how a
+// tensor lies in memory, whether two handles share memory, and which way a branch went. The
+// single-device run follows the answers in order, so that a branch that depends on rounding goes
+// the same way in both runs. Used by one rank at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ class AnswerLog {
   /// Beyond 100,000 answers nothing more is kept, and those who follow go their own way.
   void keep(SourceSpan place, Value answer);
 
+  /// What was answered, and where in the program: the byte offset of the expression.
   struct Answer {
     std::uint32_t place = 0;
     Value value;
@@ -42,7 +43,7 @@ class AnswerReader {
   std::optional<Value> next(SourceSpan place);
   /// The same for a branch that goes `own` way here.
   bool branch(SourceSpan place, bool own);
-  /// How many branches went another way here, and followed the log.
+  /// Branches that would have gone another way in this run and followed the log instead.
   std::int64_t flips() const { return flips_; }
 
  private:

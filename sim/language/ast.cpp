@@ -1,3 +1,5 @@
+// Names of operators, and the names that a block binds: as in Python, an assignment anywhere in a
+// def makes the name local to all of it.
 #include "sim/language/ast.h"
 
 #include <algorithm>

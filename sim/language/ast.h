@@ -15,11 +15,13 @@
 
 namespace shardlab::ast {
 
+/// Levels of nodes, from the root down.
 inline constexpr int kDeepestTree = 200;
 
 struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;
 
+/// Python's None and `...`, as values.
 struct None {
   bool operator==(const None&) const = default;
 };
@@ -63,6 +65,7 @@ std::string_view to_string(BinaryOp op);
 std::string_view to_string(CompareOp op);
 std::string_view to_string(BoolOp op);
 
+/// A literal.
 struct Constant {
   std::variant<None, Ellipsis, bool, std::int64_t, double, std::string> value;
 };
@@ -144,6 +147,7 @@ struct FormatString {
   std::vector<Part> parts;
 };
 
+/// A node with its place. Expressions own their parts.
 struct Expression {
   SourceSpan span;
   int depth = 1;  ///< of the tree below, this node included
@@ -211,6 +215,7 @@ struct Pass {};
 struct Break {};
 struct Continue {};
 
+/// A node with its place; a block is a list of them.
 struct Statement {
   SourceSpan span;  ///< of its first line: the header of a block
   std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Return, Assert,
@@ -218,6 +223,7 @@ struct Statement {
       node;
 };
 
+/// A whole text and its statements. Keeps the text alive, so that spans stay valid.
 struct Program {
   SourcePtr source;
   Block body;
@@ -225,7 +231,7 @@ struct Program {
 
 /// Fully parenthesised Python, which parses to the same tree: "((a + b) * c)".
 std::string print(const Expression& expression);
-/// One statement a line, blocks indented by four blanks.
+/// One statement per line, blocks indented by four blanks.
 std::string print(const Block& block);
 
 /// The names an assignment, a loop or a def in `block` binds, sorted, each once; not those of the

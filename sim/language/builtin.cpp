@@ -1,3 +1,5 @@
+// Finding built-in functions, and reading their arguments: positional ones by place, keywords by
+// name, and each mistake answered with the function's name and what it takes.
 #include "sim/language/builtin.h"
 
 #include <fmt/format.h>

@@ -48,6 +48,7 @@ const Builtin* find_function(std::string_view name);
 /// be left out.
 class Parameters {
  public:
+  /// What happens to keywords that no name stands for.
   enum class Others : std::uint8_t { kRefuse, kKeep };
 
   ///   fails  Value: too many, unknown (unless kept), doubled or missing arguments
@@ -60,7 +61,7 @@ class Parameters {
   bool has(std::string_view name) const;
   /// None when it was left out.
   const Value& operator[](std::string_view name) const;
-  /// Keywords that are no parameter (Others::kKeep), in the order given.
+  /// Keywords that are not a parameter (Others::kKeep), in the order given.
   const std::vector<std::pair<std::string, Value>>& others() const { return others_; }
 
   // Each fails with Value, naming function and argument, when the value is of another kind.
@@ -75,6 +76,7 @@ class Parameters {
   std::optional<DType> dtype(std::string_view name) const;
   Dims sizes(std::string_view name) const;
 
+  /// Fails with Value: "f: argument 'name' is a list [1, 2], not `wanted`".
   [[noreturn]] void refuse(std::string_view name, std::string_view wanted) const;
 
  private:

@@ -40,7 +40,8 @@ std::vector<std::int64_t> chunk_lengths(const ProcessGroup& group, std::int64_t 
   return out;
 }
 
-// What comes out depends on how many ranks took part: one device has nothing to compare it with.
+// The result depends on how many ranks took part: the single-device run has nothing to compare it
+// with.
 Value collected(Tensor result) {
   DTensor value(std::move(result));
   value.impl()->exact = false;
@@ -93,7 +94,7 @@ Value run_broadcast(Interpreter& in, const Value*, CallValues call) {
   const Tensor tensor = local_of(given, "broadcast");
   ProcessGroup& group = group_of(in, given["group"]);
   const std::int64_t source =
-      in.plain() ? 0 : given.integer("src");  // one device has what it needs
+      in.plain() ? 0 : given.integer("src");  // the single-device run has the value
   if (source < 0 || source >= group.size()) {
     fail(ErrorKind::kValue, "broadcast: rank {} of a group of {}", source, group.size());
   }

@@ -1,5 +1,5 @@
-// Placing tensors on the mesh, moving them, and gradients. On one device all of it gives the
-// elements as they are.
+// Placing tensors on the mesh, moving them, and gradients. In the single-device run each of these
+// functions gives the elements as they are.
 #include <functional>
 
 #include "api/distribute.h"
@@ -30,8 +30,8 @@ Common common(const DTensor& source, const DTensor& result) {
   return shares ? Common::kMemory : Common::kNothing;
 }
 
-// The elements of `source` elsewhere: `on_mesh` moves them. On one device they are where they were,
-// and only whether a later write reaches both is the ranks' answer.
+// The elements of `source` elsewhere: `on_mesh` moves them. In the single-device run they stay
+// where they are; whether a later write reaches both handles is what the ranks answered.
 Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor()>& on_mesh,
             Common otherwise = Common::kNothing) {
   DTensor result;
@@ -67,7 +67,7 @@ DTensor distributed(const Interpreter& in, const Parameters& given, const DTenso
   return distribute_tensor(tensor, layout, placements, source);
 }
 
-// The result is a leaf of its own, unless the tensor lay so before.
+// The result is a leaf of its own, unless the tensor had these placements before.
 Value run_distribute(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("distribute", {"t", "placements=", "mesh=", "src_data_rank="},
                          std::move(call), Parameters::Others::kKeep);

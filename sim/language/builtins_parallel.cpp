@@ -32,7 +32,7 @@ Placement output_of(const Parameters& given, const Placement& otherwise) {
   return given.has("output") ? placement_of(given["output"]) : otherwise;
 }
 
-// What both styles of a linear layer are on one device.
+// Both styles of a linear layer in the single-device run.
 Value plain_linear(Interpreter& in, const Parameters& given) {
   return in.call_op("linear", {{given["x"], given["weight"], given["bias"]}, {}});
 }

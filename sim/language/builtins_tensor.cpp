@@ -193,7 +193,7 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
   }
   if (const auto* mesh = object.get<MeshValue>()) {
     if (const Builtin* method = find_builtin(mesh_methods(), name)) {
-      // What says something without arguments needs no brackets.
+      // All methods of a mesh but size are attributes: mesh.shape.
       if (name != "size") return method->run(*this, &object, {});
       return BuiltinValue{method, shared()};
     }

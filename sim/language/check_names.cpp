@@ -1,5 +1,5 @@
-// Names, ops and methods of a program, checked before it runs: what nothing is called is a fault of
-// the file (exit code 2).
+// Names, ops and methods of a program, checked before it runs: a name that is not defined is an
+// error in the file (exit code 2).
 #include <algorithm>
 #include <set>
 

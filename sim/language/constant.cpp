@@ -1,3 +1,5 @@
+// A small evaluator over the same syntax tree as programs, for numbers, texts and truth values
+// only. It runs before any rank exists.
 #include "sim/language/constant.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Where a bare name or a module's attribute leads: placements, modules and dtypes first, then
+// built-in functions, then ops by their ATen or torch names, then reductions.
 #include "sim/language/global_names.h"
 
 #include <algorithm>

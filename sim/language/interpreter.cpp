@@ -1,3 +1,7 @@
+// A walk over the syntax tree: one rank, one interpreter, statements in order. Before anything that
+// can fail it notes the place (enter()), so that errors, traces and reports name the line. Loops
+// and nested calls are bounded by counts, which are the same in every build, and the stack by its
+// size.
 #include "sim/language/interpreter.h"
 
 #include <algorithm>

@@ -28,7 +28,7 @@ class ValueSink {
   /// are "function.name". Two runs of one program agree in (name, occurrence).
   virtual void assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                         const Where& where) = 0;
-  /// A statement begins; and what computes a part of one, once its operands have values.
+  /// A statement begins. computes(): a part of a statement runs, its operands have values.
   virtual void begins(SourceSpan /*statement*/) {}
   virtual void computes(SourceSpan /*expression*/) {}
   /// One line of output, without its end.
@@ -41,15 +41,15 @@ class ValueSink {
   virtual void gradient_came(const std::string& /*name*/, const DTensor& /*grad*/) {}
 };
 
-/// kReference: every floating dtype is f64, every complex one c128 (design section 9). Random draws
-/// are made in the dtype the program names, then cast.
+/// kReference: every floating dtype is f64, every complex one c128. Random draws are made in the
+/// dtype the program names, then cast.
 enum class Precision : std::uint8_t { kDeclared, kReference };
 
 /// The dtype that stands for `dtype` in a reference run.
 DType reference_dtype(DType dtype);
 
-/// kOnMesh: what the program says. kPlain: one device, where every tensor is plain and what places
-/// or gathers a tensor gives its elements as they are.
+/// kOnMesh: what the program says. kPlain: the single-device run, where every tensor is plain, and
+/// functions that place or gather a tensor give its elements as they are.
 enum class Tensors : std::uint8_t { kOnMesh, kPlain };
 
 class RankQuestions;
@@ -69,21 +69,24 @@ struct ProgramSetup {
   AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
   ValueSink* sink = nullptr;        ///< may be null
-  /// Told where the ranks that this run stands for part; null: it stands for one rank.
+  /// One run stands for a class of ranks: asked where its ranks may take different paths. Null: the
+  /// run stands for one rank.
   RankQuestions* questions = nullptr;
   std::int64_t step_limit = 1'000'000;  ///< passes through while loops, in all; ten times of for
-  /// What nested calls may take.
+  /// How much stack nested calls may take.
   std::size_t stack_bytes = 128 * 1024 * sanitizer::kStackFactor;
 };
 
 /// `inputs`: names of values that define() will give.
-///   fails  ScenarioError: a name, op or method of the program that nothing is called (exit code 2)
+///   fails  ScenarioError: a name, op or method of the program that is not defined (exit code 2)
 void check_names(const ast::Program& program, const Environment& params,
                  const std::vector<std::string>& inputs, const OpRegistry& registry);
 
 /// Attributes of tensors that are not methods: shape, T, grad, ...
 bool is_tensor_attribute(std::string_view name);
 
+/// Runs one program on the running rank. Holds all names of the program; values that are reached
+/// from it die with it. Used by one rank.
 class Interpreter {
  public:
   explicit Interpreter(const ProgramSetup& setup);
@@ -100,6 +103,7 @@ class Interpreter {
 
   // For built-in functions.
   const ProgramSetup& setup() const { return setup_; }
+  /// Anything that a program can call: a def, a built-in function, an op, a method.
   Value call(const Value& function, CallValues call);
   /// An op by its name in torch, and one by its row.
   Value call_op(std::string_view name, const CallValues& call);
@@ -109,8 +113,10 @@ class Interpreter {
   /// The dtype that tensors really have where the program says `dtype`.
   DType effective(DType dtype) const;
   DTensor cast(const DTensor& tensor, DType dtype);
+  /// Whether Python takes the value as true; a tensor with one element counts as its element. Fails
+  /// with Value for other tensors.
   bool truth(const Value& value);
-  /// True on one device, where no tensor lies on a mesh.
+  /// True in the single-device run, where no tensor lies on a mesh.
   bool plain() const { return setup_.tensors == Tensors::kPlain; }
   /// What only the ranks know, such as the placements of a tensor: `own` is asked and kept on the
   /// ranks; a run that follows them gets their answer, or `otherwise` where it took another path.
@@ -120,11 +126,13 @@ class Interpreter {
   Value settle(const Value& value);
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
+  /// To the sink, without an end of line.
   void print(const std::string& line);
   void assert_close(const Value& a, const Value& b);
   /// backward(), and tells the sink which gradients were there before and are after it.
   void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
 
+  /// The language's operators, attributes and indices on any values.
   Value binary(ast::BinaryOp op, const Value& left, const Value& right);
   Value compare(ast::CompareOp op, const Value& left, const Value& right);
   Value unary(ast::UnaryOp op, const Value& operand);
@@ -172,7 +180,8 @@ class Interpreter {
   void comprehend(const ast::Comprehension& node, std::size_t loop,
                   const std::function<void()>& item);
 
-  /// What is called takes plain values: arguments are settled, or the call itself is put off.
+  /// Functions take values that do not vary between ranks: arguments are settled, or the call
+  /// itself is put off.
   void settle_arguments(CallValues& call);
   bool varying(const Value& value) const;
   bool own_truth(const Value& value);

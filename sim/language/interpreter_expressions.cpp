@@ -1,3 +1,7 @@
+// Expressions, one overload per kind of node. Evaluation goes from left to right as in Python.
+// A value that differs between the ranks that this run stands for stays a function of the rank
+// (lift) until something has to know what it is (settle).
+
 #include <fmt/args.h>
 
 #include "base/nearest.h"

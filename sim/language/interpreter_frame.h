@@ -13,6 +13,7 @@ struct Interpreter::Frame {
   const ast::Function* function;
   std::unordered_map<std::string, Value> locals;
 
+  /// Whether the name is local to the def: Python decides that from the text, not from what ran.
   bool binds(const std::string& name) const {
     return std::binary_search(function->locals.begin(), function->locals.end(), name);
   }

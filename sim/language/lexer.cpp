@@ -1,3 +1,6 @@
+// A hand-written scanner in one pass. Indentation becomes tokens from a stack of block widths;
+// inside of brackets line ends mean nothing. What Python would read differently is refused and not
+// guessed: tabs in indentation, leading zeros, unknown escapes.
 #include "sim/language/lexer.h"
 
 #include <algorithm>

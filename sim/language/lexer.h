@@ -10,6 +10,7 @@
 
 namespace shardlab {
 
+/// kNewline ends a statement; kIndent and kDedent begin and end a block.
 enum class TokenKind : std::uint8_t {
   kName,
   kKeyword,
@@ -24,6 +25,7 @@ enum class TokenKind : std::uint8_t {
   kEnd,
 };
 
+/// One token with its place; `integer` and `real` are the values of numbers.
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   SourceSpan span;

@@ -1,3 +1,6 @@
+// Meshes, placements, reductions and groups as programs write them: by name wherever the mesh has
+// names. A run of the single-device reference keeps two layouts apart: the one it runs on and the
+// one that the program is told.
 #include "sim/language/mesh_value.h"
 
 #include <algorithm>
@@ -36,7 +39,7 @@ MeshValue slice_mesh(const MeshValue& mesh, const Value& key, std::int64_t told_
   for (const std::string& name : names) {
     if (!mesh.reported->find_dim(name)) refuse_dim(*mesh.reported, name, "mesh[...]");
   }
-  // Outside of the mesh there is no part that holds this rank: the first one stands for its shape.
+  // No part holds a rank outside of the mesh: the first part gives the shape.
   const auto part = [&](const MeshLayout* layout, std::int64_t rank) {
     const auto coordinate = layout->coordinate_of(rank);
     return slice_layout(layout, names, coordinate ? *coordinate : layout->coordinate_at_index(0));

@@ -11,7 +11,7 @@
 namespace shardlab {
 
 /// mesh["tp"], mesh["dp", "tp"]: the part of the mesh that holds this rank. `told_rank` is the
-/// number that the program is told, which in a run on one device is not the running rank's.
+/// number that the program is told, which in the single-device run is not the running rank's.
 MeshValue slice_mesh(const MeshValue& mesh, const Value& key, std::int64_t told_rank);
 
 /// A placement, or its text: S(0), R, "P(sum)".
@@ -19,7 +19,7 @@ MeshValue slice_mesh(const MeshValue& mesh, const Value& key, std::int64_t told_
 Placement placement_of(const Value& value);
 
 /// Placements for `layout` from keywords (tp=S(0)): mesh dims that are not named keep `base`.
-///   fails  Value: a keyword that is no mesh dim, naming the nearest
+///   fails  Value: a keyword that is not a mesh dim, naming the nearest
 Placements placements_of(const MeshLayout& layout, Placements base,
                          const std::vector<std::pair<std::string, Value>>& keywords,
                          std::string_view function);

@@ -1,3 +1,6 @@
+// Each container stores at how deep a level it lies at least; storing one in another raises the
+// levels below it. A container that would hold itself shows by its own level being raised, so that
+// cycles cannot come about, and every walk ends.
 #include "sim/language/nesting.h"
 
 #include "base/error.h"
@@ -53,7 +56,8 @@ void check_size(const Values& items) {
 void check_stored(const Value& container, const Value& item) {
   const int level = *level_of(container);
   check_level(item, level + 1);
-  // Only what lies inside of the item was told: then the container is there, too.
+  // check_level() raises the level of values inside of the item only: where it has raised that of
+  // the container, the container is one of them.
   if (*level_of(container) == level) return;
   throw Error(ErrorKind::kValue, fmt::format("a {} cannot hold itself", kind_name(container)))
       .with("fix", "store a copy: list(x)");

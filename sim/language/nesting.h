@@ -6,7 +6,8 @@
 
 namespace shardlab {
 
-/// `value` comes to lie inside of `level` containers; all below it is told.
+/// Notes that `value` is now inside of `level` containers, and what that means for all values
+/// inside of it.
 ///   fails  Value: deeper than kDeepestContainer
 void check_level(const Value& value, int level);
 

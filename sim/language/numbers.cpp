@@ -1,3 +1,5 @@
+// Python's arithmetic in 64 bits: every overflow is found by the compiler's checked operations and
+// refused, since Python's integers would grow.
 #include "sim/language/numbers.h"
 
 #include <fmt/format.h>

@@ -13,6 +13,7 @@ namespace shardlab {
 /// Booleans count as integers.
 using Number = std::variant<std::int64_t, double>;
 
+/// An integer beyond 2^53 is rounded.
 double to_double(Number number);
 
 ///   fails  Value: division by zero, a result outside of 64 bits, `@` or a bit operation on floats

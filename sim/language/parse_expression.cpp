@@ -1,3 +1,7 @@
+// Recursive descent with one function per level of precedence; binary operators between comparison
+// and unary minus share one loop over a table (precedence climbing). Every node knows how deep the
+// tree below it is, and too deep a tree is refused here, so that later walks may recurse on a
+// rank's small stack.
 #include <algorithm>
 #include <array>
 
@@ -106,7 +110,7 @@ void Parser::refuse_depth(SourceSpan span) const {
 }
 
 Parser::Nesting Parser::nest() {
-  // A printed tree has a bracket and an operator a level: it can be read again.
+  // A printed tree has one bracket and one operator per level, so that it can be parsed again.
   constexpr int kDeepest = 2 * ast::kDeepestTree;
   if (nesting_ >= kDeepest) refuse_depth(peek().span);
   return Nesting(nesting_);

@@ -1,3 +1,5 @@
+// Statements, one function per kind. What Python has and this language does not is named in the
+// error, with what to write instead. The text must be UTF-8: the lexer looks at bytes.
 #include <algorithm>
 #include <array>
 

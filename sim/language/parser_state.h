@@ -13,11 +13,13 @@
 
 namespace shardlab {
 
+/// Holds all tokens of the text. `nesting`: how deep the expression around this text is already.
 class Parser {
  public:
   Parser(const SourceText& source, std::vector<Token> tokens, int nesting = 0)
       : source_(source), tokens_(std::move(tokens)), nesting_(nesting) {}
 
+  /// All statements up to the end of the tokens.
   ast::Block program();
   /// An expression up to the end of the tokens; tuples without parentheses are allowed.
   ast::ExpressionPtr whole_expression();

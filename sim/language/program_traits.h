@@ -13,6 +13,7 @@
 
 namespace shardlab {
 
+/// What holds of the whole program, and of its names.
 struct ProgramTraits {
   bool reads_rank = false;   ///< `rank` or a mesh's `coordinate`
   bool reads_world = false;  ///< `world_size`, or a mesh's size or shape

@@ -1,5 +1,6 @@
 // rank_value.h - values that differ between the ranks one run stands for (shape-only worlds):
-// arithmetic on them is put off, and only where it decides something do ranks part.
+// arithmetic on them is put off, and ranks become different classes only where its result decides
+// something.
 #pragma once
 
 #include <cstdint>

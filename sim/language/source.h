@@ -38,6 +38,7 @@ class SourceText {
     std::uint32_t from;
   };
 
+  /// The whole text of a file; `file` is its path, as messages say it.
   SourceText(std::string file, std::string text);
   /// `runs` is not empty, sorted by `at`, and starts at 0.
   SourceText(std::shared_ptr<const SourceText> parent, std::string text, std::vector<Run> runs);

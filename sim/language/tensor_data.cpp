@@ -1,3 +1,5 @@
+// Numbers cross between programs and tensors as int64 for integers and bool, and as double for
+// floats, so that neither loses digits.
 #include "sim/language/tensor_data.h"
 
 #include "base/error.h"

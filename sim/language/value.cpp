@@ -1,3 +1,5 @@
+// Printing and comparing values as Python does. One list may hold another many times over, so that
+// both stop at a bound instead of taking exponential time.
 #include "sim/language/value.h"
 
 #include <fmt/format.h>

@@ -32,6 +32,7 @@ inline constexpr int kDeepestContainer = 32;
 struct ListItems;
 struct DictEntries;
 
+/// A list is shared by all names that it has; a tuple never changes.
 struct ListValue {
   std::shared_ptr<ListItems> items;
 };
@@ -42,8 +43,10 @@ struct TupleValue {
 struct DictValue {
   std::shared_ptr<DictEntries> entries;
 };
+/// range(start, stop, step), never spelled out: a loop over a million costs no memory.
 struct RangeValue {
   std::int64_t start = 0, stop = 0, step = 1;
+  /// How many numbers it has; 0 where it is empty.
   std::int64_t size() const;
   std::int64_t operator[](std::int64_t index) const { return start + index * step; }
 };
@@ -86,6 +89,8 @@ struct RankValue {
   std::int64_t running = 0;
 };
 
+/// One value of a program. Copying it copies references to lists, dicts and tensors, as an
+/// assignment in Python does.
 class Value {
  public:
   using Variant = std::variant<ast::None, ast::Ellipsis, bool, std::int64_t, double, std::string,
@@ -100,6 +105,8 @@ class Value {
       : variant_(std::forward<T>(value)) {}
   Value(int value) : variant_(std::int64_t{value}) {}
 
+  /// By type: whether the value is a T, as a T (which it must be), or null where it is something
+  /// else.
   template <typename T>
   bool is() const {
     return std::holds_alternative<T>(variant_);

@@ -1,3 +1,5 @@
+// gzip and plain files are read in the same way, line by line; a damaged file is an error and not a
+// short one.
 #include "sim/record/text_lines.h"
 
 #include <zlib.h>

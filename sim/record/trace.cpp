@@ -1,3 +1,5 @@
+// The observer of one rank: counts always, events when somebody will print them. An event copies
+// the plan and the decision, since caches may drop theirs.
 #include "sim/record/trace.h"
 
 #include <algorithm>

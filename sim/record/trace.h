@@ -15,6 +15,8 @@
 
 namespace shardlab {
 
+/// One thing that happened on a rank. The fields of its kind are filled in, the others keep their
+/// defaults.
 struct TraceEvent {
   enum class Kind : std::uint8_t { kOp, kRedistribution, kCollective };
   Kind kind = Kind::kOp;
@@ -44,12 +46,15 @@ struct CollectiveCounts {
   double bytes() const { return forward_bytes + backward_bytes; }
 };
 
+/// Counts alone, or every event too.
 enum class TraceDetail : std::uint8_t { kCounts, kEvents };
 
+/// Observes one rank. Events are copies and outlive caches. Used by that rank, then by one thread.
 class Trace : public Observer {
  public:
   explicit Trace(TraceDetail detail) : detail_(detail) {}
 
+  /// All events in order; empty where only counts are kept.
   const std::vector<TraceEvent>& events() const { return events_; }
   const CollectiveCounts& counts() const { return counts_; }
   /// Redistributions that an op asked for and that communicate (`implicit = "warn"`).

@@ -1,3 +1,5 @@
+// Labels in cells of one width, a line wherever the block changes, and a colour per label in the
+// order of first use.
 #include "sim/report/grid.h"
 
 #include <fmt/format.h>

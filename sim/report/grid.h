@@ -16,6 +16,7 @@ struct GridLine {
   bool skipped = false;   ///< stands for blocks that are left out
 };
 
+/// A drawing before it is drawn: titles, rows and columns, and a label per block.
 struct Grid {
   std::string row_title, column_title;
   std::vector<GridLine> rows, columns;

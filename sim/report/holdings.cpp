@@ -1,3 +1,7 @@
+// Blocks of a drawing are the intervals between all places where some rank's run begins or ends:
+// inside of a block the owners are the same, so that a drawing's size follows the number of
+// different cuts and not that of elements. Totals count ranks by the shape of their pieces, in
+// O(ranks).
 #include "sim/report/holdings.h"
 
 #include <fmt/format.h>

@@ -19,6 +19,7 @@ struct Holding {
   LocalView view;
   std::int64_t elements, bytes;
 };
+/// The piece of the rank at this place of the mesh.
 Holding holding_at(const DTensorSpec& spec, std::int64_t row_major_index);
 
 /// Sums over all ranks of the mesh.
@@ -49,6 +50,7 @@ struct OwnerGrid {
   std::vector<std::int64_t> row_starts, column_starts;
   std::vector<std::vector<Owners>> owners;  ///< [row block][column block]
 };
+/// In O(ranks x blocks). For tensors of 1 or 2 dims with elements.
 OwnerGrid owner_grid(const DTensorSpec& spec);
 
 /// "0,3" for replicas, "0+3" for terms of a pending reduction, "0+1,2+3" for replicas of terms.

@@ -1,3 +1,5 @@
+// XML by hand. Text that comes from programs and errors may hold any bytes: what is not a character
+// of XML becomes U+FFFD, so that the file can always be parsed.
 #include "sim/report/junit.h"
 
 #include <fmt/format.h>

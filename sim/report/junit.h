@@ -19,7 +19,7 @@ struct TestReport {
 };
 
 /// One testsuite per folder, in the order given; ends with a newline. What XML cannot carry
-/// (control characters, bytes that are no UTF-8) becomes U+FFFD.
+/// (control characters, bytes that are not UTF-8) becomes U+FFFD.
 std::string junit_xml(const std::vector<TestReport>& reports);
 
 }  // namespace shardlab

@@ -1,3 +1,5 @@
+// Redistributions come before the collectives that carry them out; how many follow is known from
+// the plan, and so is which collectives stand below it.
 #include "sim/report/log_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Each op from the columns of its row; nothing is written down a second time.
 #include "sim/report/ops_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// ANSI colours, one per meaning.
 #include "sim/report/paint.h"
 
 #include <fmt/format.h>

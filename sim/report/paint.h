@@ -8,6 +8,8 @@
 
 namespace shardlab {
 
+/// What a text is, rather than its colour: titles, unimportant text, good and bad outcomes,
+/// warnings, data that moves.
 enum class Ink : std::uint8_t { kTitle, kDim, kGood, kBad, kWarn, kMove };
 
 /// `text` in the ink's ANSI sequence, or as it is.

@@ -1,3 +1,5 @@
+// Every planner answers for itself and is measured with the same figures, beside the lower bound
+// that holds for all plans. A planner whose steps equal an earlier one's is named as its twin.
 #include "sim/report/plan_report.h"
 
 #include <fmt/format.h>

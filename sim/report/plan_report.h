@@ -12,6 +12,7 @@
 
 namespace shardlab {
 
+/// One planner's plan, or why it has none, with the figures of its steps.
 struct PlannerAnswer {
   PlannerKind planner;
   PlanResult result;
@@ -20,6 +21,7 @@ struct PlannerAnswer {
   const Plan* plan() const { return std::get_if<Plan>(&result); }
 };
 
+/// All answers for one pair of specs, in the order greedy, graph, bytes.
 struct PlanReport {
   const DTensorSpec* source;
   const DTensorSpec* target;
@@ -28,6 +30,7 @@ struct PlanReport {
   std::vector<PlannerAnswer> answers;
 };
 
+/// Whether the steps of plans are drawn.
 enum class Drawings : std::uint8_t { kOff, kOn };
 
 /// Asks the planner of `options`, or all of them. Fails with Value when source and target differ in

@@ -1,5 +1,5 @@
-// printed_text.h - what the ranks of a run printed, put together: a line that all ranks print alike
-// stands once.
+// printed_text.h - what the ranks of a run printed, put together: a line that all ranks print is
+// written once.
 #pragma once
 
 #include <cstddef>

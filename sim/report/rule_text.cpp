@@ -1,3 +1,5 @@
+// A rule that is a function is shown by what it gives for an example: a call of the op on tensors
+// of 3, 2 or 1 dims of size 8, whichever of them the op takes first.
 #include "sim/report/rule_text.h"
 
 #include "ops/meta.h"

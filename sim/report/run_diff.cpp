@@ -1,3 +1,6 @@
+// Two runs are compared theme by theme. Lists of events are compared up to the first difference
+// only: behind it the two are out of step, and further differences would say nothing. On meshes of
+// different sizes, what sizes decide is left out.
 #include "sim/report/run_diff.h"
 
 #include <fmt/format.h>

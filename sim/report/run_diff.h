@@ -36,11 +36,11 @@ struct RunDiff {
 
 /// Decisions are compared where both meshes have the same dims, by
 /// name; shapes of pieces, bytes and times where the meshes are equal. Elements of values are the
-/// same when their distance is at most the sum of what both runs allow around one device in f64
-/// (0 where both are exact); where that is not known, 32 roundings of the largest element.
+/// same when their distance is at most the sum of what both runs allow around the single-device run
+/// in f64 (0 where both are exact); where that is not known, 32 roundings of the largest element.
 RunDiff diff_run(const nlohmann::json& a, const nlohmann::json& b);
 /// All runs of two files, in their order.
-///   fails  Value: a line that is no output of `run --json`; names file and line
+///   fails  Value: a line that `run --json` did not write; names file and line
 std::vector<RunDiff> diff_runs(const std::string& a, const std::string& b);
 
 std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, const std::string& b,

@@ -1,3 +1,5 @@
+// A difference knows at which event it shows. The earliest over all themes is told last and in
+// full, because the others may follow from it.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

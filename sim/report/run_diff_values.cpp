@@ -20,7 +20,8 @@ struct Verdict {
   std::string text;
 };
 
-// What a run allows around one device in f64, or nothing where it was not verified.
+// The distance from the single-device run in f64 that a run allows; empty where it was not
+// verified.
 std::optional<double> allowed_of(const Json& value) {
   if (!value.contains("verdict")) return std::nullopt;
   const Json& allowed = value.at("allowed");

@@ -1,3 +1,5 @@
+// The facts of a run under stable keys. Numbers that JSON cannot hold (NaN, infinities) become
+// text.
 #include "sim/report/run_json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,6 @@
+// A run, section by section: the program's lines with the ops, moves and values below them, sums of
+// collectives, and what was verified and how. Values are merged into the events by the number of
+// events that had happened when they were named.
 #include "sim/report/run_text.h"
 
 #include <fmt/format.h>
@@ -426,7 +429,7 @@ class RunText {
     if (out_.size() == begun) out_.resize(before);  // a run that failed before its first call
   }
 
-  // What is right in f64 and far from one device in its own dtype.
+  // Values that are right in f64 and far from the single-device run in their own dtype.
   void amplified() {
     const ValueReport* worst = nullptr;
     for (const ValueReport& value : result_.values) {

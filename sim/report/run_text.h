@@ -11,6 +11,7 @@
 
 namespace shardlab {
 
+/// How a run is shown.
 struct RunTextOptions {
   Color color = Color::kOff;
   /// Whose decisions are explained: an op ("mm"), a source line, a value of the program, "all";

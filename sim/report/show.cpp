@@ -1,3 +1,6 @@
+// A spec as meanings of its mesh dims, a drawing of who holds what, a table of pieces and totals.
+// The drawing has a cell per element where that fits into the width, and a cell per block of equal
+// owners where it does not; what is left out is counted.
 #include "sim/report/show.h"
 
 #include <fmt/format.h>

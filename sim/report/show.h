@@ -9,8 +9,10 @@
 
 namespace shardlab {
 
+/// Whether text may hold ANSI sequences.
 enum class Color : std::uint8_t { kOff, kOn };
 
+/// How much is drawn, and how wide.
 struct DrawOptions {
   Color color = Color::kOff;    ///< ANSI colours; labels are drawn either way
   std::int64_t width = 100;     ///< columns of the terminal

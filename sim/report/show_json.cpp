@@ -1,3 +1,4 @@
+// The facts of show.cpp as JSON, with the pieces of at most 65,536 ranks.
 #include <nlohmann/json.hpp>
 
 #include "mesh/type_string.h"

@@ -1,3 +1,7 @@
+// Runs a program once for each class, and merges classes that turned out to have done the same.
+// Classes are split before the run wherever pieces may differ, which is sometimes finer than need
+// be; two classes are told as one when everything a report shows of them is equal: decisions,
+// collectives, printed lines, shapes and memory.
 #include "sim/run/class_run.h"
 
 #include <algorithm>
@@ -11,7 +15,8 @@ namespace shardlab {
 
 namespace {
 
-// What tells classes apart that the arithmetic of cuts kept apart to be safe.
+// Everything that a report shows of one class. Classes with equal texts did the same: the cuts of
+// pieces kept them apart before the run only because they might have differed.
 std::string seen_by(const ProgramRun& run, std::size_t index) {
   const Trace& trace = run.traces[index];
   std::string text = fmt::format("{} B\n", run.accounts[index].peak_bytes);
@@ -23,7 +28,7 @@ std::string seen_by(const ProgramRun& run, std::size_t index) {
   return text;
 }
 
-// Classes that proved alike leave one each.
+// One entry per class of the result: of classes that turned out to be the same, the first.
 template <typename T>
 std::vector<T> picked(std::vector<T>& all, const std::vector<RankClass>& classes) {
   std::vector<T> kept;

@@ -14,7 +14,7 @@ const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType
 /// This rank's piece. kReference casts floats to f64 after the draw.
 DTensor make_input(const Scenario& scenario, const ScenarioInput& input, const MeshLayout* layout,
                    Precision precision);
-/// The whole value as a plain tensor, pending terms added up.
+/// The whole value as a plain tensor; where the input has partials, what their terms add up to.
 DTensor make_plain_input(const Scenario& scenario, const ScenarioInput& input,
                          const MeshLayout* layout, Precision precision);
 

@@ -1,5 +1,5 @@
-// one_device.h - the program alone on one device, on plain tensors. Private to the files that run
-// scenarios.
+// one_device.h - the single-device run: the program alone, on plain tensors. Private to the files
+// that run scenarios.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ enum class ToldWorld : std::uint8_t {
   kOne,   ///< that there is one rank, number 0
 };
 
-/// One run, or one per rank that the program is told to be. One that fails stands for nothing but
-/// what it got to.
+/// One run, or one per rank that the program is told to be. A run that fails has only the values
+/// that it came to.
 struct AloneRuns {
   std::vector<std::unique_ptr<ProgramRun>> runs;
   std::vector<const Recording*> recordings;  ///< by told rank; up to where a run failed
@@ -29,7 +29,7 @@ struct AloneOptions {
   const Scenario* scenario = nullptr;  ///< its program; outlives the runs
   const MeshLayout* layout = nullptr;  ///< the real one
   const OpRegistry* registry = nullptr;
-  const AnswerLog* answers = nullptr;  ///< of a rank of the real run, to follow; null: its own way
+  const AnswerLog* answers = nullptr;  ///< of a rank of the real run, to follow; null: none
   std::int64_t answers_rank = 0;       ///< that rank
   Precision precision = Precision::kDeclared;
   ToldWorld world = ToldWorld::kTrue;
@@ -37,6 +37,7 @@ struct AloneOptions {
   std::int64_t told_rank = 0;   ///< of a single run
 };
 
+/// Runs the program once for each told rank; later runs go on when one fails.
 AloneRuns run_alone(const AloneOptions& alone, Propagator& propagator,
                     const ScenarioOptions& options);
 

@@ -1,3 +1,6 @@
+// Records of one rank as bytes and back. Only what other processes cannot know is sent: specs as
+// their parts, because they are interned per process, and mask tables by their shapes, because
+// their ids are.
 #include "sim/run/process_records.h"
 
 #include <algorithm>

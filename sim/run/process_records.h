@@ -32,8 +32,8 @@ struct RankRecords {
 };
 
 /// Fills in the other ranks' entries in the reporter's process: lines, values (unless the run
-/// failed, when nobody looks at them), counts. Memory becomes the most of a rank and the sum of all
-/// processes.
+/// failed, when nobody looks at them), counts. Logical memory becomes that of the rank with the
+/// most, physical memory the sum of all processes.
 enum class ValuesToo : std::uint8_t { kNo, kYes };
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records);

@@ -1,3 +1,6 @@
+// One rank's life: inputs are made, the program runs with an observer and a recording, and what it
+// leaves behind is recorded at the end. All worlds of a verdict (the mesh, the single device, f64)
+// go through here and differ in ProgramRun's fields only.
 #include "sim/run/program_run.h"
 
 #include <algorithm>

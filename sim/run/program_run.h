@@ -16,6 +16,8 @@ namespace shardlab {
 
 class RankQuestions;
 
+/// What to run, then what was seen. One object per world of a verdict; filled in by execute() or
+/// execute_classes().
 struct ProgramRun {
   std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
   std::unique_ptr<Device> around_device;  ///< what the ranks have in its place; null: itself
@@ -29,8 +31,8 @@ struct ProgramRun {
   std::int64_t reporting_rank = 0;
   std::int64_t told_rank = -1;          ///< what `rank` says; -1: the truth
   std::int64_t told_world = -1;         ///< what `world_size` says; -1: the truth
-  AnswerLog answers;                    ///< of the reporting rank, for runs on one device
-  std::optional<AnswerReader> follows;  ///< the answers of another run, on one device
+  AnswerLog answers;                    ///< of the reporting rank, for single-device runs
+  std::optional<AnswerReader> follows;  ///< in a single-device run: the ranks' answers
   std::int64_t step_limit = 1'000'000;
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
@@ -45,7 +47,7 @@ struct ProgramRun {
 };
 
 /// The running rank's part. `index`: of its trace, recording and account. `questions`: asked where
-/// the ranks it stands for part; null: it stands for itself.
+/// the ranks that this one stands for may take different paths; null: it stands for itself only.
 void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions);
 
 /// Runs the program on ranks 0 to `ranks` - 1 and fills in what was seen.

@@ -1,3 +1,6 @@
+// Values are kept as copy-on-write snapshots, so that keeping them costs memory only where the
+// program writes later. At the end each name is recorded once more, marked as changed if its bytes
+// are no longer those of its last assignment: writes through views and in-place ops show there.
 #include "sim/run/recording.h"
 
 #include <fmt/format.h>
@@ -91,7 +94,7 @@ bool same_elements(const Tensor& before, const Tensor& now) {
 
 }  // namespace
 
-// A name that no statement gave a value to is a loop's, which nobody asked for.
+// A name that no statement assigned is that of a loop, which is not recorded.
 void Recording::end_of(const std::string& name, const DTensor& value) {
   const auto found = last_.find(name);
   if (found == last_.end()) return;

@@ -15,6 +15,8 @@
 
 namespace shardlab {
 
+/// One value with its name. The n-th assignment to a name is the same value on every rank of a
+/// program that does not depend on the rank.
 struct RecordedValue {
   std::string name;  ///< "x", "outs[1]" for a tensor inside a list, "w.grad" for a gradient
   std::int64_t occurrence = 0;
@@ -24,6 +26,7 @@ struct RecordedValue {
   bool at_end = false;    ///< what the name holds when the program ends
   bool changed = false;   ///< since the name was given it, by a write in place
 
+  /// Equal for the same value on every rank: "x#0", "x#end".
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
 };
 
@@ -39,6 +42,7 @@ struct AssertedPair {
   Where where;
 };
 
+/// Filled while the rank runs, read afterwards. Used by one rank, then by one thread.
 class Recording : public ValueSink {
  public:
   /// `trace` is the rank's own and outlives the recording.
@@ -50,21 +54,22 @@ class Recording : public ValueSink {
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
   void gradient_kept(const std::string& name, const DTensor& grad) override;
   void gradient_came(const std::string& name, const DTensor& grad) override;
-  /// How many backward passes a gradient adds up since it was last written otherwise.
+  /// How many backward passes a gradient adds up since it was last written by anything else.
   std::int64_t passes_of(const std::string& name) const;
   /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
-  /// What an input holds before the program runs; it is no value of the program.
+  /// What an input holds before the program runs; not a value of the program.
   void begins(const std::string& name, const DTensor& value, const Where& where);
-  /// What a name holds when the program ends, tensors inside of lists and dicts included. Tells
-  /// apart what was changed in place since it was recorded last.
+  /// What a name holds when the program ends, tensors inside of lists and dicts included. Marks
+  /// values that were changed in place since they were recorded last.
   void ends(const std::string& name, const Value& value);
 
-  /// The same of a rank in another process: the event is its own.
+  /// The same for a value of a rank in another process: its `event` is kept.
   void adopt(RecordedValue value);
   void adopt(PrintedLine line) { lines_.push_back(std::move(line)); }
 
   const std::vector<RecordedValue>& values() const { return values_; }
+  /// By RecordedValue::key(); null where this rank has no such value.
   const RecordedValue* find(const std::string& key) const;
   /// Where a name got its last value; null for names that have none.
   const Where* where(const std::string& name) const;

@@ -18,9 +18,10 @@
 
 namespace shardlab {
 
-/// Around the device of all ranks, numbered [0, ranks); outlived by it.
+/// Wraps the device of all ranks, which outlives the wrapper. Ranks are numbered [0, ranks).
 using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, std::int64_t ranks)>;
 
+/// How to run, as the command line or a test says; what the file says is in the Scenario.
 struct ScenarioOptions {
   std::string backend = "threads";
   SchedulerOptions schedule;
@@ -29,10 +30,10 @@ struct ScenarioOptions {
   CollectiveChecks checks = CollectiveChecks::kOff;
   std::optional<MemoryLimits> memory;              ///< none: whatever it takes
   std::optional<PlannerKind> planner;              ///< instead of the scenario's
-  CommunicatorDecorator communicator;              ///< on the ranks, never on the one device
+  CommunicatorDecorator communicator;              ///< on the ranks, never in the single-device run
   DeviceDecorator around_device;                   ///< likewise
   std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
-  DeviceChoice device;                             ///< of the ranks, and of the one device
+  DeviceChoice device;                             ///< of the ranks, and of the single-device run
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// Told what every rank recorded, by rank, once the run is over and before the values go. On a

@@ -1,3 +1,5 @@
+// The header is a Python dict whose three keys are looked up by name; the data follow,
+// little-endian and in C order. The size is checked against the file before anything is reserved.
 #include "sim/scenario/npy.h"
 
 #include <fmt/ranges.h>

@@ -10,6 +10,7 @@
 
 namespace shardlab {
 
+/// An array as the file holds it, with integers and floats kept apart.
 struct NpyArray {
   Dims shape;
   std::vector<Number> numbers;  ///< row-major

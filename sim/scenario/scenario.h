@@ -28,12 +28,14 @@ struct TypeText {
   std::vector<std::int64_t> sizes;
 };
 
+/// One entry of [mesh].
 struct ScenarioMeshDim {
   std::string name;
   std::int64_t size = 1;
   Where where;
 };
 
+/// [mesh]; its ranks are a part of the world's.
 struct ScenarioMesh {
   std::vector<ScenarioMeshDim> dims;               ///< in file order: the first is mesh dim 0
   std::optional<std::vector<std::int64_t>> ranks;  ///< row-major; none: 0, 1, 2, ...
@@ -54,6 +56,7 @@ enum class InputInit : std::uint8_t {
   kFile,
 };
 
+/// One entry of [inputs]: its type, and where its elements come from.
 struct ScenarioInput {
   std::string name;
   Where where;
@@ -76,6 +79,8 @@ struct Bound {
   bool holds(Number found) const { return compare(op, found, value); }
 };
 
+/// An [expect] line that names a value: shape, dtype, placements and order must be those of the
+/// type.
 struct ExpectedType {
   std::string name;          ///< of the value
   bool of_gradient = false;  ///< "w.grad"
@@ -85,20 +90,24 @@ struct ExpectedType {
   std::string full_name() const { return of_gradient ? name + ".grad" : name; }
 };
 
+/// [expect] error: the run must fail with such an error.
 struct ExpectedError {
   std::optional<ErrorKind> kind;
   std::string contains;  ///< empty: any text
   Where where;
 };
 
+/// A name in a list of [expect].
 struct ExpectedName {
   std::string name;
   Where where;
 };
 
+/// Which values are compared with the single-device run.
 enum class Verify : std::uint8_t { kEvery, kOutputs, kNone };
 enum class ExpectedVerdict : std::uint8_t { kMismatch, kDeadlock };
 
+/// All of [expect].
 struct Expectation {
   std::vector<ExpectedType> types;
   /// By name of the collective; without the key in the file none, and nothing is checked.
@@ -127,6 +136,8 @@ struct ScenarioRule {
   Where where;
 };
 
+/// Everything that a run needs to know. Expressions outside of the program are numbers by now; the
+/// program is a tree that all ranks walk.
 struct Scenario {
   SourcePtr file;
   std::string title;
@@ -154,7 +165,7 @@ struct Scenario {
 Scenario as_reference(const Scenario& scenario);
 
 /// Its program, before it runs.
-///   fails  ScenarioError: a name, op or method that nothing is called (exit code 2)
+///   fails  ScenarioError: a name, op or method that is not defined (exit code 2)
 void check_names(const Scenario& scenario, const OpRegistry& registry);
 
 /// The collectives that [expect] may name.

@@ -1,3 +1,7 @@
+// The file is read once into a tree of TOML values with places. A point of the matrix, together
+// with the settings of the command line (which win over it), then gives one Scenario, in which all
+// expressions are numbers. Whatever can be wrong without running is refused here, at its place in
+// the file.
 #include "sim/scenario/scenario_file.h"
 
 #include <algorithm>

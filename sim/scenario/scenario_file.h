@@ -18,7 +18,7 @@ struct Setting {
   Where where;
 };
 
-/// Reads "mesh.tp=4", as given to --set. What is no number and no boolean is a string.
+/// Reads "mesh.tp=4", as given to --set. Texts that are neither a number nor a boolean are strings.
 ///   fails  ScenarioError: no '=', empty key
 Setting parse_setting(const std::string& text);
 
@@ -38,6 +38,7 @@ class ScenarioFile {
   ///   fails  Value: cannot be read, larger than 16 MiB
   static ScenarioFile open(const std::string& path, std::vector<Setting> settings);
 
+  /// The file's title, for reports.
   const std::string& title() const { return title_; }
   const std::string& about() const { return about_; }
   /// All combinations, the first key of [matrix] slowest. At least one.

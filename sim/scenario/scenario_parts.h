@@ -20,17 +20,21 @@ ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& sett
 std::int64_t read_world(const TomlSection& root, const ScenarioMesh& mesh,
                         const std::vector<Setting>& settings);
 
+/// [params], with their settings applied, in the order of the file.
 std::vector<std::pair<std::string, Literal>> read_params(const TomlSection& root,
                                                          const std::vector<Setting>& settings);
 
+/// [inputs], types and arguments evaluated.
 std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environment& environment);
 
 /// `values`: inputs and the names that the program binds.
 Expectation read_expectation(const TomlSection& root, const Environment& environment,
                              const std::vector<std::string>& values);
 
+/// Every [[rule]].
 std::vector<ScenarioRule> read_rules(const TomlSection& root);
 
+/// [topology]: links of mesh dims that the file names.
 std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh);
 
 }  // namespace shardlab

@@ -1,3 +1,5 @@
+// Every read names the key, what was expected and what stands there. Unknown keys are errors, with
+// the nearest known one.
 #include "sim/scenario/toml_reader.h"
 
 #include <algorithm>

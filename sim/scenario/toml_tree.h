@@ -14,12 +14,14 @@ namespace shardlab {
 struct TomlEntry;
 using TomlTable = std::vector<TomlEntry>;  ///< in the order of the file
 
+/// A value of any kind, with its place.
 struct TomlValue {
   SourceSpan span;  ///< in the file
   /// A string is a text of its own, whose places are those of the file.
   std::variant<bool, std::int64_t, double, SourcePtr, std::vector<TomlValue>, TomlTable> value;
 };
 
+/// A key with its value.
 struct TomlEntry {
   std::string key;
   SourceSpan span;  ///< of the key

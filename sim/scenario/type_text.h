@@ -9,7 +9,7 @@
 namespace shardlab {
 
 /// "f32[8@dp, 4*hidden@(dp,tp)]{sum:pp}" with hidden = 16 gives "f32[8@dp, 64@(dp,tp)]{sum:pp}".
-///   fails  ScenarioError: no brackets, unknown dtype, a size that is no integer or negative
+///   fails  ScenarioError: no brackets, unknown dtype, a size that is not an integer or negative
 TypeText resolve_type(const SourcePtr& text, const Environment& environment);
 
 /// Refuses what no tensor on `layout` can have: unknown mesh dims, placements that do not go

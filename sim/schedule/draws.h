@@ -10,6 +10,7 @@ class Draws {
  public:
   explicit Draws(std::uint64_t seed) : state_(seed) {}
 
+  /// 64 bits.
   std::uint64_t next() {
     state_ += 0x9E3779B97F4A7C15ull;
     std::uint64_t mixed = state_;

@@ -1,3 +1,6 @@
+// Stacks come in one mapping per reservation, with a guard page below each: running over the end
+// stops the program instead of writing into another rank's stack. Pages cost memory only once they
+// are touched.
 #include "sim/schedule/fiber_stack.h"
 
 #include <sys/mman.h>

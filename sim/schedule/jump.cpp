@@ -1,3 +1,5 @@
+// Saves the registers that a call must preserve, exchanges stack pointers and loads the registers
+// of the other side. Compatible with Boost's frames, so that make_fcontext() makes the first one.
 #include "sim/schedule/jump.h"
 
 namespace shardlab {

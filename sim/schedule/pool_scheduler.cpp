@@ -1,3 +1,12 @@
+// Ranks are dealt to workers in ranges and stay there. A worker runs its ready ranks one after the
+// other; parking switches directly to the next fiber and not through a scheduler's own stack. Only
+// three things cross threads and take the mutex: the inbox of a worker, going to sleep, and the
+// search for a stall.
+//
+// A stall is the state in which every worker sleeps or has ended, no inbox holds anything and
+// nothing outside of the library is waited for: then nothing can wake a rank any more, and the
+// stall handler has to say why (B-6). A permit makes a wake-up that comes before its park() count,
+// so that none is lost.
 #include "sim/schedule/pool_scheduler.h"
 
 #include <cxxabi.h>
@@ -16,7 +25,7 @@ namespace shardlab {
 
 namespace context = boost::context::detail;
 
-// Inlined by force, all five: a rendezvous makes each of these calls once a rank.
+// Inlined by force, all five: a rendezvous makes each of these calls once per rank.
 
 PoolScheduler::Worker* PoolScheduler::worker_here() const {
   const RankContext* running = current_rank_or_null();
@@ -226,7 +235,7 @@ void PoolScheduler::idle(Worker& worker) {
 
 void PoolScheduler::resolve_stalls(Lock& lock) {
   // While the handler wakes ranks one by one, those it woke may end or park again before it has
-  // come to the others: that is no stall of its own, but is looked at afterwards.
+  // come to the others: that is not yet another stall; it is looked at afterwards.
   if (resolving_) return;
   resolving_ = true;
   while (stalled()) {

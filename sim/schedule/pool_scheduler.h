@@ -20,6 +20,8 @@
 
 namespace shardlab {
 
+/// Values do not depend on the number of workers, since reductions have a fixed order. One run at a
+/// time; stacks are kept between runs.
 class PoolScheduler final : public Scheduler {
  public:
   /// `workers` >= 1; a run of fewer ranks takes fewer.
@@ -45,6 +47,7 @@ class PoolScheduler final : public Scheduler {
     void* caught = nullptr;
     unsigned int uncaught = 0;
   };
+  /// A parked fiber waits for unpark(); a ready one is in its worker's queue.
   enum class State : std::uint8_t { kReady, kRunning, kParked, kEnded };
 
   struct Worker;
@@ -90,12 +93,12 @@ class PoolScheduler final : public Scheduler {
   [[gnu::always_inline]] inline RankContext* resume(Worker& worker, Fiber& next);
   /// The next runnable fiber of this worker, else its main fiber.
   [[gnu::always_inline]] inline Fiber& next_of(Worker& worker);
-  /// What a switch to the one after it reads comes into the cache meanwhile.
+  /// Prefetches what a switch to the fiber after the next one reads.
   [[gnu::always_inline]] inline void fetch_next(const Worker& worker) const;
   [[gnu::always_inline]] inline void wake(Worker& worker, Fiber& fiber);
   /// Takes over what other threads have woken.
   void drain_inbox(Worker& worker);
-  /// From any thread but the worker's ranks.
+  /// Called on any thread, but not on the ranks of this worker.
   void post(Worker& worker, std::span<const std::int64_t> ranks);
   void post_locked(Worker& worker, std::span<const std::int64_t> ranks);
   /// The worker whose rank calls; null outside of ranks.

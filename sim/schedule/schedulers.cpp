@@ -1,3 +1,4 @@
+// Schedulers by name. `seeded` is the pool with one worker that draws whom to run next.
 #include "sim/schedule/schedulers.h"
 
 #include "sim/schedule/pool_scheduler.h"

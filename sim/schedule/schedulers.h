@@ -1,4 +1,5 @@
-// schedulers.h - the schedulers of simulated ranks (design section 7).
+// schedulers.h - the schedulers of simulated ranks (src/README.md, "Time, order and faults come
+// from `sim`").
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,11 @@
 
 namespace shardlab {
 
+/// How ranks share the machine's threads.
 enum class SchedulerKind : std::uint8_t {
   kPool,     ///< fibers on one or a few OS threads: the default
   kThreads,  ///< one std::thread each: for debuggers and race detectors
-  kSeeded,   ///< fibers on one OS thread, the next rank drawn from a seed: one interleaving a seed
+  kSeeded,   ///< fibers on one OS thread, the next rank drawn from a seed
 };
 inline constexpr SchedulerKind kSchedulerKinds[] = {SchedulerKind::kPool, SchedulerKind::kThreads,
                                                     SchedulerKind::kSeeded};
@@ -22,6 +24,7 @@ inline constexpr SchedulerKind kSchedulerKinds[] = {SchedulerKind::kPool, Schedu
 std::string_view to_string(SchedulerKind kind);
 std::optional<SchedulerKind> parse_scheduler(std::string_view name);
 
+/// What a scheduler is made with. Values of a program depend on none of it.
 struct SchedulerOptions {
   SchedulerKind kind = SchedulerKind::kPool;
   /// Of a fiber; threads have the system's. Touched pages only are ever resident.

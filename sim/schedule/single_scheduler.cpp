@@ -1,3 +1,4 @@
+// One rank on the calling thread: nothing to schedule.
 #include "sim/schedule/single_scheduler.h"
 
 #include "base/error.h"

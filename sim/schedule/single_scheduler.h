@@ -5,6 +5,7 @@
 
 namespace shardlab {
 
+/// For backends with a process per rank: waiting for other processes is left to the backend.
 class SingleScheduler final : public Scheduler {
  public:
   /// Runs rank `rank`, however many there are.

@@ -11,6 +11,7 @@
 
 namespace shardlab {
 
+/// Costs a thread of the system per rank, so that it is for debugging and for sanitizers.
 class ThreadScheduler final : public Scheduler {
  public:
   void run(std::int64_t ranks, const std::function<void(std::int64_t)>& body) override;

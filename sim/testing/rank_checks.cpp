@@ -1,3 +1,6 @@
+// Ranks note the outcome of each check with its place and occurrence, and the notes are merged
+// after the run: the same failure on many ranks is told once, with its ranks. CHECK_CLOSE keeps the
+// pieces, and compares the whole value that they make when all ranks of the mesh have come.
 #include "sim/testing/rank_checks.h"
 
 #include <fmt/format.h>
@@ -35,7 +38,7 @@ struct Recorded {
 using Place = std::tuple<std::string, int, std::string>;
 Place place_of(const CheckSite& site) { return {site.file, site.line, site.expression}; }
 
-// One slot a rank, so that ranks on several threads share nothing.
+// One slot per rank, so that ranks on several threads share nothing.
 class Records {
  public:
   explicit Records(std::int64_t ranks) : by_rank_(static_cast<std::size_t>(ranks)) {}

@@ -48,7 +48,8 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body,
 /// Whether the caller is a rank of a run_on_mesh().
 bool on_rank();
 
-// On such a rank. A kRequire that fails ends the rank; others go on where they need it not.
+// Called on a rank of a run_on_mesh(). A kRequire that fails ends this rank only; the other ranks
+// go on until they wait for it.
 void check(const CheckSite& site, bool passed, const std::string& text);
 /// Looked at when all ranks have ended: the whole value, put together from the pieces of all ranks
 /// of its mesh, against `reference` of the first of them. Partial values are reduced.

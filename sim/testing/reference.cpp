@@ -1,3 +1,4 @@
+// Expected values as plain tensors; widened() gives them in f64.
 #include "sim/testing/reference.h"
 
 #include "api/shardlab.h"

@@ -1,4 +1,4 @@
-// reference.h - what a value on a mesh is compared with in a test (design section 9).
+// reference.h - what a value on a mesh is compared with in a test.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace shardlab::testing {
 /// Whole, plain values. Made on a rank.
 struct Reference {
   enum class Kind : std::uint8_t {
-    kProgram,  ///< one device ran the program: what is exact must agree bitwise
+    kProgram,  ///< a single-device run of the program: exact values must agree bitwise
     kGiven,    ///< a value from elsewhere: the envelope holds for floats
   };
 
@@ -29,8 +29,9 @@ struct Reference {
 /// f64 for floats, c128 for complex; others are left as they are.
 DTensor widened(const DTensor& plain);
 
-/// `program` on one device: once as it is, once on widened arguments, which makes all of it f64 as
-/// long as its dtypes follow its arguments. `plain` are its arguments, equal on all ranks.
+/// The single-device run of `program`: once as it is, once on widened arguments, which makes all of
+/// it f64 as long as its dtypes follow its arguments. `plain` are its arguments, equal on all
+/// ranks.
 template <typename Program, typename... Tensors>
 Reference one_device(Program&& program, const Tensors&... plain) {
   Reference reference;

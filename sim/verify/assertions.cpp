@@ -28,7 +28,7 @@ const AssertedPair* pair_of(const Ranks& ranks, std::size_t rank, std::size_t in
   return index < pairs.size() ? &pairs[index] : nullptr;
 }
 
-// Nothing where some rank of the mesh has another value under this number.
+// Empty where some rank of the mesh asserted another value at this number.
 std::optional<GlobalValue> distributed_value(const Ranks& ranks, const DTensorSpec& spec,
                                              std::size_t index, Side side) {
   std::vector<DTensor> pieces;
@@ -57,8 +57,8 @@ std::optional<GlobalValue> value_on(const Ranks& ranks, std::size_t rank, std::s
   return distributed_value(ranks, spec, index, side);
 }
 
-// A number and a tensor of one element have the same shape, and integers the value that they have
-// as floats.
+// Makes the two sides comparable: a number counts as a tensor of one element, an integer as a
+// float.
 void bring_together(GlobalValue& a, GlobalValue& b) {
   if (a.meta.dtype == b.meta.dtype && a.meta.shape == b.meta.shape) return;
   for (GlobalValue* value : {&a, &b}) {
@@ -97,7 +97,7 @@ std::optional<Error> compared(const Ranks& in_f64, const Ranks& declared, std::s
   bring_together(*a, *b);
   const Comparison result = compare_in_f64(*a, *b, noise);
   if (result.agreement != Agreement::kWrong) return std::nullopt;
-  // Types are those of the program; ranks in other processes have told no more than these.
+  // Types are those of the run in the program's own dtypes, where this process has its values.
   const AssertedPair* own = pair_of(declared, rank, index);
   const AssertedPair& pair = own != nullptr ? *own : *pair_of(in_f64, rank, index);
   const SourceText& source = *pair.where.source;

@@ -203,7 +203,7 @@ Sentence not_reduced(const Evidence& evidence) {
   return std::nullopt;
 }
 
-// A mean of means counts every rank alike, however many rows it has.
+// A mean of means gives every rank the same weight, however many rows it has.
 Sentence average_of_averages(const Evidence& evidence) {
   if (evidence.layout == nullptr || !ranks_hold_the_whole(evidence)) return std::nullopt;
   for (const UnevenCut& cut : evidence.cuts) {

@@ -1,5 +1,5 @@
-// causes.h - why a value may be wrong: what people get wrong is tried on the numbers, and what fits
-// is said in a sentence. Pure: numbers in, text out. Private to the files that verify.
+// causes.h - why a value may be wrong: common mistakes are tried on the numbers, and the one that
+// fits is said in a sentence. Pure: numbers in, text out. Private to the files that verify.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct UnequalNumber {
 /// What is known of one wrong value. Floats only; all are row-major.
 struct Evidence {
   GlobalValue got;                     ///< as the ranks hold it together
-  GlobalValue expected;                ///< one device has it
-  const DTensorSpec* spec = nullptr;   ///< how it lies; null: each rank holds its own
+  GlobalValue expected;                ///< of the single-device run
+  const DTensorSpec* spec = nullptr;   ///< null: plain, each rank holds its own
   const MeshLayout* layout = nullptr;  ///< the mesh of `held`
   std::vector<GlobalValue> held;       ///< what each rank of the mesh holds, by mesh index
   std::vector<NamedCount> counts;

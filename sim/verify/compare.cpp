@@ -39,7 +39,7 @@ Comparison wrong(std::string what) {
   return result;
 }
 
-// One number a bit pattern: distinguishes -0.0 from 0.0; any NaN equals any NaN.
+// Equal bit patterns: -0.0 differs from 0.0; any NaN equals any NaN.
 bool same_number(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return std::memcmp(&a, &b, sizeof a) == 0;
@@ -125,7 +125,8 @@ std::string off_by(const Comparison& result) {
 
 Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& single,
                             const GlobalValue& reference, const Judgement& judgement) {
-  // Where the dtype overflows on one device its roundings say nothing about the other elements.
+  // Where the dtype overflows in the single-device run, its roundings say nothing about other
+  // elements.
   double scale = 0;
   for (std::size_t i = 0; i < reference.reals.size(); ++i) {
     const bool holds = std::isfinite(single.reals[i]) && std::isfinite(reference.reals[i]);
@@ -137,7 +138,7 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
   result.allowed = 4 * largest_distance(single.reals, reference.reals) +
                    16 * unit_roundoff(sharded.meta.dtype) * scale;
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
-    // An overflow of the narrow dtype that one device shows too is not sharding's doing.
+    // Sharding did not cause an overflow of the narrow dtype that the single-device run shows, too.
     if (!std::isfinite(sharded.reals[i]) && same_number(sharded.reals[i], single.reals[i]))
       continue;
     const double error = distance(sharded.reals[i], reference.reals[i]);

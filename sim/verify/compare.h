@@ -1,8 +1,8 @@
 // compare.h - the verdict on the numbers of one value, element by element.
 // In the program's dtypes (compare): bitwise where movement and pointwise ops alone made a value,
 // otherwise the envelope around a single-device program in f64. In f64 on both sides
-// (compare_in_f64): rounding is then 1e-16 and what remains is a mistake. docs:
-// scenarios/README.md.
+// (compare_in_f64): rounding is then 1e-16, and a larger difference is a mistake. See
+// scenarios/README.md, section 7.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,18 @@
 
 namespace shardlab {
 
+/// From best to worst.
 enum class Agreement : std::uint8_t {
   kBitwise,    ///< right, bit for bit
   kEnvelope,   ///< right, within the envelope
   kTolerance,  ///< right by the user's tolerance only
-  kRounding,   ///< right in f64: what is beyond the envelope is amplified rounding
+  kRounding,   ///< right in f64: the error beyond the envelope is amplified rounding
   kUndecided,  ///< integers or bools that depend on floats; right in f64
   kWrong,
 };
 std::string_view to_string(Agreement agreement);
 
+/// The verdict on one value. Errors are absolute, in units of the value.
 struct Comparison {
   Agreement agreement = Agreement::kBitwise;
   double error = 0;               ///< max |sharded - ref| (bitwise: against the single device)
@@ -39,13 +41,15 @@ struct Judgement {
   std::optional<double> relative_tolerance;  ///< the user's, for the dtype
 };
 
-/// `single`: one device, same dtypes. `reference`: one device in f64. All row-major and global.
-/// Integers and bools that depend on floats (not exact) are undecided where they differ.
+/// `single`: the single-device run, same dtypes. `reference`: the single-device run in f64. All
+/// row-major and global. Integers and bools that depend on floats (not exact) are undecided where
+/// they differ.
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 
-/// How far the program's own dtype goes astray on one device: what f64 would do 2^29 times less
-/// (for f32), with 1000 for the luck of one sample. In units of the value.
+/// How far the single-device run in f64 may be off, from how far the run in the program's own dtype
+/// is: 2^29 times less (for f32), times 1000, since one sample may be close by luck. In units of
+/// the value.
 double f64_noise(const GlobalValue& single, const GlobalValue& reference);
 
 /// Both sides in f64. An element is wrong beyond 1e-9 of the largest one in its row (of the last

@@ -29,7 +29,7 @@ std::optional<std::vector<DTensor>> held_by(const Recordings& ranks, const std::
   return held;
 }
 
-// Small enough to be tried: a hypothesis goes over all elements for each known value.
+// The largest value that is explained: each hypothesis reads all elements once per known value.
 constexpr std::int64_t kMostElements = 1 << 20;
 
 class Collector {
@@ -63,7 +63,7 @@ class Collector {
     return evidence;
   }
 
-  // What one device has: the value itself, and the values before it that a mistake may add.
+  // From the single-device run: the value itself, and the values before it that a mistake may add.
   static bool add_expected(const Recording& alone, const std::string& key, Evidence& evidence) {
     const RecordedValue* expected = alone.find(key);
     if (expected == nullptr) return false;
@@ -111,7 +111,8 @@ class Collector {
     }
   }
 
-  // Numbers that the program's text does not make depend on the rank, and that differ all the same.
+  // Numbers that differ between ranks although nothing in the program's text makes them depend on
+  // the rank.
   void add_numbers(Evidence& evidence) const {
     for (const auto& [name, first] : inputs_.ranks.front()->numbers()) {
       if (inputs_.traits != nullptr && inputs_.traits->follows_rank(name)) continue;

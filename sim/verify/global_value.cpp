@@ -1,3 +1,6 @@
+// The definition of placements, read backwards: each piece is put where its LocalView says,
+// replicas must be equal bit for bit, and pending terms are combined in f64 (integers modulo 2^64,
+// cut to their width at the end). This file must not use the code that it is there to judge.
 #include "sim/verify/global_value.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// The first elements, the largest magnitude and a hash over all elements, all NaNs counting as one.
+// Two runs whose hashes differ have different values, also behind the elements that are kept.
 #include "sim/verify/kept_value.h"
 
 #include <algorithm>

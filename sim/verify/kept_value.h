@@ -10,7 +10,7 @@ namespace shardlab {
 
 inline constexpr std::int64_t kKeepAll = std::numeric_limits<std::int64_t>::max();
 
-/// The first elements of a value, in row-major global order, and what tells the rest apart.
+/// The first elements of a value, in row-major global order, and a hash of all of them.
 struct KeptValue {
   std::int64_t rank = 0;   ///< of the world; the first that holds it
   GlobalValue first;       ///< `meta` is that of the whole value

@@ -1,6 +1,6 @@
 // parting_branches.h - branches around collectives that follow from what a rank holds for itself:
-// with other numbers the ranks part there, and some wait for ever. Private to the files that run
-// scenarios.
+// with other numbers the ranks take different branches, and some wait for ever. Private to the
+// files that run scenarios.
 #pragma once
 
 #include <string>

@@ -49,7 +49,8 @@ void TornAliases::missed(const Ref<Storage>& storage, const StepPlace& place) {
   if (known == misses_.end()) misses_.push_back({storage, storage->version(), place});
 }
 
-// A pair of which one side is gone says nothing any more; letting go of it may leave others so.
+// A pair of which only this list still holds one side is dropped; that may leave other pairs in the
+// same state.
 void TornAliases::let_go() {
   for (bool more = !tears_.empty() || !misses_.empty(); more;) {
     std::map<const Storage*, std::int64_t> held;  // by these lists

@@ -1,5 +1,6 @@
-// step_aliases.h - views that hold memory of their own, as one of a dim that is cut does, and
-// writes that the other side of such a pair has missed. Used by one rank.
+// step_aliases.h - views that have memory of their own (a view of a dim that is cut may be a
+// gathered copy), and writes to a base or view that the other one of the pair does not show. Used
+// by one rank.
 #pragma once
 
 #include <optional>
@@ -11,14 +12,16 @@
 
 namespace shardlab {
 
+/// Holds memory that it watches only as long as somebody else does.
 class TornAliases {
  public:
   /// After a call: notes results that are views of args[0] and hold other memory.
   void note(const CallRecord& call);
-  /// After an in-place call on `written`: who should have seen it and has not.
+  /// After an in-place call on `written`: notes the bases and views that should show the write and
+  /// do not.
   void written(const DTensor& written, const StepPlace& place);
-  /// Before a call reads `x`: the write that it should show and does not, unless what runs now is
-  /// still the statement that wrote, which may yet carry the write over.
+  /// Before a call reads `x`: the write that `x` should show and does not. None while the statement
+  /// that wrote still runs: it may yet carry the write over.
   std::optional<StepPlace> missed_by(const DTensor& x, const SourcePosition& now) const;
   /// Lets go of memory that nobody else holds: it would count as the rank's. To be called before
   /// the rank allocates more.

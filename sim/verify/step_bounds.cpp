@@ -1,6 +1,6 @@
 // n additions in any order err by at most (n - 1) u_acc times the sum of the absolute terms
 // (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). Rounding errors of independent
-// sign stay below 8 sqrt(n) u_acc of it but with probability 2 exp(-32) = 3e-14 an element
+// sign stay below 8 sqrt(n) u_acc of it but with probability 2 exp(-32) = 3e-14 per element
 // (Hoeffding).
 #include "sim/verify/step_bounds.h"
 

@@ -15,7 +15,7 @@ namespace shardlab {
 /// How an op's kernels round.
 enum class Summing : std::uint8_t {
   kLinear,    ///< linear in its operands: the op on absolute values bounds what is added
-  kPositive,  ///< of terms of one sign: the result itself does
+  kPositive,  ///< terms of one sign: the result itself bounds what is added
   kOther,     ///< known by its response to small changes of its operands
 };
 Summing summing_of(const OpRow& row);
@@ -40,7 +40,7 @@ struct FloatResult {
   DType dtype = DType::kF32;
 };
 
-/// What of the result lies too far, and where it is worst.
+/// The elements that lie farther than allowed, and the worst of them.
 struct Misses {
   std::int64_t count = 0;
   std::size_t worst = 0;  ///< number, not element

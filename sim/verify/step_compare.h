@@ -7,12 +7,14 @@
 
 namespace shardlab {
 
+/// True for tensors on the device "cpu".
 bool on_host(const Tensor& x);
-/// Where its elements begin. On the host.
+/// The address of its first element. The tensor is on the host.
 const std::byte* first_byte(const Tensor& x);
-/// The same bytes. Shapes and dtypes are equal.
+/// True when all bytes are equal. Shapes and dtypes must be.
 bool same_bits(const Tensor& a, const Tensor& b);
-/// Bit for bit; any NaN equals any NaN. Shapes and dtypes are equal.
+/// True when all elements are equal bit for bit; any NaN equals any NaN. Shapes and dtypes must be
+/// equal.
 bool same_values(const Tensor& a, const Tensor& b);
 bool all_finite(const Tensor& x);
 
@@ -22,13 +24,16 @@ WrongStep float_miss(const Misses& missed, DType dtype);
 /// "ranks 0,4 at [3, 1]".
 std::string holders_text(const DTensorSpec& spec, std::int64_t element);
 
-/// Sizes of the elements, of pending sums those of their terms, in f64 or c128.
+/// Absolute values of the elements, for a pending sum the sum of its absolute terms, in f64 or
+/// c128.
 Tensor absolute_value(const WholeValue& value);
 /// Each number times 1 + step or 1 - step, by a coin of its own.
 Tensor scaled_at_random(const Tensor& x, double step, int sample);
 /// Each number of a pending sum moved by u N S up or down, in its own dtype.
 Tensor nudged_by_rounding(const WholeValue& value, int sample);
-/// Terms behind each of `results` elements: of a product the square root of sizes over results.
+/// An estimate of how many terms are added for each of `results` elements. For one operand: its
+/// size over `results`. For a product: the square root of the product of sizes over `results`,
+/// which is k for [m, k] x [k, n].
 double terms_added(const std::vector<WholeValue>& operands, std::int64_t results, bool any);
 
 }  // namespace shardlab

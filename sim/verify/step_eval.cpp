@@ -28,7 +28,7 @@ Scalar absolute(const Scalar& value) {
   return value;
 }
 
-// Arguments that are no tensors.
+// Arguments that are not tensors.
 Argument plain_argument(const Argument& given, const SchemaArgument& declared, const StepPart& part,
                         EvaluateIn in) {
   if (declared.type.kind == TypeKind::kGenerator && !given.is_none()) {

@@ -78,7 +78,7 @@ Slots result_slots(const Step& step) {
   });
 }
 
-// Numbers that ranks pass: a program that passes others on each rank is not one program.
+// True when all ranks pass the same plain arguments; calls with different ones are not one call.
 bool same_numbers(const Step& step) {
   const StepPart& first = step.first();
   for (const StepPart& part : step.parts) {
@@ -95,7 +95,7 @@ bool same_numbers(const Step& step) {
   return true;
 }
 
-// A strided view reads what lies in memory, so the operand lies as its spec says.
+// A strided view reads memory, so the operand is laid out in memory as its spec says.
 Tensor laid_out(const Tensor& value, const DTensorSpec* spec) {
   if (spec == nullptr || is_contiguous(spec->shape(), spec->stride())) return value;
   std::int64_t last = 0;
@@ -215,7 +215,8 @@ class OpJudge {
     return finding;
   }
 
-  // Operands and numbers: masked_fill(-inf) makes no infinity, it is given one.
+  // True when operands and numbers are finite: masked_fill(-inf) does not make an infinity, it is
+  // given one.
   bool given_finite() const {
     for (const Argument& argument : step_.first().args) {
       if (argument.is_scalar() && !std::isfinite(argument.to_double())) return false;

@@ -11,6 +11,7 @@ namespace shardlab {
 
 class Propagator;
 
+/// What judging one call came to.
 struct StepFinding {
   enum class Kind : std::uint8_t { kBitwise, kBounded, kUndecided, kWrong, kSkipped };
   Kind kind = Kind::kBitwise;
@@ -20,13 +21,14 @@ struct StepFinding {
   bool makes_non_finite = false;        ///< a NaN or inf in a result, none in any operand
 };
 
+/// The finding of a call that cannot be judged; the reasons are counted in reports.
 StepFinding skipped(std::string reason);
 StepFinding wrong(WrongStep found);
 /// Ranks that should hold the same do not; `fault` says which and where.
 WrongStep unequal(const std::string& fault);
 
-/// Runs ops on `device`, on plain tensors, in a context of its own: what the running rank is about
-/// stays as it is. Thread-safe as far as the device is.
+/// Runs ops on `device`, on plain tensors, in a context of its own: the state of the running rank
+/// does not change. Thread-safe as far as the device is.
 StepFinding judge_step(const Step& step, Device& device, Propagator& propagator);
 /// Types of the operands as held; also when nothing could be judged.
 StepPlace place_of(const Step& step);

@@ -53,7 +53,7 @@ StepFinding judge_kept(const WholeValue& before, const WholeValue& after) {
   result.got = read_doubles(after.wide());
   result.exact = read_doubles(before.wide());
   result.terms = before.terms.empty() ? after.terms : before.terms;
-  // A sum that overflows its dtype does so on one device, too.
+  // A sum that overflows its dtype also overflows in the single-device run.
   result.own = read_doubles(before.own);
   RoundingBound bound;
   bound.u = unit_roundoff(result.dtype);

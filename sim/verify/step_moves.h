@@ -1,4 +1,5 @@
-// step_moves.h - judges what is no op: redistributions, placements and the program's collectives.
+// step_moves.h - judges steps that are not ops: redistributions, placements and the program's
+// collectives.
 #pragma once
 
 #include "sim/verify/step_judge.h"
@@ -7,7 +8,7 @@ namespace shardlab {
 
 /// "redistribute", "distribute", "from_local", "to_local", "all_reduce", ...
 std::string move_name(const StepPart& part);
-/// A step that is no op; inside of a JudgeScope.
+/// A step that is not an op; called inside of a JudgeScope.
 StepFinding judge_move(const Step& step);
 
 }  // namespace shardlab

@@ -11,6 +11,7 @@
 
 namespace shardlab {
 
+/// A dispatched op, a change of placements that is not an op, or a collective of the program.
 enum class PartKind : std::uint8_t { kOp, kPlaced, kCollective };
 
 /// One rank's part.
@@ -26,10 +27,11 @@ struct StepPart {
   Pass pass = Pass::kForward;
   std::int64_t order = 0;
   std::optional<StepPlace> missed;  ///< an earlier write that an operand should show and does not
-  bool unsettled = false;  ///< a value was still pending when it was noted: it is the rank's own
+  bool unsettled = false;           ///< it holds pending values, which are not snapshots yet
 };
 
-/// All parts, by row-major index in the mesh, or by rank of the group.
+/// A call put together from all ranks that took part: by row-major index in the mesh, or by rank of
+/// the group.
 struct Step {
   std::vector<std::int64_t> ranks;
   std::vector<StepPart> parts;

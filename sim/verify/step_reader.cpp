@@ -20,7 +20,7 @@ namespace shardlab {
 
 namespace {
 
-// What the rank's memory account is not told of.
+// While one lives, the rank's memory account does not count what is allocated.
 class Uncounted {
  public:
   Uncounted() : account_(std::exchange(current_rank().memory, nullptr)) {}
@@ -32,7 +32,8 @@ class Uncounted {
   MemoryAccount* account_;
 };
 
-// Zeros in place of a tensor that no values were kept of: gradients ask for its likeness alone.
+// Zeros in place of a tensor whose values were not kept: gradients read only its shape, dtype and
+// placements.
 DTensor without_values(const DTensor& x) {
   const Uncounted scope;
   Device& device = *current_rank().device;
@@ -101,7 +102,7 @@ bool settled(const StepPart& part) {
   return all;
 }
 
-// The rank may still write to what it had not settled.
+// Values that were pending become snapshots: the rank may still write to them.
 void hold_settled(StepPart& part) {
   if (!part.unsettled) return;
   part.unsettled = false;

@@ -70,7 +70,7 @@ class StepReader : public Observer {
   void deliver(const MeshLayout* layout, StepPart&& part);
   void hand_over(const StepKey& key, std::size_t index, StepPart&& part);
   void flush();
-  /// Of what the rank holds no more and only the judge would, before it takes more memory.
+  /// Drops values that only the judge still holds, before the rank takes more memory.
   void let_go();
 
   std::int64_t rank_;

@@ -36,7 +36,8 @@ const StepPlace* missed_write(const Step& step) {
   return nullptr;
 }
 
-// A write that a reader of the same memory should see, at the write.
+// The error for a write that `reader`, who has the same memory, should see and does not; it points
+// to the write.
 WrongStep lost_write(const Step& reader, const StepPlace& write) {
   WrongStep wrong;
   wrong.place = write;

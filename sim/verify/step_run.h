@@ -31,6 +31,7 @@ namespace shardlab {
 
 class Propagator;
 
+/// What a run is judged with.
 struct StepOptions {
   std::int64_t ranks = 1;
   Propagator* propagator = nullptr;  ///< whose registry has the ops; outlives the run
@@ -39,6 +40,7 @@ struct StepOptions {
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
+/// Collects the parts of every call and judges it when all are there. Thread-safe.
 class Steps : public CallListener {
  public:
   explicit Steps(StepOptions options);

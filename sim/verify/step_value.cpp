@@ -55,7 +55,7 @@ std::string different(std::int64_t a, std::int64_t b) {
   return fmt::format("ranks {} and {} hold different replicas", a, b);
 }
 
-// What is not this coordinate's piece of the value; empty when it is.
+// Why a tensor cannot be this coordinate's piece of the value; empty when it can.
 std::string wrong_piece(const DTensorSpec& spec, const Coordinate& coordinate,
                         const Tensor& piece) {
   const Dims expected = local_shape(spec, coordinate);

@@ -35,6 +35,7 @@ struct WrongStep {
   std::string text() const;
 };
 
+/// Counts of calls by what was found, and the first wrong one in the order of the program.
 struct StepVerdict {
   bool judged = false;
   std::string not_judged;  ///< why no call was, or empty
@@ -49,8 +50,8 @@ struct StepVerdict {
   std::optional<WrongStep> wrong;  ///< the first one
   std::optional<StepPlace>
       non_finite;  ///< the first call that makes a NaN or inf of finite numbers
-  /// The first place where the program itself says what pieces make up, or what ranks exchange:
-  /// from there on calls cannot tell a right label from a wrong one.
+  /// The first from_local, to_local or collective of the program's own: from there on, calls alone
+  /// cannot tell right placements from wrong ones.
   std::optional<StepPlace> left;
 
   bool wrong_found() const { return wrong.has_value(); }

@@ -1,3 +1,9 @@
+// A value is gathered from all ranks, put together by the definition of its placements and compared
+// with the single-device run. Where the program leaves the distributed world there may be several
+// such runs, told different numbers of ranks, and the one that agrees best counts; where none can
+// know the value, it is reported as not verified, with the reason. Values that come out wrong or
+// doubtful in their own dtype are judged again in f64: what is right there was only rounding,
+// amplified.
 #include "sim/verify/verify.h"
 
 #include <fmt/format.h>
@@ -69,7 +75,7 @@ Dims index_of(std::int64_t element, const Dims& shape) {
   return index;
 }
 
-// A piece as a whole value has elements at the places where this rank holds them.
+// The element at a global index, if this rank's piece holds it.
 std::optional<double> element_at(const DTensorSpec& spec, const DTensor& piece,
                                  const Coordinate& coordinate, const Dims& index) {
   const LocalView view = local_view(spec, coordinate);
@@ -116,7 +122,7 @@ constexpr const char* kByWorld =
     "one device agrees when it is told the number of ranks, and not as a world of one rank, which "
     "the program's own collectives make of it: say in [reference] which is meant";
 
-// What the runs on one device say to a value.
+// What the single-device runs say about a value.
 struct Found {
   Comparison comparison;   ///< with the one that fits best
   bool only_told = false;  ///< it is the one that is told the true numbers, not the world of one
@@ -152,7 +158,7 @@ class Judge {
     report.verified = true;
   }
 
-  // `reference`: null where one device has not run in f64.
+  // `reference`: null where there is no single-device run in f64.
   Comparison compared(const GlobalValue& value, bool exact, const RecordedValue& single,
                       const RecordedValue* reference) const {
     const GlobalValue declared = whole_value(single.value.local());
@@ -179,8 +185,8 @@ class Judge {
     return recording->find(first.name + "#end");
   }
 
-  // The best of what one device may mean; for programs that don't read their rank all told ranks
-  // are one.
+  // The comparison with the single-device run that fits best; programs that do not read their rank
+  // have one run for all ranks.
   std::optional<Found> best(const GlobalValue& value, bool exact, std::size_t rank) const {
     if (const RecordedValue* single = given(inputs_.given.single)) {
       return Found{compared(value, exact, *single, given(inputs_.given.reference))};
@@ -200,7 +206,8 @@ class Judge {
       const Comparison comparison = compared(value, exact, *single, reference);
       const bool wrong = comparison.agreement == Agreement::kWrong;
       if (wrong && !one.complete) continue;
-      // Of another shape it is another value: a piece, as long as there are ranks.
+      // A value of another shape does not contradict: it is a piece, and there are more ranks than
+      // one.
       if (wrong && one.one_rank && comparison.worst_index >= 0) contradicted = true;
       if (!best || worse(*best, comparison)) best = comparison;
     }
@@ -235,15 +242,15 @@ class Judge {
     report.not_verified = reason;
   }
 
-  // A collective that returns what it is given makes a world of one rank of one device: numbers of
-  // another world do not go with it.
+  // In the single-device run a collective returns what it is given, as in a world of one rank:
+  // numbers of a larger world do not go together with that.
   bool follows_exchange() const {
     return inputs_.traits != nullptr && inputs_.traits->follows_exchange(value_.first->name);
   }
 
-  // One device has no ranks to tell apart: where the text of the program does, it can confirm a
-  // value but not contradict it. What each rank holds for itself is compared with the program that
-  // is told this rank's number.
+  // The single-device run has one rank only: where the program treats ranks differently, the run
+  // can confirm a value but not contradict it. A plain value that each rank holds for itself is
+  // compared with the run that is told this rank's number.
   bool cannot_contradict() const {
     if (given(inputs_.given.single) != nullptr) return false;
     if (inputs_.traits == nullptr || !inputs_.traits->follows_rank(value_.first->name))
@@ -330,7 +337,7 @@ class Judge {
   Gathered value_;
   const std::string& key_;
   std::vector<std::int64_t>
-      unconfirmed_;  // ranks whose value one device neither has nor contradicts
+      unconfirmed_;  // the single-device run neither confirms nor contradicts them
 };
 
 // What both precisions say together. A float that is right in f64 is right: its own dtype's

@@ -1,5 +1,5 @@
-// verify.h - every recorded value of all ranks against one device (design section 9): in the dtypes
-// of the program, and where that leaves a doubt in f64 on both sides.
+// verify.h - every recorded value of all ranks against the single-device run: in the dtypes of the
+// program, and where that leaves a doubt in f64 on both sides.
 #pragma once
 
 #include <limits>
@@ -32,36 +32,38 @@ struct ValueReport {
   std::int64_t passes = 0;  ///< of a gradient: how many backward passes it adds up
   std::string cause;        ///< of the first wrong values: what mistake their numbers look like
   std::string key() const { return name + "#" + (at_end ? "end" : std::to_string(occurrence)); }
-  /// One; or one a rank where ranks hold their own, one a sub-mesh for a slice of the mesh.
+  /// One; or one per rank where ranks hold their own, one per sub-mesh for a slice of the mesh.
   std::vector<KeptValue> kept;
 };
 
-/// The program on one device. One recording, or, for programs that read their rank, one per rank
-/// told that rank's number; ranks beyond the last are not compared.
+/// A single-device run of the program. One recording, or, for programs that read their rank, one
+/// per rank, told that rank's number; ranks beyond the last are not compared.
 struct OneDeviceValues {
   std::vector<const Recording*> single;     ///< in the program's dtypes
   std::vector<const Recording*> reference;  ///< likewise, in f64; empty: not run yet
   /// False where a run failed: what it got to can confirm a value, but not contradict it.
   bool complete = true;
-  /// The program is told that there is one rank, as its own collectives have it.
+  /// The program is told that there is one rank, which fits collectives that return what they are
+  /// given.
   bool one_rank = false;
 };
 
-/// The program of [reference]: what its names hold at its end is what the last values of the same
-/// names in the program are compared with, and nothing else then is.
+/// The program of [reference]. The last value of each name in the program is compared with the last
+/// value of the same name here; other values are then not compared.
 struct ReferenceValues {
   const Recording* single = nullptr;     ///< in the program's dtypes; null: there is no [reference]
   const Recording* reference = nullptr;  ///< in f64; null: not run yet
 };
 
+/// All that verification reads. Recordings outlive it.
 struct VerifyInputs {
   std::vector<const Recording*> ranks;         ///< by global rank
   std::vector<const Recording*> ranks_in_f64;  ///< likewise, the same program in f64; may be empty
   std::size_t reporting_rank = 0;              ///< whose events are counted
-  /// What one device may mean: a value is right when it agrees with one of them. None: nothing is
-  /// verified, values are only kept and replicas compared.
+  /// The possible single-device runs: a value is right when it agrees with one of them. None:
+  /// nothing is verified, values are only kept and replicas compared.
   std::vector<OneDeviceValues> one_device;
-  /// Of a program that reads its rank: the ranks that one device was told to be, from 0 on.
+  /// Of a program that reads its rank: for how many ranks, from 0 on, there is a single-device run.
   std::int64_t told_ranks = std::numeric_limits<std::int64_t>::max();
   ReferenceValues given;
   std::string nothing = "not asked for";  ///< why a value that none of them has is not verified
@@ -78,9 +80,9 @@ void list_values(const Recording& recording, const std::string& reason,
                  std::vector<ValueReport>& reports);
 
 /// In the order of the first rank that recorded a value; values that only some ranks have come
-/// last. What a name holds at the end is left out where nothing changed it. Without one device's
+/// last. What a name holds at the end is left out where nothing changed it. Without single-device
 /// runs in f64, floats are compared with those in the program's dtypes: within 16 roundings of them
-/// a value is within the envelope, whatever one device's own error is.
+/// a value is within the envelope, whatever the error of the single-device run is.
 std::vector<ValueReport> verify_values(const VerifyInputs& inputs);
 
 /// Judges the values once more that are in doubt.

@@ -1,3 +1,10 @@
+// Ranks are cells of a grid, split as finely as anything was seen to depend on them: lengths of
+// pieces, the mesh, and values of `rank` that the program asked about. One rank runs; while it
+// does, every question that could be answered differently elsewhere splits the grid, and cells with
+// another answer wait for a run of their own. Afterwards the cells that agree with it in all
+// questions and all piece lengths are its class, since all else that a rank does follows from
+// these. This goes on until every cell has a class; at the end the logs of the classes are replayed
+// against each other, which finds mismatches and deadlocks as a full run would.
 #include "sim/world/class_world.h"
 
 #include <algorithm>
@@ -133,7 +140,7 @@ class Exploration final : public RankQuestions {
       grid_.set_tag(cell, kOther);
       others.insert(theirs);
     }
-    // Known at once, rather than after having run as many.
+    // Refused at once, rather than after running that many classes.
     too_many_ = too_many_ || logs_.size() + others.size() > options_.most_classes;
     if (too_many_) refuse();
   }
@@ -165,7 +172,7 @@ class Exploration final : public RankQuestions {
     run_of_.push_back(index);
     serve(logs_.back(), nullptr, index);
     ask_who_keeps_pieces();
-    if (too_many_) refuse();  // what the program was told is no failure of its own
+    if (too_many_) refuse();  // again: thrown inside the program it is the program's failure
     grid_.cut(cuts_.update());
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
       const int tag = grid_.tag(cell);
@@ -194,8 +201,8 @@ class Exploration final : public RankQuestions {
     });
   }
 
-  // Classes that wait for ever run again, up to there: what they do afterwards never happens.
-  // Returns what the first rank of all throws.
+  // Classes that wait for ever run again, but only up to the call where they wait: what they did
+  // behind it never happens. Returns the error of the lowest rank.
   std::optional<Error> run_to_the_stop(const fake::Agreement& agreement, const Error& error) {
     settled_ = true;
     std::optional<Error> first;
@@ -259,7 +266,8 @@ class Exploration final : public RankQuestions {
         .with("fix", "let fewer values of `rank` decide what runs, or use a smaller mesh");
   }
 
-  // The failure that the first rank tells, with all that failed alike; others below.
+  // The failure of the lowest rank, with all ranks that failed in the same way; other failures
+  // below.
   Error merged(const std::vector<std::size_t>& failed) const {
     const auto error_of = [&](std::size_t cell) -> const Error& {
       return *logs_[static_cast<std::size_t>(grid_.tag(cell))]->error;

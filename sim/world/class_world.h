@@ -1,5 +1,5 @@
 // class_world.h - a world of shapes only: a function runs once for each class of ranks that behave
-// alike (design section 8), so that a million ranks cost as much as a handful.
+// the same, so that a million ranks cost as much as a handful.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 
 namespace shardlab {
 
+/// The world and what its ranks share. All objects outlive the run.
 struct ClassWorldOptions {
   const MeshLayout* layout = nullptr;  ///< all groups lie along its dims; in an arena of its own
   std::int64_t ranks = 1;              ///< may exceed the mesh
@@ -30,6 +31,7 @@ struct ClassWorldOptions {
   std::size_t most_classes = 4096;
 };
 
+/// Ranks that did the same, and the run that stands for them.
 struct RankClass {
   std::size_t index = 0;  ///< of the run that stands for it
   std::int64_t first_rank = 0;
@@ -37,6 +39,7 @@ struct RankClass {
   std::string where;  ///< "dp 0-7, tp 0-63"; empty: the whole mesh
 };
 
+/// How a world of shapes went.
 struct ClassWorldResult {
   std::vector<RankClass> classes;  ///< in the order in which they ran; the mesh's first rank first
   std::vector<std::size_t> class_of;  ///< by rank; left empty beyond 4,096 ranks
@@ -44,12 +47,14 @@ struct ClassWorldResult {
   std::optional<Verdict> verdict;
 };
 
-/// Says which classes behaved alike after all: equal texts are one class in the result.
+/// Says which classes behaved the same in the run: classes with equal texts are one class in the
+/// result.
 using ClassText = std::function<std::string(std::size_t index)>;
 
 /// Runs `body` on one rank of each class, one after the other, on the calling thread. Ranks are of
 /// one class when they have the same local shapes for every spec that was interned and every state
-/// of every plan, are both inside or both outside of the mesh, and answer all questions alike.
+/// of every plan, are both inside or both outside of the mesh, and give the same answer to every
+/// question.
 ///   fails  Unsupported: more classes than `most_classes`
 ClassWorldResult run_classes(
     const ClassWorldOptions& options,

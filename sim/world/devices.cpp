@@ -1,3 +1,4 @@
+// The table of devices.
 #include "sim/world/devices.h"
 
 #include "backends/cuda/cuda.h"

@@ -15,6 +15,7 @@ namespace shardlab {
 /// What a device does with ops that it has no kernel for.
 enum class OpsWithoutKernel : std::uint8_t { kRefused, kOnHost };
 
+/// What the user asked for.
 struct DeviceChoice {
   std::string name = "cpu";
   OpsWithoutKernel without_kernel = OpsWithoutKernel::kRefused;

@@ -1,4 +1,4 @@
-// foreign_error.h - what a rank threw that is no Error of ours.
+// foreign_error.h - an exception of a rank that is not an Error of ours.
 #pragma once
 
 #include <exception>

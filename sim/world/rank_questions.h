@@ -1,4 +1,5 @@
-// rank_questions.h - how a program that runs for a whole class of ranks says where they part.
+// rank_questions.h - how a program that runs once for a whole class of ranks says where these take
+// different paths.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 
 namespace shardlab {
 
+/// Asked by the program while it runs, on the rank that stands for the class.
 class RankQuestions {
  public:
   virtual ~RankQuestions() = default;

@@ -1,3 +1,7 @@
+// A launch is remembered under all that decides its result, with its input Buffers held: a held
+// Buffer is copied before anybody writes to it, so that its address stands for its content. A rank
+// that finds an equal launch takes the result's Buffer. Entries go when the slowest rank has passed
+// their step, or when too many bytes wait.
 #include "sim/world/sharing_device.h"
 
 #include <algorithm>
@@ -48,7 +52,7 @@ class Key {
   void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
   void add(const Scalar& scalar) {
     add(static_cast<std::uint64_t>(scalar.category()));
-    // Not only its double: large integers differ beyond.
+    // Integers as they are: large ones differ in bits that a double does not hold.
     add(scalar.is_integral() ? static_cast<std::uint64_t>(scalar.to_int()) : 0);
     add(scalar.to_complex().real());
     add(scalar.to_complex().imag());
@@ -109,7 +113,8 @@ void for_each_input(const KernelCall& call, Visit visit) {
   }
 }
 
-// Somebody else may hold the same inputs, and no input is written to. Waits for pending inputs.
+// True when another rank may hold the same inputs and no input is written to. Waits for pending
+// inputs.
 bool may_be_shared(const KernelCall& call) {
   bool may = true;
   for_each_input(call, [&](const Tensor& input) {

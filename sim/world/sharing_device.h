@@ -31,6 +31,7 @@ enum class KernelSharing : std::uint8_t { kOff, kOn };
 /// and those that write to their inputs are never shared.
 class SharingDevice final : public Device {
  public:
+  /// `device` outlives this.
   SharingDevice(Device& device, std::int64_t ranks);
   ~SharingDevice() override;
 
@@ -42,6 +43,7 @@ class SharingDevice final : public Device {
   void write(const Tensor& dst, const void* data) override { device_.write(dst, data); }
   MemoryUse memory() const override { return device_.memory(); }
 
+  /// Since this was made.
   SharingStats stats() const;
 
  private:

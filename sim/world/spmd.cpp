@@ -1,3 +1,5 @@
+// Defaults around run_world(): all ops, the default planner and one CPU device for all ranks, which
+// lives as long as the process because tensors may outlive a run.
 #include "sim/world/spmd.h"
 
 #include "kernels/cpu_kernels.h"

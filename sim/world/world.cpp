@@ -1,3 +1,9 @@
+// One run of a world: every rank gets a context of its own, and nothing that it throws leaves its
+// thread or fiber. It is kept as the rank's outcome, told to the backend, which frees the ranks
+// that wait for this one, and sorted at the end (B-7): a rank that failed only because another one
+// did carries the verdict in its error, so that the lowest rank without one names the cause,
+// whatever the schedule was. Where ranks are processes, the outcomes are exchanged at the end, so
+// that each process reports the same.
 #include "sim/world/world.h"
 
 #include <algorithm>
@@ -130,7 +136,7 @@ struct AlikeFailures {
   std::vector<std::int64_t> ranks;
 };
 
-// Ranks that failed on their own, together where they say the same, by their first rank.
+// Ranks that failed on their own, grouped by equal errors, in the order of their first ranks.
 std::vector<AlikeFailures> alike_failures(const std::vector<RankFailure>& failures) {
   std::vector<AlikeFailures> sets;
   for (const RankFailure& failure : failures) {

@@ -38,19 +38,20 @@ struct WorldOptions {
 struct RankFailure {
   std::int64_t rank = 0;
   Error error;
-  /// What the rank threw, if it was no Error.
+  /// What the rank threw, if it was not an Error.
   std::exception_ptr foreign;
   /// The rank only learned that another one had failed (B-7), or repeats the common verdict.
   bool consequence = false;
 };
 
+/// How a run went: all failures, and why the world stopped.
 struct WorldResult {
   std::vector<RankFailure> failures;  ///< by rank
   std::optional<Verdict> verdict;     ///< empty when no rank failed
   bool ok() const { return failures.empty(); }
-  /// All failures in one: the primary one, as the lowest rank that failed alike tells it; part
-  /// "failed" names these ranks, "others" what further ranks failed of on their own, "ranks" says
-  /// who waited where. Only when !ok().
+  /// All failures in one: the primary one, as told by the lowest rank that failed with it; part
+  /// "failed" names all ranks that failed with it, "others" the failures that further ranks had on
+  /// their own, "ranks" says who waited where. Only when !ok().
   Error merged() const;
   /// Throws merged() unless ok(); an exception of another type than Error is thrown as it was.
   void rethrow() const;

@@ -1,3 +1,8 @@
+// A whole value is dealt out without communication: every rank cuts its own piece from the runs of
+// global indices that its LocalView lists, so that uneven, empty and strided shards are one case.
+// Under a partial placement each element has one owner among the ranks, chosen by its global index;
+// the terms of the others differ from rank to rank, and the reduction still gives the value back
+// (avg: up to one rounding). A program that forgets a pending reduction is so seen to be wrong.
 #include "api/distribute.h"
 
 #include "base/rank_context.h"

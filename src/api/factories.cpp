@@ -1,3 +1,6 @@
+// A factory is one call of the ATen op of its name. Without a mesh it is an ordinary recorded call;
+// with one the row's shape function gives the global shape, and dispatch_factory() fills this
+// rank's piece only.
 #include "api/factories.h"
 
 #include "api/mesh.h"

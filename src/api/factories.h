@@ -14,6 +14,7 @@ namespace shardlab {
 
 struct OpRow;
 
+/// Where a new tensor lies and what it holds.
 struct Factory {
   const MeshLayout* mesh = nullptr;  ///< null: a plain tensor
   Placements placements;             ///< one per mesh dim; none at all: replicated

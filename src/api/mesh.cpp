@@ -1,3 +1,6 @@
+// Text and lists of placements both end as an interned spec, and all else is written for specs:
+// spec_of() is the one place where they meet. Errors in the text of a type are rethrown with that
+// text, because its place in a file is not known here.
 #include "api/mesh.h"
 
 #include <fmt/format.h>

@@ -13,6 +13,7 @@
 
 namespace shardlab {
 
+/// One dim of a mesh: its name and how many ranks lie along it.
 struct MeshDim {
   std::string name;
   std::int64_t size;
@@ -41,8 +42,8 @@ const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const 
 const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const TensorMeta& meta);
 
 /// A plain tensor, equal on all ranks, placed on a mesh: every rank cuts its own piece, nothing is
-/// communicated. A leaf that requires a gradient becomes another such leaf; a value that lies so
-/// already is returned as it is.
+/// communicated. A leaf that requires a gradient becomes another such leaf; a value that has these
+/// placements already is returned as it is.
 /// With `source` the value is what the rank with this index on every mesh dim brings, and all ranks
 /// of the mesh communicate.
 ///   fails  Value: the value is distributed otherwise, or a mesh dim is not as long as `source`.
@@ -53,7 +54,7 @@ DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
 DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text,
                           std::optional<std::int64_t> source = std::nullopt);
 
-/// How a distributed value lies.
+/// The spec of a distributed value.
 ///   fails  Value: a plain tensor
 const DTensorSpec& spec_of(const DTensor& x);
 

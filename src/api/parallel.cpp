@@ -1,3 +1,8 @@
+// Megatron's two ways to split a linear layer. Column-wise: x is whole and W is cut by its output
+// features, so that y is cut by its last dim and nothing has to be added up. Row-wise: x is cut by
+// its last dim and W by its input features, so that each rank has a term of x W^T; the bias is
+// added once, to the sum. One layer after the other needs a single reduction, behind the second.
+// Everything else is redistribution along one mesh dim.
 #include "api/parallel.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 namespace shardlab {
 
 /// A value brought to `placement` on one mesh dim; a shard's dim may count from the end. The same
-/// handle when it lies so already.
+/// handle when the value has this placement already.
 ///   fails  Value: a plain tensor, or no such mesh dim
 DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement placement);
 
@@ -42,6 +42,7 @@ DTensor row_wise(const DTensor& x, const LinearWeights& weights, std::string_vie
 /// For layers that work row by row (norms, dropout): x cut along its sequence dim.
 DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int64_t dim = 1);
 
+/// How the loss treats classes and samples.
 struct ClassLoss {
   DTensor weight;                    ///< one number per class, or undefined
   std::string reduction = "mean";    ///< "mean", "sum" or "none"

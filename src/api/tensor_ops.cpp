@@ -1,3 +1,5 @@
+// Each function puts its arguments into the order of the ATen schema and makes one recorded call.
+// No function decides anything about shapes, dtypes or placements.
 #include "api/tensor_ops.h"
 
 #include "autograd/autograd.h"

@@ -1,5 +1,5 @@
 // tensor_ops.h - ops under their PyTorch names, for programs in C++: on plain tensors and on
-// DTensors alike, recorded for gradients. Each is one call of the ATen op that it names, so shapes,
+// DTensors, recorded for gradients. Each is one call of the ATen op that it names, so shapes,
 // dtypes, shardings and errors are those of the op. Dims may count from the end. Everything here
 // runs on the current rank.
 #pragma once

@@ -1,3 +1,6 @@
+// Nodes are numbered in the order in which they were recorded, which is the order that backward
+// undoes (the engine of the reference does the same). The counter is shared by all ranks of the
+// process: numbers of one rank have gaps, and only their order counts.
 #include "autograd/grad_node.h"
 
 #include <atomic>

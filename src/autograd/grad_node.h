@@ -27,6 +27,8 @@ class TapePlace : public Counted {
   Kind kind_;
 };
 
+/// The gradient of one recorded call, with edges to where its inputs came from. Kept alive by the
+/// handles of its results and by nodes that lead to it. Used by its own rank.
 class GradNode : public TapePlace {
  public:
   /// Where the gradient of one tensor argument goes: another node's output, a leaf, or nowhere.

@@ -110,7 +110,8 @@ class RecordingCalls : public PlainCalls {
   }
 
  private:
-  // Gathered copies that are read show what their bases hold. True when the call is recorded.
+  // Brings gathered copies that the call reads up to date with their bases. True when the call is
+  // recorded.
   static bool look_at(const OpRow& row, const Arguments& args) {
     const bool recording =
         (current_rank().mode & kModeAutograd) != 0 && !row.has(kNotDifferentiable);

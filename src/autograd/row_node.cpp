@@ -53,7 +53,7 @@ class RecordingScope {
   std::uint32_t mode_;
 };
 
-// As the reference, when the op is called.
+// Refused when the op is called, as in the reference.
 void refuse_constants(const OpRow& row, const GradientReads& reads, ArgumentSet wanted) {
   const ArgumentSet refused = reads.constant_arguments & wanted;
   if (refused == 0) return;

@@ -29,6 +29,8 @@ DTensor without_values(const DTensor& x);
 /// Runs the decomposition of a composite row through `calls`.
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args);
 
+/// Keeps of its call what the row's gradient reads (OpRow::reads) and refuses to run when a kept
+/// value was written to since.
 class RowNode : public GradNode {
  public:
   /// Connected to the tensors among `args`. Before the call: of what the row writes to, the old

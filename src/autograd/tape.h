@@ -35,7 +35,7 @@ class TargetScope {
 DTensor detach(const DTensor& x);
 /// The handle itself leaves the tape. Fails with Runtime for a view.
 void detach_in_place(const DTensor& x);
-/// True for what no recorded op made.
+/// True for tensors that are not the result of a recorded op.
 bool is_leaf(const DTensor& x);
 /// Whether gradients are recorded of x: its own flag, or that of what it is a view of.
 bool requires_grad(const DTensor& x);

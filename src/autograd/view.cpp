@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t kModeTargets = 1u << 8;  // beside the bits of ModeBit
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// How a view came about: of some the tape can't follow writes.
+/// How a view was made: the tape can't follow writes to some kinds.
 enum class Origin : std::uint8_t {
   kOp,
   kList,        ///< one of several that an op returned
@@ -140,7 +140,7 @@ void find_place(const DTensor& x, View& view) {
             "shares memory");
 }
 
-// Several of its elements are one in memory. A dim of size 1 has no second element.
+// True when several elements share one place in memory. A dim of size 1 has no second element.
 bool overlaps_itself(const TensorMeta& meta) {
   bool overlaps = false;
   for (std::size_t dim = 0; dim < meta.shape.size(); ++dim) {
@@ -150,8 +150,8 @@ bool overlaps_itself(const TensorMeta& meta) {
   return overlaps;
 }
 
-// Two that share some elements in memory, and not all of them alike. Of tensors with gaps nothing
-// is said, as in the reference.
+// True for two tensors that share memory, but not as the same elements in the same order. Tensors
+// with gaps are not looked at (false), as in the reference.
 bool overlap_in_part(const Tensor& a, const Tensor& b) {
   if (a.storage() != b.storage() || a.numel() == 0 || b.numel() == 0) return false;
   if (!is_dense(a.meta()) || !is_dense(b.meta())) return false;

@@ -35,11 +35,11 @@ void bring_up_to_date(const DTensor& x);
 ///   fails  Runtime: the view can't follow its base (one of several that an op returned).
 GradNode::Edge edge_of(const DTensor& x);
 
-/// Refuses in-place ops that the tape can't follow, if it has to, and those on memory in which
-/// several elements are one (Runtime).
+/// Refuses (Runtime) in-place ops that the tape can't follow, if it records them, and those on
+/// memory in which several elements share one place.
 enum class Recorded : std::uint8_t { kNo, kYes };
 void check_writes(const OpRow& row, const Arguments& args, Recorded recorded);
-/// After an in-place op on `written`: what is a gathered copy is written back to its base.
+/// After an in-place op on `written`: a gathered copy is written back to its base.
 void write_back(const DTensor& written);
 /// After an in-place op, recorded as `node`, on `written`: it becomes that node's only output, or
 /// its base that of a node around it.

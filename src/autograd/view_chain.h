@@ -20,6 +20,7 @@ struct ViewStep {
 /// itself where spec is null.
 DTensor placed_like(const DTensor& x, const DTensorSpec* spec);
 
+/// The ops that lead from a base to one of its views, in the order in which they were called.
 class ViewChain {
  public:
   /// In the order in which they are called, `base` first.

@@ -1,3 +1,7 @@
+// One table row per element type, and promotion over it: the higher category wins, within one
+// category the wider type, and f16 with bf16 give f32, since neither holds the other. The small
+// float formats are rounded here once, to nearest with ties to even: the magnitude is scaled so
+// that one unit in the last place becomes 1, and nearbyint does the rest.
 #include "base/dtype.h"
 
 #include <array>

@@ -8,6 +8,8 @@
 
 namespace shardlab {
 
+/// Element types, named as in type strings. The order is that of the table in dtype.cpp, and says
+/// nothing about promotion.
 enum class DType : std::uint8_t {
   kBool, kU8, kU64, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64, kC64, kC128, kF8E4M3FN,
   kC32, kBC32,  ///< names only: no kernel takes them
@@ -22,7 +24,9 @@ std::string_view to_string(DType dtype);
 /// Also reads "b8" (bool). Empty when unknown.
 std::optional<DType> parse_dtype(std::string_view name);
 
+/// Size of one element in bytes; bool takes one.
 std::int64_t item_bytes(DType dtype);
+/// Which of the four categories a dtype belongs to.
 Category category_of(DType dtype);
 inline bool is_floating(DType dtype) { return category_of(dtype) == Category::kFloat; }
 inline bool is_complex(DType dtype) { return category_of(dtype) == Category::kComplex; }
@@ -30,6 +34,7 @@ inline bool is_complex(DType dtype) { return category_of(dtype) == Category::kCo
 inline bool is_integral(DType dtype) { return category_of(dtype) <= Category::kInteger; }
 
 /// Result of an op on two tensors that both have dims.
+/// Fails with Value for u64 with a signed integer.
 DType promote(DType a, DType b);
 /// The dtype a number of this category has by itself: bool, i64, f32, c64.
 DType default_dtype(Category category);

@@ -1,3 +1,5 @@
+// An error collects its parts on the way up. The first one who adds a part keeps it, because the
+// inner place knows more; the order in the message depends on the part and not on who was first.
 #include "base/error.h"
 
 #include <algorithm>

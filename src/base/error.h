@@ -26,8 +26,11 @@ enum class ErrorKind : unsigned char {
 /// "Unsupported", "Runtime", "Value", "Internal", "Assert".
 std::string_view to_string(ErrorKind kind);
 
+/// One error with its context. Copies are cheap enough to keep: verdicts repeat one error on every
+/// rank.
 class Error : public std::exception {
  public:
+  /// `summary`: one line, naming the op where there is one.
   Error(ErrorKind kind, std::string summary) : kind_(kind), summary_(std::move(summary)) {}
 
   ErrorKind kind() const { return kind_; }

@@ -1,3 +1,5 @@
+// Text is hashed by the standard library, so that its hash may differ between builds: it must not
+// be printed or stored.
 #include "base/hash.h"
 
 #include <functional>

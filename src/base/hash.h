@@ -15,12 +15,14 @@ inline std::uint64_t hash_mix(std::uint64_t seed, std::uint64_t value) {
   return static_cast<std::uint64_t>(wide) ^ static_cast<std::uint64_t>(wide >> 64);
 }
 
+/// Depends on the length, too, so that [1] and [1, 0] differ.
 inline std::uint64_t hash_range(std::uint64_t seed, std::span<const std::int64_t> values) {
   seed = hash_mix(seed, values.size());
   for (const std::int64_t value : values) seed = hash_mix(seed, static_cast<std::uint64_t>(value));
   return seed;
 }
 
+/// Of the bytes.
 std::uint64_t hash_text(std::uint64_t seed, std::string_view text);
 
 }  // namespace shardlab

@@ -16,6 +16,9 @@
 
 namespace shardlab {
 
+/// Grows like std::vector behind its N places and never shrinks. Indices are not checked, as in
+/// std::vector. Copying fixed N places is cheaper than asking how many are in use, so that N stays
+/// small. Values; not for two threads at once.
 template <typename T, std::size_t N>
 class InlineVector {
   static_assert(std::is_trivially_copyable_v<T>, "elements are moved with memcpy");
@@ -49,6 +52,7 @@ class InlineVector {
   }
   ~InlineVector() { release(); }
 
+  /// Replaces the contents. The range must not lie in this vector.
   template <std::forward_iterator It>
   void assign(It first, It last) {
     const auto count = static_cast<std::size_t>(std::distance(first, last));
@@ -72,10 +76,12 @@ class InlineVector {
   T& back() { return data_[size_ - 1]; }
   const T& back() const { return data_[size_ - 1]; }
 
+  /// Keeps the memory.
   void clear() { size_ = 0; }
   void reserve(std::size_t count) {
     if (count > capacity_) grow(count);
   }
+  /// New places get `value`.
   void resize(std::size_t count, T value = T{}) {
     reserve(count);
     for (std::size_t i = size_; i < count; ++i) data_[i] = value;
@@ -86,10 +92,12 @@ class InlineVector {
     data_[size_++] = value;
   }
   void pop_back() { --size_; }
+  /// Places from `position` on move up by one.
   void insert(std::size_t position, T value) {
     push_back(value);
     std::rotate(begin() + position, end() - 1, end());
   }
+  /// Places behind `position` move down by one.
   void erase(std::size_t position) {
     std::copy(begin() + position + 1, end(), begin() + position);
     --size_;

@@ -1,3 +1,6 @@
+// Edit distance with swaps of neighbouring letters (optimal string alignment), in O(a b) time and
+// three rows. A name is suggested if at most a third of its letters, but at least one, would have
+// to change, and not all of them.
 #include "base/nearest.h"
 
 #include <fmt/format.h>

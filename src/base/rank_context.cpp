@@ -1,3 +1,5 @@
+// The one thread_local of the library: the context of the running rank, which schedulers set at
+// each switch.
 #include "base/rank_context.h"
 
 #include "base/error.h"

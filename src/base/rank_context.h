@@ -56,13 +56,19 @@ struct MemoryAccount {
   }
 };
 
-/// What every collective and every op looks at lies on one cache line: a simulated rank finds
-/// little of its own in the cache when its turn comes.
+/// The fields that every collective and every op reads lie on one cache line: other ranks ran on
+/// this core in the meantime, so that each line that a rank reads first after a switch is likely a
+/// cache miss.
 struct alignas(64) RankContext {
+  /// Number of this rank in the world, from 0.
   std::int64_t rank = 0;
+  /// Runs this rank and its neighbours; null outside of a simulated world.
   Scheduler* scheduler = nullptr;
+  /// Where tensors of this rank are made.
   Device* device = nullptr;
+  /// Told only while kModeObserve is set.
   Observer* observer = nullptr;
+  /// Bits of ModeBit.
   std::uint32_t mode = kModeAutograd;
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
@@ -70,6 +76,7 @@ struct alignas(64) RankContext {
   const char* op = nullptr;  ///< ATen name of the op being dispatched; outlives the run
   SourcePosition position;
 
+  /// Ranks of the run, those outside of every mesh included.
   std::int64_t world_size = 1;
   std::int64_t step = 0;             ///< ops dispatched so far, for messages
   MemoryAccount* memory = nullptr;   ///< outlives every Storage made on this rank; may be null
@@ -77,6 +84,7 @@ struct alignas(64) RankContext {
   MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;  ///< decisions and plans, shared by all ranks of the process
   PlanCache* plans = nullptr;        ///< the propagator's; what the executor needs of it
+  /// What random ops draw from when the call names no generator.
   RandomState random;
 };
 

@@ -1,3 +1,4 @@
+// Runs of three or more consecutive ranks are folded ("0-3,5"); two are shorter as they are.
 #include "base/rank_ranges.h"
 
 #include <fmt/format.h>

@@ -8,6 +8,7 @@
 namespace shardlab {
 
 /// "0-3,7,8": three and more consecutive ranks fold; the order is kept.
+/// Ranks may come in any order; ranks that repeat are repeated.
 std::string rank_ranges(std::span<const std::int64_t> ranks);
 
 }  // namespace shardlab

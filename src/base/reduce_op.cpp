@@ -1,3 +1,4 @@
+// The names of the reductions, in the order of the enumeration.
 #include "base/reduce_op.h"
 
 #include <array>

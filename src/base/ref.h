@@ -29,6 +29,7 @@ class Counted {
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
 
+  /// Called by Ref only. release() destroys the object with the last reference.
   void retain() const {
     if (single_threaded()) {
       count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -57,6 +58,8 @@ class Counted {
   mutable std::atomic<std::int64_t> count_{0};
 };
 
+/// A counted reference, null by default. Copying counts, moving does not. Copies of one Ref may
+/// live on different threads; one Ref object is used by one thread at a time.
 template <typename T>
 class Ref {
  public:
@@ -77,6 +80,7 @@ class Ref {
     if (object_) object_->drop();
   }
 
+  /// Valid as long as some Ref to the object lives; null for a null Ref.
   T* get() const { return object_; }
   T* operator->() const { return object_; }
   T& operator*() const { return *object_; }
@@ -87,6 +91,7 @@ class Ref {
   T* object_ = nullptr;
 };
 
+/// A new object with its first reference.
 template <typename T, typename... Args>
 Ref<T> make_ref(Args&&... args) {
   return Ref<T>(new T(std::forward<Args>(args)...));

@@ -1,5 +1,6 @@
-// scheduler.h - how simulated ranks share the processor (design section 7). The interface only; the
-// implementations are in sim/schedule. Values never depend on the scheduler.
+// scheduler.h - how simulated ranks share the processor (src/README.md, "Time, order and faults
+// come from `sim`"). The interface only; the implementations are in sim/schedule. Values never
+// depend on the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,8 @@
 
 namespace shardlab {
 
+/// One object serves one run at a time. A rank may call park(), yield(), interleave() and
+/// block_on(); unpark() is for any thread.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;

@@ -10,6 +10,7 @@ class Work : public Counted {
  public:
   /// Returns when the result is in place; may be called again. Throws what the collective threw.
   virtual void wait() = 0;
+  /// True when wait() would return at once. Never blocks.
   virtual bool done() const = 0;
 };
 

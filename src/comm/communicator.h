@@ -1,5 +1,6 @@
-// communicator.h - the first door: moves bytes between the ranks of one process group (B-1, design
-// section 6). Knows nothing of placements. One object per rank and group, used by that rank only.
+// communicator.h - the first door: moves bytes between the ranks of one process group (B-1;
+// src/README.md, "Two doors"). Knows nothing of placements. One object per rank and group, used by
+// that rank only.
 #pragma once
 
 #include <cstdint>

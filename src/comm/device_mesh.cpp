@@ -1,3 +1,6 @@
+// Meshes are constructed once per layout and rank, collectively, with all their groups: a split
+// that only some ranks reach would deadlock on a real backend. Groups over several mesh dims exist
+// only for those sets of dims that were flattened on every rank, for the same reason.
 #include "comm/device_mesh.h"
 
 #include <algorithm>

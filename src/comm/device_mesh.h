@@ -15,8 +15,10 @@
 
 namespace shardlab {
 
+/// One per layout and rank, owned by the rank's MeshRegistry; used by that rank only.
 class DeviceMesh {
  public:
+  /// The layout outlives the mesh: it lives in an arena.
   const MeshLayout* layout() const { return layout_; }
   /// Empty on ranks outside the mesh.
   const std::optional<Coordinate>& coordinate() const { return coordinate_; }
@@ -52,7 +54,7 @@ class MeshRegistry {
   const DeviceMesh& construct(const MeshLayout* layout);
   /// Makes the group over several dims of a mesh, when absent; collective over the world. From then
   /// on redistributions may merge steps over these dims. Fails with Value for fewer than two dims
-  /// or a dim that the mesh has not.
+  /// or a dim that the mesh does not have.
   const DeviceMesh& flatten(const MeshLayout* layout, std::span<const std::size_t> mesh_dims);
   /// Fails with Runtime naming the layout when it was never constructed on this rank.
   const DeviceMesh& find(const MeshLayout* layout) const;

@@ -26,7 +26,7 @@ struct RedistributionRecord {
   SourcePosition position;
 };
 
-/// A value that got new placements, or lost or won a spec, by what is no op.
+/// A value that got new placements, or lost or got a spec, by something that is not an op.
 struct PlacedRecord {
   enum class Kind : std::uint8_t {
     kRedistribute,
@@ -51,6 +51,8 @@ struct CollectiveCall {
   Tensor input, result;
 };
 
+/// Functions that an observer does not care about are left as they are. Arguments are valid during
+/// the call only.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -72,10 +74,13 @@ class Observer {
   /// A dispatched op with at least one DTensor: given specs and the decision. What happens until
   /// op_ends belongs to it; calls nest.
   virtual void op_begins(const OpSchema& schema, const OutputSharding& sharding) = 0;
+  /// Also told when the op fails.
   virtual void op_ends() = 0;
+  /// Before the first step of a plan runs, also where all steps are local.
   virtual void redistribution(const RedistributionRecord& record) = 0;
+  /// When the rank enters a collective of a group of two or more (B-12).
   virtual void collective(const CollectiveRecord& record) = 0;
-  /// Something the user should know that is no error (D-56).
+  /// Something that the user should know and that is not an error (D-56).
   virtual void warning(const std::string& text) { static_cast<void>(text); }
 };
 

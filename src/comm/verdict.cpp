@@ -1,3 +1,5 @@
+// A verdict in words. Ranks whose reports read the same are one line, so that the text grows with
+// the number of different states and not with that of the ranks.
 #include "comm/verdict.h"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ std::string fold_ranks(std::span<const std::int64_t> ranks) {
 
 namespace {
 
-// Whether the culprits are no absent ranks but wait themselves.
+// Whether the culprits wait themselves, rather than being absent.
 bool all_wait(const Verdict& verdict) {
   return std::ranges::all_of(verdict.culprits, [&](std::int64_t rank) {
     const auto report = std::ranges::find(verdict.ranks, rank, &RankReport::rank);

@@ -12,6 +12,7 @@
 
 namespace shardlab {
 
+/// The three ways in which a world can stop (B-5, B-6, B-7).
 enum class VerdictKind : std::uint8_t {
   kMismatch,    ///< ranks of a group entered different collectives, or equal ones that do not fit
   kDeadlock,    ///< every live rank waits
@@ -25,7 +26,7 @@ struct RankReport {
   enum class State : std::uint8_t { kRuns, kWaits, kEnded, kFailed };
   std::int64_t rank = 0;
   State state = State::kRuns;
-  std::int64_t alike = 0;  ///< how many more ranks do the same and have no report of their own
+  std::int64_t alike = 0;  ///< how many more ranks do the same and are not reported one by one
   // The rest where it waits:
   std::string what;       ///< "all_reduce(f32[4], sum)"
   std::string op;         ///< ATen name of the op that communicates, or empty
@@ -35,6 +36,7 @@ struct RankReport {
   std::vector<std::int64_t> missing;  ///< global ranks of the group that have not come
 };
 
+/// Why a world failed, the same on every rank.
 struct Verdict {
   VerdictKind kind = VerdictKind::kRankFailed;
   /// Global ranks, ascending. mismatch: those that differ from the majority (all without one);

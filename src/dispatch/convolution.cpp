@@ -1,3 +1,25 @@
+// One spatial dim of a convolution reads input i = o stride - padding + k dilation for output o and
+// tap k of `kernel`. A rank that owns outputs [o0, o1) of a cut dim therefore needs the inputs from
+// o0 stride - padding up to (o1 - 1) stride - padding + dilation (kernel - 1), those outside of the
+// tensor left out (inputs_of). It fetches them from the ranks that own them by the chunk rule,
+// however many those are, and calls the ordinary local kernel.
+//
+// What the local kernel calls padding is then whatever lies between its first window and the first
+// input that was fetched: with n0 the global index of that input, local output j = o - o0 reads
+// local input j stride - (padding + n0 - o0 stride) + k dilation, so that the padding passed is
+// padding + n0 - o0 stride. It is what the tensor's edge still leaves of the real padding, and 0
+// for a rank in the middle. What the kernel reads behind the last element is padding, too, because
+// its output's size is given.
+//
+// The gradient of the input is the same with the roles exchanged. Input i is read by the outputs o
+// with i + padding - dilation (kernel - 1) <= o stride <= i + padding (outputs_of); a rank that
+// owns inputs from i0 on fetches the gradients of these outputs, from q0 on, and the padding
+// becomes padding + i0 - q0 stride. So each rank computes the whole gradient of its own inputs, and
+// nothing is added up between ranks. The gradients of weight and bias are sums over all outputs:
+// every cut of the input leaves a term (terms_of).
+//
+// Placements: the rule decides as if the cut spatial dims were whole, and the cuts are put back on
+// top of what it chose (choose). A tensor dim that two mesh dims cut keeps the first cut only.
 #include "dispatch/convolution.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// The path of one call (section D of tests/behaviour.md). All that differs between ranks, the
+// coordinate and the local tensors, enters in run_distributed(), after a decision that all ranks
+// share. Ranks outside the mesh take part in what concerns the world, redistributions and the
+// advance of the random state, and compute nothing.
 #include "dispatch/dispatcher.h"
 
 #include "base/rank_context.h"
@@ -153,7 +157,7 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
   return {Argument(ArgumentList(results.begin(), results.end()))};
 }
 
-// D-39.
+// D-39: a rank outside of the mesh has no value for a result that the op left out.
 [[noreturn]] void refuse_absent(const OpRow& row) {
   throw Error(
       ErrorKind::kUnsupported,
@@ -168,8 +172,8 @@ DTensor without_spec(const Tensor& local) {
   return DTensor(local);
 }
 
-// The decision. What a rule throws that is no Error of ours is wrapped, with the original as its
-// cause (D-21 as X-45).
+// The decision. An exception of a rule that is not an Error of ours is wrapped, with the original
+// as its cause (D-21 as X-45).
 const OutputSharding& decide(const Unwrapped& call) {
   try {
     return current_rank().propagator->propagate(call.schema);

@@ -1,3 +1,10 @@
+// argmax and argmin where ranks share the reduced dims. Each rank finds the extremum of its piece
+// and turns the position into a global index; then the ranks of each mesh dim that cuts gather
+// their candidates, and keep the lowest index among those that hold the best value. That is the
+// first extremum of the whole tensor in row-major order, as on one rank: taking the lowest index
+// among equal values is associative, so that the order of the mesh dims does not matter. A NaN
+// counts as the extremum, as it does in ATen. An empty piece brings a value that changes no
+// extremum and an index behind all others.
 #include "dispatch/extremum_index.h"
 
 #include <limits>
@@ -17,7 +24,7 @@ namespace shardlab {
 
 namespace {
 
-// Behind every real index: what an empty piece brings never wins.
+// Larger than every real index, so that the candidate of an empty piece never wins.
 constexpr std::int64_t kNowhere = std::numeric_limits<std::int64_t>::max();
 
 DTensor filled_like(const DTensor& x, std::int64_t value) {

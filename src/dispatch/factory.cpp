@@ -1,3 +1,6 @@
+// A factory draws for the whole tensor and fills one piece of it: kernels that depend on position
+// get the piece's view, and the random state advances by the global number of elements on every
+// rank, outsiders included.
 #include "dispatch/factory.h"
 
 #include <cstddef>

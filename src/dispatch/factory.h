@@ -10,7 +10,7 @@ namespace shardlab {
 /// Runs the factory `row` for this rank's piece of `spec`, whose placements hold no partial
 /// (Value).
 /// Random rows draw from `random`, or from the rank's own state when null, and advance it by the
-/// global element count. Ranks outside the mesh get an empty piece and advance alike.
+/// global element count. Ranks outside the mesh get an empty piece and advance by the same count.
 DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorSpec* spec,
                          RandomState* random = nullptr);
 

@@ -1,3 +1,12 @@
+// Which ranges all ranks of the group own and need is known to each of them, so that nobody has to
+// ask: what this rank sends to a peer is the intersection of the peer's need with its own piece,
+// and what it receives the intersection the other way round. Both sides compute the same two
+// ranges. Whether anything moves at all is decided over all ranks, because a batch is collective
+// over the group: ranks with nothing to send still enter it.
+//
+// For worlds that let one rank stand for a class of equal ones, likeness() says which ranks send
+// and receive equally much over equal distances. Each rank looks only at the owners that its range
+// overlaps, which sorting finds in O(ranks log ranks).
 #include "dispatch/halo.h"
 
 #include <algorithm>
@@ -15,8 +24,8 @@ TensorMeta meta_with(const Tensor& x, std::size_t dim, std::int64_t size) {
   return contiguous_meta(shape, x.dtype());
 }
 
-// By group rank: equal for ranks that own, fetch and send as much, with partners that are as far
-// away. In O(ranks log ranks).
+// Hashes by group rank: equal for ranks that own, fetch and send ranges of the same lengths, with
+// partners at the same distances. In O(ranks log ranks).
 std::vector<std::uint64_t> likeness(std::int64_t ranks, const RangeOf& owned,
                                     const RangeOf& needed) {
   std::vector<DimRange> pieces;

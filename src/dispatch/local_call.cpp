@@ -1,3 +1,7 @@
+// A row computes in one of three ways: as a view (new metadata on the same memory), as a program
+// over other ops, or as a kernel of the device. Kernels trust their outputs' sizes, which the
+// placements have chosen; so they are held against what the local inputs imply first, and a wrong
+// rule becomes an error and no write behind the end of a tensor.
 #include "dispatch/local_call.h"
 
 #include <algorithm>
@@ -64,7 +68,7 @@ MetaList tensor_metas(const LocalCall& call) {
   std::size_t next = 0;
   for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t, const Argument& argument) {
     const Tensor& tensor = call.tensors[next++];
-    // Of a tensor that no values were kept of there is the metadata all the same.
+    // A handle whose values were not kept still has its metadata.
     const bool given = tensor.defined() || (argument.is_tensor() && argument.tensor().defined());
     metas.push_back(given ? &tensor.meta() : nullptr);
   });

@@ -9,6 +9,8 @@
 
 namespace shardlab {
 
+/// Tells the observer that an op begins and, when the scope ends, that it has ended, also after an
+/// exception. Does nothing on ranks that are not observed.
 class ObservedOp {
  public:
   ObservedOp(const OpSchema& schema, const OutputSharding& sharding) {

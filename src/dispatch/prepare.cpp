@@ -1,3 +1,6 @@
+// An input whose spec is not the wanted one is redistributed by a cached plan; specs are interned,
+// so that the comparison is one of pointers. A tensor that is written to is never moved, because
+// its handle would keep the old placements.
 #include "dispatch/prepare.h"
 
 #include "base/rank_context.h"

@@ -1,3 +1,8 @@
+// The mesh of a call is that of the first distributed tensor in schema order, also if it stands in
+// a list or is a keyword argument; all others must be on the same one. Plain tensors become
+// replicas only where that cannot be a mistake: with one element, or where the program allows it
+// (D-56 to D-59). Locals and specs stay in two parallel lists, because decisions may depend on
+// specs alone.
 #include "dispatch/unwrap.h"
 
 #include "base/rank_context.h"
@@ -55,7 +60,7 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
       .with("fix", "build both from one mesh");
 }
 
-// Of a call that is recorded only what its row names is kept for the gradient.
+// A recorded call keeps for its gradient only the values that its row names.
 void check_reads_no_values(const OpRow& row, std::size_t argument) {
   const bool likeness = row.kernel == KernelId::kZeros || row.kernel == KernelId::kOnes ||
                         row.kernel == KernelId::kFill;

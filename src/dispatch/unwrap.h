@@ -13,6 +13,7 @@ struct TensorSlot {
   std::size_t argument = 0;             ///< schema index
   const DTensorSpec* spec = nullptr;    ///< the handle's, or the replica a plain tensor counts as
 };
+/// A call in two forms: what propagation sees (schema) and what the rank holds (slots).
 struct Unwrapped {
   OpSchema schema;
   boost::container::small_vector<TensorSlot, 4> slots;

@@ -1,3 +1,6 @@
+// Pointwise ops of two or three operands. The operands' common dtype is found first and the loop
+// runs in it. Numbers that only scale (alpha, value) take no part in finding it; a scale of one
+// gets a loop without the multiplication.
 #include "base/error.h"
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"

@@ -1,3 +1,6 @@
+// One conversion for every pair of dtypes, instantiated over the storage types: the source is
+// widened to a type of the language and then narrowed once, so that each element is rounded once. A
+// run whose source repeats one element (stride 0) converts it once and copies the result.
 #include "kernels/convert.h"
 
 #include <algorithm>

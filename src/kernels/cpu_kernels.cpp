@@ -1,3 +1,4 @@
+// The table is filled by explicit calls, one per family, on first use.
 #include "kernels/cpu_kernels.h"
 
 #include "kernels/kernel_table.h"

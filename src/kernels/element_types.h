@@ -16,6 +16,7 @@ inline constexpr bool kIsComplex = false;
 template <typename T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
+/// The dtype of a compute type.
 template <typename T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>)

@@ -15,6 +15,7 @@
 
 namespace shardlab {
 
+/// The three kinds of compute types.
 template <typename T>
 concept Integer = std::is_integral_v<T>;
 template <typename T>
@@ -30,6 +31,7 @@ SHARDLAB_HD inline std::int64_t wrapped(std::uint64_t bits) {
   return static_cast<std::int64_t>(bits);
 }
 
+/// a + b; integers wrap.
 template <typename T>
 SHARDLAB_HD inline T sum_of(T a, T b) {
   if constexpr (Integer<T>)

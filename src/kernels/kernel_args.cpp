@@ -1,3 +1,5 @@
+// Typed access to arguments. A wrong kind is a defect of the caller and not of the user: the schema
+// has been checked before.
 #include "kernels/kernel_args.h"
 
 #include "base/error.h"

@@ -12,6 +12,7 @@
 
 namespace shardlab {
 
+/// The argument at schema index `index`.
 const Tensor& tensor_arg(const KernelCall& call, std::size_t index);
 /// Null for None.
 const Tensor* optional_tensor_arg(const KernelCall& call, std::size_t index);

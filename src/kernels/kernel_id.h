@@ -11,6 +11,7 @@
 
 namespace shardlab {
 
+/// Order and numbers mean nothing; no id is stored.
 enum class KernelId : std::uint16_t {
   kNone = 0,
 
@@ -123,7 +124,7 @@ enum class KernelId : std::uint16_t {
   kMv,
   kDot,
 
-  // Reductions: over all dims when argument 1 is no dim list.
+  // Reductions: over all dims when argument 1 is not a dim list.
   kSum,
   kMean,
   kProd,

@@ -9,8 +9,11 @@
 
 namespace shardlab {
 
+/// From ids to functions; ids without one are refused when they are launched. Filled once, by one
+/// thread.
 class KernelTable {
  public:
+  /// A later function for the same id replaces the earlier one.
   void set(KernelId id, CpuKernel kernel) { kernels_[static_cast<std::size_t>(id)] = kernel; }
   std::span<const CpuKernel> kernels() const { return kernels_; }
 

@@ -1,5 +1,5 @@
 // math_functors.h - elementary functions and activations of one element; shared by all devices.
-// Devices may have faster forms for runs of elements; these say what is meant.
+// Devices may have faster forms for runs of elements; the functions here define the result.
 #pragma once
 
 #include "kernels/functors.h"

@@ -1,3 +1,4 @@
+// Complex products through Eigen, in a unit of their own because Eigen takes long to compile.
 #include "kernels/eigen_multiply.h"
 
 namespace shardlab {

@@ -1,3 +1,6 @@
+// Real products: skinny ones by the loop of our own, all others through Eigen. Eigen's block sizes
+// follow the caches of the machine, and with them the order in which terms are added; they are
+// fixed here, so that results are the same bits on every machine of one instruction set.
 #include "kernels/eigen_multiply.h"
 #include "kernels/skinny_multiply.h"
 

@@ -9,10 +9,12 @@
 
 namespace shardlab {
 
+/// 128 bits as four words, lowest first.
 struct PhiloxWords {
   std::uint32_t word[4];
 };
 
+/// Ten rounds of the published constants. Pure.
 SHARDLAB_HD inline PhiloxWords philox4x32(PhiloxWords counter, std::uint32_t key0,
                                           std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {

@@ -1,3 +1,6 @@
+// Operands promote in three groups as in ATen: tensors with dims, tensors without dims, numbers. A
+// later group counts only where its category is higher, and then only by its category: f32[4] + 2.0
+// stays f32.
 #include "kernels/promotion.h"
 
 #include <algorithm>

@@ -13,6 +13,7 @@ namespace shardlab {
 /// only where their category is higher.
 class Promotion {
  public:
+  /// Counts one operand; `has_dims` is false for a 0-dim tensor.
   void add_tensor(DType dtype, bool has_dims);
   void add_number(Category category);
   /// bool when there was no operand.
@@ -33,7 +34,7 @@ bool computes_wider(DType dtype);
 /// Whether this number may be stored in a tensor of `dtype`: for integers, what is in range once it
 /// is truncated; u8 takes -255 to -1, too, which wrap. As operands all numbers wrap.
 bool representable(const Scalar& number, DType dtype);
-/// Whether a number is 0 as an operand of this integer dtype: 256 is beside u8.
+/// Whether a number is 0 as an operand of this integer dtype: 256 is, for u8.
 bool wraps_to_zero(const Scalar& number, DType dtype);
 /// A bound of a clamp beyond the range of an integer dtype, brought to its end; all else as it is.
 LocalArg within_range(const LocalArg& bound, DType dtype);

@@ -9,6 +9,7 @@
 
 namespace shardlab {
 
+/// Ops as a pair: the identity, and how two values combine. NaN wins extrema.
 struct SumOp {
   template <typename T>
   static T identity() {
@@ -81,6 +82,8 @@ T reduce_leaf(const Get& get, std::int64_t first, std::int64_t count) {
   return lanes[0];
 }
 
+/// The same for any count: halves at a multiple of the leaf size, so that the order of additions is
+/// a function of the count and not of the machine. Rounding errors grow with log(count).
 template <typename Op, typename T, typename Get>
 T reduce_range(const Get& get, std::int64_t first, std::int64_t count) {
   if (count <= kReduceLeaf) return reduce_leaf<Op, T>(get, first, count);
@@ -90,6 +93,7 @@ T reduce_range(const Get& get, std::int64_t first, std::int64_t count) {
                      reduce_range<Op, T>(get, first + half, count - half));
 }
 
+/// Of contiguous elements.
 template <typename Op, typename T>
 T reduce_row(const T* row, std::int64_t count) {
   return reduce_range<Op, T>([row](std::int64_t i) { return row[i]; }, 0, count);
@@ -134,6 +138,7 @@ void reduce_column_leaf(const ColumnBlock<T>& block, std::int64_t count, T* to) 
   for (std::int64_t c = 0; c < block.columns; ++c) to[c] = lanes[0][c];
 }
 
+/// Writes one result per column to `to`.
 template <typename Op, typename T>
 void reduce_columns(const ColumnBlock<T>& block, std::int64_t count, T* to) {
   if (count <= kReduceLeaf) return reduce_column_leaf<Op>(block, count, to);

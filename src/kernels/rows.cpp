@@ -1,3 +1,5 @@
+// A reduction over any dims becomes one over the last of a permuted view: kept dims first, reduced
+// ones behind, both in row-major order. Nothing is copied.
 #include "kernels/rows.h"
 
 namespace shardlab {

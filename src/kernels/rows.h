@@ -22,6 +22,7 @@ class RowLayout {
  public:
   RowLayout(const Tensor& source, const DimMask& reduced);
 
+  /// How many rows: the product of the kept dims.
   std::int64_t rows() const { return rows_; }
   /// Elements in a row.
   std::int64_t size() const { return size_; }

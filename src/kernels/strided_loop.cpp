@@ -1,3 +1,7 @@
+// Dims are sorted by the stride of the first array (the output) and neighbours are joined where all
+// arrays step over them evenly. The inner loop is then as long and its steps in the output as small
+// as the layouts allow; the order in which elements are visited does not matter to a pointwise
+// kernel.
 #include "kernels/strided_loop.h"
 
 #include <algorithm>

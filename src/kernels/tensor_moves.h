@@ -6,6 +6,7 @@
 
 namespace shardlab {
 
+/// The two calls, made on one device; used for the duration of one kernel.
 class TensorMoves {
  public:
   virtual ~TensorMoves() = default;

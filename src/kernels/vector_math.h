@@ -1,6 +1,6 @@
 // vector_math.h - exp, tanh and the like over contiguous runs, through Eigen's packets. The tail is
-// padded to a whole packet, so that a value never depends on where its element stands (design
-// section 9).
+// padded to a whole packet, so that a value never depends on where its element stands: shards get
+// the same bits as the whole.
 #pragma once
 
 #include <Eigen/Core>

@@ -14,15 +14,17 @@ namespace shardlab {
 class GradNode;       // autograd/
 struct TensorExtras;  // mask of a mask partial and other rare things; redistribute/
 
+/// What all copies of a handle share. Changed only by its own rank: by in-place ops, by autograd,
+/// and by the rebinding of D-45 and D-48.
 class DTensorImpl : public Counted {
  public:
   Tensor local;
   const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
   bool requires_grad = false;
-  /// Computed by movement and pointwise ops alone: however it is cut, its bits are the same (design
-  /// section 9). The verifier compares such values bitwise.
+  /// Computed by movement and pointwise ops alone: however it is cut, its bits are the same. The
+  /// verifier compares such values bitwise.
   bool exact = true;
-  /// A plain tensor that holds one rank's piece or term: not comparable with one device.
+  /// A plain tensor that holds one rank's piece or term: not comparable with the single-device run.
   bool rank_local = false;
   std::uint32_t output_index = 0;  ///< which output of grad_node this is
   Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
@@ -30,6 +32,8 @@ class DTensorImpl : public Counted {
   std::shared_ptr<const TensorExtras> extras;
 };
 
+/// A reference to a DTensorImpl, null by default. Accessors other than defined() need a defined
+/// handle. == asks whether two handles are the same object (comparison of elements is the op eq).
 class DTensor {
  public:
   DTensor() = default;
@@ -40,9 +44,11 @@ class DTensor {
   explicit DTensor(Tensor plain) : DTensor(std::move(plain), nullptr) {}
   explicit DTensor(Ref<DTensorImpl> impl) : impl_(std::move(impl)) {}
 
+  /// False for a null handle, which stands for None.
   bool defined() const { return static_cast<bool>(impl_); }
   /// False for a plain tensor.
   bool distributed() const { return impl_->spec != nullptr; }
+  /// This rank's piece or term; of a plain tensor, all of it.
   const Tensor& local() const { return impl_->local; }
   /// Null for a plain tensor.
   const DTensorSpec* spec() const { return impl_->spec; }
@@ -53,6 +59,7 @@ class DTensor {
   std::int64_t numel() const { return product(shape()); }
   std::size_t ndim() const { return shape().size(); }
   bool requires_grad() const { return impl_->requires_grad; }
+  /// For the library's own parts; programs have no use for it.
   DTensorImpl* impl() const { return impl_.get(); }
   const Ref<DTensorImpl>& ref() const { return impl_; }
   friend bool operator==(const DTensor& a, const DTensor& b) { return a.impl_ == b.impl_; }

@@ -11,6 +11,7 @@ namespace shardlab {
 /// Sets of mesh dims, as bit masks.
 using FlattenedDims = InlineVector<std::uint32_t, 4>;
 
+/// Bit m is set for mesh dim m; the order of the dims does not matter.
 inline std::uint32_t mask_of(std::span<const std::size_t> mesh_dims) {
   std::uint32_t mask = 0;
   for (const std::size_t mesh_dim : mesh_dims) mask |= 1u << mesh_dim;

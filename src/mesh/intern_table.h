@@ -12,6 +12,7 @@
 
 namespace shardlab {
 
+/// Objects are never removed, so that an address stands for a value until the table goes.
 template <typename T>
 class InternTable {
  public:
@@ -51,6 +52,8 @@ class InternTable {
     return node->object.get();
   }
 
+  /// Calls visit(object) for each object that is there, in no order. Objects that are added
+  /// meanwhile may be missed.
   template <typename Visit>
   void visit(const Visit& visit) const {
     for (const auto& head : heads_) {
@@ -59,6 +62,7 @@ class InternTable {
     }
   }
 
+  /// How many objects there are.
   std::size_t size() const { return count_.load(std::memory_order_relaxed); }
 
  private:

@@ -32,8 +32,8 @@ Chunk local_chunk(const DTensorSpec& spec, const Coordinate& coordinate, std::si
 /// Strides of a local tensor whose dims lie in memory in the order of the global strides.
 Dims local_stride(const DTensorSpec& spec, const Coordinate& coordinate);
 TensorMeta local_meta(const DTensorSpec& spec, const Coordinate& coordinate);
-/// What even pieces of this meta make up, when nobody says more: sharded dims times the mesh dim's
-/// size, strides of the dims outside of them scaled alike.
+/// The global meta when all pieces are even and have this meta: sharded dims times the mesh dim's
+/// size, and the strides of the dims outside of them times the same factor.
 TensorMeta global_meta(const MeshLayout& layout, const Placements& placements,
                        const TensorMeta& local);
 /// Global index runs per tensor dim.

@@ -1,3 +1,7 @@
+// Rank and coordinate are two ways to number the same array, row-major. A layout whose ranks are 0,
+// 1, 2, ... stores no list, so that a mesh of a million ranks costs nothing; others look ranks up
+// in a sorted list. Groups along mesh dims come from the steps of the row-major array, in O(group
+// size).
 #include "mesh/mesh_layout.h"
 
 #include <fmt/format.h>

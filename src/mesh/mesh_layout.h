@@ -19,15 +19,20 @@ class Arena;
 /// Position of a rank in a mesh, one entry per mesh dim.
 using Coordinate = InlineVector<std::int64_t, 4>;
 
+/// Which global rank stands at which coordinate. It says nothing about this process: the coordinate
+/// of the running rank is in DeviceMesh.
 class MeshLayout {
  public:
+  /// Number of mesh dims.
   std::size_t ndim() const { return shape_.size(); }
   const Dims& shape() const { return shape_; }
   /// Number of ranks.
   std::int64_t size() const { return size_; }
+  /// Ranks along one mesh dim.
   std::int64_t size(std::size_t mesh_dim) const { return shape_[mesh_dim]; }
   /// Names; m0, m1, ... where the user gave none.
   const std::vector<std::string>& names() const { return names_; }
+  /// False where names() were made up.
   bool named() const { return named_; }
   /// Index of a mesh dim by name, or empty.
   std::optional<std::size_t> find_dim(std::string_view name) const;
@@ -38,6 +43,7 @@ class MeshLayout {
   /// Empty when the rank is not in the array.
   std::optional<Coordinate> coordinate_of(std::int64_t rank) const;
   Coordinate coordinate_at_index(std::int64_t row_major_index) const;
+  /// Row-major index of a coordinate; the inverse of coordinate_at_index().
   std::int64_t index_of(const Coordinate& coordinate) const;
 
   /// Global ranks of the group along `mesh_dim` through `coordinate`, in coordinate order: the

@@ -1,3 +1,5 @@
+// Text, hash and the few questions about placements. Table shapes of mask partials are interned, so
+// that a placement stays a small value without memory of its own.
 #include "mesh/placement.h"
 #include "mesh/placement_dims.h"
 

@@ -14,6 +14,7 @@
 
 namespace shardlab {
 
+/// The six ways in which the ranks along a mesh dim can hold a tensor.
 enum class PlacementKind : std::uint8_t {
   kReplicate,     ///< every rank along the mesh dim holds the whole tensor
   kShard,         ///< tensor dim `dim` is cut by the chunk rule (K-1)
@@ -26,9 +27,13 @@ enum class PlacementKind : std::uint8_t {
 
 /// Interned shape of the table behind a mask partial; ids are equal for equal shapes.
 using MaskShapeId = std::int32_t;
+/// Thread-safe. Ids belong to the process and must not be sent to another one.
 MaskShapeId intern_mask_shape(std::span<const std::int64_t> shape);
+/// The shape behind an id; none for -1.
 Dims mask_shape(MaskShapeId id);
 
+/// What one mesh dim does to a tensor. Fields that a kind does not use keep their defaults, so that
+/// equality is that of the members.
 struct Placement {
   PlacementKind kind = PlacementKind::kReplicate;
   ReduceOp op = ReduceOp::kSum;   ///< partials
@@ -37,6 +42,7 @@ struct Placement {
   double norm = 0;                ///< norm partials
   MaskShapeId mask = -1;          ///< mask partials
 
+  /// Of the following, dims count from 0 or, before normalize_dims(), from the end.
   static Placement replicate() { return {}; }
   static Placement shard(std::int64_t tensor_dim) {
     Placement p;
@@ -71,6 +77,7 @@ struct Placement {
     return p;
   }
 
+  /// Every rank along the mesh dim holds the whole.
   bool is_replicate() const { return kind == PlacementKind::kReplicate; }
   /// A plain or strided shard.
   bool is_shard() const {
@@ -81,6 +88,7 @@ struct Placement {
   bool is_strided_shard() const { return kind == PlacementKind::kStridedShard; }
   /// Any kind of partial.
   bool is_partial() const { return kind >= PlacementKind::kPartial; }
+  /// A plain partial of this reduction.
   bool is_partial(ReduceOp reduce_op) const {
     return kind == PlacementKind::kPartial && op == reduce_op;
   }
@@ -90,6 +98,7 @@ struct Placement {
 /// One per mesh dim, mesh dim 0 first.
 using Placements = InlineVector<Placement, 4>;
 
+/// Stable within a process; equal for equal placements.
 std::uint64_t hash_of(const Placement& placement);
 /// True when both may be partial in one spec: the same partial, or sum with avg.
 bool may_mix(const Placement& a, const Placement& b);

@@ -1,3 +1,9 @@
+// A tensor dim that several mesh dims cut has an order in which they do (M-9). Strided shards say
+// the same in mesh order: the split factor of mesh dim m is the product of the sizes of the mesh
+// dims that cut before m although they are listed behind it. Going from the last mesh dim to the
+// first, the factor therefore tells the place of each among those already placed, and
+// decode_strided() inverts encode_strided(). Factors without such a place have no order, and stay
+// strided.
 #include "mesh/shard_order.h"
 
 #include <fmt/format.h>

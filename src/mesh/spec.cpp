@@ -1,3 +1,6 @@
+// All specs come from here, checked once and interned: a spec that exists is valid (M-11), and two
+// specs of equal content are one pointer. The look-up comes before the checks, so that a spec that
+// is already known costs a hash and a comparison.
 #include "mesh/spec.h"
 
 #include <fmt/ranges.h>

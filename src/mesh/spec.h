@@ -15,13 +15,20 @@
 
 namespace shardlab {
 
+/// A layout, one placement per mesh dim, the order in which mesh dims cut (M-9), and the global
+/// metadata. Made by Arena::spec and valid: whoever holds one need not check it. Lives as long as
+/// its arena.
 class DTensorSpec {
  public:
+  /// The mesh, in the arena of this spec.
   const MeshLayout* layout() const { return layout_; }
   const Placements& placements() const { return placements_; }
   const Placement& placement(std::size_t mesh_dim) const { return placements_[mesh_dim]; }
+  /// Per mesh dim, its place among the cuts of its tensor dim; -1 where it does not shard.
   const ShardOrder& order() const { return order_; }
+  /// M-10.
   bool has_default_order() const { return default_order_; }
+  /// Of the whole tensor: shape, stride and dtype.
   const TensorMeta& meta() const { return meta_; }
   const Dims& shape() const { return meta_.shape; }
   const Dims& stride() const { return meta_.stride; }
@@ -31,7 +38,9 @@ class DTensorSpec {
 
   /// M-13: product of the sizes of sharding mesh dims.
   std::int64_t num_shards() const { return num_shards_; }
+  /// Every placement is R.
   bool is_replicated() const { return replicated_; }
+  /// Some placement cuts, plain or strided.
   bool is_sharded() const { return sharded_; }
   bool has_partial() const { return partial_; }
   bool has_strided() const { return strided_; }
@@ -40,7 +49,9 @@ class DTensorSpec {
   Arena& arena() const { return layout_->arena(); }
   /// Same layout and meta, other placements (default order).
   const DTensorSpec* with(const Placements& placements) const;
+  /// The same with an order of its own.
   const DTensorSpec* with(const Placements& placements, const ShardOrder& order) const;
+  /// The same placements and order on another tensor, for example of another dtype.
   const DTensorSpec* with(const TensorMeta& meta) const;
 
  private:
@@ -79,6 +90,7 @@ class Arena {
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
                           const ShardOrder& order, const TensorMeta& meta);
 
+  /// How many are interned, for tests and reports.
   std::size_t layout_count() const;
   std::size_t spec_count() const;
   /// All specs interned so far, in no order.

@@ -21,6 +21,7 @@ struct TextSpan {
 /// Thrown for malformed text: kind Value, with the place inside the text.
 class TypeStringError : public Error {
  public:
+  /// `span` is in the text that was parsed; callers that know the file point into it.
   TypeStringError(std::string summary, TextSpan span)
       : Error(ErrorKind::kValue, std::move(summary)), span_(span) {}
   TextSpan span() const { return span_; }
@@ -32,6 +33,8 @@ class TypeStringError : public Error {
 /// Evaluates a size that is not a plain integer ("4*hidden"). The text is passed as written.
 using SizeEvaluator = std::function<std::int64_t(std::string_view expression, TextSpan where)>;
 
+/// A type as it was written, before it is checked against a tensor: shard dims are in range, sizes
+/// are whole numbers of at least 0.
 struct ParsedType {
   std::optional<DType> dtype;  ///< absent when the text is placements alone: "[8@dp, 16]"
   Dims shape;

@@ -1,3 +1,4 @@
+// Defaults and counting from the end, for arguments as programs give them.
 #include "ops/arguments.h"
 
 namespace shardlab {

@@ -1,3 +1,6 @@
+// An in-place or out= row is its base row with another schema: the name, the alias marks and the
+// out arguments change, nothing else. The metadata is derived from that of the base in
+// infer_metas().
 #include "ops/derive.h"
 
 #include "ops/gradients.h"

@@ -1,5 +1,6 @@
 // derive.h - variants of an op that follow mechanically from its base row: in-place and out=
-// (design section 3). They share rule, kernel and gradient; only schema and metadata differ.
+// (src/README.md, "An op is one row"). They share rule, kernel and gradient; only schema and
+// metadata differ.
 #pragma once
 
 #include "schema/op_row.h"

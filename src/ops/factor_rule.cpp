@@ -1,3 +1,5 @@
+// A rule in einsum letters is checked against the op's schema when it is set, and gives shapes,
+// too: a result's size is that of its letter in the operands.
 #include "ops/factor_rule.h"
 
 #include <algorithm>

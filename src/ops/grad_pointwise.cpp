@@ -1,3 +1,6 @@
+// Gradients of pointwise ops as programs over other ops, so that placements, partials and second
+// derivatives follow from the rows of those. An operand that was stretched gets the sum over the
+// dims in which it was (sum_to), and the gradient in its own dtype.
 #include "ops/gradients.h"
 
 #include <cmath>

@@ -1,3 +1,7 @@
+// Gradients of reductions, norms, losses and products, as programs over other ops. The gradient of
+// a reduction is the reduced gradient spread over the dims that were reduced, times the derivative
+// there; spreading a replica or a pending sum costs no communication, so that the placements follow
+// from the rows of the ops called.
 #include "ops/arguments.h"
 #include "ops/gradients.h"
 

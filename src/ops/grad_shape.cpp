@@ -1,3 +1,6 @@
+// Gradients of ops that move elements: each element goes back to where it came from. The inverse of
+// a permutation, a slice or a squeeze is an op of the same kind; what read a position twice adds up
+// there (scatter_add, index_put with accumulate).
 #include "ops/arguments.h"
 #include "ops/gradients.h"
 

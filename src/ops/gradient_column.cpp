@@ -165,7 +165,7 @@ void set_gradient(OpRow& row) {
   row.gradient_takes_results = parse_gradient_reads(row.op, entry->reads).any_result();
 }
 
-// Programs that several ops share read alike.
+// Ops that share a gradient program read the same arguments.
 const GradientReads& reads_of(const OpRow& row) {
   static const auto kReads = [] {
     std::unordered_map<GradientFn, GradientReads> reads;

@@ -13,7 +13,10 @@ using Gradients = std::vector<DTensor>;
 void set_gradient(OpRow& row);
 /// What the gradient program of a row reads of a call; everything, when it is in no row here.
 const GradientReads& reads_of(const OpRow& row);
+/// True for ops with a gradient program of their own; composites are differentiated through their
+/// parts.
 bool has_gradient(std::string_view op);
+/// Full names, in the order of the gradient column.
 std::vector<std::string_view> ops_with_gradients();
 
 // Broadcasting undone: sums the dims that broadcasting added, then casts to the input's dtype.

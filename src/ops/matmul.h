@@ -1,5 +1,5 @@
-// matmul.h - products of tensors of any number of dims, as views around mm, mv, bmm and dot. Which
-// of them follows the reference step for step: every step may move data.
+// matmul.h - products of tensors of any number of dims, as views around mm, mv, bmm and dot. The
+// choice among them follows the reference step for step, because every step may move data.
 #pragma once
 
 #include "schema/calls.h"

@@ -1,3 +1,7 @@
+// Shapes, dtypes and strides of results. The strides of a pointwise result follow the operands'
+// memory order as in TensorIterator: dims are sorted by their strides in the first operand that can
+// tell two of them apart. That comparison is not transitive, so the sort itself has to be the
+// reference's.
 #include "ops/meta.h"
 
 #include <algorithm>

@@ -67,7 +67,7 @@ std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
   return outputs;
 }
 
-/// A bound beyond the range of integers is no bound, unless no integer keeps to it.
+/// A bound beyond the range of integers does not restrict anything, unless no integer fulfils it.
 void require_bounds(const MetaArgs& args, const Argument& least, const Argument& most,
                     DType dtype) {
   if (!is_integral(dtype)) return;
@@ -132,7 +132,8 @@ std::vector<OutputMeta> meta_where(const MetaArgs& args) {
   return {elementwise_meta(args, operands, result_dtype(values))};
 }
 
-/// A number that makes NaN of 0 does so of the terms of empty pieces.
+/// Partials do not pass where the factor is infinite: it would make NaN of terms that are 0, as
+/// those of empty pieces are.
 const char* factor_filter(const RuleContext& context, std::span<const Placements> inputs) {
   const Argument& number = context.schema.args[1];
   if (!number.is_scalar()) return nullptr;

@@ -6,7 +6,7 @@
 namespace shardlab {
 namespace {
 
-/// Both operands cut alike, so that ranks compare the same elements.
+/// Both operands are cut in the same way, so that ranks compare the same elements.
 std::vector<RuleRow> alike_rule(const RuleContext& context) {
   std::vector<RuleRow> rows;
   const std::size_t ndim = std::min(context.tensors[0]->ndim(), context.tensors[1]->ndim());

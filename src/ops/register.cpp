@@ -1,3 +1,5 @@
+// The list of families. Calls in one function, because static constructors would run in no known
+// order and a test could not build a registry of its own.
 #include "ops/register.h"
 
 #include <memory>

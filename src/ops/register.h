@@ -6,6 +6,7 @@
 
 namespace shardlab {
 
+/// Every family in a fixed order: `registry` is then ready to be used by all ranks.
 void register_all_ops(OpRegistry& registry);
 /// Filled once; lives as long as the process, like tensors and tapes that point into it.
 /// Thread-safe.

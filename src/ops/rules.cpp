@@ -1,3 +1,12 @@
+// Rules for one mesh dim, written as lists of rows. An einsum text gives one row per letter:
+// cutting a letter cuts every operand and result that has it, replicates the others, and leaves a
+// pending sum where the result lacks it, because the product is a sum over that letter. It also
+// gives one row per operand that carries a pending sum, since the product is linear in each. A
+// pointwise rule gives one row per dim of the common shape, and one per word for pending reductions
+// that pass. The order of rows decides ties in selection and is that of the recordings.
+//
+// withheld() names the rows that stand in the reference's list but give wrong values here: extrema
+// of terms that may be NaN, and conversions that do not commute with the reduction.
 #include "ops/rules.h"
 
 #include <map>

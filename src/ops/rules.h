@@ -10,13 +10,14 @@ namespace shardlab {
 /// without out=. Not for whole-mesh rules.
 std::vector<RuleRow> rule_rows(const ShardingRule& rule, const RuleContext& context);
 
+/// The rows of an einsum-like rule: one per factor that may be sharded.
 std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context);
 /// Letters X and N stand for x and n in words that are listed and never taken.
 std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext& context);
 
 /// One row with `placement` for every output and input: ops that keep all dims where they are.
 RuleRow uniform_row(RulePlacement placement, std::size_t outputs, std::size_t inputs);
-/// Every dim of the first tensor but `skipped` (-1: none) may be sharded alike in all tensors.
+/// Every dim of the first tensor but `skipped` (-1: none) may be sharded, then in all tensors.
 std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t skipped,
                                         std::size_t inputs);
 /// Appends, per letter of `kinds` (s sum, a avg, x max, n min, r replicate), a row where that

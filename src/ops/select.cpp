@@ -78,7 +78,7 @@ ViewResults view_slice(const Tensor& base, const MetaArgs& args) {
   return {{meta_slice(args)[0].meta, offset}};
 }
 
-/// A slice that keeps everything is no slice.
+/// A slice that keeps the whole dim leaves its placements as they are.
 Rows rule_slice(const RuleContext& context) {
   const Arguments& args = context.schema.args;
   const Slice slice = read_slice(context.tensors[0]->shape(), args[1], args[2], args[3], args[4]);

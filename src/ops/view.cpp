@@ -1,3 +1,8 @@
+// Ops that only see memory differently. Their placements follow from a map of the result's dims
+// onto the input's (view_map.h), and each rank applies the same op to its piece: with the shape of
+// its own piece where the op names one (K-30), and with the dims that go where it does not, because
+// a piece can have size 1 where the whole has not. Whether an op may move data is a column: view
+// refuses what reshape gathers for.
 #include <algorithm>
 
 #include "kernels/kernel_id.h"
@@ -257,7 +262,7 @@ std::vector<OutputMeta> meta_as_strided(const MetaArgs& args) {
   return {{{size, stride, args.tensor(0)->dtype}}};
 }
 
-/// Of a tensor in pieces only what keeps or exchanges whole dims has a meaning: a permutation.
+/// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
 MeshRuleResult rule_as_strided(const RuleContext& context) {
   const DTensorSpec& self = *context.tensors[0];
   const TensorMeta& wanted = context.outputs[0].meta;

@@ -55,6 +55,7 @@ enum class ViewPolicy : std::uint8_t {
   kRedistribute,  ///< the input is gathered on that mesh dim first
 };
 
+/// What the input must have, and what the result then has; both one per mesh dim.
 struct ViewPlacements {
   Placements inputs;
   Placements outputs;

@@ -1,3 +1,6 @@
+// Strides of a view without a copy: input dims are read from the back as runs of memory that their
+// strides step through evenly, and the result's dims have to fill such runs exactly. A run that
+// ends in the middle of a dim has no strides; then the view does not exist.
 #include "ops/view_meta.h"
 
 #include <algorithm>

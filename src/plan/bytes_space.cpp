@@ -1,3 +1,25 @@
+// The search space of the planner `bytes`, and the bound that makes its search exact.
+//
+// A state says for every mesh dim whether it replicates, holds terms of one kind, or cuts a tensor
+// dim, and in which place of that dim's cutting order. An edge changes one mesh dim (of the cuts of
+// a tensor dim only the last, since later cuts divide what earlier ones leave), or exchanges whole
+// pieces between ranks: different sequences of mesh dims can make the same intervals of a tensor
+// dim and deal them to other ranks. Every sequence of mesh dims is made once as a node of a tree,
+// and what it cuts a tensor dim into once per pair; a state is then a few indices, and a step is
+// priced from tables in O(tensor dims), an exchange in O(ranks).
+//
+// The cost of a plan compares the elements received over the slowest class of links first: per step
+// those of the rank that receives most, added over the steps. bound() never exceeds what is still
+// to come of that first number, and it says nothing about the others, so that A* with it as its
+// estimate finds a plan of least cost, unless its budget of states ends first. For ranks joined by
+// faster links (an island), what the target wants on the island and none of its ranks holds must
+// cross slow links whatever the plan is. The most that one rank receives in a step is at least the
+// mean over the island's ranks, hence the sum over all steps is at least the missing elements
+// divided by the number of its ranks. The missing elements are a product over tensor dims, because
+// different mesh dims cut different tensor dims. While terms are pending across islands nothing
+// held is final, so that all that is wanted is missing; moreover, to join t terms takes t - 1
+// receptions of every element and to give the result to h holders h - 1 more, spread over all ranks
+// at best.
 #include "plan/bytes_space.h"
 
 #include <algorithm>
@@ -378,7 +400,8 @@ const std::vector<std::uint32_t>& BytesSpace::numbers(std::size_t dim, std::int1
   return made.number;
 }
 
-// Pieces count by where they start among the filled ones (empty ones are alike), terms by place.
+// Pieces count by where they start among the filled ones (empty ones are interchangeable), terms by
+// place.
 void BytesSpace::piece_keys(const State& state, std::vector<std::uint64_t>& keys) {
   keys.assign(ranks_, 0);
   for (std::size_t dim = 0; dim < shape_.size(); ++dim) {

@@ -23,6 +23,7 @@ struct BytesCost {
 };
 BytesCost operator+(const BytesCost& a, const BytesCost& b);
 
+/// The graph that is searched: states are nodes, collectives and exchanges are edges.
 class BytesSpace {
  public:
   static constexpr std::size_t kMostMeshDims = 5;  ///< without those of size 1
@@ -42,6 +43,7 @@ class BytesSpace {
   static bool fits(const DTensorSpec& source);
   BytesSpace(const DTensorSpec& source, const DTensorSpec& target, const PlanOptions& options);
 
+  /// The state without mesh dims of size 1.
   State state_of(const PlanState& state) const;
   /// With the dims of size 1, which hold what the target says.
   PlanState plan_state(const State& state) const;

@@ -1,3 +1,7 @@
+// What selection among candidates pays for a move: the walk of the greedy planner priced
+// step by step, or the steps of the plan where cutting orders are not the default. The size carries
+// over from step to step: gathering multiplies it, and cutting divides it. Unreachable targets cost
+// infinity and are not an error.
 #include "plan/cost.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// The greedy plan is its walk, written down.
 #include "plan/greedy.h"
 
 #include "plan/state.h"

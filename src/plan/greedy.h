@@ -35,8 +35,9 @@ class GreedyWalk {
   const Placements& current() const { return current_; }
 
  private:
-  /// False when the target is a shard of a tensor dim that the mesh dims outside of this one do not
-  /// cut alike now and in the end. Strided shards are not looked at, as in the reference.
+  /// False when the target is a shard of a tensor dim that the mesh dims outside of this one cut in
+  /// one way now and in another way in the end. Strided shards are not looked at, as in the
+  /// reference.
   bool aligned(std::size_t mesh_dim) const {
     const Placement& wanted = target_[mesh_dim];
     if (!wanted.is_plain_shard()) return true;

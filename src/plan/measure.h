@@ -16,6 +16,7 @@ struct StepFigures {
   double us = 0;          ///< predicted, by the largest pieces
   double gbps = 0;        ///< of the slowest link that is used; 0: none
 };
+/// One entry per step, in order. In O(steps x ranks).
 std::vector<StepFigures> measure_steps(const Plan& plan, const Topology& topology);
 
 /// A plan as a whole, in bytes.
@@ -24,6 +25,7 @@ struct PlanFigures {
   std::int64_t peak = 0;
   double us = 0;
 };
+/// The figures of all steps of a plan together.
 PlanFigures sum_up(const std::vector<StepFigures>& steps, const MeshLayout& layout,
                    const Topology& topology);
 

@@ -1,3 +1,8 @@
+// Consecutive steps of one kind over several mesh dims are one collective over the group of these
+// dims, if that group was made (flattened) and its rank order gives the same result: gathers undo
+// cuts from the innermost mesh dim outwards, scatters cut from the outermost inwards and evenly,
+// because the chunk rule applied twice is not the chunk rule over the product; reductions go in any
+// order. An average becomes a sum that is divided at the end.
 #include "plan/merge.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The choice of a planner, the text of plans and their logical shapes. A greedy plan takes the
+// shapes of its source throughout, a graph plan those of the state before each step, without
+// the step's own cut; that is right because only the last cut of a tensor dim may change
+// . Specs with strided shards are planned in the order that they stand for, if every rank
+// owns the same elements under both.
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -7,7 +12,8 @@
 namespace shardlab {
 namespace {
 
-/// Logical shape as one mesh dim sees it when `cuts` of the state have been made before it.
+/// One more cut: `shape` becomes that of the piece which the state's shard on `mesh_dim` leaves at
+/// this coordinate.
 void cut(Dims& shape, const PlanState& state, std::size_t mesh_dim, const MeshLayout& layout,
          const Coordinate& coordinate) {
   const Placement& placement = state.placements[mesh_dim];

@@ -32,6 +32,7 @@ enum class StepKind : std::uint8_t {
   kRefused,         ///< the planner lists it, the executor refuses it (P -> another P, S -> P(max))
 };
 
+/// One collective or local change along one mesh dim, or several merged into one.
 struct PlanStep {
   StepKind kind = StepKind::kNothing;
   InlineVector<std::size_t, 2> mesh_dims;  ///< several: merged, in the order of the single steps
@@ -45,8 +46,11 @@ struct PlanStep {
   bool communicates() const { return kind <= StepKind::kPermute; }
 };
 
+/// Which algorithm looks for a plan, or the search for the fewest
+/// bytes.
 enum class PlannerKind : std::uint8_t { kGreedy, kGraph, kBytes };
 std::string_view to_string(PlannerKind kind);
+/// What the graph planner adds up: the fixed weights of R-8, or predicted microseconds.
 enum class CostModel : std::uint8_t { kFixed, kTime };
 
 /// What the planner `bytes` knows about its plan. Bytes are those that the rank which receives most
@@ -60,6 +64,7 @@ struct PlanProof {
   std::string text() const;
 };
 
+/// The steps from one spec to another, in order. Specs outlive it, since they are interned.
 struct Plan {
   const DTensorSpec* source = nullptr;
   const DTensorSpec* target = nullptr;
@@ -86,6 +91,7 @@ struct NoPlan {
 };
 using PlanResult = std::variant<Plan, NoPlan>;
 
+/// One planner each, asked directly; the specs are on one layout. Infallible but for NoPlan.
 PlanResult plan_greedy(const DTensorSpec& source, const DTensorSpec& target, PlanRules rules);
 PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, CostModel model,
                       const PlanOptions& options);
@@ -125,6 +131,7 @@ double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
 double one_step_cost(const DTensorSpec& source, std::size_t mesh_dim, const Placement& to,
                      const PlanOptions& options);
 
+/// Counts since the cache was made or cleared; entries are those that are there now.
 struct CacheStats {
   std::uint64_t hits = 0, misses = 0, evictions = 0, entries = 0;
 };

@@ -22,6 +22,7 @@
 
 namespace shardlab {
 
+/// An entry is made on a miss and never changed afterwards.
 template <typename Entry>
 class SharedCache {
  public:
@@ -67,6 +68,7 @@ class SharedCache {
     for (const Node& node : living_) visit(node.second);
   }
 
+  /// Sums of all stripes; hits of ranks that run meanwhile may be missed.
   CacheStats stats() const {
     const std::lock_guard lock(mutex_);
     CacheStats stats{.hits = 0, .misses = misses_, .evictions = evictions_, .entries = entries_};

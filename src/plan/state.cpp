@@ -1,3 +1,5 @@
+// One step changes one mesh dim: its cut leaves the order of its old tensor dim, whose later cuts
+// move up by one place, and becomes the last cut of its new one.
 #include "plan/state.h"
 
 namespace shardlab {

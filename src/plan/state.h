@@ -5,6 +5,7 @@
 
 namespace shardlab {
 
+/// A node of the planners' searches. A value.
 struct PlanState {
   Placements placements;
   ShardOrder order;
@@ -30,6 +31,7 @@ bool decodable(const DTensorSpec& spec);
 
 /// This coordinate's piece in a state.
 Dims state_shape(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate);
+/// The same as index runs per tensor dim.
 LocalView state_view(const DTensorSpec& spec, const PlanState& state, const Coordinate& coordinate);
 
 /// The state before step `index` of a plan.

@@ -1,3 +1,6 @@
+// Edges in the order of table 4.4 of tests/behaviour.md. The order matters: the search leaves
+// states of equal cost in the order in which they were pushed, so that it decides which of
+// several cheapest plans is taken.
 #include "plan/successors.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Plans that keep the data by taking no chance: every tensor dim that a change touches is gathered
+// whole, later cuts first, and then cut as the target has it, earlier cuts first. They serve where
+// strided shards stand for no order, or where the planner's own path would undo a cut that is not
+// the last one of its dim.
 #include "plan/whole.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A call over lists of independent tensors is one decision per element k, made on the op with its
+// lists replaced by their k-th elements.
 #include "propagate/elements.h"
 
 namespace shardlab {

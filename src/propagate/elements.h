@@ -17,6 +17,7 @@ std::vector<ElementOfList> list_elements(const OpSchema& schema);
 /// True when the call is decided element by element.
 bool independent_lists(const OpSchema& schema);
 
+/// The call, or list element, as the expansion takes it. `schema` must outlive the result.
 Element make_element(const OpSchema& schema, std::vector<OutputMeta> outputs);
 
 }  // namespace shardlab

@@ -1,3 +1,16 @@
+// Candidates for the whole mesh are all sequences of rule rows, one per mesh dim, in the order of
+// the row list with the last mesh dim running fastest. The order matters: of candidates at the same
+// price the first in the list is taken (the last, if it moves nothing), so that rules have to list
+// their rows as the recordings do to decide as these do.
+//
+// With r rows and d mesh dims there are r^d candidates, most of which share what they mean for a
+// tensor. A column per tensor therefore numbers the different placements in it, and a front of k
+// rows becomes one code per column, whose verdict is found once. Fronts are cut off as soon as one
+// column refuses them. That is right because every refusal is for good: further rows do not unmix
+// partials, do not make pieces longer, and do not change the placements in front of them.
+//
+// Prices come last, once per column and code, and only if no candidate leaves every input where it
+// is.
 #include "propagate/expansion.h"
 
 #include <algorithm>

@@ -30,9 +30,11 @@ enum class Drop : std::uint8_t { kKept, kMixedPartials, kInplace, kOut, kTooShor
 /// Row indices, one per mesh dim.
 using Combination = InlineVector<std::uint16_t, 4>;
 
+/// Which rule of K-26 decided.
 enum class ChoiceRule : std::uint8_t { kOnly, kUnchanged, kFree, kCheapest };
 std::string_view to_string(ChoiceRule rule);
 
+/// The candidate that was picked, or why there is none.
 struct Choice {
   Combination rows;
   double cost = 0;
@@ -42,8 +44,12 @@ struct Choice {
   bool blocked_inplace = false;  ///< some combination was dropped because its target would move
 };
 
+/// The candidates of one call and the choice among them. Made for one decision and dropped; holds
+/// references to the element and the options. For one thread.
 class Expansion {
  public:
+  /// Makes the rows of the call's rule; nothing is counted or priced yet. Both arguments outlive
+  /// it.
   Expansion(const Element& element, const PlanOptions& options);
 
   /// Picks a candidate; list elements choose by cost alone.
@@ -64,9 +70,10 @@ class Expansion {
   const DTensorSpec* output_spec(const Combination& rows, std::size_t index) const;
   /// Why a kept combination is a candidate that is never chosen, or null.
   const char* withheld(const Combination& rows) const;
-  /// False: the rows leave this output without a spec.
+  /// False when the rows leave this output without a spec.
   bool output_present(const Combination& rows, std::size_t index) const;
   std::size_t output_count() const { return output_count_; }
+  /// Price in microseconds of bringing one tensor to where the combination wants it.
   double input_cost(const Combination& rows, std::size_t index) const;
   const std::vector<RuleRow>& rows() const { return rows_; }
 

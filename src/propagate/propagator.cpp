@@ -1,3 +1,6 @@
+// A decision is a pure function of the op, the specs and the static arguments. It is computed
+// outside of the cache's lock: ranks that miss the same call at once compute the same decision
+// twice, and one of the two is kept (K-25).
 #include "propagate/propagator.h"
 
 #include "ops/meta.h"
@@ -190,7 +193,8 @@ const OutputSharding& Propagator::propagate(const OpSchema& schema) {
     return decision.hash == hash && decision.schema.same_key(schema);
   };
   if (const Impl::Decision* known = impl_->cache.find(hash, matches)) return known->sharding;
-  // Outside of any lock: ranks that miss the same call decide it twice at worst, and alike.
+  // Outside of any lock: ranks that miss the same call decide it twice at worst, with the same
+  // result.
   OutputSharding sharding = decide(schema, *registry_, plans_.options());
   return impl_->cache.insert(hash, matches, {hash, schema, std::move(sharding)}).sharding;
 }

@@ -29,13 +29,17 @@ struct DecisionRecord {
   OutputSharding sharding;
 };
 
+/// Answers calls with decisions and keeps them. Shared by all ranks of a process; thread-safe but
+/// for clear().
 class Propagator {
  public:
   /// `registry` outlives the propagator. `capacity`: decisions kept, and forgotten ones not freed.
   Propagator(const OpRegistry& registry, PlanOptions options, std::size_t capacity = 1u << 16);
   ~Propagator();
 
+  /// The ops that it decides.
   const OpRegistry& registry() const { return *registry_; }
+  /// Plans under the same options as the decisions' prices.
   PlanCache& plans() { return plans_; }
 
   /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no
@@ -45,6 +49,7 @@ class Propagator {
   /// The same, uncached, with everything that led to it.
   DecisionRecord explain(const OpSchema& schema) const;
 
+  /// Of decisions; plans have their own.
   CacheStats stats() const;
   /// Empties decisions and plans. Not while ranks run.
   void clear();

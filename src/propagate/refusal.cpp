@@ -1,3 +1,5 @@
+// Nothing of this runs while calls succeed: reasons are found by walking the candidates again when
+// a call was refused or somebody asked.
 #include "propagate/refusal.h"
 
 #include <algorithm>

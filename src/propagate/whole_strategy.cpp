@@ -1,3 +1,5 @@
+// Candidates come from the rule as they are; only their costs are computed here, and the first of
+// least cost is taken. A candidate that would move a tensor written in place is left out.
 #include "propagate/whole_strategy.h"
 
 namespace shardlab {

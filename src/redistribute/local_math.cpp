@@ -1,3 +1,5 @@
+// Each function is one kernel call on a fresh output, because inputs of a step may be shared with
+// the program.
 #include "redistribute/local_math.h"
 
 #include <algorithm>

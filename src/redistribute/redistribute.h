@@ -14,8 +14,10 @@ struct TensorExtras {
   Tensor mask;
 };
 
+/// Backward: gradients that arrive at a partial stay replicated.
 enum class Direction : std::uint8_t { kForward, kBackward };
 
+/// How one redistribution runs. Asynchronous ones return a tensor that is pending.
 struct RedistributeOptions {
   Issue issue = Issue::kWait;
   Direction direction = Direction::kForward;

@@ -1,3 +1,9 @@
+// One step is one collective or local operation over the ranks that differ in the step's mesh dims
+// only. Lengths of uneven pieces are passed to the collective as they are, and padding is a matter
+// of backends. The length that the group cuts is what the cuts in front of the step's own have left
+// at this rank's coordinate; it is the same for all ranks of the group, because they share
+// all other coordinates. A step over several mesh dims takes them in mesh order, as its group
+// does.
 #include "redistribute/step_runner.h"
 
 #include <algorithm>

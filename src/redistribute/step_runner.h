@@ -8,6 +8,8 @@
 
 namespace shardlab {
 
+/// Executes the steps of one plan on this rank. Holds references to plan, mesh and options; used by
+/// one rank.
 class StepRunner {
  public:
   StepRunner(const Plan& plan, const DeviceMesh& mesh, const RedistributeOptions& options)

@@ -1,3 +1,5 @@
+// Argument values as text, hash and equality. Numbers hash by category and value, so that 1, 1.0
+// and True are three different keys (O-33d permits the extra misses).
 #include "schema/argument.h"
 
 #include "base/hash.h"

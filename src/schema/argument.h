@@ -16,8 +16,8 @@
 namespace shardlab {
 
 class Argument;
-/// Lists and tuples are one kind here; the op's schema says what a list holds (X-17 treats them
-/// alike).
+/// Lists and tuples are one kind here; the op's schema says what a list holds (X-17 treats them the
+/// same).
 using ArgumentList = std::vector<Argument>;
 
 /// A user's random generator, shared by reference, so that draws advance it.
@@ -46,6 +46,7 @@ class Argument {
   Argument(Generator value) : value_(std::move(value)) {}
   Argument(ArgumentList value) : value_(std::move(value)) {}
 
+  /// Which kind it holds; exactly one of these is true.
   bool is_none() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_scalar() const { return std::holds_alternative<Scalar>(value_); }
   bool is_tensor() const { return std::holds_alternative<DTensor>(value_); }
@@ -68,12 +69,14 @@ class Argument {
   double to_double() const { return scalar().to_double(); }
   bool to_bool() const { return scalar().to_bool(); }
 
+  /// For visitors that treat every kind.
   Variant& variant() { return value_; }
   const Variant& variant() const { return value_; }
   /// As a person would write it: 1.0, [2, 3], None, f32[8@dp, 16].
   std::string text() const;
   /// Tensors by identity, specs by pointer, numbers by kind and value (1, 1.0 and True differ).
   bool operator==(const Argument& other) const;
+  /// Equal for equal arguments; stable within a process.
   std::uint64_t hash() const;
 
  private:

@@ -1,3 +1,4 @@
+// Calls by name bind their arguments first; those that fit as given take the short way.
 #include "schema/calls.h"
 
 #include "schema/op_row.h"

@@ -10,6 +10,8 @@ namespace shardlab {
 
 struct OpRow;
 
+/// How a program over ops runs: with or without a tape, on whole values or on this rank's tensors.
+/// Results are those of the op, whichever implementation is behind it. Used on the running rank.
 class Calls {
  public:
   virtual ~Calls() = default;

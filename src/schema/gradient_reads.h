@@ -27,7 +27,7 @@ struct GradientReads {
   ArgumentSet constant_arguments = 0;
   std::uint32_t constant_results = 0;
 
-  /// Of programs whose reads are not known.
+  /// Set for programs whose reads are not known: all arguments and results are kept.
   bool everything = false;
 
   bool argument(std::size_t index, ArgumentSet wanted) const {

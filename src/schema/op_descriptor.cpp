@@ -1,3 +1,6 @@
+// A recursive-descent reader of ATen schema text, and the printer that gives the same text back.
+// All queries are answered from alias marks and not from names: "_" at the end of a name or
+// "out" in an overload proves nothing.
 #include "schema/op_descriptor.h"
 
 #include "base/error.h"

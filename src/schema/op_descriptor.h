@@ -10,6 +10,7 @@
 
 namespace shardlab {
 
+/// What an argument or a result holds; kOther is a type that no op here reads.
 enum class TypeKind : std::uint8_t {
   kTensor, kScalar, kInt, kFloat, kBool, kComplex, kString, kDType, kDevice, kLayout, kMemoryFormat,
   kGenerator, kOther,
@@ -32,6 +33,7 @@ struct AliasInfo {
   bool write = false;
 };
 
+/// One declared argument, in schema order.
 struct SchemaArgument {
   std::string name;
   SchemaType type;
@@ -41,12 +43,15 @@ struct SchemaArgument {
   std::optional<std::string> default_text;  ///< "1", "[]", "None", "contiguous_format", ...
 };
 
+/// One declared result; the name is empty where the schema gives none.
 struct SchemaReturn {
   std::string name;
   SchemaType type;
   AliasInfo alias;
 };
 
+/// A parsed schema. All queries look at declarations and alias marks only, never at the op's name
+///
 struct OpDescriptor {
   std::string base;      ///< "aten::add"
   std::string overload;  ///< "Tensor"; "" is the default overload
@@ -57,7 +62,9 @@ struct OpDescriptor {
   std::string name() const { return overload.empty() ? base : base + "." + overload; }
   /// The whole schema text, normalised.
   std::string text() const;
+  /// Arguments in front of the first keyword-only one.
   std::size_t positional_count() const;
+  /// Schema index of an argument by name, or empty.
   std::optional<std::size_t> find_argument(std::string_view name) const;
 
   bool is_inplace() const;      ///< writes a positional argument (O-36 as X-3)

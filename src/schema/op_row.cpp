@@ -1,3 +1,5 @@
+// Rows are stored once, found by name and by base name, and never move, since their address is
+// their identity (M-1). An unknown name is answered with the nearest ones, never with a guess.
 #include "schema/op_row.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// op_row.h - an op is one row (design section 3). Columns answer one question each; nothing else in
-// the code base switches on op names. Rows are immutable after registration and shared by all
-// ranks.
+// op_row.h - an op is one row (src/README.md, "Why these walls"). Columns answer one question each;
+// nothing else in the code base switches on op names. Rows are immutable after registration and
+// shared by all ranks.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ class MetaArgs {
   /// `metas`: all tensor arguments in argument order, lists flattened; null for None.
   MetaArgs(const OpDescriptor& op, const Arguments& args, MetaList metas);
 
+  /// The op's schema, and the arguments by schema index.
   const OpDescriptor& op() const { return *op_; }
   const Argument& operator[](std::size_t index) const { return (*args_)[index]; }
   std::size_t size() const { return args_->size(); }
@@ -116,6 +117,7 @@ struct FactorRule {
 struct PointwiseRule {
   const char* passes = "";
 };
+/// Composites and handlers, and rows that are not decided at all (K-33).
 struct NoRule {};
 using ShardingRule =
     std::variant<NoRule, DimRuleFn, MeshRuleFn, StrategyFn, FactorRule, PointwiseRule>;
@@ -151,6 +153,7 @@ struct ViewResult {
 using ViewResults = boost::container::small_vector<ViewResult, 1>;
 using ViewFn = ViewResults (*)(const Tensor& base, const MetaArgs& args);
 
+/// Facts about an op that no other column says; combined with |.
 enum OpFlag : std::uint32_t {
   kRandom = 1u << 0,         ///< draws numbers by global element index (X-40)
   kDataDependent = 1u << 1,  ///< result shape or value read depends on data; never caches shapes
@@ -176,6 +179,8 @@ enum class HandlerId : std::uint8_t {
   kExtremumIndex,
 };
 
+/// An op: its schema, and one column per question that the library asks about it. Filled in by its
+/// family, completed by OpRegistry::add, and never changed while ranks run.
 struct OpRow {
   OpDescriptor op;
   MetaFn meta = nullptr;
@@ -202,6 +207,7 @@ struct OpRow {
   const char* why = "";
   const OpRow* base = nullptr;  ///< derived rows (in-place, out=, copy): where they come from
 
+  /// Whether the row carries the flag.
   bool has(OpFlag flag) const { return (flags & flag) != 0; }
   /// "aten::add.Tensor".
   const std::string& name() const { return name_; }
@@ -238,6 +244,7 @@ class OpRegistry {
   const OpRow& at(std::string_view name) const;
   /// Overloads of a base name ("aten::sum" or "sum"), in registration order.
   std::vector<const OpRow*> overloads(std::string_view base) const;
+  /// In registration order.
   const std::vector<const OpRow*>& rows() const { return order_; }
 
  private:
@@ -246,7 +253,7 @@ class OpRegistry {
   std::vector<std::unique_ptr<OpRow>> storage_;
   std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
-  /// Looks up text without a string made of it.
+  /// Looks up a text without making a string of it.
   struct TextHash : std::hash<std::string_view> {
     using is_transparent = void;
   };

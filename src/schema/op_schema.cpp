@@ -1,3 +1,5 @@
+// The key of a decision holds each deciding argument with its position, so that (spec, 2)
+// and (2, spec) differ. Specs hash by address, because they are interned.
 #include "schema/op_schema.h"
 
 #include <algorithm>

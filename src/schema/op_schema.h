@@ -20,6 +20,7 @@ struct RuntimeSchemaInfo {
   bool needs_pytree = false;               ///< lists of tensors are looked into
 };
 
+/// A value: made per call, and copied into the cache on a miss.
 struct OpSchema {
   const OpRow* row = nullptr;
   /// Schema order, defaults filled in. Every tensor is replaced by its spec (a plain one by a
@@ -27,6 +28,7 @@ struct OpSchema {
   Arguments args;
   const MeshLayout* layout = nullptr;  ///< the compute mesh (D-11)
 
+  /// The argument of this name. Fails with Internal when the op has none.
   const Argument& arg(std::string_view name) const;
   /// Specs of positional arguments in order, lists flattened, None left out (O-22).
   std::vector<const DTensorSpec*> tensor_specs() const;
@@ -36,6 +38,7 @@ struct OpSchema {
   /// O-29 with X-17: (index, value) of tensors, of plain values from static_argnum on, and of the
   /// static keywords.
   std::uint64_t key_hash() const;
+  /// True when one decision serves both calls.
   bool same_key(const OpSchema& other) const;
   /// "aten::mm(self f32[64@x, 32], mat2 f32[32, 16@y])": the op line of error messages.
   std::string text() const;

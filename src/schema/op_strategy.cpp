@@ -1,3 +1,4 @@
+// Texts and totals of candidates, as O-9, O-12 and O-17 have them.
 #include "schema/op_strategy.h"
 
 namespace shardlab {

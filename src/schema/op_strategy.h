@@ -15,6 +15,7 @@ struct OpSpec {
   std::vector<const DTensorSpec*> outputs;
   std::vector<const DTensorSpec*> inputs;  ///< per tensor argument, keyword ones last
   std::vector<double> input_costs;         ///< microseconds; infinity = can't be done
+  /// Sum of input_costs, in microseconds.
   double cost() const;
   /// O-9: "(S(0), R) -> S(0)".
   std::string text() const;
@@ -33,7 +34,7 @@ struct TupleStrategy {
 };
 
 /// A non-tensor argument that the local call needs changed. Cached decisions hold no coordinate, so
-/// an adapted value is a token resolved per call (design section 3).
+/// an adapted value is a token resolved per call (src/README.md, "One op, from call to result").
 struct AdaptedArgument {
   enum class Token : std::uint8_t {
     kLocalShapeOfOutput,   ///< `index` = output

@@ -1,3 +1,5 @@
+// The accessors of O-1 to O-46 with the failures that they prescribe, for users' rules, reports and
+// tests.
 #include "schema/schema_queries.h"
 
 #include <algorithm>

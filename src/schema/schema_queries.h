@@ -69,7 +69,7 @@ OpSchema rewrapped(const OpSchema& call, std::span<const DTensorSpec* const> sug
 
 /// O-45: the call that a decision asks to be made instead; the call itself when nothing moves.
 OpSchema redistributed_schema(const OpSchema& call, const OutputSharding& sharding);
-/// O-46. Fails with Value when the first output is no spec.
+/// O-46. Fails with Value when the first output is not a spec.
 const MeshLayout* mesh_of(const OutputSharding& sharding);
 
 }  // namespace shardlab

@@ -10,12 +10,16 @@ namespace shardlab {
 
 class Device;
 
+/// Memory of one Device, which made it and frees it. While two or more hold it, nobody writes to
+/// it; its only holder may.
 class Buffer : public Counted {
  public:
   Buffer(Device* device, void* data, std::size_t size_bytes)
       : device_(device), data_(data), size_bytes_(size_bytes) {}
 
+  /// The device outlives its Buffers.
   Device* device() const { return device_; }
+  /// What was asked for; the device may have reserved more.
   std::size_t size_bytes() const { return size_bytes_; }
   /// Device address; null for shape-only devices. Only a Device dereferences it.
   void* data() const { return data_; }

@@ -1,3 +1,7 @@
+// Host memory by malloc. Large blocks are kept when they are freed and used again, because a fresh
+// one costs page faults; held and kept bytes together stay within the peak that was held at one
+// time, so that keeping them never raises the memory that a run needs. Counting is striped by rank
+// where ranks run on several threads.
 #include "tensor/cpu_device.h"
 
 #include <algorithm>
@@ -85,7 +89,7 @@ class BlockCache {
 
 // Bytes held, and the most that ever were. Where ranks run on several threads, small changes gather
 // per rank first, so that threads which dispatch at once do not wait for each other: the peak is
-// then exact up to kSlackBytes a stripe. It depends on their timing there anyway.
+// then exact up to kSlackBytes per stripe. It depends on their timing there anyway.
 class ByteCount {
  public:
   void add(std::int64_t bytes) {

@@ -1,3 +1,5 @@
+// Allocation and copies that every device shares. A tensor's extent reaches from its first to its
+// last element, gaps included.
 #include "tensor/device.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
-// device.h - the second door: owns memory and runs local kernels (design section 1). Any device
-// goes with any communicator.
+// device.h - the second door: owns memory and runs local kernels (src/README.md, "Two doors"). Any
+// device goes with any communicator.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,8 @@ struct MemoryUse {
   std::int64_t peak_bytes = 0;
 };
 
+/// Memory and local kernels of one kind. Calls come from any rank's thread; a device that ranks
+/// share is thread-safe, or takes turns. Buffers must not outlive it.
 class Device {
  public:
   virtual ~Device() = default;
@@ -54,7 +56,9 @@ class Device {
   virtual void copy(const Tensor& dst, const Tensor& src) = 0;
   /// Host copies, row-major; order the host after the stream. `out` holds numel * item_bytes.
   virtual void read(const Tensor& src, void* out) = 0;
+  /// Row-major values to `dst`, which may have any strides.
   virtual void write(const Tensor& dst, const void* data) = 0;
+  /// Bytes held now and at most so far.
   virtual MemoryUse memory() const = 0;
 };
 

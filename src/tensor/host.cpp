@@ -1,3 +1,4 @@
+// Values leave and enter a device as one packed copy, and are converted on the host.
 #include "tensor/host.h"
 
 #include <cstddef>

@@ -21,6 +21,7 @@ struct IndexRun {
 struct DimMap {
   InlineVector<IndexRun, 2> runs;
 
+  /// Elements of this piece along the dim.
   std::int64_t local_size() const {
     std::int64_t size = 0;
     for (const IndexRun& run : runs) size += run.size;
@@ -36,6 +37,8 @@ struct DimMap {
   }
 };
 
+/// A rank's piece of a tensor: the product of one DimMap per dim, in row-major order of local
+/// indices.
 struct LocalView {
   Dims global_shape;
   std::vector<DimMap> dims;  ///< one per tensor dim

@@ -1,3 +1,4 @@
+// Numbers as Python prints them: the shortest text that reads back as the same value.
 #include "tensor/scalar.h"
 
 #include <fmt/format.h>

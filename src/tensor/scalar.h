@@ -9,6 +9,8 @@
 
 namespace shardlab {
 
+/// A value with its category, which takes part in type promotion: 2 and 2.0 are different scalars,
+/// and compare unequal.
 class Scalar {
  public:
   Scalar() = default;
@@ -19,14 +21,17 @@ class Scalar {
   Scalar(std::complex<double> value)
       : category_(Category::kComplex), real_(value.real()), imaginary_(value.imag()) {}
 
+  /// Bool, integer, float or complex: as it was written, not as it would fit.
   Category category() const { return category_; }
   bool is_integral() const { return category_ <= Category::kInteger; }
   /// Integers exactly; floats truncated toward zero.
   std::int64_t to_int() const {
     return is_integral() ? integer_ : static_cast<std::int64_t>(real_);
   }
+  /// Integers beyond 2^53 are rounded; of a complex number, the real part.
   double to_double() const { return is_integral() ? static_cast<double>(integer_) : real_; }
   std::complex<double> to_complex() const { return {to_double(), imaginary_}; }
+  /// Not equal to zero.
   bool to_bool() const { return is_integral() ? integer_ != 0 : (real_ != 0 || imaginary_ != 0); }
 
   /// As Python prints it: "2", "2.0", "True", "(1+2j)".

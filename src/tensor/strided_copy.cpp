@@ -1,3 +1,6 @@
+// A copy of any layout into any other: dims of size 1 go, the others are sorted by the target's
+// strides and joined where both sides allow it. What is left is one memcpy, a row at a time, or,
+// where source and target are contiguous along different dims, a transposition in tiles.
 #include "tensor/strided_copy.h"
 
 #include <algorithm>

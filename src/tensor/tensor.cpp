@@ -1,3 +1,6 @@
+// Ranks of one process may share Buffers, as results that are equal on all of them, and each has a
+// Storage of its own. The first write through a Storage whose Buffer is shared copies it
+// (writable()), so that no rank sees another one's write.
 #include "tensor/tensor.h"
 
 #include <algorithm>

@@ -26,6 +26,7 @@ struct TensorMeta {
 
 /// Row-major strides. Sizes of 0 count as 1, as in the reference.
 Dims contiguous_strides(std::span<const std::int64_t> shape);
+/// Row-major metadata of this shape.
 TensorMeta contiguous_meta(std::span<const std::int64_t> shape, DType dtype);
 /// True when elements lie in row-major order without gaps; strides of dims of size 1 do not matter,
 /// and a tensor without elements always is.
@@ -46,11 +47,15 @@ class Storage : public Counted {
   /// For writing: waits, copies the Buffer when another Storage holds it, bumps the version.
   /// Kernels write through nothing else.
   const BufferRef& writable();
+  /// Counts writes through this Storage; autograd refuses to use a saved value whose version has
+  /// changed.
   std::uint64_t version() const { return version_; }
 
   /// Attaches a pending result: `work` fills the buffer by calling complete().
   void set_pending(Ref<Work> work) { pending_ = std::move(work); }
+  /// True until the collective that fills the buffer has been waited for (K-20).
   bool pending() const { return static_cast<bool>(pending_); }
+  /// Replaces the Buffer by the result. For Works, and for devices that share results.
   void complete(BufferRef buffer);
   /// Waits for the pending result, if any.
   void settle();
@@ -68,6 +73,8 @@ class Storage : public Counted {
   std::uint64_t version_ = 0;
 };
 
+/// A strided view of a Storage: shape, strides and offset in elements. A small value; copies are
+/// views of the same memory, and writing through one shows in all. Used by one rank at a time.
 class Tensor {
  public:
   /// Undefined: no storage.
@@ -75,6 +82,7 @@ class Tensor {
   Tensor(Ref<Storage> storage, TensorMeta meta, std::int64_t offset = 0)
       : storage_(std::move(storage)), meta_(std::move(meta)), offset_(offset) {}
 
+  /// False for a null tensor, whose other accessors must not be called.
   bool defined() const { return static_cast<bool>(storage_); }
   const Dims& shape() const { return meta_.shape; }
   const Dims& stride() const { return meta_.stride; }
@@ -83,6 +91,7 @@ class Tensor {
   std::int64_t dim() const { return static_cast<std::int64_t>(meta_.shape.size()); }
   std::int64_t size(std::size_t tensor_dim) const { return meta_.shape[tensor_dim]; }
   std::int64_t numel() const { return product(meta_.shape); }
+  /// Of the elements, without gaps between them.
   std::int64_t size_bytes() const { return numel() * item_bytes(meta_.dtype); }
   /// In elements, from the start of the Buffer.
   std::int64_t offset() const { return offset_; }

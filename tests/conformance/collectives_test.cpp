@@ -181,7 +181,8 @@ void many_ranks_order_case() {
 }
 
 void rounding_case() {
-  // 256 + 1 is no bf16: rounded after every term the sum would stay 256; rounded once it is 264.
+  // 256 + 1 is not a bf16 number: rounded after every term the sum would stay 256; rounded once it
+  // is 264.
   on_world_of(8, [&](RankContext& rank) {
     const Tensor x = local_tensor({1}, DType::kBF16, {rank.rank == 0 ? 256.0 : 1.0});
     CHECK(values_of(rank.world->all_reduce(x, ReduceOp::kSum)) == Values{264});

@@ -34,7 +34,7 @@ void on_world_of(std::int64_t ranks, const std::function<void(RankContext&)>& bo
 void on_all_worlds(const std::function<void(RankContext&)>& body);
 
 /// For worlds that fail. Runs `body` on worlds of 2, 3 and 8 ranks (with one rank per process: of
-/// the job's size) and shows `check` how each has ended, which all processes see alike.
+/// the job's size) and shows `check` how each has ended, which all processes see in the same way.
 void on_failing_worlds(const std::function<void(RankContext&)>& body,
                        const std::function<void(std::int64_t ranks, const WorldResult&)>& check);
 /// Whether ranks hear of calls that do not fit; else the case is skipped, which is reported.

@@ -111,7 +111,7 @@ class Exhaustive {
     return best;
   }
 
-  /// What a plan's steps cost here; far when one of them is no step.
+  /// What a plan's steps cost here; far when one of them is not a step.
   Cost of(const Plan& plan) const {
     Cost cost{};
     std::size_t at = find(first_state(plan));

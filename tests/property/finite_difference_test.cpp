@@ -1,7 +1,7 @@
-// Gradients against differences: on one device, in f64, the derivative of a weighted sum of an op's
-// results with respect to an element is what the sum changes by when the element does. Nothing of
-// the tape is needed for that side. Elements lie away from kinks and ties, where no difference says
-// what the convention is; those stand in the recorded gradients.
+// Gradients against differences: in the single-device run, in f64, the derivative of a weighted sum
+// of an op's results with respect to an element is what the sum changes by when the element does.
+// Nothing of the tape is needed for that side. Elements lie away from kinks and ties, where no
+// difference says what the convention is; those stand in the recorded gradients.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -42,7 +42,7 @@ Tensor weights(const Dims& shape) {
   return result;
 }
 
-/// False when forward refuses the pair, on every rank alike.
+/// False when forward refuses the pair, which it does on every rank or on none.
 bool check_pair(const DTensorSpec* source, const DTensorSpec* target, PlannerKind planner,
                 const Tensor& weight) {
   const Coordinate coordinate = *device_mesh(source->layout()).coordinate();

@@ -1,6 +1,6 @@
 // Every collective of every shipped scenario gives a wrong result once: the run must fail, by a
-// value, or where one device says nothing of the value by the call or by an assert_close of the
-// program (design section 9).
+// value, or, where the single-device run says nothing of the value, by the call or by an
+// assert_close of the program.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

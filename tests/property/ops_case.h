@@ -1,5 +1,6 @@
 // ops_case.h - one op call with random placements: drawn from a seed, run forward and backward on
-// simulated ranks, judged against the same call on one device, made smaller when it fails.
+// simulated ranks, judged against the single-device run of the same call, made smaller when it
+// fails.
 #pragma once
 
 #include <memory>
@@ -54,8 +55,8 @@ Placements draw_ops_placements(std::mt19937_64& random, std::size_t mesh_dims,
                                const SampleInput& input);
 OpsCase draw_ops_case(std::mt19937_64& random);
 CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one);
-/// A factory's pieces on every rank against the whole on one device, bitwise; empty when equal.
-/// Shards of dims that the result has not are replicas.
+/// A factory's pieces on every rank against the whole of the single-device run, bitwise; empty when
+/// equal. Shards of dims that the result has not are replicas.
 std::string factory_fault(OpsSetting& setting, std::string_view op, const Arguments& args,
                           const Dims& mesh, Placements placements);
 /// Cases with one thing made simpler.

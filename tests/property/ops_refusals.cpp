@@ -1,6 +1,6 @@
 // Each row is one rule of the reference or one deliberate difference (X in tests/behaviour.md): the
 // kind of op, and what the message has to say. An error of any other op, or with any other message,
-// is no refusal.
+// is not a refusal.
 #include "tests/property/ops_refusals.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// ops_refusals.h - what a call under drawn placements may be refused for, where one device runs it.
+// ops_refusals.h - what a call under drawn placements may be refused for, where the single-device
+// run takes it.
 #pragma once
 
 #include <span>

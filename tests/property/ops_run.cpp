@@ -74,8 +74,8 @@ DTensor followed_up(const DTensor& x, FollowUp follow_up) {
   return x;
 }
 
-/// How a plain value becomes the call's tensor: kept on one device, placed on a mesh. `slot` is an
-/// input, or the number of inputs for the gradient that flows in.
+/// How a plain value becomes the call's tensor: kept as it is in the single-device run, placed on a
+/// mesh in the others. `slot` is an input, or the number of inputs for the gradient that flows in.
 using Place = std::function<DTensor(const Tensor& value, std::size_t slot)>;
 
 /// Results, then gradients of the floating inputs (undefined: none).
@@ -193,7 +193,8 @@ OpsSetting::OpsSetting() : propagator(registry, PlanOptions{}) {
 
 namespace {
 
-// Whether one device runs the call at all: what it refuses, every placement has to refuse.
+// Whether the single-device run takes the call at all: what it refuses, every placement has to
+// refuse.
 std::optional<Error> refusal_of(const std::function<void()>& call) {
   try {
     call();

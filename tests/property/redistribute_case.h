@@ -29,7 +29,7 @@ struct RedistributeCase {
   /// Lines for a shell, in the repository's root, that show this case's plan and run it again.
   std::string commands() const;
 };
-/// Fails with Value when the text is no case.
+/// Fails with Value when the text is not a case.
 RedistributeCase read_case(const std::string& text);
 
 /// Legal pairs only: what the executor refuses has tests of its own.

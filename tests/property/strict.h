@@ -9,8 +9,8 @@
 
 namespace shardlab::test {
 
-/// `single`: the same call on one device; `reference`: likewise in f64. `exact`: computed by
-/// movement and pointwise ops alone. Empty when right.
+/// `single`: the single-device run of the same call; `reference`: likewise in f64. `exact`:
+/// computed by movement and pointwise ops alone. Empty when right.
 std::string strict_difference(const GlobalValue& got, const GlobalValue& single,
                               const GlobalValue& reference, bool exact);
 

@@ -8,7 +8,7 @@
 // or swaps pieces, gives another rank's piece; a kernel that takes another offset, forgets its
 // mask, gives a stale result or swaps halves; another label in from_local, or for the gradients
 // of to_local. It lies in the runs of the ranks, in the program's dtypes and in f64, as a
-// mistake of a rule or a backend would, and never in what the verdict computes on one device.
+// mistake of a rule or a backend would, and never in the single-device runs of the verdict.
 //
 // It counts when in a run of the ranks in f64 it changes a recorded value (mistake_effect.h).
 // Inputs have a seed of their own every 25 draws. Until N mistakes of a program count, or 20 N are

@@ -36,7 +36,7 @@ struct Group {
   std::vector<Call> calls;
 };
 
-// One group a thread.
+// One group per thread.
 Group& group() {
   static std::mutex mutex;
   static std::map<std::thread::id, Group> groups;
@@ -112,7 +112,7 @@ struct Flight {
         watched.push_back({input, digest(input), &call.operation, call.comm->place});
       }
     }
-    // Who reads a result too early reads no result.
+    // Results hold a pattern until they arrive, so that a rank that reads one too early is noticed.
     for (const Call& call : calls) {
       const Bytes output = output_of(call);
       bool read = false;
@@ -202,7 +202,7 @@ Result submit(Comm comm, Stream stream, const Operation& operation) {
     open.calls.push_back(call);
     return Result::kSuccess;
   }
-  // Nothing moves where nothing is to be moved, and nobody waits.
+  // An exchange of no elements moves nothing, and nobody waits for it.
   if (operation.count == 0 && operation.kind < Kind::kSend) return Result::kSuccess;
   return launch({call});
 }

@@ -1,3 +1,5 @@
+// The double gives up when nothing moved for a while, so that a test which hangs ends with a
+// reason.
 #include "tests/nccl/double/deadline.h"
 
 #include <cstdlib>

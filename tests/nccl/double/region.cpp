@@ -1,3 +1,6 @@
+// Shared memory in an anonymous file. Waiting is a futex per rank: a waiter reads the bell, looks
+// at its rings, and sleeps only if the bell has not rung since; a time limit makes up for a process
+// that died without ringing.
 #include "tests/nccl/double/region.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+// Every call becomes messages over the rings of pairs of ranks. A message carries the call that it
+// belongs to, so that the receiver sees where two ranks are in different calls: the real library
+// would hang or corrupt memory there.
 #include "tests/nccl/double/transfer.h"
 
 #include <fmt/format.h>

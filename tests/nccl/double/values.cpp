@@ -1,3 +1,4 @@
+// Reductions in rank order, with the accumulator of each type.
 #include "tests/nccl/double/values.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Whole programs as the README shows them: what users write, against the same on one device.
+// Whole programs as the README shows them: what users write, against the single-device run of the
+// same.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ struct Outcome {
   Values loss, up, down;
 };
 
-// The layer of the test below, plain: what one device computes.
+// The layer of the test below on plain tensors, as in a single-device run.
 Outcome alone() {
   Outcome out;
   spmd(1, [&](RankContext&) {

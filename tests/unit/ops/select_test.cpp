@@ -86,7 +86,7 @@ TEST_CASE("K-30 a view passes the shape of the local piece, a squeeze the dims t
   CHECK(view.adapted[0].argument == 1);
   CHECK(f.decide("view", {f.spec({8, 16}, {"P(sum)"}), Dims{128}}).adapted.empty());
 
-  // 4 rows on 4 ranks: a piece has one row, which is no dim to remove.
+  // 4 rows on 4 ranks: a piece has one row, and squeeze must not remove that dim.
   const OutputSharding& squeeze = f.decide("squeeze", {f.spec({4, 1, 3}, {"S(0)"})});
   CHECK(outputs(squeeze) == "S(0) ");
   CHECK(squeeze.local_row == f.registry.find("squeeze.dims"));

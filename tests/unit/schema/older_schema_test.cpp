@@ -29,7 +29,8 @@ struct Fixture {
   }
 };
 
-// Follows the first argument, as the first rules did; asks for the second to be laid out alike.
+// Follows the first argument, as the first rules did; asks for the second to be laid out in the
+// same way.
 older::OutputSharding follow_first(const older::OpSchema& schema) {
   const std::vector<const DTensorSpec*> specs = schema.args_spec();
   if (specs[0]->has_partial()) return {{}, {}, "a pending sum can't be followed"};
@@ -81,7 +82,7 @@ TEST_CASE("S-1 S-21 S-22 S-24 a rule of the older style runs under the new drive
   });
 }
 
-// Both arguments alike, cut along any dim or whole; the whole one says only what comes out.
+// Both arguments the same, cut along any dim or whole; the whole candidate states its output only.
 older::StrategyType alike(const older::OpSchema& schema) {
   const DTensorSpec* first = schema.args_spec()[0];
   older::OpStrategy strategy;

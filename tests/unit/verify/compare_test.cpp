@@ -17,7 +17,7 @@ GlobalValue integers(std::vector<std::int64_t> values) {
   return {contiguous_meta(shape, DType::kI64), {}, std::move(values)};
 }
 
-/// Against one device that has `expected` in both dtypes.
+/// Against a single-device run that gives `expected` in both dtypes.
 Agreement judged(const GlobalValue& got, const GlobalValue& expected,
                  const Judgement& judgement = {}) {
   return compare(got, expected, expected, judgement).agreement;

@@ -1,4 +1,4 @@
-// Which values must agree with one device bit for bit.
+// Which values must agree bit for bit with the single-device run.
 #include <doctest/doctest.h>
 
 #include "tests/unit/dispatch/op_mesh.h"
