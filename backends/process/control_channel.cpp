@@ -23,7 +23,27 @@
 
 namespace shardlab::process {
 
+// Named: ControlChannel::Impl, which the header declares, is made of it.
+namespace control_channel {
+
+/// What all processes bring to one exchange, as rank 0 has it so far.
+struct Round {
+  std::vector<std::string> parts;
+  std::vector<bool> here;
+};
+
+struct Contribution {
+  std::uint64_t sequence;
+  std::int64_t root;  ///< or kEveryRank
+  bool ends_run;
+};
+
+}  // namespace control_channel
+
 namespace {
+
+using control_channel::Contribution;
+using control_channel::Round;
 
 enum class Message : std::uint32_t {
   kContribution = 16,  ///< to rank 0: one process's part of an exchange
@@ -41,18 +61,6 @@ enum class Message : std::uint32_t {
 };
 
 constexpr std::int64_t kEveryRank = -1;
-
-/// What all processes bring to one exchange, as rank 0 has it so far.
-struct Round {
-  std::vector<std::string> parts;
-  std::vector<bool> here;
-};
-
-struct Contribution {
-  std::uint64_t sequence;
-  std::int64_t root;  ///< or kEveryRank
-  bool ends_run;
-};
 
 Verdict verdict_on_gone(std::int64_t rank, const std::string& reason) {
   Verdict verdict;

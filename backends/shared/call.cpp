@@ -4,6 +4,8 @@
 // them.
 #include "backends/shared/call.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "comm/verdict.h"

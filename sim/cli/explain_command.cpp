@@ -26,7 +26,7 @@ namespace shardlab {
 
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
@@ -139,10 +139,10 @@ int explain_row(const OpRow& row, const OpRegistry& registry, const MeshLayout* 
     throw;
   }
   if (arguments.common.output == Output::kJson) {
-    print(decision_json(schema, record) + "\n");
+    print_text(decision_json(schema, record) + "\n");
     return kFine;
   }
-  print(op_text(schema, record.sharding) + "\n" + why_text(schema, record, "  "));
+  print_text(op_text(schema, record.sharding) + "\n" + why_text(schema, record, "  "));
   return kFine;
 }
 
@@ -241,13 +241,13 @@ int explain_program(const std::string& function, const OpRegistry& registry,
   }
   if (result.error) throw without_places(*result.error);
   if (arguments.common.output == Output::kJson) {
-    print(calls_json(result, arguments.texts.front()) + "\n");
+    print_text(calls_json(result, arguments.texts.front()) + "\n");
     return kFine;
   }
   const auto ops = std::ranges::count(result.events, TraceEvent::Kind::kOp, &TraceEvent::kind);
-  print(fmt::format("{} gives {}, by {} in this order:\n{}", arguments.texts.front(),
-                    result_types(result), ops == 1 ? "1 op" : fmt::format("{} ops", ops),
-                    calls_text(result, arguments.common.stdout_color())));
+  print_text(fmt::format("{} gives {}, by {} in this order:\n{}", arguments.texts.front(),
+                         result_types(result), ops == 1 ? "1 op" : fmt::format("{} ops", ops),
+                         calls_text(result, arguments.common.stdout_color())));
   return kFine;
 }
 

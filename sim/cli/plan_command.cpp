@@ -17,7 +17,7 @@
 namespace shardlab {
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view fix) {
   throw Error(ErrorKind::kValue, fmt::format("{}: can't read \"{}\"", option, text))
@@ -119,7 +119,7 @@ int answer_batch(const PlanArguments& arguments) {
   bool failed = false;
   for (std::string line; std::getline(input, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    print(batch_line(arguments, line, failed) + "\n");
+    print_text(batch_line(arguments, line, failed) + "\n");
   }
   return failed ? kFailed : kFine;
 }
@@ -135,11 +135,11 @@ int plan_command(const PlanArguments& arguments) {
   const PlanReport report =
       answer(arguments, arguments.texts[0], arguments.texts[1], arguments.mesh);
   if (arguments.common.output == Output::kJson) {
-    print(plan_report_json(report) + "\n");
+    print_text(plan_report_json(report) + "\n");
     return kFine;
   }
-  print(plan_report_text(report, arguments.draw ? Drawings::kOn : Drawings::kOff,
-                         {.color = arguments.common.stdout_color()}));
+  print_text(plan_report_text(report, arguments.draw ? Drawings::kOn : Drawings::kOff,
+                              {.color = arguments.common.stdout_color()}));
   return kFine;
 }
 

@@ -4,6 +4,7 @@
 #include "sim/facts/backward_order.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -4,6 +4,7 @@
 #include "sim/facts/chain_judge.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

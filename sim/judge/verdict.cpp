@@ -18,7 +18,25 @@
 
 namespace shardlab {
 
+// Named: Verification, which the header declares, is made of it.
+namespace verification {
+
+// One way to tell the single-device run its rank and world, in the program's dtypes and in f64.
+struct Meaning {
+  AloneOptions alone;
+  AloneRuns single;
+  AloneRuns reference;  ///< of no run as long as nobody asks for it
+  const std::string& failure() const {
+    return single.failure.empty() ? reference.failure : single.failure;
+  }
+  bool runs() const { return failure().empty(); }
+};
+
+}  // namespace verification
+
 namespace {
+
+using verification::Meaning;
 
 // A program that reads its rank is run once per rank: up to so many, or as many as have together so
 // many elements of inputs.
@@ -46,17 +64,6 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
   }
   values = std::move(kept);
 }
-
-// One way to tell the single-device run its rank and world, in the program's dtypes and in f64.
-struct Meaning {
-  AloneOptions alone;
-  AloneRuns single;
-  AloneRuns reference;  ///< of no run as long as nobody asks for it
-  const std::string& failure() const {
-    return single.failure.empty() ? reference.failure : single.failure;
-  }
-  bool runs() const { return failure().empty(); }
-};
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 // Placing tensors on the mesh, moving them, and gradients. In the single-device run each of these
 // functions gives the elements as they are.
+#include <fmt/ranges.h>
+
 #include <functional>
 
 #include "api/distribute.h"

@@ -1,5 +1,6 @@
 // The values of two runs, element by element in global order.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
@@ -14,7 +15,7 @@ namespace shardlab {
 namespace {
 
 // How two whole values compare.
-struct Verdict {
+struct ValueVerdict {
   enum class Kind : std::uint8_t { kBitwise, kEnvelope, kUndecided, kDifferent };
   Kind kind = Kind::kBitwise;
   std::string text;
@@ -65,9 +66,9 @@ std::string element_difference(const Json& a, const Json& b, std::size_t element
                                  : std::string("both runs are exact there"));
 }
 
-Verdict compare_whole(const Json& a, const Json& b, double allowed) {
+ValueVerdict compare_whole(const Json& a, const Json& b, double allowed) {
   if (a.at("shape") != b.at("shape") || a.at("dtype") != b.at("dtype")) {
-    return {Verdict::Kind::kDifferent,
+    return {ValueVerdict::Kind::kDifferent,
             fmt::format("{}{} in A, {}{} in B", a["dtype"].get<std::string>(), a["shape"].dump(),
                         b["dtype"].get<std::string>(), b["shape"].dump())};
   }
@@ -78,14 +79,14 @@ Verdict compare_whole(const Json& a, const Json& b, double allowed) {
   const std::size_t width = a["dtype"] == "c64" || a["dtype"] == "c128" ? 2 : 1;
   for (std::size_t i = 0; i < common; ++i) {
     if (same_element(elements_a[i], elements_b[i], allowed)) continue;
-    return {Verdict::Kind::kDifferent,
+    return {ValueVerdict::Kind::kDifferent,
             element_difference(elements_a[i], elements_b[i], i / width, a["shape"], allowed)};
   }
-  if (common == count * width) return {Verdict::Kind::kEnvelope, {}};
+  if (common == count * width) return {ValueVerdict::Kind::kEnvelope, {}};
   const std::string text = fmt::format(
       "the first {} of {} elements agree, the hashes of all differ", common / width, count);
-  if (allowed == 0) return {Verdict::Kind::kDifferent, text};
-  return {Verdict::Kind::kUndecided, text + ": compare them with run --json --values all"};
+  if (allowed == 0) return {ValueVerdict::Kind::kDifferent, text};
+  return {ValueVerdict::Kind::kUndecided, text + ": compare them with run --json --values all"};
 }
 
 class ValueDiff {
@@ -153,25 +154,25 @@ class ValueDiff {
       ++types_;
       return;
     }
-    Verdict worst;
+    ValueVerdict worst;
     for (const Json& whole : a["whole"]) {
       for (const Json& other : b["whole"]) {
         if (whole.at("rank") != other.at("rank")) continue;
-        Verdict verdict = compare_whole(whole, other, allowed_for(a, b, whole, other));
+        ValueVerdict verdict = compare_whole(whole, other, allowed_for(a, b, whole, other));
         if (verdict.kind > worst.kind) worst = std::move(verdict);
       }
     }
     switch (worst.kind) {
-      case Verdict::Kind::kBitwise:
+      case ValueVerdict::Kind::kBitwise:
         ++bitwise_;
         return;
-      case Verdict::Kind::kEnvelope:
+      case ValueVerdict::Kind::kEnvelope:
         ++envelope_;
         return;
-      case Verdict::Kind::kUndecided:
+      case ValueVerdict::Kind::kUndecided:
         ++undecided_;
         break;
-      case Verdict::Kind::kDifferent:
+      case ValueVerdict::Kind::kDifferent:
         break;
     }
     std::string text = worst.text;

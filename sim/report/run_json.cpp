@@ -2,6 +2,7 @@
 // text.
 #include "sim/report/run_json.h"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "mesh/type_string.h"

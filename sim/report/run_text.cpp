@@ -4,6 +4,7 @@
 #include "sim/report/run_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

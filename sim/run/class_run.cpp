@@ -4,6 +4,8 @@
 // collectives, printed lines, shapes and memory.
 #include "sim/run/class_run.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "backends/fake/shape_device.h"

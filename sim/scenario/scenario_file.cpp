@@ -4,6 +4,8 @@
 // the file.
 #include "sim/scenario/scenario_file.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>

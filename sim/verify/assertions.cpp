@@ -3,6 +3,7 @@
 #include "sim/verify/assertions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -3,6 +3,7 @@
 #include "sim/verify/causes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

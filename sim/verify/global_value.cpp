@@ -4,6 +4,7 @@
 #include "sim/verify/global_value.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "sim/verify/step_compare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -7,6 +7,7 @@
 #include "sim/verify/verify.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

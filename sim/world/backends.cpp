@@ -1,6 +1,8 @@
 // The backends of this build stand in the registry from the start; others join by name.
 #include "sim/world/backends.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <deque>
 #include <mutex>

@@ -1,6 +1,8 @@
 // The table of devices.
 #include "sim/world/devices.h"
 
+#include <fmt/ranges.h>
+
 #include "backends/cuda/cuda.h"
 #include "backends/nccl/nccl.h"
 #include "base/error.h"

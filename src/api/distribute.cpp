@@ -5,6 +5,8 @@
 // (avg: up to one rounding). A program that forgets a pending reduction is so seen to be wrong.
 #include "api/distribute.h"
 
+#include <fmt/ranges.h>
+
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"

@@ -3,6 +3,8 @@
 // rank's piece only.
 #include "api/factories.h"
 
+#include <fmt/ranges.h>
+
 #include "api/mesh.h"
 #include "dispatch/factory.h"
 #include "tensor/host.h"

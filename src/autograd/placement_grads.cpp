@@ -1,4 +1,6 @@
 // Differentiable redistribute, from_local and to_local.
+#include <fmt/ranges.h>
+
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
 #include "autograd/view.h"

@@ -3,6 +3,8 @@
 // only for those sets of dims that were flattened on every rank, for the same reason.
 #include "comm/device_mesh.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.h"

@@ -4,6 +4,8 @@
 // rule becomes an error and no write behind the end of a tensor.
 #include "dispatch/local_call.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "dispatch/dispatcher.h"

@@ -1,5 +1,7 @@
 // Composite ops: small programs over other ops, step for step as the reference decomposes them
 // before sharding is looked at, since every step may move data.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

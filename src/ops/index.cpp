@@ -1,5 +1,7 @@
 // Reading and writing at positions that a tensor of indices holds. Indexed dims stay whole, because
 // indices count over the whole tensor, except where a mask can say which rank owns a position.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,7 @@
 // Embedding tables. A table cut by rows answers only the lookups of its own rows, the others are
 // masked; a table cut by columns gives columns of the result.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "kernels/kernel_id.h"

@@ -1,5 +1,7 @@
 // Normalisation over the last dims, which stay whole; weight and bias are replicated, and what
 // flows back to them adds up over the ranks.
+#include <fmt/ranges.h>
+
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/derive.h"

@@ -9,6 +9,8 @@
 // of terms that may be NaN, and conversions that do not commute with the reduction.
 #include "ops/rules.h"
 
+#include <fmt/ranges.h>
+
 #include <map>
 #include <string_view>
 

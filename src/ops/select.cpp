@@ -1,6 +1,8 @@
 // Selecting and joining pieces along one dim. That dim must be whole on every rank, since its
 // positions count over the whole tensor; all others may be sharded, and partials pass where values
 // are only moved.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 

@@ -3,6 +3,8 @@
 // its own piece where the op names one (K-30), and with the dims that go where it does not, because
 // a piece can have size 1 where the whole has not. Whether an op may move data is a column: view
 // refuses what reshape gathers for.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "kernels/kernel_id.h"

@@ -3,6 +3,8 @@
 // ends in the middle of a dim has no strides; then the view does not exist.
 #include "ops/view_meta.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "ops/arguments.h"

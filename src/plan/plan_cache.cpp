@@ -6,7 +6,9 @@
 #include "plan/whole.h"
 
 namespace shardlab {
-namespace {
+
+// Named: PlanCache::Impl, which the header declares, is made of it.
+namespace plan_cache {
 
 struct Key {
   const DTensorSpec* source;
@@ -16,6 +18,18 @@ struct Key {
   bool operator==(const Key&) const = default;
 };
 
+struct Entry {
+  Key key;
+  Plan plan;
+};
+
+}  // namespace plan_cache
+
+namespace {
+
+using plan_cache::Entry;
+using plan_cache::Key;
+
 std::uint64_t hash_of(const Key& key) {
   auto rest = key.planner ? static_cast<std::uint64_t>(*key.planner) + 1 : 0;
   for (const std::uint32_t mask : key.flattened) rest = hash_mix(rest, mask);
@@ -24,11 +38,6 @@ std::uint64_t hash_of(const Key& key) {
                              reinterpret_cast<std::uintptr_t>(key.target));
   return hash_mix(pair, rest);
 }
-
-struct Entry {
-  Key key;
-  Plan plan;
-};
 
 std::string describe(const DTensorSpec& spec) {
   return order_text(spec.placements(), spec.order());

@@ -2,6 +2,8 @@
 // and asked again (S-22), and what then stands becomes a decision of today's driver (S-24).
 #include "schema/older_schema.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/hash.h"

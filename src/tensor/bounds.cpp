@@ -2,6 +2,8 @@
 // from the offset, the others up.
 #include "tensor/bounds.h"
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 
 namespace shardlab {

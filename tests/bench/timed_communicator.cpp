@@ -21,6 +21,19 @@ class TimedCommunicator final : public ForwardingCommunicator {
     times_.threw = std::uncaught_exceptions() > 0;
   }
 
+ private:
+  template <typename Body>
+  auto timed(const Body& body) {
+    times_.entered = Clock::now();
+    try {
+      return body();
+    } catch (const Error& error) {
+      if (error.find("verdict") != nullptr) times_.told = Clock::now();
+      throw;
+    }
+  }
+
+ public:
   Tensor perform(Call& call) override {
     return timed([&] { return real().perform(call); });
   }
@@ -39,17 +52,6 @@ class TimedCommunicator final : public ForwardingCommunicator {
   }
 
  private:
-  template <typename Body>
-  auto timed(const Body& body) {
-    times_.entered = Clock::now();
-    try {
-      return body();
-    } catch (const Error& error) {
-      if (error.find("verdict") != nullptr) times_.told = Clock::now();
-      throw;
-    }
-  }
-
   RankTimes& times_;
   const Of group_;
 };

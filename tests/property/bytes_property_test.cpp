@@ -1,6 +1,7 @@
 // The planner `bytes` against an exhaustive search that shares nothing with it: every rank's
 // elements are sets, every pair of states is tried as a step.
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <bitset>

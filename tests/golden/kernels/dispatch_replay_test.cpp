@@ -4,6 +4,7 @@
 // `values`: every recorded call of a registered op gives the recorded shapes, dtypes and values, or
 // fails as recorded. `gradients`: every recorded gradient case of an op that has one.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,7 @@
 // Composite ops against the calls that the reference makes of them (recorded there by a dispatch
 // mode over 2.15), by running shapes alone.
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include "ops/meta.h"
 #include "ops/register.h"

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "mesh/local_shape.h"
