@@ -100,7 +100,9 @@ class Binder {
   bool set(std::size_t index, const Argument& value) {
     const SchemaArgument& declared = op_.arguments[index];
     if (set_[index]) return refuse(fmt::format("'{}' is given twice", declared.name));
-    std::optional<Argument> fitting = coerced(declared, value, rules_.numbers);
+    // Of a call in schema order the dispatcher looks at the generator itself (D-27).
+    const bool later = !python() && declared.type.kind == TypeKind::kGenerator;
+    std::optional<Argument> fitting = later ? value : coerced(declared, value, rules_.numbers);
     if (!fitting) {
       return refuse(fmt::format("'{}' is {}, must be {}", declared.name, value.text(),
                                 declared.type.spelling));

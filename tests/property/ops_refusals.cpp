@@ -23,7 +23,7 @@ bool is_view_refusal(const Error& error) {
 bool within_composite(const Error& error) { return error.find("part of") != nullptr; }
 
 constexpr RefusalReason kReasons[] = {
-    {"outsiders have no results (D-39)", 4,
+    {"outsiders have no results (D-39)", 8,
      [](const OpRow&, const OpsCase& one, const Error& error) {
        return one.outsider && error.kind() == ErrorKind::kUnsupported;
      }},
@@ -32,9 +32,9 @@ constexpr RefusalReason kReasons[] = {
        return row.inplace() && error.kind() == ErrorKind::kRuntime &&
               says(error, "would have to move");
      }},
-    {"copied into terms that cannot be made of the source (X-2)", 1,
+    {"written in place into terms that cannot be made of the operand (X-2)", 4,
      [](const OpRow& row, const OpsCase&, const Error& error) {
-       return row.name() == "aten::copy_" && says(error, "can not redistribute from") &&
+       return row.inplace() && says(error, "can not redistribute from") &&
               says(error, "to P(");
      }},
     {"drawn in place into terms of a sum, by dropout", 5,
@@ -50,7 +50,7 @@ constexpr RefusalReason kReasons[] = {
      [](const OpRow&, const OpsCase&, const Error& error) {
        return is_view_refusal(error) && !within_composite(error);
      }},
-    {"the same within a composite op", 111,
+    {"the same within a composite op", 115,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.decompose != nullptr && is_view_refusal(error) && within_composite(error);
      }},

@@ -87,6 +87,10 @@ void add_reductions(std::vector<Sample>& samples) {
   for (const char* op : {"sum", "mean", "max", "min", "any", "all", "argmax"}) {
     samples.push_back({op, {real({7, 5})}, {"$0"}});
   }
+  for (const char* op : {"var", "std", "var_mean"}) {
+    samples.push_back({op, {real({7, 5})}, {"$0", true}});
+    samples.push_back({op, {real({7, 5})}, {"$0", false}});
+  }
   for (const bool keep : {false, true}) {
     for (const char* op : {"sum.dim_IntList", "mean.dim", "amax", "amin"}) {
       samples.push_back({op, {real({7, 5})}, {"$0", Dims{0}, keep}});
@@ -95,6 +99,9 @@ void add_reductions(std::vector<Sample>& samples) {
     samples.push_back({"sum.dim_IntList", {real({7, 5})}, {"$0", Dims{}, keep}});
     samples.push_back({"sum.dim_IntList", {real({0, 5})}, {"$0", Dims{0}, keep}});
     samples.push_back({"var.correction", {real({7, 5})}, {"$0", Dims{0}, 1, keep}});
+    for (const char* op : {"var.dim", "std.dim", "var_mean.dim"}) {
+      samples.push_back({op, {real({7, 5})}, {"$0", Dims{0}, !keep, keep}});
+    }
     samples.push_back({"argmax", {real({7, 5})}, {"$0", 0, keep}});
     samples.push_back({"argmin", {real({7, 5})}, {"$0", 1, keep}});
     samples.push_back({"max.dim", {real({7, 5})}, {"$0", 0, keep}});
@@ -232,6 +239,7 @@ void add_composites(std::vector<Sample>& samples) {
        {"flatten.using_ints", {real({7, 5, 2})}, {"$0", 1}},
        {"unflatten.int", {real({6, 5})}, {"$0", 0, Dims{2, 3}}},
        {"view_as", {real({6, 5}), real({5, 6})}, {"$0", "$1"}},
+       {"reshape_as", {real({6, 5}), real({5, 6})}, {"$0", "$1"}},
        {"mT", {real({7, 5, 2})}, {"$0"}},
        {"numpy_T", {real({7, 5, 2})}, {"$0"}},
        {"movedim.int", {real({7, 5, 2})}, {"$0", 0, -1}},
@@ -318,9 +326,9 @@ void add_shifts_and_numbers_first(std::vector<Sample>& samples) {
   for (const char* op : {"bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar"}) {
     samples.push_back({op, {index({7}, 9)}, {"$0", 2}});
   }
-  for (const char* op : {"bitwise_and.Scalar_Tensor", "bitwise_or.Scalar_Tensor",
-                         "bitwise_xor.Scalar_Tensor", "bitwise_left_shift.Scalar_Tensor",
-                         "bitwise_right_shift.Scalar_Tensor"}) {
+  for (const char* op :
+       {"bitwise_and.Scalar_Tensor", "bitwise_or.Scalar_Tensor", "bitwise_xor.Scalar_Tensor",
+        "bitwise_left_shift.Scalar_Tensor", "bitwise_right_shift.Scalar_Tensor"}) {
     samples.push_back({op, {index({7}, 9)}, {5, "$0"}});
   }
   samples.push_back({"remainder.Scalar_Tensor", {real({7, 5})}, {0.75, "$0"}});

@@ -257,7 +257,7 @@ TEST_CASE("unknown names, ops and methods are faults of the file") {
       {"def f(a):\n    return a\nx = a\n", "unknown name 'a'", "t.toml:11:5"},
       {"x = 1\nx.redistribut(tp=R)\n", "did you mean 'redistribute'?", "t.toml:10:3"},
       {"x = torch.nonsense(1)\n", "unknown op 'torch.nonsense'", "t.toml:9:11"},
-      {"x = torch.nn.functional.sofmax(1)\n", "did you mean 'softmax'?", "t.toml:9:25"},
+      {"x = torch.nn.functional.tenser(1)\n", "did you mean 'tensor'?", "t.toml:9:25"},
       {"x = aten.nonsense.default(1)\n", "unknown op 'aten.nonsense'", "t.toml:9:10"},
       {"x = torch.bfloat61\n", "unknown op 'torch.bfloat61'", "t.toml:9:11"},
   };
