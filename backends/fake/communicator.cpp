@@ -4,11 +4,11 @@
 #include "backends/fake/communicator.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "backends/shared/call.h"
 #include "base/hash.h"
+#include "comm/process_group.h"
 #include "tensor/device.h"
 
 namespace shardlab::fake {
@@ -102,13 +102,12 @@ class ShapeCommunicator final : public Communicator {
 
 std::span<const std::int64_t> ShapeCommunicator::ranks() const {
   if (!ranks_.empty()) return ranks_;
-  if (place_.kind.made < 0) {
-    ranks_.resize(static_cast<std::size_t>(place_.size));
-    std::iota(ranks_.begin(), ranks_.end(), 0);
-  } else {
-    const Coordinate coordinate = *context_.layout->coordinate_of(context_.rank);
-    ranks_ = context_.layout->group_ranks(place_.kind.mesh_dims, coordinate);
-  }
+  GroupIdentity group;
+  group.size = place_.size;
+  group.first_rank = context_.rank;  // any of them will do
+  group.mesh_dims = {place_.kind.mesh_dims.begin(), place_.kind.mesh_dims.end()};
+  if (place_.kind.made >= 0) group.layout = context_.layout;
+  ranks_ = group.ranks();
   return ranks_;
 }
 

@@ -14,6 +14,19 @@ std::int64_t total(Lengths lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
+// A group of one rank gets what it brings.
+Tensor perform_among(Communicator& group, Call& call, const Tensor& x) {
+  if (group.size() == 1) return contiguous(x).snapshot();
+  return group.perform(call);
+}
+
+// Backends reduce from end to end of what they are given.
+Tensor reduce_among(Communicator& group, Call& call, const Tensor& x) {
+  const Tensor input = contiguous(x);
+  call.x = &input;
+  return perform_among(group, call, input);
+}
+
 }  // namespace
 
 void Communicator::begin(Call& call, const Tensor* x) {
@@ -67,11 +80,8 @@ Tensor Communicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
   begin(call, &x);
   call.op = op;
   check_reducible(call);
-  if (size() == 1) return contiguous(x).snapshot();
-  const Tensor input = contiguous(x);
-  call.x = &input;
   call.issue = issue;
-  return perform(call);
+  return reduce_among(*this, call, x);
 }
 
 Tensor Communicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengths, Issue issue) {
@@ -82,9 +92,8 @@ Tensor Communicator::all_gather(const Tensor& x, std::int64_t dim, Lengths lengt
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
   check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
-  if (size() == 1) return contiguous(x).snapshot();
   call.issue = issue;
-  return perform(call);
+  return perform_among(*this, call, x);
 }
 
 Tensor Communicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths lengths, ReduceOp op,
@@ -98,11 +107,8 @@ Tensor Communicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths l
   check_lengths(call, lengths);
   check_piece(call, dim, total(lengths));
   check_reducible(call);
-  if (size() == 1) return contiguous(x).snapshot();
-  const Tensor input = contiguous(x);
-  call.x = &input;
   call.issue = issue;
-  return perform(call);
+  return reduce_among(*this, call, x);
 }
 
 Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths split_lengths,
@@ -118,9 +124,8 @@ Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
   check_lengths(call, split_lengths);
   check_lengths(call, concat_lengths);
   check_piece(call, split_dim, total(split_lengths));
-  if (size() == 1) return contiguous(x).snapshot();
   call.issue = issue;
-  return perform(call);
+  return perform_among(*this, call, x);
 }
 
 Tensor Communicator::broadcast(const Tensor& x, std::int64_t source, const TensorMeta& meta) {
@@ -130,8 +135,7 @@ Tensor Communicator::broadcast(const Tensor& x, std::int64_t source, const Tenso
   call.root = static_cast<std::int32_t>(source);
   call.expected = &meta;
   if (rank() == source) check_source(call, x, meta);
-  if (size() == 1) return contiguous(x).snapshot();
-  return perform(call);
+  return perform_among(*this, call, x);
 }
 
 Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t dim,
@@ -147,8 +151,7 @@ Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t 
   check_lengths(call, lengths);
   if (rank() == source) check_source(call, x, meta);
   if (rank() == source) check_piece(call, dim, total(lengths));
-  if (size() == 1) return contiguous(x).snapshot();
-  return perform(call);
+  return perform_among(*this, call, x);
 }
 
 Tensor Communicator::gather(const Tensor& x, std::int64_t destination, std::int64_t dim,
@@ -162,8 +165,7 @@ Tensor Communicator::gather(const Tensor& x, std::int64_t destination, std::int6
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
   check_piece(call, dim, lengths[static_cast<std::size_t>(rank())]);
-  if (size() == 1) return contiguous(x).snapshot();
-  Tensor whole = perform(call);
+  Tensor whole = perform_among(*this, call, x);
   return rank() == destination ? whole : Tensor();
 }
 

@@ -10,6 +10,17 @@ namespace shardlab::bench {
 
 namespace {
 
+template <typename Body>
+auto timed(RankTimes& times, const Body& body) {
+  times.entered = Clock::now();
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.find("verdict") != nullptr) times.told = Clock::now();
+    throw;
+  }
+}
+
 class TimedCommunicator final : public ForwardingCommunicator {
  public:
   enum class Of : std::uint8_t { kWorld, kPart };
@@ -21,29 +32,17 @@ class TimedCommunicator final : public ForwardingCommunicator {
     times_.threw = std::uncaught_exceptions() > 0;
   }
 
- private:
-  template <typename Body>
-  auto timed(const Body& body) {
-    times_.entered = Clock::now();
-    try {
-      return body();
-    } catch (const Error& error) {
-      if (error.find("verdict") != nullptr) times_.told = Clock::now();
-      throw;
-    }
-  }
-
- public:
   Tensor perform(Call& call) override {
-    return timed([&] { return real().perform(call); });
+    return timed(times_, [&] { return real().perform(call); });
   }
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override {
-    return timed([&] { return ForwardingCommunicator::split(color, key, std::move(name)); });
+    return timed(times_,
+                 [&] { return ForwardingCommunicator::split(color, key, std::move(name)); });
   }
   std::unique_ptr<Communicator> along(const MeshLayout& layout,
                                       std::span<const std::size_t> mesh_dims) override {
-    return timed([&] { return ForwardingCommunicator::along(layout, mesh_dims); });
+    return timed(times_, [&] { return ForwardingCommunicator::along(layout, mesh_dims); });
   }
 
  protected:
