@@ -50,8 +50,12 @@ std::string decision_log(const std::vector<TraceEvent>& events) {
 std::string collective_log(const std::vector<TraceEvent>& events) {
   std::string log;
   for (const TraceEvent& event : events) {
-    if (event.kind != TraceEvent::Kind::kCollective) continue;
     const CollectiveRecord& record = event.collective;
+    if (event.kind == TraceEvent::Kind::kWait) {
+      log += fmt::format("{}: wait for {} {} over {}\n", place_of(event), to_string(record.kind),
+                         record.sequence, record.group.name);
+    }
+    if (event.kind != TraceEvent::Kind::kCollective) continue;
     log += fmt::format("{}: {} {} over {} of {} ranks, {}[{}], {} bytes\n", place_of(event),
                        to_string(record.kind), to_string(record.op), record.group.name,
                        record.group.size, to_string(record.dtype),

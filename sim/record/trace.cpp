@@ -59,6 +59,10 @@ void Trace::collective(const CollectiveRecord& record) {
   if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kCollective).collective = record;
 }
 
+void Trace::collective_waits(const CollectiveRecord& record) {
+  if (detail_ == TraceDetail::kEvents) add(TraceEvent::Kind::kWait).collective = record;
+}
+
 void Trace::warning(const std::string& text) {
   if (std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end()) {
     warnings_.push_back(text);

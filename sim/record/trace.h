@@ -18,7 +18,7 @@ namespace shardlab {
 /// One thing that happened on a rank. The fields of its kind are filled in, the others keep their
 /// defaults.
 struct TraceEvent {
-  enum class Kind : std::uint8_t { kOp, kRedistribution, kCollective };
+  enum class Kind : std::uint8_t { kOp, kRedistribution, kCollective, kWait };
   Kind kind = Kind::kOp;
   int depth = 0;  ///< ops and redistributions that this one happened inside of
   Pass pass = Pass::kForward;
@@ -29,7 +29,7 @@ struct TraceEvent {
   // kRedistribution
   RedistributionRecord redistribution;
   std::shared_ptr<const Plan> plan;  ///< a copy, the record's: a cache may free what it was told of
-  // kCollective
+  // kCollective; kWait: of the collective that is waited for, pass and place as it was entered
   CollectiveRecord collective;
 };
 
@@ -72,6 +72,7 @@ class Trace : public Observer {
   void op_ends() override { --depth_; }
   void redistribution(const RedistributionRecord& record) override;
   void collective(const CollectiveRecord& record) override;
+  void collective_waits(const CollectiveRecord& record) override;
   void warning(const std::string& text) override;
 
  private:

@@ -22,8 +22,13 @@ bool is_implicit(const TraceEvent& event) {
 
 double sent_after(const std::vector<TraceEvent>& events, std::size_t index) {
   double bytes = 0;
-  while (++index < events.size() && events[index].kind == TraceEvent::Kind::kCollective) {
-    bytes += events[index].collective.sent_bytes;
+  for (++index; index < events.size(); ++index) {
+    const TraceEvent& event = events[index];
+    if (event.kind == TraceEvent::Kind::kCollective) {
+      bytes += event.collective.sent_bytes;
+    } else if (event.kind != TraceEvent::Kind::kWait) {
+      break;
+    }
   }
   return bytes;
 }

@@ -27,6 +27,11 @@ std::string collective_text(const CollectiveRecord& record) {
                      bytes_text(record.sent_bytes));
 }
 
+std::string wait_text(const CollectiveRecord& record) {
+  return fmt::format("wait for {} {} over {}", to_string(record.kind), record.sequence,
+                     record.group.name);
+}
+
 int moving_steps(const Plan& plan) {
   int count = 0;
   for (const PlanStep& step : plan.steps) {
@@ -69,6 +74,9 @@ class Log {
         // A redistribution's collectives follow its record.
         line(event.depth + (owed_ > 0 ? 1 : 0), collective_text(event.collective));
         if (owed_ > 0) --owed_;
+        break;
+      case TraceEvent::Kind::kWait:
+        line(event.depth, wait_text(event.collective) + place(event));
         break;
     }
   }

@@ -60,6 +60,16 @@ Json steps_json(const Plan& plan) {
   return steps;
 }
 
+Json collective_json(const CollectiveRecord& record) {
+  return {{"kind", to_string(record.kind)},
+          {"group", record.group.name},
+          {"ranks", record.group.size},
+          {"dtype", to_string(record.dtype)},
+          {"input_shape",
+           std::vector<std::int64_t>(record.input_shape.begin(), record.input_shape.end())},
+          {"sent_bytes", record.sent_bytes}};
+}
+
 Json event_json(const TraceEvent& event) {
   Json json = {
       {"pass", text_of(event.pass)}, {"line", event.position.line}, {"depth", event.depth}};
@@ -81,17 +91,12 @@ Json event_json(const TraceEvent& event) {
         json["redistribute"]["steps"] = steps_json(*event.redistribution.plan);
       }
       break;
-    case TraceEvent::Kind::kCollective: {
-      const CollectiveRecord& record = event.collective;
-      json["collective"] = {{"kind", to_string(record.kind)},
-                            {"group", record.group.name},
-                            {"ranks", record.group.size},
-                            {"dtype", to_string(record.dtype)},
-                            {"input_shape", std::vector<std::int64_t>(record.input_shape.begin(),
-                                                                      record.input_shape.end())},
-                            {"sent_bytes", record.sent_bytes}};
+    case TraceEvent::Kind::kCollective:
+      json["collective"] = collective_json(event.collective);
       break;
-    }
+    case TraceEvent::Kind::kWait:
+      json["wait"] = collective_json(event.collective);
+      break;
   }
   return json;
 }

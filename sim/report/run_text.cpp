@@ -245,6 +245,11 @@ class RunText {
       case TraceEvent::Kind::kCollective:
         collective(event, indent);
         break;
+      case TraceEvent::Kind::kWait:
+        line("{}", ink(fmt::format("{}  wait for {} over {}", indent,
+                                   to_string(event.collective.kind), event.collective.group.name),
+                       Ink::kMove));
+        break;
     }
   }
 

@@ -314,6 +314,10 @@ void StepReader::collective(const CollectiveRecord& record) {
   next_->collective(record);
 }
 
+void StepReader::collective_waits(const CollectiveRecord& record) {
+  next_->collective_waits(record);
+}
+
 void StepReader::warning(const std::string& text) { next_->warning(text); }
 
 }  // namespace shardlab

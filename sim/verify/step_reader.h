@@ -44,6 +44,7 @@ class StepReader : public Observer {
   void op_ends() override;
   void redistribution(const RedistributionRecord& record) override;
   void collective(const CollectiveRecord& record) override;
+  void collective_waits(const CollectiveRecord& record) override;
   void warning(const std::string& text) override;
   void gradient_begins(std::uint64_t sequence) override { next_->gradient_begins(sequence); }
   void gradient_ends() override { next_->gradient_ends(); }

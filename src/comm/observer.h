@@ -80,6 +80,9 @@ class Observer {
   virtual void redistribution(const RedistributionRecord& record) = 0;
   /// When the rank enters a collective of a group of two or more (B-12).
   virtual void collective(const CollectiveRecord& record) = 0;
+  /// When the rank needs the result of an asynchronous collective (K-20): the record that
+  /// collective() was given, once. One that is not asynchronous is entered and waited for at once.
+  virtual void collective_waits(const CollectiveRecord& record) { static_cast<void>(record); }
   /// Something that the user should know and that is not an error (D-56).
   virtual void warning(const std::string& text) { static_cast<void>(text); }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "comm/observer.h"
 
@@ -94,8 +95,40 @@ CollectiveCall ended(ProcessGroup& group, const Call& call, const Tensor& result
   return end;
 }
 
-bool observed(const ProcessGroup& group) {
-  return current_rank_or_null() != nullptr && observer_to_tell() != nullptr && group.size() > 1;
+bool observed() { return current_rank_or_null() != nullptr && observer_to_tell() != nullptr; }
+
+bool observed(const ProcessGroup& group) { return group.size() > 1 && observed(); }
+
+// The result of an asynchronous collective, whose wait the observer hears of once. Where a backend
+// has nothing to wait for (a stream orders its work), the program waits all the same.
+class ToldWait final : public Work {
+ public:
+  ToldWait(Tensor result, CollectiveRecord record, Storage& storage)
+      : result_(std::move(result)), record_(std::move(record)), storage_(storage) {}
+
+  void wait() override {
+    if (!std::exchange(told_, true) && observed()) {
+      current_rank().observer->collective_waits(record_);
+    }
+    result_.wait();
+    BufferRef buffer = result_.storage()->buffer();
+    result_ = Tensor();  // what it held counts for the Storage that programs see from here on
+    storage_.complete(std::move(buffer));
+  }
+  bool done() const override { return !result_.pending(); }
+
+ private:
+  Tensor result_;
+  const CollectiveRecord record_;
+  Storage& storage_;  // holds this
+  bool told_ = false;
+};
+
+Tensor with_told_wait(Tensor result, CollectiveRecord record) {
+  auto storage = make_ref<Storage>(BufferRef{});
+  TensorMeta meta = result.meta();
+  storage->set_pending(make_ref<ToldWait>(std::move(result), std::move(record), *storage));
+  return Tensor(std::move(storage), std::move(meta));
 }
 
 }  // namespace
@@ -123,7 +156,7 @@ ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> communicator, const Mes
                .size = real().size()};
 }
 
-void ProcessGroup::tell(const Call& call, std::int64_t sequence) const {
+CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence) const {
   const RankContext& rank = current_rank();
   const Volume volume = volume_of(call, this->rank(), size());
   const TensorMeta input = input_of(call);
@@ -139,15 +172,17 @@ void ProcessGroup::tell(const Call& call, std::int64_t sequence) const {
   record.sent_bytes = volume.sent_bytes;
   record.pass = rank.pass;
   record.position = rank.position;
-  rank.observer->collective(record);
+  return record;
 }
 
 // Counted whether or not somebody watches, so that ranks agree in the number.
 Tensor ProcessGroup::perform(Call& call) {
   const std::int64_t sequence = entered_++;
   if (!observed(*this)) return real().perform(call);
-  tell(call, sequence);
+  CollectiveRecord record = record_of(call, sequence);
+  current_rank().observer->collective(record);
   Tensor result = real().perform(call);
+  if (call.issue == Issue::kAsync) result = with_told_wait(std::move(result), std::move(record));
   if (has_told_result(call.kind) && observed(*this)) {
     current_rank().observer->collective_ends(ended(*this, call, result));
   }

@@ -26,7 +26,8 @@ struct GroupIdentity {
   bool operator==(const GroupIdentity&) const = default;
 };
 
-/// One collective as entered by one rank.
+/// One collective as entered by one rank. Group and sequence say which: ranks that took part in the
+/// same one agree in both, and so does its wait (Observer::collective_waits).
 struct CollectiveRecord {
   CollectiveKind kind = CollectiveKind::kBarrier;
   GroupIdentity group;
@@ -66,7 +67,7 @@ class ProcessGroup final : public ForwardingCommunicator {
   std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> part) override { return part; }
 
  private:
-  void tell(const Call& call, std::int64_t sequence) const;
+  CollectiveRecord record_of(const Call& call, std::int64_t sequence) const;
 
   GroupIdentity identity_;
   std::int64_t entered_ = 0;

@@ -7,6 +7,7 @@
 #include "comm/observer.h"
 #include "comm/process_group.h"
 #include "mesh/spec.h"
+#include "sim/record/event_log.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 
@@ -173,6 +174,47 @@ TEST_CASE("a record names its group by layout, mesh dims and ranks, and its plac
     CHECK(recorder.records[1].sequence == 0);
     CHECK(recorder.records[1].group.name == "y");
     CHECK_FALSE(recorder.records[1].group == reduced.group);
+  });
+}
+
+TEST_CASE("K-20 the observer hears once when an asynchronous result is waited for") {
+  on_ranks(3, [](RankContext& rank) {
+    Trace trace(TraceDetail::kEvents);
+    rank.observer = &trace;
+    rank.mode |= kModeObserve;
+    rank.position = {"a.toml", 4, 1};
+    const Ranks lengths{2, 0, 1};
+    const auto own = static_cast<double>(rank.rank);
+    const auto mine = lengths[static_cast<std::size_t>(rank.rank)];
+    const Tensor piece =
+        local_tensor({mine}, DType::kF32, std::vector<double>(static_cast<std::size_t>(mine), own));
+    const Tensor gathered = rank.world->all_gather(piece, 0, lengths, Issue::kAsync);
+    const Tensor reduced = rank.world->all_reduce(local_tensor({3}, DType::kF32, {own, 5, -own}),
+                                                  ReduceOp::kMax, Issue::kAsync);
+    CHECK(gathered.pending());
+    CHECK(gathered.shape() == Dims{3});
+    rank.position.line = 5;
+    CHECK(values_of(reduced) == std::vector<double>{2, 5, 0});  // the second one first
+    rank.position.line = 6;
+    gathered.wait();
+    CHECK_FALSE(gathered.pending());
+    gathered.wait();
+    CHECK(values_of(gathered) == std::vector<double>{0, 0, 2});
+    rank.world->all_reduce(reduced, ReduceOp::kMin);  // waits as it is entered
+    rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+    CHECK(collective_log(trace.events()) ==
+          fmt::format("forward line 4 depth 0: all_gather sum over world of 3 ranks, f32[{}], "
+                      "8 bytes\n"
+                      "forward line 4 depth 0: all_reduce max over world of 3 ranks, f32[3], "
+                      "16 bytes\n"
+                      "forward line 5 depth 0: wait for all_reduce 1 over world\n"
+                      "forward line 6 depth 0: wait for all_gather 0 over world\n"
+                      "forward line 6 depth 0: all_reduce min over world of 3 ranks, f32[3], "
+                      "16 bytes\n",
+                      mine));
+    REQUIRE(trace.events().size() == 5);
+    CHECK(trace.events()[3].collective.position.line == 4);  // of the call, not of the wait
+    CHECK(trace.events()[3].collective.group.ranks() == Ranks{0, 1, 2});
   });
 }
 

@@ -9,6 +9,7 @@
 #include "backends/fake/shape_device.h"
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
+#include "sim/record/trace.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -205,6 +206,31 @@ TEST_CASE("asynchronous calls may be issued in any order on two groups") {
     b.wait();
   });
   CHECK_FALSE(result.verdict);
+}
+
+TEST_CASE("K-20 a wait is told where one rank stands for many, with the group it stands in") {
+  Setting setting({2, 3}, 6);
+  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
+    Trace trace(TraceDetail::kEvents);
+    rank.observer = &trace;
+    rank.mode |= kModeObserve;
+    const Tensor sum =
+        setting.group(1).all_reduce(setting.tensor({0, 2}), ReduceOp::kSum, Issue::kAsync);
+    setting.group(0).barrier();
+    sum.wait();
+    sum.wait();
+    rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+    REQUIRE(trace.events().size() == 3);
+    const CollectiveRecord& waited = trace.events()[2].collective;
+    CHECK(trace.events()[2].kind == TraceEvent::Kind::kWait);
+    CHECK(waited.group == trace.events()[0].collective.group);
+    CHECK(waited.group.layout == setting.options.layout);
+    CHECK(waited.group.mesh_dims == InlineVector<std::size_t, 4>{1});
+    CHECK(waited.group.ranks() == std::vector<std::int64_t>{0, 1, 2});
+    CHECK(waited.sequence == 0);
+  });
+  CHECK(result.classes.size() == 1);
+  CHECK_FALSE(result.error);
 }
 
 // Every rank sends 4 elements to the right; a rank that is told apart may differ.
