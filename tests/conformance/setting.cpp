@@ -36,7 +36,7 @@ struct Stage {
 // "backend/how"
 Stage current_stage() {
   const char* named = std::getenv("SHARDLAB_STAGE");
-  const std::string text = named == nullptr ? "threads/pool" : named;
+  const std::string text = named == nullptr ? "threads" : named;
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string how = text.substr(std::min(slash + 1, text.size()));
   Stage stage;
@@ -45,7 +45,8 @@ Stage current_stage() {
   const BackendEntry& backend = find_backend(stage.options.backend);
   if (backend.processes == nullptr) {
     const std::size_t dash = std::min(how.find('-'), how.size());
-    stage.options.schedule.kind = parse_scheduler(how.substr(0, dash)).value();
+    const std::string scheduler = how.empty() ? "pool" : how.substr(0, dash);
+    stage.options.schedule.kind = parse_scheduler(scheduler).value();
     if (dash < how.size()) stage.options.schedule.workers = std::stoul(how.substr(dash + 1));
     return stage;
   }

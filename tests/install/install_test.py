@@ -42,13 +42,16 @@ class Install(unittest.TestCase):
         install = ("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet")
         output(*install, "--destdir", cls.folder / "d")
         cls.prefix = cls.folder / "d/usr/local"
-        cls.flags = shlex.split(
+
+    @classmethod
+    def flags(cls, package):
+        return shlex.split(
             output(
                 "pkg-config",
                 f"--define-variable=prefix={cls.prefix}",
                 "--cflags",
                 "--libs",
-                "shardlab",
+                package,
                 env={**os.environ, "PKG_CONFIG_PATH": str(cls.prefix / LIBDIR / "pkgconfig")},
             )
         )
@@ -57,16 +60,17 @@ class Install(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def build(self, name):
+    def build(self, name, package="shardlab"):
         """The program made from a source of this folder, copied away from the repository."""
         source = self.folder / f"{name}.cpp"
         source.write_text((HERE / source.name).read_text(encoding="utf-8"), encoding="utf-8")
         program = self.folder / name
-        output(*COMPILER, "-Wall", "-Wextra", "-Werror", source, *self.flags, "-o", program)
+        warnings = ("-Wall", "-Wextra", "-Werror")
+        output(*COMPILER, *warnings, source, *self.flags(package), "-o", program)
         return program
 
     def test_flags_name_the_copy_only(self):
-        for flag in self.flags:
+        for flag in self.flags("shardlab-conformance"):
             self.assertNotIn(str(HERE.parents[1]), flag)
 
     def test_a_program(self):
@@ -84,6 +88,22 @@ class Install(unittest.TestCase):
         self.assertIn("2 <  2 on rank 2\n3 <  2 on rank 3", told)
         self.assertEqual(told.count("ERROR: CHECK( rank.rank < 2 )"), 1)
         self.assertIn("element 4 is 1, expected 2: off by 1", told)
+
+    def test_a_backend_passes_the_conformance_suite(self):
+        page = (HERE.parents[1] / "backends/README.md").read_text(encoding="utf-8")
+        example = page.split("```cpp\n")[1].split("```")[0]
+        self.assertIn(example, (HERE / "own_backend.cpp").read_text(encoding="utf-8"))
+        program = self.build("own_backend", "shardlab-conformance")
+        self.assertRegex(output(program, "--no-colors"), r"cases: +\d+ \| +\d+ passed \| 0 failed")
+        told = output(
+            program,
+            "--no-colors",
+            "--test-case=all_reduce*",
+            code=1,
+            env={**os.environ, "SPOILT": "1"},
+        )
+        self.assertIn("all_reduce, every dtype and op", told)
+        self.assertRegex(told[-1000:], r"cases: +1 \| +0 passed \| +1 failed")
 
     def test_the_program_and_its_scenarios(self):
         scenario = self.prefix / "share/shardlab/scenarios/smoke/add.toml"
