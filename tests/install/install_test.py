@@ -105,6 +105,14 @@ class Install(unittest.TestCase):
         self.assertIn("all_reduce, every dtype and op", told)
         self.assertRegex(told[-1000:], r"cases: +1 \| +0 passed \| +1 failed")
 
+    def test_wrappers_on_all_ranks_and_on_classes_of_them(self):
+        counted = " 1 all_gather over tp, 1 all_reduce over tp, 1 batch over tp,\n"
+        self.assertEqual(
+            output(self.build("extensions")),
+            "fault: right without it; with it wrong in line 13, redistribute\n"
+            f"threads:{counted}fake:{counted}",
+        )
+
     def test_the_program_and_its_scenarios(self):
         scenario = self.prefix / "share/shardlab/scenarios/smoke/add.toml"
         told = output(self.prefix / "bin/shardlab", "run", scenario)

@@ -37,7 +37,7 @@ LAW = {
     "sim/testing": ["sim/verify"],
     "sim/faults": ["sim/language"],
     "sim/doctor": ["sim/report"],
-    "sim/install": ["sim/testing"],
+    "sim/install": ["sim/testing", "sim/judge"],
     "sim/cli": ["sim/report", "sim/facts", "sim/doctor"],
 }
 
