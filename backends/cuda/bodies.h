@@ -84,9 +84,9 @@ struct Folded {
       case Fold::kProduct:
         return product_of(a, b);
       case Fold::kMax:
-        return Maximum::apply(a, b);
+        return element::Maximum::apply(a, b);
       case Fold::kMin:
-        return Minimum::apply(a, b);
+        return element::Minimum::apply(a, b);
       default:
         return a;
     }
@@ -443,9 +443,9 @@ struct CombineBody {
       case ReduceOp::kProduct:
         return product_of(a, b);
       case ReduceOp::kMax:
-        return Maximum::apply(a, b);
+        return element::Maximum::apply(a, b);
       case ReduceOp::kMin:
-        return Minimum::apply(a, b);
+        return element::Minimum::apply(a, b);
       default:
         break;
     }

@@ -77,9 +77,7 @@ Failure synchronize(Context*) { return nullptr; }
 
 Failure pointwise(Context* context, const PointwiseCall& call) {
   HostPlatform platform(context);
-  if (call.operands == 1) return run_one_operand(platform, call);
-  if (call.operands == 2) return run_two_operands(platform, call);
-  return run_more_operands(platform, call);
+  return run_functions<1, kMaxOperands>(platform, call);
 }
 Failure move(Context* context, const MoveCall& call) {
   HostPlatform platform(context);

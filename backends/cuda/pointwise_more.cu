@@ -1,4 +1,4 @@
-// Pointwise functors of three and four operands.
+// Pointwise functions of three and four operands.
 #include "backends/cuda/pointwise.h"
 
 #include "backends/cuda/platform.cuh"
@@ -7,7 +7,7 @@ namespace shardlab::cuda {
 
 Failure run_pointwise_more(Context& context, const PointwiseCall& call) {
   GpuPlatform platform(context);
-  return run_more_operands(platform, call);
+  return run_functions<3, kMaxOperands>(platform, call);
 }
 
 }  // namespace shardlab::cuda

@@ -1,4 +1,4 @@
-// Pointwise functors of one operand.
+// Pointwise functions of one operand.
 #include "backends/cuda/pointwise.h"
 
 #include "backends/cuda/platform.cuh"
@@ -7,7 +7,7 @@ namespace shardlab::cuda {
 
 Failure run_pointwise_one(Context& context, const PointwiseCall& call) {
   GpuPlatform platform(context);
-  return run_one_operand(platform, call);
+  return run_functions<1, 1>(platform, call);
 }
 
 }  // namespace shardlab::cuda

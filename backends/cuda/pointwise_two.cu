@@ -1,4 +1,4 @@
-// Pointwise functors of two operands.
+// Pointwise functions of two operands.
 #include "backends/cuda/pointwise.h"
 
 #include "backends/cuda/platform.cuh"
@@ -7,7 +7,7 @@ namespace shardlab::cuda {
 
 Failure run_pointwise_two(Context& context, const PointwiseCall& call) {
   GpuPlatform platform(context);
-  return run_two_operands(platform, call);
+  return run_functions<2, 2>(platform, call);
 }
 
 }  // namespace shardlab::cuda

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/reduce_op.h"
+#include "kernels/element_functions.h"
 
 namespace shardlab::cuda {
 
@@ -20,22 +21,6 @@ inline constexpr int kMaxRuns = 4;
 
 /// null: success. Valid until the next call.
 using Failure = const char*;
-
-/// Pointwise functors of kernels/functors.h and kernels/math_functors.h.
-enum class Element : std::uint16_t {
-  kIdentity, kNeg, kAbs, kSign, kSgn, kSquare, kReciprocal, kFloor, kCeil, kRound, kTrunc, kFrac,
-  kIsNan, kIsInf, kIsFinite, kSignbit, kLogicalNot, kBitwiseNot,
-  kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p, kSqrt, kRsqrt, kSin, kCos, kTan, kAsin, kAcos,
-  kAtan, kSinh, kCosh, kTanh, kErf, kErfc, kSigmoid,
-  kRelu, kGelu, kGeluTanh, kSilu, kSoftplus, kLeakyRelu,
-  kAdd, kAddScaled, kSub, kSubScaled, kRsubScaled, kMul, kDiv, kDivFloor, kDivTrunc, kRemainder,
-  kFmod, kPow, kMaximum, kMinimum, kAtan2, kEq, kNe, kLt, kLe, kGt, kGe, kLogicalAnd, kLogicalOr,
-  kLogicalXor, kLeftShift, kRightShift, kBitwiseAnd, kBitwiseOr, kBitwiseXor, kClamp, kWhere,
-  kLerp, kAddcmul, kAddcdiv,
-  kThresholdBackward, kGeluBackward, kGeluTanhBackward, kSiluBackward, kTanhBackward,
-  kSigmoidBackward, kSoftplusBackward, kLeakyReluBackward,
-  kCount,
-};
 
 /// One array of a strided walk over a shape.
 struct Place {

@@ -75,6 +75,11 @@ void pointwise(Ops& ops, Element op, DType promoted, const Tensor& out,
   PointwiseCall call{};
   call.op = op;
   call.compute = compute_dtype_here(promoted);
+  const Kinds kind = is_integral(call.compute) ? kIntegerKind : kRealKind;
+  if ((kElementKinds[static_cast<std::size_t>(op)] & kind) == 0) {
+    fail(ErrorKind::kUnsupported, "device cuda has no kernel of this op for {}",
+         to_string(promoted));
+  }
   call.rounded = computes_wider(promoted) ? promoted : DType::kF64;
   call.operands = static_cast<int>(operands.size());
   compute_dtype_here(out.dtype());
@@ -106,7 +111,7 @@ Tensor computed(Ops& ops, Element op, DType compute, std::span<const std::int64_
 void convert(Ops& ops, const Tensor& out, const Tensor& source) {
   if (out.dtype() != source.dtype()) {
     const LocalArg operand[] = {source};
-    return pointwise(ops, Element::kIdentity, compute_dtype_here(source.dtype()), out, operand);
+    return pointwise(ops, Element::kPositive, compute_dtype_here(source.dtype()), out, operand);
   }
   if (out.numel() == 0) return;
   MoveCall call{};
@@ -133,7 +138,7 @@ void fill(Ops& ops, const Tensor& out, const Scalar& number) {
   }
   const LocalArg operand[] = {number};
   const DType compute = number.is_integral() ? DType::kI64 : DType::kF64;
-  pointwise(ops, Element::kIdentity, compute, out, operand);
+  pointwise(ops, Element::kPositive, compute, out, operand);
 }
 
 Tensor as_contiguous(Ops& ops, const Tensor& tensor, DType dtype) {

@@ -33,7 +33,7 @@ template <typename T>
 T exp_shifted(const T* x, T* to, std::int64_t count) {
   const T largest = reduce_row<MaxOp>(x, count);
   for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest;
-  Exp::map(to, to, count);
+  Vectorized<element::Exp>::map(to, to, count);
   return reduce_row<SumOp>(static_cast<const T*>(to), count);
 }
 
@@ -67,7 +67,7 @@ struct LogSoftmaxGradRow {
   template <typename T>
   static void apply(const T* grad, const T* y, T* to, std::int64_t count) {
     const T total = reduce_row<SumOp>(grad, count);
-    Exp::map(y, to, count);
+    Vectorized<element::Exp>::map(y, to, count);
     for (std::int64_t i = 0; i < count; ++i) to[i] = grad[i] - to[i] * total;
   }
 };

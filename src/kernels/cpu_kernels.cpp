@@ -11,10 +11,7 @@ namespace {
 KernelTable make_table() {
   fix_matmul_blocking();
   KernelTable table;
-  add_activation_kernels(table);
   add_along_dim_kernels(table);
-  add_binary_kernels(table);
-  add_comparison_kernels(table);
   add_convolution_kernels(table);
   add_copy_kernels(table);
   add_embedding_kernels(table);
@@ -22,12 +19,11 @@ KernelTable make_table() {
   add_loss_kernels(table);
   add_matmul_kernels(table);
   add_normalization_kernels(table);
+  add_pointwise_kernels(table);
   add_random_kernels(table);
   add_reduce_kernels(table);
   add_selection_kernels(table);
   add_sequence_kernels(table);
-  add_unary_kernels(table);
-  add_unary_math_kernels(table);
   add_variance_kernels(table);
   return table;
 }

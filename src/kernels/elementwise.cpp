@@ -47,13 +47,12 @@ void prepare_operand(Operand& operand, const LocalArg& argument, DType dtype, co
 // The elementwise call, prepared; rows() runs one inner row of the loop.
 class BlockRunner {
  public:
-  BlockRunner(const Tensor& out, std::span<const LocalArg> arguments,
-              const BlockSignature& signature, BlockFunction function)
-      : out_(out), signature_(signature), function_(function), operands_(arguments.size()) {
+  BlockRunner(const Tensor& out, std::span<const LocalArg> arguments, const ElementLoop& loop,
+              DType rounded)
+      : out_(out), loop_(loop), rounded_(rounded), operands_(arguments.size()) {
     target_ = writable_bytes(out);
     for (std::size_t i = 0; i < operands_; ++i) {
-      const bool wraps = is_integral(signature.rounded);
-      prepare_operand(operand_[i], arguments[i], wraps ? signature.rounded : signature.in[i], out);
+      prepare_operand(operand_[i], arguments[i], is_integral(rounded) ? rounded : loop.in[i], out);
     }
   }
 
@@ -70,12 +69,12 @@ class BlockRunner {
  private:
   void run_row(std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
                std::int64_t count) {
-    bool direct = out_.dtype() == signature_.out && strides[0] == 1;
+    bool direct = out_.dtype() == loop_.out && strides[0] == 1;
     const bool direct_out = direct;
     std::array<bool, kMaxOperands> direct_in{};
     for (std::size_t i = 0; i < operands_; ++i) {
-      direct_in[i] = operand_[i].dtype == signature_.in[i] && strides[i + 1] == 1 &&
-                     !rounds(operand_[i].dtype);
+      direct_in[i] =
+          operand_[i].dtype == loop_.in[i] && strides[i + 1] == 1 && !rounds(operand_[i].dtype);
       direct = direct && direct_in[i];
     }
     const std::int64_t block = direct ? count : block_elements();
@@ -89,23 +88,22 @@ class BlockRunner {
         in[i] = direct_in[i] ? from : load(i, {from, strides[i + 1], operand.dtype}, size);
       }
       std::byte* to = target_ + offsets[0] + start * strides[0] * item_bytes(out_.dtype());
-      function_(in.data(), direct_out ? to : buffer_[kMaxOperands].bytes, size);
+      loop_.run(in.data(), direct_out ? to : buffer_[kMaxOperands].bytes, size);
       if (!direct_out) {
-        convert_run({to, strides[0], out_.dtype()},
-                    {buffer_[kMaxOperands].bytes, 1, signature_.out}, size);
+        convert_run({to, strides[0], out_.dtype()}, {buffer_[kMaxOperands].bytes, 1, loop_.out},
+                    size);
       }
     }
   }
 
   bool rounds(DType dtype) const {
-    return signature_.rounded != DType::kF64 && dtype != signature_.rounded &&
-           dtype != DType::kBool;
+    return rounded_ != DType::kF64 && dtype != rounded_ && dtype != DType::kBool;
   }
 
   std::int64_t block_elements() const {
-    std::int64_t widest = item_bytes(signature_.out);
+    std::int64_t widest = item_bytes(loop_.out);
     for (std::size_t i = 0; i < operands_; ++i) {
-      widest = std::max(widest, item_bytes(signature_.in[i]));
+      widest = std::max(widest, item_bytes(loop_.in[i]));
     }
     return static_cast<std::int64_t>(kBlockBytes) / widest;
   }
@@ -118,10 +116,10 @@ class BlockRunner {
     if (rounds(run.dtype) && operand_[i].data != operand_[i].number) {
       // The output's buffer is free until the block function runs.
       std::byte* rounded = buffer_[kMaxOperands].bytes;
-      convert_run({rounded, 1, signature_.rounded}, run, size);
-      convert_run({buffer, 1, signature_.in[i]}, {rounded, 1, signature_.rounded}, size);
+      convert_run({rounded, 1, rounded_}, run, size);
+      convert_run({buffer, 1, loop_.in[i]}, {rounded, 1, rounded_}, size);
     } else {
-      convert_run({buffer, 1, signature_.in[i]}, run, size);
+      convert_run({buffer, 1, loop_.in[i]}, run, size);
     }
     filled_from_[i] = constant ? run.data : nullptr;
     filled_[i] = size;
@@ -129,8 +127,8 @@ class BlockRunner {
   }
 
   const Tensor& out_;
-  const BlockSignature& signature_;
-  BlockFunction function_;
+  const ElementLoop& loop_;
+  DType rounded_;
   std::size_t operands_;
   std::byte* target_;
   std::array<Operand, kMaxOperands> operand_;
@@ -140,13 +138,13 @@ class BlockRunner {
 };
 
 // Everything lies as the function wants it: one call and no loop, the usual case of small tensors.
-bool run_directly(const Tensor& out, std::span<const LocalArg> operands,
-                  const BlockSignature& signature, BlockFunction function) {
-  if (out.dtype() != signature.out || !out.contiguous()) return false;
-  const bool rounds = signature.rounded != DType::kF64;
+bool run_directly(const Tensor& out, std::span<const LocalArg> operands, const ElementLoop& loop,
+                  DType rounded) {
+  if (out.dtype() != loop.out || !out.contiguous()) return false;
+  const bool rounds = rounded != DType::kF64;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const auto* tensor = std::get_if<Tensor>(&operands[i]);
-    if (tensor == nullptr || rounds || tensor->dtype() != signature.in[i] ||
+    if (tensor == nullptr || rounds || tensor->dtype() != loop.in[i] ||
         tensor->shape() != out.shape() || !tensor->contiguous()) {
       return false;
     }
@@ -156,8 +154,30 @@ bool run_directly(const Tensor& out, std::span<const LocalArg> operands,
   for (std::size_t i = 0; i < operands.size(); ++i) {
     in[i] = readable_bytes(*std::get_if<Tensor>(&operands[i]));
   }
-  function(in.data(), target, out.numel());
+  loop.run(in.data(), target, out.numel());
   return true;
+}
+
+std::span<const ElementLoop> loops_of(DType compute) {
+  switch (compute) {
+    case DType::kI64:
+      return element_loops<std::int64_t>();
+    case DType::kF32:
+      return element_loops<float>();
+    case DType::kF64:
+      return element_loops<double>();
+    case DType::kC64:
+      return element_loops<std::complex<float>>();
+    default:
+      return element_loops<std::complex<double>>();
+  }
+}
+
+const ElementLoop& find_loop(Element function, DType promoted) {
+  const auto index = static_cast<std::size_t>(function);
+  const ElementLoop& loop = loops_of(compute_dtype(promoted))[index];
+  if (loop.run == nullptr) refuse_dtype(promoted);
+  return loop;
 }
 
 }  // namespace
@@ -166,10 +186,13 @@ void refuse_dtype(DType dtype) {
   fail(ErrorKind::kUnsupported, "device cpu has no kernel of this op for {}", to_string(dtype));
 }
 
-void run_elementwise(const Tensor& out, std::span<const LocalArg> operands,
-                     const BlockSignature& signature, BlockFunction function) {
-  if (run_directly(out, operands, signature, function)) return;
-  BlockRunner(out, operands, signature, function).run();
+void run_elementwise(Element function, DType promoted, const Tensor& out,
+                     std::span<const LocalArg> operands) {
+  const ElementLoop& loop = find_loop(function, promoted);
+  // f64 stands for operands that are not rounded.
+  const DType rounded = computes_wider(promoted) ? promoted : DType::kF64;
+  if (run_directly(out, operands, loop, rounded)) return;
+  BlockRunner(out, operands, loop, rounded).run();
 }
 
 }  // namespace shardlab

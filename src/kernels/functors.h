@@ -81,6 +81,8 @@ SHARDLAB_HD inline bool truth(T value) {
   return value != T(0);
 }
 
+namespace element {
+
 // Two tensors.
 
 struct Add {
@@ -345,6 +347,12 @@ struct Addcdiv {
 
 // One tensor.
 
+struct Positive {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return a;
+  }
+};
 struct Neg {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {
@@ -482,5 +490,7 @@ struct BitwiseNot {
     return ~a;
   }
 };
+
+}  // namespace element
 
 }  // namespace shardlab

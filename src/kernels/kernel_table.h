@@ -22,10 +22,7 @@ class KernelTable {
 };
 
 // One function per family.
-void add_activation_kernels(KernelTable& table);
 void add_along_dim_kernels(KernelTable& table);
-void add_binary_kernels(KernelTable& table);
-void add_comparison_kernels(KernelTable& table);
 void add_convolution_kernels(KernelTable& table);
 void add_copy_kernels(KernelTable& table);
 void add_embedding_kernels(KernelTable& table);
@@ -33,12 +30,11 @@ void add_index_element_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_matmul_kernels(KernelTable& table);
 void add_normalization_kernels(KernelTable& table);
+void add_pointwise_kernels(KernelTable& table);
 void add_random_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_selection_kernels(KernelTable& table);
 void add_sequence_kernels(KernelTable& table);
-void add_unary_kernels(KernelTable& table);
-void add_unary_math_kernels(KernelTable& table);
 void add_variance_kernels(KernelTable& table);
 
 }  // namespace shardlab

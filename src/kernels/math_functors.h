@@ -10,6 +10,32 @@ inline constexpr double kSqrtHalf = 0.70710678118654752440;
 inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 inline constexpr double kTanhCubic = 0.044715;
 
+/// A function of the standard library, for every type that it takes.
+#define SHARDLAB_STANDARD(Name, function) \
+  struct Name {                           \
+    template <typename T>                 \
+    SHARDLAB_HD static T apply(T a) {     \
+      return std::function(a);            \
+    }                                     \
+  };
+
+SHARDLAB_STANDARD(Acos, acos)
+SHARDLAB_STANDARD(Asin, asin)
+SHARDLAB_STANDARD(Atan, atan)
+SHARDLAB_STANDARD(Cos, cos)
+SHARDLAB_STANDARD(Cosh, cosh)
+SHARDLAB_STANDARD(Erf, erf)
+SHARDLAB_STANDARD(Erfc, erfc)
+SHARDLAB_STANDARD(Exp, exp)
+SHARDLAB_STANDARD(Log, log)
+SHARDLAB_STANDARD(Log10, log10)
+SHARDLAB_STANDARD(Sin, sin)
+SHARDLAB_STANDARD(Sinh, sinh)
+SHARDLAB_STANDARD(Sqrt, sqrt)
+SHARDLAB_STANDARD(Tan, tan)
+SHARDLAB_STANDARD(Tanh, tanh)
+#undef SHARDLAB_STANDARD
+
 struct Exp2 {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {
@@ -47,12 +73,6 @@ struct Log2 {
       return std::log(a) / T(0.693147180559945309417);
   }
 };
-struct Log10 {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::log10(a);
-  }
-};
 struct Log1p {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {
@@ -73,94 +93,10 @@ struct Log1p {
     return T(std::log(std::abs(T(1) + a)), angle);
   }
 };
-struct Sqrt {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::sqrt(a);
-  }
-};
 struct Rsqrt {
   template <typename T>
   SHARDLAB_HD static T apply(T a) {
     return T(1) / std::sqrt(a);
-  }
-};
-struct Tan {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::tan(a);
-  }
-};
-struct Asin {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::asin(a);
-  }
-};
-struct Acos {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::acos(a);
-  }
-};
-struct Atan {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::atan(a);
-  }
-};
-struct Sinh {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::sinh(a);
-  }
-};
-struct Cosh {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::cosh(a);
-  }
-};
-struct Erf {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::erf(a);
-  }
-};
-struct Erfc {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::erfc(a);
-  }
-};
-struct Exp {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::exp(a);
-  }
-};
-struct Log {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::log(a);
-  }
-};
-struct Sin {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::sin(a);
-  }
-};
-struct Cos {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::cos(a);
-  }
-};
-struct Tanh {
-  template <typename T>
-  SHARDLAB_HD static T apply(T a) {
-    return std::tanh(a);
   }
 };
 struct Sigmoid {

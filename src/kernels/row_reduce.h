@@ -40,7 +40,7 @@ struct MaxOp {
   }
   template <typename T>
   static T combine(T a, T b) {
-    return Maximum::apply(a, b);
+    return element::Maximum::apply(a, b);
   }
 };
 struct MinOp {
@@ -53,7 +53,7 @@ struct MinOp {
   }
   template <typename T>
   static T combine(T a, T b) {
-    return Minimum::apply(a, b);
+    return element::Minimum::apply(a, b);
   }
 };
 

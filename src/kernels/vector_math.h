@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <unsupported/Eigen/SpecialFunctions>
 
 #include "kernels/math_functors.h"
 
@@ -90,48 +91,111 @@ inline PacketOf<float> packet_tanh(const PacketOf<float>& x) {
   return pselect(pcmp_eq(x, x), ptanh(x), x);
 }
 
-// Functors with a vector form; the other types take the scalar one.
+// erf of each lane; exactly +-1 where float cannot tell it from that, NaN stays.
+inline PacketOf<float> packet_erf(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  const Packet one = pset1<Packet>(1.0f);
+  const Packet inner = generic_fast_erf_float(x);
+  const Packet sign = pselect(pcmp_lt(x, pset1<Packet>(0.0f)), pnegate(one), one);
+  const Packet ends = pselect(pcmp_lt(pabs(x), pset1<Packet>(4.0f)), inner, sign);
+  return pselect(pcmp_eq(x, x), ends, x);
+}
 
-struct Exp : element::Exp {
+// The normal distribution function.
+inline PacketOf<float> packet_normal_cdf(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  const Packet erf = packet_erf(pmul(x, pset1<Packet>(float(element::kSqrtHalf))));
+  return pmul(pset1<Packet>(0.5f), padd(pset1<Packet>(1.0f), erf));
+}
+
+/// A function with its form for contiguous runs, F::map(in..., out, count), where it has one; types
+/// without one take the function element by element.
+template <typename F>
+struct Vectorized : F {};
+
+template <>
+struct Vectorized<element::Exp> : element::Exp {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_exp<T>(x); });
   }
 };
-struct Log : element::Log {
+template <>
+struct Vectorized<element::Log> : element::Log {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_log<T>(x); });
   }
 };
-struct Sin : element::Sin {
+template <>
+struct Vectorized<element::Sin> : element::Sin {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::psin(x); });
   }
 };
-struct Cos : element::Cos {
+template <>
+struct Vectorized<element::Cos> : element::Cos {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) { return Eigen::internal::pcos(x); });
   }
 };
-struct Tanh : element::Tanh {
+template <>
+struct Vectorized<element::Tanh> : element::Tanh {
   static void map(const float* from, float* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<float>& x) { return packet_tanh(x); });
   }
 };
-struct Sigmoid : element::Sigmoid {
+template <>
+struct Vectorized<element::Sigmoid> : element::Sigmoid {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) { return packet_sigmoid<T>(x); });
   }
 };
-struct Silu : element::Silu {
+template <>
+struct Vectorized<element::Silu> : element::Silu {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
     map_packets(from, to, count, [](const PacketOf<T>& x) {
       using namespace Eigen::internal;
       const PacketOf<T> one = pset1<PacketOf<T>>(1);
       return pdiv(x, padd(one, packet_exp<T>(pnegate(x))));
+    });
+  }
+};
+template <>
+struct Vectorized<element::Gelu> : element::Gelu {
+  static void map(const float* from, float* to, std::int64_t count) {
+    map_packets(from, to, count, [](const PacketOf<float>& x) {
+      return Eigen::internal::pmul(x, packet_normal_cdf(x));
+    });
+  }
+};
+template <>
+struct Vectorized<element::GeluTanh> : element::GeluTanh {
+  static void map(const float* from, float* to, std::int64_t count) {
+    using namespace Eigen::internal;
+    map_packets(from, to, count, [](const PacketOf<float>& x) {
+      const auto cube =
+          pmul(pmul(x, x), pmul(x, pset1<PacketOf<float>>(float(element::kTanhCubic))));
+      const auto inner =
+          pmul(pset1<PacketOf<float>>(float(element::kSqrtTwoOverPi)), padd(x, cube));
+      const auto one = pset1<PacketOf<float>>(1.0f);
+      return pmul(pmul(pset1<PacketOf<float>>(0.5f), x), padd(one, packet_tanh(inner)));
+    });
+  }
+};
+template <>
+struct Vectorized<element::GeluBackward> : element::GeluBackward {
+  static void map(const float* grad, const float* from, float* to, std::int64_t count) {
+    using namespace Eigen::internal;
+    using Packet = PacketOf<float>;
+    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
+      const Packet power = packet_exp<float>(pmul(pmul(x, x), pset1<Packet>(-0.5f)));
+      const Packet density = pmul(power, pset1<Packet>(float(element::kSqrtTwoOverPi / 2)));
+      return pmul(g, padd(packet_normal_cdf(x), pmul(x, density)));
     });
   }
 };

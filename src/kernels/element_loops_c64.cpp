@@ -1,0 +1,8 @@
+// The loops of the element functions over c64.
+#include "kernels/element_loops.h"
+
+namespace shardlab {
+
+template std::span<const ElementLoop> element_loops<std::complex<float>>();
+
+}  // namespace shardlab

@@ -1,0 +1,165 @@
+// Pointwise kernels for all devices. A kernel picks the function, the operands and the dtype in
+// which they meet; most of them are a row of element_functions.h with the template below that the
+// row names. What a loop costs stands in the device, so nothing here is instantiated per dtype.
+#include "kernels/pointwise.h"
+
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/kernel_args.h"
+#include "kernels/promotion.h"
+
+namespace shardlab {
+
+namespace {
+
+// The first operands in their promoted dtype.
+template <Element function, std::size_t operands>
+void promoted(ElementRunner& runner, const KernelCall& call) {
+  const std::span<const LocalArg> given = call.args.first(operands);
+  runner.run(function, promote_operands(given), call.outputs[0], given);
+}
+
+// The same, but integers and bool become f32 first.
+template <Element function, std::size_t operands>
+void floating(ElementRunner& runner, const KernelCall& call) {
+  const std::span<const LocalArg> given = call.args.first(operands);
+  runner.run(function, float_dtype(promote_operands(given)), call.outputs[0], given);
+}
+
+// f(self, tensor1, tensor2, value): the last one does not take part in the promotion.
+template <Element function, std::size_t operands>
+void last_apart(ElementRunner& runner, const KernelCall& call) {
+  const DType dtype = promote_operands(call.args.first(operands - 1));
+  runner.run(function, dtype, call.outputs[0], call.args.first(operands));
+}
+
+// where(condition, self, other).
+template <Element function, std::size_t operands>
+void chosen(ElementRunner& runner, const KernelCall& call) {
+  const DType dtype = promote_operands(call.args.subspan(1, operands - 1));
+  runner.run(function, dtype, call.outputs[0], call.args.first(operands));
+}
+
+bool divides_by_zero(ElementRunner& runner, DType dtype, const LocalArg& divisor) {
+  if (const auto* number = std::get_if<Scalar>(&divisor)) return wraps_to_zero(*number, dtype);
+  const auto* tensor = std::get_if<Tensor>(&divisor);
+  return tensor != nullptr && runner.has_zero(*tensor, dtype);
+}
+
+template <Element function, std::size_t operands = 2>
+void division(ElementRunner& runner, const KernelCall& call) {
+  const std::span<const LocalArg> given = call.args.first(operands);
+  const DType dtype = promote_operands(given);
+  const bool checked = is_integral(dtype) && call.outputs[0].numel() > 0;
+  if (checked && divides_by_zero(runner, dtype, given[1])) {
+    fail(ErrorKind::kRuntime, "an integer is divided by zero");
+  }
+  runner.run(function, dtype, call.outputs[0], given);
+}
+
+bool is_one(const LocalArg& argument) {
+  const auto* number = std::get_if<Scalar>(&argument);
+  return number == nullptr || number->to_complex() == std::complex<double>(1);
+}
+
+// f(self, other, alpha); alpha does not take part in the promotion.
+template <Element plain, Element scaled>
+void add_scaled(ElementRunner& runner, const KernelCall& call) {
+  const DType dtype = promote_operands(call.args.first(2));
+  const bool bare = call.args.size() < 3 || is_one(call.args[2]);
+  runner.run(bare ? plain : scaled, dtype, call.outputs[0], call.args.first(bare ? 2 : 3));
+}
+
+void rsub(ElementRunner& runner, const KernelCall& call) {
+  const LocalArg operands[] = {call.args[0], call.args[1],
+                               call.args.size() < 3 ? LocalArg(Scalar(1)) : call.args[2]};
+  runner.run(Element::kRsubScaled, promote_operands(call.args.first(2)), call.outputs[0], operands);
+}
+
+void div(ElementRunner& runner, const KernelCall& call) {
+  const std::string* rounding = optional_text_arg(call, 2);
+  if (rounding == nullptr) return floating<Element::kDiv, 2>(runner, call);
+  if (*rounding == "floor") return division<Element::kDivFloor>(runner, call);
+  if (*rounding == "trunc") return division<Element::kDivTrunc>(runner, call);
+  fail(ErrorKind::kValue, "rounding_mode is None, 'trunc' or 'floor', not '{}'", *rounding);
+}
+
+// clamp(self, min, max) with either bound None.
+void clamp(ElementRunner& runner, const KernelCall& call) {
+  const bool low = !std::holds_alternative<std::monostate>(call.args[1]);
+  const bool high = call.args.size() > 2 && !std::holds_alternative<std::monostate>(call.args[2]);
+  check_invariant(low || high, "clamp has a bound");
+  std::vector<LocalArg> operands{call.args[0]};
+  if (low) operands.push_back(call.args[1]);
+  if (high) operands.push_back(call.args[2]);
+  const DType dtype = promote_operands(operands);
+  for (LocalArg& operand : operands) operand = within_range(operand, dtype);
+  const Element function = !high ? Element::kMaximum : low ? Element::kClamp : Element::kMinimum;
+  runner.run(function, dtype, call.outputs[0], operands);
+}
+
+template <Element function>
+void bound(ElementRunner& runner, const KernelCall& call) {
+  const DType dtype = promote_operands(call.args.first(2));
+  const LocalArg operands[] = {call.args[0], within_range(call.args[1], dtype)};
+  runner.run(function, dtype, call.outputs[0], operands);
+}
+
+// masked_fill(self, mask, value): the value takes self's dtype.
+void masked_fill(ElementRunner& runner, const KernelCall& call) {
+  const LocalArg operands[] = {call.args[1], call.args[2], call.args[0]};
+  runner.run(Element::kWhere, tensor_arg(call, 0).dtype(), call.outputs[0], operands);
+}
+
+// bool inverts, integers flip their bits.
+void bitwise_not(ElementRunner& runner, const KernelCall& call) {
+  if (tensor_arg(call, 0).dtype() == DType::kBool) {
+    return promoted<Element::kLogicalNot, 1>(runner, call);
+  }
+  promoted<Element::kBitwiseNot, 1>(runner, call);
+}
+
+// The argument behind the operands says how gelu is computed.
+template <Element exact, Element approximated, std::size_t operands>
+void gelu(ElementRunner& runner, const KernelCall& call) {
+  const std::string* text = optional_text_arg(call, operands);
+  if (text == nullptr || *text == "none") return promoted<exact, operands>(runner, call);
+  if (*text == "tanh") return promoted<approximated, operands>(runner, call);
+  fail(ErrorKind::kValue, "approximate is 'none' or 'tanh', not '{}'", *text);
+}
+
+using KernelTable = std::array<PointwiseKernel, static_cast<std::size_t>(KernelId::kCount)>;
+
+constexpr KernelTable make_table() {
+  KernelTable table{};
+  const auto set = [&](KernelId id, PointwiseKernel kernel) {
+    table[static_cast<std::size_t>(id)] = kernel;
+  };
+#define SHARDLAB_SET(function, operands, kinds, how) \
+  set(KernelId::k##function, how<Element::k##function, operands>);
+  SHARDLAB_ELEMENT_KERNELS(SHARDLAB_SET)
+#undef SHARDLAB_SET
+  set(KernelId::kAdd, add_scaled<Element::kAdd, Element::kAddScaled>);
+  set(KernelId::kSub, add_scaled<Element::kSub, Element::kSubScaled>);
+  set(KernelId::kRsub, rsub);
+  set(KernelId::kDiv, div);
+  set(KernelId::kClamp, clamp);
+  set(KernelId::kClampMin, bound<Element::kMaximum>);
+  set(KernelId::kClampMax, bound<Element::kMinimum>);
+  set(KernelId::kMaskedFill, masked_fill);
+  set(KernelId::kBitwiseNot, bitwise_not);
+  set(KernelId::kGelu, gelu<Element::kGelu, Element::kGeluTanh, 1>);
+  set(KernelId::kGeluBackward, gelu<Element::kGeluBackward, Element::kGeluTanhBackward, 2>);
+  return table;
+}
+
+}  // namespace
+
+std::span<const PointwiseKernel> pointwise_kernels() {
+  static constexpr KernelTable table = make_table();
+  return table;
+}
+
+}  // namespace shardlab
