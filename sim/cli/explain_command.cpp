@@ -8,11 +8,10 @@
 #include <cstdio>
 
 #include "api/mesh.h"
+#include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
-#include "ops/register.h"
 #include "ops/torch_names.h"
 #include "propagate/propagator.h"
-#include "schema/op_runs.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/judge/scenario_run.h"
@@ -111,7 +110,7 @@ Argument parse_argument(const SchemaArgument& declared, const std::string& text,
 
 // One decision answers the call: neither do other ops make it up, nor does a handler.
 bool is_one_decision(const OpRow& row) {
-  return row.decompose == nullptr && row.handler == HandlerId::kNone &&
+  return row.parts() == nullptr && !std::holds_alternative<Handler>(row.compute) &&
          !std::holds_alternative<NoRule>(row.rule);
 }
 

@@ -1,5 +1,5 @@
 // `shardlab run`: every point of every file, printed as it comes.
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/why_names.h"

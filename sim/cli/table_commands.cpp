@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
 #include "sim/doctor/doctor.h"
 #include "sim/facts/chain_outcomes.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "backends/process/control_channel.h"
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/judge/schedules.h"

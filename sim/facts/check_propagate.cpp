@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
-#include "ops/register.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/facts/propagate_checkers.h"
 #include "sim/facts/propagate_facts.h"

@@ -6,8 +6,8 @@
 
 #include "autograd/autograd.h"
 #include "comm/device_mesh.h"
+#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
-#include "ops/register.h"
 #include "propagate/propagator.h"
 #include "sim/run/inputs.h"
 #include "sim/scenario/scenario_file.h"

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <thread>
 
+#include "dispatch/all_ops.h"
 #include "base/bytes_text.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "ops/factor_rule.h"
-#include "ops/register.h"
 #include "sim/judge/verdict.h"
 #include "sim/language/lexer.h"
 #include "sim/run/class_run.h"

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "schema/op_runs.h"
-
 #include "sim/report/rule_text.h"
 
 namespace shardlab {
@@ -31,7 +29,7 @@ std::string flags_text(const OpRow& row) {
   add(kNeedsPosition, "knows its position");
   add(kAllowUneven, "takes short dims");
   add(kExact, "bitwise however it is cut");
-  if (!runs(row)) text += fmt::format("{}incomplete: no kernel", text.empty() ? "" : ", ");
+  if (!row.runs()) text += fmt::format("{}incomplete: no kernel", text.empty() ? "" : ", ");
   return text;
 }
 
@@ -45,9 +43,9 @@ void append_row(std::string& out, const OpRow& row) {
   }
   const OpRow& base = row.base != nullptr ? *row.base : row;
   if (row.base != nullptr) out += fmt::format("  variant of  {}\n", base.name());
-  out += fmt::format("  gradient    {}\n", base.gradient != nullptr    ? "yes"
-                                           : base.decompose != nullptr ? "through its parts"
-                                                                       : "no");
+  out += fmt::format("  gradient    {}\n", base.gradient             ? "yes"
+                                           : base.parts() != nullptr ? "through its parts"
+                                                                     : "no");
   if (row.why[0] != '\0') out += fmt::format("  why         {}\n", row.why);
 }
 
@@ -62,11 +60,11 @@ std::string ops_text(const OpRegistry& registry, std::string_view name) {
   }
   int without_kernel = 0, variants = 0;
   for (const OpRow* row : rows) {
-    without_kernel += !runs(*row);
+    without_kernel += !row->runs();
     variants += row->base != nullptr;
     if (row->base != nullptr) continue;
     out += fmt::format("{:<48} {}{}\n", row->name(), rule_text(*row),
-                       !runs(*row) ? "   (incomplete: no kernel)" : "");
+                       !row->runs() ? "   (incomplete: no kernel)" : "");
   }
   out +=
       fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
@@ -80,8 +78,8 @@ std::string ops_json(const OpRegistry& registry, std::string_view name) {
     list.push_back({{"op", row->name()},
                     {"schema", row->op.text()},
                     {"rule", rule_text(*row)},
-                    {"incomplete", !runs(*row)},
-                    {"gradient", row->gradient != nullptr},
+                    {"incomplete", !row->runs()},
+                    {"gradient", static_cast<bool>(row->gradient)},
                     {"variant_of", row->base != nullptr ? row->base->name() : ""},
                     {"why", row->why}});
   }

@@ -116,8 +116,8 @@ std::string rule_text(const OpRow& row) {
   struct Visit {
     const OpRow& row;
     std::string operator()(const NoRule&) const {
-      if (row.handler != HandlerId::kNone || row.user_handler != nullptr) return "handler";
-      return row.decompose != nullptr ? "in terms of other ops" : "none: makes new tensors";
+      if (std::holds_alternative<Handler>(row.compute)) return "handler";
+      return row.parts() != nullptr ? "in terms of other ops" : "none: makes new tensors";
     }
     std::string operator()(const FactorRule& rule) const { return rule.text; }
     std::string operator()(const PointwiseRule& rule) const {
@@ -127,6 +127,7 @@ std::string rule_text(const OpRow& row) {
     std::string operator()(DimRuleFn) const { return "rows for one mesh dim"; }
     std::string operator()(MeshRuleFn) const { return "follows its input"; }
     std::string operator()(StrategyFn) const { return "candidates for the whole mesh"; }
+    std::string operator()(TupleStrategyFn) const { return "candidates for each list element"; }
   };
   return std::visit(Visit{row}, row.rule);
 }
@@ -135,7 +136,7 @@ std::string rule_rows_text(const OpRow& row) {
   const OpRow& base = row.base != nullptr ? *row.base : row;
   const ShardingRule& rule = base.rule;
   if (std::holds_alternative<NoRule>(rule) || std::holds_alternative<MeshRuleFn>(rule) ||
-      std::holds_alternative<StrategyFn>(rule)) {
+      std::holds_alternative<StrategyFn>(rule) || std::holds_alternative<TupleStrategyFn>(rule)) {
     return "";
   }
   Example example(base);

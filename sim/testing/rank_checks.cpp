@@ -11,8 +11,8 @@
 
 #include "autograd/grad_node.h"
 #include "comm/verdict.h"
+#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
-#include "ops/register.h"
 #include "propagate/propagator.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/step_run.h"
@@ -260,8 +260,8 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind s
   std::string error = error_of(std::move(result));
   const StepVerdict calls = steps.verdict();
   if (error.empty() && calls.wrong) {
-    error = fmt::format("a call is wrong: {}\n{}", to_string(calls.wrong->place),
-                        calls.wrong->text());
+    error =
+        fmt::format("a call is wrong: {}\n{}", to_string(calls.wrong->place), calls.wrong->text());
   }
   return {records.merged(complete), std::move(error)};
 }

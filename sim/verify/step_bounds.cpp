@@ -13,10 +13,10 @@
 namespace shardlab {
 
 Summing summing_of(const OpRow& row) {
-  if (row.handler == HandlerId::kConvolution || row.handler == HandlerId::kConvolutionBackward) {
+  if (row.op.base == "aten::convolution" || row.op.base == "aten::convolution_backward") {
     return Summing::kLinear;
   }
-  switch (row.kernel) {
+  switch (row.kernel()) {
     case KernelId::kMm:
     case KernelId::kBmm:
     case KernelId::kAddmm:

@@ -114,7 +114,7 @@ class OpJudge {
   explicit OpJudge(const Step& step) : step_(step), row_(*step.first().row) {}
 
   StepFinding run() {
-    if (row_.user_handler != nullptr) return skipped("ops with a handler of the user's own");
+    if (row_.opaque()) return skipped("ops with a handler of the user's own");
     const Slots operands = operand_slots(step_);
     results_ = result_slots(step_);
     if (!operands.alike || !results_.alike) return skipped("the ranks hold different types");
@@ -128,7 +128,7 @@ class OpJudge {
       coarsest_ = std::max(coarsest_, unit_roundoff(pieces.front().dtype()));
       summed_ = summed_ || operands_.back().sum.defined();
     }
-    if (row_.handler == HandlerId::kEqual) return judge_equal();
+    if (row_.name() == "aten::equal") return judge_equal();
     return judge_results();
   }
 
@@ -173,7 +173,7 @@ class OpJudge {
   // The one number that every rank got.
   StepFinding judge_scalar() {
     Results expected;
-    if (row_.handler == HandlerId::kLocalScalar) {
+    if (row_.name() == "aten::_local_scalar_dense") {
       expected.emplace_back(read_scalar(operands_.at(0).own));
     } else {
       return {};
@@ -306,7 +306,9 @@ class OpJudge {
     return finding;
   }
 
-  bool is_program() const { return row_.local != nullptr || row_.decompose != nullptr; }
+  bool is_program() const {
+    return std::holds_alternative<ProgramFn>(row_.compute) || row_.parts() != nullptr;
+  }
 
   RoundingBound bound_for(const WholeValue& got, std::int64_t results) const {
     RoundingBound bound;

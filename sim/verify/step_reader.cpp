@@ -188,7 +188,7 @@ void StepReader::call_ends(const CallRecord& call) {
 void StepReader::note_inner(const DTensor& made) {
   if (frames_.empty() || !frames_.back().part) return;
   Frame& around = frames_.back();
-  if (around.part->row->user_handler != nullptr) around.inner.push_back(made);
+  if (around.part->row->opaque()) around.inner.push_back(made);
 }
 
 void StepReader::call_fails() {

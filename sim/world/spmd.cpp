@@ -2,8 +2,8 @@
 // lives as long as the process because tensors may outlive a run.
 #include "sim/world/spmd.h"
 
+#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
-#include "ops/register.h"
 #include "propagate/propagator.h"
 #include "tensor/cpu_device.h"
 

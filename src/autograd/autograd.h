@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "dispatch/plain_calls.h"
 #include "redistribute/redistribute.h"
 #include "schema/calls.h"
 
@@ -13,8 +14,6 @@ namespace shardlab {
 /// Calls that decompose composite rows, record gradients and dispatch. Stateless: state lives in
 /// handles and in the rank's context, so one object serves all ranks.
 Calls& recording_calls();
-/// The same without recording.
-Calls& plain_calls();
 
 /// dtypes of the forward and of the backward communication.
 struct RedistributeDTypes {
@@ -24,7 +23,7 @@ struct RedistributeDTypes {
 ///
 DTensor redistribute(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options = {},
-                      const RedistributeDTypes& dtypes = {});
+                     const RedistributeDTypes& dtypes = {});
 
 /// Plain to distributed and back, with gradients. Without `global` the global shape is local size x
 /// mesh size per cut. The gradient that from_local hands back has the forward placements.

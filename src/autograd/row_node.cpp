@@ -8,7 +8,6 @@
 #include "autograd/view.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
-#include "ops/gradients.h"
 
 namespace shardlab {
 
@@ -16,7 +15,7 @@ namespace {
 
 // Variants have the gradient of the op they come from.
 const OpRow& definition_of(const OpRow& row) {
-  return row.gradient == nullptr && row.base != nullptr ? *row.base : row;
+  return !row.gradient && row.base != nullptr ? *row.base : row;
 }
 
 // Its value as it is now, counted as the copy that it would be on a device of its own.
@@ -84,8 +83,8 @@ RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name())
     if (edges().back().wanted()) wanted_ |= ArgumentSet{1} << index;
   });
   const OpRow& definition = definition_of(row);
-  in_parts_ = definition.gradient == nullptr && definition.decompose != nullptr;
-  reads_ = &grad::reads_of(definition);
+  in_parts_ = !definition.gradient && definition.parts() != nullptr;
+  reads_ = &definition.gradient_reads();
   refuse_constants(row, *reads_, wanted_);
   inputs_.reserve(args.size());
   for (std::size_t i = 0; i < args.size(); ++i) inputs_.push_back(kept_argument(i, args[i]));
@@ -94,7 +93,7 @@ RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name())
 RowNode::RowNode(const OpRow& row)
     : GradNode(row.name()),
       row_(&row),
-      reads_(&grad::reads_of(definition_of(row))),
+      reads_(&definition_of(row).gradient_reads()),
       wanted_(kAnyArgument) {}
 
 Ref<RowNode> RowNode::unconnected(const OpRow& row, const Arguments& args) {
@@ -158,13 +157,13 @@ void RowNode::check_saved() const {
 std::vector<DTensor> RowNode::run(std::span<const DTensor> grads) {
   const OpRow& definition = definition_of(*row_);
   if (in_parts_) return gradients_of_parts(definition, grads);
-  if (definition.gradient == nullptr) {
+  if (!definition.gradient) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
         .with("fix", "detach the input that needs no gradient");
   }
   const GradContext context{plain_calls(), inputs_, outputs_, grads,
                             [this](std::size_t index) { return edges()[index].wanted(); }};
-  return definition.gradient(context);
+  return definition.gradient.program(context);
 }
 
 bool RowNode::free_saved() {

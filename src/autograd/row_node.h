@@ -26,9 +26,6 @@ void for_each_result(const Results& results, Visit visit) {
 /// out, without values. Only ops that look at nothing else take it (zeros_like).
 DTensor without_values(const DTensor& x);
 
-/// Runs the decomposition of a composite row through `calls`.
-Results decomposed(Calls& calls, const OpRow& row, const Arguments& args);
-
 /// Keeps of its call what the row's gradient reads (OpRow::reads) and refuses to run when a kept
 /// value was written to since.
 class RowNode : public GradNode {

@@ -44,14 +44,14 @@ class View : public TapePlace {
   std::uint64_t base_version() const { return base->local.storage()->version(); }
 
   Ref<DTensorImpl> base;
-  Ref<GradNode> node;  ///< its place on the tape; null: none
-  const OpRow* row = nullptr;  ///< null for kLocal
-  Arguments args;              ///< args[0]: the base, or a view of it
+  Ref<GradNode> node;                      ///< its place on the tape; null: none
+  const OpRow* row = nullptr;              ///< null for kLocal
+  Arguments args;                          ///< args[0]: the base, or a view of it
   std::shared_ptr<const Results> results;  ///< for kList: of all, without values
   std::uint32_t output = 0;
   Origin origin = Origin::kOp;
-  bool tracked = true;             ///< takes part in the gradient of its base
-  std::uint64_t tape_version = 0;  ///< of the base, when the place on the tape was found
+  bool tracked = true;              ///< takes part in the gradient of its base
+  std::uint64_t tape_version = 0;   ///< of the base, when the place on the tape was found
   std::uint64_t value_version = 0;  ///< of the base, when a copy was made
 };
 
@@ -191,7 +191,7 @@ void check_write(const OpRow& row, const DTensor& target, Recorded recorded) {
   if (!target.requires_grad() && view == nullptr) return;
   if (view != nullptr) {
     const bool held = view->tracked || view->origin == Origin::kLocal || view->is_copy(target);
-    const bool follows = view->tracked && view->origin == Origin::kOp && row.view == nullptr;
+    const bool follows = view->tracked && view->origin == Origin::kOp && row.view() == nullptr;
     if (held && !follows) refuse_following(target, *view);
     const bool of_leaf = view->tracked && view->base->requires_grad && is_leaf(base_of(*view));
     if (of_leaf) refuse_leaf(row, target, "a view of a leaf that requires a gradient");
@@ -224,9 +224,8 @@ DTensor view_to_write(const OpRow& row, const Arguments& args) {
 }
 
 bool overwrites(const OpRow& row) {
-  const bool all =
-      row.kernel == KernelId::kFill || row.kernel == KernelId::kZeros ||
-      row.kernel == KernelId::kCopy;
+  const bool all = row.kernel() == KernelId::kFill || row.kernel() == KernelId::kZeros ||
+                   row.kernel() == KernelId::kCopy;
   return all && row.inplace();
 }
 
@@ -236,7 +235,7 @@ void make_room(const DTensor& target) {
 }
 
 bool makes_views(const OpRow& row) {
-  return row.view != nullptr && !row.inplace() && !row.op.returns.front().alias.sets.empty();
+  return row.view() != nullptr && !row.inplace() && !row.op.returns.front().alias.sets.empty();
 }
 
 void note_views(const OpRow& row, const Arguments& args, const Results& results) {

@@ -270,9 +270,9 @@ Results plain_convolution(const OpRow& row, const Arguments& args, const Unwrapp
   return one_result(output, nullptr);
 }
 
-enum Gradient : std::size_t { kOfInput, kOfWeight, kOfBias };
+enum Sought : std::size_t { kOfInput, kOfWeight, kOfBias };
 
-bool wanted(const Arguments& args, Gradient which) { return args[10].list()[which].to_bool(); }
+bool wanted(const Arguments& args, Sought which) { return args[10].list()[which].to_bool(); }
 
 // Locals of convolution_backward: gradients that are not wanted stay undefined.
 struct LocalGradients {
@@ -347,7 +347,7 @@ Results plain_gradients(const Arguments& args, const Unwrapped& call) {
 
 }  // namespace
 
-Results handle_convolution(const OpRow& row, const Arguments& args) {
+Results handle_convolution(Calls&, const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   if (!call.distributed) return plain_convolution(row, args, call);
   const DTensorSpec* input = call.slots[0].spec;
@@ -367,7 +367,7 @@ Results handle_convolution(const OpRow& row, const Arguments& args) {
   return one_result(result, output);
 }
 
-Results handle_convolution_backward(const OpRow& row, const Arguments& args) {
+Results handle_convolution_backward(Calls&, const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   check_shapes(row, args, call);
   if (!call.distributed) return plain_gradients(args, call);
@@ -387,7 +387,7 @@ Results handle_convolution_backward(const OpRow& row, const Arguments& args) {
   };
   sharding.outputs = {fresh(sharding.inputs[1]->placements(), input->shape()),
                       fresh(terms, weight->shape()), fresh(terms, Dims{gradient->shape()[1]})};
-  for (const Gradient which : {kOfInput, kOfWeight, kOfBias}) {
+  for (const Sought which : {kOfInput, kOfWeight, kOfBias}) {
     if (!wanted(args, which)) sharding.outputs[which] = nullptr;
   }
   const DeviceMesh& mesh = device_mesh(call.schema.layout);
@@ -399,7 +399,7 @@ Results handle_convolution_backward(const OpRow& row, const Arguments& args) {
     made = local_gradients(args, {locals.data(), locals.size()}, w, &cutting);
   }
   Results results;
-  for (const Gradient which : {kOfInput, kOfWeight, kOfBias}) {
+  for (const Sought which : {kOfInput, kOfWeight, kOfBias}) {
     const DTensorSpec* spec = sharding.outputs[which];
     if (spec == nullptr) {
       results.emplace_back();

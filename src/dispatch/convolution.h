@@ -9,9 +9,9 @@
 namespace shardlab {
 
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
-Results handle_convolution(const OpRow& row, const Arguments& args);
+Results handle_convolution(Calls& calls, const OpRow& row, const Arguments& args);
 /// convolution_backward(grad_output, input, weight, bias_sizes, ..., output_mask). Gradients of
 /// weight and bias are pending sums over the mesh dims that cut the batch or a spatial dim.
-Results handle_convolution_backward(const OpRow& row, const Arguments& args);
+Results handle_convolution_backward(Calls& calls, const OpRow& row, const Arguments& args);
 
 }  // namespace shardlab

@@ -7,9 +7,9 @@
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
-#include "dispatch/handlers.h"
 #include "dispatch/local_call.h"
 #include "dispatch/observed_op.h"
+#include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
 #include "dispatch/random_draw.h"
 #include "kernels/kernel_id.h"
@@ -44,7 +44,7 @@ struct Position {
 };
 
 bool is_masked_lookup(const OpRow& row, const OutputSharding& decision) {
-  if (row.masked_kernel == KernelId::kNone) return false;
+  if (!std::holds_alternative<MaskedLookup>(row.compute)) return false;
   for (const Placement& placement : decision.outputs.front()->placements()) {
     if (placement.kind == PlacementKind::kMaskPartial) return true;
   }
@@ -60,7 +60,7 @@ Position position_of(const OpRow& row, const OutputSharding& decision,
                                 : decision.inputs[static_cast<std::size_t>(row.position_argument)];
   position.view = local_view(*spec, coordinate);
   position.needed = true;
-  if (is_masked_lookup(row, decision)) position.kernel = row.masked_kernel;
+  if (is_masked_lookup(row, decision)) position.kernel = std::get<MaskedLookup>(row.compute).masked;
   return position;
 }
 
@@ -89,7 +89,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
                         .kernel = position.kernel,
                         .device = current_rank().device};
   OutputMetas metas;
-  if (row.view == nullptr) {
+  if (row.view() == nullptr) {
     metas.reserve(decision.outputs.size() + 1);
     for (const DTensorSpec* spec : decision.outputs) {
       if (spec == nullptr) {
@@ -135,9 +135,9 @@ Results group_results(const OpDescriptor& op, std::size_t count, Take take) {
 Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
                      const LocalTensors& outputs) {
   const OpRow& row = *call.schema.row;
-  const bool local_view =
-      decision != nullptr && decision->local_row != nullptr && decision->local_row->view != nullptr;
-  const bool rebinds = row.view != nullptr || row.out_variant() || local_view;
+  const bool local_view = decision != nullptr && decision->local_row != nullptr &&
+                          decision->local_row->view() != nullptr;
+  const bool rebinds = row.view() != nullptr || row.out_variant() || local_view;
   Results results;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
@@ -228,7 +228,7 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
                   .tensors = {locals.data(), locals.size()},
                   .device = current_rank().device};
   std::vector<OutputMeta> metas;
-  if (row.view == nullptr) {
+  if (row.view() == nullptr) {
     MetaList given;
     given.reserve(call.slots.size());
     for (const TensorSlot& slot : call.slots) {
@@ -367,7 +367,9 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   }
   try {
     ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
-    Results results = replaces_dispatch(row) ? run_handler(row, args) : run_row(row, args);
+    const auto* handled = std::get_if<Handler>(&row.compute);
+    Results results =
+        handled != nullptr ? handled->handler(plain_calls(), row, args) : run_row(row, args);
     observed.ended(results);
     return results;
   } catch (Error& error) {

@@ -13,6 +13,7 @@
 #include "comm/device_mesh.h"
 #include "dispatch/factory.h"
 #include "dispatch/observed_op.h"
+#include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
 #include "kernels/kernel_id.h"
 #include "mesh/local_shape.h"
@@ -28,7 +29,7 @@ namespace {
 constexpr std::int64_t kNowhere = std::numeric_limits<std::int64_t>::max();
 
 DTensor filled_like(const DTensor& x, std::int64_t value) {
-  return local_calls().one("aten::full_like", {x, value});
+  return plain_calls().one("aten::full_like", {x, value});
 }
 
 // argmax or argmin of a whole dim or, without `dim`, of the flattened tensor.
@@ -41,7 +42,7 @@ class Search {
 
   bool reduces(std::int64_t dim) const { return whole_ || dim == static_cast<std::int64_t>(dim_); }
   const char* extremum() const {
-    return row_.kernel == KernelId::kArgmax ? "aten::amax" : "aten::amin";
+    return row_.kernel() == KernelId::kArgmax ? "aten::amax" : "aten::amin";
   }
 
   /// Along the dim of candidates.
@@ -50,12 +51,12 @@ class Search {
   /// With the candidates along one dim: the piece itself, or its elements in one row.
   Tensor laid_out(const Tensor& piece) const {
     if (!whole_) return piece;
-    return local_calls().one("aten::reshape", {DTensor(piece), Dims{piece.numel()}}).local();
+    return plain_calls().one("aten::reshape", {DTensor(piece), Dims{piece.numel()}}).local();
   }
 
   /// The largest or smallest values, of an empty piece those that change no extremum.
   DTensor values(const Tensor& rows) const {
-    const OpRow& op = local_calls().find(extremum());
+    const OpRow& op = plain_calls().find(extremum());
     const Arguments args{DTensor(rows), Dims{dim()}, true};
     Dims shape = rows.shape();
     shape[dim_] = 1;
@@ -67,7 +68,7 @@ class Search {
 
   /// Where in the global tensor they stand.
   DTensor indices(const Tensor& rows, const LocalView& view, const DTensor& values) const {
-    Calls& calls = local_calls();
+    Calls& calls = plain_calls();
     if (rows.shape()[dim_] == 0) {
       return calls.one("aten::full_like", {values, kNowhere, DType::kI64});
     }
@@ -77,7 +78,7 @@ class Search {
 
  private:
   static DTensor global_along(const DTensor& local, const DimMap& map) {
-    Calls& calls = local_calls();
+    Calls& calls = plain_calls();
     if (map.runs.size() == 1) {
       return calls.one("aten::add.Scalar", {local, map.runs[0].offset});
     }
@@ -95,7 +96,7 @@ class Search {
 
   // Row-major within the piece to row-major within the tensor, digit by digit.
   static DTensor global_of_flat(const DTensor& local, const LocalView& view) {
-    Calls& calls = local_calls();
+    Calls& calls = plain_calls();
     DTensor rest = local, sum = filled_like(local, 0);
     std::int64_t stride = 1;
     for (std::size_t d = view.dims.size(); d-- > 0;) {
@@ -120,7 +121,7 @@ struct Candidates {
 
 // One candidate of all ranks' along a mesh dim: the lowest index of those with the best value.
 Candidates best_of(const Search& search, const Candidates& mine, ProcessGroup& group) {
-  Calls& calls = local_calls();
+  Calls& calls = plain_calls();
   const std::vector<std::int64_t> ones(static_cast<std::size_t>(group.size()), 1);
   const DTensor values(group.all_gather(mine.values.local(), search.dim(), ones));
   const DTensor indices(group.all_gather(mine.indices.local(), search.dim(), ones));
@@ -179,14 +180,14 @@ Tensor search_on_mesh(const OpRow& row, const Arguments& args, const Search& sea
   best.values = search.values(rows);
   best.indices = search.indices(rows, local_view(*source, *mesh.coordinate()), best.values);
   for (const std::size_t mesh_dim : cuts) best = best_of(search, best, mesh.group(mesh_dim));
-  return local_calls()
+  return plain_calls()
       .one("aten::reshape", {best.indices, local_shape(*output, *mesh.coordinate())})
       .local();
 }
 
 }  // namespace
 
-Results handle_extremum_index(const OpRow& row, const Arguments& args) {
+Results handle_extremum_index(Calls&, const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   const DTensor& x = call.slots[0].handle;
   if (!call.distributed) {

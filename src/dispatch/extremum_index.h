@@ -9,6 +9,6 @@ namespace shardlab {
 /// Two small all_gathers for each mesh dim that cuts a reduced dim. Of equal values the lowest
 /// global index wins and NaN beats every number, however the tensor is cut; empty pieces bring no
 /// candidate.
-Results handle_extremum_index(const OpRow& row, const Arguments& args);
+Results handle_extremum_index(Calls& calls, const OpRow& row, const Arguments& args);
 
 }  // namespace shardlab

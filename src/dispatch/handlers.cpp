@@ -1,3 +1,4 @@
+// Ops whose ranks talk to each other beside redistribution, or that need no rule at all.
 #include "dispatch/handlers.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "dispatch/convolution.h"
 #include "dispatch/extremum_index.h"
 #include "dispatch/local_call.h"
+#include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
@@ -32,7 +34,7 @@ bool equal_locally(const Tensor& a, const Tensor& b) {
 }
 
 // every rank of the world takes part, outsiders with true.
-Results handle_equal(const OpRow& row, const Arguments& args) {
+Results handle_equal(Calls&, const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   if (!call.distributed) {
     return {Argument(equal_locally(call.slots[0].handle.local(), call.slots[1].handle.local()))};
@@ -53,7 +55,7 @@ Results handle_equal(const OpRow& row, const Arguments& args) {
 }
 
 // D-60: global shapes, no communication.
-Results handle_is_same_size(const Arguments& args) {
+Results handle_is_same_size(Calls&, const OpRow&, const Arguments& args) {
   return {Argument(args[0].tensor().shape() == args[1].tensor().shape())};
 }
 
@@ -94,11 +96,10 @@ const MeshLayout* common_mesh(const OpRow& row, const ArgumentList& gradients) {
 
 // D-62 to D-64: unscales every piece and notes whether one of them is not finite; the note is
 // shared along every mesh dim on which ranks hold different pieces of any gradient.
-Results handle_found_inf(const OpRow& row, const Arguments& args) {
+Results handle_found_inf(Calls& calls, const OpRow& row, const Arguments& args) {
   const ArgumentList& gradients = args[0].list();
   if (gradients.empty()) return {};
   const MeshLayout* layout = common_mesh(row, gradients);
-  Calls& calls = local_calls();
   const DTensor found(args[1].tensor().local()), scale(args[2].tensor().local());
   const auto note = [&](const DTensor& seen) {
     calls("aten::copy_", {found, calls.one("aten::maximum", {found, seen})});
@@ -122,7 +123,7 @@ Results handle_found_inf(const OpRow& row, const Arguments& args) {
 }
 
 //
-Results handle_local_scalar(const OpRow& row, const Arguments& args) {
+Results handle_local_scalar(Calls&, const OpRow& row, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   if (x.numel() != 1) {
     throw Error(ErrorKind::kRuntime,
@@ -141,33 +142,18 @@ Results handle_local_scalar(const OpRow& row, const Arguments& args) {
 
 }  // namespace
 
-bool replaces_dispatch(const OpRow& row) {
-  return row.handler != HandlerId::kNone || row.user_handler != nullptr;
-}
-
-Results run_handler(const OpRow& row, const Arguments& args) {
-  if (row.user_handler != nullptr) {
-    return row.user_handler(local_calls(), args);
-  }
-  switch (row.handler) {
-    case HandlerId::kEqual:
-      return handle_equal(row, args);
-    case HandlerId::kIsSameSize:
-      return handle_is_same_size(args);
-    case HandlerId::kConvolution:
-      return handle_convolution(row, args);
-    case HandlerId::kConvolutionBackward:
-      return handle_convolution_backward(row, args);
-    case HandlerId::kLocalScalar:
-      return handle_local_scalar(row, args);
-    case HandlerId::kFoundInf:
-      return handle_found_inf(row, args);
-    case HandlerId::kExtremumIndex:
-      return handle_extremum_index(row, args);
-    case HandlerId::kNone:
-      break;
-  }
-  fail(ErrorKind::kUnsupported, "{}: its handler is not implemented yet", row.name());
+void register_handlers(OpRegistry& registry) {
+  const auto set = [&](const char* name, HandlerFn handler) {
+    registry.set_handler(name, {.handler = handler, .gives_the_op = true});
+  };
+  set("aten::_amp_foreach_non_finite_check_and_unscale_", handle_found_inf);
+  set("aten::_local_scalar_dense", handle_local_scalar);
+  set("aten::argmax", handle_extremum_index);
+  set("aten::argmin", handle_extremum_index);
+  set("aten::convolution", handle_convolution);
+  set("aten::convolution_backward", handle_convolution_backward);
+  set("aten::equal", handle_equal);
+  set("aten::is_same_size", handle_is_same_size);
 }
 
 }  // namespace shardlab

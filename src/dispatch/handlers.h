@@ -5,9 +5,7 @@
 
 namespace shardlab {
 
-/// Runs the handler of `row`; only for rows whose handler comes first (D-2).
-Results run_handler(const OpRow& row, const Arguments& args);
-/// True for rows whose handler replaces the common path altogether.
-bool replaces_dispatch(const OpRow& row);
+/// Gives the rows of these ops their handlers.
+void register_handlers(OpRegistry& registry);
 
 }  // namespace shardlab

@@ -8,12 +8,10 @@
 
 #include <algorithm>
 
-#include "dispatch/dispatcher.h"
+#include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
 #include "ops/meta.h"
-#include "propagate/propagator.h"
-#include "redistribute/redistribute.h"
 
 namespace shardlab {
 
@@ -93,20 +91,6 @@ LocalTensors written_tensors(const LocalCall& call) {
   return written;
 }
 
-// Ops as they are: composites are taken apart, all else dispatched.
-class LocalCalls : public Calls {
- public:
-  Results call(const OpRow& row, const Arguments& args) override {
-    return row.decompose != nullptr ? row.decompose(*this, args) : dispatch(row, args);
-  }
-  const OpRow& find(std::string_view name) const override {
-    return current_rank().propagator->registry().at(name);
-  }
-  DTensor redistribute(const DTensor& x, const Placements& placements) override {
-    return x.distributed() ? redistribute_tensor(x, x.spec()->with(placements)) : x;
-  }
-};
-
 // The call's arguments with its local tensors in place of handles.
 Arguments with_locals(const LocalCall& call) {
   Arguments args = *call.args;
@@ -136,10 +120,13 @@ void append_tensors(const Argument& result, LocalTensors& outputs) {
   }
 }
 
-// A row whose local computation is a program.
+// A row whose local computation is a program, or the parts of a composite op.
 LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> metas) {
   const OpRow& row = *call.row;
-  const Results results = row.local(local_calls(), row, with_locals(call));
+  const Arguments args = with_locals(call);
+  const auto* program = std::get_if<ProgramFn>(&row.compute);
+  const Results results =
+      program != nullptr ? (*program)(plain_calls(), row, args) : row.parts()(plain_calls(), args);
   if (row.inplace() || row.out_variant()) return written_tensors(call);
   LocalTensors outputs;
   for (const Argument& result : results) append_tensors(result, outputs);
@@ -176,7 +163,7 @@ void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, Local
 LocalTensors run_view(const LocalCall& call) {
   LocalTensors outputs;
   const Tensor& base = call.tensors.front();
-  for (ViewResult& view : call.row->view(base, meta_args(call))) {
+  for (ViewResult& view : call.row->view()(base, meta_args(call))) {
     Tensor result = base.as_view(std::move(view.meta), view.offset);
     outputs.push_back(std::move(result));
   }
@@ -231,11 +218,6 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, std::span<const 
 
 }  // namespace
 
-Calls& local_calls() {
-  static LocalCalls calls;
-  return calls;
-}
-
 std::vector<OutputMeta> infer_local(const LocalCall& call) {
   if (call.row->meta == nullptr) {
     fail(ErrorKind::kUnsupported, "{} has no shape inference", call.row->name());
@@ -245,9 +227,10 @@ std::vector<OutputMeta> infer_local(const LocalCall& call) {
 
 LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
   const OpRow& row = *call.row;
-  if (row.view != nullptr) return run_view(call);
-  if (row.local != nullptr) return run_program(call, metas);
-  const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel;
+  if (row.view() != nullptr) return run_view(call);
+  const bool program = std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
+  if (program) return run_program(call, metas);
+  const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel();
   // Where nothing computes, shapes are all there is to an op.
   if (kernel == KernelId::kNone && !call.device->shape_only()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no kernel for this op", row.name()))

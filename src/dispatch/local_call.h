@@ -34,10 +34,6 @@ std::vector<OutputMeta> infer_local(const LocalCall& call);
 /// are undefined).
 LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas);
 
-/// Ops, unrecorded: composites are taken apart, all else is dispatched. What local programs, which
-/// have plain tensors, and handlers are written over. Stateless, so one object serves all ranks.
-Calls& local_calls();
-
 /// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None
 /// included, in schema order.
 template <typename Visit>

@@ -62,8 +62,9 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
 
 // A recorded call keeps for its gradient only the values that its row names.
 void check_reads_no_values(const OpRow& row, std::size_t argument) {
-  const bool likeness = row.kernel == KernelId::kZeros || row.kernel == KernelId::kOnes ||
-                        row.kernel == KernelId::kFill;
+  const KernelId kernel = row.kernel();
+  const bool likeness =
+      kernel == KernelId::kZeros || kernel == KernelId::kOnes || kernel == KernelId::kFill;
   if (likeness && !row.inplace()) return;
   fail(ErrorKind::kInternal,
        "{}: {} has no values; the row whose gradient calls it does not say that it reads them",

@@ -3,14 +3,17 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 std::vector<OutputMeta> meta_softmax(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
@@ -71,88 +74,76 @@ std::vector<RuleRow> cumsum_rule(const RuleContext& context) {
   return rows;
 }
 
-struct AlongDimRow {
-  const char* schema;
-  MetaFn meta;
-  DimRuleFn rule;
-  KernelId kernel;
-  Variants variants;
-  const char* why;
-};
+/// The gradient of values that were chosen along `dim` goes where they came from.
+Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
+                 const DTensor& index) {
+  const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
+  return {context.calls.one("aten::scatter_add", {zeros, dim, index, gradient})};
+}
+
+Gradients grad_log_softmax(const GradContext& context) {
+  return {context.calls.one("aten::_log_softmax_backward_data",
+                            {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
+                             input(context, 0).dtype()})};
+}
+
+Gradients grad_softmax(const GradContext& context) {
+  return {context.calls.one("aten::_softmax_backward_data",
+                            {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
+                             input(context, 0).dtype()})};
+}
+
+// What an element adds to all later ones comes back from these.
+Gradients grad_cumsum(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
+  const Dims dims{context.inputs[1].to_int()};
+  const DTensor backwards = calls.one("aten::flip", {context.grads[0], dims});
+  const DTensor sums = calls.one("aten::cumsum", {backwards, dims[0]});
+  return {cast_like(calls, calls.one("aten::flip", {sums, dims}), x)};
+}
+
+Gradients grad_sort(const GradContext& context) {
+  return chosen(context, context.inputs[1], context.grads[0], context.outputs[1].tensor());
+}
+
+Gradients grad_sort_stable(const GradContext& context) {
+  return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
+}
+
+Gradients grad_topk(const GradContext& context) {
+  return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
+}
 
 constexpr const char* kOrder = "order and positions count within the whole dim";
 
-constexpr AlongDimRow kRows[] = {
-    // sorted by name
-    {"_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-     meta_softmax,
-     others_rule,
-     KernelId::kLogSoftmax,
-     {false, "out"},
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"_log_softmax", meta_softmax, others_rule, KernelId::kLogSoftmax,
+     {nullptr, "_log_softmax.out"}, {grad_log_softmax, "result"},
      "normalised by a sum over the dim"},
-    {"_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
-     "input_dtype) -> Tensor",
-     meta_softmax_backward,
-     others_rule,
-     KernelId::kLogSoftmaxBackward,
-     {false, "out"},
+    {"_log_softmax_backward_data", meta_softmax_backward, others_rule,
+     KernelId::kLogSoftmaxBackward, {nullptr, "_log_softmax_backward_data.out"}, {},
      "sums the gradient over the dim"},
-    {"_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-     meta_softmax,
-     others_rule,
-     KernelId::kSoftmax,
-     {false, "out"},
-     "normalised by a sum over the dim"},
-    {"_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) "
-     "-> Tensor",
-     meta_softmax_backward,
-     others_rule,
-     KernelId::kSoftmaxBackward,
-     {false,
-      "_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType "
-      "input_dtype, *, Tensor(a!) grad_input) -> Tensor(a!)"},
-     "sums the gradient over the dim"},
-    {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-     meta_cumsum,
-     cumsum_rule,
-     KernelId::kCumsum,
-     {true, "out"},
-     "linear; sums run over the whole dim"},
-    {"sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-     meta_sort,
-     others_rule,
-     KernelId::kSort,
-     {false, "values"},
-     kOrder},
-    {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor "
-     "values, Tensor indices)",
-     meta_sort,
-     others_rule,
-     KernelId::kSortStable,
-     {false, "values_stable"},
-     kOrder},
-    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor "
-     "values, Tensor indices)",
-     meta_topk,
-     others_rule,
-     KernelId::kTopk,
-     {false, "values"},
-     kOrder},
+    {"_softmax", meta_softmax, others_rule, KernelId::kSoftmax, {nullptr, "_softmax.out"},
+     {grad_softmax, "result"}, "normalised by a sum over the dim"},
+    {"_softmax_backward_data", meta_softmax_backward, others_rule, KernelId::kSoftmaxBackward,
+     {nullptr, "_softmax_backward_data.out"}, {}, "sums the gradient over the dim"},
+    {"cumsum", meta_cumsum, cumsum_rule, KernelId::kCumsum, {"cumsum_", "cumsum.out"},
+     {grad_cumsum, ""}, "linear; sums run over the whole dim"},
+    {"sort", meta_sort, others_rule, KernelId::kSort, {nullptr, "sort.values"},
+     {grad_sort, "result1"}, kOrder},
+    {"sort.stable", meta_sort, others_rule, KernelId::kSortStable, {},
+     {grad_sort_stable, "result1"}, kOrder},
+    {"topk", meta_topk, others_rule, KernelId::kTopk, {nullptr, "topk.values"},
+     {grad_topk, "result1"}, kOrder},
 };
+// clang-format on
 
 }  // namespace
 
-void register_along_dim(OpRegistry& registry) {
-  for (const AlongDimRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.kernel = entry.kernel;
-    row.flags = kAllowUneven;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+void register_along_dim(OpRegistry& registry) { add_rows(registry, kRows, kAllowUneven); }
 
 }  // namespace shardlab

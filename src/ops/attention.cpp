@@ -2,6 +2,7 @@
 // are independent.
 #include "ops/arguments.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
@@ -42,22 +43,15 @@ std::vector<RuleRow> rule_flash_attention(const RuleContext& context) {
   return rows;
 }
 
+// clang-format off
+constexpr Row kRows[] = {
+    {"_scaled_dot_product_flash_attention", meta_flash_attention, rule_flash_attention, {}, {}, {},
+     "heads and samples are independent", kRandom, {5}},
+};
+// clang-format on
+
 }  // namespace
 
-void register_attention(OpRegistry& registry) {
-  OpRow row;
-  row.op = parse_op_schema(
-      "_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, "
-      "float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, "
-      "float? scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, "
-      "Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor rng_state, Tensor unused, "
-      "Tensor debug_attn_mask)");
-  row.meta = meta_flash_attention;
-  row.rule = rule_flash_attention;
-  row.info.static_argnum = 5;
-  row.flags = kRandom;
-  row.why = "heads and samples are independent";
-  registry.add(std::move(row));
-}
+void register_attention(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

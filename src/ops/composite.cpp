@@ -9,7 +9,7 @@
 #include "ops/arguments.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
-#include "ops/torch_names.h"
+#include "ops/rows.h"
 #include "ops/view_meta.h"
 
 namespace shardlab {
@@ -452,102 +452,46 @@ Results round_decimals(Calls& calls, const Arguments& args) {
   return single(calls.one(fraction ? "div.Scalar" : "mul.Scalar", {rounded, scale}));
 }
 
-struct CompositeRow {
-  const char* schema;
-  DecompositionFn decompose;
-  const char* why;
-  std::uint32_t flags = 0;
-};
-
 // Sorted by name.
 // clang-format off
-const CompositeRow kRows[] = {
-    {"chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
-     chunk, "split"},
-    {"cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt "
-     "ignore_index=-100, float label_smoothing=0.0) -> Tensor",
-     cross_entropy, "log_softmax and nll_loss_forward"},
-    {"dropout(Tensor input, float p, bool train) -> Tensor",
-     dropout, "bernoulli_ and a product", kRandom},
-    {"expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-     expand_as, "expand"},
-    {"flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
-     flatten, "reshape"},
-    {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
-     "float eps=1e-05, bool cudnn_enable=True) -> Tensor",
-     layer_norm, "native_layer_norm"},
-    {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-     linear, "addmm or matmul"},
-    {"log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-     softmax<kLogSoftmax>, "_log_softmax"},
-    {"mT(Tensor(a) self) -> Tensor(a)",
-     matrix_transpose, "transpose"},
-    {"matmul(Tensor self, Tensor other) -> Tensor",
-     matmul_op, "views around mm, mv, bmm or dot"},
-    {"movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-     movedim, "permute"},
-    {"movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-     movedim, "permute"},
-    {"mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-     mse_loss, "a mean over the whole tensor"},
-    {"mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
-     mse_loss_backward, "divides by the global count"},
-    {"narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
-     narrow, "slice"},
-    {"nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt "
-     "ignore_index=-100) -> Tensor",
-     nll_loss, "nll_loss_forward"},
-    {"numpy_T(Tensor(a) self) -> Tensor(a)",
-     reversed_dims, "permute"},
-    {"reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-     reshape_as, "reshape"},
-    {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
-     "Tensor",
-     rms_norm, "pointwise ops around a mean", kStepOfDtype},
-    {"round.decimals(Tensor self, *, int decimals) -> Tensor",
-     round_decimals, "round between two products"},
-    {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
-     "attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
-     "enable_gqa=False) -> Tensor",
-     attention, "matmul, softmax, matmul"},
-    {"softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-     softmax<kSoftmax>, "_softmax"},
-    {"std(Tensor self, bool unbiased=True) -> Tensor",
-     spread<kStd>, "std.correction"},
-    {"std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-     spread<kStd>, "std.correction"},
-    {"to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, "
-     "MemoryFormat? memory_format=None) -> Tensor(a)",
-     to_dtype, "_to_copy where something changes"},
-    {"type_as(Tensor self, Tensor other) -> Tensor",
-     type_as, "_to_copy where something changes"},
-    {"unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
-     unflatten, "view"},
-    {"var(Tensor self, bool unbiased=True) -> Tensor",
-     spread<kVar>, "var.correction"},
-    {"var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-     spread<kVar>, "var.correction"},
-    {"var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-     spread<kVarMean>, "var_mean.correction"},
-    {"var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
-     "Tensor)",
-     spread<kVarMean>, "var_mean.correction"},
-    {"view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-     view_as, "view"},
+constexpr Row kRows[] = {
+    {"chunk", nullptr, {}, chunk, {}, {}, "split"},
+    {"cross_entropy_loss", nullptr, {}, cross_entropy, {}, {}, "log_softmax and nll_loss_forward"},
+    {"dropout", nullptr, {}, dropout, {}, {}, "bernoulli_ and a product", kRandom},
+    {"expand_as", nullptr, {}, expand_as, {}, {}, "expand"},
+    {"flatten.using_ints", nullptr, {}, flatten, {}, {}, "reshape"},
+    {"layer_norm", nullptr, {}, layer_norm, {}, {}, "native_layer_norm"},
+    {"linear", nullptr, {}, linear, {}, {}, "addmm or matmul"},
+    {"log_softmax.int", nullptr, {}, softmax<kLogSoftmax>, {}, {}, "_log_softmax"},
+    {"mT", nullptr, {}, matrix_transpose, {}, {}, "transpose"},
+    {"matmul", nullptr, {}, matmul_op, {}, {}, "views around mm, mv, bmm or dot"},
+    {"movedim.int", nullptr, {}, movedim, {}, {}, "permute"},
+    {"movedim.intlist", nullptr, {}, movedim, {}, {}, "permute"},
+    {"mse_loss", nullptr, {}, mse_loss, {}, {}, "a mean over the whole tensor"},
+    {"mse_loss_backward", nullptr, {}, mse_loss_backward, {}, {}, "divides by the global count"},
+    {"narrow", nullptr, {}, narrow, {}, {}, "slice"},
+    {"nll_loss_nd", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
+    {"numpy_T", nullptr, {}, reversed_dims, {}, {}, "permute"},
+    {"reshape_as", nullptr, {}, reshape_as, {}, {}, "reshape"},
+    {"rms_norm", nullptr, {}, rms_norm, {}, {}, "pointwise ops around a mean", kStepOfDtype},
+    {"round.decimals", nullptr, {}, round_decimals, {}, {}, "round between two products"},
+    {"scaled_dot_product_attention", nullptr, {}, attention, {}, {}, "matmul, softmax, matmul"},
+    {"softmax.int", nullptr, {}, softmax<kSoftmax>, {}, {}, "_softmax"},
+    {"std", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
+    {"std.dim", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
+    {"to.dtype", nullptr, {}, to_dtype, {}, {}, "_to_copy where something changes"},
+    {"type_as", nullptr, {}, type_as, {}, {}, "_to_copy where something changes"},
+    {"unflatten.int", nullptr, {}, unflatten, {}, {}, "view"},
+    {"var", nullptr, {}, spread<kVar>, {}, {}, "var.correction"},
+    {"var.dim", nullptr, {}, spread<kVar>, {}, {}, "var.correction"},
+    {"var_mean", nullptr, {}, spread<kVarMean>, {}, {}, "var_mean.correction"},
+    {"var_mean.dim", nullptr, {}, spread<kVarMean>, {}, {}, "var_mean.correction"},
+    {"view_as", nullptr, {}, view_as, {}, {}, "view"},
 };
 // clang-format on
 
 }  // namespace
 
-void register_composite(OpRegistry& registry) {
-  for (const CompositeRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.decompose = entry.decompose;
-    row.flags = entry.flags;
-    row.why = entry.why;
-    registry.add(std::move(row));
-  }
-}
+void register_composite(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
 // transposed, output_padding, groups, output_mask)
@@ -221,50 +224,39 @@ Results conv_nd(Calls& calls, const Arguments& args) {
                                      per_dim(args[5]), false, Dims(count, 0), args[6]});
 }
 
-constexpr const char* kNumbers =
-    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
-    "output_padding, SymInt groups";
-
-void register_composites(OpRegistry& registry) {
-  for (int count = 1; count <= 3; ++count) {
-    OpRow row;
-    row.op = parse_op_schema(fmt::format(
-        "conv{0}d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[{0}] stride=1, "
-        "SymInt[{0}] padding=0, SymInt[{0}] dilation=1, SymInt groups=1) -> Tensor",
-        count));
-    row.decompose = conv_nd;
-    row.why = "convolution";
-    registry.add(std::move(row));
+Gradients grad_convolution(const GradContext& context) {
+  Gradients gradients(3);
+  if (!context.grads[0].defined()) return gradients;
+  const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
+  const Argument bias_sizes = context.needs(2) ? Argument(input(context, 2).shape()) : Argument();
+  Arguments args = {context.grads[0], context.inputs[0], context.inputs[1], bias_sizes};
+  args.insert(args.end(), context.inputs.begin() + 3, context.inputs.end());
+  args.emplace_back(mask);
+  const Results results = context.calls("aten::convolution_backward", std::move(args));
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (context.needs(i)) gradients[i] = results[i].tensor();
   }
+  return gradients;
 }
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"conv1d", nullptr, {}, conv_nd, {}, {}, "convolution"},
+    {"conv2d", nullptr, {}, conv_nd, {}, {}, "convolution"},
+    {"conv3d", nullptr, {}, conv_nd, {}, {}, "convolution"},
+    {"convolution", meta_convolution, convolution_rule, {}, {}, {grad_convolution, "input weight"},
+     "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)", kCollective, {},
+     window_filter<kForward>},
+    {"convolution_backward", meta_convolution_backward, convolution_backward_rule, {}, {}, {},
+     "gradients of shared weights sum over the batch and over cut spatial dims", kCollective, {},
+     window_filter<kBackward>},
+};
+// clang-format on
 
 }  // namespace
 
-void register_convolution(OpRegistry& registry) {
-  OpRow forward;
-  forward.op = parse_op_schema(fmt::format(
-      "convolution(Tensor input, Tensor weight, Tensor? bias, {}) -> Tensor", kNumbers));
-  forward.meta = meta_convolution;
-  forward.rule = convolution_rule;
-  forward.filter = window_filter<kForward>;
-  forward.handler = HandlerId::kConvolution;
-  forward.flags = kCollective;
-  forward.why = "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)";
-  add_with_variants(registry, std::move(forward), kNoVariants);
-
-  OpRow row;
-  row.op = parse_op_schema(
-      fmt::format("convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
-                  "bias_sizes, {}, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-                  kNumbers));
-  row.meta = meta_convolution_backward;
-  row.rule = convolution_backward_rule;
-  row.filter = window_filter<kBackward>;
-  row.handler = HandlerId::kConvolutionBackward;
-  row.flags = kCollective;
-  row.why = "gradients of shared weights sum over the batch and over cut spatial dims";
-  registry.add(std::move(row));
-  register_composites(registry);
-}
+// dispatch/all_ops.cpp gives both convolutions their handlers.
+void register_convolution(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

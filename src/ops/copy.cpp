@@ -3,14 +3,16 @@
 // term.
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
-#include "ops/gradients.h"
+#include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 constexpr const char* kPassing = "sanx";  // in the reference's order
 
@@ -110,96 +112,39 @@ const char* fill_filter(const RuleContext& context, std::span<const Placements> 
   return nullptr;
 }
 
-struct CopyRow {
-  const char* schema;
-  MetaFn meta;
-  ShardingRule rule;
-  KernelId kernel;
-  Variants variants;
-  const char* why;
-  MeshFilterFn filter = nullptr;
-};
+Gradients grad_copy(const GradContext& context) {
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = zeros_like(context.calls, context.grads[0]);
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, context.grads[0], input(context, 1));
+  return gradients;
+}
 
-const CopyRow kRows[] = {
-    // sorted by name
-    {"_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-     meta_copy,
-     cast_rule,
-     KernelId::kConvert,
-     {},
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"_to_copy", meta_copy, cast_rule, KernelId::kConvert, {}, {grad_pass, ""},
      "a cast to integers rounds every term"},
-    {"clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-     meta_copy,
-     copy_rule,
-     KernelId::kConvert,
-     {},
-     "the same values"},
-    {"copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
-     meta_target,
-     PointwiseRule{"sss aaa xxx nnn"},
-     KernelId::kCopy,
-     {},
+    {"clone", meta_copy, copy_rule, KernelId::kConvert, {}, {grad_pass, ""}, "the same values"},
+    {"copy_", meta_target, PointwiseRule{"sss aaa xxx nnn"}, KernelId::kCopy, {}, {grad_copy, ""},
      "moves values"},
-    {"empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_copy,
-     copy_rule,
-     KernelId::kZeros,
-     {},
-     "values are written later"},
-    {"fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)",
-     meta_target,
-     copy_rule,
-     KernelId::kFill,
-     {},
-     "every rank writes its own piece",
-     fill_filter},
-    {"full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_copy,
-     constant_rule,
-     KernelId::kFill,
-     {},
-     "constants do not depend on the input"},
-    {"ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_copy,
-     constant_rule,
-     KernelId::kOnes,
-     {},
-     "constants do not depend on the input"},
-    {"zero_(Tensor(a!) self) -> Tensor(a!)",
-     meta_target,
-     copy_rule,
-     KernelId::kZeros,
-     {},
+    {"empty_like", meta_copy, copy_rule, KernelId::kZeros, {}, {}, "values are written later",
+     kNotDifferentiable},
+    {"fill_.Scalar", meta_target, copy_rule, KernelId::kFill, {}, {grad_zeros, ""},
+     "every rank writes its own piece", 0, {}, fill_filter},
+    {"full_like", meta_copy, constant_rule, KernelId::kFill, {}, {},
+     "constants do not depend on the input", kNotDifferentiable},
+    {"ones_like", meta_copy, constant_rule, KernelId::kOnes, {}, {},
+     "constants do not depend on the input", kNotDifferentiable},
+    {"zero_", meta_target, copy_rule, KernelId::kZeros, {}, {grad_zeros, ""},
      "zero is zero in every partial"},
-    {"zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_copy,
-     constant_rule,
-     KernelId::kZeros,
-     {},
-     "constants do not depend on the input"},
+    {"zeros_like", meta_copy, constant_rule, KernelId::kZeros, {}, {},
+     "constants do not depend on the input", kNotDifferentiable},
 };
+// clang-format on
 
 }  // namespace
 
-void register_copy(OpRegistry& registry) {
-  for (const CopyRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.kernel = entry.kernel;
-    row.flags = kAllowUneven | kExact;
-    // Likenesses depend on no values.
-    if (!grad::has_gradient(row.op.name())) row.flags |= kNotDifferentiable;
-    row.why = entry.why;
-    row.filter = entry.filter;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+// Likenesses depend on no values, so they have no gradient.
+void register_copy(OpRegistry& registry) { add_rows(registry, kRows, kAllowUneven | kExact); }
 
 }  // namespace shardlab

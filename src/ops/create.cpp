@@ -5,14 +5,16 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
-#include "ops/gradients.h"
+#include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
@@ -189,192 +191,121 @@ Metas meta_triangle(const MetaArgs& args) {
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }
 
-struct CreateRow {
-  const char* schema;
-  MetaFn meta;
-  ShardingRule rule;
-  KernelId kernel;
-  RuntimeSchemaInfo info;
-  Variants variants;
-  const char* why;
-  std::uint32_t flags = 0;
-  int shape_argument = -1;
-  int stride_argument = -1;
-};
+/// The mask that was drawn decides again; without training nothing was dropped.
+Gradients grad_native_dropout(const GradContext& context) {
+  const bool train = context.inputs[2].is_none() || context.inputs[2].to_bool();
+  if (!context.grads[0].defined()) return Gradients(1);
+  if (!train) return {context.grads[0]};
+  const Formula f(context);
+  const double kept = 1 - context.inputs[1].to_double();
+  const DTensor& mask = context.outputs[1].tensor();
+  return {f.times(f.times(context.grads[0], mask), kept == 0 ? 0.0 : 1 / kept)};
+}
 
-constexpr KernelId kNoKernel = KernelId::kNone;
+Gradients grad_tril(const GradContext& context) {
+  return {context.calls.one("aten::tril", {context.grads[0], context.inputs[1]})};
+}
+
+Gradients grad_triu(const GradContext& context) {
+  return {context.calls.one("aten::triu", {context.grads[0], context.inputs[1]})};
+}
+
 constexpr std::uint32_t kDraws = kRandom | kNeedsPosition;
 constexpr std::uint32_t kDrawsUneven = kDraws | kAllowUneven;
-const RuntimeSchemaInfo kAll{};
-const RuntimeSchemaInfo kLike{1, {"dtype"}, false};
-const RuntimeSchemaInfo kLikeRange{3, {"dtype"}, false};
-const RuntimeSchemaInfo kFirst{1, {}, false};
+constexpr Decisive kLike{1, "dtype"}, kLikeRange{3, "dtype"}, kFirst{1};
 
 // Sorted by name.
 // clang-format off
-const CreateRow kRows[] = {
-    {"arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None) -> Tensor",
-     meta_arange<1>, NoRule{}, KernelId::kArange, kAll, {}, "from global positions",
-     kNeedsPosition},
-    {"arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_arange<2>, NoRule{}, KernelId::kArange, kAll, {}, "from global positions",
-     kNeedsPosition},
-    {"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, "
-     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_arange<3>, NoRule{}, KernelId::kArange, kAll, {}, "from global positions",
-     kNeedsPosition},
-    {"bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
-     meta_like, rule_draw, KernelId::kBernoulli, kAll, {false, "out"}, "drawn by global index",
-     kDrawsUneven},
-    {"bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) "
-     "-> Tensor(a!)",
-     meta_drawn, rule_draw, KernelId::kBernoulliP, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
-     meta_drawn, rule_draw, KernelId::kBernoulliP, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_sized, NoRule{}, KernelId::kZeros, kAll, {}, "zeros, so that runs repeat"},
-    {"exponential.out(Tensor self, float lambd=1., *, Generator? generator=None, Tensor(a!) out) "
-     "-> Tensor(a!)",
-     meta_drawn, rule_draw, kNoKernel, {0, {"out"}, false}, {}, "drawn by global index",
-     kDrawsUneven},
-    {"exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!)",
-     meta_drawn, rule_draw, kNoKernel, {0, {"out"}, false}, {}, "drawn by global index",
-     kDrawsUneven},
-    {"eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-     "pin_memory=None) -> Tensor",
-     meta_eye, NoRule{}, KernelId::kEye, kAll, {}, "from global positions", kNeedsPosition},
-    {"eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None) -> Tensor",
-     meta_eye, NoRule{}, KernelId::kEye, kAll, {}, "from global positions", kNeedsPosition},
-    {"full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_full, NoRule{}, KernelId::kFill, kAll, {}, "the same everywhere"},
-    {"geometric.out(Tensor self, float p, *, Generator? generator=None, Tensor(a!) out) -> "
-     "Tensor(a!)",
-     meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven},
-    {"geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
-     meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven},
-    {"linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? "
-     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_linspace, NoRule{}, KernelId::kLinspace, kAll, {}, "from global positions",
-     kNeedsPosition},
-    {"log_normal.out(Tensor self, float mean=1., float std=2., *, Generator? generator=None, "
-     "Tensor(a!) out) -> Tensor(a!)",
-     meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven},
-    {"log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> "
-     "Tensor(a!)",
-     meta_drawn, rule_draw, kNoKernel, kAll, {}, "drawn by global index",
-     kDrawsUneven},
-    {"multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? "
-     "generator=None) -> Tensor",
-     meta_multinomial, rule_multinomial, kNoKernel, kAll, {false, "out"},
-     "a draw looks at all categories", kDraws},
-    {"native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-     meta_dropout, rule_draw, KernelId::kNativeDropout, kAll, {false, "out"},
+constexpr Row kRows[] = {
+    {"arange", meta_arange<1>, {}, KernelId::kArange, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"arange.start", meta_arange<2>, {}, KernelId::kArange, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"arange.start_step", meta_arange<3>, {}, KernelId::kArange, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"bernoulli", meta_like, rule_draw, KernelId::kBernoulli, {nullptr, "bernoulli.out"}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable},
+    {"bernoulli.float_out", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable},
+    {"bernoulli_.float", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
-    {"new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_new, rule_new<Contents::kOpen>, KernelId::kZeros, kLike, {}, "memory yet to be written",
-     kAllowUneven, 1},
-    {"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, "
-     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_new_strided, rule_new<Contents::kOpen>, KernelId::kZeros, kLike, {},
-     "memory yet to be written", kAllowUneven, 1, 2},
-    {"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? "
-     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_new, rule_new<Contents::kSet>, KernelId::kFillThird, kLike, {}, "the same everywhere",
-     kAllowUneven, 1},
-    {"new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_new, rule_new<Contents::kSet>, KernelId::kOnes, kLike, {}, "the same everywhere",
-     kAllowUneven, 1},
-    {"new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_new, rule_new<Contents::kSet>, KernelId::kZeros, kLike, {}, "the same everywhere",
-     kAllowUneven, 1},
-    {"normal.out(Tensor self, float mean=0., float std=1., *, Generator? generator=None, "
-     "Tensor(a!) out) -> Tensor(a!)",
-     meta_drawn, rule_draw, KernelId::kNormal, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> "
-     "Tensor(a!)",
-     meta_drawn, rule_draw, KernelId::kNormal, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) "
-     "-> Tensor",
-     meta_like, rule_draw, KernelId::kNormal, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None) -> Tensor",
-     meta_sized, NoRule{}, KernelId::kOnes, kAll, {}, "the same everywhere"},
-    {"rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None) -> Tensor",
-     meta_sized, NoRule{}, KernelId::kRand, kAll, {}, "drawn by global index", kDraws},
-    {"rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kRand, kLike, {}, "drawn by global index", kDrawsUneven},
-    {"randint(SymInt high, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None) -> Tensor",
-     meta_randint<1>, NoRule{}, KernelId::kRandint, kAll, {}, "drawn by global index", kDraws},
-    {"randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=None, Layout? "
-     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-     meta_randint<2>, NoRule{}, KernelId::kRandintLow, kAll, {}, "drawn by global index", kDraws},
-    {"randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, "
-     "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kRandint, kLikeRange, {}, "drawn by global index",
+    {"empty.memory_format", meta_sized, {}, KernelId::kZeros, {}, {}, "zeros, so that runs repeat",
+     kNotDifferentiable},
+    {"exponential.out", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable, {0, "out"}},
+    {"exponential_", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable, {0, "out"}},
+    {"eye", meta_eye, {}, KernelId::kEye, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"eye.m", meta_eye, {}, KernelId::kEye, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"full", meta_full, {}, KernelId::kFill, {}, {}, "the same everywhere", kNotDifferentiable},
+    {"geometric.out", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"geometric_", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"linspace", meta_linspace, {}, KernelId::kLinspace, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"log_normal.out", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"log_normal_", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"multinomial", meta_multinomial, rule_multinomial, {}, {nullptr, "multinomial.out"}, {},
+     "a draw looks at all categories", kDraws | kNotDifferentiable},
+    {"native_dropout", meta_dropout, rule_draw, KernelId::kNativeDropout,
+     {nullptr, "native_dropout.out"}, {grad_native_dropout, "result1"}, "drawn by global index",
      kDrawsUneven},
-    {"randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, "
-     "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
-     "memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kRandintLow, kLikeRange, {}, "drawn by global index",
-     kDrawsUneven},
-    {"randint_like.low_dtype_out(Tensor self, SymInt low, SymInt high, *, MemoryFormat? "
-     "memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-     meta_drawn, rule_like, KernelId::kRandintLow, kLikeRange, {}, "drawn by global index",
-     kDrawsUneven},
-    {"randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None) -> Tensor",
-     meta_sized, NoRule{}, KernelId::kRandn, kAll, {}, "drawn by global index", kDraws},
-    {"randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-     meta_likeness, rule_like, KernelId::kRandn, kLike, {}, "drawn by global index", kDrawsUneven},
-    {"tril(Tensor self, SymInt diagonal=0) -> Tensor",
-     meta_triangle, rule_whole, KernelId::kTril, kFirst, {true, "out"}, "the diagonal is global"},
-    {"triu(Tensor self, SymInt diagonal=0) -> Tensor",
-     meta_triangle, rule_whole, KernelId::kTriu, kFirst, {true, "out"}, "the diagonal is global"},
-    {"uniform.out(Tensor self, float from=0., float to=1., *, Generator? generator=None, "
-     "Tensor(a!) out) -> Tensor(a!)",
-     meta_drawn, rule_draw, KernelId::kUniform, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"uniform_(Tensor(a!) self, float from=0., float to=1., *, Generator? generator=None) -> "
-     "Tensor(a!)",
-     meta_drawn, rule_draw, KernelId::kUniform, kAll, {}, "drawn by global index", kDrawsUneven},
-    {"zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
-     "bool? pin_memory=None) -> Tensor",
-     meta_sized, NoRule{}, KernelId::kZeros, kAll, {}, "the same everywhere"},
+    {"new_empty", meta_new, rule_new<Contents::kOpen>, KernelId::kZeros, {}, {},
+     "memory yet to be written", kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
+    {"new_empty_strided", meta_new_strided, rule_new<Contents::kOpen>, KernelId::kZeros, {}, {},
+     "memory yet to be written", kAllowUneven | kNotDifferentiable, kLike, nullptr, 1, 2},
+    {"new_full", meta_new, rule_new<Contents::kSet>, KernelId::kFillThird, {}, {},
+     "the same everywhere", kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
+    {"new_ones", meta_new, rule_new<Contents::kSet>, KernelId::kOnes, {}, {}, "the same everywhere",
+     kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
+    {"new_zeros", meta_new, rule_new<Contents::kSet>, KernelId::kZeros, {}, {},
+     "the same everywhere", kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
+    {"normal.out", meta_drawn, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"normal_", meta_drawn, rule_draw, KernelId::kNormal, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven},
+    {"normal_functional", meta_like, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"ones", meta_sized, {}, KernelId::kOnes, {}, {}, "the same everywhere", kNotDifferentiable},
+    {"rand", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",
+     kDraws | kNotDifferentiable},
+    {"rand_like", meta_likeness, rule_like, KernelId::kRand, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable, kLike},
+    {"randint", meta_randint<1>, {}, KernelId::kRandint, {}, {}, "drawn by global index",
+     kDraws | kNotDifferentiable},
+    {"randint.low", meta_randint<2>, {}, KernelId::kRandintLow, {}, {}, "drawn by global index",
+     kDraws | kNotDifferentiable},
+    {"randint_like", meta_likeness, rule_like, KernelId::kRandint, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable, kLikeRange},
+    {"randint_like.low_dtype", meta_likeness, rule_like, KernelId::kRandintLow, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
+    {"randint_like.low_dtype_out", meta_drawn, rule_like, KernelId::kRandintLow, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
+    {"randn", meta_sized, {}, KernelId::kRandn, {}, {}, "drawn by global index",
+     kDraws | kNotDifferentiable},
+    {"randn_like", meta_likeness, rule_like, KernelId::kRandn, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable, kLike},
+    {"tril", meta_triangle, rule_whole, KernelId::kTril, {"tril_", "tril.out"}, {grad_tril, ""},
+     "the diagonal is global", 0, kFirst},
+    {"triu", meta_triangle, rule_whole, KernelId::kTriu, {"triu_", "triu.out"}, {grad_triu, ""},
+     "the diagonal is global", 0, kFirst},
+    {"uniform.out", meta_drawn, rule_draw, KernelId::kUniform, {}, {}, "drawn by global index",
+     kDrawsUneven | kNotDifferentiable},
+    {"uniform_", meta_drawn, rule_draw, KernelId::kUniform, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven},
+    {"zeros", meta_sized, {}, KernelId::kZeros, {}, {}, "the same everywhere", kNotDifferentiable},
 };
 // clang-format on
 
 }  // namespace
 
-void register_create(OpRegistry& registry) {
-  for (const CreateRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.info = entry.info;
-    row.kernel = entry.kernel;
-    row.flags = entry.flags | kExact;
-    // Values that depend on no input's values; what writes over old ones has a gradient of zeros.
-    if (!grad::has_gradient(row.op.name())) row.flags |= kNotDifferentiable;
-    row.shape_argument = entry.shape_argument;
-    row.stride_argument = entry.stride_argument;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+// Values that depend on no input's values have no gradient; what writes over old ones has one of
+// zeros.
+void register_create(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
 
 }  // namespace shardlab

@@ -1,17 +1,17 @@
 // Ops over lists of tensors, decided element by element with the rule of the op on one tensor. They
 // have no kernels of their own: each element runs as ops on one tensor do.
-#include "ops/derive.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 
 namespace shardlab {
 namespace {
 
-constexpr const char* kNone = "";
-constexpr const char* kLinear = "ss aa";
-constexpr const char* kAdditive = "sss aaa aar XXr NNr ara";
-constexpr const char* kProduct = "ss aa ssr aar srs ara";
-constexpr const char* kQuotient = "ss aa ssr aar";
+constexpr PointwiseRule kNone{""};
+constexpr PointwiseRule kLinear{"ss aa"};
+constexpr PointwiseRule kAdditive{"sss aaa aar XXr NNr ara"};
+constexpr PointwiseRule kProduct{"ss aa ssr aar srs ara"};
+constexpr PointwiseRule kQuotient{"ss aa ssr aar"};
 
 /// The number beside element `k`: a Scalar, or one of a list of them.
 void add_number(const Argument& argument, std::size_t k, Operands& operands) {
@@ -53,36 +53,6 @@ DType unchanged(DType dtype) { return dtype; }
 constexpr MetaFn kPromoted = meta_foreach<unchanged>;
 constexpr MetaFn kPromotedFloat = meta_foreach<float_dtype>;
 
-struct ForeachRow {
-  const char* base;  ///< without "_foreach_"
-  const char* overload;
-  const char* operand;  ///< type and name of argument 1
-  const char* keywords;
-  MetaFn meta;
-  const char* passes;
-  const char* why;
-};
-
-constexpr const char* kAlpha = ", *, Scalar alpha=1";
-
-constexpr ForeachRow kRows[] = {
-    {"add", "List", "Tensor[] other", kAlpha, kPromoted, kAdditive, "as add"},
-    {"add", "Scalar", "Scalar scalar", "", kPromoted, kNone, "as add.Scalar"},
-    {"add", "ScalarList", "Scalar[] scalars", "", kPromoted, kNone, "as add.Scalar"},
-    {"add", "Tensor", "Tensor other", kAlpha, kPromoted, kAdditive, "as add"},
-    {"div", "List", "Tensor[] other", "", kPromotedFloat, kQuotient, "as div"},
-    {"div", "Scalar", "Scalar scalar", "", kPromotedFloat, kLinear, "as div.Scalar"},
-    {"div", "ScalarList", "Scalar[] scalars", "", kPromotedFloat, kLinear, "as div.Scalar"},
-    {"div", "Tensor", "Tensor other", "", kPromotedFloat, kQuotient, "as div"},
-    {"mul", "List", "Tensor[] other", "", kPromoted, kProduct, "as mul"},
-    {"mul", "Scalar", "Scalar scalar", "", kPromoted, kLinear, "as mul.Scalar"},
-    {"mul", "ScalarList", "Scalar[] scalars", "", kPromoted, kLinear, "as mul.Scalar"},
-    {"mul", "Tensor", "Tensor other", "", kPromoted, kProduct, "as mul"},
-    {"sub", "List", "Tensor[] other", kAlpha, kPromoted, kAdditive, "as sub"},
-    {"sub", "Scalar", "Scalar scalar", "", kPromoted, kNone, "as sub.Scalar"},
-    {"sub", "ScalarList", "Scalar[] scalars", "", kPromoted, kNone, "as sub.Scalar"},
-};
-
 // The op that one element of a foreach call is: "aten::_foreach_add_.ScalarList" ->
 // "aten::add_.Scalar".
 std::string element_op(const OpDescriptor& op) {
@@ -121,12 +91,6 @@ Results run_elements(Calls& calls, const OpRow& row, const Arguments& args) {
   }
   return {Argument(std::move(results))};
 }
-
-constexpr const char* kFusedAdam =
-    "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, "
-    "Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, "
-    "float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? "
-    "found_inf=None) -> ()";
 
 /// Whether weights decay by themselves (AdamW) or through the gradient (Adam).
 enum class Decay : std::uint8_t { kOfWeights, kOfGradient };
@@ -194,55 +158,56 @@ Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
   return {};
 }
 
-OpRow list_row(const std::string& schema, const char* passes, const char* why) {
-  OpRow row;
-  row.op = parse_op_schema(schema);
-  row.rule = PointwiseRule{passes};
-  row.flags = kAllowUneven | kIndependentLists;
-  row.why = why;
-  return row;
-}
+std::vector<OutputMeta> no_results(const MetaArgs&) { return {}; }
 
-OpRow unscale_row() {
-  OpRow row;
-  row.op = parse_op_schema(
-      "_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor "
-      "inv_scale) -> ()");
-  row.handler = HandlerId::kFoundInf;
-  row.flags = kCollective | kNotDifferentiable;
-  row.why = "the handler shares the note of what is not finite (D-62)";
-  return row;
-}
+constexpr std::uint32_t kLists = kAllowUneven | kIndependentLists;
+constexpr std::uint32_t kSteps = kLists | kNotDifferentiable;
 
-void add_fused(OpRegistry& registry, const char* name, LocalFn local) {
-  OpRow row = list_row(std::string(name) + kFusedAdam, kNone,
-                       "each step is pointwise; the step count is a replica");
-  row.meta = [](const MetaArgs&) { return std::vector<OutputMeta>(); };
-  row.local = local;
-  row.flags |= kNotDifferentiable;
-  registry.add(std::move(row));
-}
+// The check of the scaler has its handler from dispatch/all_ops.cpp.
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"_amp_foreach_non_finite_check_and_unscale_", nullptr, {}, {}, {}, {},
+     "the handler shares the note of what is not finite (D-62)", kCollective | kNotDifferentiable},
+    {"_foreach_add.List", kPromoted, kAdditive, run_elements, {"_foreach_add_.List"}, {}, "as add",
+     kLists},
+    {"_foreach_add.Scalar", kPromoted, kNone, run_elements, {"_foreach_add_.Scalar"}, {},
+     "as add.Scalar", kLists},
+    {"_foreach_add.ScalarList", kPromoted, kNone, run_elements, {"_foreach_add_.ScalarList"}, {},
+     "as add.Scalar", kLists},
+    {"_foreach_add.Tensor", kPromoted, kAdditive, run_elements, {"_foreach_add_.Tensor"}, {},
+     "as add", kLists},
+    {"_foreach_div.List", kPromotedFloat, kQuotient, run_elements, {"_foreach_div_.List"}, {},
+     "as div", kLists},
+    {"_foreach_div.Scalar", kPromotedFloat, kLinear, run_elements, {"_foreach_div_.Scalar"}, {},
+     "as div.Scalar", kLists},
+    {"_foreach_div.ScalarList", kPromotedFloat, kLinear, run_elements, {"_foreach_div_.ScalarList"},
+     {}, "as div.Scalar", kLists},
+    {"_foreach_div.Tensor", kPromotedFloat, kQuotient, run_elements, {"_foreach_div_.Tensor"}, {},
+     "as div", kLists},
+    {"_foreach_mul.List", kPromoted, kProduct, run_elements, {"_foreach_mul_.List"}, {}, "as mul",
+     kLists},
+    {"_foreach_mul.Scalar", kPromoted, kLinear, run_elements, {"_foreach_mul_.Scalar"}, {},
+     "as mul.Scalar", kLists},
+    {"_foreach_mul.ScalarList", kPromoted, kLinear, run_elements, {"_foreach_mul_.ScalarList"}, {},
+     "as mul.Scalar", kLists},
+    {"_foreach_mul.Tensor", kPromoted, kProduct, run_elements, {"_foreach_mul_.Tensor"}, {},
+     "as mul", kLists},
+    {"_foreach_sub.List", kPromoted, kAdditive, run_elements, {"_foreach_sub_.List"}, {}, "as sub",
+     kLists},
+    {"_foreach_sub.Scalar", kPromoted, kNone, run_elements, {"_foreach_sub_.Scalar"}, {},
+     "as sub.Scalar", kLists},
+    {"_foreach_sub.ScalarList", kPromoted, kNone, run_elements, {"_foreach_sub_.ScalarList"}, {},
+     "as sub.Scalar", kLists},
+    {"_fused_adam_", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
+     "each step is pointwise; the step count is a replica", kSteps},
+    {"_fused_adamw_", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
+     "each step is pointwise; the step count is a replica", kSteps},
+};
+// clang-format on
 
 }  // namespace
 
-void register_foreach(OpRegistry& registry) {
-  for (const ForeachRow& entry : kRows) {
-    const std::string rest = fmt::format("{}{})", entry.operand, entry.keywords);
-    OpRow row = list_row(fmt::format("_foreach_{}.{}(Tensor[] self, {} -> Tensor[]", entry.base,
-                                     entry.overload, rest),
-                         entry.passes, entry.why);
-    row.meta = entry.meta;
-    row.local = run_elements;
-    const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
-    OpRow inplace = base;
-    inplace.base = &base;
-    inplace.op = parse_op_schema(fmt::format("_foreach_{}_.{}(Tensor(a!)[] self, {} -> ()",
-                                             entry.base, entry.overload, rest));
-    registry.add(std::move(inplace));
-  }
-  add_fused(registry, "_fused_adam_", run_fused_adam<Decay::kOfGradient>);
-  add_fused(registry, "_fused_adamw_", run_fused_adam<Decay::kOfWeights>);
-  registry.add(unscale_row());
-}
+void register_foreach(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

@@ -7,14 +7,17 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/indexing.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
@@ -282,76 +285,123 @@ Rows rule_index_put(const RuleContext& context) {
   return rows;
 }
 
-struct IndexRow {
-  const char* schema;
-  MetaFn meta;
-  DimRuleFn rule;
-  KernelId kernel;
-  int static_argnum;
-  Variants variants;
-  const char* why;
-  std::uint32_t flags = 0;
-  KernelId masked_kernel = KernelId::kNone;
-  LocalFn local = nullptr;
-};
+Gradients grad_gather(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
+  gradients[0] = context.calls.one("aten::scatter_add",
+                                   {zeros, context.inputs[1], input(context, 2), context.grads[0]});
+  return gradients;
+}
 
-constexpr KernelId kNoKernel = KernelId::kNone;
+Gradients grad_index(const GradContext& context) {
+  Gradients gradients(1 + context.inputs[1].list().size());
+  if (!context.needs(0)) return gradients;
+  const DTensor& gradient = context.grads[0];
+  const DTensor zeros = context.calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
+  gradients[0] = context.calls.one("aten::index_put", {zeros, context.inputs[1], gradient, true});
+  return gradients;
+}
+
+// A position that is given twice passes its gradient to both values, as in the reference.
+Gradients grad_index_put(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  const Argument& indices = context.inputs[1];
+  const std::size_t last = 1 + indices.list().size();
+  const DTensor& values = input(context, 2);
+  Gradients gradients(last + 1);
+  if (context.needs(0)) {
+    const bool adds = context.inputs[3].to_bool();
+    gradients[0] =
+        adds ? gradient
+             : calls.one("aten::index_put",
+                         {gradient, indices, calls.one("aten::zeros_like", {values}), false});
+  }
+  if (context.needs(last)) {
+    gradients[last] = sum_to(calls, calls.one("aten::index.Tensor", {gradient, indices}), values);
+  }
+  return gradients;
+}
+
+Gradients grad_index_select(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  Dims line(gradient.ndim(), 1);
+  if (!line.empty()) {
+    const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), gradient.ndim());
+    line[static_cast<std::size_t>(dim)] = input(context, 2).numel();
+  }
+  const DTensor positions = calls.one(
+      "aten::expand", {calls.one("aten::reshape", {input(context, 2), line}), gradient.shape()});
+  const DTensor zeros = calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
+  gradients[0] = calls.one("aten::scatter_add", {zeros, context.inputs[1], positions, gradient});
+  return gradients;
+}
+
+// What is overwritten passes nothing on.
+Gradients grad_scatter(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(context.inputs[3].is_tensor() ? 3 : 2);
+  if (context.needs(0)) {
+    gradients[0] = calls.one("aten::scatter.value",
+                             {context.grads[0], context.inputs[1], input(context, 2), 0});
+  }
+  if (context.inputs[3].is_tensor() && context.needs(2)) {
+    gradients[2] =
+        calls.one("aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
+  }
+  return gradients;
+}
+
+Gradients grad_scatter_add(const GradContext& context) {
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = context.grads[0];
+  if (context.needs(2)) {
+    gradients[2] =
+        context.calls.one("aten::gather", {context.grads[0], context.inputs[1], input(context, 2)});
+  }
+  return gradients;
+}
 
 // Sorted by name.
 // clang-format off
-const IndexRow kRows[] = {
-    {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-     meta_gather, rule_gather, KernelId::kGather, 1, {false, "out"},
-     "a mask tells which rank owns a position", kNeedsPosition | kExact, KernelId::kGatherMasked},
-    {"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-     meta_index, rule_index, kNoKernel, 100, {false, "Tensor_out"},
-     "indices count over the whole dim", kExact, kNoKernel, index_locally},
-    {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-     meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Scalar_out"},
+constexpr Row kRows[] = {
+    {"gather", meta_gather, rule_gather, MaskedLookup{KernelId::kGather, KernelId::kGatherMasked},
+     {nullptr, "gather.out"}, {grad_gather, "self index"},
+     "a mask tells which rank owns a position", kNeedsPosition | kExact, {1}},
+    {"index.Tensor", meta_index, rule_index, index_locally, {nullptr, "index.Tensor_out"},
+     {grad_index, "indices"}, "indices count over the whole dim", kExact},
+    {"index_fill.int_Scalar", meta_scatter, rule_index_fill, {},
+     {"index_fill_.int_Scalar", "index_fill.int_Scalar_out"}, {},
+     "indices count over the whole dim", 0, {1}},
+    {"index_fill.int_Tensor", meta_scatter, rule_index_fill, {},
+     {"index_fill_.int_Tensor", "index_fill.int_Tensor_out"}, {},
+     "indices count over the whole dim", 0, {1}},
+    {"index_put", meta_index_put, rule_index_put, index_put_locally,
+     {"index_put_", "index_put.out"}, {grad_index_put, "indices"},
      "indices count over the whole dim"},
-    {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
-     meta_scatter, rule_index_fill, kNoKernel, 1, {true, "int_Tensor_out"},
-     "indices count over the whole dim"},
-    {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-     meta_index_put, rule_index_put, kNoKernel, 100, {true, "out"},
-     "indices count over the whole dim", 0, kNoKernel, index_put_locally},
-    {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
-     "include_self=True) -> Tensor",
-     meta_scatter, rule_index_reduce, kNoKernel, 1, {true, "out"},
-     "indices count over the whole dim"},
-    {"index_select(Tensor self, int dim, Tensor index) -> Tensor",
-     meta_index_select, rule_index_select, KernelId::kIndexSelect, 1, {false, "out"},
-     "indices count over the whole dim", kExact},
-    {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-     meta_scatter_elements, rule_scatter<true>, KernelId::kScatter, 1, {true, "src_out"},
-     "indices count over the whole dim"},
-    {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-     meta_scatter_elements, rule_scatter<true>, KernelId::kScatter, 1, {true, "value_out"},
-     "indices count over the whole dim"},
-    {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-     meta_scatter_elements, rule_scatter<false>, KernelId::kScatterAdd, 1, {true, "out"},
-     "indices count over the whole dim"},
+    {"index_reduce", meta_scatter, rule_index_reduce, {}, {"index_reduce_", "index_reduce.out"}, {},
+     "indices count over the whole dim", 0, {1}},
+    {"index_select", meta_index_select, rule_index_select, KernelId::kIndexSelect,
+     {nullptr, "index_select.out"}, {grad_index_select, "index"},
+     "indices count over the whole dim", kExact, {1}},
+    {"scatter.src", meta_scatter_elements, rule_scatter<true>, KernelId::kScatter,
+     {"scatter_.src", "scatter.src_out"}, {grad_scatter, "index"},
+     "indices count over the whole dim", 0, {1}},
+    {"scatter.value", meta_scatter_elements, rule_scatter<true>, KernelId::kScatter,
+     {"scatter_.value", "scatter.value_out"}, {grad_scatter, "index"},
+     "indices count over the whole dim", 0, {1}},
+    {"scatter_add", meta_scatter_elements, rule_scatter<false>, KernelId::kScatterAdd,
+     {"scatter_add_", "scatter_add.out"}, {grad_scatter_add, "index:src"},
+     "indices count over the whole dim", 0, {1}},
 };
 // clang-format on
 
 }  // namespace
 
-void register_index(OpRegistry& registry) {
-  for (const IndexRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.info.static_argnum = entry.static_argnum;
-    row.info.needs_pytree = entry.static_argnum == 100;
-    row.kernel = entry.kernel;
-    row.masked_kernel = entry.masked_kernel;
-    row.local = entry.local;
-    row.position_argument = entry.masked_kernel == KernelId::kNone ? -1 : 0;
-    row.flags = entry.flags;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+void register_index(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

@@ -6,12 +6,15 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 RulePlacement shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
 RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
@@ -69,32 +72,30 @@ std::vector<RuleRow> rule_embedding_backward(const RuleContext& context) {
   return rows;
 }
 
+Gradients grad_embedding(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  gradients[0] =
+      context.calls.one("aten::embedding_dense_backward",
+                        {context.grads[0], input(context, 1), input(context, 0).shape()[0],
+                         context.inputs[2], context.inputs[3]});
+  return gradients;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"embedding", meta_embedding, rule_embedding,
+     MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {nullptr, "embedding.out"},
+     {grad_embedding, "indices"}, "a mask tells which rank owns a row", kNeedsPosition | kExact},
+    {"embedding_dense_backward", meta_embedding_backward, rule_embedding_backward,
+     KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"}, {},
+     "lookups of one row add up", 0, {2}},
+};
+// clang-format on
+
 }  // namespace
 
-void register_lookup(OpRegistry& registry) {
-  OpRow forward;
-  forward.op = parse_op_schema(
-      "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, "
-      "bool scale_grad_by_freq=False, bool sparse=False) -> Tensor");
-  forward.meta = meta_embedding;
-  forward.rule = rule_embedding;
-  forward.kernel = KernelId::kEmbedding;
-  forward.masked_kernel = KernelId::kEmbeddingMasked;
-  forward.flags = kNeedsPosition | kExact;
-  forward.position_argument = 0;
-  forward.why = "a mask tells which rank owns a row";
-  add_with_variants(registry, std::move(forward), {false, "out"});
-
-  OpRow backward;
-  backward.op = parse_op_schema(
-      "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, "
-      "SymInt padding_idx, bool scale_grad_by_freq) -> Tensor");
-  backward.meta = meta_embedding_backward;
-  backward.rule = rule_embedding_backward;
-  backward.info.static_argnum = 2;
-  backward.kernel = KernelId::kEmbeddingDenseBackward;
-  backward.why = "lookups of one row add up";
-  add_with_variants(registry, std::move(backward), {false, "out"});
-}
+void register_lookup(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

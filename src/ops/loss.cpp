@@ -2,12 +2,15 @@
 // over the ranks. A mean of unequal shares does not, so it gathers.
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
@@ -110,30 +113,31 @@ Rows rule_nll_loss_backward(const RuleContext& context) {
   return rows;
 }
 
+Gradients grad_nll_loss(const GradContext& context) {
+  Gradients gradients(3);
+  if (!context.needs(0) || !context.grads[0].defined()) return gradients;
+  gradients[0] =
+      context.calls.one("aten::nll_loss_backward",
+                        {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
+                         context.inputs[3], context.inputs[4], context.outputs[1]});
+  return gradients;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"nll_loss_backward", meta_nll_loss_backward, rule_nll_loss_backward,
+     KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"}, {},
+     "samples are independent", 0, {4}},
+    {"nll_loss_forward", meta_nll_loss, rule_nll_loss, KernelId::kNllLossForward,
+     {nullptr, "nll_loss_forward.output"},
+     {grad_nll_loss, "self target weight result1 !weight !result1"}, "sums over samples add up", 0,
+     {3}},
+};
+// clang-format on
+
 }  // namespace
 
-void register_loss(OpRegistry& registry) {
-  OpRow forward;
-  forward.op = parse_op_schema(
-      "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, "
-      "SymInt ignore_index) -> (Tensor output, Tensor total_weight)");
-  forward.meta = meta_nll_loss;
-  forward.rule = rule_nll_loss;
-  forward.info.static_argnum = 3;
-  forward.kernel = KernelId::kNllLossForward;
-  forward.why = "sums over samples add up";
-  add_with_variants(registry, std::move(forward), {false, "output"});
-
-  OpRow backward;
-  backward.op = parse_op_schema(
-      "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, "
-      "int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor");
-  backward.meta = meta_nll_loss_backward;
-  backward.rule = rule_nll_loss_backward;
-  backward.info.static_argnum = 4;
-  backward.kernel = KernelId::kNllLossBackward;
-  backward.why = "samples are independent";
-  add_with_variants(registry, std::move(backward), {false, "grad_input"});
-}
+void register_loss(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

@@ -125,7 +125,7 @@ class ParallelLoss {
   DTensor target_, known_, class_;
 };
 
-Results loss_parallel(Calls& calls, const Arguments& args) {
+Results loss_parallel(Calls& calls, const OpRow&, const Arguments& args) {
   return ParallelLoss(calls, args).forward();
 }
 
@@ -147,8 +147,8 @@ void register_loss_parallel(OpRegistry& registry) {
   row.op = parse_op_schema(
       "shardlab::loss_parallel(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
       "int ignore_index=-100) -> (Tensor loss, Tensor log_probabilities, Tensor total_weight)");
-  row.user_handler = loss_parallel;
-  row.gradient = loss_parallel_gradient;
+  row.compute = Handler{loss_parallel};
+  row.gradient = {loss_parallel_gradient};
   row.flags = kCollective;
   row.why = "ranks share each sample's maximum, sum and chosen class, not the logits";
   registry.add(std::move(row));

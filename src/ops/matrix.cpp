@@ -1,12 +1,15 @@
 // Matrix products: einsum rules as data.
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 constexpr const char* kLinear = "linear in each operand; a cut contraction leaves partial sums";
 constexpr const char* kLinearPlus = "as the product; the added operand is laid out like the result";
@@ -63,43 +66,109 @@ std::vector<OutputMeta> meta_mv(const MetaArgs& args) {
   return {{contiguous_meta(Dims{matrix.shape[0]}, matrix.dtype)}};
 }
 
-struct MatrixRow {
-  const char* schema;
-  MetaFn meta;
-  const char* factors;
-  KernelId kernel;
-  Variants variants;
-  const char* why;
-};
+// self * beta + first @ second * alpha; `turned` swaps the dims of a factor.
+template <typename Turned>
+Gradients added_product(const GradContext& context, const char* product, const Turned& turned) {
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  const auto scaled = [&](const DTensor& x, const Argument& factor) {
+    if (factor.to_double() == 1) return x;
+    return calls.one("aten::mul.Scalar", {x, factor.scalar()});
+  };
+  Gradients gradients(3);
+  if (context.needs(0)) {
+    gradients[0] = sum_to(calls, scaled(gradient, context.inputs[3]), input(context, 0));
+  }
+  if (context.needs(1)) {
+    gradients[1] =
+        scaled(calls.one(product, {gradient, turned(input(context, 2))}), context.inputs[4]);
+  }
+  if (context.needs(2)) {
+    gradients[2] =
+        scaled(calls.one(product, {turned(input(context, 1)), gradient}), context.inputs[4]);
+  }
+  return gradients;
+}
 
-constexpr MatrixRow kRows[] = {  // sorted by name
-    {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     meta_product_plus<2>, "+mn,mk,kn->mn", KernelId::kAddmm, {true, "out"}, kLinearPlus},
-    {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> "
-     "Tensor",
-     meta_product_plus<3>, "+bmn,bmk,bkn->bmn", KernelId::kBaddbmm, {true, "out"}, kLinearPlus},
-    {"bmm(Tensor self, Tensor mat2) -> Tensor",
-     meta_product<3>, "bmk,bkn->bmn", KernelId::kBmm, {false, "out"}, kLinear},
-    {"dot(Tensor self, Tensor tensor) -> Tensor",
-     meta_dot, "i,i->", KernelId::kDot, {false, "out"}, kLinear},
-    {"mm(Tensor self, Tensor mat2) -> Tensor",
-     meta_product<2>, "mk,kn->mn", KernelId::kMm, {false, "out"}, kLinear},
-    {"mv(Tensor self, Tensor vec) -> Tensor",
-     meta_mv, "mk,k->m", KernelId::kMv, {false, "out"}, kLinear},
+Gradients grad_addmm(const GradContext& context) {
+  return added_product(context, "aten::mm",
+                       [&](const DTensor& x) { return context.calls.one("aten::t", {x}); });
+}
+
+Gradients grad_baddbmm(const GradContext& context) {
+  return added_product(context, "aten::bmm", [&](const DTensor& x) {
+    return context.calls.one("aten::transpose.int", {x, 1, 2});
+  });
+}
+
+Gradients grad_bmm(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto turned = [&](std::size_t index) {
+    return calls.one("aten::transpose.int", {input(context, index), 1, 2});
+  };
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = calls.one("aten::bmm", {context.grads[0], turned(1)});
+  if (context.needs(1)) gradients[1] = calls.one("aten::bmm", {turned(0), context.grads[0]});
+  return gradients;
+}
+
+Gradients grad_dot(const GradContext& context) {
+  const Formula f(context);
+  Gradients gradients(2);
+  for (const std::size_t i : {0, 1}) {
+    if (context.needs(i)) gradients[i] = f.times(context.grads[0], input(context, 1 - i));
+  }
+  return gradients;
+}
+
+Gradients grad_mm(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(2);
+  if (context.needs(0)) {
+    gradients[0] =
+        calls.one("aten::mm", {context.grads[0], calls.one("aten::t", {input(context, 1)})});
+  }
+  if (context.needs(1)) {
+    gradients[1] =
+        calls.one("aten::mm", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
+  }
+  return gradients;
+}
+
+Gradients grad_mv(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(2);
+  if (context.needs(0)) {
+    gradients[0] = Formula(context).times(calls.one("aten::unsqueeze", {context.grads[0], 1}),
+                                          calls.one("aten::unsqueeze", {input(context, 1), 0}));
+  }
+  if (context.needs(1)) {
+    gradients[1] =
+        calls.one("aten::mv", {calls.one("aten::t", {input(context, 0)}), context.grads[0]});
+  }
+  return gradients;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"addmm", meta_product_plus<2>, FactorRule{"+mn,mk,kn->mn"}, KernelId::kAddmm,
+     {"addmm_", "addmm.out"}, {grad_addmm, "mat1:mat2 mat2:mat1"}, kLinearPlus},
+    {"baddbmm", meta_product_plus<3>, FactorRule{"+bmn,bmk,bkn->bmn"}, KernelId::kBaddbmm,
+     {"baddbmm_", "baddbmm.out"}, {grad_baddbmm, "batch1:batch2 batch2:batch1"}, kLinearPlus},
+    {"bmm", meta_product<3>, FactorRule{"bmk,bkn->bmn"}, KernelId::kBmm, {nullptr, "bmm.out"},
+     {grad_bmm, "self:mat2 mat2:self"}, kLinear},
+    {"dot", meta_dot, FactorRule{"i,i->"}, KernelId::kDot, {nullptr, "dot.out"},
+     {grad_dot, "self:tensor tensor:self"}, kLinear},
+    {"mm", meta_product<2>, FactorRule{"mk,kn->mn"}, KernelId::kMm, {nullptr, "mm.out"},
+     {grad_mm, "self:mat2 mat2:self"}, kLinear},
+    {"mv", meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv, {nullptr, "mv.out"},
+     {grad_mv, "self:vec vec:self"}, kLinear},
 };
+// clang-format on
 
 }  // namespace
 
-void register_matrix(OpRegistry& registry) {
-  for (const MatrixRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = FactorRule{entry.factors};
-    row.kernel = entry.kernel;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+void register_matrix(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

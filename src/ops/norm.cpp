@@ -4,12 +4,15 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
@@ -137,54 +140,39 @@ Rows rule_norm_backward(const RuleContext& context) {
   return rows;
 }
 
-struct NormRow {
-  const char* schema;
-  MetaFn meta;
-  DimRuleFn rule;
-  KernelId kernel;
-  int static_argnum;
-  Variants variants;
-  const char* why;
-  std::uint32_t flags = 0;
-};
+Gradients grad_layer_norm(const GradContext& context) {
+  Gradients gradients(3);
+  if (!context.grads[0].defined()) return gradients;
+  const ArgumentList mask = {context.needs(0), context.needs(1), context.needs(2)};
+  const Results results =
+      context.calls("aten::native_layer_norm_backward",
+                    {context.grads[0], context.inputs[0], context.inputs[1], context.outputs[1],
+                     context.outputs[2], context.inputs[2], context.inputs[3], mask});
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
+  }
+  return gradients;
+}
 
 // Sorted by name.
 // clang-format off
-const NormRow kRows[] = {
-    {"_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
-     "(Tensor, Tensor)",
-     meta_rms_norm, rule_norm<2>, KernelId::kNone, 1, {}, "rows are independent",
-     kAllowUneven},
-    {"_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor "
-     "rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
-     meta_rms_norm_backward, rule_norm_backward<1>, KernelId::kNone, 2, {}, "rows are independent",
-     0},
-    {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
-     "float eps) -> (Tensor, Tensor, Tensor)",
-     meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm, 1, {false, "out"},
-     "rows are independent", kAllowUneven},
-    {"native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor "
-     "mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, "
-     "Tensor)",
-     meta_layer_norm_backward, rule_norm_backward<2>, KernelId::kNativeLayerNormBackward, 2,
-     {false, "out"}, "rows are independent"},
+constexpr Row kRows[] = {
+    {"_fused_rms_norm", meta_rms_norm, rule_norm<2>, {}, {}, {}, "rows are independent",
+     kAllowUneven, {1}},
+    {"_fused_rms_norm_backward", meta_rms_norm_backward, rule_norm_backward<1>, {}, {}, {},
+     "rows are independent", 0, {2}},
+    {"native_layer_norm", meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm,
+     {nullptr, "native_layer_norm.out"},
+     {grad_layer_norm, "input weight bias result1 result2 !result1 !result2"},
+     "rows are independent", kAllowUneven, {1}},
+    {"native_layer_norm_backward", meta_layer_norm_backward, rule_norm_backward<2>,
+     KernelId::kNativeLayerNormBackward, {nullptr, "native_layer_norm_backward.out"}, {},
+     "rows are independent", 0, {2}},
 };
 // clang-format on
 
 }  // namespace
 
-void register_norm(OpRegistry& registry) {
-  for (const NormRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.info.static_argnum = entry.static_argnum;
-    row.kernel = entry.kernel;
-    row.flags = entry.flags;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+void register_norm(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

@@ -1,6 +1,6 @@
 // Ops that answer with a plain value. Their handlers combine the ranks' answers.
-#include "ops/derive.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
@@ -20,35 +20,21 @@ MeshRuleResult as_given_rule(const RuleContext& context) {
   return {.outputs = {}, .inputs = {context.tensors[0]->placements()}};
 }
 
-struct QueryRow {
-  const char* schema;
-  ShardingRule rule;
-  HandlerId handler;
-  std::uint32_t flags;
-  const char* why;
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"_local_scalar_dense", nullptr, MeshRuleFn{as_given_rule}, {}, {}, {},
+     "the handler fetches the element (X-37)", kDataDependent},
+    {"equal", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "every rank compares its piece (X-35)",
+     kAllowUneven | kCollective | kDataDependent},
+    {"is_same_size", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "compares global shapes",
+     kAllowUneven},
 };
-
-const QueryRow kRows[] = {  // sorted by name
-    {"_local_scalar_dense(Tensor self) -> Scalar", MeshRuleFn{as_given_rule},
-     HandlerId::kLocalScalar, kDataDependent, "the handler fetches the element (X-37)"},
-    {"equal(Tensor self, Tensor other) -> bool", DimRuleFn{alike_rule}, HandlerId::kEqual,
-     kAllowUneven | kCollective | kDataDependent, "every rank compares its piece (X-35)"},
-    {"is_same_size(Tensor self, Tensor other) -> bool", DimRuleFn{alike_rule},
-     HandlerId::kIsSameSize, kAllowUneven, "compares global shapes"},
-};
+// clang-format on
 
 }  // namespace
 
-void register_query(OpRegistry& registry) {
-  for (const QueryRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.rule = entry.rule;
-    row.handler = entry.handler;
-    row.flags = entry.flags | kNotDifferentiable;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), kNoVariants);
-  }
-}
+// dispatch/all_ops.cpp gives them their handlers.
+void register_query(OpRegistry& registry) { add_rows(registry, kRows, kNotDifferentiable); }
 
 }  // namespace shardlab

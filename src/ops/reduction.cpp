@@ -4,13 +4,16 @@
 #include <cmath>
 
 #include "kernels/kernel_id.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 // Shape and dtype
 
@@ -53,8 +56,7 @@ Dims dims_of(const OpDescriptor& op, const Argument& dims, std::size_t ndim, NoD
 
 TensorMeta reduced_meta(const MetaArgs& args, DType dtype, NoDims no_dims = NoDims::kAll) {
   const TensorMeta& input = *args.tensor(0);
-  const Dims dims =
-      dims_of(args.op(), argument_or_none(args, "dim"), input.shape.size(), no_dims);
+  const Dims dims = dims_of(args.op(), argument_or_none(args, "dim"), input.shape.size(), no_dims);
   const Argument& keep = argument_or_none(args, "keepdim");
   const bool keep_dims = keep.is_scalar() && keep.to_bool();
   return contiguous_meta(reduced_shape(input.shape, dims, keep_dims), dtype);
@@ -68,8 +70,8 @@ std::vector<OutputMeta> meta_mean(const MetaArgs& args) {
 }
 std::vector<OutputMeta> meta_extremum(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
-  require_elements(args, reduced_dims(args.op(), argument_or_none(args, "dim"),
-                                      input.shape.size()));
+  require_elements(args,
+                   reduced_dims(args.op(), argument_or_none(args, "dim"), input.shape.size()));
   return {{reduced_meta(args, input.dtype)}};
 }
 template <NoDims kNoDims>
@@ -170,8 +172,8 @@ std::vector<RuleRow> norm_rule(const RuleContext& context) {
     }
     return ord > 0 ? linear_rule<ReduceOp::kMax>(context) : linear_rule<ReduceOp::kMin>(context);
   }
-  return reduction_rows(context, ord == 0 ? Placement::partial(ReduceOp::kSum)
-                                          : Placement::norm_partial(ord));
+  return reduction_rows(
+      context, ord == 0 ? Placement::partial(ReduceOp::kSum) : Placement::norm_partial(ord));
 }
 
 /// Means of uneven pieces do not average to the mean.
@@ -193,8 +195,9 @@ const char* mean_filter(const RuleContext& context, std::span<const Placements> 
 }
 
 /// The index handler gathers what it needs by itself, so a partial or a cut reduced dim is wanted
-/// whole and never cut elsewhere.
+/// whole and never cut elsewhere. The out= variants have no handler: their inputs move as usual.
 const char* index_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  if (context.schema.row->out_variant()) return nullptr;
   const Reduced reduced = reduced_of(context);
   const Placements& given = context.tensors[0]->placements();
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -205,16 +208,127 @@ const char* index_filter(const RuleContext& context, std::span<const Placements>
   return nullptr;
 }
 
-struct ReductionRow {
-  const char* schema;
-  MetaFn meta;
-  DimRuleFn rule;
-  KernelId kernel;
-  const char* out;
-  const char* why;
-  MeshFilterFn filter = nullptr;
-  std::uint32_t flags = kAllowUneven;
-};
+// Reduced dims of a dim-list argument; none or an empty list means all. A tensor without dims has
+// none.
+Dims reduced_dims(const Argument& dims, std::size_t ndim) {
+  Dims result;
+  if (ndim == 0) return result;
+  if (dims.is_scalar()) {
+    result.push_back(dims.to_int());
+  } else if (dims.is_ints()) {
+    result = dims.ints();
+  }
+  if (result.empty()) {
+    for (std::size_t i = 0; i < ndim; ++i) result.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::int64_t& dim : result) {
+    if (dim < 0) dim += static_cast<std::int64_t>(ndim);
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+// A reduced value beside its input: dims put back, then broadcast.
+DTensor unreduce(Calls& calls, DTensor value, const Dims& dims, bool kept) {
+  if (kept) return value;
+  for (const std::int64_t dim : dims) value = calls.one("aten::unsqueeze", {value, dim});
+  return value;
+}
+
+DTensor spread(const GradContext& context, const Dims& dims, bool kept) {
+  const DTensor& x = input(context, 0);
+  const DTensor gradient = kept ? gathered(context.calls, context.grads[0], dims)
+                                : unreduce(context.calls, context.grads[0], dims, kept);
+  const DTensor whole = context.calls.one("aten::expand", {gradient, x.shape()});
+  return cast_like(context.calls, whole, x);
+}
+
+DTensor per_element(const GradContext& context, const DTensor& whole, const Dims& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) {
+    count *= input(context, 0).shape()[static_cast<std::size_t>(dim)];
+  }
+  return context.calls.one("aten::div.Scalar", {whole, count});
+}
+
+Dims all_dims(const DTensor& x) { return reduced_dims(Argument(), x.ndim()); }
+
+// Equal maxima share the gradient.
+Gradients grad_amax_amin(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const bool all = context.inputs.size() == 1;  // max and min have no dim
+  const Dims dims = all ? all_dims(x) : reduced_dims(context.inputs[1], x.ndim());
+  const bool kept = !all && context.inputs[2].to_bool();
+  const DTensor extreme = unreduce(calls, context.outputs[0].tensor(), dims, kept);
+  const DTensor gradient = unreduce(calls, context.grads[0], dims, kept);
+  const DTensor chosen =
+      calls.one("aten::_to_copy", {calls.one("aten::eq.Tensor", {x, extreme}), x.dtype()});
+  const DTensor count = calls.one("aten::sum.dim_IntList", {chosen, dims, true});
+  const DTensor share = calls.one("aten::div.Tensor", {gradient, count});
+  return {calls.one("aten::mul.Tensor", {chosen, share})};
+}
+
+Gradients grad_extremum_along(const GradContext& context) {
+  const Argument& dim = context.inputs[1];
+  const DTensor& index = context.outputs[1].tensor();
+  if (context.inputs[2].to_bool() || input(context, 0).ndim() == 0) {
+    return chosen(context, dim, context.grads[0], index);
+  }
+  const Dims& shape = input(context, 0).shape();
+  const std::int64_t ndim = static_cast<std::int64_t>(shape.size());
+  const std::int64_t at = dim.to_int() < 0 ? dim.to_int() + ndim : dim.to_int();
+  return chosen(context, dim, context.calls.one("aten::unsqueeze", {context.grads[0], at}),
+                context.calls.one("aten::unsqueeze", {index, at}));
+}
+
+Gradients grad_mean_all(const GradContext& context) {
+  return {per_element(context, grad_sum_all(context)[0], all_dims(input(context, 0)))};
+}
+
+Gradients grad_mean_dims(const GradContext& context) {
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  return {per_element(context, spread(context, dims, context.inputs[2].to_bool()), dims)};
+}
+
+// Half the variance's over the deviation; where nothing deviates, 0.
+Gradients grad_deviation(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& result = context.outputs[0].tensor();
+  const DTensor doubled = calls.one("aten::mul.Scalar", {result, 2});
+  const DTensor of_variance = calls.one("aten::div.Tensor", {context.grads[0], doubled});
+  const DTensor none = calls.one("aten::eq.Scalar", {result, 0});
+  const DTensor gradient = calls.one("aten::masked_fill.Scalar", {of_variance, none, 0});
+  return grad_var({calls, context.inputs, context.outputs, {&gradient, 1}, context.needs});
+}
+
+Gradients grad_sum_all(const GradContext& context) {
+  const DTensor& x = input(context, 0);
+  const DTensor whole = context.calls.one("aten::expand", {context.grads[0], x.shape()});
+  return {cast_like(context.calls, whole, x)};
+}
+
+Gradients grad_sum_dims(const GradContext& context) {
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  return {spread(context, dims, context.inputs[2].to_bool())};
+}
+
+Gradients grad_var(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const Dims dims = reduced_dims(context.inputs[1], x.ndim());
+  const double correction = context.inputs[2].is_none() ? 1.0 : context.inputs[2].to_double();
+  double count = 1;
+  for (const std::int64_t dim : dims) {
+    count *= static_cast<double>(x.shape()[static_cast<std::size_t>(dim)]);
+  }
+  const DTensor gradient = unreduce(calls, context.grads[0], dims, context.inputs[3].to_bool());
+  const DTensor mean = calls.one("aten::mean.dim", {x, dims, true});
+  const DTensor distance = calls.one("aten::sub.Tensor", {x, mean});
+  const DTensor scaled =
+      calls.one("aten::mul.Scalar", {gradient, 2.0 / std::max(count - correction, 0.0)});
+  return {calls.one("aten::mul.Tensor", {distance, scaled})};
+}
 
 constexpr const char* kTruth = "the reference combines no partial truth values";
 constexpr const char* kIndices = "positions count within the whole dim";
@@ -223,97 +337,60 @@ constexpr const char* kSpread = "spreads of pieces do not add up";
 
 // The out= variants of amax, amin, mean.dim, any.dim and prod.dim_int fail for every input in the
 // reference and are left out.
-constexpr ReductionRow kRows[] = {  // sorted by name
-    {"all(Tensor self) -> Tensor",
-     meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll, "all_out", kTruth},
-    {"all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-     meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll, "out", kTruth},
-    {"amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-     meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kAmax, nullptr, "a maximum of maxima"},
-    {"amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-     meta_extremum, linear_rule<ReduceOp::kMin>, KernelId::kAmin, nullptr, "a minimum of minima"},
-    {"any(Tensor self) -> Tensor",
-     meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAny, "all_out", kTruth},
-    {"any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-     meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAny, nullptr, kTruth},
-    {"any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-     meta_truth<NoDims::kNone>, kept_dims_rule<NoDims::kNone>, KernelId::kAny, "dims_out", kTruth},
-    {"argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-     meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmax, "out", kCandidates,
-     index_filter},
-    {"argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-     meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmin, "out", kCandidates,
-     index_filter},
-    {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
-     "ScalarType? dtype=None) -> Tensor",
-     meta_norm, norm_rule, KernelId::kVectorNorm, "out", "a norm of norms"},
-    {"max(Tensor self) -> Tensor",
-     meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kMax, "unary_out",
-     "a maximum of maxima"},
-    {"max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-     meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMaxDim,
-     "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) "
-     "max_values) -> (Tensor(a!) values, Tensor(b!) indices)",
-     kIndices},
-    {"mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-     meta_mean, linear_rule<ReduceOp::kAvg>, KernelId::kMean, "dtype_out",
-     "a mean of means of equally many", mean_filter, 0},
-    {"mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     meta_mean, linear_rule<ReduceOp::kAvg>, KernelId::kMean, nullptr,
-     "a mean of means of equally many", mean_filter, 0},
-    {"min(Tensor self) -> Tensor",
-     meta_extremum, linear_rule<ReduceOp::kMin>, KernelId::kMin, "unary_out",
-     "a minimum of minima"},
-    {"min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-     meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMinDim,
-     "min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) min, Tensor(b!) "
-     "min_indices) -> (Tensor(a!) values, Tensor(b!) indices)",
-     kIndices},
-    {"prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-     meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, "out", "a product of products"},
-    {"prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-     meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, nullptr,
-     "a product of products"},
-    {"std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
-     "keepdim=False) -> Tensor",
-     meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd, "correction_out", kSpread},
-    {"sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-     meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, "out", "a sum of sums"},
-    {"sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> "
-     "Tensor",
-     meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, "IntList_out", "a sum of sums"},
-    {"var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
-     "keepdim=False) -> Tensor",
-     meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar, "correction_out", kSpread},
-    {"var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
-     "keepdim=False) -> (Tensor, Tensor)",
-     meta_spread_and_mean, kept_dims_rule<NoDims::kAll>, KernelId::kVarMean, "correction_out",
-     kSpread},
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"all", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll,
+     {nullptr, "all.all_out"}, {}, kTruth, kAllowUneven},
+    {"all.dim", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll,
+     {nullptr, "all.out"}, {}, kTruth, kAllowUneven},
+    {"amax", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kAmax, {},
+     {grad_amax_amin, "self result"}, "a maximum of maxima", kAllowUneven},
+    {"amin", meta_extremum, linear_rule<ReduceOp::kMin>, KernelId::kAmin, {},
+     {grad_amax_amin, "self result"}, "a minimum of minima", kAllowUneven},
+    {"any", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAny,
+     {nullptr, "any.all_out"}, {}, kTruth, kAllowUneven},
+    {"any.dim", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAny, {}, {},
+     kTruth, kAllowUneven},
+    {"any.dims", meta_truth<NoDims::kNone>, kept_dims_rule<NoDims::kNone>, KernelId::kAny,
+     {nullptr, "any.dims_out"}, {}, kTruth, kAllowUneven},
+    {"argmax", meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmax, {nullptr, "argmax.out"},
+     {}, kCandidates, kAllowUneven, {}, index_filter},
+    {"argmin", meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmin, {nullptr, "argmin.out"},
+     {}, kCandidates, kAllowUneven, {}, index_filter},
+    {"linalg_vector_norm", meta_norm, norm_rule, KernelId::kVectorNorm,
+     {nullptr, "linalg_vector_norm.out"}, {}, "a norm of norms", kAllowUneven},
+    {"max", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kMax, {nullptr, "max.unary_out"},
+     {grad_amax_amin, "self result"}, "a maximum of maxima", kAllowUneven},
+    {"max.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMaxDim,
+     {nullptr, "max.dim_max"}, {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
+    {"mean", meta_mean, linear_rule<ReduceOp::kAvg>, KernelId::kMean, {nullptr, "mean.dtype_out"},
+     {grad_mean_all, ""}, "a mean of means of equally many", 0, {}, mean_filter},
+    {"mean.dim", meta_mean, linear_rule<ReduceOp::kAvg>, KernelId::kMean, {}, {grad_mean_dims, ""},
+     "a mean of means of equally many", 0, {}, mean_filter},
+    {"min", meta_extremum, linear_rule<ReduceOp::kMin>, KernelId::kMin, {nullptr, "min.unary_out"},
+     {grad_amax_amin, "self result"}, "a minimum of minima", kAllowUneven},
+    {"min.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMinDim,
+     {nullptr, "min.dim_min"}, {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
+    {"prod", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {nullptr, "prod.out"}, {},
+     "a product of products", kAllowUneven},
+    {"prod.dim_int", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {}, {},
+     "a product of products", kAllowUneven},
+    {"std.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
+     {nullptr, "std.correction_out"}, {grad_deviation, "self result"}, kSpread, kAllowUneven},
+    {"sum", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, {nullptr, "sum.out"},
+     {grad_sum_all, ""}, "a sum of sums", kAllowUneven},
+    {"sum.dim_IntList", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum,
+     {nullptr, "sum.IntList_out"}, {grad_sum_dims, ""}, "a sum of sums", kAllowUneven},
+    {"var.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
+     {nullptr, "var.correction_out"}, {grad_var, "self"}, kSpread, kAllowUneven},
+    {"var_mean.correction", meta_spread_and_mean, kept_dims_rule<NoDims::kAll>, KernelId::kVarMean,
+     {nullptr, "var_mean.correction_out"}, {}, kSpread, kAllowUneven},
 };
+// clang-format on
 
 }  // namespace
 
-void register_reduction(OpRegistry& registry) {
-  for (const ReductionRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.filter = entry.filter;
-    row.kernel = entry.kernel;
-    row.flags = entry.flags;
-    row.why = entry.why;
-    if (entry.filter == index_filter) row.handler = HandlerId::kExtremumIndex;
-    const OpRow& base = add_with_variants(registry, std::move(row), kNoVariants);
-    if (entry.out == nullptr) continue;
-    OpRow out = out_variant(base, entry.out);
-    if (entry.filter == index_filter) {  // no handler: inputs move as usual
-      out.filter = nullptr;
-      out.handler = HandlerId::kNone;
-      out.why = kIndices;
-    }
-    registry.add(std::move(out));
-  }
-}
+void register_reduction(OpRegistry& registry) { add_rows(registry, kRows); }
 
 }  // namespace shardlab

@@ -2,11 +2,9 @@
 // order and a test could not build a registry of its own.
 #include "ops/register.h"
 
-#include <memory>
-
 namespace shardlab {
 
-void register_all_ops(OpRegistry& registry) {
+void register_families(OpRegistry& registry) {
   register_along_dim(registry);
   register_attention(registry);
   register_composite(registry);
@@ -15,6 +13,7 @@ void register_all_ops(OpRegistry& registry) {
   register_create(registry);
   register_foreach(registry);
   register_index(registry);
+  register_join(registry);
   register_lookup(registry);
   register_loss(registry);
   register_loss_parallel(registry);
@@ -25,15 +24,6 @@ void register_all_ops(OpRegistry& registry) {
   register_reduction(registry);
   register_select(registry);
   register_view(registry);
-}
-
-const OpRegistry& all_ops() {
-  static const std::unique_ptr<const OpRegistry> registry = [] {
-    auto made = std::make_unique<OpRegistry>();
-    register_all_ops(*made);
-    return made;
-  }();
-  return *registry;
 }
 
 }  // namespace shardlab

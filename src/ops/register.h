@@ -1,16 +1,12 @@
-// register.h - fills a registry with every op there is: one call per family, no static
-// constructors.
+// register.h - fills a registry with the rows of all families: one call per family, no static
+// constructors. Handlers are set above, in dispatch/all_ops.h.
 #pragma once
 
 #include "schema/op_row.h"
 
 namespace shardlab {
 
-/// Every family in a fixed order: `registry` is then ready to be used by all ranks.
-void register_all_ops(OpRegistry& registry);
-/// Filled once; lives as long as the process, like tensors and tapes that point into it.
-/// Thread-safe.
-const OpRegistry& all_ops();
+void register_families(OpRegistry& registry);
 
 // Families; each is one file with one table.
 void register_along_dim(OpRegistry& registry);
@@ -21,6 +17,7 @@ void register_copy(OpRegistry& registry);
 void register_create(OpRegistry& registry);
 void register_foreach(OpRegistry& registry);
 void register_index(OpRegistry& registry);
+void register_join(OpRegistry& registry);
 void register_lookup(OpRegistry& registry);
 void register_loss(OpRegistry& registry);
 void register_loss_parallel(OpRegistry& registry);

@@ -205,7 +205,7 @@ const char* withheld(const ShardingRule& rule, const RuleContext& context, const
     const Placement& pending = row.inputs[i].placement;
     if (pending.kind != PlacementKind::kPartial) continue;
     const DType dtype = context.tensors[i]->dtype();
-    if (context.schema.row->view != nullptr && real_dtype(dtype) != real_dtype(result)) {
+    if (context.schema.row->view() != nullptr && real_dtype(dtype) != real_dtype(result)) {
       return "the bits of terms are not terms of the bits";
     }
     if (!passes_cast(pending, dtype, result)) {

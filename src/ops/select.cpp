@@ -1,22 +1,23 @@
-// Selecting and joining pieces along one dim. That dim must be whole on every rank, since its
-// positions count over the whole tensor; all others may be sharded, and partials pass where values
-// are only moved.
-#include <fmt/ranges.h>
-
+// Selecting pieces along one dim, and putting them back. That dim must be whole on every rank,
+// since its positions count over the whole tensor; all others may be sharded, and partials pass
+// where values are only moved.
 #include <algorithm>
 #include <limits>
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 #include "ops/view_meta.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
@@ -322,117 +323,6 @@ const char* keeps_input(const RuleContext& context, std::span<const Placements> 
                                                        : "unbind is a view: its input stays";
 }
 
-// cat(tensors, dim), stack(tensors, dim)
-
-/// Tensors of shape [0] join anything, as they did before tensors could be empty in other ways.
-bool joins_anything(const Dims& shape) { return shape.size() == 1 && shape[0] == 0; }
-
-DType joined_dtype(std::span<const TensorMeta* const> tensors) {
-  DType dtype = tensors[0]->dtype;
-  for (const TensorMeta* tensor : tensors) dtype = promote(dtype, tensor->dtype);
-  return dtype;
-}
-
-Metas meta_cat(const MetaArgs& args) {
-  const auto tensors = args.tensors(0);
-  if (tensors.empty()) fail(ErrorKind::kValue, "cat takes at least one tensor");
-  TensorMeta result{{0}, {1}, joined_dtype(tensors)};
-  bool first = true;
-  for (const TensorMeta* tensor : tensors) {
-    if (tensor->shape.empty()) fail(ErrorKind::kValue, "cat takes no tensors without dims");
-    if (joins_anything(tensor->shape)) continue;
-    if (first) {
-      result.shape = tensor->shape;
-      first = false;
-      continue;
-    }
-    const std::size_t dim = index_of(wrap_dim(args[1].to_int(), result.shape.size()));
-    Dims expected = tensor->shape;
-    if (expected.size() == result.shape.size()) expected[dim] = result.shape[dim];
-    if (!(expected == result.shape)) {
-      fail(ErrorKind::kValue, "cat takes tensors that differ in dim {} only", dim);
-    }
-    result.shape[dim] += tensor->shape[dim];
-  }
-  wrap_dim(args[1].to_int(), result.shape.size());
-  return {{contiguous_meta(result.shape, result.dtype)}};
-}
-
-Rows rule_cat(const RuleContext& context) {
-  const std::size_t ndim = context.outputs[0].meta.shape.size();
-  const std::int64_t dim = wrap_dim(context.schema.args[1].to_int(), ndim);
-  const auto row_of = [&](RulePlacement placement) {
-    RuleRow row = uniform_row(placement, 1, 0);
-    for (const DTensorSpec* spec : context.schema.tensor_specs()) {
-      row.inputs.push_back(joins_anything(spec->shape()) ? whole() : placement);
-    }
-    return row;
-  };
-  Rows rows;
-  for (std::int64_t d = 0; d < static_cast<std::int64_t>(ndim); ++d) {
-    if (d != dim) rows.push_back(row_of(any(d)));
-  }
-  for (const char letter : {'s', 'a', 'n', 'x'})
-    rows.push_back(row_of(placement_of_letter(letter)));
-  return rows;
-}
-
-Metas meta_stack(const MetaArgs& args) {
-  const auto tensors = args.tensors(0);
-  if (tensors.empty()) fail(ErrorKind::kValue, "stack takes at least one tensor");
-  Dims shape = tensors[0]->shape;
-  for (const TensorMeta* tensor : tensors) {
-    if (!(tensor->shape == shape)) fail(ErrorKind::kValue, "stack takes tensors of one shape");
-  }
-  const std::int64_t dim = wrap_dim(args[1].to_int(), shape.size() + 1);
-  shape.insert(index_of(dim), static_cast<std::int64_t>(tensors.size()));
-  return {{contiguous_meta(shape, joined_dtype(tensors))}};
-}
-
-/// What two tensors agree on, on one mesh dim: a shard wins over a partial, a partial over a
-/// replica; two shards or two partials that differ are gathered.
-Placement merged(const Placement& current, const Placement& other) {
-  if (current == other || other.is_replicate()) return current;
-  if (current.is_replicate()) return other;
-  if (current.is_partial() && other.is_shard()) return other;
-  if (current.is_shard() && other.is_partial()) return current;
-  return Placement::replicate();
-}
-
-/// Whether a pending reduction passes the conversion of every tensor to what they are joined in.
-bool all_pass(const RuleContext& context, const Placement& pending) {
-  return std::ranges::all_of(context.tensors, [&](const DTensorSpec* spec) {
-    return passes_cast(pending, spec->dtype(), context.outputs[0].meta.dtype);
-  });
-}
-
-/// All tensors follow one layout; dims from the new one on move up.
-MeshRuleResult rule_stack(const RuleContext& context) {
-  const std::vector<const DTensorSpec*> specs = context.schema.tensor_specs();
-  const std::int64_t dim = wrap_dim(context.schema.args[1].to_int(), specs[0]->ndim() + 1);
-  Placements common = specs[0]->placements();
-  for (const DTensorSpec* spec : specs) {
-    for (std::size_t m = 0; m < common.size(); ++m) {
-      common[m] = merged(common[m], spec->placement(m));
-    }
-  }
-  // Different kinds of pending reductions cannot be in one tensor: the later ones are
-  // reduced.
-  for (std::size_t m = 0; m < common.size(); ++m) {
-    const auto clashes = [&](const Placement& p) {
-      return p.is_partial() && common[m].is_partial() && !may_mix(p, common[m]);
-    };
-    if (std::any_of(common.begin(), common.begin() + m, clashes))
-      common[m] = Placement::replicate();
-    if (!all_pass(context, common[m])) common[m] = Placement::replicate();
-  }
-  Placements output = common;
-  for (Placement& placement : output) {
-    if (placement.is_shard() && placement.dim >= dim) ++placement.dim;
-  }
-  return {{std::move(output)}, std::vector<Placements>(specs.size(), common), {}, nullptr};
-}
-
 // Ops that work on some dims only.
 
 template <std::size_t argument>
@@ -486,92 +376,83 @@ Results roll_locally(Calls& calls, const OpRow& row, const Arguments& args) {
   return {Argument(std::move(result))};
 }
 
-struct SelectRow {
-  const char* schema;
-  MetaFn meta;
-  ShardingRule rule;
-  KernelId kernel;
-  ViewFn view;
-  int static_argnum;
-  Variants variants;
-  const char* why;
-  std::uint32_t flags = 0;
-  int shape_argument = -1;
-  MeshFilterFn filter = nullptr;
-  bool looks_into_lists = false;
-  LocalFn local = nullptr;
-};
+// Outputs without a gradient count as zeros.
+ArgumentList present_grads(const GradContext& context) {
+  const ArgumentList& outputs = context.outputs[0].list();
+  ArgumentList pieces;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const DTensor& gradient = context.grads[i];
+    pieces.emplace_back(gradient.defined() ? gradient
+                                           : zeros_like(context.calls, outputs[i].tensor()));
+  }
+  return pieces;
+}
 
-constexpr KernelId kNoKernel = KernelId::kNone;
+Gradients grad_flip(const GradContext& context) {
+  return {context.calls.one("aten::flip", {context.grads[0], context.inputs[1]})};
+}
+
+Gradients grad_roll(const GradContext& context) {
+  Dims back = context.inputs[1].ints();
+  for (std::int64_t& shift : back) shift = -shift;
+  return {context.calls.one("aten::roll", {context.grads[0], back, context.inputs[2]})};
+}
+
+Gradients grad_select(const GradContext& context) {
+  return {context.calls.one("aten::select_backward", {context.grads[0], input(context, 0).shape(),
+                                                      context.inputs[1], context.inputs[2]})};
+}
+
+Gradients grad_slice(const GradContext& context) {
+  const Dims& shape = input(context, 0).shape();
+  const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), shape.size());
+  const std::int64_t size = shape[static_cast<std::size_t>(dim)];
+  return {context.calls.one("aten::slice_backward",
+                            {context.grads[0], shape, dim, int_or(context.inputs[2], 0),
+                             int_or(context.inputs[3], size), context.inputs[4]})};
+}
+
+Gradients grad_split(const GradContext& context) {
+  return {context.calls.one("aten::cat", {present_grads(context), context.inputs[2]})};
+}
+
+Gradients grad_unbind(const GradContext& context) {
+  return {context.calls.one("aten::stack", {present_grads(context), context.inputs[1]})};
+}
 
 // Sorted by name.
 // clang-format off
-const SelectRow kRows[] = {
-    {"cat(Tensor[] tensors, int dim=0) -> Tensor",
-     meta_cat, rule_cat, KernelId::kCat, nullptr, 1, {false, "out"},
-     "positions along the dim are global", 0, -1, nullptr, true},
-    {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-     meta_self, rule_diagonal_scatter, kNoKernel, nullptr, 1, {false, "out"},
-     "both dims of the diagonal stay whole"},
-    {"flip(Tensor self, int[] dims) -> Tensor",
-     meta_self, rule_other_dims<1>, KernelId::kFlip, nullptr, 1, {false, "out"},
-     "a flipped dim crosses ranks"},
-    {"roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-     meta_roll, rule_other_dims<2>, kNoKernel, nullptr, 1, {false, "out"},
-     "a rolled dim crosses ranks", 0, -1, nullptr, false, roll_locally},
-    {"select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-     meta_select, rule_select, kNoKernel, view_select, 1, {}, "the index is global", kAllowUneven},
-    {"select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
-     meta_select_backward, rule_select_backward, KernelId::kSelectBackward, nullptr, 1,
-     {false, "out"}, "the index is global", kAllowUneven, 1},
-    {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-     meta_self, rule_select_scatter, kNoKernel, nullptr, 1, {false, "out"}, "the index is global",
-     0},
-    {"slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
-     "step=1) -> Tensor(a)",
-     meta_slice, rule_slice, kNoKernel, view_slice, 1, {}, "bounds are global", kAllowUneven},
-    {"slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, "
-     "SymInt step) -> Tensor",
-     meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward, nullptr, 1, {false, "out"},
-     "bounds are global", kAllowUneven, 1},
-    {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
-     "SymInt step=1) -> Tensor",
-     meta_self, rule_slice_scatter, kNoKernel, nullptr, 2, {false, "out"}, "bounds are global",
-     kAllowUneven},
-    {"split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
-     meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
-    {"split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-     meta_split, rule_split, kNoKernel, view_split, 1, {}, "bounds are global"},
-    {"split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-     meta_split_copy, rule_split, kNoKernel, nullptr, 1, {}, "bounds are global"},
-    {"stack(Tensor[] tensors, int dim=0) -> Tensor",
-     meta_stack, rule_stack, KernelId::kStack, nullptr, 1, {}, "all tensors follow one layout", 0,
-     -1, nullptr, true},
-    {"unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-     meta_unbind, rule_unbind, kNoKernel, view_unbind, 1, {}, "a view that never moves data",
-     kAllowUneven, -1, keeps_input},
+constexpr Row kRows[] = {
+    {"diagonal_scatter", meta_self, rule_diagonal_scatter, {}, {nullptr, "diagonal_scatter.out"},
+     {}, "both dims of the diagonal stay whole", 0, {1}},
+    {"flip", meta_self, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"}, {grad_flip, ""},
+     "a flipped dim crosses ranks", 0, {1}},
+    {"roll", meta_roll, rule_other_dims<2>, roll_locally, {nullptr, "roll.out"}, {grad_roll, ""},
+     "a rolled dim crosses ranks", 0, {1}},
+    {"select.int", meta_select, rule_select, view_select, {}, {grad_select, ""},
+     "the index is global", kAllowUneven, {1}},
+    {"select_backward", meta_select_backward, rule_select_backward, KernelId::kSelectBackward,
+     {nullptr, "select_backward.out"}, {}, "the index is global", kAllowUneven, {1}, nullptr, 1},
+    {"select_scatter", meta_self, rule_select_scatter, {}, {nullptr, "select_scatter.out"}, {},
+     "the index is global", 0, {1}},
+    {"slice.Tensor", meta_slice, rule_slice, view_slice, {}, {grad_slice, ""}, "bounds are global",
+     kAllowUneven, {1}},
+    {"slice_backward", meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward,
+     {nullptr, "slice_backward.out"}, {}, "bounds are global", kAllowUneven, {1}, nullptr, 1},
+    {"slice_scatter", meta_self, rule_slice_scatter, {}, {nullptr, "slice_scatter.out"}, {},
+     "bounds are global", kAllowUneven, {2}},
+    {"split.Tensor", meta_split, rule_split, view_split, {}, {grad_split, "~result"},
+     "bounds are global", 0, {1}},
+    {"split_with_sizes", meta_split, rule_split, view_split, {}, {grad_split, "~result"},
+     "bounds are global", 0, {1}},
+    {"split_with_sizes_copy", meta_split_copy, rule_split, {}, {}, {}, "bounds are global", 0, {1}},
+    {"unbind.int", meta_unbind, rule_unbind, view_unbind, {}, {grad_unbind, "~result"},
+     "a view that never moves data", kAllowUneven, {1}, keeps_input},
 };
 // clang-format on
 
 }  // namespace
 
-void register_select(OpRegistry& registry) {
-  for (const SelectRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.filter = entry.filter;
-    row.info.static_argnum = entry.static_argnum;
-    row.info.needs_pytree = entry.looks_into_lists;
-    row.kernel = entry.kernel;
-    row.local = entry.local;
-    row.view = entry.view;
-    row.flags = entry.flags | kExact;
-    row.shape_argument = entry.shape_argument;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), entry.variants);
-  }
-}
+void register_select(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
 
 }  // namespace shardlab

@@ -9,10 +9,6 @@
 
 namespace shardlab {
 
-/// A flag of rows beside those of OpFlag: an eps of None is the step of the input's dtype, a
-/// default that follows the dtype which the program names.
-inline constexpr std::uint32_t kStepOfDtype = 1u << 31;
-
 /// The row and the arguments of a call by torch's name ("cross_entropy", "concat", "half") or by
 /// the name of an op of ATen ("mm"), whether as a function or as a method with the tensor in front.
 ///   fails  as resolve_call()

@@ -9,15 +9,18 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
-#include "ops/derive.h"
+#include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 #include "ops/view_map.h"
 #include "ops/view_meta.h"
 
 namespace shardlab {
 namespace {
+
+using namespace grad;
 
 using Metas = std::vector<OutputMeta>;
 
@@ -355,101 +358,131 @@ ViewResults view_in_place(const Tensor& base, const MetaArgs& args) {
   return results;
 }
 
-struct ViewRow {
-  const char* schema;
-  MetaFn meta;
-  ShardingRule rule;
-  ViewFn view;
-  int static_argnum;
-  const char* why;
-  std::uint32_t flags = 0;
-  KernelId kernel = KernelId::kNone;
-  DecompositionFn decompose = nullptr;
-};
+// Whether a squeeze names tensor dim `dim`: all of them (no dim argument), one, or a list.
+bool removes(const GradContext& context, std::size_t dim) {
+  if (context.inputs.size() < 2) return true;
+  const std::size_t ndim = input(context, 0).ndim();
+  const auto same = [&](std::int64_t named) {
+    return wrap_dim(named, ndim) == static_cast<std::int64_t>(dim);
+  };
+  if (!context.inputs[1].is_ints()) return same(context.inputs[1].to_int());
+  for (const std::int64_t named : context.inputs[1].ints()) {
+    if (same(named)) return true;
+  }
+  return false;
+}
+
+// A gradient laid out like the result goes back the way the value came; another layout may not be
+// viewable, so it goes through the row that gathers where it must.
+Gradients grad_reshape(const GradContext& context) {
+  const DTensor& gradient = context.grads[0];
+  const DTensor& result = context.outputs[0].tensor();
+  const bool same = !gradient.distributed() ||
+                    gradient.spec()->placements() == result.spec()->placements() ||
+                    !gradient.spec()->is_sharded();
+  return {context.calls.one(same ? "aten::reshape" : "aten::view_copy",
+                            {gradient, input(context, 0).shape()})};
+}
+
+Gradients grad_expand(const GradContext& context) {
+  return {sum_to(context.calls, context.grads[0], input(context, 0))};
+}
+
+Gradients grad_permute(const GradContext& context) {
+  const Dims& dims = context.inputs[1].ints();
+  Dims inverse(dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    inverse[static_cast<std::size_t>(wrap_dim(dims[i], dims.size()))] =
+        static_cast<std::int64_t>(i);
+  }
+  return {context.calls.one("aten::permute", {context.grads[0], inverse})};
+}
+
+// Puts the removed dims back one by one, which keeps the placements of the others. Only named
+// dims of size 1 go away.
+Gradients grad_squeeze(const GradContext& context) {
+  DTensor gradient = context.grads[0];
+  const Dims& shape = input(context, 0).shape();
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    if (shape[dim] != 1 || !removes(context, dim)) continue;
+    gradient = context.calls.one("aten::unsqueeze", {gradient, static_cast<std::int64_t>(dim)});
+  }
+  return {gradient};
+}
+
+Gradients grad_t(const GradContext& context) {
+  return {context.calls.one("aten::t", {context.grads[0]})};
+}
+
+Gradients grad_transpose(const GradContext& context) {
+  return {context.calls.one("aten::transpose.int",
+                            {context.grads[0], context.inputs[1], context.inputs[2]})};
+}
+
+Gradients grad_unsqueeze(const GradContext& context) {
+  const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), context.grads[0].ndim());
+  const DTensor gradient = gathered(context.calls, context.grads[0], Dims{dim});
+  return {context.calls.one("aten::squeeze.dim", {gradient, dim})};
+}
 
 constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedistribute;
 
-// Sorted by name. Rows without a view function copy.
+// Sorted by name.
 // clang-format off
-const ViewRow kRows[] = {
-    {"_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
-     meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "a view of a temporary"},
-    {"alias(Tensor(a) self) -> Tensor(a)",
-     meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
-    {"as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
-     "Tensor(a)",
-     meta_as_strided, rule_as_strided, view_as_strided, 1, "a permutation of pieces, or nothing"},
-    {"contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
-     meta_contiguous, rule_alias, nullptr, 100, "a copy where it has to be", kAllowUneven,
-     KernelId::kNone, decompose_contiguous},
-    {"expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-     meta_expand, rule_expand, view_in_place<meta_expand>, 1, "a stretched dim is whole anywhere"},
-    {"expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-     meta_expand_copy, rule_expand, nullptr, 1, "as expand", 0, KernelId::kConvert},
-    {"permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-     meta_permute, rule_permute, view_in_place<meta_permute>, 1, "shards follow their dim"},
-    {"prims::view_of(Tensor(a) a) -> Tensor(a)",
-     meta_alias, rule_alias, view_in_place<meta_alias>, 100, "the same tensor", kAllowUneven},
-    {"repeat(Tensor self, SymInt[] repeats) -> Tensor",
-     meta_repeat, rule_repeat, nullptr, 1, "a repeated dim starts over on every rank", 0,
-     KernelId::kRepeat},
-    {"reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
-     meta_reshape, rule_reshape<kGather>, view_in_place<meta_view>, 1,
-     "may copy, so it may gather too", 0, KernelId::kNone, decompose_reshape},
-    {"squeeze(Tensor(a) self) -> Tensor(a)",
-     meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 100, "dims of global size 1"},
-    {"squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-     meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1, "a dim of global size 1"},
-    {"squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
-     meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, 1,
-     "what all squeezes run locally"},
-    {"squeeze_(Tensor(a!) self) -> Tensor(a!)",
-     meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 100,
-     "the handle's spec changes"},
-    {"squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)",
-     meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
-    {"squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)",
-     meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, 1, "the handle's spec changes"},
-    {"t(Tensor(a) self) -> Tensor(a)",
-     meta_t, rule_t, view_in_place<meta_t>, 100, "exchanges both dims"},
-    {"t_(Tensor(a!) self) -> Tensor(a!)",
-     meta_t, rule_t, view_in_place<meta_t>, 100, "keeps its placements, so no dim may be cut"},
-    {"transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-     meta_transpose, rule_transpose, view_in_place<meta_transpose>, 1, "shards follow their dim"},
-    {"unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-     meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>, 1, "later dims move up by one"},
-    {"view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-     meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, 1, "never moves data"},
-    {"view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
-     meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, 100,
+constexpr Row kRows[] = {
+    {"_unsafe_view", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, {},
+     {grad_reshape, "~result"}, "a view of a temporary", 0, {1}},
+    {"alias", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {grad_pass, ""},
+     "the same tensor", kAllowUneven},
+    {"as_strided", meta_as_strided, rule_as_strided, view_as_strided, {}, {},
+     "a permutation of pieces, or nothing", 0, {1}},
+    {"contiguous", meta_contiguous, rule_alias, decompose_contiguous, {}, {},
+     "a copy where it has to be", kAllowUneven},
+    {"expand", meta_expand, rule_expand, view_in_place<meta_expand>, {}, {grad_expand, ""},
+     "a stretched dim is whole anywhere", 0, {1}},
+    {"expand_copy", meta_expand_copy, rule_expand, KernelId::kConvert, {}, {}, "as expand", 0, {1}},
+    {"permute", meta_permute, rule_permute, view_in_place<meta_permute>, {}, {grad_permute, ""},
+     "shards follow their dim", 0, {1}},
+    {"prims::view_of", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {}, "the same tensor",
+     kAllowUneven},
+    {"repeat", meta_repeat, rule_repeat, KernelId::kRepeat, {}, {},
+     "a repeated dim starts over on every rank", 0, {1}},
+    {"reshape", meta_reshape, rule_reshape<kGather>, decompose_reshape, {},
+     {grad_reshape, "~result"}, "may copy, so it may gather too", 0, {1}},
+    {"squeeze", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, {},
+     {grad_squeeze, ""}, "dims of global size 1"},
+    {"squeeze.dim", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, {},
+     {grad_squeeze, ""}, "a dim of global size 1", 0, {1}},
+    {"squeeze.dims", meta_squeeze, rule_squeeze<false>, view_in_place<meta_squeeze>, {},
+     {grad_squeeze, ""}, "what all squeezes run locally", 0, {1}},
+    {"squeeze_", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, {},
+     {grad_squeeze, ""}, "the handle's spec changes"},
+    {"squeeze_.dim", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, {},
+     {grad_squeeze, ""}, "the handle's spec changes", 0, {1}},
+    {"squeeze_.dims", meta_squeeze, rule_squeeze<true>, view_in_place<meta_squeeze>, {},
+     {grad_squeeze, ""}, "the handle's spec changes", 0, {1}},
+    {"t", meta_t, rule_t, view_in_place<meta_t>, {}, {grad_t, ""}, "exchanges both dims"},
+    {"t_", meta_t, rule_t, view_in_place<meta_t>, {}, {grad_t, ""},
+     "keeps its placements, so no dim may be cut"},
+    {"transpose.int", meta_transpose, rule_transpose, view_in_place<meta_transpose>, {},
+     {grad_transpose, ""}, "shards follow their dim", 0, {1}},
+    {"unsqueeze", meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>, {},
+     {grad_unsqueeze, ""}, "later dims move up by one", 0, {1}},
+    {"view", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, {},
+     {grad_reshape, "~result"}, "never moves data", 0, {1}},
+    {"view.dtype", meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, {}, {},
      "the bytes of a piece are its own", kAllowUneven},
-    {"view_as_complex(Tensor(a) self) -> Tensor(a)",
-     meta_view_as_complex, rule_view_as_complex, view_in_place<meta_view_as_complex>, 100,
-     "a pair must stay together"},
-    {"view_as_real(Tensor(a) self) -> Tensor(a)",
-     meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, 100,
+    {"view_as_complex", meta_view_as_complex, rule_view_as_complex,
+     view_in_place<meta_view_as_complex>, {}, {}, "a pair must stay together"},
+    {"view_as_real", meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, {}, {},
      "adds the pair as a last dim"},
-    {"view_copy(Tensor self, SymInt[] size) -> Tensor",
-     meta_view_copy, rule_reshape<kGather>, nullptr, 1, "as reshape", 0, KernelId::kReshapeCopy},
+    {"view_copy", meta_view_copy, rule_reshape<kGather>, KernelId::kReshapeCopy, {}, {},
+     "as reshape", 0, {1}},
 };
 // clang-format on
 
 }  // namespace
 
-void register_view(OpRegistry& registry) {
-  for (const ViewRow& entry : kRows) {
-    OpRow row;
-    row.op = parse_op_schema(entry.schema);
-    row.meta = entry.meta;
-    row.rule = entry.rule;
-    row.info.static_argnum = entry.static_argnum;
-    row.kernel = entry.kernel;
-    row.view = entry.view;
-    row.decompose = entry.decompose;
-    row.flags = entry.flags | kExact;
-    row.why = entry.why;
-    add_with_variants(registry, std::move(row), kNoVariants);
-  }
-}
+void register_view(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
 
 }  // namespace shardlab

@@ -75,6 +75,34 @@ OutputSharding decide_by_rows(const OpSchema& schema, const PlanOptions& options
   return sharding;
 }
 
+/// What a call, or an element of its lists, takes.
+struct Taken {
+  std::vector<const DTensorSpec*> outputs, inputs;
+  double cost = 0;
+  int count = 0;
+};
+
+Taken cheapest_rows(const Element& element, const PlanOptions& options) {
+  Expansion expansion(element, options);
+  const Choice choice = chosen(expansion, element, Expansion::Selection::kCheapestOnly);
+  Taken taken{{}, {}, choice.cost, choice.count};
+  for (std::size_t i = 0; i < element.outputs.size(); ++i) {
+    taken.outputs.push_back(expansion.output_spec(choice.rows, i));
+  }
+  for (std::size_t i = 0; i < element.positional; ++i) {
+    taken.inputs.push_back(expansion.input_spec(choice.rows, i));
+  }
+  return taken;
+}
+
+Taken cheapest_of(const OpStrategy& strategy, const Element& element, const PlanOptions& options) {
+  const PricedStrategy priced = price_strategy(strategy, element, options);
+  if (priced.selected < 0) refuse_without_candidates(element);
+  const std::vector<OpSpec>& candidates = priced.strategy.candidates;
+  const OpSpec& taken = candidates[static_cast<std::size_t>(priced.selected)];
+  return {taken.outputs, taken.inputs, taken.cost(), static_cast<int>(candidates.size())};
+}
+
 OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& options) {
   const std::vector<OutputMeta> outputs = infer_outputs(schema);
   OutputSharding sharding;
@@ -82,21 +110,23 @@ OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& opt
   const std::vector<const DTensorSpec*> given = sharding.inputs;
   std::vector<bool> decided(given.size(), false);
   const std::vector<ElementOfList> elements = list_elements(schema);
+  const TupleStrategy children = child_strategies(schema, outputs, elements.size());
   for (std::size_t k = 0; k < elements.size(); ++k) {
     std::vector<OutputMeta> own;
     if (k < outputs.size()) own.push_back(outputs[k]);
     const Element element = make_element(elements[k].schema, std::move(own));
-    Expansion expansion(element, options);
-    const Choice choice = chosen(expansion, element, Expansion::Selection::kCheapestOnly);
-    add_outputs(element, expansion, choice, sharding);
+    const Taken taken = children.children.empty()
+                            ? cheapest_rows(element, options)
+                            : cheapest_of(children.children[k], element, options);
+    sharding.outputs.insert(sharding.outputs.end(), taken.outputs.begin(), taken.outputs.end());
     for (std::size_t i = 0; i < element.positional; ++i) {
       const std::size_t position = elements[k].positions[i];
       if (decided[position]) continue;  // a tensor beside the lists follows the first element
       decided[position] = true;
-      sharding.inputs[position] = expansion.input_spec(choice.rows, i);
+      sharding.inputs[position] = taken.inputs[i];
     }
-    sharding.costs.push_back(choice.cost);
-    sharding.candidate_counts.push_back(choice.count);
+    sharding.costs.push_back(taken.cost);
+    sharding.candidate_counts.push_back(taken.count);
   }
   sharding.needs_redistribute = !(sharding.inputs == given);
   return sharding;
@@ -136,18 +166,15 @@ OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
 OutputSharding decide_by_strategy(const OpSchema& schema, StrategyFn rule,
                                   const PlanOptions& options) {
   const Element element = make_element(schema, infer_outputs(schema));
-  const PricedStrategy priced = price_strategy(rule, element, options);
-  if (priced.selected < 0) refuse_without_candidates(element);
-  const std::vector<OpSpec>& candidates = priced.strategy.candidates;
-  const OpSpec& chosen = candidates[static_cast<std::size_t>(priced.selected)];
+  Taken taken = cheapest_of(rule({schema, element.outputs, element.tensors}), element, options);
   OutputSharding sharding;
-  sharding.outputs = chosen.outputs;
-  sharding.inputs = chosen.inputs;
+  sharding.outputs = std::move(taken.outputs);
+  sharding.inputs = std::move(taken.inputs);
   for (std::size_t i = 0; i < element.positional; ++i) {
     sharding.needs_redistribute |= sharding.inputs[i] != element.tensors[i];
   }
-  sharding.costs = {chosen.cost()};
-  sharding.candidate_counts = {static_cast<int>(candidates.size())};
+  sharding.costs = {taken.cost};
+  sharding.candidate_counts = {taken.count};
   adapt_shape_arguments(schema, sharding);
   return sharding;
 }

@@ -94,6 +94,14 @@ void explain_element(const Element& element, Expansion::Selection selection,
   record.choice = to_string(choice.rule);
 }
 
+void record_strategy(const OpStrategy& strategy, const Element& element, const PlanOptions& options,
+                     DecisionRecord& record) {
+  PricedStrategy priced = price_strategy(strategy, element, options);
+  record.strategies.push_back(std::move(priced.strategy));
+  record.selected.push_back(priced.selected);
+  record.choice = to_string(ChoiceRule::kCheapest);
+}
+
 }  // namespace
 
 void refuse_without_rule(const OpSchema& schema) {
@@ -151,10 +159,8 @@ void explain_choice(const OpSchema& schema, const PlanOptions& options, Decision
   }
   const std::vector<OutputMeta> outputs = infer_outputs(schema);
   if (const auto* rule = std::get_if<StrategyFn>(&schema.row->rule)) {
-    PricedStrategy priced = price_strategy(*rule, make_element(schema, outputs), options);
-    record.strategies = {std::move(priced.strategy)};
-    record.selected = {priced.selected};
-    record.choice = to_string(ChoiceRule::kCheapest);
+    const Element element = make_element(schema, outputs);
+    record_strategy((*rule)({schema, outputs, element.tensors}), element, options, record);
     return;
   }
   if (!independent_lists(schema)) {
@@ -162,11 +168,16 @@ void explain_choice(const OpSchema& schema, const PlanOptions& options, Decision
     return;
   }
   const std::vector<ElementOfList> elements = list_elements(schema);
+  const TupleStrategy children = child_strategies(schema, outputs, elements.size());
   for (std::size_t k = 0; k < elements.size(); ++k) {
     std::vector<OutputMeta> own;
     if (k < outputs.size()) own.push_back(outputs[k]);
-    explain_element(make_element(elements[k].schema, std::move(own)),
-                    Expansion::Selection::kCheapestOnly, options, record);
+    const Element element = make_element(elements[k].schema, std::move(own));
+    if (!children.children.empty()) {
+      record_strategy(children.children[k], element, options, record);
+    } else {
+      explain_element(element, Expansion::Selection::kCheapestOnly, options, record);
+    }
   }
 }
 

@@ -4,11 +4,12 @@
 
 namespace shardlab {
 
-PricedStrategy price_strategy(StrategyFn rule, const Element& element, const PlanOptions& options) {
+PricedStrategy price_strategy(const OpStrategy& given_strategy, const Element& element,
+                              const PlanOptions& options) {
   const OpSchema& schema = element.schema;
   Arena& arena = schema.layout->arena();
   PricedStrategy result;
-  for (const OpSpec& given : rule({schema, element.outputs, element.tensors}).candidates) {
+  for (const OpSpec& given : given_strategy.candidates) {
     check_invariant(
         given.outputs.size() >= element.outputs.size() && given.inputs.size() >= element.positional,
         "a candidate has specs for every output and input (D-18)");
@@ -35,6 +36,21 @@ PricedStrategy price_strategy(StrategyFn rule, const Element& element, const Pla
     result.strategy.candidates.push_back(std::move(spec));
   }
   return result;
+}
+
+TupleStrategy child_strategies(const OpSchema& schema, const std::vector<OutputMeta>& outputs,
+                               std::size_t elements) {
+  const auto* rule = std::get_if<TupleStrategyFn>(&schema.row->rule);
+  if (rule == nullptr) return {};
+  TupleStrategy answer = (*rule)({schema, outputs, schema.tensor_specs()});
+  if (answer.children.size() != elements) {
+    throw Error(ErrorKind::kInternal,
+                fmt::format("{}: its rule gives {} strategies for lists of {} elements",
+                            schema.row->name(), answer.children.size(), elements))
+        .with("op", schema.text())
+        .with("fix", "give one strategy for each element of the lists");
+  }
+  return answer;
 }
 
 }  // namespace shardlab

@@ -6,13 +6,19 @@
 
 namespace shardlab {
 
-/// The rule's candidates over the call's own metadata, with the price of bringing the inputs there.
+/// A rule's candidates over the call's own metadata, with the price of bringing the inputs there.
 struct PricedStrategy {
   OpStrategy strategy;
   int selected = -1;  ///< the first of least cost; -1: none is left
 };
 /// In-place calls lose the candidates that would move what is written.
 ///   fails  Internal: a candidate for another number of tensors or results
-PricedStrategy price_strategy(StrategyFn rule, const Element& element, const PlanOptions& options);
+PricedStrategy price_strategy(const OpStrategy& given, const Element& element,
+                              const PlanOptions& options);
+
+/// What a rule per list element answers: a strategy per element; none for rules of other kinds.
+///   fails  Internal: another number of children than the lists have elements
+TupleStrategy child_strategies(const OpSchema& schema, const std::vector<OutputMeta>& outputs,
+                               std::size_t elements);
 
 }  // namespace shardlab

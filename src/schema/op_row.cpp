@@ -40,10 +40,6 @@ RuntimeSchemaInfo default_info(const OpDescriptor& op) {
   return info;
 }
 
-Results run_decomposition(Calls& calls, const OpRow& row, const Arguments& args) {
-  return row.decompose(calls, args);
-}
-
 }  // namespace
 
 MetaArgs::MetaArgs(const OpDescriptor& op, const Arguments& args, MetaList metas)
@@ -67,6 +63,24 @@ std::span<const TensorMeta* const> MetaArgs::tensors(std::size_t index) const {
   return {metas_.data() + first_[index], first_[index + 1] - first_[index]};
 }
 
+KernelId OpRow::kernel() const {
+  if (const auto* kernel = std::get_if<KernelId>(&compute)) return *kernel;
+  if (const auto* lookup = std::get_if<MaskedLookup>(&compute)) return lookup->kernel;
+  if (const auto* handled = std::get_if<Handler>(&compute)) return handled->kernel;
+  return KernelId{};
+}
+
+PartsFn OpRow::parts() const {
+  if (const auto* parts = std::get_if<PartsFn>(&compute)) return *parts;
+  const auto* either = std::get_if<RuleOrParts>(&compute);
+  return either == nullptr ? nullptr : either->parts;
+}
+
+bool OpRow::opaque() const {
+  const auto* handled = std::get_if<Handler>(&compute);
+  return handled != nullptr && !handled->gives_the_op;
+}
+
 const OpRow& OpRegistry::add(OpRow row) {
   row.name_ = row.op.name();
   row.inplace_ = row.op.is_inplace();
@@ -75,6 +89,9 @@ const OpRow& OpRegistry::add(OpRow row) {
   for (const SchemaArgument& argument : row.op.arguments) {
     row.defaults_.push_back(parse_default(argument));
   }
+  row.gradient_reads_ = row.gradient.reads == nullptr
+                            ? GradientReads{.everything = true}
+                            : parse_gradient_reads(row.op, row.gradient.reads);
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
   if (by_name_.count(row.name_) != 0) {
     fail(ErrorKind::kInternal, "{} is registered twice", row.name_);
@@ -95,17 +112,16 @@ OpRow& OpRegistry::mutable_row(std::string_view name) {
 
 void OpRegistry::set_rule(std::string_view name, ShardingRule rule) {
   OpRow& changed = mutable_row(name);
-  // A composite op with a rule of its own is decided as a whole (D-2); what each rank computes is
-  // still the decomposition.
-  const bool composite = changed.decompose != nullptr && changed.kernel == KernelId{};
-  if (composite) changed.local = run_decomposition;
+  if (const PartsFn parts = changed.parts()) changed.compute = RuleOrParts{parts};
   for (const std::unique_ptr<OpRow>& row : storage_) {
     if (row.get() == &changed || row->base == &changed) row->rule = rule;
   }
 }
 
-void OpRegistry::set_handler(std::string_view name, HandlerFn handler) {
-  mutable_row(name).user_handler = handler;
+void OpRegistry::set_handler(std::string_view name, Handler handler) {
+  OpRow& changed = mutable_row(name);
+  handler.kernel = changed.kernel();
+  changed.compute = handler;
 }
 
 const char* OpRegistry::keep(std::string text) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "schema/calls.h"
+#include "schema/gradient_reads.h"
 #include "schema/op_strategy.h"
 
 namespace shardlab {
@@ -103,6 +104,9 @@ using MeshRuleFn = MeshRuleResult (*)(const RuleContext& context);
 /// Acceptable shardings over the whole mesh, of which the cheapest is taken: input specs per
 /// positional tensor, output specs per tensor result. Costs are not looked at.
 using StrategyFn = OpStrategy (*)(const RuleContext& context);
+/// The same for each element of the call's lists, of which each takes its cheapest (O-15). For rows
+/// flagged kIndependentLists; a tensor beside the lists follows the first element.
+using TupleStrategyFn = TupleStrategy (*)(const RuleContext& context);
 
 /// Einsum-like rule as data: "mk,kn->mn". Kept factors shard, contracted ones give P(sum), linear
 /// operands pass partials. An operand marked "+" is added to the product, broadcast, and is laid
@@ -119,8 +123,8 @@ struct PointwiseRule {
 };
 /// Composites and handlers, and rows that are not decided at all (K-33).
 struct NoRule {};
-using ShardingRule =
-    std::variant<NoRule, DimRuleFn, MeshRuleFn, StrategyFn, FactorRule, PointwiseRule>;
+using ShardingRule = std::variant<NoRule, DimRuleFn, MeshRuleFn, StrategyFn, TupleStrategyFn,
+                                  FactorRule, PointwiseRule>;
 
 /// What a gradient program sees. Saved inputs and outputs are handles as they were in forward.
 struct GradContext {
@@ -134,16 +138,23 @@ struct GradContext {
 /// One gradient per tensor argument (schema order, lists flattened, None counted); undefined =
 /// none.
 using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
-/// A composite op in terms of others (D-19). Calls take it before the rule, which then only answers
-/// what a single call would do.
-using DecompositionFn = Results (*)(Calls& calls, const Arguments& args);
+/// The gradient of an op: its program, and what is kept from forward for it (gradient_reads.h), as
+/// in the reference: also what the program here could do without, since writing to it is refused
+/// there. Null `reads`: everything is kept.
+struct Gradient {
+  GradientFn program = nullptr;
+  const char* reads = nullptr;
+  explicit operator bool() const { return program != nullptr; }
+};
 
 struct OpRow;
-/// What a row without a kernel computes on one rank: a program over other ops, on plain tensors.
-/// In-place rows write their arguments; what they return is not looked at.
-using LocalFn = Results (*)(Calls& calls, const OpRow& row, const Arguments& args);
-/// A user's handler: it gets the raw arguments, and its results are the op's (D-2).
-using HandlerFn = Results (*)(Calls& calls, const Arguments& args);
+/// A composite op in terms of others (D-19).
+using PartsFn = Results (*)(Calls& calls, const Arguments& args);
+/// What each rank computes on its pieces: a program over other ops, on plain tensors. In-place rows
+/// write their arguments; what they return is not looked at.
+using ProgramFn = Results (*)(Calls& calls, const OpRow& row, const Arguments& args);
+/// Gets the raw arguments; its results are the op's (D-2).
+using HandlerFn = ProgramFn;
 
 /// One output of a local view: from the local base and the (adapted) arguments.
 struct ViewResult {
@@ -152,6 +163,35 @@ struct ViewResult {
 };
 using ViewResults = boost::container::small_vector<ViewResult, 1>;
 using ViewFn = ViewResults (*)(const Tensor& base, const MetaArgs& args);
+
+/// A kernel, and the one that also yields the mask (last output, shaped like the index) where the
+/// decision's output is a mask partial; that one gets the LocalView of the position argument
+/// (K-18).
+struct MaskedLookup {
+  KernelId kernel;
+  KernelId masked;
+};
+/// A composite op with a rule of its own: a rule that takes the call decides it as a whole, and
+/// each rank runs the parts on its pieces (D-2); else the call is taken apart.
+struct RuleOrParts {
+  PartsFn parts;
+};
+/// Replaces dispatch.
+struct Handler {
+  HandlerFn handler;
+  /// What computes the op on one rank, for handlers that make use of it; kNone (0) where nothing
+  /// does.
+  KernelId kernel{};
+  /// Its results are those of the row's op; else they are whatever a user's handler returns, which
+  /// can't be compared with the single-device run.
+  bool gives_the_op = false;
+};
+/// What computes an op: one of these and nothing beside it, so that no order between them has to be
+/// known. Parts are taken before the rule, which then only answers what a single call would do; a
+/// handler comes instead of the rule; all else runs on each rank behind the rule's decision.
+/// Decided in dispatch/plain_calls.h for every call, recorded or not.
+using Compute = std::variant<std::monostate, KernelId, MaskedLookup, ViewFn, ProgramFn, PartsFn,
+                             RuleOrParts, Handler>;
 
 /// Facts about an op that no other column says; combined with |.
 enum OpFlag : std::uint32_t {
@@ -165,18 +205,8 @@ enum OpFlag : std::uint32_t {
   kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
   kExact = 1u << 8,  ///< elements are moved or computed one by one: bits don't depend on
                      ///< the cut
-};
-
-/// Custom handlers come first in dispatch (D-2); ids are resolved in dispatch/.
-enum class HandlerId : std::uint8_t {
-  kNone,
-  kEqual,
-  kIsSameSize,
-  kLocalScalar,
-  kConvolution,
-  kConvolutionBackward,
-  kFoundInf,
-  kExtremumIndex,
+  kStepOfDtype = 1u << 9,  ///< an eps of None is the step of the input's dtype, a default that
+                           ///< follows the dtype which the program names
 };
 
 /// An op: its schema, and one column per question that the library asks about it. Filled in by its
@@ -187,17 +217,8 @@ struct OpRow {
   ShardingRule rule;
   MeshFilterFn filter = nullptr;  ///< drops whole-mesh combinations of a rule for one mesh dim
   RuntimeSchemaInfo info;
-  KernelId kernel{};  ///< kNone (0) for views, composites and handlers
-  /// Lookups: the kernel that also yields the mask (last output, shaped like the index) when the
-  /// decision's output is a mask partial; it gets the LocalView of the position argument (K-18).
-  KernelId masked_kernel{};
-  LocalFn local = nullptr;  ///< instead of a kernel
-  ViewFn view = nullptr;    ///< local views: result shares storage with argument 0
-  GradientFn gradient = nullptr;
-  bool gradient_takes_results = true;  ///< false: the call's results are not kept for it
-  DecompositionFn decompose = nullptr;
-  HandlerId handler = HandlerId::kNone;
-  HandlerFn user_handler = nullptr;  ///< comes before everything else
+  Compute compute;
+  Gradient gradient;
   std::uint32_t flags = 0;
   /// Whose position the kernel needs (kNeedsPosition): -1 = output 0, else a tensor argument index.
   int position_argument = -1;
@@ -209,6 +230,22 @@ struct OpRow {
 
   /// Whether the row carries the flag.
   bool has(OpFlag flag) const { return (flags & flag) != 0; }
+  /// Something computes the op. Rows where nothing does have rules and metadata only; calling one
+  /// is Unsupported.
+  bool runs() const { return !has(kIncomplete) && compute.index() != 0; }
+  /// The kernel that computes it on one rank; kNone (0) where none does.
+  KernelId kernel() const;
+  /// Null for ops that are no local view: the results of one share storage with argument 0.
+  ViewFn view() const {
+    const auto* view = std::get_if<ViewFn>(&compute);
+    return view == nullptr ? nullptr : *view;
+  }
+  /// Null for ops that are not composite.
+  PartsFn parts() const;
+  /// True for a handler whose results need not be the op's.
+  bool opaque() const;
+  /// What its gradient keeps: everything, when the row does not say.
+  const GradientReads& gradient_reads() const { return gradient_reads_; }
   /// "aten::add.Tensor".
   const std::string& name() const { return name_; }
   /// Parsed defaults, one per argument; None where there is no default.
@@ -221,6 +258,7 @@ struct OpRow {
   friend class OpRegistry;
   std::string name_;
   Arguments defaults_;
+  GradientReads gradient_reads_;
   bool inplace_ = false;
   bool out_variant_ = false;
 };
@@ -231,10 +269,11 @@ class OpRegistry {
  public:
   /// Fails with Internal for a duplicate name. The stored row's address is stable.
   const OpRow& add(OpRow row);
-  /// Gives a registered op and the variants derived from it another rule, or a handler; before
-  /// ranks run. Fails as at().
+  /// Gives a registered op and the variants derived from it another rule; before ranks run. Fails
+  /// as at().
   void set_rule(std::string_view name, ShardingRule rule);
-  void set_handler(std::string_view name, HandlerFn handler);
+  /// Gives a registered op, without its variants, a handler; before ranks run. Fails as at().
+  void set_handler(std::string_view name, Handler handler);
   /// A copy of `text` that lives as long as the registry: rows point to the text of their rule.
   const char* keep(std::string text);
   /// "aten::add.Tensor", "add.Tensor", "aten.add.Tensor"; the default overload may be spelled

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
 
 namespace shardlab {

@@ -4,7 +4,7 @@
 // repository's root.
 #include <benchmark/benchmark.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/scenario/scenario_file.h"
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/world/world.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/record/text_lines.h"
 
 namespace shardlab::fuzz {

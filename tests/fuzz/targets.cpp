@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
-#include "ops/register.h"
 #include "sim/facts/check.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/interpreter.h"

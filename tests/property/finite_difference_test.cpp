@@ -10,7 +10,6 @@
 #include <set>
 
 #include "autograd/autograd.h"
-#include "ops/gradients.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
 #include "tests/property/ops_call.h"
@@ -111,7 +110,7 @@ class Probe {
   std::vector<DTensor> results(std::vector<DTensor> inputs) const {
     Calls& calls = recording_calls();
     if (calls.find(sample_.op).inplace()) inputs[0] = calls.one("aten::clone", {inputs[0]});
-    const std::uint32_t constant = grad::reads_of(calls.find(sample_.op)).constant_results;
+    const std::uint32_t constant = calls.find(sample_.op).gradient_reads().constant_results;
     std::vector<DTensor> real;
     std::size_t index = 0;
     for (DTensor& result : tensors_of(calls(sample_.op, filled_in(sample_.args, inputs)))) {
@@ -245,7 +244,7 @@ TEST_CASE("every gradient is what differences say, in f64 on one device") {
   }).rethrow();
   for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
   for (const OpRow* row : setting.registry.rows()) {
-    if (row->gradient == nullptr || is_variant(*row) || row->has(kRandom)) continue;
+    if (!row->gradient || is_variant(*row) || row->has(kRandom)) continue;
     if (std::ranges::find(kUnchecked, row->name()) != std::end(kUnchecked)) continue;
     CHECK_MESSAGE(checked.contains(row), row->name() << " has a gradient that nothing checks");
   }

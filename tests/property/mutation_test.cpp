@@ -8,7 +8,7 @@
 #include <array>
 #include <map>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/faults/mutating_communicator.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/property/recorded_numbers.h"

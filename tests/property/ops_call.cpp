@@ -32,10 +32,8 @@ std::vector<DTensor> tensors_of(const Results& results) {
 }
 
 bool has_gradient(const OpRow& row) {
-  if (row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr)) {
-    return true;
-  }
-  return row.decompose != nullptr && std::holds_alternative<NoRule>(row.rule);
+  if (row.gradient || (row.base != nullptr && row.base->gradient)) return true;
+  return row.parts() != nullptr && std::holds_alternative<NoRule>(row.rule);
 }
 
 }  // namespace shardlab::test

@@ -92,11 +92,8 @@ TEST_CASE("X-40 a factory's values depend neither on mesh nor on placements") {
 /// Rows that run but have no sample, and why.
 bool needs_no_sample(const OpRow& row) {
   if (row.inplace() || row.out_variant() || row.has(kIncomplete)) return true;
-  const bool runs = row.kernel != KernelId::kNone || row.view != nullptr ||
-                    row.decompose != nullptr || row.local != nullptr ||
-                    row.handler == HandlerId::kConvolution ||
-                    row.handler == HandlerId::kConvolutionBackward;
-  if (!runs) return true;                               // decides layouts only
+  if (!row.runs()) return true;                         // decides layouts only
+  if (!row.op.returns_tensor()) return true;            // answers with a number, or writes
   if (row.name() == "aten::view_as_real") return true;  // no sample is complex
   for (const SchemaArgument& argument : row.op.arguments) {
     if (argument.type.is_tensor()) return false;

@@ -52,7 +52,7 @@ constexpr RefusalReason kReasons[] = {
      }},
     {"the same within a composite op", 115,
      [](const OpRow& row, const OpsCase&, const Error& error) {
-       return row.decompose != nullptr && is_view_refusal(error) && within_composite(error);
+       return row.parts() != nullptr && is_view_refusal(error) && within_composite(error);
      }},
 };
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/report/run_json.h"
 #include "tests/property/recorded_numbers.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/record/event_log.h"
 #include "tests/property/shipped_scenarios.h"

@@ -2,7 +2,7 @@
 // whether anybody looks at it or not.
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/property/shipped_scenarios.h"
 

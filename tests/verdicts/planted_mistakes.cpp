@@ -27,8 +27,8 @@
 #include <regex>
 #include <sstream>
 
+#include "dispatch/all_ops.h"
 #include "kernels/kernel_id.h"
-#include "ops/register.h"
 #include "sim/faults/mutating_communicator.h"
 #include "sim/faults/mutating_device.h"
 #include "sim/judge/scenario_run.h"

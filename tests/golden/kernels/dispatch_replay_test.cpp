@@ -12,9 +12,9 @@
 
 #include "autograd/autograd.h"
 #include "base/error.h"
+#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
-#include "ops/register.h"
 #include "propagate/propagator.h"
 #include "sim/facts/check.h"
 #include "sim/world/world.h"
@@ -108,14 +108,7 @@ enum class Outcome { kPassed, kFailed, kSkipped };
 
 // A gradient program that the tape can find: the row's, its base row's, or that of its parts.
 bool has_gradient(const OpRow& row) {
-  return row.gradient != nullptr || (row.base != nullptr && row.base->gradient != nullptr) ||
-         row.decompose != nullptr;
-}
-
-// False for rows that only decide layouts so far.
-bool runs(const OpRow& row) {
-  return row.kernel != KernelId::kNone || row.view != nullptr || row.decompose != nullptr ||
-         row.local != nullptr || row.handler != HandlerId::kNone;
+  return row.gradient || (row.base != nullptr && row.base->gradient) || row.parts() != nullptr;
 }
 
 // What a mask chooses depends on data: refused by name.
@@ -182,7 +175,7 @@ class Replay {
 
   static const char* value_skip(const OpRow& row, const ValueCase& value_case) {
     if (row.has(kIncomplete)) return "incomplete";
-    if (!runs(row)) return "no kernel";
+    if (!row.runs()) return "no kernel";
     if (indexes_by_mask(row, value_case)) return "an index by a mask";
     if (numbers_a_dtype(row, value_case)) return "a dtype written as a number";
     return differs_on_purpose(value_case.id) ? "recorded value is wrong" : nullptr;

@@ -8,58 +8,50 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/host_table.h"
 #include "base/error.h"
+#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
+#include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
 #include "tests/golden/kernels/agreement.h"
-#include "tests/golden/kernels/replayed_ops.h"
 #include "tests/golden/kernels/value_cases.h"
 
 using namespace shardlab;
 
 namespace {
 
-struct Parameter {
-  std::string name;
-  std::string fallback;  // empty: required or None
-};
-
-std::vector<Parameter> parameters_of(const ReplayedOp& op) {
-  std::vector<Parameter> parameters;
-  std::istringstream words(op.parameters);
-  for (std::string word; words >> word;) {
-    const auto equals = word.find('=');
-    parameters.push_back(equals == std::string::npos
-                             ? Parameter{word, ""}
-                             : Parameter{word.substr(0, equals), word.substr(equals + 1)});
-  }
-  return parameters;
+// A recorded op that is computed by one kernel, with the arguments of its schema. Null: another
+// one.
+const OpRow* replayed(const std::string& name) {
+  const OpRow* row = all_ops().find(name);
+  const bool here = row != nullptr && row->kernel() != KernelId::kNone && row->base == nullptr;
+  return here ? row : nullptr;
 }
 
-LocalArg default_value(const std::string& text) {
-  if (text.empty()) return std::monostate{};
-  if (text == "True" || text == "False") return Scalar(text == "True");
-  if (text == "[]") return Dims{};
-  if (text[0] == '\'') return text.substr(1, text.size() - 2);
-  if (text.find('.') != std::string::npos) return Scalar(std::stod(text));
-  return Scalar(static_cast<std::int64_t>(std::stoll(text)));
+LocalArg plain_value(const Argument& argument) {
+  const auto plain = [](const auto& value) -> LocalArg {
+    if constexpr (std::is_constructible_v<LocalArg, decltype(value)>) {
+      return value;
+    } else {
+      return std::monostate{};
+    }
+  };
+  return std::visit(plain, argument.variant());
 }
 
-std::vector<LocalArg> arguments_of(const ReplayedOp& op, const ValueCase& value_case) {
-  const auto parameters = parameters_of(op);
+std::vector<LocalArg> arguments_of(const OpRow& row, const ValueCase& value_case) {
   std::vector<LocalArg> arguments;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto named = value_case.kwargs.find(parameters[i].name);
+  for (std::size_t i = 0; i < row.op.arguments.size(); ++i) {
+    const auto named = value_case.kwargs.find(row.op.arguments[i].name);
     if (i < value_case.args.size()) {
       arguments.push_back(value_case.args[i]);
     } else if (named != value_case.kwargs.end()) {
       arguments.push_back(named->second);
     } else {
-      arguments.push_back(default_value(parameters[i].fallback));
+      arguments.push_back(plain_value(row.defaults()[i]));
     }
   }
   return arguments;
@@ -68,9 +60,7 @@ std::vector<LocalArg> arguments_of(const ReplayedOp& op, const ValueCase& value_
 class Replay {
  public:
   Replay(std::string folder, std::unique_ptr<Device> device)
-      : folder_(std::move(folder)), device_(std::move(device)) {
-    for (const ReplayedOp& op : replayed_ops()) ops_[op.name] = &op;
-  }
+      : folder_(std::move(folder)), device_(std::move(device)) {}
 
   bool family(const std::string& name) {
     counts_ = {};
@@ -88,16 +78,16 @@ class Replay {
   void replay(ValueCase& value_case) {
     const bool in_place = is_in_place(value_case);
     const std::string& base = value_case.derived.empty() ? value_case.op : value_case.derived;
-    const auto op = ops_.find(base);
+    const OpRow* row = replayed(base);
     const bool out_variant = !value_case.derived.empty() && !in_place;
-    if (op == ops_.end() || out_variant || !value_case.raises.empty() ||
+    if (row == nullptr || out_variant || !value_case.raises.empty() ||
         value_case.has_scalar_output() || differs_on_purpose(value_case.id)) {
       ++counts_.skipped;
       return;
     }
     std::string problem;
     try {
-      problem = run(*op->second, value_case, in_place);
+      problem = run(*row, value_case, in_place);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kUnsupported && device_->type() != "cpu") {
         ++counts_.unsupported;
@@ -119,8 +109,8 @@ class Replay {
   }
 
   // Empty when every output agrees.
-  std::string run(const ReplayedOp& op, const ValueCase& value_case, bool in_place) {
-    const auto arguments = arguments_of(op, value_case);
+  std::string run(const OpRow& row, const ValueCase& value_case, bool in_place) {
+    const auto arguments = arguments_of(row, value_case);
     std::vector<Tensor> outputs;
     for (const RecordedOutput& output : value_case.outputs) {
       if (!output.defined) {
@@ -129,7 +119,7 @@ class Replay {
         outputs.push_back(in_place ? std::get<Tensor>(arguments[0]) : empty(*device_, output.meta));
       }
     }
-    device_->run({op.kernel, arguments, outputs, nullptr, {7, 0}});
+    device_->run({row.kernel(), arguments, outputs, nullptr, {7, 0}});
     double needed = 1;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!value_case.outputs[i].comparable || is_undetermined(value_case.op, i)) continue;
@@ -148,7 +138,6 @@ class Replay {
 
   std::string folder_;
   std::unique_ptr<Device> device_;
-  std::map<std::string, const ReplayedOp*> ops_;
   Counts counts_;
 };
 
@@ -188,8 +177,8 @@ std::unique_ptr<Device> make_device(std::string_view name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::unique_ptr<Device> device = argc == 2 || argc == 3 ? make_device(argc == 2 ? "cpu" : argv[2])
-                                                          : nullptr;
+  std::unique_ptr<Device> device =
+      argc == 2 || argc == 3 ? make_device(argc == 2 ? "cpu" : argv[2]) : nullptr;
   if (!device) {
     std::fputs("usage: kernel_replay FACTS_FOLDER [cpu|cuda|cuda-on-host]\n", stderr);
     return 2;

@@ -2,8 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/tape.h"
-#include "ops/gradients.h"
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "tests/unit/dispatch/op_calls.h"
 
 namespace shardlab {
@@ -132,7 +131,7 @@ TEST_CASE("leaves have gradients of their own, added to in place") {
 TEST_CASE("every row says what its gradient reads: a program that reads more is a defect") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
-    const auto reads = [](const char* name) { return grad::reads_of(all_ops().at(name)); };
+    const auto reads = [](const char* name) { return all_ops().at(name).gradient_reads(); };
     const GradientReads product = reads("aten::mm");
     CHECK(product.argument(0, 0b10));
     CHECK_FALSE(product.argument(0, 0b01));

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "api/distribute.h"
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
 #include "tests/unit/plan/plan_support.h"

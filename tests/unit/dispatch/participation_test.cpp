@@ -3,9 +3,9 @@
 
 #include <array>
 
+#include "dispatch/all_ops.h"
 #include "dispatch/prepare.h"
 #include "ops/meta.h"
-#include "ops/register.h"
 #include "redistribute/redistribute.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
@@ -63,7 +63,7 @@ const OpRegistry& registry() {
     row.op = parse_op_schema("my::probe(Tensor x) -> Tensor");
     row.meta = meta_like;
     row.rule = DimRuleFn{rows_cut};
-    row.local = probe;
+    row.compute = probe;
     filled->add(row);
     row.op = parse_op_schema("my::probe.list(Tensor[] x) -> Tensor");
     row.meta = meta_of_first;

@@ -4,8 +4,8 @@
 
 #include <stdexcept>
 
+#include "dispatch/all_ops.h"
 #include "ops/meta.h"
-#include "ops/register.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"
@@ -29,7 +29,7 @@ Results thrice(Calls& calls, const Arguments& args) {
   return calls("aten::mul.Scalar", {args[0], 3});
 }
 // Gets what the caller gave, and returns what no op would.
-Results answer(Calls&, const Arguments& args) {
+Results answer(Calls&, const OpRow&, const Arguments& args) {
   return {Argument(args[0].tensor().distributed()), Argument("raw"), args[0]};
 }
 std::vector<RuleRow> unsupported(const RuleContext&) {
@@ -48,7 +48,7 @@ OpRow row_of(const char* name, ShardingRule rule) {
   row.op = parse_op_schema(fmt::format("my::{}(Tensor x) -> Tensor", name));
   row.meta = meta_like;
   row.rule = std::move(rule);
-  row.local = twice;
+  row.compute = twice;
   return row;
 }
 
@@ -58,22 +58,19 @@ const OpRegistry& registry() {
     register_all_ops(*filled);
     filled->add(row_of("twice", PointwiseRule{"ss"}));
     OpRow handled = row_of("handled", PointwiseRule{"ss"});
-    handled.user_handler = answer;
-    handled.decompose = thrice;
+    handled.compute = Handler{answer};
     filled->add(std::move(handled));
-    OpRow composite = row_of("composite", NoRule{});
-    composite.local = nullptr;
-    composite.decompose = thrice;
+    OpRow composite = row_of("composite", PointwiseRule{"ss"});
+    composite.compute = thrice;
+    filled->add(composite);
+    composite.op = parse_op_schema("my::both(Tensor x) -> Tensor");
+    composite.compute = RuleOrParts{thrice};
     filled->add(std::move(composite));
-    OpRow both = row_of("both", PointwiseRule{"ss"});
-    both.decompose = thrice;
-    filled->add(std::move(both));
     OpRow falls_back = row_of("falls_back", DimRuleFn{unsupported});
-    falls_back.decompose = thrice;
+    falls_back.compute = RuleOrParts{thrice};
     filled->add(std::move(falls_back));
     OpRow inapplicable = row_of("inapplicable", NoRule{});
-    inapplicable.local = nullptr;
-    inapplicable.decompose = does_not_apply;
+    inapplicable.compute = does_not_apply;
     filled->add(std::move(inapplicable));
     filled->add(row_of("no_rule", NoRule{}));
     filled->add(row_of("unsupported", DimRuleFn{unsupported}));
@@ -81,9 +78,9 @@ const OpRegistry& registry() {
     filled->add(row_of("bad_value", DimRuleFn{bad_value}));
     filled->add(row_of("no_outcome", MeshRuleFn{no_outcome}));
     OpRow late = row_of("late", PointwiseRule{"ss"});
-    late.local = fails_locally;
+    late.compute = fails_locally;
     filled->add(std::move(late));
-    filled->set_handler("aten::exp2", answer);
+    filled->set_handler("aten::exp2", {answer});
     return filled;
   }();
   return *made;
@@ -127,12 +124,28 @@ TEST_CASE("D-2 a handler comes first, gets the raw arguments, and its results ar
   });
 }
 
-TEST_CASE("D-2 a rule comes before the decomposition, a decomposition where there is no rule") {
+TEST_CASE("D-2 parts are taken before a rule, unless the row says that its rule is asked first") {
   OpMesh mesh(registry(), {2});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
-    CHECK(whole(ops().one("my::both", {x})) == Values{2, 4, 6});
+    const Seen seen;
     CHECK(whole(ops().one("my::composite", {x})) == Values{3, 6, 9});
+    CHECK(seen.ops == std::vector<std::string>{"aten::mul.Scalar"});
+    CHECK(whole(ops().one("my::both", {x})) == Values{3, 6, 9});
+    CHECK(seen.ops.back() == "my::both");
+  });
+}
+
+TEST_CASE("D-2 a call above the tape and one below it are decided by the same rule") {
+  OpMesh mesh(registry(), {2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
+    for (Calls* calls : {&recording_calls(), &plain_calls()}) {
+      const Seen seen;
+      calls->one("my::both", {x});
+      calls->one("my::falls_back", {x});
+      CHECK(seen.ops == std::vector<std::string>{"my::both", "aten::mul.Scalar"});
+    }
   });
 }
 
@@ -141,9 +154,9 @@ TEST_CASE("D-3 equal, is_same_size, convolutions, the scaler's check and item ha
        {"aten::equal", "aten::is_same_size", "aten::convolution", "aten::convolution_backward",
         "aten::_amp_foreach_non_finite_check_and_unscale_", "aten::_local_scalar_dense"}) {
     CAPTURE(name);
-    CHECK(registry().at(name).handler != HandlerId::kNone);
+    CHECK(std::holds_alternative<Handler>(registry().at(name).compute));
   }
-  CHECK(registry().at("aten::add.Tensor").handler == HandlerId::kNone);
+  CHECK_FALSE(std::holds_alternative<Handler>(registry().at("aten::add.Tensor").compute));
 }
 
 TEST_CASE("D-4 X-40 rows that draw say so; the ten overloads of the reference are among them") {

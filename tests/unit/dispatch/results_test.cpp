@@ -1,9 +1,9 @@
 // What a call returns: outside the mesh, in place, out=, views, wrapping (D-37 to D-55, K-46).
 #include <doctest/doctest.h>
 
+#include "dispatch/all_ops.h"
 #include "dispatch/factory.h"
 #include "ops/meta.h"
-#include "ops/register.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"
@@ -57,20 +57,20 @@ const OpRegistry& registry() {
     list.op = parse_op_schema("my::double_each_(Tensor(a!)[] x) -> Tensor(a!)[]");
     list.meta = meta_each;
     list.rule = PointwiseRule{"ss"};
-    list.local = double_each;
+    list.compute = double_each;
     list.flags = kIndependentLists;
     filled->add(std::move(list));
     OpRow pair;
     pair.op = parse_op_schema("my::pair(Tensor x) -> (Tensor, Tensor)");
     pair.meta = meta_value_and_count;
     pair.rule = DimRuleFn{value_and_count};
-    pair.local = with_count<0>;
+    pair.compute = with_count<0>;
     filled->add(pair);
     pair.op = parse_op_schema("my::pair.long(Tensor x) -> (Tensor, Tensor)");
-    pair.local = with_count<1>;
+    pair.compute = with_count<1>;
     filled->add(pair);
     pair.op = parse_op_schema("my::pair.short(Tensor x) -> (Tensor, Tensor)");
-    pair.local = one_too_few;
+    pair.compute = one_too_few;
     filled->add(std::move(pair));
     return filled;
   }();

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/unit/scenario/scenario_text.h"
 

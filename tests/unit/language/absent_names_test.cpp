@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/language/builtin.h"
 #include "sim/language/global_names.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "autograd/autograd.h"
+#include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
-#include "ops/register.h"
 #include "propagate/propagator.h"
 #include "sim/language/interpreter.h"
 #include "sim/world/world.h"

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
 
+#include "dispatch/all_ops.h"
 #include "ops/meta.h"
-#include "ops/register.h"
 
 namespace shardlab {
 namespace {
@@ -15,7 +15,7 @@ class ShapeCalls : public Calls {
   ShapeCalls() { register_all_ops(registry_); }
 
   Results call(const OpRow& row, const Arguments& args) override {
-    if (row.decompose != nullptr) return row.decompose(*this, args);
+    if (row.parts() != nullptr) return row.parts()(*this, args);
     MetaList metas;
     std::string line = row.op.base.substr(6);
     for (std::size_t i = 0; i < args.size(); ++i) {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
 
 namespace shardlab {

@@ -1,7 +1,7 @@
 // How long decisions live.
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
 
 namespace shardlab {

@@ -1,7 +1,7 @@
 // The driver of propagation where no recorded decision says it (K-24 to K-32).
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "propagate/elements.h"
 #include "propagate/propagator.h"
 #include "tests/unit/plan/plan_support.h"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 
 namespace shardlab {
 namespace {
@@ -125,8 +125,8 @@ TEST_CASE("the decision for a mean over uneven pieces keeps out= and moves the i
   CHECK(to_string(f.decide("mean", {f.spec({6, 10}, {shard(0)})}).inputs[0]->placements()) == "R");
   const OpRow& row = f.registry.at("mean.dtype_out");
   const DTensorSpec* out = f.spec({}, {Placement::partial(ReduceOp::kAvg)});
-  const OpSchema schema{
-      &row, bind_arguments(row, {f.spec({6, 10}, {shard(0)})}, {{"out", out}}), f.layout};
+  const OpSchema schema{&row, bind_arguments(row, {f.spec({6, 10}, {shard(0)})}, {{"out", out}}),
+                        f.layout};
   CHECK(to_string(f.propagator->propagate(schema).inputs[0]->placements()) == "P(avg)");
 }
 
@@ -144,8 +144,8 @@ TEST_CASE("lists of a foreach op are decided element by element") {
   const Argument rows = f.spec({8, 8}, {shard(0)});
   const Argument columns = f.spec({8, 8}, {shard(1)});
   const Argument whole = f.spec({8, 8}, {kReplica});
-  const OutputSharding& got = f.decide(
-      "_foreach_add.List", {ArgumentList{rows, columns}, ArgumentList{rows, whole}});
+  const OutputSharding& got =
+      f.decide("_foreach_add.List", {ArgumentList{rows, columns}, ArgumentList{rows, whole}});
   CHECK(to_string(got.outputs[0]->placements()) == "S(0)");
   CHECK(to_string(got.outputs[1]->placements()) == "S(1)");
   CHECK(got.costs.size() == 2);

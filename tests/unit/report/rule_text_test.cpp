@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 
 namespace shardlab {
 

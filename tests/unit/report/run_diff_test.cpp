@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/report/run_json.h"
 #include "sim/verify/kept_value.h"
 #include "tests/unit/scenario/scenario_text.h"

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "dispatch/all_ops.h"
 #include "ops/meta.h"
-#include "ops/register.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 
@@ -55,7 +55,7 @@ const OpRegistry& registry() {
     row.op = parse_op_schema("older::add(Tensor x, Tensor y, int scale=1) -> Tensor");
     row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> { return {{*args.tensor(0)}}; };
     row.rule = MeshRuleFn{older::run<follow_first>};
-    row.local = sum_of_two;
+    row.compute = sum_of_two;
     filled->add(std::move(row));
     return filled;
   }();
@@ -111,14 +111,14 @@ Results sum_and_difference(Calls& calls, const OpRow&, const Arguments& args) {
           calls.one("aten::sub.Tensor", {args[0], args[1]})};
 }
 
-OpRow strategy_row(const char* schema, StrategyFn rule, LocalFn local) {
+OpRow strategy_row(const char* schema, StrategyFn rule, ProgramFn local) {
   OpRow row;
   row.op = parse_op_schema(schema);
   row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> {
     return std::vector<OutputMeta>(args.op().returns.size(), {*args.tensor(0)});
   };
   row.rule = rule;
-  row.local = local;
+  row.compute = local;
   return row;
 }
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "propagate/propagator.h"
 #include "schema/op_row.h"
 

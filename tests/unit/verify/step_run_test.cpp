@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "schema/call_record.h"
 #include "sim/world/devices.h"
 #include "tensor/host.h"

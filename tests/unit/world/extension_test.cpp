@@ -53,8 +53,8 @@ TEST_CASE("a composite op's own gradient program comes before that of its parts"
   const auto ops = ops_with([](OpRegistry& registry) {
     OpRow row;
     row.op = parse_op_schema("my::rounded(Tensor x) -> Tensor");
-    row.decompose = rounded;
-    row.gradient = rounded_gradient;
+    row.compute = rounded;
+    row.gradient = {rounded_gradient};
     registry.add(std::move(row));
     set_factor_rule(registry, "my::rounded", "a->a");
   });
@@ -74,9 +74,6 @@ Results doubled_and_squared(Calls& calls, const Arguments& args) {
   const DTensor doubled = calls.one("aten::mul.Scalar", {args[0], 2.0});
   return {doubled, calls.one("aten::mul.Tensor", {doubled, doubled})};
 }
-Results each_locally(Calls& calls, const OpRow&, const Arguments& args) {
-  return doubled_and_squared(calls, args);
-}
 
 TEST_CASE("a composite op with several results under a user's rule adds up their gradients") {
   const auto ops = ops_with([](OpRegistry& registry) {
@@ -86,8 +83,7 @@ TEST_CASE("a composite op with several results under a user's rule adds up their
       return {{*args.tensor(0)}, {*args.tensor(0)}};
     };
     row.rule = PointwiseRule{""};
-    row.local = each_locally;
-    row.decompose = doubled_and_squared;
+    row.compute = RuleOrParts{doubled_and_squared};
     registry.add(std::move(row));
   });
   spmd(3, *ops, [](RankContext&) {
@@ -115,8 +111,8 @@ TEST_CASE("a user adds an op with what each rank computes and a gradient") {
     row.op = parse_op_schema("my::squared(Tensor x) -> Tensor");
     row.meta = meta_like;          // shape, dtype and strides of x
     row.rule = PointwiseRule{""};  // cut as x is; no pending sum passes
-    row.local = squared;
-    row.gradient = squared_gradient;
+    row.compute = squared;
+    row.gradient = {squared_gradient};
     registry.add(std::move(row));
   });
   spmd(3, *ops, [](RankContext&) {
@@ -132,7 +128,7 @@ TEST_CASE("a user adds an op with what each rank computes and a gradient") {
 }
 
 // An op whose result no rule describes: the pieces' shapes, by rank.
-Results rows_here(Calls&, const Arguments& args) {
+Results rows_here(Calls&, const OpRow&, const Arguments& args) {
   return {Argument(args[0].tensor().local().size(0))};
 }
 
@@ -140,7 +136,7 @@ TEST_CASE("a user handles an op alone: raw arguments in, any result out") {
   const auto ops = ops_with([](OpRegistry& registry) {
     OpRow row;
     row.op = parse_op_schema("my::rows_here(Tensor x) -> int");
-    row.user_handler = rows_here;
+    row.compute = Handler{rows_here};
     registry.add(std::move(row));
   });
   spmd(2, *ops, [](RankContext& rank) {
@@ -180,6 +176,44 @@ TEST_CASE("D-19 a rule for tensors of other dims leaves the call to the decompos
     const DTensor x = distribute_tensor(tensor({1, 2, 3, 4}, {1, 2, 2}), mesh, "tp=S(1)");
     const DTensor w = distribute_tensor(tensor({1, 0, 1, 1}, {2, 2}), mesh, "tp=R");
     CHECK(read_doubles(full_tensor(linear(x, w)).local()) == Values{1, 3, 3, 7});
+  });
+}
+
+// The first tensor of a list whole on every rank, the others where they are.
+TupleStrategy first_whole(const RuleContext& context) {
+  TupleStrategy answer;
+  for (const DTensorSpec* tensor : context.tensors) {
+    const bool first = answer.children.empty();
+    const DTensorSpec* spec = first ? tensor->with(Placements(tensor->layout()->ndim())) : tensor;
+    answer.children.push_back({{{{spec}, {spec}, {}}}});
+  }
+  return answer;
+}
+TupleStrategy nothing_said(const RuleContext&) { return {}; }
+
+TEST_CASE("O-15 a user's rule may answer for each element of a list") {
+  const auto ops = ops_with([](OpRegistry& registry) {
+    registry.set_rule("aten::_foreach_mul.Scalar", TupleStrategyFn{first_whole});
+    registry.set_rule("aten::_foreach_add.Scalar", TupleStrategyFn{nothing_said});
+  });
+  spmd(3, *ops, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"dp", 3}});  // pieces of 2, 2, 0 rows and of 1, 1, 0
+    const DTensor x = distribute_tensor(tensor({1, 2, 3, 4}, {4}), mesh, "dp=S(0)");
+    const DTensor y = distribute_tensor(tensor({5, 6}, {2}), mesh, "dp=S(0)");
+    const ArgumentList list{x, y};
+    const Results doubled = recording_calls()("aten::_foreach_mul.Scalar", {list, 2});
+    const ArgumentList& results = doubled[0].list();
+    CHECK(results[0].tensor().spec()->placement(0) == Placement::replicate());
+    CHECK(results[1].tensor().spec()->placement(0) == Placement::shard(0));
+    CHECK(read_doubles(results[0].tensor().local()) == Values{2, 4, 6, 8});
+    CHECK(read_doubles(full_tensor(results[1].tensor()).local()) == Values{10, 12});
+    try {
+      recording_calls()("aten::_foreach_add.Scalar", {list, 2});
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kInternal);
+      CHECK(error.find("fix") != nullptr);
+    }
   });
 }
 

@@ -1,0 +1,90 @@
+// The one place that decides what becomes of a call: taken apart, or dispatched.
+#include "dispatch/plain_calls.h"
+
+#include "base/rank_context.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/prepare.h"
+#include "dispatch/unwrap.h"
+#include "propagate/propagator.h"
+#include "redistribute/redistribute.h"
+
+namespace shardlab {
+
+namespace {
+
+// A user's rule for a composite op comes before its parts (D-2), unless the rule does not take this
+// call (D-19).
+bool rule_takes(const OpRow& row, const Arguments& args) {
+  try {
+    const Unwrapped call = unwrap(row, args);
+    if (call.distributed) current_rank().propagator->propagate(call.schema);
+    return call.distributed;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return false;
+  }
+}
+
+bool draws_by_rule(const OpRow& row) {
+  return std::holds_alternative<RuleOrParts>(row.compute) && row.has(kRandom);
+}
+
+// The numbers that an op draws belong to elements of the whole, and a piece alone does not know its
+// place in it. So a composite op that draws takes its operands where the user's rule wants them,
+// and its steps then run on them as on any DTensor.
+Arguments where_rule_wants(Calls& calls, const OpRow& row, Arguments args) {
+  const Unwrapped call = unwrap(row, args);
+  const OutputSharding& decision = current_rank().propagator->propagate(call.schema);
+  std::size_t next = 0;
+  for (const TensorSlot& slot : call.slots) {
+    if (!slot.handle.defined() || slot.argument >= row.op.positional_count()) continue;
+    const DTensorSpec* want = decision.inputs[next++];
+    Argument& argument = args[slot.argument];
+    if (argument.is_tensor()) argument = calls.redistribute(slot.handle, want->placements());
+  }
+  return args;
+}
+
+}  // namespace
+
+bool taken_apart(const OpRow& row, const Arguments& args) {
+  if (std::holds_alternative<PartsFn>(row.compute) || draws_by_rule(row)) return true;
+  return std::holds_alternative<RuleOrParts>(row.compute) && !rule_takes(row, args);
+}
+
+Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
+  try {
+    const bool by_rule = draws_by_rule(row) && rule_takes(row, args);
+    Results results = row.parts()(calls, by_rule ? where_rule_wants(calls, row, args) : args);
+    if (results.empty() && !row.op.returns.empty()) {
+      fail(ErrorKind::kInternal, "{}: its decomposition does not apply to this call", row.name());
+    }
+    return results;
+  } catch (Error& error) {
+    if (error.find("op") != nullptr) {
+      error.with("part of", OpSchema{&row, args, nullptr}.text());
+    } else {
+      add_context(error, row, args);
+    }
+    throw;
+  }
+}
+
+Results PlainCalls::call(const OpRow& row, const Arguments& args) {
+  return taken_apart(row, args) ? decomposed(*this, row, args) : dispatch(row, args);
+}
+
+const OpRow& PlainCalls::find(std::string_view name) const {
+  return current_rank().propagator->registry().at(name);
+}
+
+DTensor PlainCalls::redistribute(const DTensor& x, const Placements& placements) {
+  return x.distributed() ? redistribute_tensor(x, x.spec()->with(placements)) : x;
+}
+
+Calls& plain_calls() {
+  static PlainCalls calls;
+  return calls;
+}
+
+}  // namespace shardlab

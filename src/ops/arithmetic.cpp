@@ -1,0 +1,396 @@
+// Arithmetic of several operands, element by element, and choosing between them.
+#include <cmath>
+
+#include "kernels/kernel_id.h"
+#include "kernels/promotion.h"
+#include "ops/gradient_math.h"
+#include "ops/meta.h"
+#include "ops/pointwise.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+/// A factor of integers is an integer.
+std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  const DType dtype = outputs[0].meta.dtype;
+  if (is_integral(dtype) && !argument_or_none(args, "alpha").scalar().is_integral()) {
+    fail(ErrorKind::kValue, "{}: alpha is a float, the result is {}", args.op().name(),
+         to_string(dtype));
+  }
+  return outputs;
+}
+
+/// A bound beyond the range of integers is no bound, unless no integer keeps to it.
+void require_bounds(const MetaArgs& args, const Argument& least, const Argument& most,
+                    DType dtype) {
+  if (!is_integral(dtype)) return;
+  const bool too_high = least.is_scalar() && least.to_int() > highest_number(dtype).to_int();
+  const bool too_low = most.is_scalar() && most.to_int() < lowest_number(dtype).to_int();
+  if (!too_high && !too_low) return;
+  fail(ErrorKind::kValue, "{}: no {} keeps to the bound {}", args.op().name(), to_string(dtype),
+       (too_high ? least : most).text());
+}
+
+std::vector<OutputMeta> meta_clamp(const MetaArgs& args) {
+  if (args[1].is_none() && args[2].is_none()) {
+    fail(ErrorKind::kValue, "{} takes a lower or an upper bound", args.op().name());
+  }
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  require_bounds(args, args[1], args[2], outputs[0].meta.dtype);
+  return outputs;
+}
+std::vector<OutputMeta> meta_clamp_min(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  require_bounds(args, args[1], {}, outputs[0].meta.dtype);
+  return outputs;
+}
+std::vector<OutputMeta> meta_clamp_max(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  require_bounds(args, {}, args[1], outputs[0].meta.dtype);
+  return outputs;
+}
+
+std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_promoted(args);
+  if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
+    fail(ErrorKind::kValue, "{}: integers have no negative integer powers", args.op().name());
+  }
+  if (!representable(args[1].scalar(), outputs[0].meta.dtype)) {
+    fail(ErrorKind::kValue, "{}: the exponent {} is out of the range of {}", args.op().name(),
+         args[1].text(), to_string(outputs[0].meta.dtype));
+  }
+  return outputs;
+}
+
+/// Integers would have to be rounded.
+std::vector<OutputMeta> meta_addcdiv(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_tensors(args);
+  if (is_integral(outputs[0].meta.dtype)) {
+    fail(ErrorKind::kValue, "{} divides floats, not integers", args.op().name());
+  }
+  return outputs;
+}
+
+/// True division gives floats, a rounded one keeps integers.
+std::vector<OutputMeta> meta_div_mode(const MetaArgs& args) {
+  return args[2].is_none() ? meta_promoted_float(args) : meta_promoted(args);
+}
+
+/// The condition takes part in shape and strides, not in the dtype.
+std::vector<OutputMeta> meta_where(const MetaArgs& args) {
+  Operands operands = tensor_operands(args);
+  Operands values = operands;
+  values.tensors.erase(values.tensors.begin());
+  return {elementwise_meta(args, operands, result_dtype(values))};
+}
+
+// Two broadcast operands: each side is computed only when wanted.
+template <typename First, typename Second>
+Gradients both(const GradContext& context, First first, Second second) {
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, first(), input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, second(), input(context, 1));
+  return gradients;
+}
+
+// Where `a` wins the gradient counts fully, on a tie by half.
+Gradients extremum(const GradContext& context, std::string_view wins_first) {
+  Calls& calls = context.calls;
+  const DTensor& a = input(context, 0);
+  const DTensor& b = input(context, 1);
+  const std::string_view wins_second =
+      wins_first == "aten::gt.Tensor" ? "aten::lt.Tensor" : "aten::gt.Tensor";
+  const auto share = [&](std::string_view wins) {
+    const DTensor won = calls.one(wins, {a, b});
+    const DTensor tied = times(calls, calls.one("aten::eq.Tensor", {a, b}), Scalar(0.5));
+    return multiply(calls, context.grads[0], calls.one("aten::add.Tensor", {won, tied}));
+  };
+  return both(
+      context, [&] { return share(wins_first); }, [&] { return share(wins_second); });
+}
+
+Gradients grad_add(const GradContext& context) {
+  const Scalar alpha = context.inputs[2].scalar();
+  return both(
+      context, [&] { return context.grads[0]; },
+      [&] { return times(context.calls, context.grads[0], alpha); });
+}
+
+Gradients grad_addcdiv(const GradContext& context) {
+  const Formula f(context);
+  const DTensor scaled = f.times(context.grads[0], Scalar(context.inputs[3].to_double()));
+  const DTensor &above = input(context, 1), &below = input(context, 2);
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, f.over(scaled, below), above);
+  if (context.needs(2)) {
+    const DTensor slope = f.of("aten::neg", f.over(above, f.times(below, below)));
+    gradients[2] = sum_to(context.calls, f.times(scaled, slope), below);
+  }
+  return gradients;
+}
+
+Gradients grad_addcmul(const GradContext& context) {
+  const Formula f(context);
+  const DTensor scaled = f.times(context.grads[0], context.inputs[3].scalar());
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
+  for (const std::size_t i : {1, 2}) {
+    if (!context.needs(i)) continue;
+    gradients[i] = sum_to(context.calls, f.times(scaled, input(context, 3 - i)), input(context, i));
+  }
+  return gradients;
+}
+
+// Zero at a bound that the input equals exactly, as recorded.
+Gradients grad_clamp(const GradContext& context) {
+  Calls& calls = context.calls;
+  DTensor gradient = context.grads[0];
+  if (!context.inputs[1].is_none()) {
+    const DTensor above = calls.one("aten::gt.Scalar", {input(context, 0), context.inputs[1]});
+    gradient = multiply(calls, gradient, above);
+  }
+  if (!context.inputs[2].is_none()) {
+    const DTensor below = calls.one("aten::lt.Scalar", {input(context, 0), context.inputs[2]});
+    gradient = multiply(calls, gradient, below);
+  }
+  return {gradient};
+}
+
+// At the bound itself no gradient passes, as in the reference.
+Gradients grad_clamp_max(const GradContext& context) {
+  const DTensor kept = context.calls.one("aten::lt.Scalar", {input(context, 0), context.inputs[1]});
+  return {Formula(context).where(kept, context.grads[0])};
+}
+
+Gradients grad_clamp_min(const GradContext& context) {
+  const DTensor kept = context.calls.one("aten::gt.Scalar", {input(context, 0), context.inputs[1]});
+  return {Formula(context).where(kept, context.grads[0])};
+}
+
+Gradients grad_unscale(const GradContext& context) {
+  const DTensor scaled =
+      context.calls.one("aten::div.Scalar", {context.grads[0], context.inputs[1].scalar()});
+  return {cast_like(context.calls, scaled, input(context, 0))};
+}
+
+Gradients grad_div(const GradContext& context) {
+  Calls& calls = context.calls;
+  return both(
+      context, [&] { return divide(calls, context.grads[0], input(context, 1)); },
+      [&] {
+        const DTensor quotient =
+            divide(calls, divide(calls, input(context, 0), input(context, 1)), input(context, 1));
+        return negate(calls, multiply(calls, context.grads[0], quotient));
+      });
+}
+
+Gradients grad_lerp_scalar(const GradContext& context) {
+  const Formula f(context);
+  const double weight = context.inputs[2].to_double();
+  const double shares[] = {1 - weight, weight};
+  Gradients gradients(2);
+  for (const std::size_t i : {0, 1}) {
+    if (!context.needs(i)) continue;
+    const DTensor share = f.times(context.grads[0], Scalar(shares[i]));
+    gradients[i] = sum_to(context.calls, share, input(context, i));
+  }
+  return gradients;
+}
+
+Gradients grad_lerp_tensor(const GradContext& context) {
+  const Formula f(context);
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  const DTensor& weight = input(context, 2);
+  Gradients gradients(3);
+  if (context.needs(0)) {
+    const DTensor rest = f.plus(f.of("aten::neg", weight), 1.0);
+    gradients[0] = sum_to(calls, f.times(gradient, rest), input(context, 0));
+  }
+  if (context.needs(1)) {
+    gradients[1] = sum_to(calls, f.times(gradient, weight), input(context, 1));
+  }
+  if (context.needs(2)) {
+    const DTensor way = calls.one("aten::sub.Tensor", {input(context, 1), input(context, 0)});
+    gradients[2] = sum_to(calls, f.times(gradient, way), weight);
+  }
+  return gradients;
+}
+
+Gradients grad_masked_fill(const GradContext& context) {
+  Gradients gradients(2);
+  if (!context.needs(0)) return gradients;
+  const DTensor kept = context.calls.one("aten::masked_fill.Scalar",
+                                         {context.grads[0], input(context, 1), Scalar(0.0)});
+  gradients[0] = sum_to(context.calls, kept, input(context, 0));
+  return gradients;
+}
+
+Gradients grad_maximum(const GradContext& context) { return extremum(context, "aten::gt.Tensor"); }
+
+Gradients grad_minimum(const GradContext& context) { return extremum(context, "aten::lt.Tensor"); }
+
+Gradients grad_scale(const GradContext& context) {
+  const DTensor scaled = times(context.calls, context.grads[0], context.inputs[1].scalar());
+  return {cast_like(context.calls, scaled, input(context, 0))};
+}
+
+Gradients grad_mul(const GradContext& context) {
+  return both(
+      context, [&] { return multiply(context.calls, context.grads[0], input(context, 1)); },
+      [&] { return multiply(context.calls, context.grads[0], input(context, 0)); });
+}
+
+Gradients grad_scalar_pow(const GradContext& context) {
+  const double base = context.inputs[0].to_double();
+  const DTensor slope = times(context.calls, output(context), Scalar(std::log(base)));
+  return {multiply(context.calls, context.grads[0], slope)};
+}
+
+Gradients grad_pow_scalar(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Scalar exponent = context.inputs[1].scalar();
+  if (exponent.to_double() == 0) return {zeros_like(calls, input(context, 0))};
+  const Scalar less =
+      exponent.is_integral() ? Scalar(exponent.to_int() - 1) : Scalar(exponent.to_double() - 1);
+  const DTensor power = calls.one("aten::pow.Tensor_Scalar", {input(context, 0), less});
+  return {multiply(calls, context.grads[0], times(calls, power, exponent))};
+}
+
+Gradients grad_pow_tensors(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& base = input(context, 0);
+  const DTensor& exponent = input(context, 1);
+  return both(
+      context,
+      [&] {
+        const DTensor less = calls.one("aten::sub.Scalar", {exponent, Scalar(1)});
+        const DTensor slope =
+            multiply(calls, exponent, calls.one("aten::pow.Tensor_Tensor", {base, less}));
+        return multiply(calls, context.grads[0], slope);
+      },
+      [&] {
+        const DTensor slope = multiply(calls, output(context), calls.one("aten::log", {base}));
+        return multiply(calls, context.grads[0], slope);
+      });
+}
+
+Gradients grad_rsub_scalar(const GradContext& context) {
+  return {
+      negate(context.calls, times(context.calls, context.grads[0], context.inputs[2].scalar()))};
+}
+
+Gradients grad_sub(const GradContext& context) {
+  const Scalar alpha = context.inputs[2].scalar();
+  return both(
+      context, [&] { return context.grads[0]; },
+      [&] { return negate(context.calls, times(context.calls, context.grads[0], alpha)); });
+}
+
+Gradients grad_where(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& condition = input(context, 0);
+  const DTensor& gradient = context.grads[0];
+  const DTensor nothing = zeros_like(calls, gradient);
+  Gradients gradients(3);
+  if (context.needs(1)) {
+    gradients[1] = sum_to(calls, calls.one("aten::where.self", {condition, gradient, nothing}),
+                          input(context, 1));
+  }
+  if (context.needs(2)) {
+    gradients[2] = sum_to(calls, calls.one("aten::where.self", {condition, nothing, gradient}),
+                          input(context, 2));
+  }
+  return gradients;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"add.Scalar", meta_scaled, kNone, KernelId::kAdd, {"add_.Scalar", "add.Scalar_out"},
+     {grad_pass, ""}, "the number would be added once per rank"},
+    {"add.Tensor", meta_scaled, kAdditive, KernelId::kAdd, {"add_.Tensor", "add.out"},
+     {grad_add, ""},
+     "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
+    {"addcdiv", meta_addcdiv, kNone, KernelId::kAddcdiv, {"addcdiv_", "addcdiv.out"},
+     {grad_addcdiv, "tensor1:tensor2 tensor2:tensor1|tensor2"}, "a quotient inside of a sum"},
+    {"addcmul", meta_tensors, kNone, KernelId::kAddcmul, {"addcmul_", "addcmul.out"},
+     {grad_addcmul, "tensor1:tensor2 tensor2:tensor1"}, "a product inside of a sum"},
+    {"atan2", meta_promoted_float, kNone, KernelId::kAtan2, {"atan2_", "atan2.out"}, {},
+     "depends on both signs"},
+    {"clamp", meta_clamp, kNone, KernelId::kClamp, {"clamp_", "clamp.out"}, {grad_clamp, "self"},
+     "bounds hold for the whole, not for terms"},
+    {"clamp.Tensor", meta_clamp, kNone, KernelId::kClamp, {"clamp_.Tensor", "clamp.Tensor_out"}, {},
+     "bounds hold for the whole, not for terms"},
+    {"clamp_max", meta_clamp_max, kNone, KernelId::kClampMax, {"clamp_max_", "clamp_max.out"},
+     {grad_clamp_max, "self"}, "bounds hold for the whole, not for terms"},
+    {"clamp_max.Tensor", meta_promoted, kMinLike, KernelId::kClampMax,
+     {"clamp_max_.Tensor", "clamp_max.Tensor_out", true}, {},
+     "monotone in each operand; a minimum of minima"},
+    {"clamp_min", meta_clamp_min, kNone, KernelId::kClampMin, {"clamp_min_", "clamp_min.out"},
+     {grad_clamp_min, "self"}, "bounds hold for the whole, not for terms"},
+    {"clamp_min.Tensor", meta_promoted, kMaxLike, KernelId::kClampMin,
+     {"clamp_min_.Tensor", "clamp_min.Tensor_out", true}, {},
+     "monotone in each operand; a maximum of maxima"},
+    {"div.Scalar", meta_promoted_float, kLinear, KernelId::kDiv, {"div_.Scalar", "div.Scalar_out"},
+     {grad_unscale, "other"}, "linear"},
+    {"div.Scalar_mode", meta_div_mode, kNone, KernelId::kDiv,
+     {"div_.Scalar_mode", "div.Scalar_mode_out"}, {}, "rounds: not linear"},
+    {"div.Tensor", meta_promoted_float, kQuotient, KernelId::kDiv, {"div_.Tensor", "div.out"},
+     {grad_div, "self:other other"}, "linear in the numerator"},
+    {"div.Tensor_mode", meta_div_mode, kNone, KernelId::kDiv, {"div_.Tensor_mode", "div.out_mode"},
+     {}, "rounds: not linear"},
+    {"fmod.Scalar", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Scalar", "fmod.Scalar_out"},
+     {grad_pass, ""}, "periodic"},
+    {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"}, {},
+     "periodic"},
+    {"lerp.Scalar", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
+     {grad_lerp_scalar, "weight"}, "the weight may depend on the element"},
+    {"lerp.Tensor", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Tensor", "lerp.Tensor_out"},
+     {grad_lerp_tensor, "self:weight end:weight weight:self|end"},
+     "the weight may depend on the element"},
+    {"masked_fill.Scalar", meta_first, kNone, KernelId::kMaskedFill,
+     {"masked_fill_.Scalar", "masked_fill.Scalar_out"}, {grad_masked_fill, "mask"},
+     "the fill would be counted once per rank"},
+    {"maximum", meta_promoted, kMaxLike, KernelId::kMaximum, {nullptr, "maximum.out"},
+     {grad_maximum, "self other"}, "monotone in each operand; a maximum of maxima"},
+    {"minimum", meta_promoted, kMinLike, KernelId::kMinimum, {nullptr, "minimum.out"},
+     {grad_minimum, "self other"}, "monotone in each operand; a minimum of minima"},
+    {"mul.Scalar", meta_promoted, kLinear, KernelId::kMul, {"mul_.Scalar", "mul.Scalar_out"},
+     {grad_scale, "other"}, "linear"},
+    {"mul.Tensor", meta_promoted, kProduct, KernelId::kMul, {"mul_.Tensor", "mul.out"},
+     {grad_mul, "self:other other:self"}, "a product of two sums is no sum of products"},
+    {"pow.Scalar", meta_promoted, kNone, KernelId::kPow, {nullptr, "pow.Scalar_out"},
+     {grad_scalar_pow, "exponent result"}, "a power of a sum"},
+    {"pow.Tensor_Scalar", meta_pow_scalar, kNone, KernelId::kPow,
+     {"pow_.Scalar", "pow.Tensor_Scalar_out"}, {grad_pow_scalar, "self"}, "a power of a sum"},
+    {"pow.Tensor_Tensor", meta_promoted, kNone, KernelId::kPow,
+     {"pow_.Tensor", "pow.Tensor_Tensor_out"}, {grad_pow_tensors, "self exponent result:exponent"},
+     "a power of a sum"},
+    {"remainder.Scalar", meta_promoted, kNone, KernelId::kRemainder,
+     {"remainder_.Scalar", "remainder.Scalar_out"}, {grad_pass, ""}, "periodic"},
+    {"remainder.Scalar_Tensor", meta_promoted, kNone, KernelId::kRemainder,
+     {nullptr, "remainder.Scalar_Tensor_out"}, {}, "periodic"},
+    {"remainder.Tensor", meta_promoted, kNone, KernelId::kRemainder,
+     {"remainder_.Tensor", "remainder.Tensor_out"}, {}, "periodic"},
+    {"rsub.Scalar", meta_scaled, kNone, KernelId::kRsub, {nullptr, "rsub.Scalar_out"},
+     {grad_rsub_scalar, ""}, "the number would be added once per rank"},
+    {"sub.Scalar", meta_scaled, kNone, KernelId::kSub, {"sub_.Scalar", "sub.Scalar_out"},
+     {grad_pass, ""}, "the number would be subtracted once per rank"},
+    {"sub.Tensor", meta_scaled, kAdditive, KernelId::kSub, {"sub_.Tensor", "sub.out"},
+     {grad_sub, ""},
+     "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
+    {"where.self", meta_where, kNone, KernelId::kWhere, {nullptr, "where.self_out"},
+     {grad_where, "condition"}, "terms follow the condition, which the other branch does not"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_arithmetic(OpRegistry& registry) { add_pointwise_rows(registry, kRows); }
+
+}  // namespace shardlab

@@ -1,0 +1,257 @@
+// Functions of one tensor, element by element: roundings, elementary functions, activations and
+// their gradients.
+#include <cmath>
+#include <numbers>
+
+#include "kernels/kernel_id.h"
+#include "ops/gradient_math.h"
+#include "ops/meta.h"
+#include "ops/pointwise.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+/// c64 -> f32: the magnitude.
+std::vector<OutputMeta> meta_real(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_tensors(args);
+  outputs[0].meta.dtype = real_dtype(outputs[0].meta.dtype);
+  return outputs;
+}
+
+/// Truth values count as numbers.
+std::vector<OutputMeta> meta_square(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs = meta_tensors(args);
+  if (outputs[0].meta.dtype == DType::kBool) outputs[0].meta.dtype = DType::kI64;
+  return outputs;
+}
+
+Gradients grad_abs(const GradContext& context) {
+  return {multiply(context.calls, context.grads[0],
+                   context.calls.one("aten::sign", {input(context, 0)}))};
+}
+
+Gradients grad_atan(const GradContext& context) {
+  const Formula f(context);
+  const DTensor& x = input(context, 0);
+  return {f.over(context.grads[0], f.plus(f.times(x, x), 1.0))};
+}
+
+Gradients grad_cos(const GradContext& context) {
+  const DTensor slope = negate(context.calls, context.calls.one("aten::sin", {input(context, 0)}));
+  return {multiply(context.calls, context.grads[0], slope)};
+}
+
+Gradients grad_erf(const GradContext& context) {
+  const Formula f(context);
+  const DTensor& x = input(context, 0);
+  const DTensor bell = f.of("aten::exp", f.of("aten::neg", f.times(x, x)));
+  return {f.times(context.grads[0], f.times(bell, 2 / std::sqrt(std::numbers::pi)))};
+}
+
+Gradients grad_exp(const GradContext& context) {
+  return {multiply(context.calls, context.grads[0], output(context))};
+}
+
+Gradients grad_exp2(const GradContext& context) {
+  const Formula f(context);
+  return {f.times(f.times(context.grads[0], context.outputs[0].tensor()), std::numbers::ln2)};
+}
+
+Gradients grad_expm1(const GradContext& context) {
+  const DTensor shifted = context.calls.one("aten::add.Scalar", {output(context), Scalar(1)});
+  return {multiply(context.calls, context.grads[0], shifted)};
+}
+
+Gradients grad_gelu(const GradContext& context) {
+  return {context.calls.one("aten::gelu_backward",
+                            {context.grads[0], input(context, 0), context.inputs[1]})};
+}
+
+Gradients grad_leaky_relu(const GradContext& context) {
+  return {context.calls.one("aten::leaky_relu_backward", {context.grads[0], input(context, 0),
+                                                          context.inputs[1], Argument(false)})};
+}
+
+Gradients grad_log(const GradContext& context) {
+  return {divide(context.calls, context.grads[0], input(context, 0))};
+}
+
+Gradients grad_log10(const GradContext& context) {
+  const Formula f(context);
+  return {f.over(context.grads[0], f.times(input(context, 0), std::numbers::ln10))};
+}
+
+Gradients grad_log1p(const GradContext& context) {
+  const DTensor shifted = context.calls.one("aten::add.Scalar", {input(context, 0), Scalar(1)});
+  return {divide(context.calls, context.grads[0], shifted)};
+}
+
+Gradients grad_log2(const GradContext& context) {
+  const Formula f(context);
+  return {f.over(context.grads[0], f.times(input(context, 0), std::numbers::ln2))};
+}
+
+Gradients grad_neg(const GradContext& context) { return {negate(context.calls, context.grads[0])}; }
+
+Gradients grad_reciprocal(const GradContext& context) {
+  const DTensor squared = multiply(context.calls, output(context), output(context));
+  return {negate(context.calls, multiply(context.calls, context.grads[0], squared))};
+}
+
+Gradients grad_relu(const GradContext& context) {
+  return {context.calls.one("aten::threshold_backward",
+                            {context.grads[0], output(context), Scalar(0)})};
+}
+
+Gradients grad_rsqrt(const GradContext& context) {
+  const DTensor cubed = context.calls.one("aten::pow.Tensor_Scalar", {output(context), Scalar(3)});
+  return {multiply(context.calls, times(context.calls, context.grads[0], Scalar(-0.5)), cubed)};
+}
+
+Gradients grad_sigmoid(const GradContext& context) {
+  return {context.calls.one("aten::sigmoid_backward", {context.grads[0], output(context)})};
+}
+
+Gradients grad_silu(const GradContext& context) {
+  return {context.calls.one("aten::silu_backward", {context.grads[0], input(context, 0)})};
+}
+
+Gradients grad_sin(const GradContext& context) {
+  return {multiply(context.calls, context.grads[0],
+                   context.calls.one("aten::cos", {input(context, 0)}))};
+}
+
+Gradients grad_softplus(const GradContext& context) {
+  return {context.calls.one("aten::softplus_backward", {context.grads[0], input(context, 0),
+                                                        context.inputs[1], context.inputs[2]})};
+}
+
+Gradients grad_sqrt(const GradContext& context) {
+  const DTensor twice = times(context.calls, output(context), Scalar(2));
+  return {divide(context.calls, context.grads[0], twice)};
+}
+
+Gradients grad_square(const GradContext& context) {
+  const DTensor twice = times(context.calls, input(context, 0), Scalar(2));
+  return {multiply(context.calls, context.grads[0], twice)};
+}
+
+Gradients grad_tan(const GradContext& context) {
+  const Formula f(context);
+  const DTensor& y = context.outputs[0].tensor();
+  return {f.times(context.grads[0], f.plus(f.times(y, y), 1.0))};
+}
+
+Gradients grad_tanh(const GradContext& context) {
+  return {context.calls.one("aten::tanh_backward", {context.grads[0], output(context)})};
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"abs", meta_real, kNone, KernelId::kAbs, {"abs_", "abs.out"}, {grad_abs, "self"},
+     "|a + b| is not |a| + |b|"},
+    {"acos", meta_promoted_float, kNone, KernelId::kAcos, {"acos_", "acos.out"}, {},
+     "defined on [-1, 1] only"},
+    {"asin", meta_promoted_float, kNone, KernelId::kAsin, {"asin_", "asin.out"}, {},
+     "defined on [-1, 1] only"},
+    {"atan", meta_promoted_float, kNonDecreasing, KernelId::kAtan, {"atan_", "atan.out"},
+     {grad_atan, "self"}, "non-decreasing: it commutes with max and min"},
+    {"ceil", meta_tensors, kNonDecreasing, KernelId::kCeil, {"ceil_", "ceil.out"}, {grad_zeros, ""},
+     "non-decreasing: it commutes with max and min"},
+    {"cos", meta_promoted_float, kNone, KernelId::kCos, {"cos_", "cos.out"}, {grad_cos, "self"},
+     "neither linear nor monotone"},
+    {"cosh", meta_promoted_float, kNone, KernelId::kCosh, {"cosh_", "cosh.out"}, {},
+     "neither linear nor monotone"},
+    {"erf", meta_promoted_float, kNonDecreasing, KernelId::kErf, {"erf_", "erf.out"},
+     {grad_erf, "self"}, "non-decreasing: it commutes with max and min"},
+    {"erfc", meta_promoted_float, kNonIncreasing, KernelId::kErfc, {"erfc_", "erfc.out"}, {},
+     "non-increasing: max and min swap"},
+    {"exp", meta_promoted_float, kNonDecreasing, KernelId::kExp, {"exp_", "exp.out"},
+     {grad_exp, "result"}, "non-decreasing: it commutes with max and min"},
+    {"exp2", meta_promoted_float, kNonDecreasing, KernelId::kExp2, {"exp2_", "exp2.out"},
+     {grad_exp2, "result"}, "non-decreasing: it commutes with max and min"},
+    {"expm1", meta_promoted_float, kNonDecreasing, KernelId::kExpm1, {"expm1_", "expm1.out"},
+     {grad_expm1, "result"}, "non-decreasing: it commutes with max and min"},
+    {"floor", meta_tensors, kNonDecreasing, KernelId::kFloor, {"floor_", "floor.out"},
+     {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+    {"frac", meta_tensors, kNone, KernelId::kFrac, {"frac_", "frac.out"}, {grad_pass, ""},
+     "periodic"},
+    {"gelu", meta_tensors, kNone, KernelId::kGelu, {"gelu_", "gelu.out"}, {grad_gelu, "self"},
+     "neither linear nor known to be monotone"},
+    {"gelu_backward", meta_tensors, kNone, KernelId::kGeluBackward,
+     {nullptr, "gelu_backward.grad_input"}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"leaky_relu", meta_tensors, kNone, KernelId::kLeakyRelu, {"leaky_relu_", "leaky_relu.out"},
+     {grad_leaky_relu, "self"}, "neither linear nor known to be monotone"},
+    {"leaky_relu_backward", meta_tensors, kNone, KernelId::kLeakyReluBackward,
+     {nullptr, "leaky_relu_backward.grad_input"}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"log", meta_promoted_float, kNone, KernelId::kLog, {"log_", "log.out"}, {grad_log, "self"},
+     "undefined at x <= 0"},
+    {"log10", meta_promoted_float, kNone, KernelId::kLog10, {"log10_", "log10.out"},
+     {grad_log10, "self"}, "undefined at x <= 0"},
+    {"log1p", meta_promoted_float, kNone, KernelId::kLog1p, {"log1p_", "log1p.out"},
+     {grad_log1p, "self"}, "undefined at x <= -1"},
+    {"log2", meta_promoted_float, kNone, KernelId::kLog2, {"log2_", "log2.out"},
+     {grad_log2, "self"}, "undefined at x <= 0"},
+    {"neg", meta_tensors, kNegation, KernelId::kNeg, {"neg_", "neg.out"}, {grad_neg, ""},
+     "linear; max and min swap"},
+    {"positive", meta_tensors, kEveryPartial, KernelId::kPositive, {}, {grad_pass, ""},
+     "changes no value"},
+    {"reciprocal", meta_promoted_float, kNone, KernelId::kReciprocal,
+     {"reciprocal_", "reciprocal.out"}, {grad_reciprocal, "result"},
+     "neither linear nor monotone across 0"},
+    {"relu", meta_tensors, kNonDecreasing, KernelId::kRelu, {"relu_", "relu.out"},
+     {grad_relu, "result"}, "non-decreasing: it commutes with max and min"},
+    {"round", meta_tensors, kNonDecreasing, KernelId::kRound, {"round_", "round.out"},
+     {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+    {"rsqrt", meta_promoted_float, kNone, KernelId::kRsqrt, {"rsqrt_", "rsqrt.out"},
+     {grad_rsqrt, "result"}, "undefined at x <= 0"},
+    {"sgn", meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {"sgn_", "sgn.out"}, {},
+     "the sign of NaN is 0, which the largest of some signs need not be"},
+    {"sigmoid", meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
+     {"sigmoid_", "sigmoid.out"}, {grad_sigmoid, "result"},
+     "non-decreasing: it commutes with max and min"},
+    {"sigmoid_backward", meta_tensors, kNone, KernelId::kSigmoidBackward, {}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"sign", meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {"sign_", "sign.out"},
+     {grad_zeros, ""}, "the sign of NaN is 0, which the largest of some signs need not be"},
+    {"silu", meta_tensors, kNone, KernelId::kSilu, {"silu_", "silu.out"}, {grad_silu, "self"},
+     "neither linear nor known to be monotone"},
+    {"silu_backward", meta_tensors, kNone, KernelId::kSiluBackward, {}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"sin", meta_promoted_float, kNone, KernelId::kSin, {"sin_", "sin.out"}, {grad_sin, "self"},
+     "neither linear nor monotone"},
+    {"sinh", meta_promoted_float, kNonDecreasing, KernelId::kSinh, {"sinh_", "sinh.out"}, {},
+     "non-decreasing: it commutes with max and min"},
+    {"softplus", meta_tensors, kNone, KernelId::kSoftplus, {nullptr, "softplus.out"},
+     {grad_softplus, "self"}, "neither linear nor known to be monotone"},
+    {"softplus_backward", meta_tensors, kNone, KernelId::kSoftplusBackward,
+     {nullptr, "softplus_backward.grad_input"}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"sqrt", meta_promoted_float, kNone, KernelId::kSqrt, {"sqrt_", "sqrt.out"},
+     {grad_sqrt, "result"}, "undefined at x < 0"},
+    {"square", meta_square, kNone, KernelId::kSquare, {"square_", "square.out"},
+     {grad_square, "self"}, "the square of a sum"},
+    {"tan", meta_promoted_float, kNone, KernelId::kTan, {"tan_", "tan.out"}, {grad_tan, "result"},
+     "neither linear nor monotone"},
+    {"tanh", meta_promoted_float, kNonDecreasing, KernelId::kTanh, {"tanh_", "tanh.out"},
+     {grad_tanh, "result"}, "non-decreasing: it commutes with max and min"},
+    {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"threshold_backward", meta_tensors, kNone, KernelId::kThresholdBackward,
+     {nullptr, "threshold_backward.grad_input"}, {},
+     "decided by the value of the whole, which terms do not have"},
+    {"trunc", meta_tensors, kNonDecreasing, KernelId::kTrunc, {"trunc_", "trunc.out"},
+     {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_elementary(OpRegistry& registry) { add_pointwise_rows(registry, kRows); }
+
+}  // namespace shardlab

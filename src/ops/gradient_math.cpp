@@ -1,0 +1,73 @@
+// Parts of gradient programs that families share.
+#include "ops/gradient_math.h"
+
+#include <algorithm>
+
+namespace shardlab::grad {
+
+const DTensor& input(const GradContext& context, std::size_t index) {
+  return context.inputs[index].tensor();
+}
+const DTensor& output(const GradContext& context) { return context.outputs[0].tensor(); }
+
+DTensor multiply(Calls& calls, const DTensor& a, const DTensor& b) {
+  return calls.one("aten::mul.Tensor", {a, b});
+}
+DTensor times(Calls& calls, const DTensor& a, Scalar factor) {
+  if (factor == Scalar(1) || factor == Scalar(1.0)) return a;
+  return calls.one("aten::mul.Scalar", {a, factor});
+}
+DTensor divide(Calls& calls, const DTensor& a, const DTensor& b) {
+  return calls.one("aten::div.Tensor", {a, b});
+}
+DTensor negate(Calls& calls, const DTensor& a) { return calls.one("aten::neg", {a}); }
+DTensor zeros_like(Calls& calls, const DTensor& a) { return calls.one("aten::zeros_like", {a}); }
+
+DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input) {
+  if (gradient.dtype() == input.dtype()) return gradient;
+  return calls.one("aten::_to_copy", {gradient, input.dtype()});
+}
+
+DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input) {
+  const Dims& from = gradient.shape();
+  const Dims& to = input.shape();
+  if (from == to) return cast_like(calls, gradient, input);
+  const std::size_t leading = from.size() - to.size();
+  Dims dims;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const bool added = i < leading || (to[i - leading] == 1 && from[i] != 1);
+    if (added) dims.push_back(static_cast<std::int64_t>(i));
+  }
+  DTensor result = gradient;
+  if (!dims.empty()) result = calls.one("aten::sum.dim_IntList", {result, dims, true});
+  if (leading > 0) {
+    Dims single;
+    for (std::size_t i = 0; i < result.ndim(); ++i) {
+      if (result.shape()[i] == 1) single.push_back(static_cast<std::int64_t>(i));
+    }
+    result = calls.one("aten::view", {gathered(calls, result, single), to});
+  }
+  return cast_like(calls, result, input);
+}
+
+DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims) {
+  if (!value.distributed()) return value;
+  Placements placements = value.spec()->placements();
+  for (Placement& placement : placements) {
+    const bool reduced =
+        placement.is_shard() && std::find(dims.begin(), dims.end(), placement.dim) != dims.end();
+    if (reduced) placement = Placement::replicate();
+  }
+  if (placements == value.spec()->placements()) return value;
+  return calls.redistribute(value, placements);
+}
+
+Gradients grad_pass(const GradContext& context) {
+  return {cast_like(context.calls, context.grads[0], input(context, 0))};
+}
+
+Gradients grad_zeros(const GradContext& context) {
+  return {zeros_like(context.calls, context.grads[0])};
+}
+
+}  // namespace shardlab::grad

@@ -1,0 +1,181 @@
+// Joining tensors along a dim that is there (cat) or a new one (stack). The dim must be whole on
+// every rank, since its positions count over the whole tensor; all others may be sharded, and
+// partials pass, since values are only moved.
+#include <algorithm>
+
+#include "kernels/kernel_id.h"
+#include "ops/arguments.h"
+#include "ops/gradient_math.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+using Metas = std::vector<OutputMeta>;
+using Rows = std::vector<RuleRow>;
+
+RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
+RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
+
+/// Tensors of shape [0] join anything, as they did before tensors could be empty in other ways.
+bool joins_anything(const Dims& shape) { return shape.size() == 1 && shape[0] == 0; }
+
+DType joined_dtype(std::span<const TensorMeta* const> tensors) {
+  DType dtype = tensors[0]->dtype;
+  for (const TensorMeta* tensor : tensors) dtype = promote(dtype, tensor->dtype);
+  return dtype;
+}
+
+Metas meta_cat(const MetaArgs& args) {
+  const auto tensors = args.tensors(0);
+  if (tensors.empty()) fail(ErrorKind::kValue, "cat takes at least one tensor");
+  TensorMeta result{{0}, {1}, joined_dtype(tensors)};
+  bool first = true;
+  for (const TensorMeta* tensor : tensors) {
+    if (tensor->shape.empty()) fail(ErrorKind::kValue, "cat takes no tensors without dims");
+    if (joins_anything(tensor->shape)) continue;
+    if (first) {
+      result.shape = tensor->shape;
+      first = false;
+      continue;
+    }
+    const std::size_t dim = index_of(wrap_dim(args[1].to_int(), result.shape.size()));
+    Dims expected = tensor->shape;
+    if (expected.size() == result.shape.size()) expected[dim] = result.shape[dim];
+    if (!(expected == result.shape)) {
+      fail(ErrorKind::kValue, "cat takes tensors that differ in dim {} only", dim);
+    }
+    result.shape[dim] += tensor->shape[dim];
+  }
+  wrap_dim(args[1].to_int(), result.shape.size());
+  return {{contiguous_meta(result.shape, result.dtype)}};
+}
+
+Rows rule_cat(const RuleContext& context) {
+  const std::size_t ndim = context.outputs[0].meta.shape.size();
+  const std::int64_t dim = wrap_dim(context.schema.args[1].to_int(), ndim);
+  const auto row_of = [&](RulePlacement placement) {
+    RuleRow row = uniform_row(placement, 1, 0);
+    for (const DTensorSpec* spec : context.schema.tensor_specs()) {
+      row.inputs.push_back(joins_anything(spec->shape()) ? whole() : placement);
+    }
+    return row;
+  };
+  Rows rows;
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(ndim); ++d) {
+    if (d != dim) rows.push_back(row_of(any(d)));
+  }
+  for (const char letter : {'s', 'a', 'n', 'x'})
+    rows.push_back(row_of(placement_of_letter(letter)));
+  return rows;
+}
+
+Metas meta_stack(const MetaArgs& args) {
+  const auto tensors = args.tensors(0);
+  if (tensors.empty()) fail(ErrorKind::kValue, "stack takes at least one tensor");
+  Dims shape = tensors[0]->shape;
+  for (const TensorMeta* tensor : tensors) {
+    if (!(tensor->shape == shape)) fail(ErrorKind::kValue, "stack takes tensors of one shape");
+  }
+  const std::int64_t dim = wrap_dim(args[1].to_int(), shape.size() + 1);
+  shape.insert(index_of(dim), static_cast<std::int64_t>(tensors.size()));
+  return {{contiguous_meta(shape, joined_dtype(tensors))}};
+}
+
+/// What two tensors agree on, on one mesh dim: a shard wins over a partial, a partial over a
+/// replica; two shards or two partials that differ are gathered.
+Placement merged(const Placement& current, const Placement& other) {
+  if (current == other || other.is_replicate()) return current;
+  if (current.is_replicate()) return other;
+  if (current.is_partial() && other.is_shard()) return other;
+  if (current.is_shard() && other.is_partial()) return current;
+  return Placement::replicate();
+}
+
+/// Whether a pending reduction passes the conversion of every tensor to what they are joined in.
+bool all_pass(const RuleContext& context, const Placement& pending) {
+  return std::ranges::all_of(context.tensors, [&](const DTensorSpec* spec) {
+    return passes_cast(pending, spec->dtype(), context.outputs[0].meta.dtype);
+  });
+}
+
+/// All tensors follow one layout; dims from the new one on move up.
+MeshRuleResult rule_stack(const RuleContext& context) {
+  const std::vector<const DTensorSpec*> specs = context.schema.tensor_specs();
+  const std::int64_t dim = wrap_dim(context.schema.args[1].to_int(), specs[0]->ndim() + 1);
+  Placements common = specs[0]->placements();
+  for (const DTensorSpec* spec : specs) {
+    for (std::size_t m = 0; m < common.size(); ++m) {
+      common[m] = merged(common[m], spec->placement(m));
+    }
+  }
+  // Different kinds of pending reductions cannot be in one tensor: the later ones are
+  // reduced.
+  for (std::size_t m = 0; m < common.size(); ++m) {
+    const auto clashes = [&](const Placement& p) {
+      return p.is_partial() && common[m].is_partial() && !may_mix(p, common[m]);
+    };
+    if (std::any_of(common.begin(), common.begin() + m, clashes))
+      common[m] = Placement::replicate();
+    if (!all_pass(context, common[m])) common[m] = Placement::replicate();
+  }
+  Placements output = common;
+  for (Placement& placement : output) {
+    if (placement.is_shard() && placement.dim >= dim) ++placement.dim;
+  }
+  return {{std::move(output)}, std::vector<Placements>(specs.size(), common), {}, nullptr};
+}
+
+DTensor slice_of(Calls& calls, const DTensor& x, std::int64_t dim, std::int64_t start,
+                 std::int64_t size) {
+  return calls.one("aten::slice.Tensor", {x, dim, start, start + size});
+}
+
+Gradients grad_cat(const GradContext& context) {
+  const ArgumentList& inputs = context.inputs[0].list();
+  const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), context.grads[0].ndim());
+  Gradients gradients(inputs.size());
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const DTensor& piece = inputs[i].tensor();
+    if (piece.ndim() != context.grads[0].ndim()) continue;  // the legacy empty 1-d tensor
+    const std::int64_t size = piece.shape()[static_cast<std::size_t>(dim)];
+    if (context.needs(i)) {
+      gradients[i] = cast_like(context.calls,
+                               slice_of(context.calls, context.grads[0], dim, start, size), piece);
+    }
+    start += size;
+  }
+  return gradients;
+}
+
+Gradients grad_stack(const GradContext& context) {
+  const std::size_t count = context.inputs[0].list().size();
+  Gradients gradients(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!context.needs(i)) continue;
+    gradients[i] = context.calls.one(
+        "aten::select.int", {context.grads[0], context.inputs[1], static_cast<std::int64_t>(i)});
+  }
+  return gradients;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRows[] = {
+    {"cat", meta_cat, rule_cat, KernelId::kCat, {nullptr, "cat.out"}, {grad_cat, ""},
+     "positions along the dim are global", 0, {1, nullptr, true}},
+    {"stack", meta_stack, rule_stack, KernelId::kStack, {}, {grad_stack, ""},
+     "all tensors follow one layout", 0, {1, nullptr, true}},
+};
+// clang-format on
+
+}  // namespace
+
+void register_join(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
+
+}  // namespace shardlab

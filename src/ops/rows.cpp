@@ -1,0 +1,57 @@
+// From a family's table to rows of a registry. A variant is its base row with another schema: rules
+// and kernels are written for the base op and see calls of variants as calls of it.
+#include "ops/rows.h"
+
+#include "schema/aten_schemas.h"
+
+namespace shardlab {
+namespace {
+
+OpRow base_row(const Row& row) {
+  OpRow made;
+  made.op = parse_op_schema(aten_schema(row.name));
+  made.meta = row.meta;
+  made.rule = row.rule;
+  made.filter = row.filter;
+  made.info.static_argnum = row.decisive.first;
+  if (row.decisive.keyword != nullptr) made.info.static_kwargs = {row.decisive.keyword};
+  made.info.needs_pytree = row.decisive.lists;
+  made.compute = row.compute;
+  made.gradient = row.gradient;
+  made.flags = row.flags;
+  made.position_argument = std::holds_alternative<MaskedLookup>(row.compute) ? 0 : -1;
+  made.shape_argument = row.shape_argument;
+  made.stride_argument = row.stride_argument;
+  made.why = row.why;
+  return made;
+}
+
+void add_variant(OpRegistry& registry, const OpRow& base, const char* name, bool bare) {
+  if (name == nullptr) return;
+  OpRow variant = base;
+  variant.base = &base;
+  variant.op = parse_op_schema(aten_schema(name));
+  if (variant.op.is_out_variant()) {
+    variant.shape_argument = variant.stride_argument = -1;  // shapes are those of the out tensors
+  }
+  if (bare) variant.rule = PointwiseRule{};
+  registry.add(std::move(variant));
+}
+
+}  // namespace
+
+const OpRow& add_row(OpRegistry& registry, const Row& row) {
+  const OpRow& base = registry.add(base_row(row));
+  add_variant(registry, base, row.variants.inplace, row.variants.bare);
+  add_variant(registry, base, row.variants.out, row.variants.bare);
+  return base;
+}
+
+void add_rows(OpRegistry& registry, std::span<const Row> rows, std::uint32_t flags) {
+  for (Row row : rows) {
+    row.flags |= flags;
+    add_row(registry, row);
+  }
+}
+
+}  // namespace shardlab

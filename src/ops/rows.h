@@ -1,0 +1,49 @@
+// rows.h - the one form in which families write their ops. A table has a row per op, sorted by
+// name; its in-place and out= variants follow from the row: they share everything but schema and
+// metadata.
+#pragma once
+
+#include <span>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// The variants of an op, by name.
+struct Variants {
+  const char* inplace = nullptr;  ///< "add_.Tensor": writes and returns argument 0
+  const char* out = nullptr;      ///< "add.out"
+  bool bare = false;              ///< the reference lets no partial pass in them
+};
+
+/// What of a call, besides tensors, decides its sharding (RuntimeSchemaInfo). As written here, it
+/// follows from the schema: every plain positional value, and the keywords that shape a result.
+struct Decisive {
+  int first = RuntimeSchemaInfo{}.static_argnum;  ///< first positional index that counts
+  const char* keyword = nullptr;                  ///< the keyword that counts
+  bool lists = false;                             ///< lists of tensors are looked into
+};
+
+struct Row {
+  const char* name;  ///< "add.Tensor"; the schema stands in the table of ATen
+  MetaFn meta = nullptr;
+  ShardingRule rule;
+  Compute compute;
+  Variants variants;
+  Gradient gradient;
+  const char* why = "";
+  std::uint32_t flags = 0;  ///< OpFlag
+  Decisive decisive;
+  MeshFilterFn filter = nullptr;
+  /// Arguments that hold output 0's shape and stride, which are local when it is sharded (K-30).
+  int shape_argument = -1;
+  int stride_argument = -1;
+};
+
+/// Registers an op and its variants, and returns the op's row. Fails with Internal for a name that
+/// ATen does not have, and for a gradient that reads what the schema does not have.
+const OpRow& add_row(OpRegistry& registry, const Row& row);
+/// All of a table; `flags` count for each of its rows.
+void add_rows(OpRegistry& registry, std::span<const Row> rows, std::uint32_t flags = 0);
+
+}  // namespace shardlab

@@ -1,0 +1,32 @@
+// The table of schema texts: what rows name is found, what ATen does not have is refused.
+#include "schema/aten_schemas.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "schema/op_descriptor.h"
+
+namespace shardlab {
+namespace {
+
+TEST_CASE("M-1 the schema of an op is found by its name, first and last of the table included") {
+  CHECK(aten_schema("aten::add.Tensor") ==
+        "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  CHECK(aten_schema("add.Tensor") == aten_schema("aten::add.Tensor"));
+  CHECK(aten_schema("mm") == "aten::mm(Tensor self, Tensor mat2) -> Tensor");
+  for (const char* name : {"aten::__and__.Scalar", "prims::view_of", "prims::zeta"}) {
+    CAPTURE(name);
+    CHECK(parse_op_schema(aten_schema(name)).name() == name);
+  }
+}
+
+TEST_CASE("M-1 an op that ATen does not have is an error of the table that names it") {
+  for (const char* name :
+       {"", "aaa", "aten::add", "add.tensor", "mm.default", "prims::zzz", "zz"}) {
+    CAPTURE(name);
+    CHECK_THROWS_AS(aten_schema(name), Error);
+  }
+}
+
+}  // namespace
+}  // namespace shardlab
