@@ -54,6 +54,7 @@ enum Kinds : unsigned {
   X(Asin,               1, kFloatKinds,  floating)   \
   X(Acos,               1, kFloatKinds,  floating)   \
   X(Atan,               1, kFloatKinds,  floating)   \
+  X(Asinh,              1, kFloatKinds,  floating)   \
   X(Sinh,               1, kFloatKinds,  floating)   \
   X(Cosh,               1, kFloatKinds,  floating)   \
   X(Tanh,               1, kFloatKinds,  floating)   \

@@ -21,6 +21,7 @@ inline constexpr double kTanhCubic = 0.044715;
 
 SHARDLAB_STANDARD(Acos, acos)
 SHARDLAB_STANDARD(Asin, asin)
+SHARDLAB_STANDARD(Asinh, asinh)
 SHARDLAB_STANDARD(Atan, atan)
 SHARDLAB_STANDARD(Cos, cos)
 SHARDLAB_STANDARD(Cosh, cosh)

@@ -32,6 +32,12 @@ Gradients grad_abs(const GradContext& context) {
                    context.calls.one("aten::sign", {input(context, 0)}))};
 }
 
+Gradients grad_asinh(const GradContext& context) {
+  const Formula f(context);
+  const DTensor& x = input(context, 0);
+  return {f.times(context.grads[0], f.of("aten::rsqrt", f.plus(f.times(x, x), 1.0)))};
+}
+
 Gradients grad_atan(const GradContext& context) {
   const Formula f(context);
   const DTensor& x = input(context, 0);
@@ -157,6 +163,8 @@ constexpr Row kRows[] = {
      "defined on [-1, 1] only"},
     {"asin", meta_promoted_float, kNone, KernelId::kAsin, {"asin_", "asin.out"}, {},
      "defined on [-1, 1] only"},
+    {"asinh", meta_promoted_float, kNonDecreasing, KernelId::kAsinh, {"asinh_", "asinh.out"},
+     {grad_asinh, "self"}, "non-decreasing: it commutes with max and min"},
     {"atan", meta_promoted_float, kNonDecreasing, KernelId::kAtan, {"atan_", "atan.out"},
      {grad_atan, "self"}, "non-decreasing: it commutes with max and min"},
     {"ceil", meta_tensors, kNonDecreasing, KernelId::kCeil, {"ceil_", "ceil.out"}, {grad_zeros, ""},

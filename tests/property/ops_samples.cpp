@@ -336,7 +336,7 @@ void add_shifts_and_numbers_first(std::vector<Sample>& samples) {
 
 void add_more_pointwise(std::vector<Sample>& samples) {
   for (const char* op : {"atan", "ceil", "cosh", "erfc", "exp2", "isfinite", "isinf", "isnan",
-                         "leaky_relu", "signbit", "sinh", "tan"}) {
+                         "leaky_relu", "signbit", "asinh", "sinh", "tan"}) {
     samples.push_back({op, {real({7, 5})}, {"$0"}});
   }
   for (const char* op : {"log10", "log2"}) samples.push_back({op, {unit({7, 5})}, {"$0"}});
