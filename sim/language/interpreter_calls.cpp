@@ -166,7 +166,7 @@ Value Interpreter::call_row(const OpRow& row, Arguments args) {
     }
   }
   if (reference && random) draw_in_f32(row, args);
-  if (reference && (row.flags & kStepOfDtype) != 0) name_step_of_f32(row, args);
+  if (reference && row.has(kStepOfDtype)) name_step_of_f32(row, args);
   wrap_numbers(row, args);
   Results results = setup_.calls->call(row, std::move(args));
   if (!reference || row.inplace()) return value_of(results);

@@ -19,7 +19,7 @@ bool same_place(const SourcePosition& a, const SourcePosition& b) {
 }  // namespace
 
 void TornAliases::note(const CallRecord& call) {
-  if (call.row->view == nullptr || call.row->inplace() || call.row->out_variant()) return;
+  if (call.row->view() == nullptr || call.row->inplace() || call.row->out_variant()) return;
   const DTensor& base = call.args->front().tensor();
   if (!base.defined() || !base.distributed()) return;
   const Ref<Storage>& memory = base.local().storage();

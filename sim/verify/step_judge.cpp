@@ -146,7 +146,7 @@ class OpJudge {
       Tensor value = of == Of::kOwn    ? operand.own
                      : of == Of::kWide ? operand.wide()
                                        : absolute_value(operand);
-      if (row_.view != nullptr) value = laid_out(value, specs_[spec]);
+      if (row_.view() != nullptr) value = laid_out(value, specs_[spec]);
       ++spec;
       tensors.push_back(std::move(value));
     }

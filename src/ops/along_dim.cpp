@@ -74,13 +74,6 @@ std::vector<RuleRow> cumsum_rule(const RuleContext& context) {
   return rows;
 }
 
-/// The gradient of values that were chosen along `dim` goes where they came from.
-Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
-                 const DTensor& index) {
-  const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
-  return {context.calls.one("aten::scatter_add", {zeros, dim, index, gradient})};
-}
-
 Gradients grad_log_softmax(const GradContext& context) {
   return {context.calls.one("aten::_log_softmax_backward_data",
                             {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
@@ -120,7 +113,7 @@ constexpr const char* kOrder = "order and positions count within the whole dim";
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kAlongDimRows[] = {
     {"_log_softmax", meta_softmax, others_rule, KernelId::kLogSoftmax,
      {nullptr, "_log_softmax.out"}, {grad_log_softmax, "result"},
      "normalised by a sum over the dim"},
@@ -144,6 +137,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_along_dim(OpRegistry& registry) { add_rows(registry, kRows, kAllowUneven); }
+void register_along_dim(OpRegistry& registry) { add_rows(registry, kAlongDimRows, kAllowUneven); }
 
 }  // namespace shardlab

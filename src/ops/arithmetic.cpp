@@ -310,7 +310,7 @@ Gradients grad_where(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kArithmeticRows[] = {
     {"add.Scalar", meta_scaled, kNone, KernelId::kAdd, {"add_.Scalar", "add.Scalar_out"},
      {grad_pass, ""}, "the number would be added once per rank"},
     {"add.Tensor", meta_scaled, kAdditive, KernelId::kAdd, {"add_.Tensor", "add.out"},
@@ -391,6 +391,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_arithmetic(OpRegistry& registry) { add_pointwise_rows(registry, kRows); }
+void register_arithmetic(OpRegistry& registry) { add_pointwise_rows(registry, kArithmeticRows); }
 
 }  // namespace shardlab

@@ -44,7 +44,7 @@ std::vector<RuleRow> rule_flash_attention(const RuleContext& context) {
 }
 
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kAttentionRows[] = {
     {"_scaled_dot_product_flash_attention", meta_flash_attention, rule_flash_attention, {}, {}, {},
      "heads and samples are independent", kRandom, {5}},
 };
@@ -52,6 +52,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_attention(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_attention(OpRegistry& registry) { add_rows(registry, kAttentionRows); }
 
 }  // namespace shardlab

@@ -454,7 +454,7 @@ Results round_decimals(Calls& calls, const Arguments& args) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kCompositeRows[] = {
     {"chunk", nullptr, {}, chunk, {}, {}, "split"},
     {"cross_entropy_loss", nullptr, {}, cross_entropy, {}, {}, "log_softmax and nll_loss_forward"},
     {"dropout", nullptr, {}, dropout, {}, {}, "bernoulli_ and a product", kRandom},
@@ -492,6 +492,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_composite(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_composite(OpRegistry& registry) { add_rows(registry, kCompositeRows); }
 
 }  // namespace shardlab

@@ -241,7 +241,7 @@ Gradients grad_convolution(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kConvolutionRows[] = {
     {"conv1d", nullptr, {}, conv_nd, {}, {}, "convolution"},
     {"conv2d", nullptr, {}, conv_nd, {}, {}, "convolution"},
     {"conv3d", nullptr, {}, conv_nd, {}, {}, "convolution"},
@@ -257,6 +257,6 @@ constexpr Row kRows[] = {
 }  // namespace
 
 // dispatch/all_ops.cpp gives both convolutions their handlers.
-void register_convolution(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_convolution(OpRegistry& registry) { add_rows(registry, kConvolutionRows); }
 
 }  // namespace shardlab

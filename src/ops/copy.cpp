@@ -121,7 +121,7 @@ Gradients grad_copy(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kCopyRows[] = {
     {"_to_copy", meta_copy, cast_rule, KernelId::kConvert, {}, {grad_pass, ""},
      "a cast to integers rounds every term"},
     {"clone", meta_copy, copy_rule, KernelId::kConvert, {}, {grad_pass, ""}, "the same values"},
@@ -145,6 +145,6 @@ constexpr Row kRows[] = {
 }  // namespace
 
 // Likenesses depend on no values, so they have no gradient.
-void register_copy(OpRegistry& registry) { add_rows(registry, kRows, kAllowUneven | kExact); }
+void register_copy(OpRegistry& registry) { add_rows(registry, kCopyRows, kAllowUneven | kExact); }
 
 }  // namespace shardlab

@@ -216,7 +216,7 @@ constexpr Decisive kLike{1, "dtype"}, kLikeRange{3, "dtype"}, kFirst{1};
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kCreateRows[] = {
     {"arange", meta_arange<1>, {}, KernelId::kArange, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
     {"arange.start", meta_arange<2>, {}, KernelId::kArange, {}, {}, "from global positions",
@@ -306,6 +306,6 @@ constexpr Row kRows[] = {
 
 // Values that depend on no input's values have no gradient; what writes over old ones has one of
 // zeros.
-void register_create(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
+void register_create(OpRegistry& registry) { add_rows(registry, kCreateRows, kExact); }
 
 }  // namespace shardlab

@@ -156,7 +156,7 @@ Gradients grad_tanh(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kElementaryRows[] = {
     {"abs", meta_real, kNone, KernelId::kAbs, {"abs_", "abs.out"}, {grad_abs, "self"},
      "|a + b| is not |a| + |b|"},
     {"acos", meta_promoted_float, kNone, KernelId::kAcos, {"acos_", "acos.out"}, {},
@@ -260,6 +260,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_elementary(OpRegistry& registry) { add_pointwise_rows(registry, kRows); }
+void register_elementary(OpRegistry& registry) { add_pointwise_rows(registry, kElementaryRows); }
 
 }  // namespace shardlab

@@ -166,7 +166,7 @@ constexpr std::uint32_t kSteps = kLists | kNotDifferentiable;
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kForeachRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale_", nullptr, {}, {}, {}, {},
      "the handler shares the note of what is not finite (D-62)", kCollective | kNotDifferentiable},
     {"_foreach_add.List", kPromoted, kAdditive, run_elements, {"_foreach_add_.List"}, {}, "as add",
@@ -208,6 +208,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_foreach(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_foreach(OpRegistry& registry) { add_rows(registry, kForeachRows); }
 
 }  // namespace shardlab

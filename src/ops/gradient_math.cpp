@@ -62,6 +62,11 @@ DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims) {
   return calls.redistribute(value, placements);
 }
 
+Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
+                 const DTensor& index) {
+  const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});
+  return {context.calls.one("aten::scatter_add", {zeros, dim, index, gradient})};
+}
 Gradients grad_pass(const GradContext& context) {
   return {cast_like(context.calls, context.grads[0], input(context, 0))};
 }

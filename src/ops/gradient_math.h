@@ -53,6 +53,9 @@ class Formula {
   Calls& calls_;
 };
 
+/// Of values that were chosen along `dim`: goes to where they came from.
+Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
+                 const DTensor& index);
 /// Of ops that hand values on: the gradient in the input's dtype.
 Gradients grad_pass(const GradContext& context);
 /// Of steps, and of what does not depend on the old value.

@@ -22,14 +22,6 @@ using namespace grad;
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
-RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
-RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
-RulePlacement plain_shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
-
-std::int64_t ndim_of(const RuleContext& context) {
-  return static_cast<std::int64_t>(context.tensors[0]->ndim());
-}
-
 std::int64_t dim_argument(const RuleContext& context) {
   return wrap_dim(context.schema.args[1].to_int(), context.tensors[0]->ndim());
 }
@@ -368,7 +360,7 @@ Gradients grad_scatter_add(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kIndexRows[] = {
     {"gather", meta_gather, rule_gather, MaskedLookup{KernelId::kGather, KernelId::kGatherMasked},
      {nullptr, "gather.out"}, {grad_gather, "self index"},
      "a mask tells which rank owns a position", kNeedsPosition | kExact, {1}},
@@ -402,6 +394,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_index(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_index(OpRegistry& registry) { add_rows(registry, kIndexRows); }
 
 }  // namespace shardlab

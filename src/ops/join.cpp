@@ -18,8 +18,6 @@ using namespace grad;
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
-RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
-RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
 
 /// Tensors of shape [0] join anything, as they did before tensors could be empty in other ways.
 bool joins_anything(const Dims& shape) { return shape.size() == 1 && shape[0] == 0; }
@@ -166,7 +164,7 @@ Gradients grad_stack(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kJoinRows[] = {
     {"cat", meta_cat, rule_cat, KernelId::kCat, {nullptr, "cat.out"}, {grad_cat, ""},
      "positions along the dim are global", 0, {1, nullptr, true}},
     {"stack", meta_stack, rule_stack, KernelId::kStack, {}, {grad_stack, ""},
@@ -176,6 +174,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_join(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
+void register_join(OpRegistry& registry) { add_rows(registry, kJoinRows, kExact); }
 
 }  // namespace shardlab

@@ -8,7 +8,7 @@ namespace {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kLogicRows[] = {
     {"bitwise_and.Scalar", meta_promoted, kNone, KernelId::kBitwiseAnd,
      {"bitwise_and_.Scalar", "bitwise_and.Scalar_out"}, {},
      "bits of a sum are not those of its terms"},
@@ -98,6 +98,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_logic(OpRegistry& registry) { add_pointwise_rows(registry, kRows); }
+void register_logic(OpRegistry& registry) { add_pointwise_rows(registry, kLogicRows); }
 
 }  // namespace shardlab

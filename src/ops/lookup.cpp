@@ -16,10 +16,6 @@ namespace {
 
 using namespace grad;
 
-RulePlacement shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
-RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
-RulePlacement sum() { return RulePlacement::of(Placement::partial(ReduceOp::kSum)); }
-
 /// embedding(weight [rows, columns], indices): [.., columns]
 std::vector<OutputMeta> meta_embedding(const MetaArgs& args) {
   const TensorMeta& weight = *args.tensor(0);
@@ -41,9 +37,9 @@ std::vector<RuleRow> rule_embedding(const RuleContext& context) {
   const RulePlacement mask = RulePlacement::of(
       Placement::mask_partial(ReduceOp::kSum, intern_mask_shape(context.tensors[0]->shape()), 0));
   std::vector<RuleRow> rows;
-  rows.push_back({{shard(dims)}, {shard(1), whole()}});
-  rows.push_back({{mask}, {shard(0), mask}});
-  for (std::int64_t d = 0; d < dims; ++d) rows.push_back({{shard(d)}, {whole(), shard(d)}});
+  rows.push_back({{plain_shard(dims)}, {plain_shard(1), whole()}});
+  rows.push_back({{mask}, {plain_shard(0), mask}});
+  for (std::int64_t d = 0; d < dims; ++d) rows.push_back({{plain_shard(d)}, {whole(), plain_shard(d)}});
   return rows;
 }
 
@@ -63,10 +59,10 @@ std::vector<RuleRow> rule_embedding_backward(const RuleContext& context) {
   const auto last = static_cast<std::int64_t>(context.tensors[0]->ndim()) - 1;
   const auto dims = static_cast<std::int64_t>(context.tensors[1]->ndim());
   std::vector<RuleRow> rows;
-  rows.push_back({{shard(1)}, {shard(last), whole()}});
+  rows.push_back({{plain_shard(1)}, {plain_shard(last), whole()}});
   const bool by_count = context.schema.args[4].to_bool();  // how often a row is looked up anywhere
   for (std::int64_t d = 0; d < dims && !by_count; ++d) {
-    rows.push_back({{sum()}, {shard(d), shard(d)}});
+    rows.push_back({{sum()}, {plain_shard(d), plain_shard(d)}});
   }
   rows.push_back({{sum()}, {sum(), whole()}});
   return rows;
@@ -84,7 +80,7 @@ Gradients grad_embedding(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kLookupRows[] = {
     {"embedding", meta_embedding, rule_embedding,
      MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {nullptr, "embedding.out"},
      {grad_embedding, "indices"}, "a mask tells which rank owns a row", kNeedsPosition | kExact},
@@ -96,6 +92,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_lookup(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_lookup(OpRegistry& registry) { add_rows(registry, kLookupRows); }
 
 }  // namespace shardlab

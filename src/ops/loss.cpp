@@ -15,9 +15,6 @@ using namespace grad;
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
-RulePlacement whole() { return placement_of_letter('r'); }
-RulePlacement sum() { return placement_of_letter('s'); }
-
 /// As the reference numbers them.
 enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
@@ -125,7 +122,7 @@ Gradients grad_nll_loss(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kLossRows[] = {
     {"nll_loss_backward", meta_nll_loss_backward, rule_nll_loss_backward,
      KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"}, {},
      "samples are independent", 0, {4}},
@@ -138,6 +135,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_loss(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_loss(OpRegistry& registry) { add_rows(registry, kLossRows); }
 
 }  // namespace shardlab

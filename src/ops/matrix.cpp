@@ -151,7 +151,7 @@ Gradients grad_mv(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kMatrixRows[] = {
     {"addmm", meta_product_plus<2>, FactorRule{"+mn,mk,kn->mn"}, KernelId::kAddmm,
      {"addmm_", "addmm.out"}, {grad_addmm, "mat1:mat2 mat2:mat1"}, kLinearPlus},
     {"baddbmm", meta_product_plus<3>, FactorRule{"+bmn,bmk,bkn->bmn"}, KernelId::kBaddbmm,
@@ -169,6 +169,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_matrix(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_matrix(OpRegistry& registry) { add_rows(registry, kMatrixRows); }
 
 }  // namespace shardlab

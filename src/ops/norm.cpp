@@ -156,7 +156,7 @@ Gradients grad_layer_norm(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kNormRows[] = {
     {"_fused_rms_norm", meta_rms_norm, rule_norm<2>, {}, {}, {}, "rows are independent",
      kAllowUneven, {1}},
     {"_fused_rms_norm_backward", meta_rms_norm_backward, rule_norm_backward<1>, {}, {}, {},
@@ -173,6 +173,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_norm(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_norm(OpRegistry& registry) { add_rows(registry, kNormRows); }
 
 }  // namespace shardlab

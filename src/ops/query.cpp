@@ -22,7 +22,7 @@ MeshRuleResult as_given_rule(const RuleContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kQueryRows[] = {
     {"_local_scalar_dense", nullptr, MeshRuleFn{as_given_rule}, {}, {}, {},
      "the handler fetches the element (X-37)", kDataDependent},
     {"equal", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "every rank compares its piece (X-35)",
@@ -35,6 +35,6 @@ constexpr Row kRows[] = {
 }  // namespace
 
 // dispatch/all_ops.cpp gives them their handlers.
-void register_query(OpRegistry& registry) { add_rows(registry, kRows, kNotDifferentiable); }
+void register_query(OpRegistry& registry) { add_rows(registry, kQueryRows, kNotDifferentiable); }
 
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/kernel_id.h"
+#include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -221,9 +222,7 @@ Dims reduced_dims(const Argument& dims, std::size_t ndim) {
   if (result.empty()) {
     for (std::size_t i = 0; i < ndim; ++i) result.push_back(static_cast<std::int64_t>(i));
   }
-  for (std::int64_t& dim : result) {
-    if (dim < 0) dim += static_cast<std::int64_t>(ndim);
-  }
+  for (std::int64_t& dim : result) dim = wrap_dim(dim, ndim);
   std::sort(result.begin(), result.end());
   return result;
 }
@@ -276,10 +275,15 @@ Gradients grad_extremum_along(const GradContext& context) {
     return chosen(context, dim, context.grads[0], index);
   }
   const Dims& shape = input(context, 0).shape();
-  const std::int64_t ndim = static_cast<std::int64_t>(shape.size());
-  const std::int64_t at = dim.to_int() < 0 ? dim.to_int() + ndim : dim.to_int();
+  const std::int64_t at = wrap_dim(dim.to_int(), shape.size());
   return chosen(context, dim, context.calls.one("aten::unsqueeze", {context.grads[0], at}),
                 context.calls.one("aten::unsqueeze", {index, at}));
+}
+
+Gradients grad_sum_all(const GradContext& context) {
+  const DTensor& x = input(context, 0);
+  const DTensor whole = context.calls.one("aten::expand", {context.grads[0], x.shape()});
+  return {cast_like(context.calls, whole, x)};
 }
 
 Gradients grad_mean_all(const GradContext& context) {
@@ -289,28 +293,6 @@ Gradients grad_mean_all(const GradContext& context) {
 Gradients grad_mean_dims(const GradContext& context) {
   const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
   return {per_element(context, spread(context, dims, context.inputs[2].to_bool()), dims)};
-}
-
-// Half the variance's over the deviation; where nothing deviates, 0.
-Gradients grad_deviation(const GradContext& context) {
-  Calls& calls = context.calls;
-  const DTensor& result = context.outputs[0].tensor();
-  const DTensor doubled = calls.one("aten::mul.Scalar", {result, 2});
-  const DTensor of_variance = calls.one("aten::div.Tensor", {context.grads[0], doubled});
-  const DTensor none = calls.one("aten::eq.Scalar", {result, 0});
-  const DTensor gradient = calls.one("aten::masked_fill.Scalar", {of_variance, none, 0});
-  return grad_var({calls, context.inputs, context.outputs, {&gradient, 1}, context.needs});
-}
-
-Gradients grad_sum_all(const GradContext& context) {
-  const DTensor& x = input(context, 0);
-  const DTensor whole = context.calls.one("aten::expand", {context.grads[0], x.shape()});
-  return {cast_like(context.calls, whole, x)};
-}
-
-Gradients grad_sum_dims(const GradContext& context) {
-  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
-  return {spread(context, dims, context.inputs[2].to_bool())};
 }
 
 Gradients grad_var(const GradContext& context) {
@@ -330,6 +312,37 @@ Gradients grad_var(const GradContext& context) {
   return {calls.one("aten::mul.Tensor", {distance, scaled})};
 }
 
+// Half the variance's over the deviation; where nothing deviates, 0.
+Gradients grad_deviation(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& result = context.outputs[0].tensor();
+  const DTensor doubled = calls.one("aten::mul.Scalar", {result, 2});
+  const DTensor of_variance = calls.one("aten::div.Tensor", {context.grads[0], doubled});
+  const DTensor none = calls.one("aten::eq.Scalar", {result, 0});
+  const DTensor gradient = calls.one("aten::masked_fill.Scalar", {of_variance, none, 0});
+  return grad_var({calls, context.inputs, context.outputs, {&gradient, 1}, context.needs});
+}
+
+Gradients grad_sum_dims(const GradContext& context) {
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  return {spread(context, dims, context.inputs[2].to_bool())};
+}
+
+// Each result brings its part, where a gradient reaches it.
+Gradients grad_var_mean(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients = context.grads[0].defined() ? grad_var(context) : Gradients(1);
+  if (!context.grads[1].defined()) return gradients;
+  const GradContext of_mean{
+      calls, context.inputs, context.outputs, {&context.grads[1], 1}, context.needs};
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  const DTensor mean =
+      per_element(of_mean, spread(of_mean, dims, context.inputs[3].to_bool()), dims);
+  gradients[0] =
+      gradients[0].defined() ? calls.one("aten::add.Tensor", {gradients[0], mean}) : mean;
+  return gradients;
+}
+
 constexpr const char* kTruth = "the reference combines no partial truth values";
 constexpr const char* kIndices = "positions count within the whole dim";
 constexpr const char* kCandidates = "where the dim is cut, ranks compare their candidates";
@@ -339,7 +352,7 @@ constexpr const char* kSpread = "spreads of pieces do not add up";
 // reference and are left out.
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kReductionRows[] = {
     {"all", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll,
      {nullptr, "all.all_out"}, {}, kTruth, kAllowUneven},
     {"all.dim", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll,
@@ -385,12 +398,12 @@ constexpr Row kRows[] = {
     {"var.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
      {nullptr, "var.correction_out"}, {grad_var, "self"}, kSpread, kAllowUneven},
     {"var_mean.correction", meta_spread_and_mean, kept_dims_rule<NoDims::kAll>, KernelId::kVarMean,
-     {nullptr, "var_mean.correction_out"}, {}, kSpread, kAllowUneven},
+     {nullptr, "var_mean.correction_out"}, {grad_var_mean, "self"}, kSpread, kAllowUneven},
 };
 // clang-format on
 
 }  // namespace
 
-void register_reduction(OpRegistry& registry) { add_rows(registry, kRows); }
+void register_reduction(OpRegistry& registry) { add_rows(registry, kReductionRows); }
 
 }  // namespace shardlab

@@ -25,6 +25,18 @@ std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
                     std::size_t inputs);
 RulePlacement placement_of_letter(char letter);
+
+// Words in which families write rows: any kind of shard of `dim`, a plain one, everything on every
+// rank, a pending sum.
+inline RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
+inline RulePlacement plain_shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
+inline RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
+inline RulePlacement sum() { return RulePlacement::of(Placement::partial(ReduceOp::kSum)); }
+/// Of the first tensor.
+inline std::int64_t ndim_of(const RuleContext& context) {
+  return static_cast<std::int64_t>(context.tensors[0]->ndim());
+}
+
 /// Whether a pending reduction may come after a conversion: the converted terms reduce to the
 /// converted value. Integers wrap, so that sums pass only to integers that are no wider; a maximum,
 /// whose empty pieces hold the least number there is, passes where every number keeps its place.

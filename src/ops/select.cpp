@@ -22,13 +22,6 @@ using namespace grad;
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
-RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
-RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
-
-std::int64_t ndim_of(const RuleContext& context) {
-  return static_cast<std::int64_t>(context.tensors[0]->ndim());
-}
-
 /// Argument `index` as a dim of the first tensor.
 std::int64_t dim_argument(const RuleContext& context, std::size_t index) {
   return wrap_dim(context.schema.args[index].to_int(), context.tensors[0]->ndim());
@@ -422,7 +415,7 @@ Gradients grad_unbind(const GradContext& context) {
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kSelectRows[] = {
     {"diagonal_scatter", meta_self, rule_diagonal_scatter, {}, {nullptr, "diagonal_scatter.out"},
      {}, "both dims of the diagonal stay whole", 0, {1}},
     {"flip", meta_self, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"}, {grad_flip, ""},
@@ -453,6 +446,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_select(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
+void register_select(OpRegistry& registry) { add_rows(registry, kSelectRows, kExact); }
 
 }  // namespace shardlab

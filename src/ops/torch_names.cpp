@@ -51,7 +51,7 @@ Arguments embedding(const Arguments& torch) {
 
 // Sorted by name; the first of several that takes the arguments is meant.
 // clang-format off
-const TorchSpellingRow kRows[] = {
+const TorchSpellingRow kSpellings[] = {
     {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
     {"bool(Tensor self)", "to.dtype", "self, bool"},
     {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
@@ -93,7 +93,7 @@ using SpellingTable = std::map<std::string, std::vector<TorchSpelling>, std::les
 const SpellingTable& spellings() {
   static const SpellingTable table = [] {
     SpellingTable by_name;
-    for (const TorchSpellingRow& row : kRows) {
+    for (const TorchSpellingRow& row : kSpellings) {
       TorchSpelling spelling = parse_spelling(row);
       by_name[spelling.name].push_back(std::move(spelling));
     }

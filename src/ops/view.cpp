@@ -429,7 +429,7 @@ constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedis
 
 // Sorted by name.
 // clang-format off
-constexpr Row kRows[] = {
+constexpr Row kViewRows[] = {
     {"_unsafe_view", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, {},
      {grad_reshape, "~result"}, "a view of a temporary", 0, {1}},
     {"alias", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {grad_pass, ""},
@@ -483,6 +483,6 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-void register_view(OpRegistry& registry) { add_rows(registry, kRows, kExact); }
+void register_view(OpRegistry& registry) { add_rows(registry, kViewRows, kExact); }
 
 }  // namespace shardlab

@@ -195,9 +195,6 @@ constexpr Exempt kExempt[] = {
     {"aten::dropout", [](const Sample&) { return true; }, "draws its result"},
     {"aten::embedding", [](const Sample& sample) { return sample.args.size() > 2; },
      "the row of padding gets no gradient"},
-    {"aten::var_mean", [](const Sample&) { return true; }, "var_mean.correction has no gradient"},
-    {"aten::var_mean.dim", [](const Sample&) { return true; },
-     "var_mean.correction has no gradient"},
     {"aten::view.dtype", [](const Sample&) { return true; }, "reinterprets bits"},
 };
 

@@ -34,7 +34,7 @@ struct Fixture {
     args.insert(args.end(), plain.begin(), plain.end());
     const OpRow& row = registry.at(name);
     args = bind_arguments(row, std::move(args));
-    return row.view(base, MetaArgs(row.op, args, {&meta}));
+    return row.view()(base, MetaArgs(row.op, args, {&meta}));
   }
 };
 

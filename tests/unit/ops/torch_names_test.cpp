@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "tests/support/local_tensor.h"
 
 using namespace shardlab;

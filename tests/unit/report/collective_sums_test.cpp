@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;

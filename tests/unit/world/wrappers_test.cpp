@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "comm/forwarding_communicator.h"
-#include "ops/register.h"
+#include "dispatch/all_ops.h"
 #include "sim/judge/scenario_run.h"
 #include "tests/unit/scenario/scenario_text.h"
 
