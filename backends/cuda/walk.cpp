@@ -132,7 +132,7 @@ void fill(Ops& ops, const Tensor& out, const Scalar& number) {
     // One element from the host, repeated.
     alignas(16) std::byte element[16];
     store_scalar(element, out.dtype(), number);
-    const Tensor one = empty(ops.device(), Dims{1}, out.dtype());
+    const Tensor one = empty(ops.device(), Dims{}, out.dtype());
     ops.device().write(one, element);
     return convert(ops, out, one);
   }

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "dispatch/all_ops.h"
 #include "base/bytes_text.h"
+#include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "ops/factor_rule.h"

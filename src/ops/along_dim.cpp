@@ -128,8 +128,8 @@ constexpr Row kAlongDimRows[] = {
      {grad_cumsum, ""}, "linear; sums run over the whole dim"},
     {"sort", meta_sort, others_rule, KernelId::kSort, {nullptr, "sort.values"},
      {grad_sort, "result1"}, kOrder},
-    {"sort.stable", meta_sort, others_rule, KernelId::kSortStable, {},
-     {grad_sort_stable, "result1"}, kOrder},
+    {"sort.stable", meta_sort, others_rule, KernelId::kSortStable,
+     {nullptr, "sort.values_stable"}, {grad_sort_stable, "result1"}, kOrder},
     {"topk", meta_topk, others_rule, KernelId::kTopk, {nullptr, "topk.values"},
      {grad_topk, "result1"}, kOrder},
 };

@@ -98,9 +98,9 @@ Results movedim(Calls& calls, const Arguments& args) {
   const Dims source = wrap_dims(ints_of(args[1]), x.ndim());
   const Dims destination = wrap_dims(ints_of(args[2]), x.ndim());
   if (source.size() != destination.size()) {
-    refuse(fmt::format("movedim: {} dims cannot move to {} places", source.size(),
-                       destination.size()),
-           "name as many dims in source as in destination");
+    refuse(
+        fmt::format("movedim: {} dims cannot move to {} places", source.size(), destination.size()),
+        "name as many dims in source as in destination");
   }
   Dims order(x.ndim(), -1);
   for (std::size_t i = 0; i < source.size(); ++i) order[index_of(destination[i])] = source[i];
@@ -435,8 +435,8 @@ template <const char* const& op>
 Results spread(Calls& calls, const Arguments& args) {
   const bool by_dim = args.size() > 2;
   const int correction = args[by_dim ? 2 : 1].to_bool() ? 1 : 0;
-  return calls(op, {args[0], by_dim ? args[1] : Argument(), correction,
-                    by_dim ? args[3] : Argument(false)});
+  return calls(
+      op, {args[0], by_dim ? args[1] : Argument(), correction, by_dim ? args[3] : Argument(false)});
 }
 constexpr const char* kStd = "std.correction";
 constexpr const char* kVar = "var.correction";

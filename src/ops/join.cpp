@@ -18,7 +18,6 @@ using namespace grad;
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
-
 /// Tensors of shape [0] join anything, as they did before tensors could be empty in other ways.
 bool joins_anything(const Dims& shape) { return shape.size() == 1 && shape[0] == 0; }
 

@@ -39,7 +39,8 @@ std::vector<RuleRow> rule_embedding(const RuleContext& context) {
   std::vector<RuleRow> rows;
   rows.push_back({{plain_shard(dims)}, {plain_shard(1), whole()}});
   rows.push_back({{mask}, {plain_shard(0), mask}});
-  for (std::int64_t d = 0; d < dims; ++d) rows.push_back({{plain_shard(d)}, {whole(), plain_shard(d)}});
+  for (std::int64_t d = 0; d < dims; ++d)
+    rows.push_back({{plain_shard(d)}, {whole(), plain_shard(d)}});
   return rows;
 }
 

@@ -29,7 +29,9 @@ RulePlacement placement_of_letter(char letter);
 // Words in which families write rows: any kind of shard of `dim`, a plain one, everything on every
 // rank, a pending sum.
 inline RulePlacement any(std::int64_t dim) { return RulePlacement::any(dim); }
-inline RulePlacement plain_shard(std::int64_t dim) { return RulePlacement::of(Placement::shard(dim)); }
+inline RulePlacement plain_shard(std::int64_t dim) {
+  return RulePlacement::of(Placement::shard(dim));
+}
 inline RulePlacement whole() { return RulePlacement::of(Placement::replicate()); }
 inline RulePlacement sum() { return RulePlacement::of(Placement::partial(ReduceOp::kSum)); }
 /// Of the first tensor.

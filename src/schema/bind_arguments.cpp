@@ -46,6 +46,12 @@ Argument parse_default(const SchemaArgument& argument) {
   if (type.is_list) return Dims(static_cast<std::size_t>(type.list_size), value.to_int());
   if (type.kind == TypeKind::kFloat) return value.to_double();
   if (type.kind == TypeKind::kMemoryFormat) return "contiguous_format";
+  if (type.kind == TypeKind::kDType) {
+    // ATen's texts name a dtype by its number; int64 is the only default that any of them has.
+    if (value.to_int() == 4) return DType::kI64;
+    fail(ErrorKind::kInternal, "{}: the default {} is not a dtype that is known by its number",
+         argument.name, text);
+  }
   return value;
 }
 

@@ -58,7 +58,7 @@ def place_of(patch, source):
 
 
 # A type and a name before "=": as a branch, what it declares would end with the branch.
-DECLARATION = re.compile(r"(?!return\b|throw\b|else\b)[\w:]+(<.*>)?[\s&*]+\w+ = ")
+DECLARATION = re.compile(r"(?:const )?(?!return\b|throw\b|else\b)[\w:]+(<.*>)?[\s&*]+\w+ = ")
 
 
 def constant(name):
@@ -68,7 +68,7 @@ def constant(name):
 def choice(original, patches):
     """A replacement where its fault is planted, or else the original."""
     if original.endswith(";") or (original.endswith("}") and ";" in original):
-        if DECLARATION.match(original):
+        if original.count(";") == 1 and DECLARATION.match(original):
             raise Unclear(f"{patches[0].fault}: its text is a declaration, which ends with its "
                           f"branch; name the value that it is given: {original}")
         chosen = "".join(f"if ({constant(patch.fault)}) {{ {patch.replacement} }} else "

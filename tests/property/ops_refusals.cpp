@@ -34,8 +34,7 @@ constexpr RefusalReason kReasons[] = {
      }},
     {"written in place into terms that cannot be made of the operand (X-2)", 4,
      [](const OpRow& row, const OpsCase&, const Error& error) {
-       return row.inplace() && says(error, "can not redistribute from") &&
-              says(error, "to P(");
+       return row.inplace() && says(error, "can not redistribute from") && says(error, "to P(");
      }},
     {"drawn in place into terms of a sum, by dropout", 5,
      [](const OpRow& row, const OpsCase&, const Error& error) {
