@@ -4,7 +4,7 @@
 //   run_scenario(file.at(file.points()[0]), all_ops(), {}).met()
 #pragma once
 
-#include "ops/register.h"                // IWYU pragma: export
+#include "dispatch/all_ops.h"            // IWYU pragma: export
 #include "shardlab/shardlab.h"           // IWYU pragma: export
 #include "sim/judge/scenario_run.h"      // IWYU pragma: export
 #include "sim/scenario/scenario_file.h"  // IWYU pragma: export
