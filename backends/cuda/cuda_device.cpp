@@ -9,6 +9,7 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/memory_pool.h"
 #include "backends/shared/module.h"
+#include "base/fix.h"
 #include "kernels/cpu_kernels.h"
 #include "tensor/cpu_device.h"
 
@@ -138,8 +139,8 @@ BufferRef TableDevice::allocate(std::size_t size_bytes) {
   const std::lock_guard lock(mutex_);
   const MemoryPool::Block block = pool_->take(size_bytes);
   if (block.data == nullptr) {
-    fail(ErrorKind::kRuntime, "device cuda cannot allocate {} bytes; {} bytes are held", size_bytes,
-         held_bytes_);
+    fail(ErrorKind::kRuntime, Fix{"use smaller sizes, or fewer ranks per device"},
+         "device cuda cannot allocate {} bytes; {} bytes are held", size_bytes, held_bytes_);
   }
   held_bytes_ += static_cast<std::int64_t>(size_bytes);
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
@@ -162,7 +163,8 @@ void TableDevice::run(const KernelCall& call) {
   const CudaKernel kernel = kernel_table().find(call.kernel);
   try {
     if (kernel == nullptr) {
-      fail(ErrorKind::kUnsupported, "device cuda has no kernel for {}", op_name(call));
+      fail(ErrorKind::kUnsupported, Fix{"use --device cpu"}, "device cuda has no kernel for {}",
+           op_name(call));
     }
     return kernel(*this, call);
   } catch (Error& error) {
@@ -242,7 +244,8 @@ void TableDevice::write(const Tensor& dst, const void* data) {
 
 void TableDevice::combine(const backends::Reduction& work) {
   if (is_complex(work.dtype) || work.dtype == DType::kF8E4M3FN) {
-    fail(ErrorKind::kUnsupported, "device cuda does not combine {}", to_string(work.dtype));
+    fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
+         "device cuda does not reduce tensors of dtype {} over ranks", to_string(work.dtype));
   }
   const std::int64_t bytes = work.row_elements * item_bytes(work.dtype);
   const auto* terms = static_cast<const std::byte*>(work.inputs[0]);
@@ -266,7 +269,10 @@ void TableDevice::check_after_wait(std::function<void()> check) {
 void TableDevice::check_indices(std::string_view what) {
   std::int64_t bad = 0;
   throw_if(table_.bad_indices(context_, &bad), "check of indices");
-  if (bad > 0) fail(ErrorKind::kValue, "{}: {} indices are out of range", what, bad);
+  if (bad > 0) {
+    fail(ErrorKind::kValue, Fix{"--device cpu names the first of them"},
+         "{}: {} indices are out of range", what, bad);
+  }
 }
 
 }  // namespace

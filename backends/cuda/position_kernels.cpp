@@ -1,5 +1,6 @@
 // Values that follow from an element's place in the global tensor: sequences and random numbers.
 #include "backends/cuda/kernels.h"
+#include "base/fix.h"
 
 namespace shardlab::cuda {
 
@@ -15,7 +16,8 @@ DrawCall drawn(const KernelCall& call, const Tensor& out, Kind kind) {
   draw.offset = call.random.offset;
   compute_dtype_here(out.dtype());
   if (out.dim() > kMaxDims) {
-    fail(ErrorKind::kUnsupported, "device cuda draws at most {} dims", kMaxDims);
+    fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
+         "device cuda draws tensors of at most {} dims", kMaxDims);
   }
   const Dims global_shape = call.view == nullptr ? out.shape() : call.view->global_shape;
   const Dims global_stride = contiguous_strides(global_shape);
@@ -35,7 +37,8 @@ DrawCall drawn(const KernelCall& call, const Tensor& out, Kind kind) {
     }
     const auto& runs = call.view->dims[dim].runs;
     if (runs.size() > kMaxRuns) {
-      fail(ErrorKind::kUnsupported, "device cuda draws at most {} runs of a dim", kMaxRuns);
+      fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
+           "device cuda draws at most {} runs of a dim", kMaxRuns);
     }
     for (const IndexRun& run : runs) {
       here.offset[here.count] = run.offset;
@@ -146,7 +149,10 @@ void normal(Ops& ops, const KernelCall& call) {
 }
 
 void integers_between(Ops& ops, const KernelCall& call, std::int64_t low, std::int64_t high) {
-  if (high <= low) fail(ErrorKind::kValue, "randint needs low < high, not {} and {}", low, high);
+  if (high <= low) {
+    fail(ErrorKind::kValue, Fix{"write the smaller number first: randint(0, 10, [3])"},
+         "randint: low is {} and high is {}", low, high);
+  }
   DrawCall draw = drawn(call, call.outputs[0], Kind::kInteger);
   draw.low = low;
   draw.range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "backends/cuda/kernels.h"
+#include "base/fix.h"
 
 namespace shardlab::cuda {
 
@@ -71,7 +72,8 @@ struct Extremum {
 
 Extremum extremum_with_index(Ops& ops, Fold kind, const RowView& rows) {
   if (rows.size == 0 && rows.rows > 0) {
-    fail(ErrorKind::kValue, "an empty dim has no largest or smallest element");
+    fail(ErrorKind::kValue, Fix{"reduce a dim that has elements"},
+         "an empty dim has no largest or smallest element");
   }
   const DType compute = compute_dtype_here(rows.tensor.dtype());
   const Extremum found{empty(ops.device(), Dims{rows.rows}, compute),

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "base/hash.h"
 #include "base/rank_ranges.h"
 
@@ -31,7 +32,9 @@ std::string shortened(std::string ranges) {
 RankGrid::RankGrid(const MeshLayout& layout, std::int64_t world_size)
     : layout_(&layout), world_size_(world_size) {
   if (world_size > std::numeric_limits<std::int32_t>::max()) {
-    fail(ErrorKind::kUnsupported, "a shape-only world of {} ranks", world_size);
+    fail(ErrorKind::kUnsupported,
+         Fix{"use a smaller mesh: ranks that do the same are counted, not run"},
+         "a shape-only world has {} ranks; it must have fewer than 2^31", world_size);
   }
   const auto one_part = [](std::int64_t size) {
     const auto count = static_cast<std::int32_t>(size);

@@ -10,6 +10,7 @@
 #include <deque>
 
 #include "backends/shared/reduce.h"
+#include "base/fix.h"
 #include "tensor/device.h"
 
 namespace shardlab::mpi {
@@ -100,7 +101,8 @@ class Output {
         meta_(contiguous_meta(shape, dtype)),
         buffer_(device.allocate(static_cast<std::size_t>(product(shape) * item_bytes(dtype)))) {
     if (device.shape_only()) {
-      fail(ErrorKind::kUnsupported, "backend mpi moves data; device {} has none", device.type());
+      fail(ErrorKind::kUnsupported, Fix{"use --device cpu, or the backend fake for shapes alone"},
+           "backend mpi moves data, which device {} does not have", device.type());
     }
     if (device.type() != "cpu") copy_.resize(buffer_->size_bytes());
   }

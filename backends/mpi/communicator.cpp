@@ -10,6 +10,7 @@
 #include "backends/mpi/collectives.h"
 #include "backends/process/wire.h"
 #include "backends/shared/call.h"
+#include "base/fix.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {
@@ -36,7 +37,10 @@ class PendingResult final : public Work {
   // Called by the Storage, so it is alive.
   void wait() override {
     const std::shared_ptr<Engine> engine = engine_.lock();
-    if (!engine) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
+    if (!engine) {
+      fail(ErrorKind::kRuntime, Fix{"wait for the result, or print it, before the program ends"},
+           "a collective was pending when its world ended");
+    }
     if (compared_ && operation_.operation->begun == 0) {
       engine->session().channel().wait_for(*compared_);
     }
@@ -168,8 +172,8 @@ std::unique_ptr<Communicator> MpiCommunicator::split(std::int64_t color, std::in
   // No two groups with a rank in common have a tag in common: each rank's tags only grow.
   run_.next_tag = tag + kTagsPerGroup;
   if (run_.next_tag > run_.session.api().most_tag) {
-    fail(ErrorKind::kRuntime, "more than {} groups in one run",
-         run_.session.api().most_tag / kTagsPerGroup);
+    fail(ErrorKind::kRuntime, Fix{"make each mesh and flattened mesh once, and use it again"},
+         "one run has more than {} groups", run_.session.api().most_tag / kTagsPerGroup);
   }
   if (color < 0) return nullptr;
   std::ranges::stable_sort(members, {}, [](const auto& member) { return member.first.key; });

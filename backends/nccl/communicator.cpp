@@ -11,6 +11,7 @@
 
 #include "backends/nccl/exchange.h"
 #include "backends/shared/call.h"
+#include "base/fix.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {
@@ -72,7 +73,10 @@ class PendingExchange final : public Work {
  private:
   std::shared_ptr<Session> alive() const {
     std::shared_ptr<Session> session = session_.lock();
-    if (!session) fail(ErrorKind::kRuntime, "a collective was pending when its world ended");
+    if (!session) {
+      fail(ErrorKind::kRuntime, Fix{"wait for the result, or print it, before the program ends"},
+           "a collective was pending when its world ended");
+    }
     return session;
   }
 

@@ -15,6 +15,7 @@
 #include "backends/nccl/native.h"
 #include "backends/nccl/route.h"
 #include "backends/shared/reduce.h"
+#include "base/fix.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {
@@ -433,7 +434,9 @@ Exchange Planner::batch(BatchPart& part) {
       part.received[i] = empty(device_, message.receive.shape, message.receive.dtype);
       receive(message.peer, part.received[i]);
     } else if (own.empty()) {
-      fail(ErrorKind::kValue, "batch on group {}: a receive from the rank itself without a send",
+      fail(ErrorKind::kValue,
+           Fix{"send to the rank itself in the same batch, or leave the receive out"},
+           "batch on group {}: the rank receives from itself, but sends itself nothing",
            place_.name);
     } else {
       part.received[i] = own.front();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab::nccl {
 
@@ -29,12 +30,16 @@ constexpr Starter kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
 std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::int64_t> otherwise) {
   const std::optional<std::string> text = lookup(name);
   if (!text && otherwise) return *otherwise;
-  if (!text) fail(ErrorKind::kValue, "{} is not set", name);
+  if (!text) {
+    fail(ErrorKind::kValue, Fix{"start the ranks with torchrun, srun or mpirun, or set it"},
+         "{} is not set", name);
+  }
   std::int64_t value = 0;
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, value);
   if (error != std::errc{} || stop != end || value < 0) {
-    fail(ErrorKind::kValue, "{} is {}, no number", name, *text);
+    fail(ErrorKind::kValue, Fix{fmt::format("set {} to a number", name)},
+         "{} is {}; it must be a whole number of 0 or more", name, *text);
   }
   return value;
 }
@@ -70,7 +75,11 @@ void find_rank_zero_under_slurm(const Lookup& lookup, Launch& launch) {
     if (const std::optional<std::string> list = lookup(name)) host = first_host(*list);
   }
   if (!host) host = lookup("SLURM_LAUNCH_NODE_IPADDR");
-  if (!host) fail(ErrorKind::kValue, "Slurm names no host: SLURM_STEP_NODELIST is not set");
+  if (!host) {
+    fail(ErrorKind::kValue,
+         Fix{"start the ranks with srun, or set MASTER_ADDR to the host of rank 0"},
+         "Slurm names no host: SLURM_STEP_NODELIST is not set");
+  }
   launch.host = *host;
   launch.port = static_cast<std::uint16_t>(number(lookup, "MASTER_PORT", port_of(launch.job)));
 }
@@ -120,7 +129,8 @@ Launch launch_of(const Lookup& lookup) {
   launch.size = number(lookup, starter->size, std::nullopt);
   launch.local_rank = number(lookup, starter->local_rank, launch.rank);
   if (launch.rank >= launch.size) {
-    fail(ErrorKind::kValue, "{} is {}, {} is {}", starter->rank, launch.rank, starter->size,
+    fail(ErrorKind::kValue, Fix{"start the ranks with torchrun, srun or mpirun, or set both"},
+         "{} is {} and {} is {}; the first must be less", starter->rank, launch.rank, starter->size,
          launch.size);
   }
   if (starter == &kByHand) find_rank_zero_by_hand(lookup, launch);

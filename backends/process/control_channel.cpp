@@ -20,6 +20,7 @@
 
 #include "backends/process/messages.h"
 #include "backends/process/rendezvous.h"
+#include "base/fix.h"
 
 namespace shardlab::process {
 
@@ -61,6 +62,11 @@ enum class Message : std::uint32_t {
 };
 
 constexpr std::int64_t kEveryRank = -1;
+
+[[noreturn]] void refuse_message(std::int64_t from, std::uint32_t type) {
+  fail(ErrorKind::kRuntime, Fix{"run the same build of shardlab on all hosts"},
+       "rank {} sent an unknown message {}", from, type);
+}
 
 Verdict verdict_on_gone(std::int64_t rank, const std::string& reason) {
   Verdict verdict;
@@ -154,7 +160,10 @@ class ControlChannel::Impl {
       if (leaving_[i]) lose(static_cast<std::int64_t>(i), *leaving_[i]);
     }
     for (std::size_t i = 0; i < gone_.size(); ++i) {
-      if (gone_[i]) fail(ErrorKind::kRuntime, "the process of rank {} is gone", i);
+      if (gone_[i]) {
+        fail(ErrorKind::kRuntime, Fix{"see what that rank wrote before; then start the job again"},
+             "the process of rank {} is gone", i);
+      }
     }
     ++run_;
     active_ = true;
@@ -432,7 +441,7 @@ class ControlChannel::Impl {
       case Message::kGoodbye:
         return all_leave_ ? void() : lose(from, "");
     }
-    fail(ErrorKind::kRuntime, "rank {} sent an unknown message {}", from, frame.type);
+    refuse_message(from, frame.type);
   }
 
   // Tells the program, once per run and under no lock.

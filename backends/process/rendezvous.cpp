@@ -5,10 +5,14 @@
 #include <utility>
 
 #include "backends/process/wire.h"
+#include "base/fix.h"
 
 namespace shardlab::process {
 
 namespace {
+
+const char* const kStartAll =
+    "start all ranks of the job, and set MASTER_ADDR and MASTER_PORT to the place of rank 0";
 
 enum class Greeting : std::uint32_t { kHello, kWelcome, kRefused };
 
@@ -77,7 +81,7 @@ class Reception {
     for (Connection& peer : peers_) {
       if (peer) peer.send(type(Greeting::kRefused), reason);
     }
-    fail(ErrorKind::kRuntime, "{}", reason);
+    fail(ErrorKind::kRuntime, Fix{kStartAll}, "{}", reason);
   }
 
  private:
@@ -100,16 +104,19 @@ std::vector<Connection> join(const Membership& membership, Clock::time_point dea
   Connection connection = connect_to(membership.host, membership.port, deadline);
   const std::string place = fmt::format("rank 0 ({}:{})", membership.host, membership.port);
   if (!connection) {
-    fail(ErrorKind::kRuntime, "rank {} did not reach {} within {}", membership.rank, place,
-         seconds_text(membership.patience));
+    fail(ErrorKind::kRuntime, Fix{kStartAll}, "rank {} did not reach {} within {}", membership.rank,
+         place, seconds_text(membership.patience));
   }
   connection.send(type(Greeting::kHello), hello(membership));
   // Rank 0 answers when all are there or its own patience ends: somewhat later than ours.
   const std::optional<Frame> frame = connection.wait(deadline + membership.patience);
   if (frame && frame->type == type(Greeting::kRefused)) {
-    fail(ErrorKind::kRuntime, "{}", frame->payload);
+    fail(ErrorKind::kRuntime, Fix{kStartAll}, "{}", frame->payload);
   }
-  if (!frame) fail(ErrorKind::kRuntime, "{} left before the job began", place);
+  if (!frame) {
+    fail(ErrorKind::kRuntime, Fix{"see what rank 0 wrote; then start the job again"},
+         "{} left before the job began", place);
+  }
   std::vector<Connection> result;
   result.push_back(std::move(connection));
   return result;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab::process {
 
@@ -93,7 +94,10 @@ std::optional<Frame> Connection::next() {
   Header header;
   if (received_.size() - taken_ < sizeof header) return std::nullopt;
   std::memcpy(&header, received_.data() + taken_, sizeof header);
-  if (header.magic != kMagic) fail(ErrorKind::kRuntime, "a stranger speaks on a control channel");
+  if (header.magic != kMagic) {
+    fail(ErrorKind::kRuntime, Fix{"set MASTER_PORT to a port that nothing else uses"},
+         "a connection that is not from this job reached its port");
+  }
   if (received_.size() - taken_ - sizeof header < header.size) return std::nullopt;
   Frame frame{header.type, received_.substr(taken_ + sizeof header, header.size)};
   taken_ += sizeof header + header.size;
@@ -174,7 +178,10 @@ Addresses resolve(const std::string& host, std::uint16_t port) {
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
-  if (code != 0) fail(ErrorKind::kRuntime, "no host named {}: {}", host, gai_strerror(code));
+  if (code != 0) {
+    fail(ErrorKind::kRuntime, Fix{"set MASTER_ADDR to the name or address of the host of rank 0"},
+         "host {} is not known: {}", host, gai_strerror(code));
+  }
   return Addresses(found, &freeaddrinfo);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab::process {
 
@@ -66,7 +67,10 @@ class Reader {
 
  private:
   std::string_view raw(std::uint64_t size) {
-    if (size > rest_.size()) fail(ErrorKind::kRuntime, "a message of another process is cut short");
+    if (size > rest_.size()) {
+      fail(ErrorKind::kRuntime, Fix{"run the same build of shardlab on all hosts"},
+           "a message of another process is cut short");
+    }
     const std::string_view bytes = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return bytes;

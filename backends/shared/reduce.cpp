@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab::backends {
 
@@ -286,7 +287,8 @@ void reduce(const Reduction& work) {
       return reduce_real<Float8E4M3>(work);
     case DType::kC32:
     case DType::kBC32:
-      fail(ErrorKind::kUnsupported, "no reduction of {}", to_string(work.dtype));
+      fail(ErrorKind::kUnsupported, Fix{"cast the tensor first, for example to c64"},
+           "tensors of dtype {} cannot be reduced over ranks", to_string(work.dtype));
   }
 }
 

@@ -30,7 +30,8 @@ Group::Group(World& world, std::vector<std::int64_t> ranks, std::string name)
 
 Group::~Group() {
   const Ref<const backends::Failure> ended = make_ref<backends::Failure>(
-      Error(ErrorKind::kRuntime, "a collective was pending when its world ended"));
+      Error(ErrorKind::kRuntime, "a collective was pending when its world ended")
+          .with("fix", "wait for the result, or print it, before the program ends"));
   for (const std::unique_ptr<Round>& round : open_) {
     // Of these only pending calls are left: ranks have ended, so that nobody waits.
     for (Call* call : round->calls) {

@@ -120,7 +120,8 @@ int explain_row(const OpRow& row, const OpRegistry& registry, const MeshLayout* 
   for (std::size_t i = 1; i < arguments.texts.size(); ++i) {
     if (i > row.op.arguments.size()) {
       throw Error(ErrorKind::kValue, fmt::format("{}: too many arguments", row.name()))
-          .with("op", row.op.text());
+          .with("op", row.op.text())
+          .with("fix", "give at most one text per argument of the op");
     }
     given.push_back(parse_argument(row.op.arguments[i - 1], arguments.texts[i], layout));
   }

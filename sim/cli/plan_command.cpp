@@ -112,7 +112,8 @@ int answer_batch(const PlanArguments& arguments) {
   if (arguments.batch != "-") {
     file.open(arguments.batch);
     if (!file) {
-      throw Error(ErrorKind::kValue, fmt::format("plan: can't read {}", arguments.batch));
+      throw Error(ErrorKind::kValue, fmt::format("plan: {} cannot be read", arguments.batch))
+          .with("fix", "give the path of a file that is there, or - for the standard input");
     }
   }
   std::istream& input = arguments.batch == "-" ? std::cin : file;

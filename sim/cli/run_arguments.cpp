@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/fix.h"
 #include "plan/planner_name.h"
 #include "sim/report/log_text.h"
 #include "sim/report/run_json.h"
@@ -55,7 +56,10 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
       if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
     }
-    if (found.empty()) fail(ErrorKind::kValue, "no scenarios (.toml files) in {}", path);
+    if (found.empty()) {
+      fail(ErrorKind::kValue, Fix{"give a scenario, or a folder that has some"},
+           "no scenarios (.toml files) in {}", path);
+    }
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }

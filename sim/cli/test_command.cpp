@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backends/process/control_channel.h"
+#include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
@@ -166,7 +167,10 @@ void write_junit(const std::string& path, const std::vector<TestReport>& reports
   std::ofstream file(path, std::ios::binary);
   file << junit_xml(reports);
   file.close();
-  if (!file) fail(ErrorKind::kValue, "cannot write {}", path);
+  if (!file) {
+    fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
+         "{} cannot be written", path);
+  }
 }
 
 }  // namespace

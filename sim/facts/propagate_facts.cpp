@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/fix.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/record/json.h"
 
@@ -35,7 +36,9 @@ Argument object_argument(const MeshLayout* layout, const Json& value) {
                                        number_of(value.at("complex").at(1))));
   }
   if (value.contains("dtype")) return dtype_of(value.at("dtype"));
-  if (value.empty()) fail(ErrorKind::kValue, "an argument that says nothing");
+  if (value.empty())
+    fail(ErrorKind::kValue, Fix{"write null for an argument that is None"},
+         "an argument of the fact is an empty object");
   return value.begin().value().get<std::string>();  // memory_format, layout, device
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/bytes_text.h"
+#include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
@@ -180,12 +181,12 @@ std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario) {
     try {
       ops->at(rule.op);
     } catch (const Error& error) {
-      rule.op_where.refuse(error.summary(), error.find("fix") != nullptr ? *error.find("fix") : "");
+      rule.op_where.refuse(error.summary(), fix_of(error));
     }
     try {
       set_factor_rule(*ops, rule.op, rule.rule);
     } catch (const Error& error) {
-      rule.where.refuse(error.summary(), error.find("fix") != nullptr ? *error.find("fix") : "");
+      rule.where.refuse(error.summary(), fix_of(error));
     }
   }
   return ops;

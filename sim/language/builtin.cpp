@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "base/nearest.h"
 
 namespace shardlab {
@@ -41,14 +42,24 @@ std::string_view plain(std::string_view name) {
   return may_be_left_out(name) ? name.substr(0, name.size() - 1) : name;
 }
 
+// "f(t, mesh=...)"
+std::string usage(std::string_view function, const std::vector<std::string_view>& names) {
+  std::vector<std::string> written;
+  for (const std::string_view name : names) {
+    written.push_back(fmt::format("{}{}", name, may_be_left_out(name) ? "..." : ""));
+  }
+  return fmt::format("call it as {}({})", function, fmt::join(written, ", "));
+}
+
 }  // namespace
 
 Parameters::Parameters(std::string_view function, std::vector<std::string_view> names,
                        CallValues call, Others others)
     : function_(function) {
   if (call.positional.size() > names.size()) {
-    fail(ErrorKind::kValue, "{}: {} arguments, at most {} are possible", function,
-         call.positional.size(), names.size());
+    fail(ErrorKind::kValue, Fix{usage(function, names)},
+         "{}: there are {} arguments, at most {} are possible", function, call.positional.size(),
+         names.size());
   }
   for (std::size_t i = 0; i < call.positional.size(); ++i) {
     given_.emplace_back(plain(names[i]), std::move(call.positional[i]));
@@ -67,13 +78,16 @@ Parameters::Parameters(std::string_view function, std::vector<std::string_view> 
       throw Error(ErrorKind::kValue, fmt::format("{}: unknown argument '{}'", function, keyword))
           .with("fix", suggest(keyword, known));
     }
-    if (given(plain(*name)))
-      fail(ErrorKind::kValue, "{}: argument '{}' is given twice", function, keyword);
+    if (given(plain(*name))) {
+      fail(ErrorKind::kValue, Fix{"leave one of them out"}, "{}: argument '{}' is given twice",
+           function, keyword);
+    }
     given_.emplace_back(plain(*name), std::move(value));
   }
   for (const std::string_view name : names) {
     if (!given(plain(name)) && !may_be_left_out(name)) {
-      fail(ErrorKind::kValue, "{}: missing argument '{}'", function, name);
+      fail(ErrorKind::kValue, Fix{usage(function, names)}, "{}: argument '{}' is missing", function,
+           name);
     }
   }
 }
@@ -93,20 +107,23 @@ bool Parameters::given(std::string_view name) const {
 
 bool Parameters::has(std::string_view name) const { return !(*this)[name].is_none(); }
 
-void Parameters::refuse(std::string_view name, std::string_view wanted) const {
+void Parameters::refuse(std::string_view name, std::string_view wanted,
+                        std::string_view example) const {
   const Value& value = (*this)[name];
-  fail(ErrorKind::kValue, "{}: argument '{}' is {} {}, not {}", function_, name, kind_name(value),
-       repr(value), wanted);
+  const std::string what =
+      value.is_none() ? a_kind(value) : fmt::format("{}, {}", a_kind(value), repr(value));
+  fail(ErrorKind::kValue, Fix{fmt::format("write for example {}={}", name, example)},
+       "{}: argument '{}' is {}, not {}", function_, name, what, wanted);
 }
 
 DTensor Parameters::tensor(std::string_view name) const {
   if (const auto* tensor = (*this)[name].get<DTensor>()) return *tensor;
-  refuse(name, "a tensor");
+  refuse(name, "a tensor", "x");
 }
 
 std::int64_t Parameters::integer(std::string_view name) const {
   if (const auto* integer = (*this)[name].get<std::int64_t>()) return *integer;
-  refuse(name, "an int");
+  refuse(name, "an int", "1");
 }
 
 std::int64_t Parameters::integer_or(std::string_view name, std::int64_t otherwise) const {
@@ -116,7 +133,7 @@ std::int64_t Parameters::integer_or(std::string_view name, std::int64_t otherwis
 double Parameters::number(std::string_view name) const {
   const Value& value = (*this)[name];
   if (value.is_number()) return to_double(number_of(value));
-  refuse(name, "a number");
+  refuse(name, "a number", "0.5");
 }
 
 double Parameters::number_or(std::string_view name, double otherwise) const {
@@ -126,12 +143,12 @@ double Parameters::number_or(std::string_view name, double otherwise) const {
 bool Parameters::flag_or(std::string_view name, bool otherwise) const {
   if (!has(name)) return otherwise;
   if (const auto* flag = (*this)[name].get<bool>()) return *flag;
-  refuse(name, "True or False");
+  refuse(name, "True or False", "True");
 }
 
 std::string Parameters::text(std::string_view name) const {
   if (const auto* text = (*this)[name].get<std::string>()) return *text;
-  refuse(name, "a string");
+  refuse(name, "a string", "\"text\"");
 }
 
 std::string Parameters::text_or(std::string_view name, std::string otherwise) const {
@@ -141,12 +158,12 @@ std::string Parameters::text_or(std::string_view name, std::string otherwise) co
 std::optional<DType> Parameters::dtype(std::string_view name) const {
   if (!has(name)) return std::nullopt;
   if (const auto* dtype = (*this)[name].get<DType>()) return *dtype;
-  refuse(name, "a dtype");
+  refuse(name, "a dtype", "f32");
 }
 
 Dims Parameters::sizes(std::string_view name) const {
   if (auto dims = dims_of((*this)[name])) return std::move(*dims);
-  refuse(name, "a list of ints");
+  refuse(name, "a list of ints", "[2, 3]");
 }
 
 std::optional<Dims> dims_of(const Value& value) {

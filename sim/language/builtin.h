@@ -13,6 +13,7 @@
 namespace shardlab {
 
 class Interpreter;
+class OpRegistry;
 
 /// Arguments as the program gave them.
 struct CallValues {
@@ -76,14 +77,20 @@ class Parameters {
   std::optional<DType> dtype(std::string_view name) const;
   Dims sizes(std::string_view name) const;
 
-  /// Fails with Value: "f: argument 'name' is a list [1, 2], not `wanted`".
-  [[noreturn]] void refuse(std::string_view name, std::string_view wanted) const;
+  /// Fails with Value: "f: argument 'name' is a list, [1, 2], not `wanted`"; the fix is to write
+  /// it as `example`.
+  [[noreturn]] void refuse(std::string_view name, std::string_view wanted,
+                           std::string_view example) const;
 
  private:
   std::string function_;
   std::vector<std::pair<std::string_view, Value>> given_;
   std::vector<std::pair<std::string, Value>> others_;
 };
+
+/// Fails with Value: the object has no attribute or method of that name; the fix names one.
+[[noreturn]] void refuse_attribute(const Value& object, std::string_view name,
+                                   const OpRegistry& registry);
 
 /// A list or tuple of integers, or one integer.
 std::optional<Dims> dims_of(const Value& value);

@@ -1,5 +1,6 @@
 // What a program says about its own values. Whether two of them are the same up to rounding is
 // decided where both are known in f64, after the run (sim/verify).
+#include "base/fix.h"
 #include "mesh/type_string.h"
 #include "sim/language/interpreter.h"
 
@@ -26,8 +27,9 @@ void assert_pair(Interpreter& in, const Value& a, const Value& b) {
   }
   const bool numbers = (a.is_tensor() || a.is_number()) && (b.is_tensor() || b.is_number());
   if (!numbers) {
-    fail(ErrorKind::kValue, "assert_close takes tensors, numbers and lists of them, not {} and {}",
-         kind_name(a), kind_name(b));
+    fail(ErrorKind::kValue, Fix{"compare values of other kinds with assert a == b"},
+         "assert_close takes tensors, numbers and lists of them, not {} and {}", a_kind(a),
+         a_kind(b));
   }
   if (a.is_tensor() && b.is_tensor()) {
     const auto &left = a.as<DTensor>(), &right = b.as<DTensor>();

@@ -1,6 +1,7 @@
 // Collectives on local tensors, over a mesh dim or the world. They carry no gradients.
 #include <vector>
 
+#include "base/fix.h"
 #include "base/tensor_dim.h"
 #include "mesh/local_shape.h"
 #include "sim/language/interpreter.h"
@@ -96,7 +97,9 @@ Value run_broadcast(Interpreter& in, const Value*, CallValues call) {
   const std::int64_t source =
       in.plain() ? 0 : given.integer("src");  // the single-device run has the value
   if (source < 0 || source >= group.size()) {
-    fail(ErrorKind::kValue, "broadcast: rank {} of a group of {}", source, group.size());
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give its place in the group, from 0 to {}", group.size() - 1)},
+         "broadcast: src is {}; the group has {} ranks", source, group.size());
   }
   return collected(
       group.broadcast(tensor, source, contiguous_meta(tensor.shape(), tensor.dtype())));

@@ -1,6 +1,8 @@
 // Methods of lists, dicts and strings, and of meshes.
 #include <algorithm>
 
+#include "base/fix.h"
+#include "base/nearest.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
@@ -10,23 +12,24 @@ namespace shardlab {
 
 namespace {
 
-[[noreturn]] void refuse_self(const Value* self, std::string_view method) {
-  fail(ErrorKind::kValue, "a {} has no '{}'", kind_name(*self), method);
+[[noreturn]] void refuse_self(const Value* self, std::string_view method, std::string_view owner) {
+  fail(ErrorKind::kValue, Fix{fmt::format("use it on {}", owner)}, "{} has no '{}'", a_kind(*self),
+       method);
 }
 
 Values& list_of(const Value* self, std::string_view method) {
   if (const auto* list = self->get<ListValue>()) return *list->items;
-  refuse_self(self, method);
+  refuse_self(self, method, "a list");
 }
 
 const DictValue& dict_of(const Value* self, std::string_view method) {
   if (const auto* dict = self->get<DictValue>()) return *dict;
-  refuse_self(self, method);
+  refuse_self(self, method, "a dict");
 }
 
 const std::string& text_of(const Value* self, std::string_view method) {
   if (const auto* text = self->get<std::string>()) return *text;
-  refuse_self(self, method);
+  refuse_self(self, method, "a string");
 }
 
 Value run_append(Interpreter&, const Value* self, CallValues call) {
@@ -51,21 +54,25 @@ Value run_pop(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("pop", {"index="}, std::move(call));
   const auto size = static_cast<std::int64_t>(items.size());
   std::int64_t index = given.integer_or("index", -1);
+  if (index < -size || index >= size) {
+    fail(ErrorKind::kValue, Fix{"look first whether the list has it: len(items)"},
+         "pop: index {} is out of range for a list of size {}", index, size);
+  }
   if (index < 0) index += size;
-  if (index < 0 || index >= size) fail(ErrorKind::kValue, "pop from a list of {} items", size);
   Value item = items[static_cast<std::size_t>(index)];
   items.erase(items.begin() + index);
   return item;
 }
 
 Value run_index(Interpreter&, const Value* self, CallValues call) {
-  if (!self->is_sequence()) refuse_self(self, "index");
+  if (!self->is_sequence()) refuse_self(self, "index", "a list or a tuple");
   const Parameters given("index", {"item"}, std::move(call));
   const Values& items = items_of(*self);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (equal(items[i], given["item"])) return static_cast<std::int64_t>(i);
   }
-  fail(ErrorKind::kValue, "{} is not in the {}", repr(given["item"]), kind_name(*self));
+  fail(ErrorKind::kValue, Fix{"look first whether it is there: if x in items"},
+       "index: {} is not in the {}", repr(given["item"]), kind_name(*self));
 }
 
 Value run_keys(Interpreter&, const Value* self, CallValues) {
@@ -101,7 +108,10 @@ Value run_join(Interpreter& in, const Value* self, CallValues call) {
   std::string out;
   bool first = true;
   for (const Value& item : in.iterate(given["items"])) {
-    if (!item.is<std::string>()) fail(ErrorKind::kValue, "join: a {} is no str", kind_name(item));
+    if (!item.is<std::string>()) {
+      fail(ErrorKind::kValue, Fix{"convert the items first: [str(x) for x in items]"},
+           "join: an item is {}, not a str", a_kind(item));
+    }
     out += (std::exchange(first, false) ? "" : separator) + item.as<std::string>();
   }
   return out;
@@ -128,8 +138,9 @@ std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
       return static_cast<std::size_t>(*index < 0 ? *index + dims : *index);
     }
   }
-  throw Error(ErrorKind::kValue, fmt::format("{} is no mesh dim", repr(dim)))
-      .with("mesh", layout.text());
+  throw Error(ErrorKind::kValue, fmt::format("{} is not a mesh dim", repr(dim)))
+      .with("mesh", layout.text())
+      .with("fix", suggest(dim.is<std::string>() ? dim.as<std::string>() : "", layout.names()));
 }
 
 Value run_mesh_size(Interpreter&, const Value* self, CallValues call) {

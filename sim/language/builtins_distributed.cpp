@@ -148,7 +148,7 @@ DTensor local_part(const Parameters& given, const DTensor& tensor) {
   if (!given.has("grad_placements")) return to_local(tensor);
   Placements placements;
   for (const Value& item : items_of(given["grad_placements"])) {
-    if (!item.is<Placement>()) given.refuse("grad_placements", "a list of placements");
+    if (!item.is<Placement>()) given.refuse("grad_placements", "a list of placements", "[R, S(0)]");
     placements.push_back(item.as<Placement>());
   }
   return to_local(tensor, normalized(placements, tensor.ndim()));
@@ -212,12 +212,12 @@ std::vector<DTensor> tensors_of(const Parameters& given, std::string_view name) 
   std::vector<DTensor> out;
   if (value.is_sequence()) {
     for (const Value& item : items_of(value)) {
-      if (!item.is_tensor()) given.refuse(name, "a list of tensors");
+      if (!item.is_tensor()) given.refuse(name, "a list of tensors", "[x, y]");
       out.push_back(item.as<DTensor>());
     }
     return out;
   }
-  given.refuse(name, "a tensor or a list of tensors");
+  given.refuse(name, "a tensor or a list of tensors", "[x, y]");
 }
 
 void check_differentiated(const DTensor& input, std::size_t index) {

@@ -4,6 +4,7 @@
 #include "api/factories.h"
 #include "api/mesh.h"
 #include "autograd/autograd.h"
+#include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "ops/torch_names.h"
 #include "sim/language/interpreter.h"
@@ -101,19 +102,27 @@ constexpr char kRandint[] = "randint";
 constexpr char kRandn[] = "randn";
 constexpr char kZeros[] = "zeros";
 
+[[noreturn]] void refuse_rows() {
+  fail(ErrorKind::kValue, Fix{"give all rows the same number of items"},
+       "tensor: the rows have different lengths");
+}
+
 void flatten(const Value& value, Dims& shape, std::size_t depth, std::vector<Value>& out) {
   if (!value.is_sequence()) {
-    if (!value.is_number()) fail(ErrorKind::kValue, "tensor: a {} is no number", kind_name(value));
-    if (depth != shape.size()) fail(ErrorKind::kValue, "tensor: rows of different lengths");
+    if (!value.is_number()) {
+      fail(ErrorKind::kValue,
+           Fix{value.is_tensor() ? "use stack for tensors: torch.stack([x, y])"
+                                 : "write numbers: tensor([[1., 2.], [3., 4.]])"},
+           "tensor: an item is {}, not a number", a_kind(value));
+    }
+    if (depth != shape.size()) refuse_rows();
     out.push_back(value);
     return;
   }
   const Values& items = items_of(value);
   const auto size = static_cast<std::int64_t>(items.size());
   if (depth == shape.size() && out.empty()) shape.push_back(size);
-  if (depth >= shape.size() || shape[depth] != size) {
-    fail(ErrorKind::kValue, "tensor: rows of different lengths");
-  }
+  if (depth >= shape.size() || shape[depth] != size) refuse_rows();
   for (const Value& item : items) flatten(item, shape, depth + 1, out);
 }
 

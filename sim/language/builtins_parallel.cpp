@@ -21,7 +21,7 @@ const MeshLayout* mesh_of_program(const Interpreter& in) {
 std::string style_dim(const Parameters& given, const MeshLayout& mesh) {
   if (given.has("dim")) return given.text("dim");
   if (mesh.ndim() == 1) return mesh.names()[0];
-  given.refuse("dim", "the name of a mesh dim");
+  given.refuse("dim", "the name of a mesh dim", fmt::format("\"{}\"", mesh.names()[0]));
 }
 
 LinearWeights weights_of(const Parameters& given) {
@@ -82,19 +82,25 @@ Value run_shard_parameters(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("shard", {"parameters", "patterns"}, std::move(call));
   const auto* parameters = given["parameters"].get<DictValue>();
   const auto* patterns = given["patterns"].get<DictValue>();
-  if (parameters == nullptr) given.refuse("parameters", "a dict of tensors by name");
-  if (patterns == nullptr) given.refuse("patterns", "a dict of types by pattern");
+  const auto refuse_parameters = [&] {
+    given.refuse("parameters", "a dict of tensors by name", "{\"fc.weight\": w}");
+  };
+  const auto refuse_patterns = [&] {
+    given.refuse("patterns", "a dict of types by pattern", "{\"*.weight\": \"[8@tp, 16]\"}");
+  };
+  if (parameters == nullptr) refuse_parameters();
+  if (patterns == nullptr) refuse_patterns();
   NamedTensors named;
   for (const auto& [name, value] : *parameters->entries) {
     if (!name.is<std::string>() || !value.is_tensor()) {
-      given.refuse("parameters", "a dict of tensors by name");
+      refuse_parameters();
     }
     named[name.as<std::string>()] = value.as<DTensor>();
   }
   std::vector<ShardPattern> wanted;
   for (const auto& [pattern, type] : *patterns->entries) {
     if (!pattern.is<std::string>() || !type.is<std::string>()) {
-      given.refuse("patterns", "a dict of types by pattern");
+      refuse_patterns();
     }
     wanted.emplace_back(pattern.as<std::string>(), type.as<std::string>());
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fix.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
 #include "sim/language/tensor_data.h"
@@ -12,18 +13,27 @@ namespace {
 
 std::int64_t whole(const Value& value, std::string_view function) {
   if (value.is_integer()) return std::get<0>(number_of(value));
-  fail(ErrorKind::kValue, "{}: a {} is no int", function, kind_name(value));
+  fail(ErrorKind::kValue, Fix{"convert it first: int(x)"}, "{}: an argument is {}, not an int",
+       function, a_kind(value));
 }
 
-void check_count(const CallValues& call, std::string_view function, std::size_t fewest,
+// `usage` is how the function is called: "range(start, stop, step)".
+void check_count(const CallValues& call, std::string_view usage, std::size_t fewest,
                  std::size_t most) {
   const std::size_t count = call.positional.size();
+  const std::string_view function = usage.substr(0, usage.find('('));
+  const auto fix = [&] { return Fix{fmt::format("call it as {}", usage)}; };
   if (!call.keywords.empty()) {
-    fail(ErrorKind::kValue, "{}: unknown argument '{}'", function, call.keywords[0].first);
+    fail(ErrorKind::kValue, fix(), "{}: unknown argument '{}'", function, call.keywords[0].first);
   }
   if (count >= fewest && count <= most) return;
-  fail(ErrorKind::kValue, "{}: {} arguments, {} are possible", function, count,
+  fail(ErrorKind::kValue, fix(), "{}: the number of arguments is {}, not {}", function, count,
        fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most));
+}
+
+[[noreturn]] void refuse_items(std::string_view function, const Value& value) {
+  fail(ErrorKind::kValue, Fix{fmt::format("call it for each number: [{}(x) for x in a]", function)},
+       "{}: the argument is {}, not a number or a tensor", function, a_kind(value));
 }
 
 bool on_tensor(const CallValues& call) {
@@ -31,19 +41,22 @@ bool on_tensor(const CallValues& call) {
 }
 
 Value run_range(Interpreter&, const Value*, CallValues call) {
-  check_count(call, "range", 1, 3);
+  check_count(call, "range(start, stop, step)", 1, 3);
   std::vector<std::int64_t> given;
   for (const Value& value : call.positional) given.push_back(whole(value, "range"));
   RangeValue range;
   range.start = given.size() > 1 ? given[0] : 0;
   range.stop = given.size() > 1 ? given[1] : given[0];
   range.step = given.size() > 2 ? given[2] : 1;
-  if (range.step == 0) fail(ErrorKind::kValue, "range: the step is 0");
+  if (range.step == 0) {
+    fail(ErrorKind::kValue, Fix{"give a step that is not 0, or leave it out"},
+         "range: the step is 0");
+  }
   return range;
 }
 
 Value run_len(Interpreter&, const Value*, CallValues call) {
-  check_count(call, "len", 1, 1);
+  check_count(call, "len(x)", 1, 1);
   const Value& value = call.positional[0];
   const auto size = [](std::size_t count) { return Value(static_cast<std::int64_t>(count)); };
   if (value.is_sequence()) return size(items_of(value).size());
@@ -53,13 +66,16 @@ Value run_len(Interpreter&, const Value*, CallValues call) {
   if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {
     return tensor->shape()[0];
   }
-  fail(ErrorKind::kValue, "a {} has no length", kind_name(value));
+  fail(ErrorKind::kValue,
+       Fix{"take the length of a list, a tuple, a dict, a string, a range or a tensor with dims"},
+       "{} has no length", value.is_tensor() ? "a tensor without dims" : a_kind(value));
 }
 
 Value run_print(Interpreter& in, const Value*, CallValues call) {
   std::string line;
   for (const auto& [keyword, value] : call.keywords) {
-    fail(ErrorKind::kValue, "print: unknown argument '{}'", keyword);
+    fail(ErrorKind::kValue, Fix{"give the values alone: print(a, b)"},
+         "print: unknown argument '{}'", keyword);
   }
   for (const Value& value : call.positional) {
     if (!line.empty()) line += " ";
@@ -71,7 +87,7 @@ Value run_print(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_int(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "int", 1, 1);
+  check_count(call, "int(x)", 1, 1);
   Value value = call.positional[0];
   if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
   if (const auto* text = value.get<std::string>()) {
@@ -82,20 +98,27 @@ Value run_int(Interpreter& in, const Value*, CallValues call) {
     } catch (const std::exception&) {
       end = 0;
     }
-    if (end == 0 || end != text->size()) fail(ErrorKind::kValue, "int: {} is no int", repr(value));
+    if (end == 0 || end != text->size()) {
+      fail(ErrorKind::kValue, Fix{"pass digits alone: int('12')"},
+           "int: the text {} is not a whole number of 64 bits", repr(value));
+    }
     return parsed;
   }
   if (value.is_integer()) return std::get<0>(number_of(value));
-  if (!value.is<double>()) fail(ErrorKind::kValue, "int: a {} is no number", kind_name(value));
+  if (!value.is<double>()) {
+    fail(ErrorKind::kValue, Fix{"pass a number, a text of digits or a tensor of 1 element"},
+         "int: the argument is {}, not a number", a_kind(value));
+  }
   const double real = std::trunc(value.as<double>());
   if (!(std::fabs(real) < 0x1p63)) {
-    fail(ErrorKind::kValue, "int: {} does not fit into 64 bits", float_text(real));
+    fail(ErrorKind::kValue, Fix{"keep it as a float"}, "int: {} does not fit into 64 bits",
+         float_text(real));
   }
   return static_cast<std::int64_t>(real);
 }
 
 Value run_float(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "float", 1, 1);
+  check_count(call, "float(x)", 1, 1);
   Value value = call.positional[0];
   if (value.is_tensor()) value = in.call(in.attribute(value, "item"), {});
   if (value.is_number()) return to_double(number_of(value));
@@ -104,29 +127,30 @@ Value run_float(Interpreter& in, const Value*, CallValues call) {
     if (*text == "-inf") return -HUGE_VAL;
     if (*text == "nan") return std::nan("");
   }
-  fail(ErrorKind::kValue, "float: {} is no number", repr(value));
+  fail(ErrorKind::kValue, Fix{"write the number without quotes, or 'inf', '-inf' or 'nan'"},
+       "float: {} is not a number", repr(value));
 }
 
 Value run_bool(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "bool", 1, 1);
+  check_count(call, "bool(x)", 1, 1);
   return in.truth(call.positional[0]);
 }
 
 Value run_str(Interpreter&, const Value*, CallValues call) {
-  check_count(call, "str", 1, 1);
+  check_count(call, "str(x)", 1, 1);
   return str(call.positional[0]);
 }
 
 Value run_repr(Interpreter&, const Value*, CallValues call) {
-  check_count(call, "repr", 1, 1);
+  check_count(call, "repr(x)", 1, 1);
   return repr(call.positional[0]);
 }
 
 Value run_abs(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("abs", std::move(call));
-  check_count(call, "abs", 1, 1);
+  check_count(call, "abs(x)", 1, 1);
   if (!call.positional[0].is_number()) {
-    fail(ErrorKind::kValue, "abs: a {} is no number", kind_name(call.positional[0]));
+    refuse_items("abs", call.positional[0]);
   }
   const Number number = number_of(call.positional[0]);
   return make_number(to_double(number) < 0 ? negate(number) : number);
@@ -134,10 +158,14 @@ Value run_abs(Interpreter& in, const Value*, CallValues call) {
 
 Value extreme(Interpreter& in, std::string_view name, ast::CompareOp better, CallValues call) {
   if (on_tensor(call)) return in.call_op(name, std::move(call));
-  check_count(call, name, 1, 1'000'000);
+  check_count(call, fmt::format("{}(items)", name), 1, 1'000'000);
   const Values items =
       call.positional.size() == 1 ? in.iterate(call.positional[0]) : std::move(call.positional);
-  if (items.empty()) fail(ErrorKind::kValue, "{} of nothing", name);
+  if (items.empty()) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("say what an empty list gives: {}(a) if a else 0", name)},
+         "{}: there are no items to compare", name);
+  }
   Value best = items[0];
   for (const Value& item : items) {
     if (in.truth(in.compare(better, item, best))) best = item;
@@ -155,7 +183,7 @@ Value run_min(Interpreter& in, const Value*, CallValues call) {
 
 Value run_sum(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call) || !call.keywords.empty()) return in.call_op("sum", std::move(call));
-  check_count(call, "sum", 1, 2);
+  check_count(call, "sum(items, start)", 1, 2);
   Value total = call.positional.size() == 2 ? call.positional[1] : Value(0);
   for (const Value& item : in.iterate(call.positional[0])) {
     total = in.binary(ast::BinaryOp::kAdd, total, item);
@@ -165,7 +193,7 @@ Value run_sum(Interpreter& in, const Value*, CallValues call) {
 
 Value run_any(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("any", std::move(call));
-  check_count(call, "any", 1, 1);
+  check_count(call, "any(items)", 1, 1);
   for (const Value& item : in.iterate(call.positional[0])) {
     if (in.truth(item)) return true;
   }
@@ -174,7 +202,7 @@ Value run_any(Interpreter& in, const Value*, CallValues call) {
 
 Value run_all(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("all", std::move(call));
-  check_count(call, "all", 1, 1);
+  check_count(call, "all(items)", 1, 1);
   for (const Value& item : in.iterate(call.positional[0])) {
     if (!in.truth(item)) return false;
   }
@@ -183,9 +211,9 @@ Value run_all(Interpreter& in, const Value*, CallValues call) {
 
 Value run_round(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("round", std::move(call));
-  check_count(call, "round", 1, 2);
+  check_count(call, "round(x, digits)", 1, 2);
   if (!call.positional[0].is_number()) {
-    fail(ErrorKind::kValue, "round: a {} is no number", kind_name(call.positional[0]));
+    refuse_items("round", call.positional[0]);
   }
   const Number number = number_of(call.positional[0]);
   if (number.index() == 0) return make_number(number);
@@ -197,17 +225,20 @@ Value run_round(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_list(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "list", 0, 1);
+  check_count(call, "list(items)", 0, 1);
   return make_list(call.positional.empty() ? Values{} : in.iterate(call.positional[0]));
 }
 
 Value run_tuple(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "tuple", 0, 1);
+  check_count(call, "tuple(items)", 0, 1);
   return make_tuple(call.positional.empty() ? Values{} : in.iterate(call.positional[0]));
 }
 
 Value run_dict(Interpreter&, const Value*, CallValues call) {
-  if (!call.positional.empty()) fail(ErrorKind::kValue, "dict: only named arguments");
+  if (!call.positional.empty()) {
+    fail(ErrorKind::kValue, Fix{"write the entries in braces: {\"a\": 1}"},
+         "dict: an argument has no name; all must be named");
+  }
   const DictValue dict = make_dict();
   for (auto& [key, value] : call.keywords) store(dict, key, value);
   return dict;
@@ -223,7 +254,7 @@ Value run_enumerate(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_zip(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "zip", 1, 16);
+  check_count(call, "zip(a, b)", 1, 16);
   std::vector<Values> columns;
   for (const Value& value : call.positional) columns.push_back(in.iterate(value));
   std::size_t rows = columns[0].size();
@@ -238,7 +269,7 @@ Value run_zip(Interpreter& in, const Value*, CallValues call) {
 }
 
 Value run_reversed(Interpreter& in, const Value*, CallValues call) {
-  check_count(call, "reversed", 1, 1);
+  check_count(call, "reversed(items)", 1, 1);
   Values items = in.iterate(call.positional[0]);
   std::reverse(items.begin(), items.end());
   return make_list(std::move(items));

@@ -1,5 +1,6 @@
 // Attributes and methods of tensors that are not one op.
 #include "autograd/tape.h"
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "base/tensor_dim.h"
 #include "ops/torch_names.h"
@@ -174,10 +175,31 @@ bool is_tensor_attribute(std::string_view name) {
          name == "mH";
 }
 
+void refuse_attribute(const Value& object, std::string_view name, const OpRegistry& registry) {
+  std::vector<std::string> known;
+  const auto add = [&](BuiltinTable table) {
+    for (const Builtin& method : table) known.push_back(method.name);
+  };
+  if (object.is_tensor()) {
+    known.assign(std::begin(kAttributes), std::end(kAttributes));
+    add(tensor_methods());
+    for (std::string& op : torch_names(registry)) known.push_back(std::move(op));
+  } else if (object.is<MeshValue>()) {
+    add(mesh_methods());
+  } else if (object.is_sequence() || object.is<DictValue>() || object.is<std::string>()) {
+    add(container_methods());
+  }
+  fail(ErrorKind::kValue,
+       Fix{known.empty() ? "use it on a tensor, a list, a dict, a string or a mesh"
+                         : suggest(name, known)},
+       "{} has no '{}'", a_kind(object), name);
+}
+
 Value Interpreter::attribute(const Value& object, const std::string& name) {
   if (const auto* module = object.get<ModuleValue>()) {
     if (auto found = find_in_module(module->path, name, *setup_.registry)) return std::move(*found);
-    fail(ErrorKind::kValue, "{} has no '{}'", module->path, name);
+    fail(ErrorKind::kValue, Fix{suggest(name, torch_names(*setup_.registry))}, "{} has no '{}'",
+         module->path, name);
   }
   const auto shared = [&] { return std::make_shared<const Value>(object); };
   if (const auto* tensor = object.get<DTensor>()) {
@@ -185,23 +207,18 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
     if (const Builtin* method = find_builtin(tensor_methods(), name))
       return BuiltinValue{method, shared()};
     if (is_torch_name(*setup_.registry, name)) return OpValue{name, shared()};
-    std::vector<std::string> known(std::begin(kAttributes), std::end(kAttributes));
-    for (const Builtin& method : tensor_methods()) known.push_back(method.name);
-    for (std::string& op : torch_names(*setup_.registry)) known.push_back(std::move(op));
-    throw Error(ErrorKind::kValue, fmt::format("a tensor has no '{}'", name))
-        .with("fix", suggest(name, known));
+    refuse_attribute(object, name, *setup_.registry);
   }
-  if (const auto* mesh = object.get<MeshValue>()) {
+  if (object.is<MeshValue>()) {
     if (const Builtin* method = find_builtin(mesh_methods(), name)) {
       // All methods of a mesh but size are attributes: mesh.shape.
       if (name != "size") return method->run(*this, &object, {});
       return BuiltinValue{method, shared()};
     }
-    (void)mesh;
   } else if (const Builtin* method = find_builtin(container_methods(), name)) {
     return BuiltinValue{method, shared()};
   }
-  fail(ErrorKind::kValue, "a {} has no '{}'", kind_name(object), name);
+  refuse_attribute(object, name, *setup_.registry);
 }
 
 Value Interpreter::answer(const std::function<Value()>& own, const Value& otherwise) {
@@ -245,7 +262,10 @@ Values Interpreter::iterate(const Value& value) {
   if (value.is_sequence()) return items_of(value);
   Values out;
   if (const auto* range = value.get<RangeValue>()) {
-    if (range->size() > kMost) fail(ErrorKind::kValue, "more than {} items in a list", kMost);
+    if (range->size() > kMost) {
+      fail(ErrorKind::kValue, Fix{"go through it with a for statement, or use arange for a tensor"},
+           "the range has more than {} items for a list", kMost);
+    }
     for (std::int64_t i = 0; i < range->size(); ++i) out.emplace_back((*range)[i]);
     return out;
   }
@@ -263,7 +283,8 @@ Values Interpreter::iterate(const Value& value) {
     }
     return out;
   }
-  fail(ErrorKind::kValue, "a {} cannot be iterated over", kind_name(value));
+  fail(ErrorKind::kValue, Fix{"go through a list, a tuple, a dict, a string, a range or a tensor"},
+       "{} cannot be iterated over", a_kind(value));
 }
 
 }  // namespace shardlab

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "sim/language/parser.h"
 
@@ -23,7 +24,7 @@ class Evaluator {
     } catch (const ScenarioError&) {
       throw;
     } catch (const Error& error) {
-      refuse(source_, expression.span, error.summary());
+      refuse(source_, expression.span, error.summary(), fix_of(error));
     }
   }
 
@@ -32,8 +33,8 @@ class Evaluator {
     if (const auto* flag = std::get_if<bool>(&found)) return std::int64_t{*flag ? 1 : 0};
     if (const auto* integer = std::get_if<std::int64_t>(&found)) return *integer;
     if (const auto* real = std::get_if<double>(&found)) return *real;
-    refuse(source_, expression.span,
-           fmt::format("expected a number, found '{}'", to_string(found)));
+    refuse(source_, expression.span, fmt::format("expected a number, found '{}'", to_string(found)),
+           "write a number, a param or a mesh dim");
   }
 
  private:
@@ -58,7 +59,7 @@ class Evaluator {
     if (const auto* integer = std::get_if<std::int64_t>(&node.value)) return *integer;
     if (const auto* real = std::get_if<double>(&node.value)) return *real;
     if (const auto* text = std::get_if<std::string>(&node.value)) return *text;
-    refuse(source_, expression.span, "expected a number");
+    refuse(source_, expression.span, "expected a number", "write a number, a param or a mesh dim");
   }
 
   Literal visit(const ast::Expression& expression, const ast::Name& node) const {
@@ -99,7 +100,8 @@ class Evaluator {
         std::holds_alternative<std::string>(a) || std::holds_alternative<std::string>(b);
     if (equality && texts) return (a == b) == (op == ast::CompareOp::kEqual);
     if (op == ast::CompareOp::kIn || op == ast::CompareOp::kNotIn) {
-      refuse(source_, left.span, "'in' cannot be used in a constant expression");
+      refuse(source_, left.span, "'in' cannot be used in a constant expression",
+             "compare with == and join the parts with or");
     }
     return compare(op, number(left), number(right));
   }
@@ -122,7 +124,8 @@ class Evaluator {
     std::vector<Number> values;
     for (const auto& argument : node.arguments) {
       if (!argument.keyword.empty() || argument.starred) {
-        refuse(source_, argument.span, "only positional arguments here");
+        refuse(source_, argument.span, "only positional arguments here",
+               "leave the name out: min(4, hidden)");
       }
       values.push_back(number(*argument.value));
     }
@@ -136,14 +139,16 @@ class Evaluator {
       if (called == "abs") return literal(to_double(only) < 0 ? negate(only) : only);
       if (called == "int") return whole(expression, only);
     }
-    refuse(source_, expression.span, "only min, max, abs and int can be called here");
+    refuse(source_, expression.span, "only min, max, abs and int can be called here",
+           "use min(...), max(...), or abs and int with one argument");
   }
 
   Literal whole(const ast::Expression& expression, Number number) const {
     if (number.index() == 0) return std::get<0>(number);
     const double real = std::trunc(std::get<1>(number));
     if (!(std::fabs(real) < 0x1p63)) {
-      refuse(source_, expression.span, "this number does not fit into 64 bits");
+      refuse(source_, expression.span, "this number does not fit into 64 bits",
+             "use numbers below 2^63");
     }
     return static_cast<std::int64_t>(real);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
+#include "base/fix.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
@@ -13,12 +14,16 @@ namespace {
 
 std::int64_t position(const Value& key, std::int64_t size, std::string_view kind) {
   if (!key.is_integer()) {
-    fail(ErrorKind::kValue, "a {} is indexed by integers, not by a {}", kind, kind_name(key));
+    fail(ErrorKind::kValue, Fix{"write an int or a slice: x[0], x[1:3]"},
+         "the index of a {} must be an int, not {}", kind, a_kind(key));
   }
   const std::int64_t index = std::get<0>(number_of(key));
   const std::int64_t wrapped = index < 0 ? index + size : index;
   if (wrapped >= 0 && wrapped < size) return wrapped;
-  fail(ErrorKind::kValue, "index {} of a {} of {} items", index, kind, size);
+  fail(ErrorKind::kValue,
+       Fix{size == 0 ? std::string("look first whether it is empty: if items")
+                     : fmt::format("use an index from {} to {}", -size, size - 1)},
+       "index {} is out of range for a {} of size {}", index, kind, size);
 }
 
 struct SliceBounds {
@@ -29,13 +34,16 @@ std::optional<std::int64_t> slice_part(const SliceValue& slice, std::size_t inde
   const Value& part = (*slice.parts)[index];
   if (part.is_none()) return std::nullopt;
   if (part.is_integer()) return std::get<0>(number_of(part));
-  fail(ErrorKind::kValue, "a slice has integers, not a {}", kind_name(part));
+  fail(ErrorKind::kValue, Fix{"write ints, or leave a part out: x[1:], x[::2]"},
+       "the parts of a slice must be ints, not {}", a_kind(part));
 }
 
 // As Python clamps a slice of `size` items.
 SliceBounds clamp_slice(const SliceValue& slice, std::int64_t size) {
   const std::int64_t step = slice_part(slice, 2).value_or(1);
-  if (step == 0) fail(ErrorKind::kValue, "a slice with step 0");
+  if (step == 0) {
+    fail(ErrorKind::kValue, Fix{"give a step of at least 1"}, "the step of a slice is 0");
+  }
   const bool forward = step > 0;
   const auto clamp = [&](std::optional<std::int64_t> bound, std::int64_t otherwise) {
     if (!bound) return otherwise;
@@ -97,11 +105,13 @@ class TensorIndexer {
     for (const Value& part : parts) {
       if (!part.is_none() && !part.is<ast::Ellipsis>()) ++used;
       if (part.is<ast::Ellipsis>() && std::exchange(ellipsis, true)) {
-        fail(ErrorKind::kValue, "an index with more than one '...'");
+        fail(ErrorKind::kValue, Fix{"write : for the dims that the other ones stood for"},
+             "the index has more than one '...'");
       }
     }
     if (used > tensor_.ndim()) {
-      fail(ErrorKind::kValue, "{} indices for a tensor of {} dims", used, tensor_.ndim());
+      fail(ErrorKind::kValue, Fix{"give at most one index per dim"},
+           "there are {} indices for a tensor of {} dims", used, tensor_.ndim());
     }
     const auto skipped = static_cast<std::int64_t>(tensor_.ndim() - used);
     for (const Value& part : parts) {
@@ -129,15 +139,19 @@ class TensorIndexer {
       note_advanced(part.as<DTensor>());
       ++dim_;
     } else {
-      fail(ErrorKind::kValue,
-           "a tensor is indexed by ints, slices, None, ... and tensors, not a {}", kind_name(part));
+      fail(ErrorKind::kValue, Fix{"write the index as one of these: x[0], x[:, 1:3], x[index]"},
+           "the index of a tensor must be an int, a slice, None, ... or a tensor, not {}",
+           a_kind(part));
     }
   }
 
   void narrow(const SliceValue& slice) {
     const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
     const SliceBounds bounds = clamp_slice(slice, size);
-    if (bounds.step < 0) fail(ErrorKind::kValue, "tensors have no slices with negative steps");
+    if (bounds.step < 0) {
+      fail(ErrorKind::kValue, Fix{"use flip(x, [dim]), then slice with a positive step"},
+           "the step of a tensor's slice is negative");
+    }
     if (bounds.start == 0 && bounds.stop == size && bounds.step == 1) return;
     tensor_ = in_.tensor_op("slice", {tensor_, dim_, bounds.start, bounds.stop, bounds.step});
   }
@@ -226,15 +240,18 @@ Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*mesh, key, setup_.rank);
   if (const auto* dict = object.get<DictValue>()) {
     if (const Value* found = shardlab::find(*dict, key)) return *found;
-    fail(ErrorKind::kValue, "the dict has no key {}", repr(key));
+    fail(ErrorKind::kValue, Fix{"use d.get(key), or one of its keys: see d.keys()"},
+         "the dict has no key {}", repr(key));
   }
-  fail(ErrorKind::kValue, "a {} cannot be indexed", kind_name(object));
+  fail(ErrorKind::kValue, Fix{"index a list, a tuple, a dict, a string, a mesh or a tensor"},
+       "{} cannot be indexed", a_kind(object));
 }
 
 void Interpreter::set_index(const Value& object, const Value& key, const Value& value) {
   if (const auto* tensor = object.get<DTensor>()) {
     if (!value.is_number() && !value.is_tensor()) {
-      fail(ErrorKind::kValue, "a {} cannot be stored in a tensor", kind_name(value));
+      fail(ErrorKind::kValue, Fix{"store a number or a tensor"}, "{} cannot be stored in a tensor",
+           a_kind(value));
     }
     return store_in_tensor(*this, *tensor, key_parts(key), value);
   }
@@ -245,7 +262,8 @@ void Interpreter::set_index(const Value& object, const Value& key, const Value& 
     (*list->items)[static_cast<std::size_t>(position(key, size, "list"))] = value;
     return;
   }
-  fail(ErrorKind::kValue, "the items of a {} cannot be replaced", kind_name(object));
+  fail(ErrorKind::kValue, Fix{"replace items of a list, a dict or a tensor; list(x) makes a list"},
+       "the items of {} cannot be replaced", a_kind(object));
 }
 
 }  // namespace shardlab

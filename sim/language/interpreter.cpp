@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "autograd/tape.h"
+#include "base/fix.h"
 #include "dispatch/prepare.h"
 #include "sim/language/augmented.h"
 #include "sim/language/global_names.h"
@@ -241,14 +242,16 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
   }
   if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
     enter(attribute->name_span);
-    fail(ErrorKind::kValue, "'.{}' cannot be assigned to", attribute->name);
+    fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
+         "'.{}' cannot be assigned to", attribute->name);
   }
   const auto* tuple = std::get_if<ast::Tuple>(&target.node);
   const auto& names = tuple != nullptr ? tuple->items : std::get<ast::List>(target.node).items;
   const Values items = iterate(value);
   if (items.size() != names.size()) {
     enter(target.span);
-    fail(ErrorKind::kValue, "{} values for {} names", items.size(), names.size());
+    fail(ErrorKind::kValue, Fix{"write one name per value: a, b = pair"},
+         "there are {} values for {} names", items.size(), names.size());
   }
   for (std::size_t i = 0; i < names.size(); ++i) assign(*names[i], items[i], statement);
 }

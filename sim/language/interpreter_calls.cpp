@@ -1,7 +1,7 @@
 // Calls: user functions, built-in functions, methods and ops.
 #include <algorithm>
 
-#include "base/nearest.h"
+#include "base/fix.h"
 #include "ops/torch_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
@@ -44,17 +44,6 @@ void wrap_numbers(const OpRow& row, Arguments& args) {
     const DType dtype = default_dtype(scalar.category());
     args[i] = Argument(DTensor(tensor_of(*current_rank().device, {}, dtype, {&number, 1})));
   }
-}
-
-[[noreturn]] void refuse_method(const Value& object, const std::string& name,
-                                const OpRegistry& registry) {
-  std::vector<std::string> known;
-  for (const Builtin& method : methods_of(object)) known.push_back(method.name);
-  if (object.is_tensor()) {
-    for (std::string& op : torch_names(registry)) known.push_back(std::move(op));
-  }
-  throw Error(ErrorKind::kValue, fmt::format("a {} has no '{}'", kind_name(object), name))
-      .with("fix", suggest(name, known));
 }
 
 }  // namespace
@@ -125,7 +114,8 @@ Value Interpreter::call(const Value& function, CallValues call) {
     ResolvedCall resolved = resolve_call(*setup_.registry, base, arguments_of(base, call));
     return call_row(*resolved.row, std::move(resolved.args));
   }
-  fail(ErrorKind::kValue, "a {} cannot be called", kind_name(function));
+  fail(ErrorKind::kValue, Fix{"call a function; index with [ ]"}, "{} cannot be called",
+       a_kind(function));
 }
 
 Value Interpreter::call_method(const Value& object, const std::string& name, CallValues call) {
@@ -143,12 +133,12 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
   if (!object.is_tensor()) {
     if (object.is<ListValue>() || object.is<DictValue>() || object.is<std::string>() ||
         object.is<MeshValue>()) {
-      refuse_method(object, name, *setup_.registry);
+      refuse_attribute(object, name, *setup_.registry);
     }
     return this->call(attribute(object, name), std::move(call));
   }
   call.positional.insert(call.positional.begin(), object);
-  if (!is_torch_name(*setup_.registry, name)) refuse_method(object, name, *setup_.registry);
+  if (!is_torch_name(*setup_.registry, name)) refuse_attribute(object, name, *setup_.registry);
   return call_op(name, std::move(call));
 }
 

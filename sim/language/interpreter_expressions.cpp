@@ -4,6 +4,7 @@
 
 #include <fmt/args.h>
 
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
@@ -28,15 +29,16 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name&
     if (local != frame_->locals.end()) return local->second;
     if (frame_->binds(node.id)) {
       enter(expression.span);
-      fail(ErrorKind::kValue, "'{}' is used before it has a value in {}", node.id,
-           frame_->function->name);
+      fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
+           "'{}' is used before it has a value in {}", node.id, frame_->function->name);
     }
   }
   const auto found = globals_.find(node.id);
   if (found != globals_.end()) return found->second;
   if (auto known = find_global(node.id, *setup_.registry)) return std::move(*known);
   enter(expression.span);
-  fail(ErrorKind::kValue, "'{}' is used before it has a value", node.id);
+  fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
+       "'{}' is used before it has a value", node.id);
 }
 
 Value Interpreter::eval_node(const ast::Expression&, const ast::Attribute& node) {
@@ -227,8 +229,9 @@ std::string formatted(const Value& value, const ast::FormatString::Part& part) {
     }
     return fmt::format(fmt::runtime(pattern), text);
   } catch (const fmt::format_error& error) {
-    fail(ErrorKind::kValue, "the format '{}' does not fit {}: {}", part.format, kind_name(value),
-         error.what());
+    fail(ErrorKind::kValue,
+         Fix{"use a format of Python for such a value: {x:.3f}, {n:4d}, {s:>10}"},
+         "the format '{}' does not fit {}: {}", part.format, kind_name(value), error.what());
   }
 }
 

@@ -100,7 +100,8 @@ class Lexer {
   void indent(std::uint32_t width) {
     if (width > blocks_.back()) {
       if (blocks_.size() > kDeepestBlocks) {
-        refuse(source_, here(), fmt::format("blocks are nested deeper than {}", kDeepestBlocks));
+        refuse(source_, here(), fmt::format("blocks are nested deeper than {}", kDeepestBlocks),
+               "move inner blocks into a function");
       }
       blocks_.push_back(width);
       push(TokenKind::kIndent, here());
@@ -132,9 +133,9 @@ class Lexer {
         ++at_;
       else if (continued)
         at_ += 2;
-      else if (c == '#')
+      else if (c == '#') {
         skip_comment();
-      else
+      } else
         return;
     }
   }
@@ -171,7 +172,8 @@ class Lexer {
     const std::uint32_t start = at_;
     while (is_name_part(peek())) ++at_;
     if (static_cast<unsigned char>(peek()) >= 0x80) {
-      refuse(source_, here(), "names are made of ASCII letters, digits and '_'");
+      refuse(source_, here(), "a name has a character that is not an ASCII letter, a digit or '_'",
+             "write the name with a-z, A-Z, 0-9 and _");
     }
     std::string word(text_.substr(start, at_ - start));
     const bool keyword = std::find(kKeywords.begin(), kKeywords.end(), word) != kKeywords.end();
@@ -196,19 +198,22 @@ class Lexer {
     const bool printable = c > ' ' && c < 0x7F;
     refuse(source_, here(),
            printable ? fmt::format("'{}' means nothing here", c)
-                     : std::string("a character that means nothing outside of strings"));
+                     : std::string("this character means nothing outside of strings"),
+           "remove it, or write it inside a string");
   }
 
   void open() {
     if (open_.size() >= kDeepestBrackets) {
-      refuse(source_, here(), fmt::format("brackets are nested deeper than {}", kDeepestBrackets));
+      refuse(source_, here(), fmt::format("brackets are nested deeper than {}", kDeepestBrackets),
+             "compute the inner parts in statements of their own");
     }
     open_.push_back(at_);
   }
 
   void close(char bracket) {
     if (open_.empty()) {
-      refuse(source_, here(), fmt::format("'{}' closes nothing", bracket));
+      refuse(source_, here(), fmt::format("'{}' closes nothing", bracket),
+             "remove it, or open it before");
     }
     const char wanted = closing_of(text_[open_.back()]);
     if (wanted != bracket) {
@@ -265,7 +270,10 @@ class Lexer {
 
   [[noreturn]] void refuse_number(std::uint32_t start) {
     const bool imaginary = (peek() == 'j' || peek() == 'J') && !is_name_part(peek(1));
-    if (imaginary) refuse_not_yet(source_, {start, at_ + 1}, "complex numbers in programs");
+    if (imaginary) {
+      refuse_not_yet(source_, {start, at_ + 1}, "complex numbers in programs",
+                     "keep the real and the imaginary part in two tensors");
+    }
     refuse(source_, {start, at_ + 1}, "this is not a number", "put a blank or an operator between");
   }
 
@@ -283,9 +291,13 @@ class Lexer {
     const char* last = value.data() + value.size();
     const auto [stop, fault] = std::from_chars(value.data(), last, token.integer, base);
     if (fault == std::errc::result_out_of_range) {
-      refuse(source_, token.span, "this number does not fit into 64 bits");
+      refuse(source_, token.span, "this number does not fit into 64 bits",
+             "use numbers below 2^63, or a float: 1e20");
     }
-    if (stop != last) refuse(source_, token.span, "a digit that this base does not have");
+    if (stop != last) {
+      refuse(source_, token.span, "this base does not have that digit",
+             "0x takes 0-9 and a-f, 0o takes 0-7, 0b takes 0 and 1");
+    }
     tokens_.push_back(std::move(token));
   }
 
@@ -295,8 +307,9 @@ class Lexer {
     const auto [stop, fault] = std::from_chars(value.data(), last, token.real);
     if (fault == std::errc::result_out_of_range)
       token.real = out_of_range(value);
-    else if (stop != last)
-      refuse(source_, token.span, "this is not a number");
+    else if (stop != last) {
+      refuse(source_, token.span, "this is not a number", "write it as 1.5 or 1e-3");
+    }
     tokens_.push_back(std::move(token));
   }
 
@@ -324,7 +337,8 @@ class Lexer {
       if (!fresh) {
         refuse(source_, here(),
                fmt::format("strings with the prefix '{}' are not supported",
-                           text_.substr(start, prefix_length)));
+                           text_.substr(start, prefix_length)),
+               "use no prefix, r or f");
       }
       raw = raw || letter == 'r';
       format = format || letter == 'f';
@@ -337,7 +351,10 @@ class Lexer {
     const std::string_view content = string_body(start, quote);
     Token token{.kind = format ? TokenKind::kFString : TokenKind::kString, .span = {start, at_}};
     token.body = body;
-    if (format && raw) refuse(source_, token.span, "the prefix 'rf' is not supported");
+    if (format && raw) {
+      refuse(source_, token.span, "strings with the prefix 'rf' are not supported",
+             "use f, and write \\\\ for a backslash");
+    }
     token.text = raw || format ? std::string(content) : decode_escapes(source_, content, body);
     tokens_.push_back(std::move(token));
   }
@@ -405,7 +422,8 @@ std::string decode_escapes(const SourceText& source, std::string_view body, std:
       const bool surrogate = code >= 0xD800 && code < 0xE000;
       if (fault != std::errc() || stop != hex.data() + count || code > 0x10FFFF || surrogate) {
         refuse(source, {at, at + 2},
-               fmt::format("\\{} needs {} hexadecimal digits of a character", letter, count));
+               fmt::format("\\{} needs {} hexadecimal digits of a character", letter, count),
+               "write the character itself");
       }
       append_utf8(out, code);
       i += static_cast<std::size_t>(count);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "comm/device_mesh.h"
 
@@ -22,12 +23,13 @@ std::vector<std::string> names_of(const Value& key) {
     }
     if (!names.empty() && names.size() == items_of(key).size()) return names;
   }
-  fail(ErrorKind::kValue, "a mesh is indexed by names of its dims, not by {}", repr(key));
+  fail(ErrorKind::kValue, Fix{"write mesh[\"tp\"], or mesh[\"dp\", \"tp\"]"},
+       "the index of a mesh must be names of its dims, not {}", repr(key));
 }
 
 [[noreturn]] void refuse_dim(const MeshLayout& layout, std::string_view name,
                              std::string_view where) {
-  throw Error(ErrorKind::kValue, fmt::format("{}: '{}' is no mesh dim", where, name))
+  throw Error(ErrorKind::kValue, fmt::format("{}: '{}' is not a mesh dim", where, name))
       .with("mesh", layout.text())
       .with("fix", suggest(name, layout.names()));
 }
@@ -54,7 +56,7 @@ Placement placement_of(const Value& value) {
   if (const auto* text = value.get<std::string>()) {
     if (const auto parsed = parse_placement(*text)) return *parsed;
   }
-  throw Error(ErrorKind::kValue, fmt::format("{} is no placement", repr(value)))
+  throw Error(ErrorKind::kValue, fmt::format("{} is not a placement", repr(value)))
       .with("fix", "write R, S(dim) or P(sum)");
 }
 
@@ -78,7 +80,7 @@ ReduceOp reduction_of(const Value& value) {
   if (const auto op = parse_reduce_op(name)) return *op;
   std::vector<std::string> known;
   for (int i = 0; i < kReduceOpCount; ++i) known.emplace_back(to_string(static_cast<ReduceOp>(i)));
-  throw Error(ErrorKind::kValue, fmt::format("{} is no reduction", repr(value)))
+  throw Error(ErrorKind::kValue, fmt::format("{} is not a reduction", repr(value)))
       .with("fix", suggest(name, known));
 }
 
@@ -91,8 +93,9 @@ ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
   } else if (const auto* mesh = group.get<MeshValue>(); mesh && mesh->layout->ndim() == 1) {
     name = mesh->layout->names()[0];
   } else {
-    fail(ErrorKind::kValue, "a group is the name of a mesh dim, or a mesh of one dim, not {}",
-         repr(group));
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("use \"world\" or one of: {}", fmt::join(layout->names(), ", "))},
+         "a group must be the name of a mesh dim, or a mesh of one dim, not {}", repr(group));
   }
   if (name == "world") return *current_rank().world;
   const auto dim = layout->find_dim(name);
@@ -103,7 +106,8 @@ ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh) {
   if (mesh.is_none()) return interpreter.setup().layout;
   if (const auto* given = mesh.get<MeshValue>()) return given->layout;
-  fail(ErrorKind::kValue, "'mesh' is {}, not a mesh", kind_name(mesh));
+  fail(ErrorKind::kValue, Fix{"pass mesh, or leave it out for the scenario's mesh"},
+       "'mesh' is {}; it must be a mesh", a_kind(mesh));
 }
 
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 #include "sim/language/nesting.h"
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -13,7 +14,10 @@ constexpr std::int64_t kMostItems = 1'000'000;
 
 // Shared parts are counted as often as they appear.
 void count(const Value& value, std::int64_t& items) {
-  if (++items > kMostItems) fail(ErrorKind::kValue, "more than {} items in a list", kMostItems);
+  if (++items > kMostItems) {
+    fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
+         kMostItems);
+  }
   if (value.is_sequence()) {
     for (const Value& item : items_of(value)) count(item, items);
   } else if (const auto* dict = value.get<DictValue>()) {
@@ -35,7 +39,8 @@ void check_level(const Value& value, int level) {
   int* const known = level_of(value);
   if (known == nullptr || *known >= level) return;
   if (level >= kDeepestContainer) {
-    fail(ErrorKind::kValue, "containers are nested deeper than {}", kDeepestContainer);
+    fail(ErrorKind::kValue, Fix{"keep inner values in containers of their own"},
+         "containers are nested deeper than {}", kDeepestContainer);
   }
   *known = level;
   if (value.is_sequence()) {
@@ -65,7 +70,8 @@ void check_stored(const Value& container, const Value& item) {
 
 void store(const DictValue& dict, const Value& key, const Value& value) {
   if (!key.is_number() && !key.is<std::string>() && !key.is<TupleValue>() && !key.is_none()) {
-    fail(ErrorKind::kValue, "a {} cannot be a key of a dict", kind_name(key));
+    fail(ErrorKind::kValue, Fix{"use a number, a string, a tuple or None"},
+         "{} cannot be a key of a dict", a_kind(key));
   }
   check_stored(dict, key);
   check_stored(dict, value);

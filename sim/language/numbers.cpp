@@ -8,17 +8,19 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
 namespace {
 
 [[noreturn]] void refuse_overflow(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
-  fail(ErrorKind::kValue, "{} {} {} does not fit into 64 bits", left, ast::to_string(op), right);
+  fail(ErrorKind::kValue, Fix{"compute with floats: write 1.0 for 1"},
+       "{} {} {} does not fit into 64 bits", left, ast::to_string(op), right);
 }
 
 void check_divisor(bool zero) {
-  if (zero) fail(ErrorKind::kValue, "division by zero");
+  if (zero) fail(ErrorKind::kValue, Fix{"divide by a number that is not 0"}, "the divisor is zero");
 }
 
 std::int64_t floor_divide(std::int64_t left, std::int64_t right) {
@@ -49,7 +51,10 @@ Number power(std::int64_t base, std::int64_t exponent) {
 }
 
 std::int64_t shift(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
-  if (right < 0) fail(ErrorKind::kValue, "negative shift count {}", right);
+  if (right < 0) {
+    fail(ErrorKind::kValue, Fix{"shift the other way: << or >>"},
+         "the shift count is {}; it must be 0 or more", right);
+  }
   if (op == ast::BinaryOp::kRight) return right > 62 ? (left < 0 ? -1 : 0) : left >> right;
   std::int64_t result = 0;
   const bool lost = left != 0 && right > 62;
@@ -92,7 +97,7 @@ Number integers(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
     case ast::BinaryOp::kRight:
       return shift(op, left, right);
     case ast::BinaryOp::kMatMul:
-      fail(ErrorKind::kValue, "'@' needs tensors, not numbers");
+      fail(ErrorKind::kValue, Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
   }
   if (overflow) refuse_overflow(op, left, right);
   return result;
@@ -118,13 +123,15 @@ Number reals(ast::BinaryOp op, double left, double right) {
     case ast::BinaryOp::kPow:
       check_divisor(left == 0 && right < 0);
       if (left < 0 && right != std::floor(right)) {
-        fail(ErrorKind::kValue, "{} ** {} is complex", float_text(left), float_text(right));
+        fail(ErrorKind::kValue, Fix{"raise abs(x), or use a whole exponent"}, "{} ** {} is complex",
+             float_text(left), float_text(right));
       }
       return std::pow(left, right);
     case ast::BinaryOp::kMatMul:
-      fail(ErrorKind::kValue, "'@' needs tensors, not numbers");
+      fail(ErrorKind::kValue, Fix{"multiply numbers with *"}, "'@' needs tensors, not numbers");
     default:
-      fail(ErrorKind::kValue, "'{}' needs integers, not floats", ast::to_string(op));
+      fail(ErrorKind::kValue, Fix{"convert them first: int(x)"}, "'{}' needs integers, not floats",
+           ast::to_string(op));
   }
 }
 

@@ -1,6 +1,7 @@
 // The language's side of a call of an op: only values change their form here. What a call means is
 // decided by the signatures, in src/schema.
 #include "sim/language/op_call.h"
+#include "base/fix.h"
 
 #include <fmt/format.h>
 
@@ -79,7 +80,8 @@ Value value_of(const Argument& argument) {
     if (scalar.category() == Category::kBool) return scalar.to_bool();
     if (scalar.category() == Category::kInteger) return scalar.to_int();
     if (scalar.category() == Category::kFloat) return scalar.to_double();
-    fail(ErrorKind::kUnsupported, "not yet supported: complex numbers in programs");
+    fail(ErrorKind::kUnsupported, Fix{"use view_as_real(x), which has the two parts as floats"},
+         "not yet supported: complex numbers in programs");
   }
   if (argument.is_list()) {
     Values items;

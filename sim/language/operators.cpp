@@ -1,6 +1,7 @@
 // Operators on the values of a program: numbers and containers as in Python, tensors through ops.
 #include <algorithm>
 
+#include "base/fix.h"
 #include "ops/torch_names.h"
 #include "sim/language/augmented.h"
 #include "sim/language/interpreter.h"
@@ -43,8 +44,8 @@ constexpr CompareRow kCompare[] = {
 };
 
 [[noreturn]] void refuse_operands(std::string_view op, const Value& left, const Value& right) {
-  fail(ErrorKind::kValue, "'{}' does not work between {} and {}", op, kind_name(left),
-       kind_name(right));
+  fail(ErrorKind::kValue, Fix{"convert one of them: int(x), float(x), str(x), list(x)"},
+       "'{}' does not work between {} and {}", op, a_kind(left), a_kind(right));
 }
 
 std::string_view torch_name(ast::BinaryOp op) {
@@ -83,7 +84,8 @@ Value repeated(const Values& items, std::int64_t times, const Value& like) {
   constexpr std::int64_t kMost = 1'000'000;
   times = std::max<std::int64_t>(times, 0);
   if (!items.empty() && times > kMost / static_cast<std::int64_t>(items.size())) {
-    fail(ErrorKind::kValue, "more than {} items in a list", kMost);
+    fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor: torch.full([n], x)"},
+         "a list holds more than {} items", kMost);
   }
   Values out;
   for (std::int64_t i = 0; i < times; ++i) out.insert(out.end(), items.begin(), items.end());
@@ -94,7 +96,7 @@ Value repeated(const Values& items, std::int64_t times, const Value& like) {
 Value repeated_text(const std::string& text, std::int64_t times) {
   constexpr std::int64_t kMost = 1'000'000;
   if (!text.empty() && times > kMost / static_cast<std::int64_t>(text.size())) {
-    fail(ErrorKind::kValue, "a string of more than {} bytes", kMost);
+    fail(ErrorKind::kValue, Fix{"repeat it fewer times"}, "a string has more than {} bytes", kMost);
   }
   std::string out;
   for (std::int64_t i = 0; i < times; ++i) out += text;
@@ -250,7 +252,8 @@ Value Interpreter::unary(ast::UnaryOp op, const Value& operand) {
     return call_op(op == ast::UnaryOp::kInvert ? "bitwise_not" : "neg", {{operand}, {}});
   }
   if (!operand.is_number()) {
-    fail(ErrorKind::kValue, "'{}' does not work on a {}", ast::to_string(op), kind_name(operand));
+    fail(ErrorKind::kValue, Fix{"use it on a number or a tensor"}, "'{}' does not work on {}",
+         ast::to_string(op), a_kind(operand));
   }
   const Number number = number_of(operand);
   if (op == ast::UnaryOp::kPositive) return make_number(number);

@@ -14,6 +14,8 @@ using ast::ExpressionPtr;
 
 namespace {
 
+constexpr std::string_view kWriteValue = "write a value, a name or a call here";
+
 struct BinaryRow {
   std::string_view text;
   int precedence;
@@ -79,17 +81,18 @@ bool Parser::accept_keyword(std::string_view text) {
   return true;
 }
 
-void Parser::expect_operator(std::string_view text, std::string_view after) {
-  if (!accept_operator(text)) unexpected(fmt::format("'{}' after {}", text, after));
+void Parser::expect_operator(std::string_view text, std::string_view after, std::string_view fix) {
+  if (!accept_operator(text)) unexpected(fmt::format("'{}' after {}", text, after), fix);
 }
 
-std::string Parser::expect_name(std::string_view what) {
-  if (peek().kind != TokenKind::kName) unexpected(what);
+std::string Parser::expect_name(std::string_view what, std::string_view fix) {
+  if (peek().kind != TokenKind::kName) unexpected(what, fix);
   return next().text;
 }
 
-void Parser::unexpected(std::string_view wanted) const {
-  refuse_at(peek(), fmt::format("expected {}, found {}", wanted, describe(peek())));
+void Parser::unexpected(std::string_view wanted, std::string_view fix) const {
+  refuse_at(peek(), fmt::format("expected {}, found {}", wanted, describe(peek())),
+            std::string(fix));
 }
 
 void Parser::refuse_at(const Token& token, std::string summary, std::string fix) const {
@@ -117,9 +120,11 @@ Parser::Nesting Parser::nest() {
 }
 
 ExpressionPtr Parser::whole_expression() {
-  if (peek().kind == TokenKind::kEnd) unexpected("an expression");
+  if (peek().kind == TokenKind::kEnd) unexpected("an expression", kWriteValue);
   ExpressionPtr found = expression_list();
-  if (peek().kind != TokenKind::kEnd) unexpected("the end of the expression");
+  if (peek().kind != TokenKind::kEnd) {
+    unexpected("the end of the expression", "join its parts with operators: a + b");
+  }
   return found;
 }
 
@@ -149,7 +154,9 @@ ExpressionPtr Parser::expression() {
   if (!at_keyword("if")) return value;
   ++at_;
   ExpressionPtr condition = logical_or();
-  if (!accept_keyword("else")) unexpected("'else' of a conditional expression");
+  if (!accept_keyword("else")) {
+    unexpected("'else' of a conditional expression", "write it as a if condition else b");
+  }
   ExpressionPtr other = expression();
   const SourceSpan span = join(value->span, other->span);
   const int depth = deepest({value.get(), condition.get(), other.get()});
@@ -265,7 +272,7 @@ ExpressionPtr Parser::postfix() {
   while (true) {
     if (accept_operator(".")) {
       const SourceSpan name_span = peek().span;
-      std::string name = expect_name("a name after '.'");
+      std::string name = expect_name("a name after '.'", "name an attribute or a method: x.shape");
       const SourceSpan span = join(object->span, name_span);
       const int depth = object->depth;
       object = finish(span, depth, ast::Attribute{std::move(object), std::move(name), name_span});
@@ -288,7 +295,7 @@ ExpressionPtr Parser::call(ExpressionPtr function) {
     depth = std::max(depth, node.arguments.back().value->depth);
     if (!accept_operator(",")) break;
   }
-  expect_operator(")", "the arguments");
+  expect_operator(")", "the arguments", "separate arguments with commas: f(a, b)");
   const SourceSpan span{function->span.begin, last_span().end};
   node.function = std::move(function);
   return finish(span, depth, std::move(node));
@@ -297,7 +304,9 @@ ExpressionPtr Parser::call(ExpressionPtr function) {
 ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& before) {
   ast::CallArgument argument;
   const SourceSpan start = peek().span;
-  if (at_operator("**")) refuse_not_yet(source_, start, "'**' in a call");
+  if (at_operator("**")) {
+    refuse_not_yet(source_, start, "'**' in a call", "name the arguments one by one");
+  }
   argument.starred = accept_operator("*");
   const bool keyword = !argument.starred && peek().kind == TokenKind::kName &&
                        peek(1).kind == TokenKind::kOperator && peek(1).text == "=";
@@ -307,7 +316,10 @@ ast::CallArgument Parser::call_argument(const std::vector<ast::CallArgument>& be
     const bool twice = std::any_of(
         before.begin(), before.end(),
         [&](const ast::CallArgument& other) { return other.keyword == argument.keyword; });
-    if (twice) refuse(source_, start, fmt::format("'{}' is given twice", argument.keyword));
+    if (twice) {
+      refuse(source_, start, fmt::format("'{}' is given twice", argument.keyword),
+             "leave one of them out");
+    }
   } else if (!before.empty() && !before.back().keyword.empty()) {
     refuse(source_, start, "a positional argument after a named one",
            "put it before the named ones, or name it");
@@ -334,7 +346,7 @@ ExpressionPtr Parser::subscript(ExpressionPtr object) {
     }
     index = finish({begin, last_span().end}, depth, std::move(tuple));
   }
-  expect_operator("]", "the index");
+  expect_operator("]", "the index", "separate indices with commas: x[a, b]");
   const SourceSpan span{object->span.begin, last_span().end};
   const int depth = deepest({object.get(), index.get()});
   return finish(span, depth, ast::Subscript{std::move(object), std::move(index)});
@@ -344,7 +356,8 @@ ExpressionPtr Parser::slice_or_expression() {
   const std::uint32_t begin = peek().span.begin;
   const auto part_ends = [&] { return at_operator(":") || at_operator(",") || at_operator("]"); };
   ast::Slice slice;
-  if (at_operator("]") || at_operator(",")) unexpected("an index");
+  if (at_operator("]") || at_operator(","))
+    unexpected("an index", "write it as x[0], x[1:3] or x[:, 0]");
   if (!at_operator(":")) slice.start = expression();
   if (!accept_operator(":")) return std::move(slice.start);
   if (!part_ends()) slice.stop = expression();
@@ -380,7 +393,7 @@ ExpressionPtr Parser::atom() {
     default:
       break;
   }
-  unexpected("an expression");
+  unexpected("an expression", kWriteValue);
 }
 
 // Strings side by side are one string, as in Python.
@@ -420,7 +433,8 @@ ExpressionPtr Parser::parenthesised() {
     refuse_not_yet(source_, peek().span, "generators", "put the comprehension in [ ]");
   }
   if (!at_operator(",")) {
-    expect_operator(")", "the expression");
+    expect_operator(")", "the expression",
+                    "join values with operators, or separate them with commas");
     return inner;
   }
   ast::Tuple tuple;
@@ -431,7 +445,7 @@ ExpressionPtr Parser::parenthesised() {
     tuple.items.push_back(expression());
     depth = std::max(depth, tuple.items.back()->depth);
   }
-  expect_operator(")", "the items of the tuple");
+  expect_operator(")", "the items of the tuple", "separate items with commas: (a, b)");
   return finish(join(start, last_span()), depth, std::move(tuple));
 }
 
@@ -447,7 +461,7 @@ ExpressionPtr Parser::list_display() {
     }
     if (!accept_operator(",")) break;
   }
-  expect_operator("]", "the items of the list");
+  expect_operator("]", "the items of the list", "separate items with commas: [a, b]");
   return finish(join(start, last_span()), depth, std::move(list));
 }
 
@@ -460,7 +474,9 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, Expr
   while (accept_keyword("for")) {
     ast::Comprehension::Loop loop;
     loop.target = target_list();
-    if (!accept_keyword("in")) unexpected("'in' after the names of the loop");
+    if (!accept_keyword("in")) {
+      unexpected("'in' after the names of the loop", "write it as for x in items");
+    }
     loop.iterable = logical_or();
     depth = std::max({depth, loop.target->depth, loop.iterable->depth});
     while (accept_keyword("if")) {
@@ -469,7 +485,7 @@ ExpressionPtr Parser::comprehension(std::uint32_t begin, ExpressionPtr key, Expr
     }
     node.loops.push_back(std::move(loop));
   }
-  expect_operator(close, "the comprehension");
+  expect_operator(close, "the comprehension", "write it as [f(x) for x in items if p(x)]");
   return finish({begin, last_span().end}, depth, std::move(node));
 }
 
@@ -478,11 +494,13 @@ ExpressionPtr Parser::dict_display() {
   ast::Dict dict;
   int depth = 0;
   while (!at_operator("}")) {
-    if (at_operator("**")) refuse_not_yet(source_, peek().span, "'**' in a dict");
+    if (at_operator("**")) {
+      refuse_not_yet(source_, peek().span, "'**' in a dict", "write the entries one by one");
+    }
     dict.keys.push_back(expression());
     const bool set = at_operator(",") || at_operator("}") || at_keyword("for");
-    if (set) refuse_not_yet(source_, start, "sets");
-    expect_operator(":", "the key");
+    if (set) refuse_not_yet(source_, start, "sets", "use a list or a dict: [a, b], {a: True}");
+    expect_operator(":", "the key", "write each entry as key: value");
     dict.values.push_back(expression());
     depth = std::max({depth, dict.keys.back()->depth, dict.values.back()->depth});
     if (dict.keys.size() == 1 && at_keyword("for")) {
@@ -490,7 +508,7 @@ ExpressionPtr Parser::dict_display() {
     }
     if (!accept_operator(",")) break;
   }
-  expect_operator("}", "the entries of the dict");
+  expect_operator("}", "the entries of the dict", "separate entries with commas: {a: 1, b: 2}");
   return finish(join(start, last_span()), depth, std::move(dict));
 }
 

@@ -49,8 +49,9 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
   };
   const std::size_t begin = i;
   const std::size_t end = end_of_field_expression(body, begin);
-  if (end >= body.size())
+  if (end >= body.size()) {
     refuse(source_, span_of(begin - 1, begin), "'{' is never closed", "add '}'");
+  }
   const std::string_view inner = body.substr(begin, end - begin);
   if (const auto bad = inner.find_first_of("\\#"); bad != std::string_view::npos) {
     refuse(source_, span_of(begin + bad, begin + bad + 1),
@@ -70,7 +71,7 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
   if (i < body.size() && body[i] == '!') {
     const char letter = i + 1 < body.size() ? body[i + 1] : '\0';
     if (letter != 'r' && letter != 's') {
-      refuse(source_, span_of(i, i + 1), "a conversion is !r or !s");
+      refuse(source_, span_of(i, i + 1), "this conversion does not exist", "write !r, !s or none");
     }
     part.repr = letter == 'r';
     converted = true;
@@ -79,7 +80,8 @@ ast::FormatString::Part Parser::format_field(const Token& token, std::size_t& i)
   if (i < body.size() && body[i] == ':') {
     const std::size_t close = body.find_first_of("{}", i);
     if (close != std::string_view::npos && body[close] == '{') {
-      refuse_not_yet(source_, span_of(close, close + 1), "{ } inside a format");
+      refuse_not_yet(source_, span_of(close, close + 1), "{ } inside a format",
+                     "write the width or the precision as a number");
     }
     if (close != std::string_view::npos) {
       part.format = std::string(body.substr(i + 1, close - i - 1));

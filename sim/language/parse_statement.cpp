@@ -12,6 +12,8 @@ using ast::ExpressionPtr;
 
 namespace {
 
+constexpr std::string_view kWriteDef = "write it as def f(a, b=1):";
+
 struct AugmentedRow {
   std::string_view text;
   ast::BinaryOp op;
@@ -58,7 +60,9 @@ void Parser::line(ast::Block& out) {
     if (!accept_operator(";")) break;
     if (peek().kind == TokenKind::kNewline) break;
   }
-  if (peek().kind != TokenKind::kNewline) unexpected("the end of the line");
+  if (peek().kind != TokenKind::kNewline) {
+    unexpected("the end of the line", "write each statement on a line of its own");
+  }
   next();
 }
 
@@ -68,13 +72,18 @@ ast::Statement Parser::simple() {
   if (token.kind != TokenKind::kKeyword) return expression_or_assignment();
   if (accept_keyword("pass")) return {start, ast::Pass{}};
   if (at_keyword("break") || at_keyword("continue")) {
-    if (loops_ == 0) refuse_at(token, fmt::format("'{}' outside of a loop", token.text));
+    if (loops_ == 0) {
+      refuse_at(token, fmt::format("'{}' stands outside of a loop", token.text),
+                "move it into a for or while");
+    }
     if (accept_keyword("break")) return {start, ast::Break{}};
     next();
     return {start, ast::Continue{}};
   }
   if (at_keyword("return")) {
-    if (!in_function_) refuse_at(token, "'return' outside of a def");
+    if (!in_function_) {
+      refuse_at(token, "'return' stands outside of a def", "assign the value to a name");
+    }
     next();
     if (peek().kind == TokenKind::kNewline || at_operator(";")) return {start, ast::Return{}};
     ExpressionPtr value = expression_list();
@@ -116,17 +125,22 @@ ast::Statement Parser::expression_or_assignment() {
     ExpressionPtr value = expression_list();
     return {span(), ast::AugmentedAssign{std::move(target), row.op, std::move(value)}};
   }
-  if (at_operator(":")) refuse_not_yet(source_, peek().span, "annotations", "write name = value");
+  if (at_operator(":")) {
+    refuse_not_yet(source_, peek().span, "annotations", "write name = value");
+  }
   return {span(), ast::ExpressionStatement{std::move(target)}};
 }
 
 ast::Block Parser::block(std::string_view after) {
-  expect_operator(":", after);
+  expect_operator(":", after, "end the head of the block with ':', and indent what follows");
   ast::Block body;
   if (peek().kind != TokenKind::kNewline) {
     const bool compound =
         at_keyword("if") || at_keyword("for") || at_keyword("while") || at_keyword("def");
-    if (compound) unexpected("a simple statement on the line of the ':'");
+    if (compound) {
+      unexpected("a simple statement on the line of the ':'",
+                 "indent the inner block on lines of its own");
+    }
     line(body);
     return body;
   }
@@ -161,7 +175,9 @@ ast::Statement Parser::for_statement() {
   const SourceSpan start = next().span;
   ast::For node;
   node.target = target_list();
-  if (!accept_keyword("in")) unexpected("'in' after the names of the loop");
+  if (!accept_keyword("in")) {
+    unexpected("'in' after the names of the loop", "write it as for x in items:");
+  }
   node.iterable = expression_list();
   const SourceSpan span = join(start, last_span());
   ++loops_;
@@ -187,10 +203,12 @@ ast::Statement Parser::def_statement() {
   const SourceSpan start = next().span;
   if (in_function_) refuse_not_yet(source_, start, "a def inside a def", "move it out");
   auto function = std::make_shared<ast::Function>();
-  function->name = expect_name("the name of the function");
+  function->name = expect_name("the name of the function", kWriteDef);
   function->parameters = parameters();
   const SourceSpan span = join(start, last_span());
-  if (at_operator("->")) refuse_not_yet(source_, peek().span, "annotations");
+  if (at_operator("->")) {
+    refuse_not_yet(source_, peek().span, "annotations", "leave the annotation out");
+  }
   in_function_ = true;
   const int loops = std::exchange(loops_, 0);
   function->body = block("the parameters");
@@ -205,19 +223,26 @@ ast::Statement Parser::def_statement() {
 }
 
 std::vector<ast::Parameter> Parser::parameters() {
-  expect_operator("(", "the name of the function");
+  expect_operator("(", "the name of the function", kWriteDef);
   std::vector<ast::Parameter> out;
   while (!at_operator(")")) {
     const Token& token = peek();
     if (at_operator("*") || at_operator("**") || at_operator("/")) {
-      refuse_not_yet(source_, token.span, fmt::format("'{}' among parameters", token.text));
+      refuse_not_yet(source_, token.span, fmt::format("'{}' among parameters", token.text),
+                     "name the parameters one by one");
     }
-    ast::Parameter parameter{expect_name("the name of a parameter"), nullptr, token.span};
-    if (at_operator(":")) refuse_not_yet(source_, peek().span, "annotations");
+    ast::Parameter parameter{expect_name("the name of a parameter", kWriteDef), nullptr,
+                             token.span};
+    if (at_operator(":")) {
+      refuse_not_yet(source_, peek().span, "annotations", "leave the annotation out");
+    }
     const bool twice = std::any_of(out.begin(), out.end(), [&](const ast::Parameter& other) {
       return other.name == parameter.name;
     });
-    if (twice) refuse_at(token, fmt::format("two parameters are called '{}'", parameter.name));
+    if (twice) {
+      refuse_at(token, fmt::format("two parameters are called '{}'", parameter.name),
+                "give each parameter a name of its own");
+    }
     if (accept_operator("=")) {
       parameter.default_value = expression();
     } else if (!out.empty() && out.back().default_value) {
@@ -226,7 +251,7 @@ std::vector<ast::Parameter> Parser::parameters() {
     out.push_back(std::move(parameter));
     if (!accept_operator(",")) break;
   }
-  expect_operator(")", "the parameters");
+  expect_operator(")", "the parameters", kWriteDef);
   return out;
 }
 
@@ -247,7 +272,8 @@ void check_characters(const SourceText& source) {
            !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
     if (!good) {
       const auto at = static_cast<std::uint32_t>(i);
-      refuse(source, {at, at + 1}, "a byte that is no character of UTF-8");
+      refuse(source, {at, at + 1}, "this byte is not part of a UTF-8 character",
+             "save the file as UTF-8");
     }
     i += size;
   }

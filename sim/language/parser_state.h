@@ -33,10 +33,10 @@ class Parser {
   bool accept_operator(std::string_view text);
   bool accept_keyword(std::string_view text);
   /// `after` completes "expected ':' after ...".
-  void expect_operator(std::string_view text, std::string_view after);
-  std::string expect_name(std::string_view what);
+  void expect_operator(std::string_view text, std::string_view after, std::string_view fix);
+  std::string expect_name(std::string_view what, std::string_view fix);
   SourceSpan last_span() const { return tokens_[at_ - 1].span; }
-  [[noreturn]] void unexpected(std::string_view wanted) const;
+  [[noreturn]] void unexpected(std::string_view wanted, std::string_view fix) const;
   [[noreturn]] void refuse_at(const Token& token, std::string summary, std::string fix = "") const;
 
   template <typename Node>

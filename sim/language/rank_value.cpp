@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "base/hash.h"
 
 namespace shardlab {
@@ -47,7 +48,10 @@ namespace {
 constexpr std::int64_t kMostItems = 1'000'000;
 
 bool varies_in(const Value& value, std::int64_t& items) {
-  if (++items > kMostItems) fail(ErrorKind::kValue, "more than {} items in a list", kMostItems);
+  if (++items > kMostItems) {
+    fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
+         kMostItems);
+  }
   const auto any = [&](const Values& values) {
     return std::any_of(values.begin(), values.end(),
                        [&](const Value& item) { return varies_in(item, items); });

@@ -3,6 +3,7 @@
 #include "sim/language/tensor_data.h"
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -27,7 +28,8 @@ std::string nested(const Dims& shape, std::size_t dim, const std::vector<Number>
 
 std::vector<Number> read_numbers(const Tensor& tensor) {
   if (is_complex(tensor.dtype())) {
-    fail(ErrorKind::kUnsupported, "not yet supported: complex numbers in programs");
+    fail(ErrorKind::kUnsupported, Fix{"use view_as_real(x), which has the two parts as floats"},
+         "not yet supported: complex numbers in programs");
   }
   if (is_integral(tensor.dtype())) {
     const auto values = read_integers(tensor);

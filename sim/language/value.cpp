@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "mesh/mesh_layout.h"
 #include "schema/op_row.h"
 #include "sim/language/builtin.h"
@@ -63,6 +64,12 @@ std::string_view kind_name(const Value& value) {
       "function",  "function", "module", "mesh",  "slice", "varying"};
   static_assert(std::size(kNames) == std::variant_size_v<Value::Variant>);
   return kNames[value.variant().index()];
+}
+
+std::string a_kind(const Value& value) {
+  const std::string_view name = kind_name(value);
+  if (value.is_none()) return std::string(name);
+  return fmt::format("{} {}", name.front() == 'i' ? "an" : "a", name);
 }
 
 namespace {
@@ -136,7 +143,8 @@ struct Repr {
 
   void append(const Value& value) const {
     if (out.size() > kLongestText) {
-      fail(ErrorKind::kValue, "a text of more than {} bytes", kLongestText);
+      fail(ErrorKind::kValue, Fix{"print parts of it: x[:10]"},
+           "the text of a value has more than {} bytes", kLongestText);
     }
     std::visit(*this, value.variant());
   }
@@ -182,7 +190,8 @@ class Equality {
 
 bool Equality::equal(const Value& a, const Value& b) {
   if (++compared_ > kMostCompared) {
-    fail(ErrorKind::kValue, "more than {} items to compare", kMostCompared);
+    fail(ErrorKind::kValue, Fix{"compare parts of them, or tensors"},
+         "the values to compare have more than {} items", kMostCompared);
   }
   if (a.is_number() && b.is_number()) {
     return compare(ast::CompareOp::kEqual, number_of(a), number_of(b));

@@ -157,6 +157,8 @@ Number number_of(const Value& value);
 
 /// "int", "tensor", "list": for messages.
 std::string_view kind_name(const Value& value);
+/// The same for the middle of a sentence: "an int", "a list", "None".
+std::string a_kind(const Value& value);
 /// As print() shows it: strings without quotes.
 std::string str(const Value& value);
 /// As it stands inside a list: strings in quotes.

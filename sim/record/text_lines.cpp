@@ -8,13 +8,16 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
 std::vector<std::string> read_lines(const std::string& path) {
   // zlib reads files that are not compressed as they are.
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (!file) fail(ErrorKind::kValue, "{}: cannot be read", path);
+  if (!file)
+    fail(ErrorKind::kValue, Fix{"give the path of a file that is there"},
+         "{}: the file cannot be read", path);
   std::vector<std::string> lines;
   std::string text;
   std::array<char, 1 << 16> block;
@@ -25,8 +28,11 @@ std::vector<std::string> read_lines(const std::string& path) {
   int status = Z_OK;
   gzerror(file.get(), &status);
   // Z_BUF_ERROR: the compressed stream ends too early.
-  if (count < 0 || status != Z_OK) fail(ErrorKind::kValue, "{}: damaged or cut short", path);
-  if (text.empty()) fail(ErrorKind::kValue, "{}: empty", path);
+  if (count < 0 || status != Z_OK)
+    fail(ErrorKind::kValue, Fix{"write or fetch the file again"},
+         "{}: the file is damaged or cut short", path);
+  if (text.empty())
+    fail(ErrorKind::kValue, Fix{"write or fetch the file again"}, "{}: the file is empty", path);
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     lines.push_back(text.substr(start, end - start));

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "base/rank_ranges.h"
 #include "mesh/local_shape.h"
 
@@ -65,8 +66,8 @@ double HoldingTotals::imbalance(std::int64_t ranks) const {
 HoldingTotals totals_of(const DTensorSpec& spec) {
   constexpr std::int64_t kMaxRanks = 1 << 24;
   if (spec.layout()->size() > kMaxRanks) {
-    fail(ErrorKind::kValue, "a mesh of {} ranks; at most {} can be shown", spec.layout()->size(),
-         kMaxRanks);
+    fail(ErrorKind::kValue, Fix{"show a smaller mesh: its pieces are cut the same way"},
+         "the mesh has {} ranks; at most {} can be shown", spec.layout()->size(), kMaxRanks);
   }
   HoldingTotals totals;
   std::map<std::vector<std::int64_t>, std::int64_t> counts;
@@ -83,7 +84,8 @@ HoldingTotals totals_of(const DTensorSpec& spec) {
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(row.elements, row.ranks * item_bytes(spec.dtype()), &bytes) ||
         __builtin_add_overflow(totals.bytes, bytes, &totals.bytes)) {
-      fail(ErrorKind::kValue, "all ranks together hold more than 2^63 bytes");
+      fail(ErrorKind::kValue, Fix{"use smaller sizes or fewer ranks"},
+           "all ranks together hold more than 2^63 bytes");
     }
     totals.elements += row.elements * row.ranks;
     if (row.elements == 0) totals.empty_ranks += row.ranks;

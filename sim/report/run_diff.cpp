@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "sim/record/json.h"
 #include "sim/record/text_lines.h"
 
@@ -232,6 +233,8 @@ struct Line {
   Json run;
 };
 
+const char* const kMakeRuns = "make it with shardlab run --json --values all SCENARIO.toml";
+
 std::vector<Line> read_runs(const std::string& path) {
   std::vector<Line> runs;
   std::size_t number = 0;
@@ -242,12 +245,14 @@ std::vector<Line> read_runs(const std::string& path) {
     const bool output = run.is_object() && run.contains("events") && run.contains("values");
     if (!output) {
       throw Error(ErrorKind::kValue,
-                  fmt::format("{}:{}: no output of shardlab run --json", path, number))
-          .with("fix", "make it with shardlab run --json --values all SCENARIO.toml");
+                  fmt::format("{}:{}: this is not output of shardlab run --json", path, number))
+          .with("fix", kMakeRuns);
     }
     runs.push_back({number, std::move(run)});
   }
-  if (runs.empty()) fail(ErrorKind::kValue, "{}: no runs", path);
+  if (runs.empty()) {
+    fail(ErrorKind::kValue, Fix{kMakeRuns}, "{}: the file has no runs", path);
+  }
   return runs;
 }
 
@@ -272,8 +277,9 @@ std::vector<RunDiff> diff_runs(const std::string& a, const std::string& b) {
     try {
       diffs.push_back(diff_run(ours[i].run, theirs[i].run));
     } catch (const Json::exception& error) {
-      fail(ErrorKind::kValue, "{}:{} and {}:{}: no output of shardlab run --json: {}", a,
-           ours[i].number, b, theirs[i].number, error.what());
+      fail(ErrorKind::kValue, Fix{kMakeRuns},
+           "{}:{} and {}:{}: one is not output of shardlab run --json: {}", a, ours[i].number, b,
+           theirs[i].number, error.what());
     }
   }
   if (ours.size() != theirs.size()) {

@@ -5,6 +5,7 @@
 
 #include "api/distribute.h"
 #include "autograd/autograd.h"
+#include "base/fix.h"
 #include "base/hash.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
@@ -99,10 +100,10 @@ const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType
   } catch (const TypeStringError& error) {
     const auto begin = static_cast<std::uint32_t>(error.span().offset);
     refuse(*type.text, {begin, begin + static_cast<std::uint32_t>(error.span().size)},
-           error.summary(), error.find("fix") ? *error.find("fix") : "");
+           error.summary(), fix_of(error));
   } catch (const Error& error) {
     refuse(*type.text, {0, static_cast<std::uint32_t>(type.text->text().size())}, error.summary(),
-           error.find("fix") ? *error.find("fix") : "");
+           fix_of(error));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "autograd/grad_node.h"
+#include "base/fix.h"
 #include "base/rank_context.h"
 #include "tensor/device.h"
 
@@ -110,7 +111,10 @@ void Recording::end_of(const std::string& name, const DTensor& value) {
 void Recording::visit(const std::string& name, const Value& value, const Visitor& visitor,
                       std::int64_t& visited) {
   constexpr std::int64_t kMost = 1'000'000;
-  if (++visited > kMost) fail(ErrorKind::kValue, "'{}' holds more than {} values", name, kMost);
+  if (++visited > kMost)
+    fail(ErrorKind::kValue,
+         Fix{"keep fewer values in it, or delete it before the program ends: del x"},
+         "'{}' holds more than {} values", name, kMost);
   if (value.is_tensor()) {
     visitor(name, value.as<DTensor>());
   } else if (value.is_sequence()) {

@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -41,21 +42,29 @@ constexpr FormatRow kFormats[] = {
     {"<u8", 8, load<std::uint64_t>},
 };
 
+constexpr std::string_view kWriteAgain = "write the file again with numpy.save";
+
 class NpyReader {
  public:
   NpyReader(const std::string& path, std::string bytes) : path_(path), bytes_(std::move(bytes)) {}
 
   NpyArray read() {
     read_header();
-    if (entry("fortran_order").starts_with("True")) refuse("is in Fortran order");
+    if (entry("fortran_order").starts_with("True")) {
+      refuse("is in Fortran order", "write it with numpy.ascontiguousarray");
+    }
     const FormatRow& format = find_format();
     NpyArray out{read_shape(), {}};
     std::int64_t count = 1;
     for (const std::int64_t size : out.shape) {
-      if (__builtin_mul_overflow(count, size, &count)) refuse("has an impossible shape");
+      if (__builtin_mul_overflow(count, size, &count)) {
+        refuse("has an impossible shape", kWriteAgain);
+      }
     }
     const std::size_t available = (bytes_.size() - data_) / format.bytes;
-    if (static_cast<std::uint64_t>(count) > available) refuse("is too short for its shape");
+    if (static_cast<std::uint64_t>(count) > available) {
+      refuse("is too short for its shape", kWriteAgain);
+    }
     for (std::int64_t i = 0; i < count; ++i) {
       out.numbers.push_back(
           format.load(bytes_.data() + data_ + static_cast<std::size_t>(i) * format.bytes));
@@ -64,13 +73,15 @@ class NpyReader {
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view what) const {
-    fail(ErrorKind::kValue, "{} {}", path_, what);
+  [[noreturn]] void refuse(std::string_view what, std::string_view fix) const {
+    fail(ErrorKind::kValue, Fix{std::string(fix)}, "{} {}", path_, what);
   }
 
   void read_header() {
     constexpr std::string_view kMagic("\x93NUMPY", 6);
-    if (bytes_.size() < 12 || !bytes_.starts_with(kMagic)) refuse("is not an .npy file");
+    if (bytes_.size() < 12 || !bytes_.starts_with(kMagic)) {
+      refuse("is not an .npy file", kWriteAgain);
+    }
     const auto byte = [&](std::size_t i) {
       return static_cast<std::size_t>(static_cast<unsigned char>(bytes_[i]));
     };
@@ -78,7 +89,7 @@ class NpyReader {
     std::size_t length = byte(8) | byte(9) << 8;
     if (wide) length |= byte(10) << 16 | byte(11) << 24;
     const std::size_t start = wide ? 12 : 10;
-    if (length > bytes_.size() - start) refuse("has a broken header");
+    if (length > bytes_.size() - start) refuse("has a broken header", kWriteAgain);
     header_ = bytes_.substr(start, length);
     data_ = start + length;
   }
@@ -87,7 +98,7 @@ class NpyReader {
   std::string_view entry(std::string_view key) const {
     const std::size_t at = header_.find("'" + std::string(key) + "'");
     const std::size_t colon = at == std::string::npos ? at : header_.find(':', at);
-    if (colon == std::string::npos) refuse("has a broken header");
+    if (colon == std::string::npos) refuse("has a broken header", kWriteAgain);
     const std::size_t value = header_.find_first_not_of(' ', colon + 1);
     return std::string_view(header_).substr(std::min(value, header_.size()));
   }
@@ -97,13 +108,16 @@ class NpyReader {
     for (const FormatRow& row : kFormats) {
       if (text.substr(1).starts_with(row.descr)) return row;
     }
-    refuse("holds a dtype that is not read here (little-endian f2 f4 f8 i1 i2 i4 i8 u1 u8 b1 are)");
+    refuse("holds a dtype that is not read here",
+           "cast it to a little-endian f2 f4 f8 i1 i2 i4 i8 u1 u8 or b1: a.astype('<f4')");
   }
 
   Dims read_shape() const {
     std::string_view text = entry("shape");
     const std::size_t close = text.find(')');
-    if (!text.starts_with('(') || close == std::string_view::npos) refuse("has a broken header");
+    if (!text.starts_with('(') || close == std::string_view::npos) {
+      refuse("has a broken header", kWriteAgain);
+    }
     Dims shape;
     const char* at = text.data() + 1;
     const char* end = text.data() + close;
@@ -114,7 +128,7 @@ class NpyReader {
       }
       std::int64_t size = 0;
       const auto [stop, fault] = std::from_chars(at, end, size);
-      if (fault != std::errc() || size < 0) refuse("has a broken header");
+      if (fault != std::errc() || size < 0) refuse("has a broken header", kWriteAgain);
       shape.push_back(size);
       at = stop;
     }
@@ -131,7 +145,11 @@ class NpyReader {
 
 NpyArray read_npy(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail(ErrorKind::kValue, "{} cannot be read", path);
+  if (!in) {
+    fail(ErrorKind::kValue,
+         Fix{"give the path of an .npy file that is there, from the scenario's folder"},
+         "{} cannot be read", path);
+  }
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   return NpyReader(path, std::move(bytes)).read();
 }
@@ -144,13 +162,14 @@ std::vector<Number> read_input_file(const std::string& scenario, const ScenarioI
   try {
     array = read_npy(path);
   } catch (const Error& error) {
-    input.where.refuse(error.summary());
+    input.where.refuse(error.summary(), fix_of(error));
   }
   const auto& sizes = input.type.sizes;
   if (!std::equal(array.shape.begin(), array.shape.end(), sizes.begin(), sizes.end())) {
-    input.where.refuse(fmt::format("{} has shape [{}], input '{}' has [{}]", path,
-                                   fmt::join(array.shape, ", "), input.name,
-                                   fmt::join(sizes, ", ")));
+    input.where.refuse(
+        fmt::format("{} has shape [{}], input '{}' has [{}]", path, fmt::join(array.shape, ", "),
+                    input.name, fmt::join(sizes, ", ")),
+        "give the input the shape of the file");
   }
   return std::move(array.numbers);
 }

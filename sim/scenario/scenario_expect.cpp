@@ -101,23 +101,23 @@ class ExpectReader {
 
  private:
   void read_entry(const TomlEntry& entry) {
-    if (entry.key == "collectives")
+    if (entry.key == "collectives") {
       read_collectives(entry);
-    else if (entry.key == "bytes")
+    } else if (entry.key == "bytes")
       out_.bytes = read_bound(file_, entry, environment_, Units::kBytes);
-    else if (entry.key == "grads")
+    else if (entry.key == "grads") {
       read_gradients(entry);
-    else if (entry.key == "implicit")
+    } else if (entry.key == "implicit") {
       read_implicit(entry);
-    else if (entry.key == "verify")
+    } else if (entry.key == "verify") {
       read_verify(entry);
-    else if (entry.key == "tolerance")
+    } else if (entry.key == "tolerance") {
       read_tolerance(entry);
-    else if (entry.key == "error")
+    } else if (entry.key == "error") {
       read_error(entry);
-    else if (entry.key == "verdict")
+    } else if (entry.key == "verdict") {
       read_verdict(entry);
-    else
+    } else
       read_type(entry);
   }
 
@@ -170,7 +170,8 @@ class ExpectReader {
     for (const TomlEntry& one : *section.table) {
       const double value = to_double(read_number(file_, one));
       if (!(value >= 0) || !std::isfinite(value)) {
-        section.where(one.value).refuse("a tolerance is a number that is not negative");
+        section.where(one.value).refuse("a tolerance must be a finite number of 0 or more",
+                                        "write a number such as 1e-5");
       }
       out_.tolerance.emplace_back(*parse_dtype(one.key), value);
     }

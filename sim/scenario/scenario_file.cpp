@@ -14,6 +14,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
@@ -49,7 +50,7 @@ std::optional<PlannerKind> read_planner(const TomlSection& root) {
 
 void refuse_missing_features(const TomlSection& root) {
   if (const TomlEntry* entry = root.find("fault")) {
-    refuse_not_yet(*root.file, entry->span, "[[fault]]");
+    refuse_not_yet(*root.file, entry->span, "[[fault]]", "leave the table out");
   }
 }
 
@@ -121,7 +122,8 @@ void check_setting(const TomlSection& root, Setting& setting) {
   const bool integer = std::holds_alternative<std::int64_t>(setting.value);
   if (!integer && !key.starts_with("params.")) {
     setting.where.refuse(
-        fmt::format("'{}' is an integer, not '{}'", key, to_string(setting.value)));
+        fmt::format("'{}' must be an integer, not '{}'", key, to_string(setting.value)),
+        fmt::format("write --set {}=4", key));
   }
 }
 
@@ -175,7 +177,7 @@ Setting parse_setting(const std::string& text) {
   const auto end = static_cast<std::uint32_t>(text.size());
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    refuse(*source, {0, end}, fmt::format("'{}' is no setting", text),
+    refuse(*source, {0, end}, fmt::format("'{}' is not a setting", text),
            "write key=value, for example mesh.tp=4");
   }
   const std::string value = text.substr(equals + 1);
@@ -198,7 +200,7 @@ Setting parse_setting(const std::string& text) {
 ScenarioFile ScenarioFile::open(const std::string& path, std::vector<Setting> settings) {
   constexpr std::size_t kLargest = std::size_t{16} << 20;
   const auto unreadable = [&](std::string_view why) {
-    fail(ErrorKind::kValue, "{}: {}", path, why);
+    fail(ErrorKind::kValue, Fix{"give the path of a scenario, a .toml file"}, "{}: {}", path, why);
   };
   std::ifstream in(path, std::ios::binary);
   if (!in) unreadable(std::strerror(errno));
@@ -209,7 +211,7 @@ ScenarioFile ScenarioFile::open(const std::string& path, std::vector<Setting> se
     text.append(piece, static_cast<std::size_t>(in.gcount()));
   }
   if (in.bad() || (in.fail() && !in.eof())) unreadable("cannot be read");
-  if (text.size() > kLargest) unreadable("larger than 16 MiB, no scenario");
+  if (text.size() > kLargest) unreadable("the file is larger than 16 MiB, which no scenario is");
   return read(std::make_shared<const SourceText>(path, std::move(text)), std::move(settings));
 }
 
@@ -257,7 +259,10 @@ void ScenarioFile::expand_matrix() {
                                      to_string(setting.value));
         extended.settings.push_back(setting);
         next.push_back(std::move(extended));
-        if (next.size() > kMostPoints) refuse(*file_, key.span, "more than 100000 matrix points");
+        if (next.size() > kMostPoints) {
+          refuse(*file_, key.span, "the matrix has more than 100000 points",
+                 "give its keys fewer values");
+        }
       }
     }
     if (find_setting(settings_, setting.key) == nullptr) points_ = std::move(next);

@@ -85,7 +85,9 @@ class InputReader {
       input_.requires_grad = read_bool(file_, *grad);
       const bool floating = is_floating(*input_.type.dtype) || is_complex(*input_.type.dtype);
       if (input_.requires_grad && !floating) {
-        section.where(grad->value).refuse("only floating and complex tensors have gradients");
+        section.where(grad->value)
+            .refuse("the input requires a gradient, but is neither floating nor complex",
+                    "leave requires_grad out, or give the input a floating dtype");
       }
     }
   }
@@ -123,7 +125,8 @@ class InputReader {
     if (call != nullptr) {
       for (const ast::CallArgument& argument : call->arguments) {
         if (!argument.keyword.empty() || argument.starred) {
-          refuse(*text, argument.span, "only positional arguments here");
+          refuse(*text, argument.span, "only positional arguments here",
+                 "leave the name out: full(0.5)");
         }
         const SourceSpan span = argument.value->span;
         input_.arguments.push_back(evaluate_number(*text, span, environment_));
@@ -135,7 +138,11 @@ class InputReader {
              fmt::format("{} takes {} arguments, not {}", row->name,
                          row->fewest == row->most ? fmt::format("{}", row->most)
                                                   : fmt::format("{} or {}", row->fewest, row->most),
-                         given));
+                         given),
+             fmt::format("write {}{}", row->name,
+                         row->fewest == 0   ? ""
+                         : row->fewest == 1 ? "(1)"
+                                            : "(0, 1)"));
     }
     input_.init = row->init;
     check_init(*text, expression->span);
@@ -166,7 +173,8 @@ class InputReader {
     }
     if (input_.init != InputInit::kRandint) return;
     if (!(to_double(input_.arguments[0]) < to_double(input_.arguments[1]))) {
-      refuse(text, span, "randint needs low < high");
+      refuse(text, span, "randint: low must be less than high",
+             "write the smaller number first: randint(0, 10)");
     }
   }
 
@@ -205,8 +213,10 @@ class InputReader {
 
   void check_real(const TomlValue& value) const {
     if (!is_integral(*input_.type.dtype)) return;
-    refuse(*file_, value.span,
-           fmt::format("a float among {} values", to_string(*input_.type.dtype)));
+    refuse(
+        *file_, value.span,
+        fmt::format("a value is a float, the input's dtype is {}", to_string(*input_.type.dtype)),
+        "write integers, or give the input a floating dtype");
   }
 
   const SourcePtr& file_;

@@ -32,12 +32,17 @@ void read_ranks(const TomlSection& mesh, const TomlValue& value, const ScenarioM
   if (depth == shape.dims.size()) {
     const auto* rank = std::get_if<std::int64_t>(&value.value);
     if (rank == nullptr) refuse_kind(mesh.file, value, "ranks", "a rank");
-    if (*rank < 0) mesh.where(value).refuse(fmt::format("rank {} does not exist", *rank));
+    if (*rank < 0) {
+      mesh.where(value).refuse(fmt::format("rank {} does not exist", *rank),
+                               "ranks are numbered from 0 on");
+    }
     if (*rank == std::numeric_limits<std::int64_t>::max()) {
-      mesh.where(value).refuse(fmt::format("rank {} is too large", *rank));
+      mesh.where(value).refuse(fmt::format("rank {} is too large", *rank),
+                               "name ranks below the size of the world");
     }
     if (std::find(out.begin(), out.end(), *rank) != out.end()) {
-      mesh.where(value).refuse(fmt::format("rank {} is in the mesh twice", *rank));
+      mesh.where(value).refuse(fmt::format("rank {} is in the mesh twice", *rank),
+                               "give every place of the mesh a rank of its own");
     }
     out.push_back(*rank);
     return;
@@ -76,8 +81,9 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root) {
 
 ScenarioMesh read_mesh(const TomlSection& root, const std::vector<Setting>& settings) {
   const TomlEntry* entry = root.find("mesh");
-  if (entry == nullptr)
+  if (entry == nullptr) {
     refuse(*root.file, {0, 0}, "a scenario without [mesh]", "add [mesh] with tp = 2");
+  }
   const TomlSection mesh{root.file, "[mesh]", &read_table(root.file, *entry)};
   ScenarioMesh out;
   double exact = 1;
@@ -125,9 +131,10 @@ std::vector<std::pair<std::string, Literal>> read_params(const TomlSection& root
     if (const Setting* setting = find_setting(settings, "params." + param.key)) {
       const bool text = std::holds_alternative<std::string>(value);
       if (text != std::holds_alternative<std::string>(setting->value)) {
-        setting->where.refuse(fmt::format("'{}' is {}, not '{}'", param.key,
-                                          text ? "a string" : "a number",
-                                          to_string(setting->value)));
+        setting->where.refuse(
+            fmt::format("'{}' must be {}, not '{}'", param.key, text ? "a string" : "a number",
+                        to_string(setting->value)),
+            fmt::format("write --set {}={}", param.key, text ? "text" : "4"));
       }
       value = setting->value;
     }
@@ -151,8 +158,10 @@ std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMe
     TopologyDim found{dim.key};
     for (const TomlEntry& figure : *link.table) {
       const double value = to_double(read_number(root.file, figure));
-      if (!(value > 0))
-        link.where(figure.value).refuse(fmt::format("{} must be positive", figure.key));
+      if (!(value > 0)) {
+        link.where(figure.value)
+            .refuse(fmt::format("{} must be positive", figure.key), "give a number above 0");
+      }
       (figure.key == "gbps" ? found.gbps : found.us) = value;
     }
     out.push_back(found);

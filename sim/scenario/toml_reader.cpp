@@ -71,7 +71,8 @@ std::size_t read_choice(const SourcePtr& file, const TomlEntry& entry,
   const SourcePtr text = read_text(file, entry);
   const auto found = std::find(names.begin(), names.end(), text->text());
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  refuse(*file, entry.value.span, fmt::format("'{}' is no value for '{}'", text->text(), entry.key),
+  refuse(*file, entry.value.span,
+         fmt::format("'{}' is not a value of '{}'", text->text(), entry.key),
          suggest(text->text(), names));
 }
 

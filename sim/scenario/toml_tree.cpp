@@ -109,7 +109,8 @@ class Converter {
     else if (const auto* inner = node.as_table())
       out.value = table(*inner);
     else
-      refuse(*file_, out.span, "dates and times mean nothing in a scenario");
+      refuse(*file_, out.span, "a date or a time has no meaning in a scenario",
+             "write it as a string, or leave it out");
     return out;
   }
 
@@ -146,7 +147,9 @@ TomlTable read_toml(const SourcePtr& file) {
     return Converter(file).table(toml::parse(std::string_view(file->text())));
   } catch (const toml::parse_error& error) {
     const std::uint32_t at = offset_of(*file, error.source().begin);
-    refuse(*file, {at, at}, fmt::format("this is not TOML: {}", error.description()));
+    refuse(
+        *file, {at, at}, fmt::format("this is not TOML: {}", error.description()),
+        "write each key once as KEY = VALUE, texts in quotes, tables in [brackets], all in UTF-8");
   }
 }
 

@@ -3,6 +3,7 @@
 // point to what the user wrote.
 #include "sim/scenario/type_text.h"
 
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "mesh/type_string.h"
 
@@ -99,11 +100,12 @@ class Resolver {
     const std::size_t cut = begin + std::min(dim.find('@'), dim.size());
     const std::size_t first = text_.find_first_not_of(" \t\n", begin);
     if (first == std::string_view::npos || first >= cut) {
-      refuse(*source_, span(begin, end), "a tensor dim without a size", "write its size");
+      refuse(*source_, span(begin, end), "a tensor dim has no size", "write its size");
     }
     const std::int64_t size = evaluate_integer(*source_, span(first, cut), environment_);
     if (size < 0) {
-      refuse(*source_, span(first, cut), fmt::format("a tensor dim of negative size {}", size));
+      refuse(*source_, span(first, cut), fmt::format("the size of a tensor dim is {}", size),
+             "give sizes of 0 or more");
     }
     keep(begin, first);
     runs_.push_back(
@@ -135,10 +137,9 @@ void check_type(const TypeText& type, const MeshLayout* layout) {
     layout->arena().spec(layout, parsed.placements, parsed.order, meta);
   } catch (const TypeStringError& error) {
     const auto begin = static_cast<std::uint32_t>(error.span().offset);
-    const std::string* fix = error.find("fix");
-    refuse(text, {begin, begin}, error.summary(), fix != nullptr ? *fix : "");
+    refuse(text, {begin, begin}, error.summary(), fix_of(error));
   } catch (const Error& error) {
-    refuse(text, {0, 0}, error.summary());
+    refuse(text, {0, 0}, error.summary(), fix_of(error));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "backends/process/control_channel.h"
 #include "backends/process/messages.h"
+#include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
 #include "sim/schedule/single_scheduler.h"
@@ -183,13 +184,17 @@ void WorldResult::rethrow() const {
 
 World::World(WorldOptions options)
     : options_(std::move(options)), backend_(find_backend(options_.backend)) {
-  if (options_.ranks < 1) fail(ErrorKind::kValue, "a world of {} ranks", options_.ranks);
-  if (!options_.device) fail(ErrorKind::kValue, "a world needs a device for its ranks");
+  if (options_.ranks < 1) {
+    fail(ErrorKind::kValue, Fix{"set WorldOptions::ranks"},
+         "the world has {} ranks; it must have at least 1", options_.ranks);
+  }
+  if (!options_.device) {
+    fail(ErrorKind::kValue, Fix{"set WorldOptions::device"},
+         "the world has no device for its ranks");
+  }
   if (is_shape_only(options_.backend)) {
-    throw Error(ErrorKind::kValue,
-                fmt::format("backend {} runs one rank of each class, not a world of all ranks",
-                            options_.backend))
-        .with("fix", "run_classes runs it");
+    fail(ErrorKind::kValue, Fix{"use run_classes() for this backend"},
+         "backend {} runs one rank of each class, not a world of all ranks", options_.backend);
   }
   if (backend_.processes == nullptr) {
     scheduler_ = make_scheduler(options_.schedule);

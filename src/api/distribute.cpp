@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/fix.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
@@ -65,7 +66,8 @@ struct Part {
       default:
         break;
     }
-    fail(ErrorKind::kValue, "{} needs an integer tensor", to_string(placement));
+    fail(ErrorKind::kValue, Fix{"use sum, avg, max, min or product"},
+         "{} of a floating tensor does not exist; it must be of integers", to_string(placement));
   }
 
   std::int64_t of_integer(std::int64_t value, std::int64_t index) const {
@@ -88,7 +90,8 @@ struct Part {
       case ReduceOp::kAvg:
         break;
     }
-    fail(ErrorKind::kValue, "{} needs a floating tensor", to_string(placement));
+    fail(ErrorKind::kValue, Fix{"use sum, max, min or product, or make the tensor of floats"},
+         "{} of a tensor of integers does not exist; it must be of floats", to_string(placement));
   }
 
   std::int64_t of_bool(std::int64_t value, std::int64_t index) const {
@@ -106,7 +109,8 @@ struct Part {
       case ReduceOp::kAvg:
         break;
     }
-    fail(ErrorKind::kValue, "{} needs a floating tensor", to_string(placement));
+    fail(ErrorKind::kValue, Fix{"use sum, max, min or product, or make the tensor of floats"},
+         "{} of a tensor of integers does not exist; it must be of floats", to_string(placement));
   }
 };
 
@@ -168,8 +172,9 @@ DTensor deal_partials(const DTensor& pieces, const DTensorSpec* spec) {
     const std::int64_t n = spec->layout()->size(mesh_dim);
     if (!placement.is_partial() || n == 1) continue;
     if (placement.kind == PlacementKind::kMaskPartial) {
-      fail(ErrorKind::kValue, "{} can't be an input: only a lookup makes its mask",
-           type_string(*spec));
+      fail(ErrorKind::kValue,
+           Fix{"give the input as R, and look it up in a table that is sharded by rows"},
+           "{} cannot be an input, because only a lookup makes its mask", type_string(*spec));
     }
     deal_out(piece, {placement, n, (*mesh.coordinate())[mesh_dim]}, indices);
   }
@@ -193,7 +198,8 @@ Tensor value_of_source(const Tensor& value, const MeshLayout* mesh, std::int64_t
   for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
     if (index < 0 || index >= mesh->shape()[dim]) {
       throw Error(ErrorKind::kValue, fmt::format("no rank has index {} on mesh dim {}", index, dim))
-          .with("mesh", mesh->text());
+          .with("mesh", mesh->text())
+          .with("fix", fmt::format("give an index from 0 to {}", mesh->shape()[dim] - 1));
     }
   }
   const DeviceMesh& view = device_mesh(mesh);

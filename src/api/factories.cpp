@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "api/mesh.h"
+#include "base/fix.h"
 #include "dispatch/factory.h"
 #include "tensor/host.h"
 
@@ -56,9 +57,15 @@ DTensor randn(const Dims& shape, const Factory& options) {
 }
 
 DTensor tensor(const std::vector<double>& values, const Dims& shape, DType dtype) {
-  if (is_complex(dtype)) fail(ErrorKind::kUnsupported, "not yet supported: tensor() of complex");
+  if (is_complex(dtype)) {
+    fail(ErrorKind::kUnsupported,
+         Fix{"give both parts as a last dim of 2 floats, then use view_as_complex"},
+         "not yet supported: tensor() of complex");
+  }
   if (static_cast<std::int64_t>(values.size()) != product(shape)) {
-    fail(ErrorKind::kValue, "tensor: {} values for [{}]", values.size(), fmt::join(shape, ", "));
+    fail(ErrorKind::kValue, Fix{"give one value per element"},
+         "tensor: there are {} values for the shape [{}], which holds {}", values.size(),
+         fmt::join(shape, ", "), product(shape));
   }
   const Tensor out = empty(*current_rank().device, shape, dtype);
   if (is_integral(dtype)) {

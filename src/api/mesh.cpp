@@ -9,6 +9,8 @@
 
 #include "api/distribute.h"
 #include "autograd/tape.h"
+#include "base/fix.h"
+#include "base/nearest.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
@@ -22,7 +24,7 @@ auto parsed(std::string_view text, Parse parse) {
   try {
     return parse();
   } catch (const TypeStringError& error) {
-    throw Error(ErrorKind::kValue, fmt::format("'{}': {}", text, error.summary()));
+    fail(ErrorKind::kValue, Fix{fix_of(error)}, "'{}': {}", text, error.summary());
   }
 }
 
@@ -151,8 +153,9 @@ void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) 
   for (const std::string& name : dims) {
     const auto dim = mesh->find_dim(name);
     if (!dim) {
-      throw Error(ErrorKind::kValue, fmt::format("flatten_mesh: no dim is called '{}'", name))
-          .with("mesh", mesh->text());
+      throw Error(ErrorKind::kValue, fmt::format("flatten_mesh: the mesh has no dim '{}'", name))
+          .with("mesh", mesh->text())
+          .with("fix", suggest(name, mesh->names()));
     }
     mesh_dims.push_back(*dim);
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "api/mesh.h"
+#include "base/nearest.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
@@ -18,7 +19,8 @@ namespace {
 std::size_t index_of(const MeshLayout& mesh, std::string_view mesh_dim) {
   if (const auto index = mesh.find_dim(mesh_dim)) return *index;
   throw Error(ErrorKind::kValue, fmt::format("the mesh has no dim '{}'", mesh_dim))
-      .with("mesh", mesh.text());
+      .with("mesh", mesh.text())
+      .with("fix", suggest(mesh_dim, mesh.names()));
 }
 
 // A weight with `placement` on one mesh dim; a plain one is placed first, replicated elsewhere.

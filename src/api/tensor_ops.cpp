@@ -3,6 +3,7 @@
 #include "api/tensor_ops.h"
 
 #include "autograd/autograd.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -115,7 +116,10 @@ DTensor layer_norm(const DTensor& x, const Dims& shape, const Norm& options) {
                                    optional_tensor(options.bias), options.eps.value_or(1e-5)});
 }
 DTensor rms_norm(const DTensor& x, const Dims& shape, const Norm& options) {
-  if (options.bias.defined()) fail(ErrorKind::kValue, "rms_norm: there is no bias");
+  if (options.bias.defined()) {
+    fail(ErrorKind::kValue, Fix{"add it to the result: rms_norm(x, shape) + bias"},
+         "rms_norm: a bias is given; rms_norm has none");
+  }
   return call("aten::rms_norm", {x, shape, optional_tensor(options.weight),
                                  options.eps ? Argument(*options.eps) : Argument()});
 }

@@ -254,7 +254,8 @@ void accumulate(const DTensor& leaf, DTensor gradient) {
 void require_grad(const DTensor& x) {
   if (is_integral(x.dtype())) {
     throw Error(ErrorKind::kValue, "only floating and complex tensors can require a gradient")
-        .with("op", type_string(x));
+        .with("op", type_string(x))
+        .with("fix", "leave requires_grad out, or make the tensor of a floating dtype");
   }
   x.impl()->requires_grad = true;
 }

@@ -77,8 +77,7 @@ class ToLocalNode : public GradNode {
     const Dims expected = local_shape(*spec_, *mesh.coordinate());
     if (expected == gradient.shape()) return;
     throw Error(ErrorKind::kRuntime,
-                "to_local: a gradient that is not a piece of what it is "
-                "labelled as")
+                "to_local: the shape of the gradient is not that of the rank's piece")
         .with("placements", type_string(*spec_))
         .with("op",
               fmt::format("gradient {}, expected [{}] on rank {}", type_string(gradient.meta()),
@@ -154,7 +153,8 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
           .with("placements", type_string(*spec))
           .with("op", fmt::format("local {}, expected [{}] on rank {}", type_string(local.meta()),
                                   fmt::join(expected, ", "), current_rank().rank))
-          .with("fix", "pass shape= with the global sizes when shards are uneven");
+          .with("fix",
+                "give each rank its piece, or pass as shape= the sizes of all pieces together");
     }
   }
   const bool inside = device_mesh(layout).participates();

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -70,7 +71,8 @@ DType promote_integers(DType a, DType b) {
   if (a == DType::kU64 || b == DType::kU64) {
     const DType other = a == DType::kU64 ? b : a;
     if (other != DType::kU8) {
-      fail(ErrorKind::kValue, "promotion of u64 with {} is not supported", to_string(other));
+      fail(ErrorKind::kValue, Fix{"cast one of them first: x.to(torch.int64)"},
+           "u64 and {} have no common dtype", to_string(other));
     }
     return DType::kU64;
   }

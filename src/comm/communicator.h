@@ -96,12 +96,6 @@ class Communicator {
   void check_piece(const Call& call, std::int64_t dim, std::int64_t wanted) const;
   void check_source(const Call& call, const Tensor& x, const TensorMeta& meta) const;
   void check_reducible(const Call& call) const;
-  template <typename... Args>
-  [[noreturn]] void refuse(const Call& call, fmt::format_string<Args...> format,
-                           Args&&... args) const {
-    throw Error(ErrorKind::kValue, fmt::format("{} on group {}: {}", to_string(call.kind), name(),
-                                               fmt::format(format, std::forward<Args>(args)...)));
-  }
 };
 
 /// "tp", or names joined by "_": what a group along these dims is called.

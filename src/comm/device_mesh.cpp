@@ -8,13 +8,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
 ProcessGroup& DeviceMesh::group(std::size_t mesh_dim) const {
   if (!coordinate_) {
-    fail(ErrorKind::kRuntime, "rank {} is not in mesh {} and has no process group there",
-         current_rank().rank, layout_->text());
+    fail(ErrorKind::kRuntime, Fix{"call the collective on the ranks of the mesh only"},
+         "rank {} is not in mesh {}, so that it has no process group there", current_rank().rank,
+         layout_->text());
   }
   check_invariant(mesh_dim < groups_.size(), "a mesh has one group per mesh dim");
   return *groups_[mesh_dim];

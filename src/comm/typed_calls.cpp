@@ -3,6 +3,7 @@
 // no backend is told.
 #include <numeric>
 
+#include "base/fix.h"
 #include "comm/communicator.h"
 #include "tensor/device.h"
 
@@ -27,6 +28,13 @@ Tensor reduce_among(Communicator& group, Call& call, const Tensor& x) {
   return perform_among(group, call, input);
 }
 
+template <typename... Args>
+[[noreturn]] void refuse(const Communicator& group, const Call& call, Fix fix,
+                         fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::kValue, std::move(fix), "{} on group {}: {}", to_string(call.kind), group.name(),
+       fmt::format(format, std::forward<Args>(args)...));
+}
+
 }  // namespace
 
 void Communicator::begin(Call& call, const Tensor* x) {
@@ -43,36 +51,49 @@ void Communicator::begin(Call& call, const Tensor* x) {
 
 void Communicator::check_peer(std::string_view what, std::int64_t peer) const {
   if (peer >= 0 && peer < size()) return;
-  fail(ErrorKind::kValue, "group {} of {} ranks has no {} {}", name(), size(), what, peer);
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("name one from 0 to {}, the place in the group", size() - 1)},
+       "group {} of {} ranks has no {} {}", name(), size(), what, peer);
 }
 
 void Communicator::check_dim(const Call& call, std::int64_t dim, std::int64_t ndim) const {
-  if (dim < 0 || dim >= ndim) refuse(call, "tensor dim {} of a tensor with {} dims", dim, ndim);
+  if (dim < 0 || dim >= ndim) {
+    refuse(*this, call, Fix{"name a dim that the tensor has, counted from 0"},
+           "tensor dim {} is out of range for a tensor of {} dims", dim, ndim);
+  }
 }
 
 void Communicator::check_lengths(const Call& call, Lengths lengths) const {
   if (static_cast<std::int64_t>(lengths.size()) != size()) {
-    refuse(call, "{} lengths for {} ranks", lengths.size(), size());
+    refuse(*this, call, Fix{"give one length per rank"}, "there are {} lengths for {} ranks",
+           lengths.size(), size());
   }
   for (const std::int64_t length : lengths) {
-    if (length < 0) refuse(call, "length {}", length);
+    if (length < 0) {
+      refuse(*this, call, Fix{"give lengths of 0 or more"}, "a length is {}", length);
+    }
   }
 }
 
 void Communicator::check_piece(const Call& call, std::int64_t dim, std::int64_t wanted) const {
   const std::int64_t has = call.x->size(static_cast<std::size_t>(dim));
-  if (has != wanted)
-    refuse(call, "tensor dim {} has size {}, the lengths say {}", dim, has, wanted);
+  if (has != wanted) {
+    refuse(*this, call, Fix{"give lengths that add up to the tensor's own size"},
+           "tensor dim {} has size {}, the lengths say {}", dim, has, wanted);
+  }
 }
 
 void Communicator::check_source(const Call& call, const Tensor& x, const TensorMeta& meta) const {
   if (x.defined() && x.shape() == meta.shape && x.dtype() == meta.dtype) return;
-  refuse(call, "the source's tensor is not what the ranks expect");
+  refuse(*this, call, Fix{"give the source a tensor of the shape and dtype that the ranks name"},
+         "the source's tensor is not what the ranks expect");
 }
 
 void Communicator::check_reducible(const Call& call) const {
   if (reducible(call.x->dtype(), call.op)) return;
-  refuse(call, "{} of {}", to_string(call.op), to_string(call.x->dtype()));
+  refuse(*this, call, Fix{"cast the tensor, or use another reduction"},
+         "reduction {} does not exist for dtype {}", to_string(call.op),
+         to_string(call.x->dtype()));
 }
 
 Tensor Communicator::all_reduce(const Tensor& x, ReduceOp op, Issue issue) {
@@ -178,7 +199,10 @@ Tensor Communicator::permute(const Tensor& x, std::int64_t to, std::int64_t from
   call.expected = &received;
   if (to >= 0) check_peer("rank", to);
   if (from >= 0) check_peer("rank", from);
-  if (to >= 0 && !x.defined()) refuse(call, "nothing to send to rank {}", to);
+  if (to >= 0 && !x.defined()) {
+    refuse(*this, call, Fix{"pass the tensor to send, or a negative rank to send nothing"},
+           "there is no tensor to send to rank {}", to);
+  }
   Tensor result = perform(call);
   return from >= 0 ? result : Tensor();
 }

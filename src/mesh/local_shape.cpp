@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fix.h"
+
 namespace shardlab {
 namespace {
 
@@ -47,8 +49,8 @@ class RunReader {
     } else if (runs.size() < kMostRuns) {
       runs.push_back(run);
     } else {
-      fail(ErrorKind::kUnsupported, "a rank's piece of a strided shard has more than {} runs",
-           kMostRuns);
+      fail(ErrorKind::kUnsupported, Fix{"use S(dim), or a smaller split factor"},
+           "the piece that a strided shard gives a rank has more than {} runs", kMostRuns);
     }
   }
 
@@ -61,7 +63,10 @@ class RunReader {
 /// K-19: the dim in `split_factor` chunks, each in `count` parts; part `index` of every chunk.
 DimMap cut_strided(const DimMap& map, const Cut& cut) {
   const std::int64_t factor = cut.placement.split_factor;
-  if (factor < 1) fail(ErrorKind::kValue, "a strided shard of split factor {}", factor);
+  if (factor < 1) {
+    fail(ErrorKind::kValue, Fix{"use S(dim), which is a split factor of 1"},
+         "the split factor of a strided shard is {}; it must be at least 1", factor);
+  }
   RunReader reader(map);
   const std::int64_t length = map.local_size();
   const std::int64_t chunk = chunk_size(length, factor);
@@ -116,9 +121,13 @@ Dims strides_in_order(const Dims& global, const Dims& shape, std::int64_t smalle
 }  // namespace
 
 Chunk chunk_of(std::int64_t length, std::int64_t count, std::int64_t index) {
-  if (length < 0) fail(ErrorKind::kValue, "a tensor dim of {} elements", length);
+  if (length < 0) {
+    fail(ErrorKind::kValue, Fix{"give sizes of 0 or more"}, "the size of a tensor dim is {}",
+         length);
+  }
   if (index < 0 || index >= count) {
-    fail(ErrorKind::kValue, "coordinate {} on a mesh dim of {} ranks", index, count);
+    fail(ErrorKind::kValue, Fix{"coordinates count from 0 to the number of ranks less 1"},
+         "coordinate {} is outside of a mesh dim of {} ranks", index, count);
   }
   const std::int64_t chunk = chunk_size(length, count);
   const bool beyond = chunk == 0 || index > length / chunk;  // index * chunk might overflow

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/fix.h"
 #include "base/nearest.h"
 #include "mesh/spec.h"
 
@@ -37,11 +38,14 @@ std::vector<std::size_t> dims_named(const MeshLayout& layout, std::span<const st
     if (!dims.empty() && *dim <= dims.back()) {
       throw Error(ErrorKind::kValue, "the dims of a mesh slice must be in the mesh's order")
           .with("mesh", layout.text())
-          .with("fix", fmt::format("got {}", fmt::join(names, ", ")));
+          .with("fix", fmt::format("name them in this order: {}", fmt::join(layout.names(), ", ")));
     }
     dims.push_back(*dim);
   }
-  if (dims.empty()) fail(ErrorKind::kValue, "a mesh slice needs at least one dim");
+  if (dims.empty()) {
+    fail(ErrorKind::kValue, Fix{fmt::format("name some of: {}", fmt::join(layout.names(), ", "))},
+         "a mesh slice names no dim");
+  }
   return dims;
 }
 
@@ -65,9 +69,10 @@ Coordinate place_of(const MeshLayout& layout, std::span<const std::string> names
   if (coordinate) return *coordinate;
   if (whole) return layout.coordinate_at_index(0);
   throw Error(ErrorKind::kRuntime,
-              fmt::format("rank {} is outside the mesh: no slice along {} is its own", rank,
+              fmt::format("rank {} is outside the mesh, so that it has no slice along {}", rank,
                           fmt::join(names, ", ")))
-      .with("mesh", layout.text());
+      .with("mesh", layout.text())
+      .with("fix", "ask for the slice on the ranks of the mesh only");
 }
 
 }  // namespace
@@ -157,22 +162,27 @@ std::vector<std::int64_t> MeshLayout::group_ranks(std::span<const std::size_t> m
 std::vector<std::int64_t> MeshLayout::group_of(std::size_t mesh_dim, std::int64_t rank) const {
   const auto coordinate = coordinate_of(rank);
   if (coordinate) return group_ranks(mesh_dim, *coordinate);
-  throw Error(
-      ErrorKind::kValue,
-      fmt::format("rank {} is outside the mesh: it has no group along {}", rank, names_[mesh_dim]))
-      .with("mesh", text());
+  throw Error(ErrorKind::kValue,
+              fmt::format("rank {} is outside the mesh, so that it has no group along {}", rank,
+                          names_[mesh_dim]))
+      .with("mesh", text())
+      .with("fix", "ask for the group of a rank of the mesh");
 }
 
 void MeshLayout::check_fits(std::int64_t world_size) const {
   if (size_ > world_size) {
     throw Error(ErrorKind::kRuntime,
-                fmt::format("mesh of {} ranks in a world of {}", size_, world_size))
-        .with("mesh", text());
+                fmt::format("the mesh has {} ranks, the world only {}", size_, world_size))
+        .with("mesh", text())
+        .with("fix", fmt::format("start {} ranks, or use a smaller mesh", size_));
   }
   if (is_iota() || index_by_rank_.back().first < world_size) return;
-  throw Error(ErrorKind::kValue, fmt::format("mesh holds rank {}, the world ends at rank {}",
-                                             index_by_rank_.back().first, world_size - 1))
-      .with("mesh", text());
+  throw Error(ErrorKind::kValue,
+              fmt::format("the mesh names rank {}; the last rank of the world is {}",
+                          index_by_rank_.back().first, world_size - 1))
+      .with("mesh", text())
+      .with("fix", fmt::format("start at least {} ranks, or name others",
+                               index_by_rank_.back().first + 1));
 }
 
 std::string MeshLayout::text() const {

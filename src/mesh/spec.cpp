@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "mesh/intern_table.h"
 #include "mesh/placement_dims.h"
 
@@ -26,13 +27,14 @@ bool is_iota(std::span<const std::int64_t> ranks) {
 void check_names(const MeshLayout::Init& init) {
   if (init.names.empty()) return;
   if (init.names.size() != init.shape.size()) {
-    fail(ErrorKind::kRuntime, "{} names for a mesh of {} dims", init.names.size(),
-         init.shape.size());
+    fail(ErrorKind::kRuntime, Fix{"give one name per dim, or none at all"},
+         "the mesh has {} names and {} dims", init.names.size(), init.shape.size());
   }
   for (std::size_t i = 1; i < init.names.size(); ++i) {
     const auto end = init.names.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(init.names.begin(), end, init.names[i]) != end) {
-      fail(ErrorKind::kRuntime, "two mesh dims are called '{}'", init.names[i]);
+      fail(ErrorKind::kRuntime, Fix{"give each mesh dim a name of its own"},
+           "two mesh dims are called '{}'", init.names[i]);
     }
   }
 }
@@ -40,10 +42,14 @@ void check_names(const MeshLayout::Init& init) {
 void check_ranks(std::vector<std::int64_t> ranks) {
   std::sort(ranks.begin(), ranks.end());
   if (!ranks.empty() && ranks.front() < 0) {
-    fail(ErrorKind::kValue, "a mesh holds rank {}: ranks count from 0", ranks.front());
+    fail(ErrorKind::kValue, Fix{"ranks are numbered from 0 on"}, "the mesh names rank {}",
+         ranks.front());
   }
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
-  if (twice != ranks.end()) fail(ErrorKind::kValue, "a mesh holds rank {} twice", *twice);
+  if (twice != ranks.end()) {
+    fail(ErrorKind::kValue, Fix{"give every place of the mesh a rank of its own"},
+         "the mesh names rank {} twice", *twice);
+  }
 }
 
 void check_layout(const MeshLayout::Init& init) {
@@ -52,18 +58,21 @@ void check_layout(const MeshLayout::Init& init) {
     const std::int64_t count = init.shape[dim];
     if (count < 1) {
       fail(count < 0 ? ErrorKind::kRuntime : ErrorKind::kValue,
-           "mesh dim {} has {} ranks; at least 1 is needed",
+           Fix{"leave the dim out, or give it 1 rank"},
+           "mesh dim {} has {} ranks; it must have at least 1",
            dim < init.names.size() ? fmt::format("'{}'", init.names[dim]) : fmt::format("{}", dim),
            count);
     }
     if (__builtin_mul_overflow(size, count, &size)) {
-      fail(ErrorKind::kValue, "a mesh with more than 2^63 ranks");
+      fail(ErrorKind::kValue, Fix{"use fewer or smaller mesh dims"},
+           "the mesh has more than 2^63 ranks");
     }
   }
   check_names(init);
   if (init.ranks.empty()) return;
   if (static_cast<std::int64_t>(init.ranks.size()) != size) {
-    fail(ErrorKind::kValue, "{} ranks for a mesh of {}", init.ranks.size(), size);
+    fail(ErrorKind::kValue, Fix{"name as many ranks as the sizes of its dims multiply to, or none"},
+         "the mesh names {} ranks and has places for {}", init.ranks.size(), size);
   }
   check_ranks(init.ranks);
 }
@@ -125,13 +134,15 @@ void check_shards(const SpecKey& key) {
     }
     if (placement.is_strided_shard() && placement.split_factor < 1) {
       refuse(key, ErrorKind::kValue,
-             fmt::format("placement {} has a split factor below 1", to_string(placement)));
+             fmt::format("the split factor of placement {} is below 1", to_string(placement)),
+             "use S(dim), which is a split factor of 1");
     }
     if (placement.is_strided_shard() && !is_default_order(key.placements, key.order)) {
       refuse(key, ErrorKind::kValue,
-             fmt::format("placement {} beside an explicit shard order: strided shards are cut in "
-                         "mesh order",
-                         to_string(placement)));
+             fmt::format("placement {} stands beside a shard order of its own; strided shards must "
+                         "be cut in the mesh's order",
+                         to_string(placement)),
+             "leave the shard order out, or use S(dim)");
     }
   }
 }
@@ -168,9 +179,11 @@ void check_size(const SpecKey& key) {
 
 void check_spec(const SpecKey& key) {
   if (key.placements.size() != key.layout->ndim()) {
-    refuse(key, ErrorKind::kValue,
-           fmt::format("{} placements for a mesh of {} dims", key.placements.size(),
-                       key.layout->ndim()));
+    refuse(
+        key, ErrorKind::kValue,
+        fmt::format("there are {} placements for a mesh of {} dims; there must be one per mesh dim",
+                    key.placements.size(), key.layout->ndim()),
+        "give R for the mesh dims that nothing is cut along");
   }
   check_size(key);
   check_order(key.placements, key.order);

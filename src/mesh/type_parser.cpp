@@ -11,6 +11,9 @@
 namespace shardlab {
 namespace {
 
+constexpr const char* kWriteType = "write it as dtype[sizes]{reductions}: f32[8@dp, 16]{sum:tp}";
+constexpr const char* kWriteDims = "write several mesh dims as (dp,tp)";
+
 [[noreturn]] void refuse(TextSpan span, std::string summary, std::string fix = {}) {
   TypeStringError error(std::move(summary), span);
   if (!fix.empty()) error.with("fix", std::move(fix));
@@ -36,11 +39,13 @@ class Cursor {
     ++position_;
     return true;
   }
-  void expect(char c, std::string_view where) {
+  void expect(char c, std::string_view where, std::string_view fix) {
     if (accept(c)) return;
     const char found = peek();
-    refuse(here(), found == '\0' ? fmt::format("the text ends where '{}' is missing {}", c, where)
-                                 : fmt::format("'{}' where '{}' is missing {}", found, c, where));
+    refuse(here(),
+           found == '\0' ? fmt::format("the text ends where '{}' is missing {}", c, where)
+                         : fmt::format("'{}' where '{}' is missing {}", found, c, where),
+           std::string(fix));
   }
   /// Letters, digits and underscores; empty when none stand here.
   std::string_view name() {
@@ -116,18 +121,20 @@ class TypeReader {
 
   ParsedType read() {
     read_dtype();
-    cursor_.expect('[', "before the sizes");
+    cursor_.expect('[', "before the sizes", kWriteType);
     if (!cursor_.accept(']')) {
       do read_dim();
       while (cursor_.accept(','));
-      cursor_.expect(']', "after the sizes");
+      cursor_.expect(']', "after the sizes", kWriteType);
     }
     if (cursor_.accept('{')) {
       do read_reduction();
       while (cursor_.accept(','));
-      cursor_.expect('}', "after the pending reductions");
+      cursor_.expect('}', "after the pending reductions", kWriteType);
     }
-    if (cursor_.peek() != '\0') refuse(cursor_.here(), "text after the end of the type");
+    if (cursor_.peek() != '\0') {
+      refuse(cursor_.here(), "there is text after the end of the type", kWriteType);
+    }
     return std::move(type_);
   }
 
@@ -150,7 +157,7 @@ class TypeReader {
     if (cursor_.accept('(')) {
       do sequence.push_back(read_cut());
       while (cursor_.accept(','));
-      cursor_.expect(')', "after the mesh dims");
+      cursor_.expect(')', "after the mesh dims", kWriteDims);
     } else {
       sequence.push_back(read_cut());
     }
@@ -168,22 +175,26 @@ class TypeReader {
   std::int64_t read_size() {
     const std::string_view text = cursor_.until("@,]{");
     const TextSpan span = cursor_.span_of(text);
-    if (text.empty()) refuse(cursor_.here(), "a size is missing");
+    if (text.empty()) {
+      refuse(cursor_.here(), "a size is missing", "write one size per tensor dim: f32[8, 16]");
+    }
     std::int64_t size = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
     const bool plain = end == text.data() + text.size();
     if (plain && error == std::errc::result_out_of_range) {
-      refuse(span, fmt::format("size {} is too large", text));
+      refuse(span, fmt::format("size {} is too large", text), "give a size below 2^63");
     }
     if (!plain || error != std::errc()) {
-      if (!sizes_) refuse(span, fmt::format("'{}' is not a size", text));
+      if (!sizes_) refuse(span, fmt::format("'{}' is not a size", text), "write a whole number");
       size = sizes_(text, span);
     }
-    if (size < 0) refuse(span, fmt::format("size {} is negative", size));
+    if (size < 0) {
+      refuse(span, fmt::format("size {} is negative", size), "give a size of 0 or more");
+    }
     // Sizes of 0 count as 1: strides do not shrink either.
     if (__builtin_mul_overflow(elements_, std::max<std::int64_t>(size, 1), &elements_) ||
         elements_ > kMaxElements) {
-      refuse(span, "the tensor has more elements than can be addressed");
+      refuse(span, "the tensor has more elements than can be addressed", "use smaller sizes");
     }
     return size;
   }
@@ -199,7 +210,8 @@ class TypeReader {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
     if (error != std::errc() || end != text.data() + text.size() || factor < 1) {
       refuse(text.empty() ? cursor_.here() : cursor_.span_of(text),
-             "the split factor after '~' is a whole number from 1");
+             "the split factor after '~' must be a whole number from 1 on",
+             "write 8@dp~2, or leave the ~ out");
     }
     // In one chunk it is a plain shard, which is how it prints.
     if (factor > 1) placement = Placement::strided_shard(tensor_dim, factor);
@@ -208,11 +220,11 @@ class TypeReader {
 
   void read_reduction() {
     const Placement placement = read_kind();
-    cursor_.expect(':', "between a reduction and its mesh dims");
+    cursor_.expect(':', "between a reduction and its mesh dims", kWriteType);
     const bool several = cursor_.accept('(');
     do type_.placements[mesh_dims_.read(cursor_)] = placement;
     while (several && cursor_.accept(','));
-    if (several) cursor_.expect(')', "after the mesh dims");
+    if (several) cursor_.expect(')', "after the mesh dims", kWriteDims);
   }
 
   Placement read_kind() {
@@ -253,7 +265,7 @@ Placements parse_placements_by_dim(std::string_view text, const MeshLayout& layo
   if (cursor.peek() == '\0') return placements;
   do {
     const std::size_t mesh_dim = mesh_dims.read(cursor);
-    cursor.expect('=', "between a mesh dim and its placement");
+    cursor.expect('=', "between a mesh dim and its placement", "write dp=S(0), tp=R");
     const std::string_view word = cursor.until(",");
     const auto placement = parse_placement(word);
     if (!placement) {

@@ -52,7 +52,8 @@ Plan planned(const Key& key, PlanOptions options) {
               fmt::format("no plan leads from {} to {}: {}", describe(*key.source),
                           describe(*key.target), std::get<NoPlan>(result).reason))
       .with("mesh", key.source->layout()->text())
-      .with("placements", describe(*key.source) + " -> " + describe(*key.target));
+      .with("placements", describe(*key.source) + " -> " + describe(*key.target))
+      .with("fix", "go through R: redistribute the tensor to replicas first");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // lists replaced by their k-th elements.
 #include "propagate/elements.h"
 
+#include "base/fix.h"
+
 namespace shardlab {
 
 bool independent_lists(const OpSchema& schema) {
@@ -21,7 +23,8 @@ std::vector<ElementOfList> list_elements(const OpSchema& schema) {
     const std::size_t count = schema.args[i].list().size();
     if (count == 0 && sized) continue;
     if (sized && count != elements.size()) {
-      fail(ErrorKind::kValue, "{}: list {} has {} tensors, the first one {}", schema.row->name(),
+      fail(ErrorKind::kValue, Fix{"give lists of one length"},
+           "{}: list {} has {} tensors, the first list has {}", schema.row->name(),
            declared[i].name, count, elements.size());
     }
     elements.resize(count, {schema, {}});

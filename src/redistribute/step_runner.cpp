@@ -132,10 +132,11 @@ Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& g
       break;
   }
   throw Error(ErrorKind::kValue,
-              fmt::format("no {} term of a {} value on {} ranks reduces back to it",
+              fmt::format("a {} value has no {} terms on {} ranks that reduce back to it",
                           to_string(step.to), to_string(x.dtype()), group.count))
       .with("mesh", mesh_.layout()->text())
-      .with("placements", to_string(step.from) + " -> " + to_string(step.to));
+      .with("placements", to_string(step.from) + " -> " + to_string(step.to))
+      .with("fix", "cast it to a floating dtype first, or stay at R on this mesh dim");
 }
 
 Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const Group& group) const {

@@ -17,6 +17,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "base/rank_context.h"
 #include "base/scheduler.h"
 #include "tensor/bounds.h"
@@ -238,7 +239,9 @@ BufferRef CpuDevice::allocate(std::size_t size_bytes) {
 void CpuDevice::run(const KernelCall& call) {
   const auto index = static_cast<std::size_t>(call.kernel);
   if (index >= kernels_.size() || kernels_[index] == nullptr) {
-    fail(ErrorKind::kUnsupported, "device cpu has no kernel {}", index);
+    fail(ErrorKind::kUnsupported,
+         Fix{"register the kernel with the device before the op that runs it"},
+         "device cpu has no kernel {}", index);
   }
   kernels_[index](call);
 }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/fix.h"
+
 namespace shardlab {
 
 namespace {
@@ -29,7 +31,8 @@ void with_stored_type(DType dtype, Visit visit) {
     case DType::kC32:
     case DType::kBC32: break;
   }
-  fail(ErrorKind::kUnsupported, "values of dtype {} can't be read or written", to_string(dtype));
+  fail(ErrorKind::kUnsupported, Fix{"cast the tensor to a dtype of 32 or 64 bits first"},
+       "values of dtype {} cannot be read or written", to_string(dtype));
 }
 
 template <typename T>
@@ -57,7 +60,8 @@ T narrow_to(double value) {
 std::vector<std::byte> read_bytes(const Tensor& tensor) {
   Device& device = *tensor.device();
   if (device.shape_only()) {
-    fail(ErrorKind::kUnsupported, "a shape-only device holds no values to read");
+    fail(ErrorKind::kUnsupported, Fix{"run it on a backend that computes"},
+         "a shape-only device holds no values to read");
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
   device.read(tensor, bytes.data());
@@ -98,7 +102,9 @@ void write_as(const Tensor& tensor, std::span<const In> values, Convert convert)
 
 Scalar read_scalar(const Tensor& tensor) {
   if (tensor.numel() != 1) {
-    fail(ErrorKind::kValue, "a scalar is read from one element, not from {}", tensor.numel());
+    fail(ErrorKind::kValue, Fix{"index it or reduce it first: x[0], x.sum()"},
+         "a tensor of {} elements is not one number; it must have exactly 1 element",
+         tensor.numel());
   }
   if (tensor.dtype() == DType::kBool) return Scalar(read_integers(tensor)[0] != 0);
   if (is_integral(tensor.dtype())) return Scalar(read_integers(tensor)[0]);

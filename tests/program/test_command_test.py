@@ -93,7 +93,7 @@ class TestCommand(Program):
         self.plant(a=FINE)
         code, _, error = self.shardlab("test", "--junit", "no/such/folder.xml", "a.toml")
         self.assertEqual(code, 2)
-        self.assertIn("cannot write no/such/folder.xml", error)
+        self.assertIn("no/such/folder.xml cannot be written", error)
 
     def test_every_schedule_is_tried_and_the_first_failing_one_replays(self):
         self.plant(a=FINE, e=MISMATCH)

@@ -75,6 +75,6 @@ TEST_CASE("a 0-dim value is held whole or dealt out; a mask partial can't be mad
     CHECK(local_values(x) == Values{rank.rank == 0 ? 0.0 : 7.0});
     CHECK(local_values(full_tensor(x)) == Values{7});
     CHECK_THROWS_WITH_AS(distribute_tensor(zeros({4}), mesh, "pp=MP(sum,4x2,0)"),
-                         doctest::Contains("can't be an input"), Error);
+                         doctest::Contains("cannot be an input"), Error);
   });
 }

@@ -181,8 +181,8 @@ TEST_CASE("B-5 B-6 groups that are made in different ways") {
          const auto half = world.communicator().split(color, 0, "half");
          half->all_gather(ones({1}), 0, Lengths64{1, 1}, Issue::kWait);
        },
-       "ranks 0-2: all_gather on group half: 2 lengths for 3 ranks\n"
-       "rank 3: all_gather on group half: 2 lengths for 1 ranks"},
+       "ranks 0-2: all_gather on group half: there are 2 lengths for 3 ranks\n"
+       "rank 3: all_gather on group half: there are 2 lengths for 1 ranks"},
       {"rank 1 stays out of the group in which it communicates", 3,
        [](RankContext& rank, ProcessGroup& world) {
          const auto group = world.communicator().split(rank.rank == 1 ? -1 : 0, 0, "all");

@@ -212,15 +212,15 @@ TEST_CASE("bad arguments are Value and name group and call") {
     std::function<void(ProcessGroup&)> call;
   };
   const Row rows[] = {
-      {"all_reduce on group world: avg of i32",
+      {"all_reduce on group world: reduction avg does not exist for dtype i32",
        [](ProcessGroup& group) { group.all_reduce(ones({2}, DType::kI32), ReduceOp::kAvg); }},
-      {"all_reduce on group world: band of f32",
+      {"all_reduce on group world: reduction band does not exist for dtype f32",
        [](ProcessGroup& group) { group.all_reduce(ones({2}), ReduceOp::kBitAnd); }},
-      {"all_gather on group world: tensor dim 1 of a tensor with 1 dims",
+      {"all_gather on group world: tensor dim 1 is out of range for a tensor of 1 dims",
        [](ProcessGroup& group) {
          group.all_gather(ones({2}), 1, Ranks{2, 2});
        }},
-      {"all_gather on group world: 3 lengths for 2 ranks",
+      {"all_gather on group world: there are 3 lengths for 2 ranks",
        [](ProcessGroup& group) {
          group.all_gather(ones({2}), 0, Ranks{2, 2, 2});
        }},

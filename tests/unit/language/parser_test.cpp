@@ -38,8 +38,8 @@ constexpr FaultRow kFaults[] = {
     {"x = 'a\\qb'", "this escape does not exist", ":1:7"},
     {"x = '\\ud800'", "needs 4 hexadecimal digits", ":1:6"},
     {"x = '\\x4'", "needs 2 hexadecimal digits", ":1:6"},
-    {"x = '\xa0'", "a byte that is no character of UTF-8", ":1:6"},
-    {"x = '\xed\xa0\x80'", "a byte that is no character of UTF-8", ":1:6"},
+    {"x = '\xa0'", "this byte is not part of a UTF-8 character", ":1:6"},
+    {"x = '\xed\xa0\x80'", "this byte is not part of a UTF-8 character", ":1:6"},
     {"x = b'a'", "strings with the prefix 'b'", ":1:5"},
     {"x = 1)", "')' closes nothing", ":1:6"},
     {"x = (1]", "']' does not close '(' of line 1", ":1:7"},
@@ -56,7 +56,7 @@ constexpr FaultRow kFaults[] = {
     {"x = 012", "a whole number does not start with 0", ":1:5"},
     {"x = 12ab", "this is not a number", ":1:5"},
     {"x = 1__0", "this is not a number", ":1:5"},
-    {"x = 0b12", "a digit that this base does not have", ":1:5"},
+    {"x = 0b12", "this base does not have that digit", ":1:5"},
     {"x = 9223372036854775808", "does not fit into 64 bits", ":1:5"},
     {"x = 2j", "not yet supported: complex numbers", ":1:5"},
     {"f(a=1, 2)", "a positional argument after a named one", ":1:8"},
@@ -66,9 +66,9 @@ constexpr FaultRow kFaults[] = {
     {"def f(a=1, b): pass", "a parameter without a default after one with", ":1:12"},
     {"def f(*a): pass", "not yet supported: '*' among parameters", ":1:7"},
     {"def f():\n  def g(): pass", "not yet supported: a def inside a def", ":2:3"},
-    {"return 1", "'return' outside of a def", ":1:1"},
-    {"break", "'break' outside of a loop", ":1:1"},
-    {"for i in x:\n  def f():\n    break", "'break' outside of a loop", ":3:5"},
+    {"return 1", "'return' stands outside of a def", ":1:1"},
+    {"break", "'break' stands outside of a loop", ":1:1"},
+    {"for i in x:\n  def f():\n    break", "'break' stands outside of a loop", ":3:5"},
     {"import torch", "'import' is not part of the language", ":1:1"},
     {"class A: pass", "'class' is not part of the language", ":1:1"},
     {"x = 1 = b", "this cannot be assigned to", ":1:5"},
@@ -80,12 +80,12 @@ constexpr FaultRow kFaults[] = {
     {"x.1", "expected the end of the line, found a number", ":1:2"},
     {"x.", "expected a name after '.', found the end of the line", ":1:3"},
     {"x ? y", "'?' means nothing here", ":1:3"},
-    {"x = é", "a character that means nothing outside of strings", ":1:5"},
-    {"xé = 1", "names are made of ASCII letters", ":1:2"},
+    {"x = é", "this character means nothing outside of strings", ":1:5"},
+    {"xé = 1", "not an ASCII letter", ":1:2"},
     {"f'{x'", "'{' is never closed", ":1:3"},
     {"f'{}'", "expected an expression, found the end of the text", ":1:4"},
     {"f'x}'", "'}' opens nothing", ":1:4"},
-    {"f'{x!z}'", "a conversion is !r or !s", ":1:5"},
+    {"f'{x!z}'", "this conversion does not exist", ":1:5"},
     {"f'{x:{y}}'", "not yet supported: { } inside a format", ":1:6"},
     {"f'ab {x +}'", "expected an expression", ":1:10"},
     {"while x:\n  pass\nelse:\npass", "expected an indented block after 'else'", ":4:1"},
@@ -159,13 +159,15 @@ TEST_CASE("an error shows the place, the line and a caret") {
         "error: expected ')' after the expression, found a number\n"
         "  at          t.toml:2:2\n"
         "      2 |  2)\n"
-        "        |  ^");
+        "        |  ^\n"
+        "  fix         join values with operators, or separate them with commas");
   // The caret counts characters, not bytes, and a tab is as wide as a blank.
   CHECK(report_of("s = 'é'\t$\n") ==
         "error: '$' means nothing here\n"
         "  at          t.toml:1:9\n"
         "      1 | s = 'é' $\n"
-        "        |         ^");
+        "        |         ^\n"
+        "  fix         remove it, or write it inside a string");
 }
 
 TEST_CASE("each syntax error has its own message") {

@@ -212,7 +212,7 @@ TEST_CASE("faults on ranks carry the place in the program") {
   };
   const Row rows[] = {
       {"x = distribute(tensor([1., 2.]), tp=S(0)) + tensor([1., 2.])\n", "plain and distributed"},
-      {"x = distribute(tensor([1., 2.]), pp=S(0))\n", "distribute: 'pp' is no mesh dim"},
+      {"x = distribute(tensor([1., 2.]), pp=S(0))\n", "distribute: 'pp' is not a mesh dim"},
       {"x = distribute(tensor([1., 2.]), tp=S(3))\n", "3"},
       {"x = tensor([1., 2.]).redistribute(tp=R)\n", "is a plain tensor"},
       {"x = distribute(tensor([1., 2.]), tp=S(0)).redistribute('[3@tp]')\n",
@@ -221,7 +221,7 @@ TEST_CASE("faults on ranks carry the place in the program") {
       {"x = tensor([[1., 2.]]) @ tensor([[1., 2.]])\n", "mm"},
       {"x = tensor([1., 2.]).item()\n", "item: a tensor of 2 elements"},
       {"x = tensor([1., 2.])[2]\n", "index 2 is out of range for dim 0 of size 2"},
-      {"x = tensor([[1., 2.], [3.]])\n", "rows of different lengths"},
+      {"x = tensor([[1., 2.], [3.]])\n", "the rows have different lengths"},
       {"x = distribute(tensor([1.]), tp=S(0))\ny = all_reduce(x, sum)\n",
        "collectives take local tensors"},
   };

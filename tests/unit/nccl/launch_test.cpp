@@ -105,8 +105,10 @@ TEST_CASE("first hosts of node lists") {
 TEST_CASE("what does not say where this process is, is refused") {
   CHECK(refusal({}) == "nothing says which rank this process is");
   CHECK(refusal({{"RANK", "1"}}) == "WORLD_SIZE is not set");
-  CHECK(refusal({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) == "RANK is x, no number");
-  CHECK(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}) == "RANK is 2, WORLD_SIZE is 2");
+  CHECK(refusal({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==
+        "RANK is x; it must be a whole number of 0 or more");
+  CHECK(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}) ==
+        "RANK is 2 and WORLD_SIZE is 2; the first must be less");
   CHECK(refusal({{"RANK", "1"}, {"WORLD_SIZE", "2"}}) ==
         "MASTER_ADDR is not set: where is rank 0?");
   // A job of one needs nobody.
