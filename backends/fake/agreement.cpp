@@ -429,13 +429,4 @@ Agreement replay(const RankGrid& grid, std::span<const ClassLog* const> logs) {
   return Replay(grid, logs).run();
 }
 
-std::string ranks_text(std::vector<std::int64_t> ranks) {
-  constexpr std::size_t kLong = 200;
-  std::ranges::sort(ranks);
-  std::string text = fold_ranks(ranks);
-  if (text.size() <= kLong) return text;
-  const std::size_t end = text.rfind(',', kLong);
-  return fmt::format("{},... ({} ranks)", text.substr(0, end), ranks.size());
-}
-
 }  // namespace shardlab::fake

@@ -28,7 +28,4 @@ struct Agreement {
 /// it stands for.
 Agreement replay(const RankGrid& grid, std::span<const ClassLog* const> logs);
 
-/// "ranks 0-3,8", or, where that gets long, how many ranks and the first ones.
-std::string ranks_text(std::vector<std::int64_t> ranks);
-
 }  // namespace shardlab::fake

@@ -221,7 +221,7 @@ Error without_places(const Error& error) {
 
 std::string result_types(const ScenarioResult& result) {
   std::string types;
-  for (const ValueReport& value : result.values) {
+  for (const ValueReport& value : result.judgement.values) {
     types += (types.empty() ? "" : ", ") + value.type;
   }
   return types;
@@ -239,12 +239,12 @@ int explain_program(const std::string& function, const OpRegistry& registry,
   } catch (const Error& error) {
     throw without_places(error);
   }
-  if (result.error) throw without_places(*result.error);
+  if (result.run.error) throw without_places(*result.run.error);
   if (arguments.common.output == Output::kJson) {
     print_text(calls_json(result, arguments.texts.front()) + "\n");
     return kFine;
   }
-  const auto ops = std::ranges::count(result.events, TraceEvent::Kind::kOp, &TraceEvent::kind);
+  const auto ops = std::ranges::count(result.run.events, TraceEvent::Kind::kOp, &TraceEvent::kind);
   print_text(fmt::format("{} gives {}, by {} in this order:\n{}", arguments.texts.front(),
                          result_types(result), ops == 1 ? "1 op" : fmt::format("{} ops", ops),
                          calls_text(result, arguments.common.stdout_color())));

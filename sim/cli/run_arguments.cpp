@@ -90,15 +90,15 @@ RunTextOptions text_options(const RunArguments& arguments) {
 }
 
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments) {
-  if (result.reported_elsewhere) return {};
+  if (result.run.reported_elsewhere) return {};
   RunOutput output;
   if (arguments.common.output == Output::kJson) {
     output.out = run_json(result) + "\n";
     return output;
   }
-  output.out = arguments.log ? log_text(result) : run_text(result, text_options(arguments));
-  if (result.error && !result.error_expected) {
-    output.err = "error: " + result.error->text() + "\n";
+  output.out = arguments.log ? log_text(result.run) : run_text(result, text_options(arguments));
+  if (result.run.error && !result.judgement.error_expected) {
+    output.err = "error: " + result.run.error->text() + "\n";
     output.urgent = channel_of(arguments.backend) != nullptr;
   }
   return output;

@@ -15,9 +15,9 @@ class Reports {
   explicit Reports(const RunArguments& arguments) : arguments_(arguments) {}
 
   void add(const ScenarioResult& result) {
-    if (result.reported_elsewhere) return;
+    if (result.run.reported_elsewhere) return;
     std::optional<Error> unknown;
-    if (!result.error) unknown = nothing_asked(result, arguments_.why);
+    if (!result.run.error) unknown = nothing_asked(result, arguments_.why);
     if (!first_ && arguments_.common.output == Output::kText) waiting_.push_back({.out = "\n"});
     first_ = false;
     waiting_.push_back(output_of(result, arguments_));

@@ -67,7 +67,7 @@ std::string name_of(const TestCase& one) {
 void tell(const ScenarioResult& result, const std::string& tried, const RunArguments& arguments,
           TestOutcome& outcome) {
   if (!result.met()) outcome.report.verdict = TestReport::Verdict::kFailed;
-  if (result.reported_elsewhere) return;
+  if (result.run.reported_elsewhere) return;
   const bool as_line = arguments.common.output == Output::kText && result.met();
   if (as_line) {
     outcome.output.out = run_line(result, text_options(arguments)) + tried + "\n";
@@ -77,11 +77,12 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
   if (result.met()) return;
   RunTextOptions plain = text_options(arguments);
   plain.color = Color::kOff;
-  outcome.report.message =
-      result.error && !result.error_expected ? result.error->summary() : "not as expected";
+  outcome.report.message = result.run.error && !result.judgement.error_expected
+                               ? result.run.error->summary()
+                               : "not as expected";
   outcome.report.text = run_text(result, plain);
-  if (result.error && !result.error_expected) {
-    outcome.report.text += "error: " + result.error->text() + "\n";
+  if (result.run.error && !result.judgement.error_expected) {
+    outcome.report.text += "error: " + result.run.error->text() + "\n";
   }
 }
 

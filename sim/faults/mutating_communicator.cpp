@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/rank_context.h"
-#include "sim/language/tensor_data.h"
 #include "tensor/device.h"
+#include "tensor/host.h"
 
 namespace shardlab {
 
@@ -60,28 +60,35 @@ Tensor swapped(const Tensor& tensor, std::int64_t dim, Lengths lengths) {
   return rearranged(tensor, dim, pieces);
 }
 
-struct DividedBy {
-  std::int64_t divisor;
-  Number operator()(std::int64_t value) const { return value / divisor; }
-  Number operator()(double value) const { return value / static_cast<double>(divisor); }
-};
-
-struct Times {
-  std::int64_t factor;
-  Number operator()(std::int64_t value) const { return value * factor; }
-  Number operator()(double value) const { return value * static_cast<double>(factor); }
-};
-
+// Complex numbers are changed as two.
 template <typename Change>
 Tensor changed(const Tensor& tensor, Change change) {
-  std::vector<Number> numbers = read_numbers(tensor);
-  for (Number& number : numbers) number = std::visit(change, number);
-  return tensor_of(*tensor.device(), tensor.shape(), tensor.dtype(), numbers);
+  Tensor out = empty(*tensor.device(), tensor.shape(), tensor.dtype());
+  if (is_integral(tensor.dtype())) {
+    std::vector<std::int64_t> values = read_integers(tensor);
+    for (std::int64_t& value : values) value = change(value);
+    write_integers(out, values);
+  } else {
+    std::vector<double> values = read_doubles(tensor);
+    for (double& value : values) value = change(value);
+    write_doubles(out, values);
+  }
+  return out;
+}
+
+Tensor divided(const Tensor& tensor, std::int64_t divisor) {
+  return changed(tensor,
+                 [divisor](auto value) { return value / static_cast<decltype(value)>(divisor); });
+}
+
+Tensor multiplied(const Tensor& tensor, std::int64_t factor) {
+  return changed(tensor,
+                 [factor](auto value) { return value * static_cast<decltype(value)>(factor); });
 }
 
 // For maximum, minimum and average, reducing equal terms gives the term again.
 Tensor reduced_again(const Tensor& right, ReduceOp op, std::int64_t ranks) {
-  return op == ReduceOp::kSum ? changed(right, Times{ranks}) : right;
+  return op == ReduceOp::kSum ? multiplied(right, ranks) : right;
 }
 
 // The dim along which a result is put together, and from which pieces.
@@ -138,7 +145,7 @@ class MutatingCommunicator final : public ForwardingCommunicator {
       case MutationKind::kReduceTwice:
         return noted(right, reduced_again(right, call.op, size()));
       case MutationKind::kDivideTwice:
-        return noted(right, changed(right, DividedBy{size()}));
+        return noted(right, divided(right, size()));
     }
     return right;
   }

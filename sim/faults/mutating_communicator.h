@@ -44,7 +44,6 @@ struct MutationEffect {
 /// For WorldOptions::communicator: wraps a rank's communicator and all that are split off it. Only
 /// collectives entered while the rank is observed, in groups of more than one rank, are counted. A
 /// mutated call waits for its result.
-///   fails  Unsupported: kDivideTwice and kReduceTwice of complex values
 CommunicatorDecorator plant(const Mutation& mutation, std::shared_ptr<MutationEffect> effect);
 
 }  // namespace shardlab

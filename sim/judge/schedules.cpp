@@ -60,12 +60,12 @@ ScheduleSearch try_schedules(const Scenario& scenario, const OpRegistry& registr
     options.schedule.seed = range.first_seed + static_cast<std::uint64_t>(i);
     options.recorded = [&](const std::vector<Recording>& ranks) { seen = fingerprints_of(ranks); };
     search.result = run_scenario(scenario, registry, options);
-    search.result.options.recorded = nullptr;
+    search.result.run.options.recorded = nullptr;
     // Ranks of a run that fails get less or more far.
-    if (!search.result.error) {
+    if (!search.result.run.error) {
       if (!first) first = seen;
       if (const std::string text = differences(*first, seen); !text.empty()) {
-        search.result.expectations.push_back(
+        search.result.judgement.expectations.push_back(
             {.what = "schedule",
              .met = false,
              .text =

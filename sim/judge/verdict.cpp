@@ -69,14 +69,14 @@ void keep_outputs_only(const Scenario& scenario, std::vector<ValueReport>& value
 
 class Verification {
  public:
-  Verification(ScenarioResult& result, const ProgramRun& ranks)
-      : result_(result), ranks_(ranks), traits_(traits_of(*result.scenario.program)) {
+  Verification(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks)
+      : run_(run), judgement_(judgement), ranks_(ranks), traits_(traits_of(*run.scenario.program)) {
     inputs_.ranks = recordings_of(ranks);
-    inputs_.reporting_rank = static_cast<std::size_t>(result.reporting_rank);
+    inputs_.reporting_rank = static_cast<std::size_t>(run.reporting_rank);
     inputs_.traits = &traits_;
-    inputs_.tolerance = result.scenario.expect.tolerance;
-    inputs_.keep = result.options.keep_elements;
-    if (const auto& memory = result.options.memory) {
+    inputs_.tolerance = run.scenario.expect.tolerance;
+    inputs_.keep = run.options.keep_elements;
+    if (const auto& memory = run.options.memory) {
       constexpr std::int64_t kBytesEach = 64;  // three values as doubles, and marks of their pieces
       inputs_.most_elements = memory->available_bytes / kBytesEach;
     }
@@ -89,35 +89,34 @@ class Verification {
     if (!in_f64_->error) {
       return shardlab::failed_assertion(recordings_of(*in_f64_), inputs_.ranks);
     }
-    result_.warnings.push_back("assert_close is not decided: in f64 the program fails: " +
-                               in_f64_->error->summary());
+    judgement_.warnings.push_back("assert_close is not decided: in f64 the program fails: " +
+                                  in_f64_->error->summary());
     return std::nullopt;
   }
 
   void run() {
-    if (result_.scenario.expect.verify == Verify::kNone) {
-      result_.not_verified = "verify = \"none\"";
-      if (inputs_.keep > 0) result_.values = verify_values(inputs_);
+    if (run_.scenario.expect.verify == Verify::kNone) {
+      judgement_.not_verified = "verify = \"none\"";
+      if (inputs_.keep > 0) judgement_.values = verify_values(inputs_);
       return;
     }
     if (traits_.leaves) {
-      for (std::string& text :
-           parting_branches(*result_.scenario.program, traits_, inputs_.ranks)) {
-        result_.warnings.push_back(std::move(text));
+      for (std::string& text : parting_branches(*run_.scenario.program, traits_, inputs_.ranks)) {
+        judgement_.warnings.push_back(std::move(text));
       }
     }
     inputs_.nothing = "one device does not get here";
     run_alone_as_meant();
     run_reference();
-    result_.values = verify_values(inputs_);
-    if (traits_.leaves || in_doubt(result_.values)) {
+    judgement_.values = verify_values(inputs_);
+    if (traits_.leaves || in_doubt(judgement_.values)) {
       run_alone_in_f64();
       judge_again();
-      if (traits_.leaves || in_doubt(result_.values)) decide_in_f64();
+      if (traits_.leaves || in_doubt(judgement_.values)) decide_in_f64();
     }
     explain_first();
-    if (result_.scenario.expect.verify == Verify::kOutputs) {
-      keep_outputs_only(result_.scenario, result_.values);
+    if (run_.scenario.expect.verify == Verify::kOutputs) {
+      keep_outputs_only(run_.scenario, judgement_.values);
     }
   }
 
@@ -132,18 +131,18 @@ class Verification {
   void explain_first() {
     constexpr int kMost = 3;
     int tried = 0;
-    for (ValueReport& report : result_.values) {
+    for (ValueReport& report : judgement_.values) {
       if (!report.verified || report.comparison.agreement != Agreement::kWrong) continue;
       if (tried++ == kMost) return;
-      report.cause = explain_wrong(inputs_, report, result_.scenario, *result_.layout);
+      report.cause = explain_wrong(inputs_, report, run_.scenario, *run_.layout);
       if (tried > 1 && report.cause == kNoCause) report.cause.clear();
     }
   }
 
   void run_alone_as_meant() {
-    const std::int64_t ranks = result_.scenario.world;
+    const std::int64_t ranks = run_.scenario.world;
     const std::int64_t told =
-        traits_.reads_rank ? std::min(ranks, most_told_ranks(result_.scenario)) : 1;
+        traits_.reads_rank ? std::min(ranks, most_told_ranks(run_.scenario)) : 1;
     if (traits_.reads_rank) inputs_.told_ranks = told;
     add_meaning(ToldWorld::kTrue, told);
     const bool counts = traits_.reads_rank || traits_.reads_world;
@@ -156,22 +155,22 @@ class Verification {
       inputs_.one_device[i].complete = meanings_[i].runs();
     }
     if (inputs_.given.single != nullptr || std::ranges::any_of(meanings_, &Meaning::runs)) return;
-    result_.not_verified =
+    judgement_.not_verified =
         fmt::format("one device cannot run the program: {}", meanings_.back().failure());
-    result_.not_verified_fix =
+    judgement_.not_verified_fix =
         "say what one device computes in [reference], or expect verify = \"none\"";
   }
 
   void add_meaning(ToldWorld world, std::int64_t told) {
     Meaning meaning;
-    meaning.alone = {.scenario = &result_.scenario,
-                     .layout = result_.layout,
+    meaning.alone = {.scenario = &run_.scenario,
+                     .layout = run_.layout,
                      .registry = ranks_.registry,
                      .answers = &ranks_.answers,
                      .answers_rank = traits_.reads_rank ? ranks_.reporting_rank : 0,
                      .world = world,
                      .told_ranks = told};
-    meaning.single = run_alone(meaning.alone, *result_.propagator, result_.options);
+    meaning.single = run_alone(meaning.alone, *run_.propagator, run_.options);
     inputs_.one_device.push_back({.single = meaning.single.recordings,
                                   .reference = {},
                                   .one_rank = world == ToldWorld::kOne});
@@ -180,7 +179,7 @@ class Verification {
 
   void run_in_f64(Meaning& meaning) {
     meaning.alone.precision = Precision::kReference;
-    meaning.reference = run_alone(meaning.alone, *result_.propagator, result_.options);
+    meaning.reference = run_alone(meaning.alone, *run_.propagator, run_.options);
   }
 
   // Only made when the error of the single-device run itself is needed: most values are close
@@ -199,23 +198,23 @@ class Verification {
   }
 
   void run_reference() {
-    if (!result_.scenario.reference) return;
-    reference_program_ = as_reference(result_.scenario);
+    if (!run_.scenario.reference) return;
+    reference_program_ = as_reference(run_.scenario);
     given_.alone = {.scenario = &reference_program_,
-                    .layout = result_.layout,
+                    .layout = run_.layout,
                     .registry = ranks_.registry,
                     .world = ToldWorld::kOne};
-    given_.single = run_alone(given_.alone, *result_.propagator, result_.options);
+    given_.single = run_alone(given_.alone, *run_.propagator, run_.options);
     if (!reference_runs()) return;
-    result_.not_verified.clear();
-    result_.not_verified_fix.clear();
+    judgement_.not_verified.clear();
+    judgement_.not_verified_fix.clear();
     inputs_.nothing = "one device does not get here, and [reference] does not name it";
     inputs_.given.single = given_.single.recordings[0];
   }
 
   bool reference_runs() {
     if (given_.runs()) return true;
-    result_.expectations.push_back(
+    judgement_.expectations.push_back(
         {.what = "reference", .met = false, .text = "fails: " + given_.failure(), .where = {}});
     return false;
   }
@@ -224,16 +223,16 @@ class Verification {
   // mistake is small enough to be taken for rounding. They share this process on every backend.
   void run_in_f64() {
     if (in_f64_) return;
-    ScenarioOptions options = result_.options;
+    ScenarioOptions options = run_.options;
     if (channel_of(options.backend) != nullptr) options.backend = "threads";
     in_f64_.emplace();
-    in_f64_->scenario = &result_.scenario;
+    in_f64_->scenario = &run_.scenario;
     in_f64_->registry = ranks_.registry;
-    in_f64_->layout = result_.layout;
-    in_f64_->reported = result_.layout;
+    in_f64_->layout = run_.layout;
+    in_f64_->reported = run_.layout;
     in_f64_->reporting_rank = ranks_.reporting_rank;
     in_f64_->precision = Precision::kReference;
-    execute(*in_f64_, *result_.propagator, result_.scenario.world, options);
+    execute(*in_f64_, *run_.propagator, run_.scenario.world, options);
   }
 
   void decide_in_f64() {
@@ -247,13 +246,14 @@ class Verification {
   // doubt.
   void judge_again() {
     if (traits_.leaves) {
-      result_.values = verify_values(inputs_);
+      judgement_.values = verify_values(inputs_);
     } else {
-      verify_again(inputs_, result_.values);
+      verify_again(inputs_, judgement_.values);
     }
   }
 
-  ScenarioResult& result_;
+  const Run& run_;
+  ScenarioJudgement& judgement_;
   const ProgramRun& ranks_;
   ProgramTraits traits_;
   std::vector<Meaning> meanings_;
@@ -263,9 +263,9 @@ class Verification {
   VerifyInputs inputs_;
 };
 
-Verdicts::Verdicts(ScenarioResult& result, const ProgramRun& ranks)
-    : result_(result), ranks_(ranks) {
-  if (!result.shapes_only()) verification_ = std::make_unique<Verification>(result, ranks);
+Verdicts::Verdicts(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks)
+    : judgement_(judgement), ranks_(ranks) {
+  if (!run.shapes_only()) verification_ = std::make_unique<Verification>(run, judgement, ranks);
 }
 
 Verdicts::~Verdicts() = default;
@@ -276,9 +276,9 @@ std::optional<Error> Verdicts::failed_assertion() {
 
 void Verdicts::verify() {
   if (verification_) return verification_->run();
-  result_.not_verified = "shapes only: nothing verified";
+  judgement_.not_verified = "shapes only: nothing verified";
   for (const Recording& recording : ranks_.recordings) {
-    list_values(recording, "not computed", result_.values);
+    list_values(recording, "not computed", judgement_.values);
   }
 }
 

@@ -12,10 +12,10 @@ namespace shardlab {
 
 class Verification;
 
-/// Both arguments outlive it.
+/// All arguments outlive it.
 class Verdicts {
  public:
-  Verdicts(ScenarioResult& result, const ProgramRun& ranks);
+  Verdicts(const Run& run, ScenarioJudgement& judgement, const ProgramRun& ranks);
   ~Verdicts();
   Verdicts(const Verdicts&) = delete;
   Verdicts& operator=(const Verdicts&) = delete;
@@ -29,7 +29,7 @@ class Verdicts {
   void verify();
 
  private:
-  ScenarioResult& result_;
+  ScenarioJudgement& judgement_;
   const ProgramRun& ranks_;
   std::unique_ptr<Verification> verification_;  ///< null where only shapes are known
 };

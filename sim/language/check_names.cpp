@@ -218,14 +218,7 @@ class NameChecker {
       refuse(source_, node.name_span, fmt::format("{} has no overload '{}'", module, node.name),
              suggest(node.name, known));
     }
-    known = op_names(registry_);
-    if (module != "aten") {
-      known = torch_names(registry_);
-      const auto global = global_names(registry_);
-      known.insert(known.end(), global.begin(), global.end());
-      std::ranges::sort(known);
-      known.erase(std::unique(known.begin(), known.end()), known.end());
-    }
+    known = module == "aten" ? op_names(registry_) : global_names(registry_);
     refuse(source_, node.name_span, fmt::format("unknown op '{}.{}'", module, node.name),
            nearest_or_nothing(node.name, known));
   }

@@ -11,14 +11,14 @@ namespace {
 
 // The world has no mesh dims: it waits for the slowest dim of the scenario's mesh, and where it has
 // ranks beyond the mesh for the link between hosts.
-Link link_of(const ScenarioResult& result, const GroupIdentity& group) {
-  const Topology& topology = result.propagator->plans().options().topology;
+Link link_of(const Run& run, const GroupIdentity& group) {
+  const Topology& topology = run.propagator->plans().options().topology;
   if (group.layout != nullptr) return topology.slowest(*group.layout, group.mesh_dims);
   InlineVector<std::size_t, 4> all;
-  for (std::size_t dim = 0; dim < result.layout->ndim(); ++dim) all.push_back(dim);
-  const Link within = topology.slowest(*result.layout, all);
+  for (std::size_t dim = 0; dim < run.layout->ndim(); ++dim) all.push_back(dim);
+  const Link within = topology.slowest(*run.layout, all);
   const Link beyond;
-  return group.size > result.layout->size() && beyond.gbps < within.gbps ? beyond : within;
+  return group.size > run.layout->size() && beyond.gbps < within.gbps ? beyond : within;
 }
 
 double predicted_us(const CollectiveRecord& record, const Link& link) {
@@ -28,9 +28,9 @@ double predicted_us(const CollectiveRecord& record, const Link& link) {
 
 }  // namespace
 
-std::vector<CollectiveSum> collective_sums(const ScenarioResult& result) {
+std::vector<CollectiveSum> collective_sums(const Run& run) {
   std::vector<CollectiveSum> sums;
-  for (const TraceEvent& event : result.events) {
+  for (const TraceEvent& event : run.events) {
     if (event.kind != TraceEvent::Kind::kCollective) continue;
     const CollectiveRecord& record = event.collective;
     auto sum = std::find_if(sums.begin(), sums.end(), [&](const CollectiveSum& known) {
@@ -43,7 +43,7 @@ std::vector<CollectiveSum> collective_sums(const ScenarioResult& result) {
     const bool forward = event.pass == Pass::kForward;
     ++(forward ? sum->forward : sum->backward);
     (forward ? sum->forward_bytes : sum->backward_bytes) += record.sent_bytes;
-    sum->predicted_us += predicted_us(record, link_of(result, record.group));
+    sum->predicted_us += predicted_us(record, link_of(run, record.group));
   }
   std::stable_sort(sums.begin(), sums.end(),
                    [](const CollectiveSum& a, const CollectiveSum& b) { return a.kind < b.kind; });

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sim/judge/scenario_run.h"
+#include "sim/run/run.h"
 
 namespace shardlab {
 
@@ -18,6 +18,6 @@ struct CollectiveSum {
 };
 
 /// Sorted by kind, then in order of appearance of the groups.
-std::vector<CollectiveSum> collective_sums(const ScenarioResult& result);
+std::vector<CollectiveSum> collective_sums(const Run& run);
 
 }  // namespace shardlab

@@ -65,15 +65,15 @@ std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events) 
   return moves;
 }
 
-std::vector<std::string> implicit_warnings(const ScenarioResult& result) {
+std::vector<std::string> implicit_warnings(const Run& run) {
   std::vector<std::string> texts;
-  if (result.scenario.expect.implicit != ImplicitRedistribution::kWarn) return texts;
-  for (const ImplicitMove& move : implicit_moves(result.events)) {
+  if (run.scenario.expect.implicit != ImplicitRedistribution::kWarn) return texts;
+  for (const ImplicitMove& move : implicit_moves(run.events)) {
     texts.push_back(fmt::format(
         "line {}{}: {} redistributes argument {} from {} to {}{}, {} sent by rank {}", move.line,
         move.pass == Pass::kBackward ? ", backward" : "", move.op, move.argument, move.source,
         move.target, move.times == 1 ? "" : fmt::format(", {} times", move.times),
-        bytes_text(move.sent_bytes), result.reporting_rank));
+        bytes_text(move.sent_bytes), run.reporting_rank));
   }
   return texts;
 }

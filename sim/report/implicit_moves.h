@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/judge/scenario_run.h"
 #include "sim/record/trace.h"
+#include "sim/run/run.h"
 
 namespace shardlab {
 
@@ -26,6 +26,6 @@ std::vector<ImplicitMove> implicit_moves(const std::vector<TraceEvent>& events);
 
 /// A sentence for each: where it is, whose argument moves from what to what, how often and how many
 /// bytes. Empty unless the scenario asks for warnings.
-std::vector<std::string> implicit_warnings(const ScenarioResult& result);
+std::vector<std::string> implicit_warnings(const Run& run);
 
 }  // namespace shardlab

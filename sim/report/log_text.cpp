@@ -42,13 +42,13 @@ int moving_steps(const Plan& plan) {
 
 class Log {
  public:
-  explicit Log(const ScenarioResult& result) : result_(result) {}
+  explicit Log(const Run& run) : run_(run) {}
 
   std::string build() {
-    line(0, fmt::format("rank {} of {}", result_.reporting_rank, result_.scenario.world));
-    for (const TraceEvent& event : result_.events) show(event);
+    line(0, fmt::format("rank {} of {}", run_.reporting_rank, run_.scenario.world));
+    for (const TraceEvent& event : run_.events) show(event);
     totals();
-    if (result_.error) line(0, "error: " + result_.error->text());
+    if (run_.error) line(0, "error: " + run_.error->text());
     return std::move(out_);
   }
 
@@ -100,7 +100,7 @@ class Log {
     std::string text;
     for (std::size_t kind = 0; kind < kCollectiveKinds; ++kind) {
       std::int64_t count = 0;
-      for (const CollectiveCounts& rank : result_.counts) {
+      for (const CollectiveCounts& rank : run_.counts) {
         count += rank.total(static_cast<CollectiveKind>(kind));
       }
       if (count == 0) continue;
@@ -110,7 +110,7 @@ class Log {
     line(0, "collectives entered, all ranks: " + (text.empty() ? "none" : text));
   }
 
-  const ScenarioResult& result_;
+  const Run& run_;
   std::string out_;
   Pass pass_ = Pass::kForward;
   const OpSchema* op_ = nullptr;
@@ -119,6 +119,6 @@ class Log {
 
 }  // namespace
 
-std::string log_text(const ScenarioResult& result) { return Log(result).build(); }
+std::string log_text(const Run& run) { return Log(run).build(); }
 
 }  // namespace shardlab

@@ -54,13 +54,13 @@ std::vector<PrintedBy> merged_prints(const std::vector<std::vector<PrintedLine>>
   return merged;
 }
 
-std::string printers_text(const ScenarioResult& result, const std::vector<std::size_t>& who) {
-  if (!result.shapes_only()) {
+std::string printers_text(const Run& run, const std::vector<std::size_t>& who) {
+  if (!run.shapes_only()) {
     return fold_ranks(std::vector<std::int64_t>(who.begin(), who.end()));
   }
   std::string text;
   for (const std::size_t index : who) {
-    const ClassReport& ranks = result.classes[index];
+    const ClassReport& ranks = run.classes[index];
     text += text.empty() ? "" : "; ";
     text += ranks.size == 1 ? fmt::format("rank {}", ranks.first_rank) : ranks.where;
   }
@@ -73,17 +73,17 @@ void check_printer(const Scenario& scenario, std::int64_t rank) {
       .with("fix", fmt::format("ranks are numbered from 0 to {}", scenario.world - 1));
 }
 
-std::size_t printer_of(const ScenarioResult& result, std::int64_t rank) {
+std::size_t printer_of(const Run& run, std::int64_t rank) {
   const auto index = static_cast<std::size_t>(rank);
-  if (!result.shapes_only()) return index;
-  if (index < result.class_of.size()) return result.class_of[index];
-  const auto first = std::ranges::find(result.classes, rank, &ClassReport::first_rank);
-  if (first != result.classes.end()) {
-    return static_cast<std::size_t>(first - result.classes.begin());
+  if (!run.shapes_only()) return index;
+  if (index < run.class_of.size()) return run.class_of[index];
+  const auto first = std::ranges::find(run.classes, rank, &ClassReport::first_rank);
+  if (first != run.classes.end()) {
+    return static_cast<std::size_t>(first - run.classes.begin());
   }
   throw Error(ErrorKind::kUnsupported,
               fmt::format("--rank {}: of so many ranks the first of each class is known", rank))
-      .with("fix", fmt::format("--rank {}", result.classes.front().first_rank));
+      .with("fix", fmt::format("--rank {}", run.classes.front().first_rank));
 }
 
 }  // namespace shardlab

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/judge/scenario_run.h"
+#include "sim/run/run.h"
 
 namespace shardlab {
 
@@ -23,12 +23,12 @@ std::vector<PrintedBy> merged_prints(const std::vector<std::vector<PrintedLine>>
 
 /// "rank 3", "ranks 0,2,3"; of classes of ranks "dp 0-7, tp 0; dp 0-7, tp 2". `who` as in
 /// PrintedBy.
-std::string printers_text(const ScenarioResult& result, const std::vector<std::size_t>& who);
+std::string printers_text(const Run& run, const std::vector<std::size_t>& who);
 
 ///   fails  Value: the scenario has no rank of this number, which is not negative
 void check_printer(const Scenario& scenario, std::int64_t rank);
-/// Where `rank`'s prints are in result.printed.
+/// Where `rank`'s prints are in run.printed.
 ///   fails  Unsupported: of so many ranks only the first of each class is known
-std::size_t printer_of(const ScenarioResult& result, std::int64_t rank);
+std::size_t printer_of(const Run& run, std::int64_t rank);
 
 }  // namespace shardlab

@@ -18,13 +18,13 @@ namespace {
 
 std::string_view text_of(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
 
-Json printed_json(const ScenarioResult& result) {
+Json printed_json(const Run& run) {
   Json lines = Json::array();
-  for (const PrintedBy& printed : merged_prints(result.printed)) {
-    const bool all = printed.who.size() == result.printed.size();
+  for (const PrintedBy& printed : merged_prints(run.printed)) {
+    const bool all = printed.who.size() == run.printed.size();
     lines.push_back({{"line", printed.line},
                      {"text", printed.text},
-                     {"by", all ? "all" : printers_text(result, printed.who)}});
+                     {"by", all ? "all" : printers_text(run, printed.who)}});
   }
   return lines;
 }
@@ -156,9 +156,9 @@ Json value_json(const ValueReport& value) {
   return json;
 }
 
-Json sums_json(const ScenarioResult& result) {
+Json sums_json(const Run& run) {
   Json sums = Json::array();
-  for (const CollectiveSum& sum : collective_sums(result)) {
+  for (const CollectiveSum& sum : collective_sums(run)) {
     sums.push_back({{"kind", to_string(sum.kind)},
                     {"group", sum.group.name},
                     {"ranks", sum.group.size},
@@ -194,59 +194,61 @@ Json calls_json(const StepVerdict& steps) {
 }  // namespace
 
 std::string run_json(const ScenarioResult& result) {
-  const Scenario& scenario = result.scenario;
+  const Run& run = result.run;
+  const ScenarioJudgement& judgement = result.judgement;
+  const Scenario& scenario = run.scenario;
   Json json = {{"file", scenario.file->file()},
                {"title", scenario.title},
                {"point", scenario.point},
-               {"mesh", result.layout->text()},
-               {"mesh_dims", json_of_dims(*result.layout)},
+               {"mesh", run.layout->text()},
+               {"mesh_dims", json_of_dims(*run.layout)},
                {"ranks", scenario.world},
-               {"backend", result.options.backend},
-               {"scheduler", scheduler_name(result.options)},
+               {"backend", run.options.backend},
+               {"scheduler", scheduler_name(run.options)},
                {"seed", scenario.seed},
                {"ok", result.met()},
-               {"implicit_redistributions", result.implicit_count},
-               {"printed", printed_json(result)},
+               {"implicit_redistributions", run.implicit_count},
+               {"printed", printed_json(run)},
                {"warnings", warnings_of(result)},
-               {"device", result.options.device.name},
-               {"ran_on_host", result.ran_on_host},
-               {"collectives", counts_json(result.counts)},
+               {"device", run.options.device.name},
+               {"ran_on_host", run.ran_on_host},
+               {"collectives", counts_json(run.counts)},
                {"memory",
-                {{"logical_rank_bytes", result.memory.logical_rank_bytes},
-                 {"physical_bytes", result.memory.physical_bytes}}}};
-  if (result.kernels) {
-    json["kernels"] = {{"run", result.kernels->run}, {"shared", result.kernels->shared}};
+                {{"logical_rank_bytes", run.memory.logical_rank_bytes},
+                 {"physical_bytes", run.memory.physical_bytes}}}};
+  if (run.kernels) {
+    json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }
-  if (result.options.schedule.kind == SchedulerKind::kSeeded) {
-    json["schedule_seed"] = result.options.schedule.seed;
+  if (run.options.schedule.kind == SchedulerKind::kSeeded) {
+    json["schedule_seed"] = run.options.schedule.seed;
   }
-  json["collectives"]["by_group"] = sums_json(result);
-  if (!result.met()) json["again"] = replay_command(result);
+  json["collectives"]["by_group"] = sums_json(run);
+  if (!result.met()) json["again"] = replay_command(run);
   json["inputs"] = Json::object();
-  for (const InputReport& input : result.inputs) json["inputs"][input.name] = input.type;
+  for (const InputReport& input : run.inputs) json["inputs"][input.name] = input.type;
   json["events"] = Json::array();
-  for (const TraceEvent& event : result.events) json["events"].push_back(event_json(event));
+  for (const TraceEvent& event : run.events) json["events"].push_back(event_json(event));
   json["values"] = Json::array();
-  for (const ValueReport& value : result.values) json["values"].push_back(value_json(value));
-  for (const ClassReport& ranks : result.classes) {
+  for (const ValueReport& value : judgement.values) json["values"].push_back(value_json(value));
+  for (const ClassReport& ranks : run.classes) {
     json["classes"].push_back({{"first_rank", ranks.first_rank},
                                {"ranks", ranks.size},
                                {"where", ranks.where},
                                {"logical_bytes", ranks.logical_bytes},
                                {"sent_bytes", ranks.sent_bytes}});
   }
-  const bool calls = result.steps.judged || !result.steps.not_judged.empty();
-  if (calls) json["calls"] = calls_json(result.steps);
-  if (!result.not_verified.empty()) json["not_verified"] = result.not_verified;
+  const bool calls = judgement.steps.judged || !judgement.steps.not_judged.empty();
+  if (calls) json["calls"] = calls_json(judgement.steps);
+  if (!judgement.not_verified.empty()) json["not_verified"] = judgement.not_verified;
   json["expectations"] = Json::array();
-  for (const ExpectationReport& expectation : result.expectations) {
+  for (const ExpectationReport& expectation : judgement.expectations) {
     json["expectations"].push_back(
         {{"what", expectation.what}, {"met", expectation.met}, {"text", expectation.text}});
   }
-  if (result.error) {
-    json["error"] = {{"kind", to_string(result.error->kind())}, {"text", result.error->text()}};
+  if (run.error) {
+    json["error"] = {{"kind", to_string(run.error->kind())}, {"text", run.error->text()}};
   }
-  if (result.verdict) json["verdict"] = to_string(result.verdict->kind);
+  if (run.verdict) json["verdict"] = to_string(run.verdict->kind);
   return json.dump();
 }
 
@@ -282,11 +284,11 @@ std::string decision_json(const OpSchema& schema, const DecisionRecord& record) 
 
 std::string calls_json(const ScenarioResult& result, const std::string& name) {
   Json json = {{"op", name}, {"outputs", Json::array()}, {"calls", Json::array()}};
-  for (const ValueReport& value : result.values) json["outputs"].push_back(value.type);
-  for (const TraceEvent& event : result.events) {
+  for (const ValueReport& value : result.judgement.values) json["outputs"].push_back(value.type);
+  for (const TraceEvent& event : result.run.events) {
     const bool decided = event.kind == TraceEvent::Kind::kOp;
     json["calls"].push_back(
-        decided ? decision_of(event.schema, result.propagator->explain(event.schema))
+        decided ? decision_of(event.schema, result.run.propagator->explain(event.schema))
                 : event_json(event));
     json["calls"].back()["depth"] = event.depth;
   }

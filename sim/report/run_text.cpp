@@ -47,8 +47,8 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-std::string classes_text(const ScenarioResult& result) {
-  const std::size_t count = result.classes.size();
+std::string classes_text(const Run& run) {
+  const std::size_t count = run.classes.size();
   return fmt::format("{} {}", count, count == 1 ? "class" : "classes");
 }
 
@@ -62,9 +62,9 @@ std::string shown_name(const ValueReport& value) {
 }
 
 // "1 value verified", "12 values verified, 2 wrong".
-std::string verified_text(const ScenarioResult& result) {
+std::string verified_text(const ScenarioJudgement& judgement) {
   std::int64_t verified = 0, wrong = 0;
-  for (const ValueReport& value : result.values) {
+  for (const ValueReport& value : judgement.values) {
     if (!value.verified) continue;
     ++verified;
     if (value.comparison.agreement == Agreement::kWrong) ++wrong;
@@ -76,16 +76,20 @@ std::string verified_text(const ScenarioResult& result) {
 class RunText {
  public:
   RunText(const ScenarioResult& result, const RunTextOptions& options)
-      : result_(result), options_(options), asked_(asked_about(result, options.why)) {
-    name_width_ = column_width(result.values, &ValueReport::name, 16);
-    type_width_ = column_width(result.values, &ValueReport::type, 34);
-    type_width_ = column_width(result.inputs, &InputReport::type, type_width_);
+      : result_(result),
+        run_(result.run),
+        judgement_(result.judgement),
+        options_(options),
+        asked_(asked_about(result, options.why)) {
+    name_width_ = column_width(result.judgement.values, &ValueReport::name, 16);
+    type_width_ = column_width(result.judgement.values, &ValueReport::type, 34);
+    type_width_ = column_width(result.run.inputs, &InputReport::type, type_width_);
   }
 
   // The calls alone, each explained.
   std::string build_calls() {
     margin_ = 2;
-    for (std::size_t i = 0; i < result_.events.size(); ++i) show(i);
+    for (std::size_t i = 0; i < run_.events.size(); ++i) show(i);
     return std::move(out_);
   }
 
@@ -116,40 +120,39 @@ class RunText {
   }
 
   void header() {
-    const Scenario& scenario = result_.scenario;
+    const Scenario& scenario = run_.scenario;
     std::string title = scenario.title.empty() ? scenario.file->file() : scenario.title;
     if (!scenario.point.empty()) title += " (" + scenario.point + ")";
     line("{}", ink(title, Ink::kTitle));
     std::string where =
-        fmt::format("mesh {}  {}", result_.layout->text(), counted(scenario.world, "rank"));
-    if (scenario.world > result_.layout->size()) {
-      where += fmt::format(" ({} outside the mesh)", scenario.world - result_.layout->size());
+        fmt::format("mesh {}  {}", run_.layout->text(), counted(scenario.world, "rank"));
+    if (scenario.world > run_.layout->size()) {
+      where += fmt::format(" ({} outside the mesh)", scenario.world - run_.layout->size());
     }
-    if (result_.shapes_only()) {
-      return line("{}  {} backend, seed {}", where, result_.options.backend, scenario.seed);
+    if (run_.shapes_only()) {
+      return line("{}  {} backend, seed {}", where, run_.options.backend, scenario.seed);
     }
-    const std::string device = result_.options.device.name;
-    const SchedulerOptions& schedule = result_.options.schedule;
-    std::string order = fmt::format("{} scheduler", scheduler_name(result_.options));
+    const std::string device = run_.options.device.name;
+    const SchedulerOptions& schedule = run_.options.schedule;
+    std::string order = fmt::format("{} scheduler", scheduler_name(run_.options));
     if (schedule.kind == SchedulerKind::kSeeded) order += fmt::format(" ({})", schedule.seed);
-    line("{}  {} backend, {}{}, seed {}", where, result_.options.backend,
+    line("{}  {} backend, {}{}, seed {}", where, run_.options.backend,
          device == "cpu" ? "" : "device " + device + ", ", order, scenario.seed);
   }
 
   void inputs() {
-    if (result_.inputs.empty()) return;
+    if (run_.inputs.empty()) return;
     line("\n{}", ink("inputs", Ink::kTitle));
-    const std::size_t width = column_width(result_.inputs, &InputReport::name, 0);
-    for (const InputReport& input : result_.inputs) {
-      const std::string held =
-          fmt::format("{} on rank {}", bytes_text(static_cast<double>(input.local_bytes)),
-                      result_.reporting_rank);
+    const std::size_t width = column_width(run_.inputs, &InputReport::name, 0);
+    for (const InputReport& input : run_.inputs) {
+      const std::string held = fmt::format(
+          "{} on rank {}", bytes_text(static_cast<double>(input.local_bytes)), run_.reporting_rank);
       line("  {:<{}}  {:<{}} {}", input.name, width, input.type, type_width_, ink(held, Ink::kDim));
     }
   }
 
   std::string source_line(int number) const {
-    std::string_view text = result_.scenario.file->line(number);
+    std::string_view text = run_.scenario.file->line(number);
     const std::size_t start = text.find_first_not_of(' ');
     return start == std::string_view::npos ? "" : std::string(text.substr(start));
   }
@@ -162,8 +165,8 @@ class RunText {
       if (!begun) line("\n{}", ink(title, Ink::kTitle));
       begun = true;
     };
-    for (std::size_t i = 0; i < result_.events.size(); ++i) {
-      const TraceEvent& event = result_.events[i];
+    for (std::size_t i = 0; i < run_.events.size(); ++i) {
+      const TraceEvent& event = run_.events[i];
       if (event.pass != wanted) continue;
       begin();
       if (forward) values_before(i, last);
@@ -175,13 +178,13 @@ class RunText {
     }
     if (!forward || !value_is_next()) return;
     begin();
-    values_before(result_.events.size(), last);
+    values_before(run_.events.size(), last);
   }
 
   // Gradients have a section of their own.
   bool value_is_next() const {
-    return next_value_ < result_.values.size() &&
-           !result_.values[next_value_].name.ends_with(".grad");
+    return next_value_ < judgement_.values.size() &&
+           !judgement_.values[next_value_].name.ends_with(".grad");
   }
 
   void source_header(int number) {
@@ -196,7 +199,7 @@ class RunText {
   // others get a header of their own.
   void values_before(std::size_t index, int& current) {
     while (value_is_next()) {
-      const ValueReport& value = result_.values[next_value_];
+      const ValueReport& value = judgement_.values[next_value_];
       if (value.event > index) return;
       if (const int number = line_of(value); number != current) {
         source_header(number);
@@ -210,8 +213,8 @@ class RunText {
   void show(const ValueReport& value) {
     const bool wrong = value.verified && value.comparison.agreement == Agreement::kWrong;
     const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
-                                : result_.shapes_only() ? value.not_verified
-                                                        : "not verified";
+                                : run_.shapes_only() ? value.not_verified
+                                                     : "not verified";
     line("       = {:<{}} {:<{}} {}", shown_name(value), name_width_, value.type, type_width_,
          ink(verdict, wrong            ? Ink::kBad
                       : value.verified ? Ink::kGood
@@ -220,7 +223,7 @@ class RunText {
 
   void gradients() {
     bool begun = false;
-    for (const ValueReport& value : result_.values) {
+    for (const ValueReport& value : judgement_.values) {
       if (!value.name.ends_with(".grad")) continue;
       if (!begun) line("\n{}", ink("gradients", Ink::kTitle));
       begun = true;
@@ -229,13 +232,13 @@ class RunText {
   }
 
   void show(std::size_t index) {
-    const TraceEvent& event = result_.events[index];
+    const TraceEvent& event = run_.events[index];
     const std::string indent(margin_ + 2 * static_cast<std::size_t>(event.depth), ' ');
     switch (event.kind) {
       case TraceEvent::Kind::kOp:
         line("{}{}", indent, op_text(event.schema, *event.decision));
         if (asked_[index]) {
-          const DecisionRecord record = result_.propagator->explain(event.schema);
+          const DecisionRecord record = run_.propagator->explain(event.schema);
           out_ += ink(why_text(event.schema, record, indent + "    "), Ink::kDim);
         }
         break;
@@ -276,32 +279,32 @@ class RunText {
     for (const std::string& text : warnings_of(result_)) {
       line("\n{}", ink("warning: " + text, Ink::kWarn));
     }
-    if (result_.ran_on_host.empty()) return;
+    if (run_.ran_on_host.empty()) return;
     line("\n{}", ink(fmt::format("ran on the host, for want of a kernel on device {}: {}",
-                                 result_.options.device.name, fmt::join(result_.ran_on_host, ", ")),
+                                 run_.options.device.name, fmt::join(run_.ran_on_host, ", ")),
                      Ink::kWarn));
   }
 
   void printed() {
     if (options_.rank) return printed_by(*options_.rank);
-    const std::vector<PrintedBy> lines = merged_prints(result_.printed);
+    const std::vector<PrintedBy> lines = merged_prints(run_.printed);
     if (!lines.empty()) line("\n{}", ink("printed", Ink::kTitle));
     for (const PrintedBy& printed : lines) {
-      const bool all = printed.who.size() == result_.printed.size();
-      const std::string who = all ? "" : printers_text(result_, printed.who) + ": ";
+      const bool all = printed.who.size() == run_.printed.size();
+      const std::string who = all ? "" : printers_text(run_, printed.who) + ": ";
       line("  {}{}", ink(who, Ink::kDim), printed.text);
     }
   }
 
   void printed_by(std::int64_t rank) {
-    const std::vector<PrintedLine>& lines = result_.printed[printer_of(result_, rank)];
+    const std::vector<PrintedLine>& lines = run_.printed[printer_of(run_, rank)];
     if (!lines.empty()) line("\n{}", ink(fmt::format("printed by rank {}", rank), Ink::kTitle));
     for (const PrintedLine& printed : lines) line("  {}", printed.text);
   }
 
   void sums() {
-    line("\n{}", ink(fmt::format("collectives of rank {}", result_.reporting_rank), Ink::kTitle));
-    const std::vector<CollectiveSum> sums = collective_sums(result_);
+    line("\n{}", ink(fmt::format("collectives of rank {}", run_.reporting_rank), Ink::kTitle));
+    const std::vector<CollectiveSum> sums = collective_sums(run_);
     if (sums.empty()) line("  none");
     double sent = 0, predicted = 0;
     std::size_t ranks_width = 3;
@@ -321,35 +324,35 @@ class RunText {
           time_text(sum.predicted_us), predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
     }
     double largest = 0;
-    for (const CollectiveCounts& rank : result_.counts) largest = std::max(largest, rank.bytes());
+    for (const CollectiveCounts& rank : run_.counts) largest = std::max(largest, rank.bytes());
     if (largest > sent) line("  the rank that sends most sends {}", bytes_text(largest));
-    if (result_.implicit_count > 0) {
-      line("  {}", ink(counted(result_.implicit_count, "implicit redistribution") +
-                           (result_.implicit_count == 1 ? " communicates" : " communicate"),
+    if (run_.implicit_count > 0) {
+      line("  {}", ink(counted(run_.implicit_count, "implicit redistribution") +
+                           (run_.implicit_count == 1 ? " communicates" : " communicate"),
                        Ink::kWarn));
     }
-    const std::string held = bytes_text(static_cast<double>(result_.memory.logical_rank_bytes));
-    if (result_.shapes_only()) {
+    const std::string held = bytes_text(static_cast<double>(run_.memory.logical_rank_bytes));
+    if (run_.shapes_only()) {
       line("memory: a rank would hold at most {} (every buffer in full)", held);
     } else {
       line(
           "memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
-          held, bytes_text(static_cast<double>(result_.memory.physical_bytes)));
+          held, bytes_text(static_cast<double>(run_.memory.physical_bytes)));
     }
-    if (!result_.kernels) return;
+    if (!run_.kernels) return;
     line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
-         result_.kernels->run, result_.kernels->shared);
+         run_.kernels->run, run_.kernels->shared);
   }
 
   void classes() {
-    if (!result_.shapes_only()) return;
-    const std::size_t count = result_.classes.size();
+    if (!run_.shapes_only()) return;
+    const std::size_t count = run_.classes.size();
     line("\n{}",
-         ink(fmt::format("{} ranks in {}", grouped(result_.scenario.world), classes_text(result_)),
+         ink(fmt::format("{} ranks in {}", grouped(run_.scenario.world), classes_text(run_)),
              Ink::kTitle));
     constexpr std::size_t kMostShown = 16;
     for (std::size_t i = 0; i < std::min(count, kMostShown); ++i) {
-      const ClassReport& ranks = result_.classes[i];
+      const ClassReport& ranks = run_.classes[i];
       line("  {:>9} {}  {:<32} {:>9} held {:>9} sent", grouped(ranks.size),
            ranks.size == 1 ? "rank " : "ranks", ranks.where.empty() ? "the mesh" : ranks.where,
            bytes_text(static_cast<double>(ranks.logical_bytes)), bytes_text(ranks.sent_bytes));
@@ -358,27 +361,27 @@ class RunText {
   }
 
   void expected_failure() {
-    if (!result_.error || !result_.error_expected) return;
+    if (!run_.error || !judgement_.error_expected) return;
     line("\n{}", ink("the expected error", Ink::kDim));
-    line("{}", ink(result_.error->text(), Ink::kDim));
+    line("{}", ink(run_.error->text(), Ink::kDim));
   }
 
   void values() {
-    if (result_.error) return;
-    if (result_.shapes_only()) {
-      return line("\n{}", ink(fmt::format("{}; {} values not computed", result_.not_verified,
-                                          result_.values.size()),
+    if (run_.error) return;
+    if (run_.shapes_only()) {
+      return line("\n{}", ink(fmt::format("{}; {} values not computed", judgement_.not_verified,
+                                          judgement_.values.size()),
                               Ink::kTitle));
     }
     line("\n{}", ink("values against one device", Ink::kTitle));
-    if (!result_.not_verified.empty()) line("  not verified: {}", result_.not_verified);
-    if (!result_.not_verified_fix.empty()) line("  fix: {}", result_.not_verified_fix);
+    if (!judgement_.not_verified.empty()) line("  not verified: {}", judgement_.not_verified);
+    if (!judgement_.not_verified_fix.empty()) line("  fix: {}", judgement_.not_verified_fix);
     first_wrong();
     std::map<Agreement, int> counts;
     std::map<std::string, int> skipped;
     double worst = 0;
     const ValueReport* worst_value = nullptr;
-    for (const ValueReport& value : result_.values) {
+    for (const ValueReport& value : judgement_.values) {
       if (!value.verified) {
         ++skipped[value.not_verified];
         continue;
@@ -410,10 +413,10 @@ class RunText {
 
   // Every call on the operands it had.
   void steps() {
-    const StepVerdict& steps = result_.steps;
-    if (result_.error && !steps.wrong) return;
+    const StepVerdict& steps = judgement_.steps;
+    if (run_.error && !steps.wrong) return;
     if (!steps.not_judged.empty()) line("\n{}", ink(steps.not_judged, Ink::kTitle));
-    if (!steps.judged || result_.shapes_only()) return;
+    if (!steps.judged || run_.shapes_only()) return;
     const std::size_t before = out_.size();
     line("\n{}", ink("calls on the operands they had", Ink::kTitle));
     const std::size_t begun = out_.size();
@@ -438,7 +441,7 @@ class RunText {
   // Values that are right in f64 and far from the single-device run in their own dtype.
   void amplified() {
     const ValueReport* worst = nullptr;
-    for (const ValueReport& value : result_.values) {
+    for (const ValueReport& value : judgement_.values) {
       if (!value.verified || value.comparison.agreement != Agreement::kRounding) continue;
       if (worst == nullptr || value.comparison.roundings > worst->comparison.roundings) {
         worst = &value;
@@ -450,7 +453,7 @@ class RunText {
   }
 
   void accumulated() {
-    for (const ValueReport& value : result_.values) {
+    for (const ValueReport& value : judgement_.values) {
       if (value.passes < 2) continue;
       line("       {} adds up {} backward passes: nothing cleared it between them", value.name,
            value.passes);
@@ -462,17 +465,17 @@ class RunText {
     const auto wrong = [](const ValueReport& value) {
       return value.verified && value.comparison.agreement == Agreement::kWrong;
     };
-    const auto& values = result_.values;
+    const auto& values = judgement_.values;
     if (std::count_if(values.begin(), values.end(), wrong) < 2) return;
     const auto first = std::find_if(values.begin(), values.end(), wrong);
     line("  the first wrong one is {} ({})", shown_name(*first), first->where.at());
   }
 
   void expectations() {
-    if (result_.expectations.empty()) return;
+    if (judgement_.expectations.empty()) return;
     line("\n{}", ink("expected", Ink::kTitle));
-    const std::size_t width = column_width(result_.expectations, &ExpectationReport::what, 24);
-    for (const ExpectationReport& expectation : result_.expectations) {
+    const std::size_t width = column_width(judgement_.expectations, &ExpectationReport::what, 24);
+    for (const ExpectationReport& expectation : judgement_.expectations) {
       const std::string mark =
           expectation.met ? ink("met ", Ink::kGood) : ink("not met", Ink::kBad);
       line("  {} {:<{}} {}", mark, expectation.what, width, expectation.text);
@@ -482,11 +485,13 @@ class RunText {
   }
 
   void last_line() {
-    if (!result_.met()) line("\nagain: {}", replay_command(result_));
+    if (!result_.met()) line("\nagain: {}", replay_command(run_));
     line("\n{}", run_line(result_, options_));
   }
 
   const ScenarioResult& result_;
+  const Run& run_;
+  const ScenarioJudgement& judgement_;
   const RunTextOptions& options_;
   std::size_t name_width_ = 0, type_width_ = 0;
   std::size_t next_value_ = 0;
@@ -517,22 +522,22 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-std::string replay_command(const ScenarioResult& result) {
-  const ProcessBackend* processes = find_backend(result.options.backend).processes;
-  const SchedulerOptions& schedule = result.options.schedule;
+std::string replay_command(const Run& run) {
+  const ProcessBackend* processes = find_backend(run.options.backend).processes;
+  const SchedulerOptions& schedule = run.options.schedule;
   const bool seeded = schedule.kind == SchedulerKind::kSeeded;
   std::string command =
-      processes != nullptr ? processes->launcher(result.scenario.world) + " " : std::string();
-  command += "shardlab run " + quoted(result.scenario.file->file());
-  for (const std::string& setting : result.scenario.settings) {
+      processes != nullptr ? processes->launcher(run.scenario.world) + " " : std::string();
+  command += "shardlab run " + quoted(run.scenario.file->file());
+  for (const std::string& setting : run.scenario.settings) {
     if (!seeded && setting.starts_with("seed=")) continue;
     command += " --set " + quoted(setting);
   }
-  if (result.options.backend != "threads") command += " --backend " + result.options.backend;
+  if (run.options.backend != "threads") command += " --backend " + run.options.backend;
   if (schedule.kind != SchedulerKind::kPool) {
     command += fmt::format(" --scheduler {}", to_string(schedule.kind));
   }
-  return command + fmt::format(" --seed {}", seeded ? schedule.seed : result.scenario.seed);
+  return command + fmt::format(" --seed {}", seeded ? schedule.seed : run.scenario.seed);
 }
 
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options) {
@@ -545,34 +550,38 @@ std::string calls_text(const ScenarioResult& result, Color color) {
 }
 
 std::vector<std::string> warnings_of(const ScenarioResult& result) {
-  std::vector<std::string> texts = implicit_warnings(result);
-  texts.insert(texts.begin(), result.warnings.begin(), result.warnings.end());
+  std::vector<std::string> texts = result.run.warnings;
+  const std::vector<std::string>& undecided = result.judgement.warnings;
+  texts.insert(texts.end(), undecided.begin(), undecided.end());
+  const std::vector<std::string> implicit = implicit_warnings(result.run);
+  texts.insert(texts.end(), implicit.begin(), implicit.end());
   return texts;
 }
 
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options) {
+  const Run& run = result.run;
   std::int64_t collectives = 0;
-  for (const CollectiveCounts& rank : result.counts) {
+  for (const CollectiveCounts& rank : run.counts) {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < kCollectiveKinds; ++i) sum += rank.forward[i] + rank.backward[i];
     collectives = std::max(collectives, sum);
   }
   const std::string verdict = result.met() ? paint("ok    ", Ink::kGood, options.color)
                                            : paint("FAILED", Ink::kBad, options.color);
-  std::string name = result.scenario.file->file();
-  if (!result.scenario.point.empty()) name += " [" + result.scenario.point + "]";
-  const std::string ranks = counted(result.scenario.world, "rank");
-  std::string facts =
-      fmt::format("{}, {}, {}", ranks, verified_text(result), counted(collectives, "collective"));
-  if (result.shapes_only()) {
-    facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(result), result.not_verified,
+  std::string name = run.scenario.file->file();
+  if (!run.scenario.point.empty()) name += " [" + run.scenario.point + "]";
+  const std::string ranks = counted(run.scenario.world, "rank");
+  std::string facts = fmt::format("{}, {}, {}", ranks, verified_text(result.judgement),
+                                  counted(collectives, "collective"));
+  if (run.shapes_only()) {
+    facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(run), result.judgement.not_verified,
                         counted(collectives, "collective"));
   }
-  const bool warns = result.scenario.expect.implicit == ImplicitRedistribution::kWarn;
-  if (warns && result.implicit_count > 0) {
-    facts += ", " + counted(result.implicit_count, "implicit redistribution");
+  const bool warns = run.scenario.expect.implicit == ImplicitRedistribution::kWarn;
+  if (warns && run.implicit_count > 0) {
+    facts += ", " + counted(run.implicit_count, "implicit redistribution");
   }
-  if (result.error) facts = fmt::format("{}, {}", ranks, result.error->summary());
+  if (run.error) facts = fmt::format("{}, {}", ranks, run.error->summary());
   return fmt::format("{} {}  {}", verdict, name, facts);
 }
 

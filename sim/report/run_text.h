@@ -33,6 +33,6 @@ std::string run_line(const ScenarioResult& result, const RunTextOptions& options
 
 /// The command that runs this very case again, for a shell. Under the scheduler `seeded`, --seed is
 /// the schedule's.
-std::string replay_command(const ScenarioResult& result);
+std::string replay_command(const Run& run);
 
 }  // namespace shardlab

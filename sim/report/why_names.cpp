@@ -38,7 +38,7 @@ std::string_view def_of(std::string_view name) {
 void mark_statement(const ScenarioResult& result, const ValueReport& value,
                     std::vector<bool>& asked) {
   std::size_t begin = 0;
-  for (const ValueReport& other : result.values) {
+  for (const ValueReport& other : result.judgement.values) {
     if (&other == &value) break;
     if (!is_gradient(other) && def_of(other.name) == def_of(value.name)) begin = other.event;
   }
@@ -46,10 +46,10 @@ void mark_statement(const ScenarioResult& result, const ValueReport& value,
   const int first = source.place(value.where.span.begin).line;
   const int last = source.place(value.where.span.end).line;
   const auto inside = [&](std::size_t i) {
-    const int line = result.events[i].position.line;
+    const int line = result.run.events[i].position.line;
     return line >= first && line <= last;
   };
-  const std::size_t end = std::min(value.event, result.events.size());
+  const std::size_t end = std::min(value.event, result.run.events.size());
   bool any = false;
   for (std::size_t i = begin; i < end; ++i) any = any || inside(i);
   for (std::size_t i = begin; i < end; ++i) {
@@ -63,12 +63,12 @@ struct Names {
   explicit Names(const ScenarioResult& result) {
     std::set<std::string> bases, named;
     std::set<int> numbers;
-    for (const TraceEvent& event : result.events) {
+    for (const TraceEvent& event : result.run.events) {
       if (event.kind != TraceEvent::Kind::kOp) continue;
       bases.emplace(base_of(event.schema.row->op));
       numbers.insert(event.position.line);
     }
-    for (const ValueReport& value : result.values) named.insert(value.name);
+    for (const ValueReport& value : result.judgement.values) named.insert(value.name);
     ops.assign(bases.begin(), bases.end());
     values.assign(named.begin(), named.end());
     for (const int number : numbers) lines.push_back(std::to_string(number));
@@ -101,13 +101,13 @@ std::string nearest_names(const Names& names, const std::string& why) {
 }  // namespace
 
 std::vector<bool> asked_about(const ScenarioResult& result, const std::string& why) {
-  std::vector<bool> asked(result.events.size());
+  std::vector<bool> asked(result.run.events.size());
   if (why.empty()) return asked;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const TraceEvent& event = result.events[i];
+    const TraceEvent& event = result.run.events[i];
     asked[i] = why == "all" || why == std::to_string(event.position.line) || names_op(event, why);
   }
-  for (const ValueReport& value : result.values) {
+  for (const ValueReport& value : result.judgement.values) {
     if (value.name == why && !is_gradient(value) && value.where.source) {
       mark_statement(result, value, asked);
     }
@@ -119,18 +119,18 @@ std::optional<Error> nothing_asked(const ScenarioResult& result, const std::stri
   if (why.empty() || why == "all") return std::nullopt;
   const std::vector<bool> asked = asked_about(result, why);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (asked[i] && result.events[i].kind == TraceEvent::Kind::kOp) return std::nullopt;
+    if (asked[i] && result.run.events[i].kind == TraceEvent::Kind::kOp) return std::nullopt;
   }
   const Names names(result);
   const bool input =
-      std::ranges::find(result.inputs, why, &InputReport::name) != result.inputs.end();
-  const auto value = std::ranges::find(result.values, why, &ValueReport::name);
+      std::ranges::find(result.run.inputs, why, &InputReport::name) != result.run.inputs.end();
+  const auto value = std::ranges::find(result.judgement.values, why, &ValueReport::name);
   std::string problem = "the run has no op, line or value of that name";
   std::string fix = nearest_names(names, why);
-  if (value != result.values.end() && is_gradient(*value)) {
+  if (value != result.judgement.values.end() && is_gradient(*value)) {
     problem = "a gradient is the sum of what many ops of the backward pass give";
     fix = "name one of them, or its line: " + names.listed();
-  } else if (value != result.values.end()) {
+  } else if (value != result.judgement.values.end()) {
     problem = "no op on a distributed tensor made this value";
     fix = names.listed();
   } else if (input) {

@@ -11,7 +11,7 @@
 #include "backends/fake/shape_device.h"
 #include "propagate/propagator.h"
 #include "sim/record/event_log.h"
-#include "sim/world/class_world.h"
+#include "sim/world/world.h"
 
 namespace shardlab {
 
@@ -41,29 +41,23 @@ std::vector<T> picked(std::vector<T>& all, const std::vector<RankClass>& classes
 
 }  // namespace
 
-void execute_classes(ProgramRun& run, Propagator& propagator, const ScenarioOptions& options) {
+void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+                     const ScenarioOptions& options) {
   run.device = make_shape_device();
-  ClassWorldOptions world;
-  world.layout = run.layout;
-  world.ranks = run.scenario->world;
-  world.device = run.device.get();
-  world.seed = run.scenario->seed;
-  world.propagator = &propagator;
-  world.plans = &propagator.plans();
-  world.implicit = run.scenario->expect.implicit;
-  world.communicator = options.communicator;
+  WorldOptions world = world_of(run, propagator, ranks, options);
+  world.device = [&](std::int64_t) -> Device& { return *run.device; };
+  world.seen_by = [&](std::size_t index) { return seen_by(run, index); };
   // Values point to their account, recordings to their trace. A class runs at most twice.
   run.accounts.reserve(2 * world.most_classes);
   run.traces.reserve(2 * world.most_classes);
   run.recordings.reserve(2 * world.most_classes);
-  const auto body = [&](RankContext& rank, RankQuestions& questions, std::size_t index) {
+  const auto body = [&](RankContext& rank, const RunsFor& runs) {
     run.accounts.emplace_back();
     run.recordings.emplace_back(&run.traces.emplace_back(TraceDetail::kEvents));
-    run_on_rank(run, rank, index, &questions);
+    run_on_rank(run, rank, runs);
   };
-  const ClassWorldResult seen =
-      run_classes(world, body, [&](std::size_t index) { return seen_by(run, index); });
-  run.error = seen.error;
+  const WorldResult seen = run_world(std::move(world), RankBody(body));
+  if (!seen.ok()) run.error = seen.merged();
   run.verdict = seen.verdict;
   for (const RankClass& ranks : seen.classes) {
     run.classes.push_back({.first_rank = ranks.first_rank,

@@ -7,8 +7,8 @@ namespace shardlab {
 
 class Propagator;
 
-/// Fills in what was seen, by class. The layout lives in an arena of this run.
-///   fails  Unsupported: more than 4,096 classes
-void execute_classes(ProgramRun& run, Propagator& propagator, const ScenarioOptions& options);
+/// execute() by class; the layout lives in an arena of this run. Private to execute().
+void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+                     const ScenarioOptions& options);
 
 }  // namespace shardlab

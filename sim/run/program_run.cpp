@@ -12,6 +12,7 @@
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
+#include "sim/run/class_run.h"
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
 #include "sim/world/backends.h"
@@ -66,11 +67,12 @@ std::string_view scheduler_name(const ScenarioOptions& options) {
   return single ? "single" : to_string(options.schedule.kind);
 }
 
-void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions) {
+void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
+  const std::size_t index = runs.index;
   Recording& recording = run.recordings[index];
   rank.memory = &run.accounts[index];
   rank.meshes->construct(run.layout);
-  const bool keeps = rank.rank == run.reporting_rank && questions == nullptr;
+  const bool keeps = rank.rank == run.reporting_rank && runs.questions == nullptr;
   Interpreter interpreter({.program = run.scenario->program.get(),
                            .params = &run.scenario->params,
                            .registry = run.registry,
@@ -84,7 +86,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQues
                            .keeps = keeps ? &run.answers : nullptr,
                            .follows = run.follows ? &*run.follows : nullptr,
                            .sink = &recording,
-                           .questions = questions,
+                           .questions = runs.questions,
                            .step_limit = run.step_limit});
   if (rank.rank == run.reporting_rank) run.inputs.clear();
   for (const ScenarioInput& input : run.scenario->inputs) {
@@ -106,12 +108,30 @@ void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQues
   keep_what_is_left(run, interpreter, recording);
 }
 
+WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+                      const ScenarioOptions& options) {
+  WorldOptions world;
+  world.ranks = ranks;
+  world.schedule = options.schedule;
+  world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
+  world.backend = options.backend;
+  world.checks = options.checks;
+  world.seed = run.scenario->seed;
+  world.propagator = &propagator;
+  world.plans = &propagator.plans();
+  world.implicit = run.scenario->expect.implicit;
+  world.communicator = options.communicator;
+  world.layout = run.layout;
+  return world;
+}
+
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
+  run.step_limit = options.step_limit;
+  if (is_shape_only(options.backend)) return execute_classes(run, propagator, ranks, options);
   DeviceChoice choice = options.device;
   if (options.memory) choice.most_bytes = options.memory->available_bytes;
   run.device = make_device(choice, options.backend);
-  run.step_limit = options.step_limit;
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     // In a process of its own any rank may have to report.
@@ -119,26 +139,16 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
   }
   for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
-  WorldOptions world;
-  world.ranks = ranks;
-  world.schedule = options.schedule;
-  world.schedule.workers = options.workers.value_or(workers_that_pay(*run.scenario));
-  world.backend = options.backend;
   if (options.around_device) run.around_device = options.around_device(*run.device, ranks);
   Device& launched = run.around_device ? *run.around_device : *run.device;
   SharingDevice sharing(launched, ranks);
   const bool shares = shares_kernels(options);
   Device& device = shares ? static_cast<Device&>(sharing) : launched;
+  WorldOptions world = world_of(run, propagator, ranks, options);
   world.device = [&](std::int64_t) -> Device& { return device; };
-  world.checks = options.checks;
-  world.seed = run.scenario->seed;
-  world.propagator = &propagator;
-  world.plans = &propagator.plans();
-  world.implicit = run.scenario->expect.implicit;
-  world.communicator = options.communicator;
-  const WorldResult outcome = run_world(std::move(world), [&](RankContext& rank) {
-    run_on_rank(run, rank, static_cast<std::size_t>(rank.rank), nullptr);
-  });
+  const WorldResult outcome =
+      run_world(std::move(world),
+                [&](RankContext& rank, const RunsFor& runs) { run_on_rank(run, rank, runs); });
   if (!outcome.ok()) run.error = outcome.merged();
   run.verdict = outcome.verdict;
   for (const MemoryAccount& account : run.accounts) {

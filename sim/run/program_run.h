@@ -14,10 +14,7 @@
 
 namespace shardlab {
 
-class RankQuestions;
-
-/// What to run, then what was seen. One object per world of a verdict; filled in by execute() or
-/// execute_classes().
+/// What to run, then what was seen. One object per world of a verdict; filled in by execute().
 struct ProgramRun {
   std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
   std::unique_ptr<Device> around_device;  ///< what the ranks have in its place; null: itself
@@ -46,11 +43,15 @@ struct ProgramRun {
   std::vector<std::size_t> class_of;  ///< by rank, of small ones
 };
 
-/// The running rank's part. `index`: of its trace, recording and account. `questions`: asked where
-/// the ranks that this one stands for may take different paths; null: it stands for itself only.
-void run_on_rank(ProgramRun& run, RankContext& rank, std::size_t index, RankQuestions* questions);
+/// The running rank's part; its trace, recording and account are those of index `runs.index`.
+void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs);
 
-/// Runs the program on ranks 0 to `ranks` - 1 and fills in what was seen.
+/// The world that the options and the scenario ask for; no device yet.
+WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_t ranks,
+                      const ScenarioOptions& options);
+
+/// Runs the program on ranks 0 to `ranks` - 1, or on one of each class, and fills in what was seen.
+///   fails  Unsupported: more than 4,096 classes
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options);
 

@@ -34,7 +34,7 @@ struct Registry {
   std::deque<BackendEntry> entries = {
       {.name = "threads", .make = make_threads_backend, .processes = nullptr},
       {.name = "mpi", .make = nullptr, .processes = &kMpi},
-      {.name = "fake", .make = nullptr, .processes = nullptr},
+      {.name = "fake", .make = nullptr, .processes = nullptr, .by_class = true},
       {.name = "nccl", .make = nullptr, .processes = &kNccl},
   };
 
@@ -71,7 +71,7 @@ std::vector<std::string_view> backend_names() {
 bool is_shape_only(std::string_view name) {
   const std::lock_guard lock(registry().mutex);
   const BackendEntry* entry = registry().find(name);
-  return entry != nullptr && !entry->make && entry->processes == nullptr;
+  return entry != nullptr && entry->by_class;
 }
 
 const BackendEntry& find_backend(std::string_view name) {

@@ -33,11 +33,12 @@ struct ProcessBackend {
   std::string (*launcher)(std::int64_t ranks);
 };
 
-/// `make` or `processes`; neither: it runs one rank of each class, without data (class_world.h).
+/// One of three: all ranks in this process, one per process, or one rank of each class.
 struct BackendEntry {
   std::string name;
   BackendFactory make;  ///< all ranks in this process
   const ProcessBackend* processes = nullptr;
+  bool by_class = false;  ///< one rank of each class, without data
 };
 
 /// Adds a backend whose ranks share this process, also one that is made outside of this repository:

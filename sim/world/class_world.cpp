@@ -13,10 +13,8 @@
 
 #include "backends/fake/agreement.h"
 #include "backends/fake/communicator.h"
-#include "comm/device_mesh.h"
-#include "comm/process_group.h"
 #include "plan/plan.h"
-#include "sim/world/foreign_error.h"
+#include "sim/world/rank_life.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -94,14 +92,13 @@ class KnownCuts {
 
 class Exploration final : public RankQuestions {
  public:
-  using Body = std::function<void(RankContext&, RankQuestions&, std::size_t)>;
-
-  Exploration(const ClassWorldOptions& options, const Body& body)
+  Exploration(const WorldOptions& options, const RankBody& body)
       : options_(options),
         body_(body),
+        device_(options.device(0)),
         grid_(*options.layout, options.ranks),
         cuts_(*options.layout, options.plans),
-        nothing_(make_ref<Storage>(options.device->allocate(0))) {
+        nothing_(make_ref<Storage>(device_.allocate(0))) {
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) grid_.set_tag(cell, kUnknown);
   }
 
@@ -112,19 +109,18 @@ class Exploration final : public RankQuestions {
     }
   }
 
-  ClassWorldResult result(const ClassText& alike) {
-    ClassWorldResult result;
+  WorldResult result() {
+    WorldResult result;
     std::vector<const ClassLog*> logs;
     for (const auto& log : logs_) logs.push_back(log.get());
     const fake::Agreement agreement = fake::replay(grid_, logs);
     result.verdict = agreement.verdict;
     if (result.verdict) {
-      const bool failed = result.verdict->kind == VerdictKind::kRankFailed;
-      if (failed) result.error = merged(agreement.failed_cells);
-      std::optional<Error> first = run_to_the_stop(agreement, to_error(*result.verdict));
-      if (!failed) result.error = first ? std::move(first) : to_error(*result.verdict);
+      if (result.verdict->kind == VerdictKind::kRankFailed) add_failures(agreement, result);
+      RankFailure stopped = run_to_the_stop(agreement, to_error(*result.verdict));
+      if (result.failures.empty()) result.failures.push_back(std::move(stopped));
     }
-    list_classes(alike, result);
+    list_classes(result);
     return result;
   }
 
@@ -202,11 +198,10 @@ class Exploration final : public RankQuestions {
   }
 
   // Classes that wait for ever run again, but only up to the call where they wait: what they did
-  // behind it never happens. Returns the error of the lowest rank.
-  std::optional<Error> run_to_the_stop(const fake::Agreement& agreement, const Error& error) {
+  // behind it never happens. Returns what the lowest rank says then.
+  RankFailure run_to_the_stop(const fake::Agreement& agreement, const Error& error) {
     settled_ = true;
-    std::optional<Error> first;
-    std::int64_t first_rank = options_.ranks;
+    RankFailure first{.rank = options_.ranks, .error = error, .foreign = {}, .consequence = true};
     const std::size_t runs = logs_.size();
     std::vector<bool> done(runs);
     for (std::size_t cell = 0; cell < grid_.cell_count(); ++cell) {
@@ -219,43 +214,24 @@ class Exploration final : public RankQuestions {
       serve(log, std::make_shared<const fake::Stop>(fake::Stop{*agreement.stops[cell], error}),
             again);
       run_of_[index] = again;
-      if (rank_ > first_rank || !log->error) continue;
-      first_rank = rank_;
-      first = log->error;
+      if (rank_ > first.rank || !log->error) continue;
+      first.rank = rank_;
+      first.error = *log->error;
     }
     return first;
   }
 
   void serve(const std::shared_ptr<ClassLog>& log, std::shared_ptr<const fake::Stop> stop,
              std::size_t index) {
-    RankContext context;
-    context.rank = rank_;
-    context.world_size = options_.ranks;
-    context.device = options_.device;
-    context.propagator = options_.propagator;
-    context.plans = options_.plans;
-    context.random.seed = options_.seed;
-    context.mixed = options_.mixed;
-    context.implicit = options_.implicit;
-    RankContext* outside = set_current_rank(&context);
-    try {
-      fake::ClassContext place{options_.layout, options_.ranks,
-                               rank_,           log,
-                               &lengths_,       nothing_,
-                               std::move(stop), [this](const auto& answer) { ask(answer); }};
-      std::unique_ptr<Communicator> communicator = fake::make_world_communicator(place);
-      if (options_.communicator) communicator = options_.communicator(std::move(communicator));
-      ProcessGroup world(std::move(communicator));
-      MeshRegistry meshes(world);
-      context.world = &world;
-      context.meshes = &meshes;
-      body_(context, *this, index);
-    } catch (const Error& error) {
-      log->error = error;
-    } catch (const std::exception& exception) {
-      log->error = foreign_error(exception);
-    }
-    set_current_rank(outside);
+    fake::ClassContext place{options_.layout, options_.ranks,
+                             rank_,           log,
+                             &lengths_,       nothing_,
+                             std::move(stop), [this](const auto& answer) { ask(answer); }};
+    RankLife life(options_, rank_, &device_, nullptr);
+    log->error =
+        life.run([&] { return fake::make_world_communicator(place); },
+                 [&](RankContext& context) { body_(context, {.index = index, .questions = this}); })
+            .error;
   }
 
   [[noreturn]] void refuse() const {
@@ -266,45 +242,31 @@ class Exploration final : public RankQuestions {
         .with("fix", "let fewer values of `rank` decide what runs, or use a smaller mesh");
   }
 
-  // The failure of the lowest rank, with all ranks that failed in the same way; other failures
-  // below.
-  Error merged(const std::vector<std::size_t>& failed) const {
-    const auto error_of = [&](std::size_t cell) -> const Error& {
-      return *logs_[static_cast<std::size_t>(grid_.tag(cell))]->error;
-    };
-    std::vector<std::size_t> cells = failed;
-    std::ranges::sort(cells, {}, [&](std::size_t cell) { return grid_.first_rank(cell); });
-    std::vector<std::pair<std::string, std::vector<bool>>> sets;  // by summary, which cells
-    for (const std::size_t cell : cells) {
-      const std::string summary = error_of(cell).summary();
-      auto set =
-          std::ranges::find(sets, summary, &std::pair<std::string, std::vector<bool>>::first);
-      if (set == sets.end()) {
-        sets.emplace_back(summary, std::vector<bool>(grid_.cell_count()));
-        set = std::prev(sets.end());
-      }
-      set->second[cell] = true;
+  // One failure per class: of those of its ranks that came to the end of its program.
+  void add_failures(const fake::Agreement& agreement, WorldResult& result) const {
+    std::map<int, std::vector<bool>> cells_of;  // by class, which cells
+    for (const std::size_t cell : agreement.failed_cells) {
+      auto& cells = cells_of[grid_.tag(cell)];
+      cells.resize(grid_.cell_count());
+      cells[cell] = true;
     }
-    const auto ranks = [&](const std::vector<bool>& members) {
-      return fake::ranks_text(grid_.ranks([&](std::size_t cell) { return members[cell]; }));
-    };
-    Error error = error_of(cells.front());
-    error.with("failed", ranks(sets.front().second));
-    std::string others;
-    for (std::size_t i = 1; i < sets.size(); ++i) {
-      others +=
-          fmt::format("{}{}: {}", others.empty() ? "" : "\n", ranks(sets[i].second), sets[i].first);
+    for (const auto& [tag, cells] : cells_of) {
+      std::vector<std::int64_t> ranks =
+          grid_.ranks([&cells = cells](std::size_t cell) { return cells[cell]; });
+      result.failures.push_back({.rank = *std::ranges::min_element(ranks),
+                                 .error = *logs_[static_cast<std::size_t>(tag)]->error,
+                                 .foreign = {},
+                                 .ranks = std::move(ranks)});
     }
-    if (!others.empty()) error.with("others", std::move(others));
-    return error;
+    std::ranges::sort(result.failures, {}, &RankFailure::rank);
   }
 
-  void list_classes(const ClassText& text_of, ClassWorldResult& result) {
+  void list_classes(WorldResult& result) {
     std::map<std::string, int> known;
     std::vector<int> merged_into;
     for (std::size_t index = 0; index < logs_.size(); ++index) {
       const auto [entry, fresh] =
-          known.try_emplace(text_of(run_of_[index]), static_cast<int>(result.classes.size()));
+          known.try_emplace(text_of(index), static_cast<int>(result.classes.size()));
       merged_into.push_back(entry->second);
       if (fresh) result.classes.push_back({.index = run_of_[index], .where = {}});
     }
@@ -329,8 +291,14 @@ class Exploration final : public RankQuestions {
     }
   }
 
-  const ClassWorldOptions& options_;
-  const Body& body_;
+  // Of the run that stands for this class.
+  std::string text_of(std::size_t index) const {
+    return options_.seen_by ? options_.seen_by(run_of_[index]) : std::to_string(index);
+  }
+
+  const WorldOptions& options_;
+  const RankBody& body_;
+  Device& device_;
   RankGrid grid_;
   KnownCuts cuts_;
   fake::LengthsTable lengths_;
@@ -345,13 +313,10 @@ class Exploration final : public RankQuestions {
 
 }  // namespace
 
-ClassWorldResult run_classes(
-    const ClassWorldOptions& options,
-    const std::function<void(RankContext&, RankQuestions&, std::size_t)>& body,
-    const ClassText& alike) {
+WorldResult run_classes(const WorldOptions& options, const RankBody& body) {
   Exploration exploration(options, body);
   exploration.run();
-  return exploration.result(alike);
+  return exploration.result();
 }
 
 }  // namespace shardlab

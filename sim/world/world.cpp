@@ -1,6 +1,5 @@
-// One run of a world: every rank gets a context of its own, and nothing that it throws leaves its
-// thread or fiber. It is kept as the rank's outcome, told to the backend, which frees the ranks
-// that wait for this one, and sorted at the end (B-7): a rank that failed only because another one
+// One run of a world: every rank's outcome is told to the backend, which frees the ranks that wait
+// for this one, and sorted at the end (B-7): a rank that failed only because another one
 // did carries the verdict in its error, so that the lowest rank without one names the cause,
 // whatever the schedule was. Where ranks are processes, the outcomes are exchanged at the end, so
 // that each process reports the same.
@@ -12,40 +11,23 @@
 #include "backends/process/control_channel.h"
 #include "backends/process/messages.h"
 #include "base/fix.h"
-#include "comm/device_mesh.h"
-#include "comm/process_group.h"
+#include "comm/communicator.h"
 #include "sim/schedule/single_scheduler.h"
-#include "sim/world/foreign_error.h"
+#include "sim/world/class_world.h"
+#include "sim/world/rank_life.h"
 
 namespace shardlab {
 
 namespace {
 
-struct Outcome {
-  std::optional<Error> error;
-  std::exception_ptr foreign;
-};
-
-Outcome outcome_of(const std::function<void()>& function) {
-  try {
-    function();
-    return {};
-  } catch (const Error& error) {
-    return {error, nullptr};
-  } catch (const std::exception& exception) {
-    return {foreign_error(exception), std::current_exception()};
-  } catch (...) {
-    return {Error(ErrorKind::kInternal, "an exception of unknown type"), std::current_exception()};
-  }
-}
-
 // What a rank throws because another one failed, and every rank for mismatch and deadlock.
 bool repeats_verdict(const Error& error) { return error.find("verdict") != nullptr; }
 
-class Run {
+// All ranks of this process.
+class RankRuns {
  public:
-  Run(const WorldOptions& options, Scheduler& scheduler, std::vector<Device*> devices,
-      std::unique_ptr<Backend> backend, const std::function<void(RankContext&)>& body)
+  RankRuns(const WorldOptions& options, Scheduler& scheduler, std::vector<Device*> devices,
+           std::unique_ptr<Backend> backend, const RankBody& body)
       : options_(options),
         scheduler_(scheduler),
         devices_(std::move(devices)),
@@ -54,34 +36,27 @@ class Run {
         outcomes_(static_cast<std::size_t>(options.ranks)) {}
 
   void serve(std::int64_t rank) {
-    RankContext context;
-    context.rank = rank;
-    context.world_size = options_.ranks;
-    context.device = devices_[static_cast<std::size_t>(rank)];
-    context.scheduler = &scheduler_;
-    context.propagator = options_.propagator;
-    context.plans = options_.plans;
-    context.random.seed = options_.seed;
-    context.mixed = options_.mixed;
-    context.implicit = options_.implicit;
-    RankContext* outside = set_current_rank(&context);
-    Outcome outcome = outcome_of([&] { live(context); });
-    if (outcome.error) backend_->rank_failed(rank, *outcome.error);
+    const auto index = static_cast<std::size_t>(rank);
+    RankLife life(options_, rank, devices_[index], &scheduler_);
+    outcomes_[index] = life.run([&] { return backend_->world(rank); },
+                                [&](RankContext& context) {
+                                  body_(context, {.index = index});
+                                  backend_->settle(rank);
+                                });
+    if (const auto& error = outcomes_[index].error) backend_->rank_failed(rank, *error);
     backend_->rank_ended(rank);
-    set_current_rank(outside);
-    outcomes_[static_cast<std::size_t>(rank)] = std::move(outcome);
   }
 
   /// Makes the outcomes of all processes known on each.
   void share_outcomes(process::ControlChannel& channel) {
     process::Writer writer;
-    const Outcome& mine = outcomes_[static_cast<std::size_t>(channel.rank())];
+    const RankOutcome& mine = outcomes_[static_cast<std::size_t>(channel.rank())];
     writer.put(mine.error.has_value());
     if (mine.error) put(writer, *mine.error);
     const std::vector<std::string> all = channel.end_run(writer.take());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (rank == static_cast<std::size_t>(channel.rank())) continue;
-      Outcome& outcome = outcomes_[rank];
+      RankOutcome& outcome = outcomes_[rank];
       if (all[rank].empty()) {
         // Its process is gone: the verdict is all that is known of it.
         outcome.error = to_error(channel.verdict());
@@ -96,7 +71,7 @@ class Run {
     WorldResult result;
     if (const Verdict* verdict = backend_->verdict()) result.verdict = *verdict;
     for (std::size_t i = 0; i < outcomes_.size(); ++i) {
-      Outcome& outcome = outcomes_[i];
+      RankOutcome& outcome = outcomes_[i];
       if (!outcome.error) continue;
       const bool consequence = repeats_verdict(*outcome.error);
       result.failures.push_back({static_cast<std::int64_t>(i), std::move(*outcome.error),
@@ -106,23 +81,12 @@ class Run {
   }
 
  private:
-  void live(RankContext& context) {
-    std::unique_ptr<Communicator> communicator = backend_->world(context.rank);
-    if (options_.communicator) communicator = options_.communicator(std::move(communicator));
-    ProcessGroup world(std::move(communicator));
-    MeshRegistry meshes(world);
-    context.world = &world;
-    context.meshes = &meshes;
-    body_(context);
-    backend_->settle(context.rank);
-  }
-
   const WorldOptions& options_;
   Scheduler& scheduler_;
   const std::vector<Device*> devices_;
-  const std::function<void(RankContext&)>& body_;
+  const RankBody& body_;
   std::unique_ptr<Backend> backend_;
-  std::vector<Outcome> outcomes_;
+  std::vector<RankOutcome> outcomes_;
 };
 
 // The failure that explains the others. Of ranks that failed on their own, the lowest, which does
@@ -145,13 +109,22 @@ std::vector<AlikeFailures> alike_failures(const std::vector<RankFailure>& failur
     const auto same = std::find_if(sets.begin(), sets.end(), [&](const AlikeFailures& set) {
       return set.first->error.summary() == failure.error.summary();
     });
-    if (same == sets.end()) {
-      sets.push_back({&failure, {failure.rank}});
-    } else {
-      same->ranks.push_back(failure.rank);
-    }
+    AlikeFailures& set =
+        same == sets.end() ? sets.emplace_back(AlikeFailures{&failure, {}}) : *same;
+    if (failure.ranks.empty()) set.ranks.push_back(failure.rank);
+    set.ranks.insert(set.ranks.end(), failure.ranks.begin(), failure.ranks.end());
   }
   return sets;
+}
+
+// "ranks 0-3,8", or, where that gets long, the first ones and how many ranks there are.
+std::string ranks_text(const AlikeFailures& set) {
+  constexpr std::size_t kLong = 200;
+  std::vector<std::int64_t> ranks = set.ranks;
+  std::ranges::sort(ranks);
+  std::string text = fold_ranks(ranks);
+  if (text.size() <= kLong) return text;
+  return fmt::format("{},... ({} ranks)", text.substr(0, text.rfind(',', kLong)), ranks.size());
 }
 
 }  // namespace
@@ -165,9 +138,9 @@ Error WorldResult::merged() const {
     if (set.first->error.summary() == primary.error.summary()) {
       // Of those that say the same, the lowest rank speaks: it doesn't depend on the scheduler.
       error = set.first->error;
-      error.with("failed", fold_ranks(set.ranks));
+      error.with("failed", ranks_text(set));
     } else {
-      others += fmt::format("{}{}: {}", others.empty() ? "" : "\n", fold_ranks(set.ranks),
+      others += fmt::format("{}{}: {}", others.empty() ? "" : "\n", ranks_text(set),
                             set.first->error.summary());
     }
   }
@@ -192,9 +165,11 @@ World::World(WorldOptions options)
     fail(ErrorKind::kValue, Fix{"set WorldOptions::device"},
          "the world has no device for its ranks");
   }
-  if (is_shape_only(options_.backend)) {
-    fail(ErrorKind::kValue, Fix{"use run_classes() for this backend"},
-         "backend {} runs one rank of each class, not a world of all ranks", options_.backend);
+  if (backend_.by_class) {
+    if (options_.layout != nullptr) return;
+    fail(ErrorKind::kValue, Fix{"set WorldOptions::layout"},
+         "backend {} runs one rank of each class of a mesh, and the world has no mesh",
+         options_.backend);
   }
   if (backend_.processes == nullptr) {
     scheduler_ = make_scheduler(options_.schedule);
@@ -211,7 +186,8 @@ World::World(WorldOptions options)
   scheduler_ = std::make_unique<SingleScheduler>(channel_->rank());
 }
 
-WorldResult World::run(const std::function<void(RankContext&)>& body) {
+WorldResult World::run(const RankBody& body) {
+  if (backend_.by_class) return run_classes(options_, body);
   std::vector<Device*> devices;
   devices.reserve(static_cast<std::size_t>(options_.ranks));
   for (std::int64_t rank = 0; rank < options_.ranks; ++rank) {
@@ -221,10 +197,18 @@ WorldResult World::run(const std::function<void(RankContext&)>& body) {
   std::unique_ptr<Backend> backend = channel_ != nullptr
                                          ? backend_.processes->make(options_.checks)
                                          : backend_.make(options_.ranks, *scheduler_);
-  Run run(options_, *scheduler_, std::move(devices), std::move(backend), body);
+  RankRuns run(options_, *scheduler_, std::move(devices), std::move(backend), body);
   scheduler_->run(options_.ranks, [&run](std::int64_t rank) { run.serve(rank); });
   if (channel_ != nullptr) run.share_outcomes(*channel_);
   return run.result();
+}
+
+WorldResult World::run(const std::function<void(RankContext&)>& body) {
+  return run([&](RankContext& rank, const RunsFor&) { body(rank); });
+}
+
+WorldResult run_world(WorldOptions options, const RankBody& body) {
+  return World(std::move(options)).run(body);
 }
 
 WorldResult run_world(WorldOptions options, const std::function<void(RankContext&)>& body) {

@@ -1,4 +1,5 @@
-// world.h - runs a function on every rank of a simulated world and says how it went.
+// world.h - runs a function on every rank of a world, or on one rank of each class of ranks that
+// behave the same, and says how it went.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,25 @@
 #include "base/rank_context.h"
 #include "comm/forwarding_communicator.h"
 #include "comm/verdict.h"
+#include "mesh/mesh_layout.h"
 #include "sim/schedule/schedulers.h"
 #include "sim/world/backends.h"
+#include "sim/world/rank_questions.h"
 
 namespace shardlab {
 
+/// Tells classes apart by what a report shows of them, by the index of their run.
+using ClassText = std::function<std::string(std::size_t index)>;
+
+/// The ranks and what they share. All objects outlive the run.
 struct WorldOptions {
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 1;  ///< may exceed the mesh
   SchedulerOptions schedule;
-  std::string backend = "threads";  ///< with one rank per process, `schedule` does not matter
+  /// `schedule` does not matter where each rank has a process, and where ranks are run by class.
+  std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
-  /// device may serve all ranks. Devices outlive the run.
+  /// device may serve all ranks. Classes of ranks have that of rank 0, which has shapes only.
   std::function<Device&(std::int64_t rank)> device;
   std::uint64_t seed = 0;
   Propagator* propagator = nullptr;  ///< shared by all ranks
@@ -32,22 +40,48 @@ struct WorldOptions {
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
   CommunicatorDecorator communicator;  ///< none: the backend's own
+
+  // Of a backend that runs one rank of each class.
+  const MeshLayout* layout = nullptr;  ///< all groups lie along its dims; in an arena of its own
+  std::size_t most_classes = 4096;
+  ClassText seen_by;  ///< classes with equal texts are one class in the result; none: all differ
 };
 
-/// A rank that threw.
+/// Which ranks a run of the body stands for.
+struct RunsFor {
+  /// Of the run: the rank's number; of a class a number from 0 on.
+  std::size_t index = 0;
+  RankQuestions* questions = nullptr;  ///< asked where ranks of a class may part; null: one rank
+};
+
+/// What runs on each rank.
+using RankBody = std::function<void(RankContext&, const RunsFor&)>;
+
+/// A rank that threw, or a class of ranks.
 struct RankFailure {
-  std::int64_t rank = 0;
+  std::int64_t rank = 0;  ///< the first one
   Error error;
   /// What the rank threw, if it was not an Error.
   std::exception_ptr foreign;
   /// The rank only learned that another one had failed (B-7), or repeats the common verdict.
   bool consequence = false;
+  std::vector<std::int64_t> ranks = {};  ///< of a class: all of them
+};
+
+/// Ranks that did the same, and the run that stands for them.
+struct RankClass {
+  std::size_t index = 0;  ///< of the run that stands for it
+  std::int64_t first_rank = 0;
+  std::int64_t size = 0;
+  std::string where;  ///< "dp 0-7, tp 0-63"; empty: the whole mesh
 };
 
 /// How a run went: all failures, and why the world stopped.
 struct WorldResult {
   std::vector<RankFailure> failures;  ///< by rank
   std::optional<Verdict> verdict;     ///< empty when no rank failed
+  std::vector<RankClass> classes;     ///< in the order in which they ran; that of rank 0 first
+  std::vector<std::size_t> class_of;  ///< by rank; empty without classes and beyond 4,096 ranks
   bool ok() const { return failures.empty(); }
   /// All failures in one: the primary one, as told by the lowest rank that failed with it; part
   /// "failed" names all ranks that failed with it, "others" the failures that further ranks had on
@@ -62,12 +96,19 @@ struct WorldResult {
 /// make the same worlds, run the own rank's body, and get the same result.
 class World {
  public:
-  /// Fails with Value for fewer than one rank, an unknown backend, a missing device, or a job of
-  /// another number of processes.
+  /// Fails with Value for fewer than one rank, an unknown backend, a missing device, a job of
+  /// another number of processes, or classes of ranks without a layout.
   explicit World(WorldOptions options);
 
   /// Runs `body` on every rank and returns when all have ended. Pending results end with the run.
-  /// Fails with Runtime, before any rank starts, when the system cannot carry so many ranks.
+  /// On a backend that runs classes, `body` runs once for each class, one after the other, on the
+  /// calling thread. Ranks are of one class when they have the same local shapes for every spec
+  /// that was interned and every state of every plan, are both inside or both outside of the mesh,
+  /// and give the same answer to every question.
+  ///   fails  Runtime: the system cannot carry so many ranks, known before any rank starts;
+  ///          Unsupported: more than `most_classes` classes
+  WorldResult run(const RankBody& body);
+  /// The same for a body that does not ask for whom it runs.
   WorldResult run(const std::function<void(RankContext&)>& body);
 
   const WorldOptions& options() const { return options_; }
@@ -80,6 +121,7 @@ class World {
 };
 
 /// One run of a world of its own.
+WorldResult run_world(WorldOptions options, const RankBody& body);
 WorldResult run_world(WorldOptions options, const std::function<void(RankContext&)>& body);
 
 }  // namespace shardlab

@@ -26,9 +26,9 @@ void megatron_mlp(benchmark::State& state) {
   options.backend = "fake";
   for (auto _ : state) {
     const ScenarioResult result = run_scenario(scenario, ops, options);
-    if (result.error) state.SkipWithError(result.error->summary().c_str());
-    state.counters["classes"] = static_cast<double>(result.classes.size());
-    state.counters["held_KiB"] = static_cast<double>(result.memory.logical_rank_bytes) / 1024.0;
+    if (result.run.error) state.SkipWithError(result.run.error->summary().c_str());
+    state.counters["classes"] = static_cast<double>(result.run.classes.size());
+    state.counters["held_KiB"] = static_cast<double>(result.run.memory.logical_rank_bytes) / 1024.0;
   }
 }
 BENCHMARK(megatron_mlp)

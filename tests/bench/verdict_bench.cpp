@@ -163,8 +163,8 @@ void print_cases(const std::string& folder) {
         options.workers = setting.schedule.workers;
         options.communicator = world.decorator();
         const ScenarioResult result = run_scenario(scenario, registry, options);
-        if (!result.verdict) continue;
-        if (const auto time = time_to_verdict(*result.verdict, world.ranks())) {
+        if (!result.run.verdict) continue;
+        if (const auto time = time_to_verdict(*result.run.verdict, world.ranks())) {
           times.push_back(*time);
         }
       }

@@ -113,7 +113,8 @@ Answer feed_run(const std::string& text) {
   options.step_limit = 2000;
   try {
     const ScenarioResult result = run_scenario(scenario, all_ops(), options);
-    if (result.error && result.error->kind() == ErrorKind::kInternal) broken(result.error->text());
+    if (result.run.error && result.run.error->kind() == ErrorKind::kInternal)
+      broken(result.run.error->text());
     return Answer::kAccepted;
   } catch (const std::bad_alloc&) {
     return Answer::kRefused;  // it may ask for more than a child has; the command line says so

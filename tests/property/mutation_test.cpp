@@ -45,14 +45,15 @@ std::string text_of(Tally tally) {
 }
 
 bool has_wrong_value(const ScenarioResult& result) {
-  return std::any_of(result.values.begin(), result.values.end(), [](const ValueReport& value) {
-    return value.verified && value.comparison.agreement == Agreement::kWrong;
-  });
+  return std::any_of(result.judgement.values.begin(), result.judgement.values.end(),
+                     [](const ValueReport& value) {
+                       return value.verified && value.comparison.agreement == Agreement::kWrong;
+                     });
 }
 
 std::set<std::string> verified_keys(const ScenarioResult& result) {
   std::set<std::string> keys;
-  for (const ValueReport& value : result.values) {
+  for (const ValueReport& value : result.judgement.values) {
     if (value.verified) keys.insert(fmt::format("{}#{}", value.name, value.occurrence));
   }
   return keys;
@@ -79,8 +80,8 @@ struct Subject {
     const ScenarioResult result = run(plant(mutation, effect));
     if (has_wrong_value(result)) return result.met() ? Outcome::kMissed : Outcome::kCaught;
     if (effect->changed == 0) return Outcome::kNoEffect;
-    const bool asserted = result.error && result.error->kind() == ErrorKind::kAssert;
-    if (result.steps.wrong || asserted) return Outcome::kCaughtByCall;
+    const bool asserted = result.run.error && result.run.error->kind() == ErrorKind::kAssert;
+    if (result.judgement.steps.wrong || asserted) return Outcome::kCaughtByCall;
     const std::set<std::string> changed = different_numbers(right_numbers, last_numbers);
     if (changed.empty()) return result.met() ? Outcome::kHarmless : Outcome::kMissed;
     const std::set<std::string> verified = verified_keys(right);
@@ -99,7 +100,7 @@ struct Subject {
 /// Kinds of the observed collectives of the reporting rank, in order.
 std::vector<CollectiveKind> collectives_of(const ScenarioResult& result) {
   std::vector<CollectiveKind> kinds;
-  for (const TraceEvent& event : result.events) {
+  for (const TraceEvent& event : result.run.events) {
     if (event.kind == TraceEvent::Kind::kCollective) kinds.push_back(event.collective.kind);
   }
   return kinds;
@@ -136,7 +137,7 @@ void mutate_scenarios(std::size_t first) {
   for (std::size_t i = first; i < scenarios.size(); i += 2) {
     const ShippedScenario& shipped = scenarios[i];
     Subject subject(shipped, registry);
-    if (subject.right.error || !subject.right.not_verified.empty()) {
+    if (subject.right.run.error || !subject.right.judgement.not_verified.empty()) {
       fmt::print("{}: left out, no values are verified\n", shipped.name);
       continue;
     }

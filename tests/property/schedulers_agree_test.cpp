@@ -26,8 +26,8 @@ Seen run_under(const Scenario& scenario, const OpRegistry& registry, SchedulerKi
   options.recorded = [&](const std::vector<Recording>& ranks) { seen.numbers = numbers_of(ranks); };
   ScenarioResult result = run_scenario(scenario, registry, options);
   seen.json = run_json(result);
-  result.options.schedule.kind = SchedulerKind::kPool;
-  result.memory = {};
+  result.run.options.schedule.kind = SchedulerKind::kPool;
+  result.run.memory = {};
   seen.json_without_memory = run_json(result);
   return seen;
 }

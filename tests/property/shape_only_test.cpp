@@ -41,16 +41,16 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
     }
   };
   const ScenarioResult result = run_scenario(scenario, all_ops(), options);
-  seen.logical_bytes = result.memory.logical_rank_bytes;
-  for (const ExpectationReport& report : result.expectations) {
+  seen.logical_bytes = result.run.memory.logical_rank_bytes;
+  for (const ExpectationReport& report : result.judgement.expectations) {
     seen.expectations.push_back(report.what + (report.met ? " met " : " not met ") + report.text);
   }
-  if (result.error) seen.error = result.error->text();
-  if (result.verdict) {
+  if (result.run.error) seen.error = result.run.error->text();
+  if (result.run.verdict) {
     // Which of the ranks that fail is first depends on the scheduler.
-    const bool failed = result.verdict->kind == VerdictKind::kRankFailed;
-    seen.verdict = failed ? result.verdict->cause : summary(*result.verdict);
-    if (!failed) seen.verdict += text(*result.verdict);
+    const bool failed = result.run.verdict->kind == VerdictKind::kRankFailed;
+    seen.verdict = failed ? result.run.verdict->cause : summary(*result.run.verdict);
+    if (!failed) seen.verdict += text(*result.run.verdict);
   }
   seen.met = result.met();
   return seen;

@@ -13,7 +13,7 @@ using namespace test;
 
 MemoryReport memory_of(Scenario scenario, Verify verify) {
   scenario.expect.verify = verify;
-  return run_scenario(scenario, all_ops(), {}).memory;
+  return run_scenario(scenario, all_ops(), {}).run.memory;
 }
 
 TEST_CASE("a rank of a verified run holds as much as one of a run that is not verified") {

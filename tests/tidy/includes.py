@@ -35,7 +35,7 @@ LAW = {
     "sim/report": ["sim/judge"],
     "sim/facts": ["sim/verify"],
     "sim/testing": ["sim/verify"],
-    "sim/faults": ["sim/language"],
+    "sim/faults": ["src/comm", "src/kernels"],
     "sim/doctor": ["sim/report"],
     "sim/install": ["sim/testing", "sim/judge"],
     "sim/cli": ["sim/report", "sim/facts", "sim/doctor"],

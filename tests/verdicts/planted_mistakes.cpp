@@ -148,7 +148,7 @@ class Program {
       : name_(std::move(name)), text_(std::move(text)), ops_(registry) {}
 
   const std::string& name() const { return name_; }
-  std::int64_t world() const { return right_.scenario.world; }
+  std::int64_t world() const { return right_.run.scenario.world; }
   const Places& places() const { return places_; }
 
   /// The right program on the inputs of this seed, and where mistakes may lie. Fails when it is
@@ -162,7 +162,7 @@ class Program {
     }
     places_.clear();
     add_labels(text_, places_);
-    add_collectives(right_.events, places_);
+    add_collectives(right_.run.events, places_);
     add_launches(nothing.log->by_rank.front(), places_);
     exact_ = *held_in_f64({});
   }
@@ -174,8 +174,8 @@ class Program {
     Outcome outcome;
     outcome.met = result.met();
     outcome.changed = planted.effect->changed > 0 || planted.log->changed > 0 || mistake.label;
-    outcome.at_call = result.steps.wrong_found();
-    for (const ValueReport& value : result.values) {
+    outcome.at_call = result.judgement.steps.wrong_found();
+    for (const ValueReport& value : result.judgement.values) {
       const std::string key =
           value.name + "#" + (value.at_end ? "end" : std::to_string(value.occurrence));
       outcome.reported.insert(key);
@@ -213,10 +213,10 @@ class Program {
     ProgramRun run;
     run.scenario = &scenario;
     run.registry = &ops_;
-    run.layout = run.reported = right_.layout;
-    run.reporting_rank = right_.reporting_rank;
+    run.layout = run.reported = right_.run.layout;
+    run.reporting_rank = right_.run.reporting_rank;
     run.precision = Precision::kReference;
-    execute(run, *right_.propagator, scenario.world, planted.options);
+    execute(run, *right_.run.propagator, scenario.world, planted.options);
     if (run.error) return std::nullopt;
     return held_values(run.recordings);
   }

@@ -66,6 +66,16 @@ TEST_CASE("a result divided twice is a third on three ranks") {
   CHECK(slices.got == std::vector<Numbers>{{20, 21}, {}, {0}});
 }
 
+TEST_CASE("complex numbers are divided and multiplied in both parts") {
+  const auto complex_sum = [](ProcessGroup& group) {
+    return group.all_reduce(local_tensor({2}, DType::kC64, {3, -6}), ReduceOp::kSum);
+  };
+  CHECK(Planted({MutationKind::kDivideTwice, 0, {}}, complex_sum).got ==
+        std::vector<Numbers>(3, {3, -6}));
+  CHECK(Planted({MutationKind::kReduceTwice, 0, {}}, complex_sum).got ==
+        std::vector<Numbers>(3, {27, -54}));
+}
+
 TEST_CASE(
     "a shifted chunk is rotated by one, pieces of two ranks change places; empty ones don't") {
   const Planted shifted({MutationKind::kShiftChunk, 0, {}}, gathered);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "dispatch/all_ops.h"
+#include "sim/judge/scenario_run.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
@@ -17,7 +18,7 @@ std::vector<CollectiveSum> sums_of(const std::string& head, const std::string& c
   const std::string text = head + "[inputs]\nx = { type = \"f32[256]\" }\n" +
                            "y = { type = \"f32[7@tp, 8]\" }\nz = { type = \"f32[2@tp]\" }\n" +
                            "[program]\ncode = \"\"\"\n" + code + "\"\"\"\n";
-  return collective_sums(run_scenario(test::scenario_of(text), all_ops(), {}));
+  return collective_sums(run_scenario(test::scenario_of(text), all_ops(), {}).run);
 }
 
 const char* const kMesh = "[mesh]\ndp = 2\ntp = 4\n";

@@ -1,5 +1,4 @@
-#include "sim/world/class_world.h"
-
+// Worlds of shapes: which ranks are of one class, and what their logs say together.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "comm/device_mesh.h"
 #include "mesh/local_shape.h"
 #include "sim/record/trace.h"
+#include "sim/world/world.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -18,7 +18,7 @@ namespace {
 struct Setting {
   Arena arena;
   std::unique_ptr<Device> device = make_shape_device();
-  ClassWorldOptions options;
+  WorldOptions options;
 
   Setting(Dims shape, std::int64_t ranks, std::vector<std::int64_t> array = {}) {
     MeshLayout::Init init;
@@ -28,19 +28,17 @@ struct Setting {
     init.ranks = std::move(array);
     options.layout = arena.layout(std::move(init));
     options.ranks = ranks;
-    options.device = device.get();
+    options.backend = "fake";
+    options.device = [this](std::int64_t) -> Device& { return *device; };
   }
 
   using Body = std::function<void(RankContext&, RankQuestions&)>;
   /// Classes are not brought together again.
-  ClassWorldResult run(const Body& body) {
-    return run_classes(
-        options,
-        [&](RankContext& rank, RankQuestions& questions, std::size_t) {
-          rank.meshes->construct(options.layout);
-          body(rank, questions);
-        },
-        [](std::size_t index) { return std::to_string(index); });
+  WorldResult run(const Body& body) {
+    return run_world(options, [&](RankContext& rank, const RunsFor& runs) {
+      rank.meshes->construct(options.layout);
+      body(rank, *runs.questions);
+    });
   }
   ProcessGroup& group(std::size_t mesh_dim) const {
     return device_mesh(options.layout).group(mesh_dim);
@@ -51,17 +49,17 @@ struct Setting {
 TEST_CASE("B-8 a program that cuts nothing has one class, whatever the world's size") {
   Setting setting({1024, 1024}, 1 << 20);
   int runs = 0;
-  const ClassWorldResult result = setting.run([&](RankContext&, RankQuestions&) { ++runs; });
+  const WorldResult result = setting.run([&](RankContext&, RankQuestions&) { ++runs; });
   CHECK(runs == 1);
   REQUIRE(result.classes.size() == 1);
   CHECK(result.classes[0].size == 1 << 20);
   CHECK(result.classes[0].where.empty());
-  CHECK_FALSE(result.error);
+  CHECK(result.ok());
 }
 
 TEST_CASE("ranks outside of the mesh are a class of their own") {
   Setting setting({2}, 5);
-  const ClassWorldResult result = setting.run([](RankContext&, RankQuestions&) {});
+  const WorldResult result = setting.run([](RankContext&, RankQuestions&) {});
   REQUIRE(result.classes.size() == 2);
   CHECK(result.classes[1].size == 3);
   CHECK(result.classes[1].where == "ranks 2-4");
@@ -71,7 +69,7 @@ TEST_CASE("ranks outside of the mesh are a class of their own") {
 TEST_CASE("7 rows over 4 ranks make two classes, 1 row two, none one") {
   for (const auto& [rows, classes] : std::map<std::int64_t, std::size_t>{{7, 2}, {1, 2}, {0, 1}}) {
     Setting setting({4}, 4);
-    const ClassWorldResult result = setting.run([&, rows = rows](RankContext&, RankQuestions&) {
+    const WorldResult result = setting.run([&, rows = rows](RankContext&, RankQuestions&) {
       setting.arena.spec(setting.options.layout, {Placement::shard(0)},
                          contiguous_meta(Dims{rows, 5}, DType::kF32));
     });
@@ -112,7 +110,7 @@ TEST_CASE("random specs and questions on meshes of up to 4 dims: classes are rig
       return static_cast<std::uint64_t>(rank % period);
     };
     const auto second = [&](std::int64_t rank) { return static_cast<std::uint64_t>(rank > 3); };
-    const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+    const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
       for (const auto& [placements, sizes] : drawn) {
         setting.arena.spec(&layout, placements, contiguous_meta(sizes, DType::kF32));
       }
@@ -144,7 +142,7 @@ TEST_CASE("random specs and questions on meshes of up to 4 dims: classes are rig
 
 TEST_CASE("B-6 a rank that skips a barrier is a deadlock that names it") {
   Setting setting({4}, 4);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 3); });
     if (rank.rank != 3) setting.group(0).barrier();
   });
@@ -157,7 +155,7 @@ TEST_CASE("B-6 a rank that skips a barrier is a deadlock that names it") {
 
 TEST_CASE("B-5 different collectives on a million ranks are a mismatch that names the odd rank") {
   Setting setting({1024, 1024}, 1 << 20);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 2051); });
     const Tensor x = setting.tensor({4});
     setting.group(1).all_reduce(x, rank.rank == 2051 ? ReduceOp::kMax : ReduceOp::kSum);
@@ -170,7 +168,7 @@ TEST_CASE("B-5 different collectives on a million ranks are a mismatch that name
 // Ranks 0 and 3 begin along dp, 1 and 2 along tp: 0 waits for 2, 2 for 3, 3 for 1, 1 for 0.
 TEST_CASE("B-6 two groups used in another order go round in a circle") {
   Setting setting({2, 2}, 4);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     const auto begins_along_dp = [](std::int64_t other) { return other == 0 || other == 3; };
     questions.ask(begins_along_dp);
     const std::size_t first = begins_along_dp(rank.rank) ? 0 : 1;
@@ -185,7 +183,7 @@ TEST_CASE("B-6 two groups used in another order go round in a circle") {
 // With rank 0 alone along dp first, 2 comes to it from 3, and then 1 is met.
 TEST_CASE("another order that does not go round in a circle is none of our business") {
   Setting setting({2, 2}, 4);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
     const std::size_t first = rank.rank == 0 ? 0 : 1;
     setting.group(first).barrier();
@@ -196,7 +194,7 @@ TEST_CASE("another order that does not go round in a circle is none of our busin
 
 TEST_CASE("asynchronous calls may be issued in any order on two groups") {
   Setting setting({2, 2}, 4);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
     const std::size_t first = rank.rank == 0 ? 0 : 1;
     const Tensor x = setting.tensor({4});
@@ -210,7 +208,7 @@ TEST_CASE("asynchronous calls may be issued in any order on two groups") {
 
 TEST_CASE("K-20 a wait is told where one rank stands for many, with the group it stands in") {
   Setting setting({2, 3}, 6);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
     Trace trace(TraceDetail::kEvents);
     rank.observer = &trace;
     rank.mode |= kModeObserve;
@@ -255,10 +253,10 @@ void send_right(ProcessGroup& group, std::int64_t odd, std::int64_t elements, Te
 
 TEST_CASE("B-8 an exchange with neighbours has classes for the ends and all between") {
   Setting setting({2, 7}, 15);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
     if (rank.rank < 14) send_right(setting.group(1), -1, 4, setting.tensor({4}));
   });
-  CHECK_FALSE(result.error);
+  CHECK(result.ok());
   REQUIRE(result.classes.size() == 4);
   CHECK(result.classes[0].where == "tp 0");
   CHECK(result.classes[1].where == "tp 1-5");
@@ -269,7 +267,7 @@ TEST_CASE("B-8 an exchange with neighbours has classes for the ends and all betw
 TEST_CASE("B-5 an exchange that does not fit names the odd rank, also of many") {
   for (const std::int64_t ranks : {7, 65536}) {
     Setting setting({ranks}, ranks);
-    const ClassWorldResult result = setting.run([&](RankContext&, RankQuestions&) {
+    const WorldResult result = setting.run([&](RankContext&, RankQuestions&) {
       send_right(setting.group(0), 3, 2, setting.tensor({4}));
     });
     REQUIRE(result.verdict);
@@ -282,25 +280,33 @@ TEST_CASE("B-5 an exchange that does not fit names the odd rank, also of many") 
 
 TEST_CASE("a batch whose partners on other ranks are unknown is refused") {
   Setting setting({4}, 4);
-  const ClassWorldResult result =
+  const WorldResult result =
       setting.run([&](RankContext&, RankQuestions&) { setting.group(0).batch({}); });
-  REQUIRE(result.error);
-  CHECK(result.error->kind() == ErrorKind::kUnsupported);
+  REQUIRE_FALSE(result.ok());
+  CHECK(result.merged().kind() == ErrorKind::kUnsupported);
 }
 
 TEST_CASE("B-7 a failure of some ranks is told with all that failed alike") {
   Setting setting({4}, 4);
-  const ClassWorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
+  const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other >= 2); });
     if (rank.rank >= 2) fail(ErrorKind::kValue, "no luck");
     setting.group(0).barrier();
   });
-  REQUIRE(result.error);
-  CHECK(result.error->kind() == ErrorKind::kValue);
-  CHECK(result.error->summary() == "no luck");
-  REQUIRE(result.error->find("failed"));
-  CHECK(*result.error->find("failed") == "ranks 2,3");
+  REQUIRE_FALSE(result.ok());
+  const Error error = result.merged();
+  CHECK(error.kind() == ErrorKind::kValue);
+  CHECK(error.summary() == "no luck");
+  REQUIRE(error.find("failed"));
+  CHECK(*error.find("failed") == "ranks 2,3");
   CHECK(result.verdict->kind == VerdictKind::kRankFailed);
+}
+
+TEST_CASE("a world by class is told of the mesh that its groups lie on") {
+  Setting setting({2}, 2);
+  setting.options.layout = nullptr;
+  CHECK_THROWS_WITH_AS(run_world(setting.options, [](RankContext&) {}),
+                       doctest::Contains("the world is not told of a mesh"), Error);
 }
 
 TEST_CASE("more classes than are allowed are refused") {

@@ -70,7 +70,7 @@ edges = conv2d(image, filter, padding=1)
     return std::make_unique<Counting>(std::move(real), heard);
   };
   const ScenarioResult result = run_scenario(scenario, all_ops(), options);
-  if (result.error) FAIL(result.error->text());
+  if (result.run.error) FAIL(result.run.error->text());
   return heard.calls;
 }
 

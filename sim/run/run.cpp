@@ -1,0 +1,164 @@
+// What can be refused without running is refused first; then the ranks run. Where ranks are
+// processes, all records go to the one that reports.
+#include "sim/run/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_text.h"
+#include "base/fix.h"
+#include "dispatch/all_ops.h"
+#include "mesh/local_shape.h"
+#include "ops/factor_rule.h"
+#include "sim/run/inputs.h"
+#include "sim/run/process_records.h"
+#include "sim/run/program_run.h"
+#include "sim/scenario/scenario_file.h"
+#include "sim/world/backends.h"
+
+namespace shardlab {
+
+namespace {
+
+Topology topology_of(const Scenario& scenario, const MeshLayout* layout) {
+  Topology topology;
+  topology.mesh = layout;
+  for (const TopologyDim& dim : scenario.topology) {
+    topology.links[dim.mesh_dim] = {dim.gbps, dim.us};
+  }
+  return topology;
+}
+
+// Type strings and names are looked at before any rank starts: what is wrong with them is the
+// file's fault, not the run's.
+void check_as_written(const Scenario& scenario, const MeshLayout* layout,
+                      const OpRegistry& registry) {
+  check_names(scenario, registry);
+  if (scenario.reference) check_names(as_reference(scenario), registry);
+  for (const ScenarioInput& input : scenario.inputs) spec_of(input.type, layout, DType::kF32);
+  for (const ExpectedType& type : scenario.expect.types) spec_of(type.type, layout, DType::kF32);
+}
+
+// Bytes of the inputs on all ranks and, for the verdict, in two single-device runs (one in f64).
+void check_input_memory(const Scenario& scenario, const MeshLayout* layout,
+                        const MemoryLimits& limits) {
+  double sum = 0, largest = 0;
+  const ScenarioInput* culprit = nullptr;
+  for (const ScenarioInput& input : scenario.inputs) {
+    const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
+    const Dims shape = local_shape(*spec, *layout->coordinate_of(layout->rank_at_index(0)));
+    const double element = static_cast<double>(item_bytes(spec->dtype()));
+    double local = element, whole = element + 8;
+    for (const std::int64_t size : shape) local *= static_cast<double>(size);
+    for (const std::int64_t size : spec->shape()) whole *= static_cast<double>(size);
+    const double bytes = local * static_cast<double>(layout->size()) + whole;
+    sum += bytes;
+    if (bytes < largest) continue;
+    largest = bytes;
+    culprit = &input;
+  }
+  if (sum <= static_cast<double>(limits.available_bytes)) return;
+  culprit->where.refuse(
+      fmt::format("the inputs would take {} on {} ranks and one device; {} are available",
+                  bytes_text(sum), layout->size(),
+                  bytes_text(static_cast<double>(limits.available_bytes))),
+      fmt::format("make '{}' smaller: it takes {}", culprit->name, bytes_text(largest)));
+}
+
+// Returns the rank whose process reports.
+std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel) {
+  const std::int64_t reporter = reporter_of(channel, run.reporting_rank);
+  RankRecords records{.scenario = run.scenario,
+                      .device = run.device.get(),
+                      .recordings = &run.recordings,
+                      .traces = &run.traces,
+                      .logical_bytes = run.memory.logical_rank_bytes,
+                      .physical_bytes = run.memory.physical_bytes};
+  gather_records(channel, reporter, run.error ? ValuesToo::kNo : ValuesToo::kYes, records);
+  run.memory = {records.logical_bytes, records.physical_bytes};
+  return reporter;
+}
+
+// All ops, with the scenario's rules for some of them.
+std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario) {
+  auto ops = std::make_shared<OpRegistry>();
+  register_all_ops(*ops);
+  for (const ScenarioRule& rule : scenario.rules) {
+    try {
+      ops->at(rule.op);
+    } catch (const Error& error) {
+      rule.op_where.refuse(error.summary(), fix_of(error));
+    }
+    try {
+      set_factor_rule(*ops, rule.op, rule.rule);
+    } catch (const Error& error) {
+      rule.where.refuse(error.summary(), fix_of(error));
+    }
+  }
+  return ops;
+}
+
+// What the reports say, out of what each rank recorded.
+void keep(Run& run, const ProgramRun& program) {
+  run.inputs = program.inputs;
+  run.memory = program.memory;
+  run.kernels = program.kernels;
+  run.classes = program.classes;
+  run.verdict = program.verdict;
+  run.error = program.error;
+  // Of classes the reporting rank's comes first.
+  const auto reporter = run.shapes_only() ? 0 : static_cast<std::size_t>(run.reporting_rank);
+  run.events = program.traces[reporter].events();
+  for (const Recording& recording : program.recordings) run.printed.push_back(recording.lines());
+  run.class_of = program.class_of;
+  run.warnings = program.traces[reporter].warnings();
+  if (program.device) run.ran_on_host = ran_on_host(run.options.device, *program.device);
+  for (const Trace& trace : program.traces) {
+    run.counts.push_back(trace.counts());
+    run.implicit_count = std::max(run.implicit_count, trace.implicit_count());
+  }
+}
+
+}  // namespace
+
+Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
+                const ScenarioOptions& options) {
+  Run run;
+  if (!scenario.rules.empty()) run.own_ops = ops_of(scenario);
+  run.registry = run.own_ops ? run.own_ops.get() : &all_ops;
+  run.scenario = scenario;
+  run.options = options;
+  const bool shapes_only = is_shape_only(options.backend);
+  if (options.memory && !shapes_only) check_memory(scenario, *options.memory);
+  if (shapes_only) run.arena = std::make_unique<Arena>();
+  run.layout = layout_of(scenario.mesh, shapes_only ? *run.arena : process_arena());
+  check_as_written(scenario, run.layout, *run.registry);
+  if (options.memory && !shapes_only) check_input_memory(scenario, run.layout, *options.memory);
+  PlanOptions plans;
+  plans.topology = topology_of(scenario, run.layout);
+  plans.planner = options.planner ? options.planner : scenario.planner;
+  run.propagator = std::make_unique<Propagator>(*run.registry, plans);
+  run.reporting_rank = run.layout->rank_at_index(0);
+  return run;
+}
+
+void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program) {
+  program.scenario = &run.scenario;
+  program.registry = run.registry;
+  program.layout = run.layout;
+  program.reported = run.layout;
+  program.reporting_rank = run.reporting_rank;
+  program.listener = listener;
+  execute(program, *run.propagator, run.scenario.world, run.options);
+  if (process::ControlChannel* channel = channel_of(run.options.backend)) {
+    run.reporting_rank = gather_processes(program, *channel);
+    run.reported_elsewhere = channel->rank() != run.reporting_rank;
+    if (run.reported_elsewhere) return;
+  }
+  if (run.options.recorded) run.options.recorded(program.recordings);
+  if (run.options.traced) run.options.traced(traces_by_rank(program));
+  keep(run, program);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,61 @@
+// run.h - what the program of a scenario did on its ranks: all that a report says of a run before
+// anyone judges it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/verdict.h"
+#include "propagate/propagator.h"
+#include "sim/run/run_options.h"
+#include "sim/scenario/scenario.h"
+
+namespace shardlab {
+
+class CallListener;
+struct ProgramRun;
+
+/// Pointers inside point to other members, so that it is moved as a whole and not copied.
+struct Run {
+  std::unique_ptr<Arena> arena;  ///< of the layout and all specs, where they have one of their own
+  Scenario scenario;
+  ScenarioOptions options;
+  const MeshLayout* layout = nullptr;
+  std::shared_ptr<const OpRegistry> own_ops;  ///< with the scenario's rules; null: the caller's
+  const OpRegistry* registry = nullptr;       ///< own_ops, or the caller's
+  std::unique_ptr<Propagator> propagator;     ///< events point into its decisions
+  std::vector<InputReport> inputs;
+  std::int64_t reporting_rank = 0;  ///< the mesh's first rank: whose events these are
+  std::vector<TraceEvent> events;
+  std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
+  std::int64_t implicit_count = 0;
+  std::vector<std::vector<PrintedLine>> printed;  ///< by rank; on a shape-only mesh by class
+  std::vector<std::string> warnings;
+  std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
+  std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold
+  std::optional<Verdict> verdict;
+  MemoryReport memory;
+  std::optional<SharingStats> kernels;  ///< on the ranks, where they may be shared
+  /// The report is made in another rank's process: nothing that ranks did is known here.
+  bool reported_elsewhere = false;
+  std::vector<ClassReport> classes;   ///< of a shape-only mesh; the reporting rank's comes first
+  std::vector<std::size_t> class_of;  ///< by rank, of a shape-only mesh of up to 4,096 ranks
+
+  /// True on a shape-only mesh, where no value is known and classes stand for ranks.
+  bool shapes_only() const { return !classes.empty(); }
+};
+
+/// A run that has not begun: what can be refused without running anything has been. `all_ops`
+/// outlives it.
+///   fails  ScenarioError: what cannot run as written
+Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
+                const ScenarioOptions& options);
+
+/// Runs the program on all ranks, or on one of each class, and fills in the rest of `run`. The
+/// values that the ranks recorded are in `program`; both point into each other, and neither moves
+/// any more. What goes wrong on the ranks is in `run`. `listener` may be null.
+void run_on_ranks(Run& run, CallListener* listener, ProgramRun& program);
+
+}  // namespace shardlab

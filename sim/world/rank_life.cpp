@@ -1,0 +1,64 @@
+// Nothing that a rank throws leaves its thread or fiber: it is kept as the rank's outcome.
+#include "sim/world/rank_life.h"
+
+#include <new>
+
+#include "comm/device_mesh.h"
+#include "comm/process_group.h"
+
+namespace shardlab {
+
+namespace {
+
+// Memory that ran out is the program's wish; all else that is not an Error is a defect.
+Error foreign_error(const std::exception& exception) {
+  const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+  if (!out_of_memory) return Error(ErrorKind::kInternal, exception.what());
+  return Error(ErrorKind::kRuntime, "out of memory")
+      .with("fix", "use fewer ranks or smaller tensors");
+}
+
+RankOutcome outcome_of(const std::function<void()>& function) {
+  try {
+    function();
+    return {};
+  } catch (const Error& error) {
+    return {error, nullptr};
+  } catch (const std::exception& exception) {
+    return {foreign_error(exception), std::current_exception()};
+  } catch (...) {
+    return {Error(ErrorKind::kInternal, "an exception of unknown type"), std::current_exception()};
+  }
+}
+
+}  // namespace
+
+RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* device,
+                   Scheduler* scheduler)
+    : options_(options), outside_(nullptr) {
+  context_.rank = rank;
+  context_.world_size = options.ranks;
+  context_.device = device;
+  context_.scheduler = scheduler;
+  context_.propagator = options.propagator;
+  context_.plans = options.plans;
+  context_.random.seed = options.seed;
+  context_.mixed = options.mixed;
+  context_.implicit = options.implicit;
+  outside_ = set_current_rank(&context_);
+}
+
+RankOutcome RankLife::run(const std::function<std::unique_ptr<Communicator>()>& communicator,
+                          const std::function<void(RankContext&)>& body) {
+  return outcome_of([&] {
+    std::unique_ptr<Communicator> all = communicator();
+    if (options_.communicator) all = options_.communicator(std::move(all));
+    ProcessGroup world(std::move(all));
+    MeshRegistry meshes(world);
+    context_.world = &world;
+    context_.meshes = &meshes;
+    body(context_);
+  });
+}
+
+}  // namespace shardlab
