@@ -163,8 +163,7 @@ void TableDevice::run(const KernelCall& call) {
   const CudaKernel kernel = kernel_table().find(call.kernel);
   try {
     if (kernel == nullptr) {
-      fail(ErrorKind::kUnsupported, Fix{"use --device cpu"}, "device cuda has no kernel for {}",
-           op_name(call));
+      fail(ErrorKind::kUnsupported, "device cuda has no kernel for {}", op_name(call));
     }
     return kernel(*this, call);
   } catch (Error& error) {

@@ -1,6 +1,5 @@
 // Lookups and scatters at indices that come from data, and the loss that is made of them.
 #include "backends/cuda/kernels.h"
-#include "base/fix.h"
 
 namespace shardlab::cuda {
 
@@ -21,8 +20,7 @@ Runs whole(std::int64_t size) {
 Runs runs_of(const DimMap& map) {
   Runs runs;
   if (map.runs.size() > kMaxRuns) {
-    fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
-         "device cuda looks up indices in at most {} runs", kMaxRuns);
+    fail(ErrorKind::kUnsupported, "device cuda looks up indices in at most {} runs", kMaxRuns);
   }
   for (const IndexRun& run : map.runs) {
     runs.offset[runs.count] = run.offset;
@@ -209,8 +207,7 @@ void scatter(Ops& ops, const KernelCall& call) {
 void embedding_backward(Ops& ops, const KernelCall& call) {
   const Tensor &out = call.outputs[0], &index = tensor_arg(call, 1);
   if (scalar_arg(call, 4).to_bool()) {
-    fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
-         "device cuda has no embedding gradient by frequency");
+    fail(ErrorKind::kUnsupported, "device cuda has no embedding gradient by frequency");
   }
   const DType compute = compute_dtype_here(out.dtype());
   const Tensor result = empty(ops.device(), out.shape(), compute);

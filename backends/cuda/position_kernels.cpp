@@ -16,8 +16,7 @@ DrawCall drawn(const KernelCall& call, const Tensor& out, Kind kind) {
   draw.offset = call.random.offset;
   compute_dtype_here(out.dtype());
   if (out.dim() > kMaxDims) {
-    fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
-         "device cuda draws tensors of at most {} dims", kMaxDims);
+    fail(ErrorKind::kUnsupported, "device cuda draws tensors of at most {} dims", kMaxDims);
   }
   const Dims global_shape = call.view == nullptr ? out.shape() : call.view->global_shape;
   const Dims global_stride = contiguous_strides(global_shape);
@@ -37,8 +36,7 @@ DrawCall drawn(const KernelCall& call, const Tensor& out, Kind kind) {
     }
     const auto& runs = call.view->dims[dim].runs;
     if (runs.size() > kMaxRuns) {
-      fail(ErrorKind::kUnsupported, Fix{"use --device cpu"},
-           "device cuda draws at most {} runs of a dim", kMaxRuns);
+      fail(ErrorKind::kUnsupported, "device cuda draws at most {} runs of a dim", kMaxRuns);
     }
     for (const IndexRun& run : runs) {
       here.offset[here.count] = run.offset;

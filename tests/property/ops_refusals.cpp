@@ -43,7 +43,7 @@ constexpr RefusalReason kReasons[] = {
      }},
     {"integers cannot be split into terms of a mean (X-10)", 6,
      [](const OpRow&, const OpsCase&, const Error& error) {
-       return error.kind() == ErrorKind::kValue && says(error, "term of a i64 value");
+       return error.kind() == ErrorKind::kValue && says(error, "i64 terms on");
      }},
     {"a view that would have to move its input", 75,
      [](const OpRow&, const OpsCase&, const Error& error) {

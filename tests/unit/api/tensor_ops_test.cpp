@@ -137,7 +137,8 @@ TEST_CASE("layers: softmax, norms, lookups, loss") {
     check_near(layer_norm(x, {2}, {.weight = weight, .bias = bias, .eps = 0}), {2, 6, 2, 6, 2, 6});
     check_near(rms_norm(slice(x, 0, {.end = 1}), {2}, {.weight = weight, .eps = 0}),
                {1 / std::sqrt(2.5), 4 / std::sqrt(2.5)});
-    CHECK_THROWS_WITH_AS(rms_norm(x, {2}, {.bias = bias}), doctest::Contains("no bias"), Error);
+    CHECK_THROWS_WITH_AS(rms_norm(x, {2}, {.bias = bias}),
+                         doctest::Contains("a bias is given; rms_norm has none"), Error);
     const DTensor target = to(eq(select(x, 1, 0), 3), DType::kI64);  // 0, 1, 0
     CHECK(whole(embedding(target, x)) == Values{1, 2, 3, 4, 1, 2});
     const double loss = -(2 * std::log(1 - p) + std::log(p));

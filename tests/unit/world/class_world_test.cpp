@@ -228,7 +228,7 @@ TEST_CASE("K-20 a wait is told where one rank stands for many, with the group it
     CHECK(waited.sequence == 0);
   });
   CHECK(result.classes.size() == 1);
-  CHECK_FALSE(result.error);
+  CHECK(result.ok());
 }
 
 // Every rank sends 4 elements to the right; a rank that is told apart may differ.
@@ -306,7 +306,7 @@ TEST_CASE("a world by class is told of the mesh that its groups lie on") {
   Setting setting({2}, 2);
   setting.options.layout = nullptr;
   CHECK_THROWS_WITH_AS(run_world(setting.options, [](RankContext&) {}),
-                       doctest::Contains("the world is not told of a mesh"), Error);
+                       doctest::Contains("the world has no mesh"), Error);
 }
 
 TEST_CASE("more classes than are allowed are refused") {
