@@ -70,8 +70,8 @@ void show_fault() {
   const ScenarioResult result = run(options);
   std::printf("fault: %s without it; with it %s", sound ? "right" : "wrong",
               result.met() ? "right\n" : "wrong");
-  if (!result.steps.wrong) return;
-  const WrongStep& wrong = *result.steps.wrong;
+  if (!result.judgement.steps.wrong) return;
+  const WrongStep& wrong = *result.judgement.steps.wrong;
   std::printf(" in line %d, %s\n", wrong.place.position.line, wrong.place.op.c_str());
 }
 
