@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,18 @@ using Values = std::vector<double>;
 
 bool is_bit_op(ReduceOp op) { return op >= ReduceOp::kBitAnd; }
 
-// What the ranks' terms combine to, in double; small integers, so exact but for avg.
-double combined(ReduceOp op, const Values& terms, DType dtype) {
-  double result = terms[0];
-  for (std::size_t i = 1; i < terms.size(); ++i) {
-    const double term = terms[i];
+double brought_as(DType dtype, ReduceOp op, std::int64_t rank, std::int64_t index) {
+  const double value = brought(rank, index);
+  if (dtype == DType::kBool) return value > 2 ? 1 : 0;
+  // Products of eight terms must stay exact in the narrowest dtype.
+  return op == ReduceOp::kProduct ? 1 + std::fmod(value, 2) : value;
+}
+
+// What the ranks bring to element `index`, in double; small integers, so exact but for avg.
+double combined(const Seat& seat, DType dtype, ReduceOp op, std::int64_t index) {
+  double result = brought_as(dtype, op, seat.ranks[0], index);
+  for (const std::int64_t rank : seat.ranks.subspan(1)) {
+    const double term = brought_as(dtype, op, rank, index);
     const auto a = static_cast<std::int64_t>(result);
     const auto b = static_cast<std::int64_t>(term);
     if (op == ReduceOp::kSum || op == ReduceOp::kAvg) result += term;
@@ -35,27 +43,18 @@ double combined(ReduceOp op, const Values& terms, DType dtype) {
     if (op == ReduceOp::kBitOr) result = static_cast<double>(a | b);
     if (op == ReduceOp::kBitXor) result = static_cast<double>(a ^ b);
   }
-  if (op == ReduceOp::kAvg) result /= static_cast<double>(terms.size());
+  if (op == ReduceOp::kAvg) result /= static_cast<double>(seat.size);
   if (dtype == DType::kBool) result = result != 0 ? 1 : 0;
   return result;
 }
 
-// Rounded once to the dtype, as the reduction rounds.
-double rounded(double value, DType dtype) {
-  return values_of(local_tensor({1}, dtype, {value}))[0];
-}
-
-double brought_as(DType dtype, ReduceOp op, std::int64_t rank, std::int64_t index) {
-  const double value = brought(rank, index);
-  if (dtype == DType::kBool) return value > 2 ? 1 : 0;
-  // Products of eight terms must stay exact in the narrowest dtype.
-  return op == ReduceOp::kProduct ? 1 + std::fmod(value, 2) : value;
-}
-
-Values terms_at(const Seat& seat, DType dtype, ReduceOp op, std::int64_t index) {
-  Values terms;
-  for (const std::int64_t rank : seat.ranks) terms.push_back(brought_as(dtype, op, rank, index));
-  return terms;
+// What the ranks' elements `indices` reduce to, rounded once to the dtype, as the reduction rounds.
+Values reduced(const Seat& seat, DType dtype, ReduceOp op,
+               const std::vector<std::int64_t>& indices) {
+  Values exact;
+  exact.reserve(indices.size());
+  for (const std::int64_t index : indices) exact.push_back(combined(seat, dtype, op, index));
+  return values_of(local_tensor({static_cast<std::int64_t>(exact.size())}, dtype, exact));
 }
 
 bool takes(DType dtype, ReduceOp op) {
@@ -78,13 +77,10 @@ void check_all_reduce(const Seat& seat, const Dims& shape, DType dtype, ReduceOp
   const Tensor y = seat.group.all_reduce(x, op);
   CHECK(y.shape() == shape);
   CHECK(y.dtype() == dtype);
-  const Values got = values_of(y);
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const Values terms = terms_at(seat, dtype, op, static_cast<std::int64_t>(i));
-    if (got[i] != rounded(combined(op, terms, dtype), dtype)) ++wrong;
-  }
-  CHECK(wrong == 0);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(y.numel()));
+  std::iota(indices.begin(), indices.end(), 0);
+  const bool right = values_of(y) == reduced(seat, dtype, op, indices);
+  CHECK(right);
 }
 
 void check_reduce_scatter(const Seat& seat, std::string_view kind, std::int64_t dim, DType dtype,
@@ -103,21 +99,18 @@ void check_reduce_scatter(const Seat& seat, std::string_view kind, std::int64_t 
   Dims piece = shape;
   piece[static_cast<std::size_t>(dim)] = lengths[static_cast<std::size_t>(seat.rank)];
   CHECK(y.shape() == piece);
-  const Values got = values_of(y);
-  std::size_t at = 0;
-  std::size_t wrong = 0;
+  std::vector<std::int64_t> indices;
   for (std::int64_t a = 0; a < piece[0]; ++a) {
     for (std::int64_t b = 0; b < piece[1]; ++b) {
       for (std::int64_t c = 0; c < piece[2]; ++c) {
         Dims place{a, b, c};
         place[static_cast<std::size_t>(dim)] += offset;
-        const std::int64_t index = (place[0] * shape[1] + place[1]) * shape[2] + place[2];
-        const Values terms = terms_at(seat, dtype, op, index);
-        if (got[at++] != rounded(combined(op, terms, dtype), dtype)) ++wrong;
+        indices.push_back((place[0] * shape[1] + place[1]) * shape[2] + place[2]);
       }
     }
   }
-  CHECK(wrong == 0);
+  const bool right = values_of(y) == reduced(seat, dtype, op, indices);
+  CHECK(right);
 }
 
 constexpr DType kDTypes[] = {DType::kBool, DType::kU8,  DType::kU64, DType::kI8,   DType::kI16,
