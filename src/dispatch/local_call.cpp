@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
@@ -220,7 +221,8 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, std::span<const 
 
 std::vector<OutputMeta> infer_local(const LocalCall& call) {
   if (call.row->meta == nullptr) {
-    fail(ErrorKind::kUnsupported, "{} has no shape inference", call.row->name());
+    fail(ErrorKind::kUnsupported, Fix{"give its row a metadata function: `meta`"},
+         "{}: no shapes can be inferred, its row has no metadata function", call.row->name());
   }
   return infer_metas(*call.row, *call.args, tensor_metas(call));
 }

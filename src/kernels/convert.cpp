@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/fix.h"
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
 #include "kernels/strided_loop.h"
@@ -56,7 +57,8 @@ void with_storage_type(DType dtype, Visit&& visit) {
     case DType::kBC32:
       break;
   }
-  fail(ErrorKind::kUnsupported, "no kernel reads or writes {}", to_string(dtype));
+  fail(ErrorKind::kUnsupported, Fix{"use complex64 instead: x.to(torch.complex64)"},
+       "no kernel reads or writes {}", to_string(dtype));
 }
 
 template <typename T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/fix.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/scratch.h"
@@ -169,7 +170,8 @@ void in_compute_type(const KernelCall& call) {
     case DType::kI64:
       return Run<std::int64_t>::run(call);
     default:
-      fail(ErrorKind::kUnsupported, "no convolution of {}", to_string(call.outputs[0].dtype()));
+      fail(ErrorKind::kUnsupported, Fix{"cast input and weight first: x.float()"},
+           "no kernel computes a convolution in {}", to_string(call.outputs[0].dtype()));
   }
 }
 

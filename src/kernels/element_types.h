@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -49,7 +50,8 @@ inline DType compute_dtype(DType dtype) {
       return dtype;
     case DType::kC32:
     case DType::kBC32:
-      fail(ErrorKind::kUnsupported, "no kernel computes in {}", to_string(dtype));
+      fail(ErrorKind::kUnsupported, Fix{"use complex64 instead: x.to(torch.complex64)"},
+           "no kernel computes in {}", to_string(dtype));
     default:
       return DType::kI64;
   }

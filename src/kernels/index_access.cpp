@@ -2,11 +2,14 @@
 // runs, and says -1 for what another rank holds.
 #include "kernels/index_access.h"
 
+#include "base/fix.h"
+
 namespace shardlab {
 
 std::int64_t index_in_range(std::int64_t index, std::int64_t size) {
   if (index < 0 || index >= size) {
-    fail(ErrorKind::kValue, "index {} is not in [0, {})", index, size);
+    fail(ErrorKind::kValue, Fix{"give a larger tensor, or other indices"},
+         "index {} is out of range; it must be in [0, {})", index, size);
   }
   return index;
 }
@@ -23,8 +26,9 @@ std::int64_t local_index(const LocalView& view, std::size_t dim, std::int64_t gl
 
 void check_same_dtype(const Tensor& out, const Tensor& source) {
   if (out.dtype() == source.dtype()) return;
-  fail(ErrorKind::kValue, "a tensor of dtype {} cannot take elements of dtype {}",
-       to_string(out.dtype()), to_string(source.dtype()));
+  fail(ErrorKind::kValue, Fix{"cast the source first: src.to(x.dtype)"},
+       "a tensor of dtype {} cannot take elements of dtype {}", to_string(out.dtype()),
+       to_string(source.dtype()));
 }
 
 SliceCopy::SliceCopy(const Tensor& out, const Tensor& source, std::size_t dim)

@@ -1,4 +1,5 @@
 // Negative log likelihood and its gradient: self [N, C] or [C], target [N] or a single class.
+#include "base/fix.h"
 #include "kernels/elementwise.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
@@ -26,7 +27,10 @@ class Targets {
         continue;
       }
       if (chosen < 0 || chosen >= classes) {
-        fail(ErrorKind::kValue, "target {} is not in [0, {})", chosen, classes);
+        fail(ErrorKind::kValue,
+             Fix{fmt::format(
+                 "give logits of more classes, or {} (ignore_index) where there is none", ignored)},
+             "target {} is out of range; it must be in [0, {})", chosen, classes);
       }
       weight_of_row_[i] = weighted ? weights[chosen] : T(1);
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fix.h"
 #include "kernels/kernel_args.h"
 #include "kernels/promotion.h"
 
@@ -54,7 +55,8 @@ void division(ElementRunner& runner, const KernelCall& call) {
   const DType dtype = promote_operands(given);
   const bool checked = is_integral(dtype) && call.outputs[0].numel() > 0;
   if (checked && divides_by_zero(runner, dtype, given[1])) {
-    fail(ErrorKind::kRuntime, "an integer is divided by zero");
+    fail(ErrorKind::kRuntime, Fix{"divide floats, or replace the zeros: where(y == 0, 1, y)"},
+         "an integer is divided by zero");
   }
   runner.run(function, dtype, call.outputs[0], given);
 }
@@ -83,7 +85,8 @@ void div(ElementRunner& runner, const KernelCall& call) {
   if (rounding == nullptr) return floating<Element::kDiv, 2>(runner, call);
   if (*rounding == "floor") return division<Element::kDivFloor>(runner, call);
   if (*rounding == "trunc") return division<Element::kDivTrunc>(runner, call);
-  fail(ErrorKind::kValue, "rounding_mode is None, 'trunc' or 'floor', not '{}'", *rounding);
+  fail(ErrorKind::kValue, Fix{"leave rounding_mode out, or write rounding_mode='floor'"},
+       "rounding_mode is '{}'; it must be None, 'trunc' or 'floor'", *rounding);
 }
 
 // clamp(self, min, max) with either bound None.
@@ -127,7 +130,8 @@ void gelu(ElementRunner& runner, const KernelCall& call) {
   const std::string* text = optional_text_arg(call, operands);
   if (text == nullptr || *text == "none") return promoted<exact, operands>(runner, call);
   if (*text == "tanh") return promoted<approximated, operands>(runner, call);
-  fail(ErrorKind::kValue, "approximate is 'none' or 'tanh', not '{}'", *text);
+  fail(ErrorKind::kValue, Fix{"leave approximate out, or write approximate='tanh'"},
+       "approximate is '{}'; it must be 'none' or 'tanh'", *text);
 }
 
 using KernelTable = std::array<PointwiseKernel, static_cast<std::size_t>(KernelId::kCount)>;

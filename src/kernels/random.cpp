@@ -7,6 +7,7 @@
 //   bernoulli and dropout   the f64 uniform number < probability of 1
 #include <algorithm>
 
+#include "base/fix.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/philox.h"
@@ -104,7 +105,10 @@ void draw_normal(const KernelCall& call, const NormalLaw& law) {
 }
 
 void draw_integers(const KernelCall& call, std::int64_t low, std::int64_t high) {
-  if (high <= low) fail(ErrorKind::kValue, "randint needs low < high, not {} and {}", low, high);
+  if (high <= low) {
+    fail(ErrorKind::kValue, Fix{"randint(0, 10, [4]) draws from 0 to 9"},
+         "randint: low is {} and high is {}; low must be less than high", low, high);
+  }
   const std::uint64_t range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   draw_elements<std::int64_t>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
     return sum_of(low, wrapped(word_pair(words, 0) % range));

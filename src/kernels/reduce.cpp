@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "kernels/kernel_table.h"
 #include "kernels/promotion.h"
 #include "kernels/row_reduce.h"
@@ -127,7 +128,10 @@ void all_kernel(const KernelCall& call) {
 // The lowest index among equals; NaN wins.
 template <typename Op, typename T>
 std::int64_t index_of_extremum(const T* row, std::int64_t count) {
-  if (count == 0) fail(ErrorKind::kValue, "an empty dim has no largest or smallest element");
+  if (count == 0) {
+    fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+         "an empty dim has no largest or smallest element");
+  }
   std::int64_t best = 0;
   for (std::int64_t i = 1; i < count && !is_nan(row[best]); ++i) {
     const T winner = Op::combine(row[best], row[i]);

@@ -1,6 +1,7 @@
 // Ops along one dim, which must be whole on every rank; all others may be cut.
 #include <algorithm>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -26,7 +27,7 @@ std::vector<OutputMeta> meta_softmax(const MetaArgs& args) {
 std::vector<OutputMeta> meta_softmax_backward(const MetaArgs& args) {
   const TensorMeta &gradient = *args.tensor(0), &output = *args.tensor(1);
   wrap_dim(args[2].to_int(), output.shape.size());
-  check_gradient_shape(args, gradient.shape, output.shape, "an output");
+  check_gradient_shape(args, gradient.shape, output.shape, "the output");
   return {elementwise_meta(args, tensor_operands(args), args[3].dtype())};
 }
 
@@ -48,7 +49,8 @@ std::vector<OutputMeta> meta_topk(const MetaArgs& args) {
   Dims shape = input.shape;
   const std::int64_t length = shape.empty() ? 1 : shape[static_cast<std::size_t>(dim)];
   if (k < 0 || k > length) {
-    fail(ErrorKind::kValue, "{}: {} elements wanted of {}", args.op().name(), k, length);
+    fail(ErrorKind::kValue, Fix{fmt::format("k={} takes all of them", length)},
+         "{}: k is {}; it must be from 0 to {}, the size of the dim", args.op().name(), k, length);
   }
   if (!shape.empty()) shape[static_cast<std::size_t>(dim)] = k;
   return {{contiguous_meta(shape, input.dtype)}, {contiguous_meta(shape, DType::kI64)}};

@@ -1,6 +1,7 @@
 // Arithmetic of several operands, element by element, and choosing between them.
 #include <cmath>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
 #include "ops/gradient_math.h"
@@ -17,8 +18,8 @@ std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
   std::vector<OutputMeta> outputs = meta_promoted(args);
   const DType dtype = outputs[0].meta.dtype;
   if (is_integral(dtype) && !argument_or_none(args, "alpha").scalar().is_integral()) {
-    fail(ErrorKind::kValue, "{}: alpha is a float, the result is {}", args.op().name(),
-         to_string(dtype));
+    fail(ErrorKind::kValue, Fix{"give an integer alpha, or cast the tensor first: x.float()"},
+         "{}: alpha is a float, the result is {}", args.op().name(), to_string(dtype));
   }
   return outputs;
 }
@@ -30,13 +31,17 @@ void require_bounds(const MetaArgs& args, const Argument& least, const Argument&
   const bool too_high = least.is_scalar() && least.to_int() > highest_number(dtype).to_int();
   const bool too_low = most.is_scalar() && most.to_int() < lowest_number(dtype).to_int();
   if (!too_high && !too_low) return;
-  fail(ErrorKind::kValue, "{}: no {} keeps to the bound {}", args.op().name(), to_string(dtype),
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("give a bound from {} to {}", lowest_number(dtype).to_int(),
+                       highest_number(dtype).to_int())},
+       "{}: no number of dtype {} keeps to the bound {}", args.op().name(), to_string(dtype),
        (too_high ? least : most).text());
 }
 
 std::vector<OutputMeta> meta_clamp(const MetaArgs& args) {
   if (args[1].is_none() && args[2].is_none()) {
-    fail(ErrorKind::kValue, "{} takes a lower or an upper bound", args.op().name());
+    fail(ErrorKind::kValue, Fix{"write clamp(x, min=0), or max=, or both"},
+         "{} takes a lower or an upper bound", args.op().name());
   }
   std::vector<OutputMeta> outputs = meta_promoted(args);
   require_bounds(args, args[1], args[2], outputs[0].meta.dtype);
@@ -56,11 +61,13 @@ std::vector<OutputMeta> meta_clamp_max(const MetaArgs& args) {
 std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
   std::vector<OutputMeta> outputs = meta_promoted(args);
   if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
-    fail(ErrorKind::kValue, "{}: integers have no negative integer powers", args.op().name());
+    fail(ErrorKind::kValue, Fix{"cast the base first: pow(x.float(), -1)"},
+         "{}: integers have no negative integer powers", args.op().name());
   }
   if (!representable(args[1].scalar(), outputs[0].meta.dtype)) {
-    fail(ErrorKind::kValue, "{}: the exponent {} is out of the range of {}", args.op().name(),
-         args[1].text(), to_string(outputs[0].meta.dtype));
+    fail(ErrorKind::kValue, Fix{"cast the base first: x.to(torch.int64)"},
+         "{}: the exponent {} is out of the range of {}", args.op().name(), args[1].text(),
+         to_string(outputs[0].meta.dtype));
   }
   return outputs;
 }
@@ -69,7 +76,8 @@ std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
 std::vector<OutputMeta> meta_addcdiv(const MetaArgs& args) {
   std::vector<OutputMeta> outputs = meta_tensors(args);
   if (is_integral(outputs[0].meta.dtype)) {
-    fail(ErrorKind::kValue, "{} divides floats, not integers", args.op().name());
+    fail(ErrorKind::kValue, Fix{"cast the tensors first: x.float()"},
+         "{} divides floats, not integers", args.op().name());
   }
   return outputs;
 }

@@ -1,5 +1,6 @@
 // Fused attention of the GPU kernels: known to propagation, computed nowhere here. Heads and batch
 // are independent.
+#include "base/fix.h"
 #include "ops/arguments.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -15,8 +16,9 @@ std::vector<OutputMeta> meta_flash_attention(const MetaArgs& args) {
   const TensorMeta& query = *args.tensor(0);
   for (const std::size_t i : {0, 1, 2}) {
     if (args.tensor(i)->shape.size() != 4) {
-      fail(ErrorKind::kValue, "attention takes tensors of 4 dims, not {}",
-           args.tensor(i)->shape.size());
+      fail(ErrorKind::kValue,
+           Fix{"reshape them to [batch, heads, length, width]; x.unsqueeze(0) adds a dim"},
+           "{} takes tensors of 4 dims, not {}", args.op().name(), args.tensor(i)->shape.size());
     }
   }
   const Dims& shape = query.shape;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/fix.h"
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/meta.h"
@@ -62,13 +63,17 @@ void check_numbers(const MetaArgs& args, const Direction& direction, std::size_t
   for (const Rule& rule : kRules) {
     const Dims& values = args[rule.place - direction.shift].ints();
     if (values.size() != 1 && values.size() != spatial_dims) {
-      fail(ErrorKind::kValue, "{}: {} has {} numbers for {} spatial dims", args.op().base,
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("{}=[{}] holds for all of them", rule.name, rule.least)},
+           "{}: {} has {} numbers; it must have one, or one per spatial dim: {}", args.op().base,
            rule.name, values.size(), spatial_dims);
     }
     for (const std::int64_t value : values) {
       if (value >= rule.least && value <= kLargestNumber) continue;
-      fail(ErrorKind::kValue, "{}: {} is {}, which is not within {} and {}", args.op().base,
-           rule.name, value, rule.least, kLargestNumber);
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("leave {} out: its default is {}", rule.name, rule.least)},
+           "{}: {} is {}; it must be from {} to {}", args.op().base, rule.name, value, rule.least,
+           kLargestNumber);
     }
   }
 }
@@ -79,20 +84,32 @@ void check_convolution(const MetaArgs& args, const Direction& direction) {
   const bool transposed = args[kTransposed - direction.shift].to_bool();
   const std::int64_t groups = args[kGroups - direction.shift].to_int();
   if (input.size() != weight.size() || input.size() < 3 || input.size() > 5) {
-    throw Error(ErrorKind::kValue, fmt::format("{}: an input of {} dims and a weight of {} dims",
-                                               args.op().base, input.size(), weight.size()))
+    throw Error(ErrorKind::kValue,
+                fmt::format("{}: the input has {} dims, the weight {}; both must have 3 to 5",
+                            args.op().base, input.size(), weight.size()))
         .with("fix", "give both a batch or channel dim and 1 to 3 spatial dims: [N, C, L]");
   }
-  if (groups < 1) fail(ErrorKind::kValue, "{}: groups={}", args.op().base, groups);
+  if (groups < 1) {
+    fail(ErrorKind::kValue, Fix{"leave groups out: its default is 1"},
+         "{}: groups is {}; it must be at least 1", args.op().base, groups);
+  }
   const std::int64_t channels = transposed ? weight[0] : product(Dims{weight[1], groups});
-  if (input[1] != channels || weight[0] % groups != 0) {
-    fail(ErrorKind::kValue, "{}: {} input channels do not fit a weight of {} channels, groups={}",
-         args.op().base, input[1], channels, groups);
+  if (weight[0] % groups != 0) {
+    fail(ErrorKind::kValue, Fix{fmt::format("pass a divisor of {} as groups", weight[0])},
+         "{}: dim 0 of the weight has size {}, which groups={} does not divide", args.op().base,
+         weight[0], groups);
+  }
+  if (input[1] != channels) {
+    const std::string wanted = transposed ? fmt::format("[{}, out / groups, ...]", input[1])
+                                          : fmt::format("[out, {} / groups, ...]", input[1]);
+    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape {}", wanted)},
+         "{}: the input has {} channels, the weight is for {} with groups={}", args.op().base,
+         input[1], channels, groups);
   }
   for (std::size_t dim = 2; dim < weight.size(); ++dim) {
     if (std::max(weight[dim], transposed ? input[dim] : 0) <= kLargestNumber) continue;
-    fail(ErrorKind::kValue, "{}: windows or rows of more than {} elements", args.op().base,
-         kLargestNumber);
+    fail(ErrorKind::kValue, Fix{fmt::format("split dim {} into smaller pieces", dim)},
+         "{}: a window or a row has more than {} elements", args.op().base, kLargestNumber);
   }
   check_numbers(args, direction, input.size() - 2);
 }
@@ -113,8 +130,13 @@ Dims output_shape(const MetaArgs& args, const Direction& direction) {
     const std::int64_t size = transposed ? (input[i + 2] - 1) * at(kStride, i) -
                                                2 * at(kPadding, i) + reach + at(kOutputPadding, i)
                                          : room / at(kStride, i) + 1;
-    if (size < 0 || (!transposed && room < 0)) {
-      fail(ErrorKind::kValue, "{}: windows of {} do not fit into {} elements", args.op().base,
+    if (transposed && size < 0) {
+      fail(ErrorKind::kValue, Fix{"use less padding, or more output_padding"},
+           "{}: the output of spatial dim {} would have size {}", args.op().base, i, size);
+    }
+    if (!transposed && room < 0) {
+      fail(ErrorKind::kValue, Fix{"use a smaller kernel or dilation, or more padding"},
+           "{}: a window reaches over {} elements; the padded input has only {}", args.op().base,
            reach, input[i + 2] + 2 * at(kPadding, i));
     }
     shape.push_back(size);
@@ -126,8 +148,9 @@ std::vector<OutputMeta> meta_convolution(const MetaArgs& args) {
   const Dims shape = output_shape(args, kForward);
   const TensorMeta* bias = args.tensor(2);
   if (bias != nullptr && bias->shape != Dims{shape[1]}) {
-    fail(ErrorKind::kValue, "{}: a bias of shape [{}] for {} output channels", args.op().base,
-         fmt::join(bias->shape, ", "), shape[1]);
+    fail(ErrorKind::kValue, Fix{fmt::format("give a bias of shape [{}]", shape[1])},
+         "{}: the bias has shape [{}]; it must have one number per output channel", args.op().base,
+         fmt::join(bias->shape, ", "));
   }
   return {{contiguous_meta(shape, args.tensor(0)->dtype)}};
 }
@@ -139,7 +162,7 @@ Dims bias_shape(const MetaArgs& args) {
 
 std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
   const Dims shape = output_shape(args, kBackward);
-  check_gradient_shape(args, args.tensor(0)->shape, shape, "an output");
+  check_gradient_shape(args, args.tensor(0)->shape, shape, "the output");
   const TensorMeta& input = *args.tensor(1);
   const TensorMeta& weight = *args.tensor(2);
   const ArgumentList& mask = args[kOutputMask].list();
@@ -148,8 +171,9 @@ std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
                                      {contiguous_meta(bias_shape(args), weight.dtype)}};
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
   if (outputs[2].present && outputs[2].meta.shape != Dims{shape[1]}) {
-    fail(ErrorKind::kValue, "{}: bias_sizes [{}] for {} output channels", args.op().base,
-         fmt::join(outputs[2].meta.shape, ", "), shape[1]);
+    fail(ErrorKind::kValue, Fix{fmt::format("pass bias_sizes=[{}]", shape[1])},
+         "{}: bias_sizes is [{}]; it must be the number of output channels", args.op().base,
+         fmt::join(outputs[2].meta.shape, ", "));
   }
   return outputs;
 }

@@ -1,7 +1,9 @@
 // Copies and constants: one tensor in, one of the same shape out. Moving values passes every
 // partial; a constant beside a partial input is a replica, or it would be reduced as if it were a
 // term.
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
+#include "mesh/type_string.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
@@ -41,7 +43,9 @@ OutputMeta formatted(const MetaArgs& args, DType dtype) {
   } else if (format.starts_with("channels_last")) {
     const std::size_t ndim = format == "channels_last" ? 4 : 5;
     if (meta.shape.size() != ndim) {
-      fail(ErrorKind::kValue, "{}: {} is for tensors of {} dims", args.op().name(), format, ndim);
+      fail(ErrorKind::kValue, Fix{"leave memory_format out"},
+           "{}: {} is for tensors of {} dims, not {}", args.op().name(), format, ndim,
+           meta.shape.size());
     }
     meta.stride = channels_last_strides(meta.shape);
   } else {
@@ -61,7 +65,9 @@ std::vector<OutputMeta> meta_target(const MetaArgs& args) {
   if (args.op().arguments.size() > 1 && args.tensor(1) != nullptr) {
     const TensorMeta* const both[] = {&target, args.tensor(1)};
     if (!(broadcast_shapes(args.op(), both) == target.shape)) {
-      fail(ErrorKind::kValue, "{}: the source does not fit into the target", args.op().name());
+      fail(ErrorKind::kValue, Fix{"give the source the target's sizes, or 1 where it repeats"},
+           "{}: the source {} does not broadcast to the target {}", args.op().name(),
+           type_string(*args.tensor(1)), type_string(target));
     }
   }
   return {{target}};

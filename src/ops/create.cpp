@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -28,7 +29,11 @@ DType dtype_argument(const MetaArgs& args, DType fallback) {
 Dims sizes_of(const Argument& argument) {
   const Dims sizes = ints_of(argument);
   for (const std::int64_t size : sizes) {
-    if (size < 0) fail(ErrorKind::kValue, "a tensor dim of size {}", size);
+    if (size < 0) {
+      fail(ErrorKind::kValue,
+           Fix{"write the size itself; only reshape and view infer a size from -1"},
+           "the size of a tensor dim is {}; it must be 0 or more", size);
+    }
   }
   return sizes;
 }
@@ -76,8 +81,9 @@ Metas meta_arange(const MetaArgs& args) {
                                                     : end.to_int() > start.to_int());
   if (step.to_double() == 0 || away ||
       (end.to_double() - start.to_double()) / step.to_double() < 0) {
-    fail(ErrorKind::kValue, "arange never reaches {} from {} in steps of {}", end.to_double(),
-         start.to_double(), step.to_double());
+    fail(ErrorKind::kValue, Fix{"give a step that leads from start to end: arange(5, 0, -1)"},
+         "arange never reaches {} from {} in steps of {}", end.to_double(), start.to_double(),
+         step.to_double());
   }
   std::int64_t count = 0;
   if (floating) {
@@ -169,7 +175,10 @@ Metas meta_dropout(const MetaArgs& args) {
 
 Metas meta_multinomial(const MetaArgs& args) {
   Dims shape = args.tensor(0)->shape;
-  if (shape.empty()) fail(ErrorKind::kValue, "multinomial takes one or two dims");
+  if (shape.empty()) {
+    fail(ErrorKind::kValue, Fix{"give weights of shape [categories] or [rows, categories]"},
+         "multinomial takes weights of one or two dims, not 0");
+  }
   shape.back() = args[1].to_int();
   return {{contiguous_meta(shape, DType::kI64)}};
 }
@@ -186,7 +195,9 @@ Rows rule_whole(const RuleContext&) { return {}; }
 
 Metas meta_triangle(const MetaArgs& args) {
   if (args.tensor(0)->shape.size() < 2) {
-    fail(ErrorKind::kValue, "{} takes a tensor of at least two dims", args.op().name());
+    fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) makes a matrix of a vector"},
+         "{} takes a tensor of at least two dims, not {}", args.op().name(),
+         args.tensor(0)->shape.size());
   }
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }

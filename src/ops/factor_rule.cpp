@@ -6,6 +6,7 @@
 #include <cctype>
 #include <map>
 
+#include "base/fix.h"
 #include "ops/meta.h"
 
 namespace shardlab {
@@ -47,13 +48,16 @@ std::vector<OutputMeta> factor_metas(const FactorRule& rule, const MetaArgs& arg
     const Dims& shape = given.tensors[i]->shape;
     if (operands[i].starts_with('+')) continue;
     if (shape.size() != operands[i].size()) {
-      fail(ErrorKind::kUnsupported, "{}: the rule {} is not for an operand of {} dims",
-           args.op().name(), text, shape.size());
+      fail(ErrorKind::kUnsupported, Fix{"write one letter per dim of the operand"},
+           "{}: the rule {} does not fit an operand of {} dims", args.op().name(), text,
+           shape.size());
     }
     for (std::size_t dim = 0; dim < shape.size(); ++dim) {
       const auto known = sizes.emplace(operands[i][dim], shape[dim]).first;
       if (known->second == shape[dim]) continue;
-      fail(ErrorKind::kValue, "{}: sizes {} and {} of '{}' in the rule {}", args.op().name(),
+      fail(ErrorKind::kValue,
+           Fix{"write different letters for them, or pass tensors whose sizes agree"},
+           "{}: sizes {} and {} stand for the same letter '{}' in the rule {}", args.op().name(),
            known->second, shape[dim], operands[i][dim], text);
     }
   }

@@ -1,5 +1,6 @@
 // Ops over lists of tensors, decided element by element with the rule of the op on one tensor. They
 // have no kernels of their own: each element runs as ops on one tensor do.
+#include "base/fix.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -31,7 +32,10 @@ Operands element_operands(const MetaArgs& args, std::size_t k) {
     operands.tensors.push_back(args.tensor(1));
   } else {
     if (args.tensors(1).size() != args.tensors(0).size()) {
-      fail(ErrorKind::kValue, "{}: lists of {} and {} tensors", args.op().name(),
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("pass {} tensors in the second list, or one number for all",
+                           args.tensors(0).size())},
+           "{}: the lists have {} and {} tensors; they must be of one length", args.op().name(),
            args.tensors(0).size(), args.tensors(1).size());
     }
     operands.tensors.push_back(args.tensors(1)[k]);
@@ -68,8 +72,10 @@ void check_lists(const OpRow& row, const Arguments& args, std::size_t may_be_emp
     if (!args[i].is_list() && !args[i].is_ints()) continue;
     const std::size_t size = args[i].is_list() ? args[i].list().size() : args[i].ints().size();
     if (size == count || (size == 0 && i == may_be_empty)) continue;
-    fail(ErrorKind::kValue, "{}: list {} has {} elements, the first one {}", row.name(),
-         row.op.arguments[i].name, size, count);
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("pass {} elements in {}", count, row.op.arguments[i].name)},
+         "{}: list {} has {} elements, the first list has {}; they must be of one length",
+         row.name(), row.op.arguments[i].name, size, count);
   }
 }
 

@@ -5,17 +5,20 @@
 
 #include <string_view>
 
+#include "base/fix.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
 
-/// `of` names what has `wanted` as its shape: "an output".
+/// `of` names what has `wanted` as its shape: "the output".
 ///   fails  Value: another shape
 inline void check_gradient_shape(const MetaArgs& args, const Dims& gradient, const Dims& wanted,
                                  std::string_view of) {
   if (gradient == wanted) return;
-  fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for {} of shape [{}]", args.op().base,
-       fmt::join(gradient, ", "), of, fmt::join(wanted, ", "));
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("pass a gradient of shape [{}]", fmt::join(wanted, ", "))},
+       "{}: the gradient has shape [{}]; it must have the shape of {}", args.op().base,
+       fmt::join(gradient, ", "), of);
 }
 
 }  // namespace shardlab

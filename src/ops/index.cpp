@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -28,7 +29,8 @@ std::int64_t dim_argument(const RuleContext& context) {
 
 void require_index(const TensorMeta& index) {
   if (index.dtype != DType::kI64 && index.dtype != DType::kI32) {
-    fail(ErrorKind::kValue, "an index has dtype i64 or i32, not {}", to_string(index.dtype));
+    fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
+         "the dtype of an index must be i64 or i32, not {}", to_string(index.dtype));
   }
 }
 
@@ -45,17 +47,23 @@ void check_index_fits(const MetaArgs& args, const TensorMeta& addressed, std::si
   if (product(index) == 0) return;
   const std::size_t ndim = std::max<std::size_t>(shape.size(), 1);
   if (std::max<std::size_t>(index.size(), 1) != ndim) {
-    fail(ErrorKind::kValue, "{} takes an index of {} dims, not {}", args.op().base, ndim,
-         index.size());
+    fail(ErrorKind::kValue, Fix{"index.unsqueeze(-1) adds a dim, index.flatten() joins all"},
+         "{} takes an index of {} dims, not {}", args.op().base, ndim, index.size());
   }
   for (std::size_t i = 0; i < std::min(shape.size(), index.size()); ++i) {
     if (i != free_dim && index[i] > shape[i]) {
-      fail(ErrorKind::kValue, "{}: the index is longer than the tensor in dim {}", args.op().base,
-           i);
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("narrow the index: index.narrow({}, 0, {})", i, shape[i])},
+           "{}: in dim {} the index has size {}, the tensor {}; the index must not be longer",
+           args.op().base, i, index[i], shape[i]);
     }
   }
   const bool too_long = shape.empty() && product(index) > 1 && free_dim == kNoDim;
-  if (too_long) fail(ErrorKind::kValue, "{}: the index is longer than the tensor", args.op().base);
+  if (too_long) {
+    fail(ErrorKind::kValue, Fix{"give one index: index[:1]"},
+         "{}: there are {} indices for a tensor of one element and no dims", args.op().base,
+         product(index));
+  }
 }
 
 // gather(self, dim, index)
@@ -129,7 +137,10 @@ Metas meta_index_select(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const TensorMeta& index = *args.tensor(2);
   require_index(index);
-  if (index.shape.size() > 1) fail(ErrorKind::kValue, "index_select takes an index of one dim");
+  if (index.shape.size() > 1) {
+    fail(ErrorKind::kValue, Fix{"flatten it: index.flatten()"},
+         "index_select takes an index of one dim, not {}", index.shape.size());
+  }
   Dims shape = self.shape;
   const std::size_t dim = index_of(wrap_dim(args[1].to_int(), shape.size()));
   if (!shape.empty()) shape[dim] = product(index.shape);
@@ -203,13 +214,17 @@ Metas meta_index_put(const MetaArgs& args) {
   const Dims places = read_indices(args.op(), args.tensors(1)).result_shape(self.shape);
   const TensorMeta& values = *args.tensor(2);
   if (values.dtype != self.dtype) {
-    fail(ErrorKind::kValue, "{}: values of {} for a tensor of {}", args.op().name(),
+    fail(ErrorKind::kValue, Fix{"cast the values: values.to(x.dtype)"},
+         "{}: the values are {}, the tensor is {}; both must have one dtype", args.op().name(),
          to_string(values.dtype), to_string(self.dtype));
   }
   const TensorMeta target = contiguous_meta(places, self.dtype);
   const TensorMeta* const both[] = {&target, &values};
   if (broadcast_shapes(args.op(), both) != places) {
-    fail(ErrorKind::kValue, "{}: values [{}] do not fit the places [{}]", args.op().name(),
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give values of shape [{}], or 1 where they repeat",
+                         fmt::join(places, ", "))},
+         "{}: values of shape [{}] do not broadcast to the places [{}]", args.op().name(),
          fmt::join(values.shape, ", "), fmt::join(places, ", "));
   }
   return meta_self(args);

@@ -2,6 +2,7 @@
 // the rows of a table, whose rows are looked up or written.
 #include "ops/indexing.h"
 
+#include "base/fix.h"
 #include "ops/arguments.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
@@ -165,11 +166,15 @@ void check_indices(const OpDescriptor& op, std::span<const TensorMeta* const> in
   for (const TensorMeta* index : indices) {
     if (index == nullptr || is_mask(*index)) continue;
     if (index->dtype == DType::kI64 || index->dtype == DType::kI32) continue;
-    fail(ErrorKind::kValue, "{}: an index has dtype i64 or i32, not {}", op.name(),
+    fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
+         "{}: the dtype of an index must be i64 or i32, not {}", op.name(),
          to_string(index->dtype));
   }
   if (indices.size() > self.shape.size()) {
-    fail(ErrorKind::kValue, "{} indices for {} dims", indices.size(), self.shape.size());
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("leave out the last {}", indices.size() - self.shape.size())},
+         "{}: there are {} indices for a tensor of {} dims", op.name(), indices.size(),
+         self.shape.size());
   }
 }
 
@@ -192,8 +197,8 @@ Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args)
   const DTensor& self = args[0].tensor();
   const ArgumentList& indices = args[1].list();
   if (indexes_nothing(indices)) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("{}: without an index", row.name()))
-        .with("fix", "use copy_");
+    throw Error(ErrorKind::kUnsupported, fmt::format("{}: there is no index", row.name()))
+        .with("fix", "use copy_: x.copy_(values)");
   }
   const Lookup lookup(calls, row, self.shape(), indices);
   const DTensor values =

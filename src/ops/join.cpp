@@ -3,7 +3,9 @@
 // partials pass, since values are only moved.
 #include <algorithm>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
+#include "mesh/type_string.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/register.h"
@@ -29,11 +31,17 @@ DType joined_dtype(std::span<const TensorMeta* const> tensors) {
 
 Metas meta_cat(const MetaArgs& args) {
   const auto tensors = args.tensors(0);
-  if (tensors.empty()) fail(ErrorKind::kValue, "cat takes at least one tensor");
+  if (tensors.empty()) {
+    fail(ErrorKind::kValue, Fix{"give a list of tensors: cat([x, y])"},
+         "cat takes at least one tensor");
+  }
   TensorMeta result{{0}, {1}, joined_dtype(tensors)};
   bool first = true;
   for (const TensorMeta* tensor : tensors) {
-    if (tensor->shape.empty()) fail(ErrorKind::kValue, "cat takes no tensors without dims");
+    if (tensor->shape.empty()) {
+      fail(ErrorKind::kValue, Fix{"use stack, or give it a dim: x.unsqueeze(0)"},
+           "cat takes tensors of at least one dim, not 0");
+    }
     if (joins_anything(tensor->shape)) continue;
     if (first) {
       result.shape = tensor->shape;
@@ -44,7 +52,9 @@ Metas meta_cat(const MetaArgs& args) {
     Dims expected = tensor->shape;
     if (expected.size() == result.shape.size()) expected[dim] = result.shape[dim];
     if (!(expected == result.shape)) {
-      fail(ErrorKind::kValue, "cat takes tensors that differ in dim {} only", dim);
+      fail(ErrorKind::kValue, Fix{"join along the dim in which they differ, or narrow them first"},
+           "cat takes tensors that differ in dim {} only, not {} and {}", dim, type_string(result),
+           type_string(*tensor));
     }
     result.shape[dim] += tensor->shape[dim];
   }
@@ -73,10 +83,17 @@ Rows rule_cat(const RuleContext& context) {
 
 Metas meta_stack(const MetaArgs& args) {
   const auto tensors = args.tensors(0);
-  if (tensors.empty()) fail(ErrorKind::kValue, "stack takes at least one tensor");
+  if (tensors.empty()) {
+    fail(ErrorKind::kValue, Fix{"give a list of tensors: stack([x, y])"},
+         "stack takes at least one tensor");
+  }
   Dims shape = tensors[0]->shape;
   for (const TensorMeta* tensor : tensors) {
-    if (!(tensor->shape == shape)) fail(ErrorKind::kValue, "stack takes tensors of one shape");
+    if (!(tensor->shape == shape)) {
+      fail(ErrorKind::kValue, Fix{"use cat, or expand them to one shape"},
+           "stack takes tensors of one shape, not {} and {}", type_string(*tensors[0]),
+           type_string(*tensor));
+    }
   }
   const std::int64_t dim = wrap_dim(args[1].to_int(), shape.size() + 1);
   shape.insert(index_of(dim), static_cast<std::int64_t>(tensors.size()));

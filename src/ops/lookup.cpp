@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -21,11 +22,12 @@ std::vector<OutputMeta> meta_embedding(const MetaArgs& args) {
   const TensorMeta& weight = *args.tensor(0);
   const TensorMeta& indices = *args.tensor(1);
   if (weight.shape.size() != 2) {
-    fail(ErrorKind::kValue, "embedding takes a table of 2 dims, not {}", weight.shape.size());
+    fail(ErrorKind::kValue, Fix{"give a table of shape [rows, columns]"},
+         "embedding takes a table of 2 dims, not {}", weight.shape.size());
   }
   if (indices.dtype != DType::kI64 && indices.dtype != DType::kI32) {
-    fail(ErrorKind::kValue, "embedding takes indices of dtype i64 or i32, not {}",
-         to_string(indices.dtype));
+    fail(ErrorKind::kValue, Fix{"cast them: indices.to(torch.int64)"},
+         "embedding takes indices of dtype i64 or i32, not {}", to_string(indices.dtype));
   }
   Dims shape = indices.shape;
   shape.push_back(weight.shape[1]);
@@ -48,9 +50,14 @@ std::vector<RuleRow> rule_embedding(const RuleContext& context) {
 std::vector<OutputMeta> meta_embedding_backward(const MetaArgs& args) {
   const TensorMeta& grad = *args.tensor(0);
   const Dims& indices = args.tensor(1)->shape;
-  if (grad.shape.empty()) fail(ErrorKind::kValue, "the gradient of an embedding has a last dim");
+  if (grad.shape.empty()) {
+    fail(ErrorKind::kValue, Fix{"pass a gradient of shape [*indices.shape, columns]"},
+         "{}: the gradient has no dims; it must have at least one", args.op().base);
+  }
   if (!std::equal(indices.begin(), indices.end(), grad.shape.begin(), grad.shape.end() - 1)) {
-    fail(ErrorKind::kValue, "{}: a gradient of shape [{}] for indices of shape [{}]",
+    fail(ErrorKind::kValue, Fix{"pass a gradient of shape [*indices.shape, columns]"},
+         "{}: the gradient has shape [{}], the indices [{}]; it must have their shape and a dim of "
+         "columns",
          args.op().base, fmt::join(grad.shape, ", "), fmt::join(indices, ", "));
   }
   return {{contiguous_meta(Dims{args[2].to_int(), grad.shape.back()}, grad.dtype)}};

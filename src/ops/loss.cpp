@@ -1,5 +1,6 @@
 // Losses over classes. The class dim stays whole; samples may be sharded, and a summed loss adds up
 // over the ranks. A mean of unequal shares does not, so it gathers.
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -20,20 +21,31 @@ enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
 Reduction reduction_of(const Argument& argument) {
   const std::int64_t number = argument.to_int();
-  if (number < 0 || number > 2) fail(ErrorKind::kValue, "no reduction has the number {}", number);
+  if (number < 0 || number > 2) {
+    fail(ErrorKind::kValue, Fix{"pass 0 (none), 1 (mean) or 2 (sum)"}, "there is no reduction {}",
+         number);
+  }
   return static_cast<Reduction>(number);
 }
 
 /// self [samples, classes] or [classes], target [samples] or []
 void require_classes(const TensorMeta& self, const TensorMeta& target, const TensorMeta* weight) {
   const std::size_t ndim = self.shape.size();
-  if (ndim < 1 || ndim > 2) fail(ErrorKind::kValue, "nll_loss takes 1 or 2 dims, not {}", ndim);
+  if (ndim < 1 || ndim > 2) {
+    fail(ErrorKind::kValue, Fix{"make them [samples, classes]: x.flatten(0, -2)"},
+         "nll_loss takes log-probabilities of 1 or 2 dims, not {}", ndim);
+  }
   const std::int64_t samples = ndim == 1 ? 1 : self.shape[0];
   const bool fits = target.shape.size() <= 1 && product(target.shape) == samples;
-  if (!fits) fail(ErrorKind::kValue, "nll_loss takes one target per sample");
+  if (!fits) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give a target of shape [{}]", samples)},
+         "nll_loss takes one target per sample: there are {} samples and {} targets", samples,
+         product(target.shape));
+  }
   if (weight != nullptr && product(weight->shape) != self.shape.back()) {
-    fail(ErrorKind::kValue, "nll_loss takes one weight per class: {}, not {}", self.shape.back(),
-         product(weight->shape));
+    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", self.shape.back())},
+         "nll_loss takes one weight per class: there are {} classes and {} weights",
+         self.shape.back(), product(weight->shape));
   }
 }
 
@@ -56,8 +68,10 @@ Metas meta_nll_loss_backward(const MetaArgs& args) {
   const std::int64_t gradients = product(args.tensor(0)->shape);
   const std::int64_t wanted = each ? self.shape[0] : 1;
   if (gradients != wanted || product(args.tensor(6)->shape) != 1) {
-    fail(ErrorKind::kValue, "nll_loss_backward takes {} gradients and one total weight, not {}, {}",
-         wanted, gradients, product(args.tensor(6)->shape));
+    fail(ErrorKind::kValue,
+         Fix{"pass the gradient of the loss, and the total weight that nll_loss_forward gave"},
+         "nll_loss_backward takes {} gradients and one total weight, not {}, {}", wanted, gradients,
+         product(args.tensor(6)->shape));
   }
   return {{contiguous_meta(self.shape, self.dtype)}};
 }

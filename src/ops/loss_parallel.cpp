@@ -1,5 +1,6 @@
 // Cross entropy over logits whose classes are cut: three small all_reduces instead of a gather of
 // the logits, and none on the way back. As torch.distributed.tensor.parallel.loss_parallel does it.
+#include "base/fix.h"
 #include "ops/arguments.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
@@ -21,7 +22,8 @@ class ParallelLoss {
       : calls_(calls), args_(args), reduction_(static_cast<Reduction>(args[3].to_int())) {
     const DTensor& logits = args[0].tensor();
     if (logits.ndim() < 1 || logits.ndim() > 2) {
-      fail(ErrorKind::kValue, "loss_parallel takes logits of 1 or 2 dims, not {}", logits.ndim());
+      fail(ErrorKind::kValue, Fix{"make them [samples, classes]: logits.flatten(0, -2)"},
+           "loss_parallel takes logits of 1 or 2 dims, not {}", logits.ndim());
     }
     dim_ = logits.ndim() > 1 ? 1 : 0;
     std::size_t cuts = 0;
@@ -31,8 +33,10 @@ class ParallelLoss {
       ++cuts;
     }
     if (cuts != 1) {
-      throw Error(ErrorKind::kValue,
-                  fmt::format("loss_parallel: classes cut on {} mesh dims, not on one", cuts))
+      throw Error(
+          ErrorKind::kValue,
+          fmt::format("loss_parallel: the classes are cut on {} mesh dims; they must be cut on one",
+                      cuts))
           .with("op", fmt::format("logits {}", logits.distributed()
                                                    ? to_string(logits.spec()->placements())
                                                    : "a plain tensor"))
@@ -131,7 +135,8 @@ Results loss_parallel(Calls& calls, const OpRow&, const Arguments& args) {
 
 std::vector<DTensor> loss_parallel_gradient(const GradContext& context) {
   if (context.needs(2)) {
-    fail(ErrorKind::kUnsupported, "loss_parallel: no gradient for the weights of classes");
+    fail(ErrorKind::kUnsupported, Fix{"pass weight.detach()"},
+         "loss_parallel: the weights of the classes have no gradient");
   }
   const DTensor& gradient = context.grads[0];
   if (!gradient.defined() || !context.needs(0)) return std::vector<DTensor>(3);

@@ -1,4 +1,5 @@
 // Matrix products: einsum rules as data.
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
 #include "ops/gradient_math.h"
@@ -15,7 +16,11 @@ constexpr const char* kLinear = "linear in each operand; a cut contraction leave
 constexpr const char* kLinearPlus = "as the product; the added operand is laid out like the result";
 
 [[noreturn]] void refuse_product(const OpDescriptor& op, const TensorMeta& a, const TensorMeta& b) {
-  fail(ErrorKind::kValue, "{}: {} and {} cannot be multiplied", op.name(), type_string(a),
+  const char* const fix =
+      a.dtype == b.dtype
+          ? "give sizes that fit, such as [m, k] and [k, n]; y.mT exchanges the last two dims"
+          : "cast one of them: y.to(x.dtype)";
+  fail(ErrorKind::kValue, Fix{fix}, "{}: {} and {} cannot be multiplied", op.name(), type_string(a),
        type_string(b));
 }
 
@@ -42,8 +47,11 @@ std::vector<OutputMeta> meta_product_plus(const MetaArgs& args) {
   const TensorMeta* const both[] = {&product, args.tensor(0)};
   if (!(broadcast_shapes(args.op(), both) == product.shape) ||
       args.tensor(0)->dtype != product.dtype) {
-    fail(ErrorKind::kValue, "{}: {} cannot be added to {}", args.op().name(),
-         type_string(*args.tensor(0)), type_string(product));
+    fail(
+        ErrorKind::kValue,
+        Fix{fmt::format("add a tensor that broadcasts to {}, of that dtype", type_string(product))},
+        "{}: {} cannot be added to {}", args.op().name(), type_string(*args.tensor(0)),
+        type_string(product));
   }
   return {{product}};
 }
@@ -62,7 +70,11 @@ std::vector<OutputMeta> meta_mv(const MetaArgs& args) {
   const TensorMeta& vector = *args.tensor(1);
   const bool fits = matrix.shape.size() == 2 && vector.shape.size() == 1 &&
                     matrix.shape[1] == vector.shape[0] && matrix.dtype == vector.dtype;
-  if (!fits) fail(ErrorKind::kValue, "mv takes a matrix and a vector as long as its rows");
+  if (!fits) {
+    fail(ErrorKind::kValue, Fix{"give shapes [m, n] and [n], and one dtype"},
+         "mv takes a matrix and a vector as long as its rows, not {} and {}", type_string(matrix),
+         type_string(vector));
+  }
   return {{contiguous_meta(Dims{matrix.shape[0]}, matrix.dtype)}};
 }
 

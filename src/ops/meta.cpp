@@ -4,9 +4,12 @@
 // reference's.
 #include "ops/meta.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
+#include "base/fix.h"
 #include "kernels/promotion.h"
 #include "ops/arguments.h"
 #include "ops/factor_rule.h"
@@ -67,14 +70,18 @@ Dims strides_in_order(const Dims& shape, const InlineVector<std::size_t, 5>& ord
 
 void check_category(const OpRow& row, DType result, DType target) {
   if (category_of(result) <= category_of(target)) return;
-  fail(ErrorKind::kValue, "{}: a result of dtype {} cannot be written to a {} tensor", row.name(),
-       to_string(result), to_string(target));
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("write into a tensor of dtype {}, or use the op that returns a new one",
+                       to_string(result))},
+       "{}: a result of dtype {} cannot be written to a {} tensor", row.name(), to_string(result),
+       to_string(target));
 }
 
 OutputMeta inplace_meta(const OpRow& row, const OutputMeta& result, const TensorMeta& target) {
   if (!(result.meta.shape == target.shape)) {
-    fail(ErrorKind::kValue, "{}: the result's shape is not that of the tensor it is written to",
-         row.name());
+    fail(ErrorKind::kValue, Fix{"use the op that returns a new tensor: x + y, not x += y"},
+         "{}: the result has shape [{}], the tensor that it is written to has shape [{}]",
+         row.name(), fmt::join(result.meta.shape, ", "), fmt::join(target.shape, ", "));
   }
   check_category(row, result.meta.dtype, target.dtype);
   return {target};
@@ -96,8 +103,9 @@ void check_numbers(const MetaArgs& args, const std::vector<OutputMeta>& results)
     if (!args[i].is_scalar() || representable(args[i].scalar(), dtype)) continue;
     const std::string& name = args.op().arguments[i].name;
     if (name != "value" && name != "fill_value" && name != "alpha") continue;
-    fail(ErrorKind::kValue, "{}: {} {} is out of the range of {}", args.op().name(), name,
-         args[i].text(), to_string(dtype));
+    fail(ErrorKind::kValue, Fix{"cast the tensor first, to torch.int64 or torch.float32"},
+         "{}: {} {} is out of the range of {}", args.op().name(), name, args[i].text(),
+         to_string(dtype));
   }
 }
 
@@ -149,8 +157,9 @@ Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const>
       if (size == 1) {
         size = other[i];
       } else if (other[i] != 1 && other[i] != size) {
-        fail(ErrorKind::kValue, "{}: sizes {} and {} of dim {} do not broadcast", op.name(), size,
-             other[i], missing + i);
+        fail(ErrorKind::kValue, Fix{"give equal sizes, or 1 where a tensor repeats"},
+             "{}: sizes {} and {} of dim {} do not broadcast", op.name(), size, other[i],
+             missing + i);
       }
     }
   }
@@ -278,7 +287,8 @@ Dims reduced_dims(const OpDescriptor& op, const Argument& dims, std::size_t ndim
   for (std::int64_t& dim : chosen) dim = wrap_dim(dim, ndim);
   std::sort(chosen.begin(), chosen.end());
   if (std::adjacent_find(chosen.begin(), chosen.end()) != chosen.end()) {
-    fail(ErrorKind::kValue, "{}: a dim is named twice", op.name());
+    fail(ErrorKind::kValue, Fix{"leave one of them out; dim -1 is the last"},
+         "{}: a dim is named twice", op.name());
   }
   return chosen;
 }

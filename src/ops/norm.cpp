@@ -2,6 +2,7 @@
 // flows back to them adds up over the ranks.
 #include <fmt/ranges.h>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -25,7 +26,8 @@ std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
     fits = shape[outer + i] == normalized[i];
   }
   if (!fits) {
-    fail(ErrorKind::kValue, "the normalized shape [{}] is not the end of the input's shape [{}]",
+    fail(ErrorKind::kValue, Fix{"pass the last sizes of the input: x.shape[-1:]"},
+         "the normalized shape [{}] is not the end of the input's shape [{}]",
          fmt::join(normalized, ", "), fmt::join(shape, ", "));
   }
   return outer;
@@ -36,8 +38,9 @@ void check_sizes(const MetaArgs& args, std::size_t index, const Dims& wanted,
                  std::string_view name) {
   const TensorMeta* tensor = args.tensor(index);
   if (tensor == nullptr || tensor->shape == wanted) return;
-  fail(ErrorKind::kValue, "{} has the sizes [{}], not {} [{}]", args.op().arguments[index].name,
-       fmt::join(tensor->shape, ", "), name, fmt::join(wanted, ", "));
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(wanted, ", "))},
+       "{}: {} has the shape [{}]; it must have {}", args.op().base,
+       args.op().arguments[index].name, fmt::join(tensor->shape, ", "), name);
 }
 
 /// Weight and bias, where given.
@@ -101,9 +104,9 @@ void check_backward(const MetaArgs& args, std::size_t statistics) {
   const Dims& shape = args.tensor(1)->shape;
   const Dims normalized = ints_of(args[2]);
   const Dims rows = statistics_meta(shape, outer_dims(shape, normalized), DType::kF32).shape;
-  check_sizes(args, 0, shape, "those of the input");
+  check_sizes(args, 0, shape, "the shape of the input");
   const std::size_t parameters = 3 + statistics;
-  for (std::size_t i = 3; i < parameters; ++i) check_sizes(args, i, rows, "one a row");
+  for (std::size_t i = 3; i < parameters; ++i) check_sizes(args, i, rows, "one number per row");
   for (std::size_t i = parameters; i + 1 < args.size(); ++i) check_parameter(args, i, normalized);
 }
 

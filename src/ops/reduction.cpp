@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -33,7 +34,8 @@ DType accumulated(const MetaArgs& args) {
 
 DType require_float(const MetaArgs& args, DType dtype) {
   if (is_integral(dtype)) {
-    fail(ErrorKind::kValue, "{}: takes floats, not {}", args.op().name(), to_string(dtype));
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
+         args.op().name(), to_string(dtype));
   }
   return dtype;
 }
@@ -42,7 +44,8 @@ void require_elements(const MetaArgs& args, const Dims& dims) {
   for (const std::int64_t dim : dims) {
     const Dims& shape = args.tensor(0)->shape;
     if (!shape.empty() && shape[static_cast<std::size_t>(dim)] == 0) {
-      fail(ErrorKind::kValue, "{}: dim {} has no element to choose from", args.op().name(), dim);
+      fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+           "{}: dim {} has no element to choose from", args.op().name(), dim);
     }
   }
 }

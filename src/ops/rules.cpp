@@ -14,6 +14,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/fix.h"
 #include "ops/meta.h"
 
 namespace shardlab {
@@ -50,8 +51,10 @@ void check_dims(const FactorRule& rule, const Factors& factors, const RuleContex
   for (std::size_t i = 0; i < factors.operands.size(); ++i) {
     const bool there = first + i < context.tensors.size();
     if (!there || context.tensors[first + i]->ndim() != factors.operands[i].size()) {
-      fail(ErrorKind::kUnsupported, "{}: the rule {} is not for {}", context.schema.row->name(),
-           rule.text, context.schema.text());
+      fail(ErrorKind::kUnsupported,
+           Fix{"write one operand per tensor, one letter per dim: \"mk,kn->mn\""},
+           "{}: the rule {} does not fit the call {}", context.schema.row->name(), rule.text,
+           context.schema.text());
     }
     const Dims& shape = context.tensors[first + i]->shape();
     for (std::size_t dim = 0; dim < shape.size(); ++dim) {

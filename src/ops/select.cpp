@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -34,7 +35,8 @@ TensorMeta with_size(TensorMeta meta, std::int64_t dim, std::int64_t size) {
 
 void require_dims(const MetaArgs& args) {
   if (args.tensor(0)->shape.empty()) {
-    fail(ErrorKind::kValue, "{} takes a tensor of at least one dim", args.op().name());
+    fail(ErrorKind::kValue, Fix{"give it a dim: x.unsqueeze(0)"},
+         "{} takes a tensor of at least one dim", args.op().name());
   }
 }
 
@@ -49,7 +51,10 @@ Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, 
   Slice slice{wrap_dim(dim.to_int(), shape.size()), int_or(start, 0), 0, step.to_int()};
   const std::int64_t length = shape[index_of(slice.dim)];
   std::int64_t stop = int_or(end, length);
-  if (slice.step < 1) fail(ErrorKind::kValue, "slice takes a positive step, not {}", slice.step);
+  if (slice.step < 1) {
+    fail(ErrorKind::kValue, Fix{"use flip(x, [dim]), then slice with a positive step"},
+         "slice takes a positive step, not {}", slice.step);
+  }
   if (slice.start < 0) slice.start += length;
   if (stop < 0) stop += length;
   slice.start = std::clamp<std::int64_t>(slice.start, 0, length);
@@ -90,7 +95,10 @@ Rows rule_slice(const RuleContext& context) {
 std::int64_t selected_index(const Dims& shape, std::int64_t dim, std::int64_t index) {
   const std::int64_t length = shape[index_of(dim)];
   if (index < -length || index >= length) {
-    fail(ErrorKind::kValue, "index {} is out of range for dim {} of size {}", index, dim, length);
+    fail(ErrorKind::kValue,
+         Fix{length == 0 ? std::string("choose another dim; this one is empty")
+                         : fmt::format("use an index from {} to {}", -length, length - 1)},
+         "index {} is out of range for dim {} of size {}", index, dim, length);
   }
   return index < 0 ? index + length : index;
 }
@@ -128,14 +136,17 @@ Rows rule_select(const RuleContext& context) {
 
 Metas zeros_around(const MetaArgs& args, const Dims& shape, const Dims& part) {
   const TensorMeta& gradient = *args.tensor(0);
-  check_gradient_shape(args, gradient.shape, part, "a part");
+  check_gradient_shape(args, gradient.shape, part, "the part that was taken");
   return {{contiguous_meta(shape, gradient.dtype)}};
 }
 
 Dims input_sizes(const MetaArgs& args) {
   const Dims sizes = ints_of(args[1]);
   if (sizes.empty() || std::ranges::any_of(sizes, [](std::int64_t size) { return size < 0; })) {
-    fail(ErrorKind::kValue, "{}: input_sizes [{}]", args.op().name(), fmt::join(sizes, ", "));
+    fail(ErrorKind::kValue,
+         Fix{"pass the shape of the tensor that the part was taken from: x.shape"},
+         "{}: input_sizes is [{}]; it must have one size per dim, none negative", args.op().name(),
+         fmt::join(sizes, ", "));
   }
   return sizes;
 }
@@ -213,15 +224,16 @@ Rows rule_diagonal_scatter(const RuleContext& context) {
 void require_few_pieces(std::int64_t count, const MetaArgs& args) {
   constexpr std::int64_t kMostPieces = 1 << 20;
   if (count <= kMostPieces) return;
-  fail(ErrorKind::kValue, "{} makes {} pieces, at most {} are possible", args.op().base, count,
-       kMostPieces);
+  fail(ErrorKind::kValue, Fix{"reshape to one more dim, or cut into larger pieces"},
+       "{} makes {} pieces; at most {} are possible", args.op().base, count, kMostPieces);
 }
 
 Dims split_sizes(const MetaArgs& args, std::int64_t length) {
   if (!args[1].is_scalar()) return ints_of(args[1]);
   const std::int64_t size = args[1].to_int();
   if (size < 0 || (size == 0 && length != 0)) {
-    fail(ErrorKind::kValue, "split takes a positive size, not {}", size);
+    fail(ErrorKind::kValue, Fix{"pass the elements of one piece; chunk(x, n) makes n pieces"},
+         "split takes a positive size, not {}", size);
   }
   Dims sizes;
   if (length > 0) require_few_pieces((length - 1) / size + 1, args);
@@ -240,13 +252,16 @@ Metas meta_split(const MetaArgs& args) {
   Metas metas;
   std::int64_t sum = 0;
   for (const std::int64_t size : split_sizes(args, length)) {
-    if (size < 0) fail(ErrorKind::kValue, "split takes no negative size: {}", size);
+    if (size < 0) {
+      fail(ErrorKind::kValue, Fix{"write each size itself; split infers none from -1"},
+           "split: a size is {}; it must be 0 or more", size);
+    }
     metas.push_back({with_size(self, dim, size)});
     sum += std::min(size, std::numeric_limits<std::int64_t>::max() - sum);
   }
   if (sum != length) {
-    fail(ErrorKind::kValue, "the sizes of a split of dim {} add up to {}, not {}", dim, sum,
-         length);
+    fail(ErrorKind::kValue, Fix{"pass one size, split(x, 2), to get a shorter last piece"},
+         "the sizes of a split of dim {} add up to {}, not {}", dim, sum, length);
   }
   return metas;
 }
@@ -337,10 +352,13 @@ Rows rule_other_dims(const RuleContext& context) {
 Metas meta_roll(const MetaArgs& args) {
   const std::size_t shifts = ints_of(args[1]).size(), dims = ints_of(args[2]).size();
   if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {
-    fail(ErrorKind::kValue, "roll: {} shifts for {} dims", shifts, dims);
+    fail(ErrorKind::kValue,
+         Fix{"give one shift per dim: roll(x, [1, 2], [0, 1]), or one shift alone: roll(x, 1)"},
+         "roll: there are {} shifts for {} dims", shifts, dims);
   }
   if (dims > 0 && args.tensor(0)->shape.empty()) {
-    fail(ErrorKind::kValue, "roll: a scalar has no dim to roll along");
+    fail(ErrorKind::kValue, Fix{"leave dims out: roll(x, 1)"},
+         "roll: the tensor has no dim to roll along");
   }
   return meta_self(args);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -85,7 +86,8 @@ Metas meta_transpose(const MetaArgs& args) {
 Metas meta_t(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   if (self.shape.size() > 2) {
-    fail(ErrorKind::kValue, "t takes at most 2 dims, the tensor has {}", self.shape.size());
+    fail(ErrorKind::kValue, Fix{"use transpose(0, 1), or mT for the last two dims"},
+         "t takes a tensor of at most 2 dims, not {}", self.shape.size());
   }
   return {{permute_meta(self, exchanged(self.shape.size(), 0, self.shape.size() == 2 ? 1 : 0))}};
 }
@@ -119,11 +121,15 @@ Metas meta_repeat(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   Dims shape = ints_of(args[1]);
   if (shape.size() < self.shape.size()) {
-    fail(ErrorKind::kValue, "repeat got {} counts for {} dims", shape.size(), self.shape.size());
+    fail(ErrorKind::kValue, Fix{"give one count per dim; 1 leaves a dim as it is"},
+         "repeat: there are {} counts for a tensor of {} dims", shape.size(), self.shape.size());
   }
   const std::size_t pad = shape.size() - self.shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] < 0) fail(ErrorKind::kValue, "repeat of dim {} by {}", i, shape[i]);
+    if (shape[i] < 0) {
+      fail(ErrorKind::kValue, Fix{"1 leaves a dim as it is"},
+           "repeat: the count of dim {} is {}; it must be 0 or more", i, shape[i]);
+    }
     if (i >= pad) shape[i] = product(Dims{shape[i], self.shape[i - pad]});
   }
   return {{contiguous_meta(shape, self.dtype)}};
@@ -132,7 +138,8 @@ Metas meta_repeat(const MetaArgs& args) {
 Metas meta_view_as_real(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   if (!is_complex(result.dtype)) {
-    fail(ErrorKind::kValue, "view_as_real takes complex tensors, not {}", to_string(result.dtype));
+    fail(ErrorKind::kValue, Fix{"leave it out: the tensor is real"},
+         "view_as_real takes complex tensors, not {}", to_string(result.dtype));
   }
   for (std::int64_t& stride : result.stride) stride *= 2;
   result.shape.push_back(2);
@@ -144,16 +151,21 @@ Metas meta_view_as_real(const MetaArgs& args) {
 Metas meta_view_as_complex(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   if (result.shape.empty() || result.shape.back() != 2 || result.stride.back() != 1) {
-    fail(ErrorKind::kValue, "view_as_complex takes a last dim of size 2 and stride 1");
+    fail(ErrorKind::kValue, Fix{"put the two parts last: x.reshape(..., 2).contiguous()"},
+         "view_as_complex takes a last dim of size 2 and stride 1");
   }
   result.shape.pop_back();
   result.stride.pop_back();
   for (std::int64_t& stride : result.stride) {
-    if (stride % 2 != 0) fail(ErrorKind::kValue, "view_as_complex takes even strides only");
+    if (stride % 2 != 0) {
+      fail(ErrorKind::kValue, Fix{"make it contiguous first: x.contiguous()"},
+           "view_as_complex takes even strides only");
+    }
     stride /= 2;
   }
   if (result.dtype != DType::kF32 && result.dtype != DType::kF64) {
-    fail(ErrorKind::kValue, "view_as_complex takes f32 or f64, not {}", to_string(result.dtype));
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"},
+         "view_as_complex takes f32 or f64, not {}", to_string(result.dtype));
   }
   result.dtype = result.dtype == DType::kF64 ? DType::kC128 : DType::kC64;
   return {{result}};
@@ -174,14 +186,15 @@ Metas meta_view_dtype(const MetaArgs& args) {
   const bool even =
       !result.shape.empty() && result.stride.back() == 1 && (result.shape.back() * from) % to == 0;
   if (!even) {
-    fail(ErrorKind::kValue, "a view as {} needs a last dim of stride 1 whose bytes divide by {}",
+    fail(ErrorKind::kValue, Fix{"make it contiguous first, or cast with to(dtype)"},
+         "a view as {} needs a last dim of stride 1 whose bytes divide by {}",
          to_string(result.dtype), to);
   }
   result.shape.back() = result.shape.back() * from / to;
   for (std::size_t i = 0; i + 1 < result.stride.size(); ++i) {
     if ((result.stride[i] * from) % to != 0) {
-      fail(ErrorKind::kValue, "a view as {} needs strides whose bytes divide by {}",
-           to_string(result.dtype), to);
+      fail(ErrorKind::kValue, Fix{"make it contiguous first, or cast with to(dtype)"},
+           "a view as {} needs strides whose bytes divide by {}", to_string(result.dtype), to);
     }
     result.stride[i] = result.stride[i] * from / to;
   }
@@ -261,7 +274,8 @@ std::vector<OutputMeta> meta_as_strided(const MetaArgs& args) {
   const bool negative = std::ranges::any_of(stride, [](std::int64_t step) { return step < 0; }) ||
                         std::ranges::any_of(size, [](std::int64_t length) { return length < 0; });
   if (size.size() != stride.size() || negative) {
-    fail(ErrorKind::kValue, "as_strided: {} sizes and {} strides, none of them negative",
+    fail(ErrorKind::kValue, Fix{"write one stride per size, as x.shape and x.stride() do"},
+         "as_strided: there are {} sizes and {} strides; there must be as many, none negative",
          size.size(), stride.size());
   }
   return {{{size, stride, args.tensor(0)->dtype}}};
@@ -312,7 +326,8 @@ ViewResults view_as_strided(const Tensor& base, const MetaArgs& args) {
   const auto held =
       static_cast<std::int64_t>(base.storage()->buffer()->size_bytes()) / item_bytes(base.dtype());
   if (product(meta.shape) > 0 && (offset < 0 || last >= held)) {
-    fail(ErrorKind::kValue, "as_strided: element {} of a storage of {}", last, held);
+    fail(ErrorKind::kValue, Fix{"use smaller sizes, strides or offset"},
+         "as_strided: element {} is beyond the storage of {} elements", last, held);
   }
   return {{std::move(meta), offset}};
 }
@@ -350,8 +365,9 @@ ViewResults view_in_place(const Tensor& base, const MetaArgs& args) {
     const std::int64_t bytes = base.offset() * item_bytes(base.dtype());
     const std::int64_t item = item_bytes(output.meta.dtype);
     if (bytes % item != 0) {
-      fail(ErrorKind::kValue, "a view as {} can't start {} bytes into the storage",
-           to_string(output.meta.dtype), bytes);
+      fail(ErrorKind::kValue, Fix{"clone() the tensor first, or cast with to(dtype)"},
+           "a view as {} cannot start {} bytes into the storage", to_string(output.meta.dtype),
+           bytes);
     }
     results.push_back({output.meta, bytes / item});
   }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "ops/arguments.h"
 
 namespace shardlab {
@@ -20,15 +21,21 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
       known = product(Dims{known, sizes[i]});
       continue;
     }
-    if (sizes[i] != -1) fail(ErrorKind::kValue, "invalid size {} at dim {}", sizes[i], i);
-    if (open)
-      fail(ErrorKind::kValue, "only one size may be inferred, dims {} and {} are -1", *open, i);
+    if (sizes[i] != -1) {
+      fail(ErrorKind::kValue, Fix{"give sizes of 0 or more, and -1 at most once"},
+           "the size {} at dim {} is negative; only -1 stands for a size to infer", sizes[i], i);
+    }
+    if (open) {
+      fail(ErrorKind::kValue, Fix{"write one of the two sizes"},
+           "dims {} and {} are both -1; only one size can be inferred", *open, i);
+    }
     open = i;
   }
   const bool fits = open ? known > 0 && numel % known == 0 : known == numel;
   if (!fits) {
-    fail(ErrorKind::kValue, "the sizes [{}] do not hold {} elements", fmt::join(sizes, ", "),
-         numel);
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give sizes whose product is {}, or -1 for one of them", numel)},
+         "the sizes [{}] do not hold {} elements", fmt::join(sizes, ", "), numel);
   }
   if (open) result[*open] = numel / known;
   return result;
@@ -64,7 +71,8 @@ std::optional<Dims> view_strides(const TensorMeta& meta, std::span<const std::in
 
 TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> sizes) {
   if (sizes.size() < meta.shape.size()) {
-    fail(ErrorKind::kValue, "cannot expand {} dims to {}", meta.shape.size(), sizes.size());
+    fail(ErrorKind::kValue, Fix{"name all its dims; new ones stand in front"},
+         "a tensor of {} dims cannot be expanded to {} dims", meta.shape.size(), sizes.size());
   }
   TensorMeta result{Dims(sizes), Dims(sizes.size()), meta.dtype};
   const std::size_t pad = sizes.size() - meta.shape.size();
@@ -77,7 +85,8 @@ TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> siz
     if (sizes[i] == -1 && !added) result.shape[i] = size;
     if (result.shape[i] != size) {
       if (size != 1 || result.shape[i] < 0) {
-        fail(ErrorKind::kValue, "cannot expand dim {} of size {} to {}", i, size, sizes[i]);
+        fail(ErrorKind::kValue, Fix{"use repeat, or give -1 to keep the size"},
+             "dim {} of size {} cannot be expanded to {}; only a size of 1 can", i, size, sizes[i]);
       }
       stride = 0;
     }
@@ -86,15 +95,30 @@ TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> siz
   return result;
 }
 
+namespace {
+
+/// A permutation to show: "2, 1, 0".
+std::string reversed_dims(std::size_t ndim) {
+  Dims dims;
+  for (std::size_t d = ndim; d-- > 0;) dims.push_back(static_cast<std::int64_t>(d));
+  return fmt::format("{}", fmt::join(dims, ", "));
+}
+
+}  // namespace
+
 TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> dims) {
   if (dims.size() != meta.shape.size()) {
-    fail(ErrorKind::kValue, "permute got {} dims for a tensor of {}", dims.size(),
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("reverse all of them: x.permute({})", reversed_dims(meta.shape.size()))},
+         "permute names {} dims, the tensor has {}; it must name each once", dims.size(),
          meta.shape.size());
   }
   TensorMeta result{Dims(dims.size()), Dims(dims.size()), meta.dtype};
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (std::ranges::count(dims, dims[i]) > 1) {
-      fail(ErrorKind::kValue, "permute names dim {} twice", dims[i]);
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("x.permute({}) reverses all", reversed_dims(dims.size()))},
+           "permute names dim {} twice; it must name each once", dims[i]);
     }
     result.shape[i] = meta.shape[index_of(dims[i])];
     result.stride[i] = meta.stride[index_of(dims[i])];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "base/hash.h"
 
 namespace shardlab::older {
@@ -157,7 +158,9 @@ shardlab::OpStrategy converted(const StrategyType& strategy) {
   const std::vector<OpStrategy>& childs = std::get<TupleStrategy>(strategy).childs;
   for (const OpStrategy& child : childs) {
     if (child.strategies.size() != childs[0].strategies.size()) {
-      fail(ErrorKind::kValue, "children of a tuple strategy have {} and {} candidates",
+      fail(ErrorKind::kValue,
+           Fix{fmt::format("give every child {} strategies", childs[0].strategies.size())},
+           "the children of a tuple strategy have {} and {} candidates; they must have as many",
            childs[0].strategies.size(), child.strategies.size());
     }
     for (std::size_t i = 0; i < child.strategies.size(); ++i) {
@@ -175,15 +178,17 @@ Settled settle(Rule rule, const OpSchema& schema) {
   OutputSharding answer = rule(schema);
   if (!absent(answer.output_spec)) return {schema, std::move(answer)};
   if (answer.schema_suggestions.empty()) {
-    fail(ErrorKind::kRuntime, "{}: {}", schema.func_schema->name(),
+    fail(ErrorKind::kRuntime, Fix{"let the rule answer with an output spec, or with a suggestion"},
+         "{}: {}", schema.func_schema->name(),
          answer.failed_reason.value_or("its rule gives neither an output nor a suggestion"));
   }
   OpSchema suggestion = answer.schema_suggestions[0];
   suggestion.rewrap_onto(schema);
   OutputSharding second = rule(suggestion);
   if (absent(second.output_spec)) {
-    fail(ErrorKind::kRuntime, "{}: its rule refuses its own suggestion: {}",
-         schema.func_schema->name(), second.failed_reason.value_or("no reason"));
+    fail(ErrorKind::kRuntime, Fix{"suggest placements that the rule accepts"},
+         "{}: its rule refuses its own suggestion: {}", schema.func_schema->name(),
+         second.failed_reason.value_or("no reason"));
   }
   second.failed_reason = answer.failed_reason;
   return {std::move(suggestion), std::move(second)};

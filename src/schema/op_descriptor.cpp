@@ -4,6 +4,7 @@
 #include "schema/op_descriptor.h"
 
 #include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 namespace {
@@ -44,7 +45,9 @@ class SchemaReader {
 
  private:
   [[noreturn]] void refuse(std::string_view what) const {
-    fail(ErrorKind::kValue, "op schema: {} at position {} of \"{}\"", what, at_, text_);
+    fail(ErrorKind::kValue,
+         Fix{"write it as ATen does: \"add.Tensor(Tensor self, Tensor other) -> Tensor\""},
+         "op schema: {} at position {} of \"{}\"", what, at_, text_);
   }
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fix.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -56,7 +57,10 @@ std::string compact_text(OutputSpecs specs) {
 std::string compact_text(const Argument& value) {
   if (value.is_none()) return "None";
   if (value.is_spec()) return compact_text(value.spec());
-  if (!value.is_list()) fail(ErrorKind::kRuntime, "{} is no spec", value.text());
+  if (!value.is_list()) {
+    fail(ErrorKind::kRuntime, Fix{"pass the spec of a tensor, or a list of them"},
+         "{} is not a spec", value.text());
+  }
   std::string text = "(";
   for (const Argument& element : value.list()) {
     text += (text.size() > 1 ? ", " : "") + compact_text(element);
@@ -66,14 +70,18 @@ std::string compact_text(const Argument& value) {
 
 const DTensorSpec* single_output(const OpSpec& candidate) {
   if (candidate.outputs.size() != 1 || candidate.outputs[0] == nullptr) {
-    fail(ErrorKind::kValue, "one output spec was asked for, there are {}",
+    fail(ErrorKind::kValue, Fix{"read `outputs` of the candidate"},
+         "the candidate has the output specs {}; it must have exactly one",
          compact_text(OutputSpecs(candidate.outputs)));
   }
   return candidate.outputs[0];
 }
 
 const MeshLayout* mesh_of(const OpSpec& candidate) {
-  if (candidate.outputs.empty()) fail(ErrorKind::kValue, "a candidate without outputs has no mesh");
+  if (candidate.outputs.empty()) {
+    fail(ErrorKind::kValue, Fix{"add a spec to `outputs` of the candidate"},
+         "a candidate without outputs has no mesh");
+  }
   check_invariant(candidate.outputs[0] != nullptr, "the first output of a candidate has a spec");
   return candidate.outputs[0]->layout();
 }
@@ -141,7 +149,9 @@ const MeshLayout* mesh_from_args(const OpSchema& schema, MeshCheck check) {
     check_invariant(first.list()[0].is_spec(), "a list of tensors starts with one");
     mesh = first.list()[0].spec()->layout();
   } else {
-    fail(ErrorKind::kValue, "{}: no mesh in {}", schema.row->name(), schema.text());
+    fail(ErrorKind::kValue, Fix{"pass at least one distributed tensor"},
+         "{}: the call {} has no distributed tensor to take the mesh from", schema.row->name(),
+         schema.text());
   }
   if (check == MeshCheck::kFirstOnly) return mesh;
   for (std::size_t i = 1; i < count; ++i) {
@@ -190,7 +200,8 @@ OpSchema redistributed_schema(const OpSchema& call, const OutputSharding& shardi
 
 const MeshLayout* mesh_of(const OutputSharding& sharding) {
   if (sharding.outputs.empty() || sharding.outputs[0] == nullptr) {
-    fail(ErrorKind::kValue, "a decision without a first output spec has no mesh");
+    fail(ErrorKind::kValue, Fix{"set `outputs` of the decision first"},
+         "a decision without a first output spec has no mesh");
   }
   return sharding.outputs[0]->layout();
 }

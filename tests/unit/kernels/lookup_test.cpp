@@ -60,7 +60,10 @@ TEST_CASE("an index outside of the table is a Value error with index and range")
     const Tensor indices = kernels.i64({1}, {index});
     const Tensor values = empty(kernels.device(), Dims{1, 1}, DType::kF32);
     const Tensor mask = empty(kernels.device(), Dims{1}, DType::kBool);
-    const std::string text = fmt::format("index {} is not in [0, 3)", index);
+    const std::string text = fmt::format(
+        "index {} is out of range; it must be in [0, 3)\n"
+        "  fix         give a larger tensor, or other indices",
+        index);
     CHECK_THROWS_WITH(kernels.run(KernelId::kEmbedding, embedding_args(weight, indices),
                                   std::vector<Tensor>{values}),
                       text.c_str());
@@ -86,5 +89,8 @@ TEST_CASE("a class outside of the scores is a Value error, an ignored one is not
   };
   CHECK(loss(1) == 2.0f);
   CHECK(loss(-100) == 0.0f);
-  CHECK_THROWS_WITH(loss(2), "target 2 is not in [0, 2)");
+  CHECK_THROWS_WITH(loss(2),
+                    "target 2 is out of range; it must be in [0, 2)\n"
+                    "  fix         give logits of more classes, or -100 (ignore_index) where there "
+                    "is none");
 }
