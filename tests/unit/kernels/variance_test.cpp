@@ -1,0 +1,131 @@
+// Variance, deviation and norms against the definitions.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/kernels/fixtures.h"
+
+using namespace shardlab;
+using namespace shardlab::test;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+TEST_CASE("variance: 1, 2, 3, 6 lie 14 squares from their mean") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({4}, {1, 2, 3, 6});
+  const auto variance = [&](const LocalArg& correction) {
+    return values_of<float>(
+        kernels.run(KernelId::kVar, {x, std::monostate{}, correction, Scalar(false)}, Dims{}))[0];
+  };
+  CHECK(variance(Scalar(0)) == 3.5f);
+  CHECK(variance(Scalar(1)) == doctest::Approx(14.0 / 3));
+  CHECK(variance(std::monostate{}) == doctest::Approx(14.0 / 3));  // None means 1
+  CHECK(variance(Scalar(2)) == 7);
+  CHECK(variance(Scalar(4)) == float(kInfinity));  // nothing is left to divide by
+  CHECK(variance(Scalar(9)) == float(kInfinity));
+}
+
+TEST_CASE("var(self, unbiased) reads its one flag as the correction") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({2, 2}, {1, 2, 3, 6});
+  CHECK(values_of<float>(kernels.run(KernelId::kVar, {x, Scalar(false)}, Dims{}))[0] == 3.5f);
+  CHECK(values_of<float>(kernels.run(KernelId::kStd, {x, Scalar(true)}, Dims{}))[0] ==
+        doctest::Approx(std::sqrt(14.0 / 3)));
+}
+
+TEST_CASE("variance along dims, with the mean beside it") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({2, 2}, {1, 5, 3, 11});
+  const Tensor variance = empty(kernels.device(), Dims{2}, DType::kF32);
+  const Tensor mean = empty(kernels.device(), Dims{2}, DType::kF32);
+  kernels.run(KernelId::kVarMean, {x, Dims{0}, Scalar(0), Scalar(false)},
+              std::vector<Tensor>{variance, mean});
+  CHECK(values_of<float>(variance) == std::vector<float>{1, 9});
+  CHECK(values_of<float>(mean) == std::vector<float>{2, 8});
+  kernels.run(KernelId::kStdMean, {x, Dims{1}, Scalar(0), Scalar(false)},
+              std::vector<Tensor>{variance, mean});
+  CHECK(values_of<float>(variance) == std::vector<float>{2, 4});
+  CHECK(values_of<float>(mean) == std::vector<float>{3, 7});
+}
+
+TEST_CASE("a large offset does not cancel the variance") {
+  Kernels kernels;
+  const Tensor x = kernels.f32({3}, {16777214, 16777215, 16777216});
+  CHECK(values_of<float>(kernels.run(KernelId::kVar,
+                                     {x, std::monostate{}, Scalar(0), Scalar(false)}, Dims{}))[0] ==
+        doctest::Approx(2.0 / 3));
+}
+
+TEST_CASE("variance of nothing and of one element with correction 1 is NaN") {
+  Kernels kernels;
+  const Tensor none = kernels.f32({2, 0}, {}), one = kernels.f32({1}, {4});
+  for (const float value : values_of<float>(
+           kernels.run(KernelId::kVar, {none, Dims{1}, Scalar(1), Scalar(false)}, Dims{2}))) {
+    CHECK(std::isnan(value));
+  }
+  CHECK(std::isnan(values_of<float>(
+      kernels.run(KernelId::kVar, {one, std::monostate{}, Scalar(1), Scalar(false)}, Dims{}))[0]));
+  CHECK(values_of<float>(kernels.run(
+            KernelId::kVar, {one, std::monostate{}, Scalar(0), Scalar(false)}, Dims{}))[0] == 0);
+}
+
+TEST_CASE("the variance of complex numbers is that of their distance") {
+  Kernels kernels;
+  const Tensor x =
+      kernels.tensor<std::complex<float>>({2}, DType::kC64, {{3, 4}, {-3, -4}});  // 5 from 0
+  CHECK(values_of<float>(kernels.run(
+            KernelId::kVar, {x, std::monostate{}, Scalar(0), Scalar(false)}, Dims{}))[0] == 25);
+}
+
+TEST_CASE("norms of 3, -4, 0 and 12 by order") {
+  struct Row {
+    double order, norm;
+  };
+  const Row rows[] = {{0, 3},          {1, 19},         {2, 13},
+                      {kInfinity, 12}, {-kInfinity, 0}, {3, std::cbrt(27.0 + 64 + 1728)}};
+  Kernels kernels;
+  const Tensor x = kernels.f32({4}, {3, -4, 0, 12});
+  for (const Row& row : rows) {
+    CAPTURE(row.order);
+    const Tensor norm = kernels.run(
+        KernelId::kVectorNorm,
+        {x, Scalar(row.order), std::monostate{}, Scalar(false), std::monostate{}}, Dims{});
+    CHECK(values_of<float>(norm)[0] == doctest::Approx(row.norm).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("norms along a dim of a transposed tensor, and squares beyond f32") {
+  Kernels kernels;
+  const Tensor lying = kernels.f32({2, 2}, {3, 1e30f, 4, 1e30f});
+  const Tensor turned = lying.as_view({{2, 2}, {1, 2}, DType::kF32}, 0);
+  const auto norms = values_of<float>(
+      kernels.run(KernelId::kVectorNorm,
+                  {turned, Scalar(2), Dims{1}, Scalar(false), std::monostate{}}, Dims{2}));
+  CHECK(norms[0] == 5);
+  CHECK(norms[1] == doctest::Approx(std::sqrt(2.0) * 1e30));
+}
+
+TEST_CASE("the norm of nothing is 0, that of complex numbers counts their size, NaN stays") {
+  Kernels kernels;
+  const auto norm = [&](const Tensor& x, double order) {
+    return values_of<float>(kernels.run(
+        KernelId::kVectorNorm,
+        {x, Scalar(order), std::monostate{}, Scalar(false), std::monostate{}}, Dims{}))[0];
+  };
+  const Tensor none = kernels.f32({0}, {});
+  for (const double order : {0.0, 1.0, 2.0, kInfinity}) CHECK(norm(none, order) == 0);
+  const Tensor complex = kernels.tensor<std::complex<float>>({2}, DType::kC64, {{3, 4}, {0, 12}});
+  CHECK(norm(complex, 2) == 13);
+  CHECK(norm(complex, 1) == 17);
+  CHECK(norm(complex, kInfinity) == 12);
+  const Tensor broken = kernels.f32({3}, {1, NAN, 2});
+  for (const double order : {1.0, 2.0, kInfinity, -kInfinity}) {
+    CAPTURE(order);
+    CHECK(std::isnan(norm(broken, order)));
+  }
+}
