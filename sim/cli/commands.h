@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/process/checks.h"
+#include "sim/report/run_text.h"
 #include "sim/report/show.h"
 #include "sim/schedule/schedulers.h"
 #include "sim/world/devices.h"
@@ -44,6 +45,8 @@ struct RunArguments {
   KernelSharing sharing = KernelSharing::kOn;
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
   std::string planner;                       ///< of redistributions; empty: the scenario's
+  ReportLength length = ReportLength::kOverview;
+  int line = 0;                              ///< of the source, alone and in full; 0: all
   bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"
   std::optional<std::int64_t> rank;          ///< whose prints are shown; none: those of all ranks

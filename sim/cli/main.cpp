@@ -100,6 +100,15 @@ void add_run(CLI::App& app, Parsed& parsed) {
                   "explain decisions of an op, a source line, a value's statement, or all; what no "
                   "run has a name for is refused")
       ->type_name("NAME|LINE|all");
+  auto* full = run->add_flag_callback(
+      "--full", [&parsed] { parsed.run.length = ReportLength::kFull; },
+      "every op, move, collective and value, nothing folded");
+  run->add_flag_callback(
+         "--summary", [&parsed] { parsed.run.length = ReportLength::kSummary; },
+         "a few lines: what was sent and held, what is wrong")
+      ->excludes(full);
+  run->add_option("--line", parsed.run.line, "everything that this line of the file did, alone")
+      ->check(CLI::PositiveNumber);
   run->add_option("--rank", parsed.run.rank, "show what this rank prints, and no other")
       ->check(CLI::NonNegativeNumber);
   run->add_flag("--log", parsed.run.log,
@@ -122,6 +131,10 @@ void add_run(CLI::App& app, Parsed& parsed) {
       "Examples:\n"
       "  shardlab run scenarios/models/megatron_mlp.toml\n"
       "  shardlab run --why mm --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
+      "In order of execution, '18, 20 all_reduce tp 64 B' is line 18, then line 20, which enters "
+      "an\n"
+      "all_reduce over tp. '(18, 20) x 2' ran twice, each time with the same ops, types and "
+      "bytes.\n"
       "Figures: 'sent a rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, "
       "all_gather and\n"
       "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts "

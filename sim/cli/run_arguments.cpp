@@ -85,6 +85,8 @@ RunTextOptions text_options(const RunArguments& arguments) {
   // Launchers of processes give them a terminal, whatever is behind it.
   const bool unsure = arguments.common.color == "auto" && channel_of(arguments.backend) != nullptr;
   return {.color = unsure ? Color::kOff : arguments.common.stdout_color(),
+          .length = arguments.length,
+          .line = arguments.line,
           .why = arguments.why,
           .rank = arguments.rank};
 }

@@ -8,8 +8,8 @@ namespace shardlab {
 
 namespace {
 
-// Prints runs as they come. Those of which --why names nothing wait for one of which it does: when
-// there is none, the name is wrong.
+// Prints runs as they come. Those of which --why or --line name nothing wait for one of which they
+// do: when there is none, the name is wrong.
 class Reports {
  public:
   explicit Reports(const RunArguments& arguments) : arguments_(arguments) {}
@@ -17,7 +17,10 @@ class Reports {
   void add(const ScenarioResult& result) {
     if (result.run.reported_elsewhere) return;
     std::optional<Error> unknown;
-    if (!result.run.error) unknown = nothing_asked(result, arguments_.why);
+    if (!result.run.error) {
+      unknown = nothing_asked(result, arguments_.why);
+      if (!unknown) unknown = nothing_on_line(result, arguments_.line);
+    }
     if (!first_ && arguments_.common.output == Output::kText) waiting_.push_back({.out = "\n"});
     first_ = false;
     waiting_.push_back(output_of(result, arguments_));

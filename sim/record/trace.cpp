@@ -5,8 +5,26 @@
 #include <algorithm>
 
 #include "base/rank_context.h"
+#include "schema/call_record.h"
 
 namespace shardlab {
+
+namespace {
+
+// Of the tensors among `arguments`; false where one of them is distributed.
+template <typename List>
+bool plain_metas(const List& arguments, std::vector<TensorMeta>& metas) {
+  bool plain = true;
+  for (const Argument& argument : arguments) {
+    if (argument.is_list()) plain = plain_metas(argument.list(), metas) && plain;
+    if (!argument.is_tensor() || !argument.tensor().defined()) continue;
+    plain = plain && !argument.tensor().distributed();
+    metas.push_back(argument.tensor().meta());
+  }
+  return plain;
+}
+
+}  // namespace
 
 bool communicates(const Plan& plan) {
   for (const PlanStep& step : plan.steps) {
@@ -24,6 +42,20 @@ TraceEvent& Trace::add(TraceEvent::Kind kind) {
   event.pass = current_rank().pass;
   event.position = current_rank().position;
   return event;
+}
+
+void Trace::call_begins(const CallRecord& call) {
+  static_cast<void>(call);
+  ++calls_;
+}
+
+// Ops that make up another one are its own business.
+void Trace::call_ends(const CallRecord& call) {
+  --calls_;
+  if (calls_ > 0 || depth_ > 0 || detail_ != TraceDetail::kEvents) return;
+  LocalOp op{.row = call.row, .inputs = {}, .outputs = {}};
+  if (!plain_metas(*call.args, op.inputs) || !plain_metas(*call.results, op.outputs)) return;
+  add(TraceEvent::Kind::kLocal).local = std::make_shared<const LocalOp>(std::move(op));
 }
 
 void Trace::op_begins(const OpSchema& schema, const OutputSharding& sharding) {

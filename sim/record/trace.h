@@ -15,10 +15,17 @@
 
 namespace shardlab {
 
+/// An op on this rank's plain tensors alone: pieces that left the distributed world, or tensors
+/// that never were in it.
+struct LocalOp {
+  const OpRow* row = nullptr;
+  std::vector<TensorMeta> inputs, outputs;  ///< of its tensors, lists flattened
+};
+
 /// One thing that happened on a rank. The fields of its kind are filled in, the others keep their
 /// defaults.
 struct TraceEvent {
-  enum class Kind : std::uint8_t { kOp, kRedistribution, kCollective, kWait };
+  enum class Kind : std::uint8_t { kOp, kLocal, kRedistribution, kCollective, kWait };
   Kind kind = Kind::kOp;
   int depth = 0;  ///< ops and redistributions that this one happened inside of
   Pass pass = Pass::kForward;
@@ -26,6 +33,8 @@ struct TraceEvent {
   // kOp
   OpSchema schema;
   std::shared_ptr<const OutputSharding> decision;  ///< a copy: handlers make theirs per call
+  // kLocal
+  std::shared_ptr<const LocalOp> local;
   // kRedistribution
   RedistributionRecord redistribution;
   std::shared_ptr<const Plan> plan;  ///< a copy, the record's: a cache may free what it was told of
@@ -68,6 +77,9 @@ class Trace : public Observer {
     implicit_count_ = implicit_count;
   }
 
+  void call_begins(const CallRecord& call) override;
+  void call_ends(const CallRecord& call) override;
+  void call_fails() override { --calls_; }
   void op_begins(const OpSchema& schema, const OutputSharding& sharding) override;
   void op_ends() override { --depth_; }
   void redistribution(const RedistributionRecord& record) override;
@@ -84,6 +96,7 @@ class Trace : public Observer {
   std::int64_t implicit_count_ = 0;
   std::vector<std::string> warnings_;
   int depth_ = 0;
+  int calls_ = 0;  ///< that have begun and not ended, on plain and on distributed tensors
 };
 
 /// True when some step of the plan moves bytes on a mesh dim longer than 1.

@@ -21,12 +21,13 @@ Link link_of(const Run& run, const GroupIdentity& group) {
   return group.size > run.layout->size() && beyond.gbps < within.gbps ? beyond : within;
 }
 
-double predicted_us(const CollectiveRecord& record, const Link& link) {
+}  // namespace
+
+double predicted_us(const Run& run, const CollectiveRecord& record) {
   constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+  const Link link = link_of(run, record.group);
   return collective_us(record.kind, record.bytes / kBytesPerGib, record.group.size, link);
 }
-
-}  // namespace
 
 std::vector<CollectiveSum> collective_sums(const Run& run) {
   std::vector<CollectiveSum> sums;
@@ -43,7 +44,7 @@ std::vector<CollectiveSum> collective_sums(const Run& run) {
     const bool forward = event.pass == Pass::kForward;
     ++(forward ? sum->forward : sum->backward);
     (forward ? sum->forward_bytes : sum->backward_bytes) += record.sent_bytes;
-    sum->predicted_us += predicted_us(record, link_of(run, record.group));
+    sum->predicted_us += predicted_us(run, record);
   }
   std::stable_sort(sums.begin(), sums.end(),
                    [](const CollectiveSum& a, const CollectiveSum& b) { return a.kind < b.kind; });

@@ -17,6 +17,9 @@ struct CollectiveSum {
   double predicted_us = 0;
 };
 
+/// Of one collective of the run, alone.
+double predicted_us(const Run& run, const CollectiveRecord& record);
+
 /// Sorted by kind, then in order of appearance of the groups.
 std::vector<CollectiveSum> collective_sums(const Run& run);
 

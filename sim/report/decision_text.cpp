@@ -72,11 +72,26 @@ std::string op_text(const OpSchema& schema, const OutputSharding& decision) {
     }
     return text;
   };
-  std::string_view name = schema.row->name();
-  if (name.starts_with("aten::")) name.remove_prefix(6);
   const std::string inputs = typed(schema.tensor_specs());
   const std::string outputs = decision.outputs.empty() ? "()" : typed(decision.outputs);
-  return fmt::format("{:<18} {} -> {}", name, inputs, outputs);
+  return fmt::format("{:<18} {} -> {}", short_name(*schema.row), inputs, outputs);
+}
+
+std::string local_op_text(const LocalOp& op) {
+  const auto typed = [](const std::vector<TensorMeta>& metas) {
+    std::string text;
+    for (const TensorMeta& meta : metas) text += (text.empty() ? "" : ", ") + type_string(meta);
+    return text;
+  };
+  const std::string outputs = op.outputs.empty() ? "()" : typed(op.outputs);
+  const std::string moved = op.inputs.empty() ? outputs : typed(op.inputs) + " -> " + outputs;
+  return fmt::format("{:<18} {}", short_name(*op.row), moved);
+}
+
+std::string_view short_name(const OpRow& row) {
+  std::string_view name = row.name();
+  if (name.starts_with("aten::")) name.remove_prefix(6);
+  return name;
 }
 
 std::string argument_name(const OpSchema& schema, int argument) {

@@ -2,13 +2,20 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "propagate/propagator.h"
+#include "sim/record/trace.h"
 
 namespace shardlab {
 
 /// "mm  f32[8@dp, 16], f32[16, 64@tp] -> f32[8@dp, 64@tp]".
 std::string op_text(const OpSchema& schema, const OutputSharding& decision);
+
+/// "matmul  f32[2, 4], f32[4, 4] -> f32[2, 4]": an op on plain tensors.
+std::string local_op_text(const LocalOp& op);
+/// The op's name without "aten::".
+std::string_view short_name(const OpRow& row);
 
 /// The name of a tensor argument by its place among the call's tensors, lists flattened: "mat2",
 /// "tensors[1]".

@@ -6,6 +6,7 @@
 
 #include "base/bytes_text.h"
 #include "mesh/type_string.h"
+#include "sim/report/collective_origins.h"
 #include "sim/report/decision_text.h"
 
 namespace shardlab {
@@ -30,14 +31,6 @@ std::string collective_text(const CollectiveRecord& record) {
 std::string wait_text(const CollectiveRecord& record) {
   return fmt::format("wait for {} {} over {}", to_string(record.kind), record.sequence,
                      record.group.name);
-}
-
-int moving_steps(const Plan& plan) {
-  int count = 0;
-  for (const PlanStep& step : plan.steps) {
-    count += step.communicates() && plan.source->layout()->size(step.mesh_dims[0]) > 1;
-  }
-  return count;
 }
 
 class Log {
@@ -66,6 +59,9 @@ class Log {
       case TraceEvent::Kind::kOp:
         op_ = &event.schema;
         line(event.depth, event.schema.text() + results_text(*event.decision) + place(event));
+        break;
+      case TraceEvent::Kind::kLocal:
+        line(event.depth, "local " + local_op_text(*event.local) + place(event));
         break;
       case TraceEvent::Kind::kRedistribution:
         show_redistribution(event);

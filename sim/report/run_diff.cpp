@@ -78,11 +78,12 @@ DiffSection diff_outcome(const Json& a, const Json& b) {
   return section;
 }
 
-// The events of one kind, each with its place among all.
+// The events of one kind, each with its place among all. Ops on plain tensors are no decisions.
 std::vector<std::pair<std::size_t, const Json*>> events_of(const Json& run, bool collectives) {
   std::vector<std::pair<std::size_t, const Json*>> events;
   for (std::size_t i = 0; i < run.at("events").size(); ++i) {
     const Json& event = run["events"][i];
+    if (event.contains("local_op")) continue;
     if (event.contains("collective") == collectives) events.emplace_back(i, &event);
   }
   return events;

@@ -8,7 +8,10 @@
 #include "mesh/type_string.h"
 #include "sim/record/json.h"
 #include "sim/report/collective_sums.h"
+#include "sim/report/line_reports.h"
+#include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
+#include "sim/report/repeats.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
 
@@ -34,6 +37,12 @@ Json specs_json(const std::vector<const DTensorSpec*>& specs) {
   for (const DTensorSpec* spec : specs) {
     list.push_back(spec == nullptr ? Json(nullptr) : Json(type_string(*spec)));
   }
+  return list;
+}
+
+Json types_json(const std::vector<TensorMeta>& metas) {
+  Json list = Json::array();
+  for (const TensorMeta& meta : metas) list.push_back(type_string(meta));
   return list;
 }
 
@@ -81,6 +90,11 @@ Json event_json(const TraceEvent& event) {
       json["given"] = specs_json(event.schema.tensor_specs());
       json["inputs"] = specs_json(event.decision->inputs);
       json["outputs"] = specs_json(event.decision->outputs);
+      break;
+    case TraceEvent::Kind::kLocal:
+      json["local_op"] = event.local->row->name();
+      json["inputs"] = types_json(event.local->inputs);
+      json["outputs"] = types_json(event.local->outputs);
       break;
     case TraceEvent::Kind::kRedistribution:
       json["redistribute"] = {{"source", type_string(*event.redistribution.source)},
@@ -170,6 +184,60 @@ Json sums_json(const Run& run) {
   return sums;
 }
 
+Json lines_json(const ScenarioResult& result, const std::vector<LineVisit>& visits) {
+  Json lines = Json::array();
+  for (const LineReport& report : line_reports(result, visits)) {
+    Json json = {{"line", report.line},       {"source", source_line(result.run, report.line)},
+                 {"forward", report.forward}, {"backward", report.backward},
+                 {"ops", report.ops},         {"inputs", report.inputs},
+                 {"outputs", report.outputs}, {"ways", report.kinds}};
+    json["collectives"] = Json::array();
+    for (const LineMove& move : report.moves) {
+      json["collectives"].push_back({{"pass", text_of(move.pass)},
+                                     {"kind", to_string(move.kind)},
+                                     {"group", move.group},
+                                     {"ranks", move.ranks},
+                                     {"origin", to_string(move.origin.origin)},
+                                     {"times", move.count},
+                                     {"sent_bytes", move.sent_bytes},
+                                     {"predicted_us", json_number(move.predicted_us)}});
+      if (!move.origin.op.empty()) json["collectives"].back()["op"] = move.origin.op;
+      if (move.origin.argument.empty()) continue;
+      json["collectives"].back()["argument"] = move.origin.argument;
+    }
+    if (const std::string verdict = worst_verdict(result.run, report.values); !verdict.empty()) {
+      json["verdict"] = verdict;
+    }
+    lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+Json order_json(const std::vector<LineVisit>& visits, const std::vector<Repeat>& repeats) {
+  Json order = Json::array();
+  for (const Repeat& repeat : repeats) {
+    if (!repeat.parts.empty()) {
+      order.push_back({{"times", repeat.times}, {"parts", order_json(visits, repeat.parts)}});
+      continue;
+    }
+    const LineVisit& visit = visits[repeat.first];
+    order.push_back({{"line", visit.line}, {"pass", text_of(visit.pass)}, {"event", visit.begin}});
+  }
+  return order;
+}
+
+Json order_json(const std::vector<LineVisit>& visits) {
+  std::vector<int> kinds;
+  for (const LineVisit& visit : visits) kinds.push_back(visit.kind);
+  return order_json(visits, folded(kinds));
+}
+
+void add_lines(const ScenarioResult& result, Json& json) {
+  const std::vector<LineVisit> visits = line_visits(result.run.events);
+  json["lines"] = lines_json(result, visits);
+  json["order"] = order_json(visits);
+}
+
 Json place_json(const StepPlace& place) {
   return {{"op", place.op},
           {"operands", place.operands},
@@ -228,6 +296,7 @@ std::string run_json(const ScenarioResult& result) {
   for (const InputReport& input : run.inputs) json["inputs"][input.name] = input.type;
   json["events"] = Json::array();
   for (const TraceEvent& event : run.events) json["events"].push_back(event_json(event));
+  add_lines(result, json);
   json["values"] = Json::array();
   for (const ValueReport& value : judgement.values) json["values"].push_back(value_json(value));
   for (const ClassReport& ranks : run.classes) {

@@ -1,6 +1,5 @@
-// A run, section by section: the program's lines with the ops, moves and values below them, sums of
-// collectives, and what was verified and how. Values are merged into the events by the number of
-// events that had happened when they were named.
+// A run, section by section: what its lines did, on two screens or event by event, sums of
+// collectives, and what was verified and how.
 #include "sim/report/run_text.h"
 
 #include <fmt/format.h>
@@ -10,33 +9,15 @@
 #include <map>
 
 #include "base/bytes_text.h"
-#include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
-#include "sim/report/decision_text.h"
 #include "sim/report/implicit_moves.h"
-#include "sim/report/paint.h"
+#include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
-#include "sim/report/why_names.h"
+#include "sim/report/run_listing.h"
 
 namespace shardlab {
 
 namespace {
-
-// "68.5 us", "609 ms".
-std::string time_text(double us) {
-  if (us < 999.95) return fmt::format("{:.1f} us", us);
-  return us < 999'500 ? fmt::format("{:.3g} ms", us / 1e3) : fmt::format("{:.1f} s", us / 1e6);
-}
-
-constexpr std::size_t kWidestColumn = 60;
-
-// How wide a column is that holds this text of all rows. A longer one pushes only its own row.
-template <typename Row, typename Text>
-std::size_t column_width(const std::vector<Row>& rows, Text text, std::size_t least) {
-  std::size_t width = least;
-  for (const Row& row : rows) width = std::max(width, std::invoke(text, row).size());
-  return std::min(width, kWidestColumn);
-}
 
 // 1048576 as "1,048,576".
 std::string grouped(std::int64_t number) {
@@ -55,10 +36,6 @@ std::string classes_text(const Run& run) {
 // "1 value", "2 values".
 std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-std::string shown_name(const ValueReport& value) {
-  return value.at_end ? value.name + " at the end" : value.name;
 }
 
 // "1 value verified", "12 values verified, 2 wrong".
@@ -80,33 +57,24 @@ class RunText {
         run_(result.run),
         judgement_(result.judgement),
         options_(options),
-        asked_(asked_about(result, options.why)) {
-    name_width_ = column_width(result.judgement.values, &ValueReport::name, 16);
+        listing_(result, options) {
     type_width_ = column_width(result.judgement.values, &ValueReport::type, 34);
     type_width_ = column_width(result.run.inputs, &InputReport::type, type_width_);
   }
 
-  // The calls alone, each explained.
-  std::string build_calls() {
-    margin_ = 2;
-    for (std::size_t i = 0; i < run_.events.size(); ++i) show(i);
-    return std::move(out_);
-  }
+  std::string build_calls() { return listing_.calls(); }
 
   std::string build() {
     header();
-    inputs();
-    pass("forward", Pass::kForward);
-    pass("backward", Pass::kBackward);
-    gradients();
-    printed();
-    warnings();
-    sums();
-    classes();
-    expected_failure();
-    steps();
-    values();
-    expectations();
+    if (options_.line > 0) {
+      one_line();
+    } else if (!options_.why.empty() && !whole()) {
+      out_ += listing_.visits(listing_.asked());
+    } else if (options_.length == ReportLength::kSummary) {
+      summary();
+    } else {
+      sections();
+    }
     last_line();
     return std::move(out_);
   }
@@ -140,6 +108,92 @@ class RunText {
          device == "cpu" ? "" : "device " + device + ", ", order, scenario.seed);
   }
 
+  bool whole() const { return options_.length == ReportLength::kFull; }
+
+  void sections() {
+    inputs();
+    if (whole()) {
+      out_ += listing_.passes();
+    } else {
+      overview();
+    }
+    gradients();
+    printed();
+    warnings();
+    sums();
+    memory();
+    classes();
+    expected_failure();
+    steps();
+    values();
+    expectations();
+  }
+
+  void summary() {
+    std::int64_t count = 0;
+    double sent = 0, predicted = 0;
+    for (const CollectiveSum& sum : collective_sums(run_)) {
+      count += sum.forward + sum.backward;
+      sent += sum.forward_bytes + sum.backward_bytes;
+      predicted += sum.predicted_us;
+    }
+    line("collectives of rank {}: {}, {} sent, {} predicted", run_.reporting_rank, count,
+         bytes_text(sent), time_text(predicted));
+    memory();
+    warnings();
+    const StepVerdict& steps = judgement_.steps;
+    if (steps.wrong) {
+      line("{} {}: {}", ink("the first wrong call is", Ink::kBad), to_string(steps.wrong->place),
+           steps.wrong->text());
+    }
+    for (const ValueReport& value : judgement_.values) {
+      if (!value.verified || value.comparison.agreement != Agreement::kWrong) continue;
+      line("{} {} ({}): {}", ink("the first wrong value is", Ink::kBad), shown_name(value),
+           value.where.at(), value.comparison.what);
+      break;
+    }
+    for (const ExpectationReport& expectation : judgement_.expectations) {
+      if (expectation.met) continue;
+      line("{} {}: {}", ink("not met", Ink::kBad), expectation.what, expectation.text);
+    }
+  }
+
+  // Everything that was done on one line of the source, and its values.
+  void one_line() {
+    std::vector<bool> wanted;
+    for (const TraceEvent& event : run_.events) {
+      wanted.push_back(event.position.line == options_.line);
+    }
+    out_ += listing_.visits(wanted);
+    bool begun = false;
+    for (const ValueReport& value : judgement_.values) {
+      if (line_of(value) != options_.line || value.name.ends_with(".grad")) continue;
+      if (!begun) line("\n{}", ink("values", Ink::kTitle));
+      begun = true;
+      out_ += listing_.value_line(value);
+    }
+  }
+
+  void overview() {
+    const std::vector<LineVisit> visits = line_visits(run_.events);
+    const std::vector<LineReport> lines = line_reports(result_, visits);
+    if (lines.empty()) return;
+    // The table stands in the order of lines: often the order in which they ran.
+    const bool in_order = std::ranges::is_sorted(
+        visits, {}, [](const LineVisit& visit) { return std::pair(visit.pass, visit.line); });
+    const bool one_pass = visits.empty() || visits.front().pass == visits.back().pass;
+    if (!in_order || !one_pass) {
+      line("\n{}", ink("in order of execution, by line", Ink::kTitle));
+      out_ += order_text(run_, visits);
+    }
+    const bool moves =
+        std::ranges::any_of(lines, [](const LineReport& one) { return !one.moves.empty(); });
+    line("\n{}{}", ink("by line", Ink::kTitle),
+         moves ? ink(fmt::format("{:>73} {:>9} {:>9}", "times", "sent", "predicted"), Ink::kDim)
+               : "");
+    out_ += line_table_text(run_, lines, options_.color);
+  }
+
   void inputs() {
     if (run_.inputs.empty()) return;
     line("\n{}", ink("inputs", Ink::kTitle));
@@ -151,128 +205,17 @@ class RunText {
     }
   }
 
-  std::string source_line(int number) const {
-    std::string_view text = run_.scenario.file->line(number);
-    const std::size_t start = text.find_first_not_of(' ');
-    return start == std::string_view::npos ? "" : std::string(text.substr(start));
-  }
-
-  void pass(std::string_view title, Pass wanted) {
-    const bool forward = wanted == Pass::kForward;
-    bool begun = false;
-    int last = -1;
-    const auto begin = [&] {
-      if (!begun) line("\n{}", ink(title, Ink::kTitle));
-      begun = true;
-    };
-    for (std::size_t i = 0; i < run_.events.size(); ++i) {
-      const TraceEvent& event = run_.events[i];
-      if (event.pass != wanted) continue;
-      begin();
-      if (forward) values_before(i, last);
-      if (event.position.line != last) {
-        last = event.position.line;
-        source_header(last);
-      }
-      show(i);
-    }
-    if (!forward || !value_is_next()) return;
-    begin();
-    values_before(run_.events.size(), last);
-  }
-
-  // Gradients have a section of their own.
-  bool value_is_next() const {
-    return next_value_ < judgement_.values.size() &&
-           !judgement_.values[next_value_].name.ends_with(".grad");
-  }
-
-  void source_header(int number) {
-    line("{:>5}  {}", number, ink(source_line(number), Ink::kTitle));
-  }
-
-  static int line_of(const ValueReport& value) {
-    return value.where.source ? value.where.source->place(value.where.span.begin).line : 0;
-  }
-
-  // Values that were named before event `index`. Those of line `current` stand below its ops,
-  // others get a header of their own.
-  void values_before(std::size_t index, int& current) {
-    while (value_is_next()) {
-      const ValueReport& value = judgement_.values[next_value_];
-      if (value.event > index) return;
-      if (const int number = line_of(value); number != current) {
-        source_header(number);
-        current = number;
-      }
-      show(value);
-      ++next_value_;
-    }
-  }
-
-  void show(const ValueReport& value) {
-    const bool wrong = value.verified && value.comparison.agreement == Agreement::kWrong;
-    const std::string verdict = value.verified ? std::string(to_string(value.comparison.agreement))
-                                : run_.shapes_only() ? value.not_verified
-                                                     : "not verified";
-    line("       = {:<{}} {:<{}} {}", shown_name(value), name_width_, value.type, type_width_,
-         ink(verdict, wrong            ? Ink::kBad
-                      : value.verified ? Ink::kGood
-                                       : Ink::kDim));
-  }
-
   void gradients() {
-    bool begun = false;
+    constexpr std::size_t kMostShown = 20;
+    std::vector<const ValueReport*> gradients;
     for (const ValueReport& value : judgement_.values) {
-      if (!value.name.ends_with(".grad")) continue;
-      if (!begun) line("\n{}", ink("gradients", Ink::kTitle));
-      begun = true;
-      show(value);
+      if (value.name.ends_with(".grad")) gradients.push_back(&value);
     }
-  }
-
-  void show(std::size_t index) {
-    const TraceEvent& event = run_.events[index];
-    const std::string indent(margin_ + 2 * static_cast<std::size_t>(event.depth), ' ');
-    switch (event.kind) {
-      case TraceEvent::Kind::kOp:
-        line("{}{}", indent, op_text(event.schema, *event.decision));
-        if (asked_[index]) {
-          const DecisionRecord record = run_.propagator->explain(event.schema);
-          out_ += ink(why_text(event.schema, record, indent + "    "), Ink::kDim);
-        }
-        break;
-      case TraceEvent::Kind::kRedistribution:
-        redistribution(event, indent);
-        break;
-      case TraceEvent::Kind::kCollective:
-        collective(event, indent);
-        break;
-      case TraceEvent::Kind::kWait:
-        line("{}", ink(fmt::format("{}  wait for {} over {}", indent,
-                                   to_string(event.collective.kind), event.collective.group.name),
-                       Ink::kMove));
-        break;
-    }
-  }
-
-  void redistribution(const TraceEvent& event, const std::string& indent) {
-    const RedistributionRecord& record = event.redistribution;
-    const bool moves = record.plan != nullptr && communicates(*record.plan);
-    std::string text =
-        fmt::format("{} -> {}", type_string(*record.source), type_string(*record.target));
-    if (record.argument >= 0) text = fmt::format("input {}: {}", record.argument, text);
-    line("{}{}", indent,
-         ink(fmt::format("{:<18} {}{}", "redistribute", text, moves ? "" : "  (local)"),
-             moves ? Ink::kMove : Ink::kDim));
-  }
-
-  void collective(const TraceEvent& event, const std::string& indent) {
-    const CollectiveRecord& record = event.collective;
-    line("{}{}", indent,
-         ink(fmt::format("  {} over {} ({} ranks), {} sent a rank", to_string(record.kind),
-                         record.group.name, record.group.size, bytes_text(record.sent_bytes)),
-             Ink::kMove));
+    if (gradients.empty()) return;
+    line("\n{}", ink("gradients", Ink::kTitle));
+    const std::size_t shown = whole() ? gradients.size() : std::min(kMostShown, gradients.size());
+    for (std::size_t i = 0; i < shown; ++i) out_ += listing_.value_line(*gradients[i]);
+    if (shown < gradients.size()) line("       and {} more: --full", gradients.size() - shown);
   }
 
   void warnings() {
@@ -313,12 +256,12 @@ class RunText {
       sent += sum.forward_bytes + sum.backward_bytes;
       predicted += sum.predicted_us;
     }
-    const std::size_t group_width = column_width(
-        sums, [](const CollectiveSum& sum) -> const std::string& { return sum.group.name; }, 8);
+    const auto name = [](const CollectiveSum& sum) -> const std::string& { return sum.group.name; };
+    const std::size_t group_width = column_width(sums, name, 8);
     for (const CollectiveSum& sum : sums) {
       line(
-          "  {:<15} over {:<{}} {:>{}} ranks  {:>3} forward {:>3} backward  {:>9} sent  {:>8} "
-          "predicted ({:.0f} %)",
+          "  {:<14} over {:<{}} {:>{}} ranks {:>4} forward {:>4} backward {:>9} sent {:>8} ({:.0f} "
+          "%)",
           to_string(sum.kind), sum.group.name, group_width, sum.group.size, ranks_width,
           sum.forward, sum.backward, bytes_text(sum.forward_bytes + sum.backward_bytes),
           time_text(sum.predicted_us), predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
@@ -331,6 +274,9 @@ class RunText {
                            (run_.implicit_count == 1 ? " communicates" : " communicate"),
                        Ink::kWarn));
     }
+  }
+
+  void memory() {
     const std::string held = bytes_text(static_cast<double>(run_.memory.logical_rank_bytes));
     if (run_.shapes_only()) {
       line("memory: a rank would hold at most {} (every buffer in full)", held);
@@ -339,7 +285,7 @@ class RunText {
           "memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
           held, bytes_text(static_cast<double>(run_.memory.physical_bytes)));
     }
-    if (!run_.kernels) return;
+    if (!run_.kernels || !whole()) return;
     line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
          run_.kernels->run, run_.kernels->shared);
   }
@@ -379,6 +325,8 @@ class RunText {
     first_wrong();
     std::map<Agreement, int> counts;
     std::map<std::string, int> skipped;
+    constexpr int kMostWrong = 8;
+    int wrong = 0;
     double worst = 0;
     const ValueReport* worst_value = nullptr;
     for (const ValueReport& value : judgement_.values) {
@@ -393,7 +341,7 @@ class RunText {
         worst = share;
         worst_value = &value;
       }
-      if (comparison.agreement == Agreement::kWrong) {
+      if (comparison.agreement == Agreement::kWrong && (whole() || ++wrong <= kMostWrong)) {
         line("  {} {} {} ({})", ink("wrong", Ink::kBad), shown_name(value), value.type,
              value.where.at());
         line("        {}", comparison.what);
@@ -401,7 +349,12 @@ class RunText {
         if (!value.cause.empty()) line("        {}", value.cause);
       }
     }
-    for (const auto& [agreement, count] : counts) line("  {:>4} {}", count, to_string(agreement));
+    if (wrong > kMostWrong) line("  and {} more that are wrong: --full", wrong - kMostWrong);
+    std::vector<std::string> agreed;
+    for (const auto& [agreement, count] : counts) {
+      agreed.push_back(fmt::format("{:>4} {}", count, to_string(agreement)));
+    }
+    listed(agreed);
     amplified();
     accumulated();
     if (worst_value != nullptr && worst > 0) {
@@ -409,6 +362,12 @@ class RunText {
            worst_value->name, 100 * worst);
     }
     for (const auto& [reason, count] : skipped) line("  {:>4} not verified: {}", count, reason);
+  }
+
+  // Below each other in the full report, beside each other on two screens.
+  void listed(const std::vector<std::string>& texts) {
+    if (texts.empty()) return;
+    line("  {}", fmt::join(texts, whole() ? "\n  " : ","));
   }
 
   // Every call on the operands it had.
@@ -425,8 +384,12 @@ class RunText {
       line("        {}", steps.wrong->text());
       if (steps.wrong_calls > 1) line("        the first of {} wrong calls", steps.wrong_calls);
     }
-    if (steps.bitwise > 0) line("  {:>4} bitwise", steps.bitwise);
-    if (steps.bounded > 0) line("  {:>4} within what rounding explains", steps.bounded);
+    std::vector<std::string> right;
+    if (steps.bitwise > 0) right.push_back(fmt::format("{:>4} bitwise", steps.bitwise));
+    if (steps.bounded > 0) {
+      right.push_back(fmt::format("{:>4} within what rounding explains", steps.bounded));
+    }
+    listed(right);
     if (steps.undecided_calls > 0) {
       line("  {:>4} undecided, {} elements: rounding decides", steps.undecided_calls,
            steps.undecided_elements);
@@ -493,10 +456,8 @@ class RunText {
   const Run& run_;
   const ScenarioJudgement& judgement_;
   const RunTextOptions& options_;
-  std::size_t name_width_ = 0, type_width_ = 0;
-  std::size_t next_value_ = 0;
-  std::size_t margin_ = 9;         ///< of an op that is part of no other
-  const std::vector<bool> asked_;  ///< by event: whether its decision is explained
+  RunListing listing_;
+  std::size_t type_width_ = 0;
   std::string out_;
 };
 

@@ -11,18 +11,24 @@
 
 namespace shardlab {
 
+/// A few lines; two screens, with what repeats folded; or every event.
+enum class ReportLength : std::uint8_t { kSummary, kOverview, kFull };
+
 /// How a run is shown.
 struct RunTextOptions {
   Color color = Color::kOff;
+  ReportLength length = ReportLength::kOverview;
+  int line = 0;  ///< of the source: what it did alone, every event; 0: all lines
   /// Whose decisions are explained: an op ("mm"), a source line, a value of the program, "all";
   /// empty: none.
   std::string why;
   std::optional<std::int64_t> rank;  ///< whose prints are shown; none: those of all ranks
 };
 
-/// Header, inputs, the program's ops with their collectives, backward, sums, verdict on values,
-/// expectations. An error that nobody expected is not part of it: it belongs to stderr. Ends with a
-/// line that says whether everything is as expected.
+/// Header, inputs, what ran in which order, what each line took, gave and sent, sums, verdict on
+/// values, expectations. With `why` the lines that hold an explained decision, in place of all
+/// this. An error that nobody expected is not part of it: it belongs to stderr. Ends with a line
+/// that says whether everything is as expected.
 std::string run_text(const ScenarioResult& result, const RunTextOptions& options);
 /// The run's calls in order, each with why it is placed as it is, and what they moved.
 std::string calls_text(const ScenarioResult& result, Color color);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "sim/report/line_reports.h"
 
 namespace shardlab {
 
@@ -46,8 +47,9 @@ void mark_statement(const ScenarioResult& result, const ValueReport& value,
   const int first = source.place(value.where.span.begin).line;
   const int last = source.place(value.where.span.end).line;
   const auto inside = [&](std::size_t i) {
-    const int line = result.run.events[i].position.line;
-    return line >= first && line <= last;
+    const TraceEvent& event = result.run.events[i];
+    const int line = event.position.line;
+    return event.kind != TraceEvent::Kind::kLocal && line >= first && line <= last;
   };
   const std::size_t end = std::min(value.event, result.run.events.size());
   bool any = false;
@@ -138,6 +140,20 @@ std::optional<Error> nothing_asked(const ScenarioResult& result, const std::stri
     fix = "name an op that takes it, or its line: " + names.listed();
   }
   return Error(ErrorKind::kValue, fmt::format("--why {}: {}", why, problem)).with("fix", fix);
+}
+
+std::optional<Error> nothing_on_line(const ScenarioResult& result, int line) {
+  if (line == 0) return std::nullopt;
+  std::set<int> numbers;
+  for (const TraceEvent& event : result.run.events) numbers.insert(event.position.line);
+  for (const ValueReport& value : result.judgement.values) {
+    if (!is_gradient(value)) numbers.insert(line_of(value));
+  }
+  if (numbers.contains(line)) return std::nullopt;
+  numbers.erase(0);
+  return Error(ErrorKind::kValue, fmt::format("--line {}: the run did nothing there", line))
+      .with("fix", numbers.empty() ? std::string("it did nothing on any line")
+                                   : fmt::format("lines {}", fmt::join(numbers, ", ")));
 }
 
 }  // namespace shardlab

@@ -19,4 +19,8 @@ std::vector<bool> asked_about(const ScenarioResult& result, const std::string& w
 /// names, or which ones to use instead. Nothing where some decision is explained.
 std::optional<Error> nothing_asked(const ScenarioResult& result, const std::string& why);
 
+/// What to say when the run did nothing on this line of the source and no value got its name there:
+/// where it did. Nothing where it did something; nothing for line 0.
+std::optional<Error> nothing_on_line(const ScenarioResult& result, int line);
+
 }  // namespace shardlab

@@ -134,8 +134,9 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
   run.device = make_device(choice, options.backend);
   run.accounts.resize(static_cast<std::size_t>(ranks));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    // In a process of its own any rank may have to report.
-    const bool reports = rank == run.reporting_rank || channel_of(options.backend) != nullptr;
+    // In a process of its own any rank may have to report; nobody reports the single device.
+    const bool reports = run.tensors == Tensors::kOnMesh &&
+                         (rank == run.reporting_rank || channel_of(options.backend) != nullptr);
     run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
   }
   for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);

@@ -84,6 +84,42 @@ n = F.layer_norm(h, [8])
 implicit = "warn"
 """
 
+# Rank 0 holds 4 of 7 rows: 4 * 8 * 4 = 128 bytes, which an all_reduce over two ranks sends once;
+# half of them an all_gather. The first x needs no gradient; the gradient of what all_reduce gave is
+# that of its terms, so that line 12 does nothing in between.
+LAYERS = """
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[7@dp, 8]"
+w = { type = "f32[8@tp, 8]", requires_grad = true }
+[program]
+code = '''
+def layer(x, w):
+    h = x.redistribute(tp=S(1)) @ w
+    return h.redistribute(tp=R)
+
+for i in range(3):
+    x = layer(x, w)
+loss = x.sum().redistribute(dp=R)
+backward(loss)
+'''
+"""
+
+PIECES = """
+[mesh]
+dp = 2
+[inputs]
+x = "f32[7@dp, 6]"
+[program]
+code = '''
+
+l = x.to_local()
+m = l @ l.t()
+'''
+"""
+
 VALUES = """
 [mesh]
 x = 2
@@ -244,7 +280,7 @@ class RunCommand(Program):
         self.assertIn("--why a: an input is given", self.why_refused("a"))
 
     def test_values_without_an_op_stand_below_a_title(self):
-        output = self.fine("run", text=LOCAL)
+        output = self.fine("run", "--full", text=LOCAL)
         self.assertEqual(self.section(output, "forward")[0].split(), ["6", "w", "=", "ones([3])"])
 
     def test_json_says_nan_and_infinities_in_quotes(self):
@@ -272,6 +308,79 @@ class RunCommand(Program):
     def test_one_of_a_kind_is_singular(self):
         text = "[mesh]\nx = 1\n[inputs]\na = 'f32[3]'\n[program]\ncode = 'b = a + 1'\n"
         self.assertIn("  1 rank, 1 value verified, 0 collectives\n", self.fine("run", text=text))
+
+
+class Reports(Program):
+    """A report on two screens, in a few lines, of one line, and of everything."""
+
+    def test_what_repeats_stands_once_and_every_line_has_a_row(self):
+        output = self.fine("run", text=LAYERS)
+        self.assertEqual(self.section(output, "in order of execution, by line"), [
+            "  forward",
+            "    (11, 12 all_reduce tp 128 B) x 3, 16 all_reduce dp 4 B",
+            "  backward",
+            "    17, 16, 12, 11 all_gather tp 64 B x 2",
+        ])
+        rows = [line.split() for line in output.splitlines()]
+        self.assertIn("all_reduce over tp, asked for 3 384 B".split(), [row[:8] for row in rows])
+        self.assertIn("mm f32[7@dp, 8], f32[8@tp, 8] -> f32[7@dp, 8]{sum:tp}".split(),
+                      [row[1:] for row in rows])
+        self.assertLess(len(output.splitlines()), 60)
+        for line in output.splitlines():
+            self.assertLessEqual(len(line), 100, line)
+
+    def test_a_summary_has_a_few_lines(self):
+        output = self.fine("run", "--summary", text=LAYERS)
+        self.assertLess(len(output.splitlines()), 8)
+        self.assertIn("collectives of rank 0: 6, 516 B sent, ", output)
+        self.assertTrue(output.splitlines()[-1].startswith("ok     t.toml  4 ranks"))
+
+    def test_a_line_alone_has_every_event_of_it(self):
+        output = self.fine("run", "--line", "12", text=LAYERS)
+        self.assertEqual(self.section(output, "forward"), [
+            "   12  return h.redistribute(tp=R)  x 3",
+            "         redistribute       f32[7@dp, 8]{sum:tp} -> f32[7@dp, 8]",
+            "           all_reduce over tp (2 ranks), 128 B sent a rank, 12.0 us predicted, "
+            "asked for",
+        ])
+        code, output, errors = self.shardlab("run", "--line", "99", text=LAYERS)
+        self.assertEqual((code, output), (2, ""))
+        self.assertIn("--line 99: the run did nothing there", errors)
+        self.assertIn("lines 11, 12, 15, 16, 17", errors)
+
+    def test_everything_is_everything(self):
+        output = self.fine("run", "--full", text=LAYERS)
+        self.assertEqual(output.count("all_reduce over tp (2 ranks), 128 B sent a rank"), 3)
+        self.assertEqual(output.count("= layer.h "), 3)
+
+    def test_why_has_the_lines_that_are_asked_about_alone(self):
+        output = self.fine("run", "--why", "mm", text=LAYERS)
+        self.assertNotIn("return h", output)
+        self.assertIn("   11  h = x.redistribute(tp=S(1)) @ w  x 3\n", output)
+
+    def test_json_has_lines_and_order(self):
+        report = json.loads(self.fine("run", "--json", text=LAYERS))
+        self.assertEqual(report["order"][0]["times"], 3)
+        self.assertEqual([(part["line"], part["pass"]) for part in report["order"][0]["parts"]],
+                         [(11, "forward"), (12, "forward")])
+        (line,) = [line for line in report["lines"] if line["line"] == 12]
+        self.assertEqual((line["forward"], line["ways"]), (3, 1))
+        self.assertEqual((line["inputs"], line["outputs"]),
+                         (["f32[7@dp, 8]{sum:tp}"], ["f32[7@dp, 8]"]))
+        (sent,) = line["collectives"]
+        self.assertEqual((sent["kind"], sent["times"], sent["sent_bytes"], sent["origin"]),
+                         ("all_reduce", 3, 384, "asked"))
+
+    def test_ops_on_pieces_are_seen(self):
+        output = self.fine("run", "--line", "10", text=PIECES)
+        self.assertEqual(self.section(output, "forward"), [
+            "   10  m = l @ l.t()",
+            "         local t                  f32[4, 6] -> f32[6, 4]",
+            "         local mm                 f32[4, 6], f32[6, 4] -> f32[4, 4]",
+        ])
+        report = json.loads(self.fine("run", "--json", text=PIECES))
+        self.assertIn({"pass": "forward", "line": 10, "depth": 0, "local_op": "aten::t",
+                       "inputs": ["f32[4, 6]"], "outputs": ["f32[6, 4]"]}, report["events"])
 
 
 class Explain(Program):

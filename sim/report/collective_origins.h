@@ -1,0 +1,39 @@
+// collective_origins.h - who wanted a collective: the program, or an op whose input lay otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/record/trace.h"
+
+namespace shardlab {
+
+enum class Origin : std::uint8_t {
+  kAsked,     ///< redistribute, full_tensor, all_reduce, ... stand in the program
+  kImplicit,  ///< an op needed an input in another layout
+  kInside,    ///< part of what the op does itself
+};
+
+/// Of one collective.
+struct CollectiveOrigin {
+  Origin origin = Origin::kAsked;
+  std::string op;        ///< of kImplicit and kInside: "mm"
+  std::string argument;  ///< of kImplicit: "mat2"
+  bool operator==(const CollectiveOrigin&) const = default;
+};
+
+/// By event; what is no collective has the default.
+std::vector<CollectiveOrigin> collective_origins(const std::vector<TraceEvent>& events);
+
+/// "asked for", "implicit: mat2 of mm", "inside nll_loss".
+std::string to_string(const CollectiveOrigin& origin);
+/// "asked", "implicit", "inside".
+std::string_view to_string(Origin origin);
+
+/// How many steps of the plan move bytes, on mesh dims of two ranks or more.
+int moving_steps(const Plan& plan);
+
+}  // namespace shardlab

@@ -1,0 +1,153 @@
+// Which tensor is which is not recorded: what an op takes that no op before it in the same visit
+// gave, by its type, comes from elsewhere.
+#include "sim/report/line_reports.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "mesh/type_string.h"
+#include "sim/report/collective_sums.h"
+#include "sim/report/decision_text.h"
+
+namespace shardlab {
+
+namespace {
+
+std::vector<std::string> types_of(const std::vector<const DTensorSpec*>& specs) {
+  std::vector<std::string> types;
+  for (const DTensorSpec* spec : specs) {
+    if (spec != nullptr) types.push_back(type_string(*spec));
+  }
+  return types;
+}
+
+std::vector<std::string> types_of(const std::vector<TensorMeta>& metas) {
+  std::vector<std::string> types;
+  for (const TensorMeta& meta : metas) types.push_back(type_string(meta));
+  return types;
+}
+
+void add_once(std::vector<std::string>& texts, const std::string& text) {
+  if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+}
+
+// What the ops of one visit take and give.
+class Flow {
+ public:
+  explicit Flow(LineReport& report) : report_(report) {}
+
+  void add(const TraceEvent& event) {
+    if (event.depth > 0) return;  // part of an op
+    switch (event.kind) {
+      case TraceEvent::Kind::kOp:
+        return step(std::string(short_name(*event.schema.row)),
+                    types_of(event.schema.tensor_specs()), types_of(event.decision->outputs));
+      case TraceEvent::Kind::kLocal:
+        return step("local " + std::string(short_name(*event.local->row)),
+                    types_of(event.local->inputs), types_of(event.local->outputs));
+      case TraceEvent::Kind::kRedistribution:
+        return step("redistribute", {type_string(*event.redistribution.source)},
+                    {type_string(*event.redistribution.target)});
+      case TraceEvent::Kind::kCollective:
+      case TraceEvent::Kind::kWait:
+        return;
+    }
+  }
+
+ private:
+  void step(const std::string& name, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs) {
+    add_once(report_.ops, name);
+    for (const std::string& type : inputs) {
+      if (!made_.contains(type)) add_once(report_.inputs, type);
+    }
+    if (!outputs.empty()) report_.outputs.clear();
+    for (const std::string& type : outputs) {
+      made_.insert(type);
+      add_once(report_.outputs, type);
+    }
+  }
+
+  LineReport& report_;
+  std::set<std::string> made_;
+};
+
+void add_move(const Run& run, const TraceEvent& event, const CollectiveOrigin& origin,
+              std::vector<LineMove>& moves) {
+  const CollectiveRecord& record = event.collective;
+  LineMove move{.pass = event.pass,
+                .kind = record.kind,
+                .group = record.group.name,
+                .ranks = record.group.size,
+                .origin = origin};
+  const auto key = [](const LineMove& m) {
+    return std::tie(m.pass, m.kind, m.group, m.ranks, m.origin.origin, m.origin.op,
+                    m.origin.argument);
+  };
+  auto same = std::ranges::find_if(moves, [&](const auto& m) { return key(m) == key(move); });
+  if (same == moves.end()) same = moves.insert(moves.end(), move);
+  ++same->count;
+  same->sent_bytes += record.sent_bytes;
+  same->predicted_us += predicted_us(run, record);
+}
+
+void add_values(const ScenarioResult& result, std::map<int, LineReport>& lines) {
+  for (const ValueReport& value : result.judgement.values) {
+    const int line = line_of(value);
+    if (line == 0 || value.name.ends_with(".grad")) continue;
+    LineReport& report = lines[line];
+    // Names take the place of the last op, which may stand inside of a def that the line calls.
+    if (report.values.empty()) report.outputs.clear();
+    report.values.push_back(&value);
+    add_once(report.outputs, value.type);
+  }
+}
+
+}  // namespace
+
+std::vector<LineReport> line_reports(const ScenarioResult& result,
+                                     const std::vector<LineVisit>& visits) {
+  const Run& run = result.run;
+  const std::vector<CollectiveOrigin> origins = collective_origins(run.events);
+  std::map<int, LineReport> lines;
+  std::map<std::pair<int, Pass>, std::set<int>> kinds;
+  std::map<int, Pass> first_pass;
+  for (const LineVisit& visit : visits) {
+    LineReport& report = lines[visit.line];
+    const bool first = first_pass.emplace(visit.line, visit.pass).second;
+    ++(visit.pass == Pass::kForward ? report.forward : report.backward);
+    kinds[{visit.line, visit.pass}].insert(visit.kind);
+    Flow flow(report);
+    for (std::size_t i = visit.begin; i < visit.end; ++i) {
+      if (first) flow.add(run.events[i]);
+      if (run.events[i].kind == TraceEvent::Kind::kCollective) {
+        add_move(run, run.events[i], origins[i], report.moves);
+      }
+    }
+  }
+  add_values(result, lines);
+  std::vector<LineReport> reports;
+  for (auto& [number, report] : lines) {
+    report.line = number;
+    if (const auto pass = first_pass.find(number); pass != first_pass.end()) {
+      report.kinds = static_cast<std::int64_t>(kinds[{number, pass->second}].size());
+    }
+    std::ranges::stable_sort(report.moves, {}, &LineMove::pass);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+int line_of(const ValueReport& value) {
+  return value.where.source ? value.where.source->place(value.where.span.begin).line : 0;
+}
+
+std::string source_line(const Run& run, int number) {
+  const std::string_view text = run.scenario.file->line(number);
+  const std::size_t start = text.find_first_not_of(' ');
+  return start == std::string_view::npos ? "" : std::string(text.substr(start));
+}
+
+}  // namespace shardlab

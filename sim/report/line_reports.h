@@ -1,0 +1,48 @@
+// line_reports.h - a run by lines of the source: what each line's ops take and give, what they
+// send, and what its values are worth.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/judge/scenario_run.h"
+#include "sim/report/collective_origins.h"
+#include "sim/report/line_visits.h"
+
+namespace shardlab {
+
+/// Collectives of one kind, over one group, wanted by the same.
+struct LineMove {
+  Pass pass = Pass::kForward;
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  std::string group;
+  std::int64_t ranks = 0;
+  CollectiveOrigin origin;
+  std::int64_t count = 0;
+  double sent_bytes = 0;    ///< by the reporting rank
+  double predicted_us = 0;  ///< one after the other
+};
+
+/// One line of the source.
+struct LineReport {
+  int line = 0;
+  std::int64_t forward = 0, backward = 0;  ///< visits
+  std::vector<std::string> ops;      ///< of the first visit, each once; "local mm" on plain tensors
+  std::vector<std::string> inputs;   ///< types that its first visit takes from elsewhere, each once
+  std::vector<std::string> outputs;  ///< types of what it names, or of its first visit's last op
+  std::int64_t kinds = 0;            ///< in how many ways it was passed, in its first visit's pass
+  std::vector<LineMove> moves;       ///< forward first
+  std::vector<const ValueReport*> values;  ///< that it gives names to; no gradients
+};
+
+/// By line. `result` outlives them.
+std::vector<LineReport> line_reports(const ScenarioResult& result,
+                                     const std::vector<LineVisit>& visits);
+
+/// The line of a value's statement; 0: it has none.
+int line_of(const ValueReport& value);
+/// A line of the source without what it is indented by.
+std::string source_line(const Run& run, int number);
+
+}  // namespace shardlab

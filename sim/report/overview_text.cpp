@@ -1,0 +1,324 @@
+// The order is laid out as text that flows: a line of the program is a cell, and a repeated body
+// that fits on a line is one, too. Bodies that do not fit, and changes of pass, begin a new line.
+#include "sim/report/overview_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/bytes_text.h"
+#include "sim/report/repeats.h"
+
+namespace shardlab {
+
+namespace {
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
+}
+
+class OrderText {
+ public:
+  OrderText(const Run& run, const std::vector<LineVisit>& visits)
+      : run_(run), visits_(visits), origins_(collective_origins(run.events)) {}
+
+  std::string build() {
+    std::vector<int> kinds;
+    for (const LineVisit& visit : visits_) kinds.push_back(visit.kind);
+    show(folded(kinds), 2);
+    end_line();
+    return std::move(out_);
+  }
+
+ private:
+  // "all_reduce tp 64 B", "all_gather dp 8 B implicit".
+  std::string move_text(std::size_t event) const {
+    const CollectiveRecord& record = run_.events[event].collective;
+    const bool implicit = origins_[event].origin == Origin::kImplicit;
+    return fmt::format("{} {} {}{}", to_string(record.kind), record.group.name,
+                       bytes_text(record.sent_bytes), implicit ? " implicit" : "");
+  }
+
+  // "64", "80 all_reduce tp 64 B x 3 + all_reduce dp 4 B".
+  std::string cell(const LineVisit& visit) const {
+    std::vector<std::string> moves;
+    std::vector<int> kinds;
+    for (std::size_t i = visit.begin; i < visit.end; ++i) {
+      if (run_.events[i].kind != TraceEvent::Kind::kCollective) continue;
+      moves.push_back(move_text(i));
+      kinds.push_back(static_cast<int>(std::ranges::find(moves, moves.back()) - moves.begin()));
+    }
+    const std::string number = visit.line > 0 ? std::to_string(visit.line) : "-";
+    return moves.empty() ? number : number + " " + moves_text(moves, folded(kinds));
+  }
+
+  static std::string moves_text(const std::vector<std::string>& moves,
+                                const std::vector<Repeat>& repeats) {
+    std::string text;
+    for (const Repeat& repeat : repeats) {
+      text += text.empty() ? "" : " + ";
+      if (repeat.parts.empty()) {
+        text += moves[repeat.first];
+        continue;
+      }
+      const std::string inner = moves_text(moves, repeat.parts);
+      text += fmt::format("{} x {}", repeat.parts.size() == 1 ? inner : "(" + inner + ")",
+                          repeat.times);
+    }
+    return text;
+  }
+
+  // What fits on one line; empty: it does not, or it has both passes.
+  std::string inline_text(const Repeat& repeat) const {
+    if (repeat.parts.empty()) return cell(visits_[repeat.first]);
+    std::string text;
+    for (const Repeat& part : repeat.parts) {
+      const std::string one = inline_text(part);
+      if (one.empty() || passes_differ(repeat)) return "";
+      text += (text.empty() ? "" : ", ") + one;
+      if (text.size() > kLongestCell) return "";
+    }
+    const bool alone = repeat.parts.size() == 1 && text.find(' ') == std::string::npos;
+    return fmt::format("{} x {}", alone ? text : "(" + text + ")", repeat.times);
+  }
+
+  bool passes_differ(const Repeat& repeat) const {
+    return std::ranges::any_of(repeat.parts, [&](const Repeat& part) {
+      return visits_[part.first].pass != visits_[repeat.first].pass || passes_differ(part);
+    });
+  }
+
+  void show(const std::vector<Repeat>& parts, std::size_t indent) {
+    for (const Repeat& part : parts) {
+      if (const std::string text = inline_text(part); !text.empty()) {
+        enter(visits_[part.first].pass, indent);
+        add(text, indent);
+        continue;
+      }
+      end_line();
+      const bool both = passes_differ(part);
+      if (!both) enter(visits_[part.first].pass, indent);
+      out_ += fmt::format("{:{}}{} times:\n", "", both ? indent : indent + 2, part.times);
+      if (both) pass_ = kNeither;
+      show(part.parts, indent + 2);
+      end_line();
+      if (both) pass_ = kNeither;
+    }
+  }
+
+  void enter(Pass pass, std::size_t indent) {
+    if (pass_ == static_cast<int>(pass)) return;
+    end_line();
+    pass_ = static_cast<int>(pass);
+    out_ += fmt::format("{:{}}{}\n", "", indent, pass == Pass::kForward ? "forward" : "backward");
+  }
+
+  void add(const std::string& text, std::size_t indent) {
+    const bool fits = !line_.empty() && line_.size() + text.size() + 3 <= kReportWidth;
+    if (fits) {
+      line_ += ", " + text;
+      return;
+    }
+    if (!line_.empty()) {
+      line_ += ",";
+      end_line();
+    }
+    line_ = std::string(indent + 2, ' ') + text;
+    // A line of the program that sends much: its next collectives stand on a line of their own.
+    while (line_.size() >= kReportWidth) {
+      const std::size_t plus = line_.rfind(" + ", kReportWidth - 3);
+      if (plus == std::string::npos || plus < indent + 4) return;
+      out_ += line_.substr(0, plus + 2) + "\n";
+      line_ = std::string(indent + 6, ' ') + line_.substr(plus + 3);
+    }
+  }
+
+  void end_line() {
+    if (!line_.empty()) out_ += line_ + "\n";
+    line_.clear();
+  }
+
+  static constexpr std::size_t kLongestCell = 60;
+  static constexpr int kNeither = -1;
+
+  const Run& run_;
+  const std::vector<LineVisit>& visits_;
+  const std::vector<CollectiveOrigin> origins_;
+  int pass_ = kNeither;  // that the last title names
+  std::string line_, out_;
+};
+
+constexpr std::size_t kNumberWidth = 7;    // of the number of a line, and what follows it
+constexpr std::size_t kVerdictWidth = 14;  // and what stands before it
+constexpr std::size_t kLeastSource = 22;   // of a source line that has its types beside it
+constexpr std::size_t kSourceColumn = 38;  // of a short one, so that types stand below each other
+
+std::string joined_types(const std::vector<std::string>& types) {
+  constexpr std::size_t kMost = 3;
+  if (types.size() <= kMost) return fmt::format("{}", fmt::join(types, ", "));
+  return fmt::format("{}, and {} more types",
+                     fmt::join(types.begin(), types.begin() + kMost - 1, ", "),
+                     types.size() - kMost + 1);
+}
+
+// "f32[16@tp, 16], f32[4@dp, 8, 16] -> f32[4@dp, 8, 16@tp]".
+std::string types_text(const LineReport& report) {
+  const std::string inputs = joined_types(report.inputs), outputs = joined_types(report.outputs);
+  std::string text = inputs.empty() ? outputs : inputs + " -> " + outputs;
+  const auto local = [](const std::string& op) { return op.starts_with("local "); };
+  if (!report.ops.empty() && std::ranges::all_of(report.ops, local)) text = "local  " + text;
+  if (report.kinds > 1) text += fmt::format("  ({} ways)", report.kinds);
+  return text;
+}
+
+class LineTable {
+ public:
+  LineTable(const Run& run, const std::vector<LineReport>& lines, Color color)
+      : run_(run), color_(color) {
+    for (const LineReport& report : lines) {
+      // Backward begins with a one on the line that asks for it.
+      const bool begins = report.forward == 0 && report.moves.empty() && report.values.empty();
+      if (!begins) show(report);
+    }
+  }
+  std::string text() && { return std::move(out_); }
+
+ private:
+  void show(const LineReport& report) {
+    const std::string types = types_text(report), verdict = worst_verdict(run_, report.values);
+    const std::string source = source_line(run_, report.line);
+    const std::size_t room = kReportWidth - kNumberWidth - (verdict.empty() ? 0 : kVerdictWidth);
+    const std::size_t beside = room - std::min(room, characters(types) + 2);
+    const std::size_t least = std::min(kLeastSource, characters(source));
+    const bool one_row = report.moves.empty() && beside >= least;
+    const std::string number = report.line > 0 ? std::to_string(report.line) : "-";
+    const std::string shown = shortened(source, one_row ? beside : room);
+    std::string row = fmt::format("{:>5}  {}", number, paint(shown, Ink::kTitle, color_));
+    std::size_t used = kNumberWidth + characters(shown);
+    if (one_row) {
+      const std::size_t column = std::min(kSourceColumn, beside);
+      const std::size_t gap = 2 + column - std::min(column, characters(shown));
+      row += std::string(gap, ' ') + types;
+      used += gap + characters(types);
+    }
+    out_ += row + at_right(verdict, used) + "\n";
+    if (!one_row) below(report, types);
+    show(report.moves);
+  }
+
+  std::string at_right(const std::string& verdict, std::size_t used) const {
+    if (verdict.empty()) return "";
+    const Ink ink = verdict == "wrong"          ? Ink::kBad
+                    : verdict == "not verified" ? Ink::kDim
+                                                : Ink::kGood;
+    const std::size_t width = used + verdict.size();
+    return std::string(kReportWidth - std::min(kReportWidth - 1, width), ' ') +
+           paint(verdict, ink, color_);
+  }
+
+  // Ops, then types, on one row where both fit, else below each other.
+  void below(const LineReport& report, const std::string& types) {
+    const std::size_t room = kReportWidth - kIndent;
+    const std::string ops = fmt::format("{}", fmt::join(report.ops, ", "));
+    const std::size_t left = room - std::min(room, characters(types) + 2);
+    if (ops.empty() || left >= std::min(kLeastOps, characters(ops))) {
+      const std::string shown = shortened(ops, left);
+      return row_below(types.empty() || ops.empty() ? shown + types : shown + "  " + types);
+    }
+    row_below(shortened(ops, room));
+    const std::size_t arrow = types.find(" -> ");
+    if (characters(types) <= room || arrow == std::string::npos) {
+      return row_below(shortened(types, room));
+    }
+    row_below(shortened(types.substr(0, arrow), room));
+    row_below(shortened(types.substr(arrow + 1), room));
+  }
+
+  void row_below(const std::string& text) {
+    if (!text.empty()) out_ += fmt::format("{:{}}{}\n", "", kIndent, text);
+  }
+
+  // A move forward and what its gradient sends the other way share a row.
+  void show(const std::vector<LineMove>& moves) {
+    std::vector<const LineMove*> shared;
+    for (const LineMove& move : moves) {
+      if (std::ranges::find(shared, &move) != shared.end()) continue;
+      const auto other = std::ranges::find_if(moves, [&](const LineMove& back) {
+        return move.pass == Pass::kForward && back.pass == Pass::kBackward &&
+               back.group == move.group && back.count == move.count && back.origin == move.origin;
+      });
+      const LineMove* const back = other == moves.end() ? nullptr : &*other;
+      if (back != nullptr) shared.push_back(back);
+      show(move, back);
+    }
+  }
+
+  // `back` may be null.
+  void show(const LineMove& move, const LineMove* back) {
+    const std::string_view pass = move.pass == Pass::kForward ? "" : "backward ";
+    std::string what = fmt::format("{}{} over {}", pass, to_string(move.kind), move.group);
+    std::string times = std::to_string(move.count);
+    if (back != nullptr) {
+      what += fmt::format(", backward {}", to_string(back->kind));
+      times += "+" + times;
+    }
+    what += ", " + to_string(move.origin);
+    const bool implicit = move.origin.origin == Origin::kImplicit;
+    const std::size_t width = kReportWidth - kIndent - 28;
+    const std::string padded = fmt::format("{:<{}}", shortened(what, width), width);
+    out_ += fmt::format("{:{}}{} {:>7} {:>9} {:>9}\n", "", kIndent,
+                        paint(padded, implicit ? Ink::kWarn : Ink::kMove, color_), times,
+                        bytes_text(move.sent_bytes + (back != nullptr ? back->sent_bytes : 0)),
+                        time_text(move.predicted_us + (back != nullptr ? back->predicted_us : 0)));
+  }
+
+  static constexpr std::size_t kIndent = kNumberWidth + 1;
+  static constexpr std::size_t kLeastOps = 18;
+
+  const Run& run_;
+  Color color_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string order_text(const Run& run, const std::vector<LineVisit>& visits) {
+  return OrderText(run, visits).build();
+}
+
+std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color) {
+  return LineTable(run, lines, color).text();
+}
+
+std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>& values) {
+  if (values.empty() || run.shapes_only()) return "";
+  const ValueReport* worst = nullptr;
+  for (const ValueReport* value : values) {
+    if (!value->verified) continue;
+    if (worst == nullptr || value->comparison.agreement > worst->comparison.agreement) {
+      worst = value;
+    }
+  }
+  return worst == nullptr ? "not verified" : std::string(to_string(worst->comparison.agreement));
+}
+
+std::string time_text(double us) {
+  if (us < 999.95) return fmt::format("{:.1f} us", us);
+  return us < 999'500 ? fmt::format("{:.3g} ms", us / 1e3) : fmt::format("{:.1f} s", us / 1e6);
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  if (characters(text) <= width) return std::string(text);
+  std::size_t end = 0, count = 0;
+  while (end < text.size() && count + 3 < width) {
+    do {
+      ++end;
+    } while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
+    ++count;
+  }
+  return std::string(text.substr(0, end)) + "...";
+}
+
+}  // namespace shardlab

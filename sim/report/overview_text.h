@@ -1,0 +1,34 @@
+// overview_text.h - a run on two screens: the order in which its lines ran, with repeats folded,
+// and a table by line. At most kReportWidth columns.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/report/line_reports.h"
+#include "sim/report/paint.h"
+
+namespace shardlab {
+
+inline constexpr std::size_t kReportWidth = 100;
+
+/// Lines of the program in the order in which they ran, forward and backward, each with what it
+/// sends a rank; what repeats at once stands once: "(18, 19, 20 all_reduce tp 384 B) x 2".
+std::string order_text(const Run& run, const std::vector<LineVisit>& visits);
+
+/// By line: source, types it takes and gives, verdict on its values; below it the collectives.
+std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color);
+
+/// "bitwise", "envelope", ..., the worst of all; "not verified" where nothing is, empty where there
+/// is no value.
+std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>& values);
+
+/// "68.5 us", "609 ms".
+std::string time_text(double us);
+
+/// At most `width` characters, the last three dots where some are missing.
+std::string shortened(std::string_view text, std::size_t width);
+
+}  // namespace shardlab
