@@ -73,12 +73,11 @@ class OrderChecker : public FactChecker {
   static FactScenarios::OnRank watched(const Scenario& scenario, OrderWatcher& watcher) {
     return {.sink = [&](RankContext&) -> ValueSink& { return watcher; },
             .run =
-                [&](RankContext& rank, Interpreter& interpreter) {
+                [&](RankContext&, Interpreter& interpreter) {
                   for (const ScenarioInput& input : scenario.inputs) {
                     watcher.name_input(input.name, interpreter.find(input.name)->as<DTensor>());
                   }
-                  rank.observer = &watcher;
-                  rank.mode |= kModeObserve;
+                  const ObserverScope observed(watcher);
                   interpreter.run();
                 }};
   }

@@ -67,11 +67,8 @@ void FactWorld::run(const MeshLayout* layout, const std::function<void(std::size
   const WorldResult result = run_world(options, [&](RankContext& context) {
     context.meshes->construct(layout);
     std::optional<CountingObserver> observer;
-    if (counts && context.rank == 0) {
-      observer.emplace(*counts);
-      context.observer = &*observer;
-      context.mode |= kModeObserve;
-    }
+    std::optional<ObserverScope> observed;
+    if (counts && context.rank == 0) observed.emplace(observer.emplace(*counts));
     body(static_cast<std::size_t>(context.rank));
   });
   result.rethrow();

@@ -300,16 +300,15 @@ class SemanticsChecker : public FactChecker {
     Interpreter interpreter({.program = scenario.program.get(),
                              .params = &scenario.params,
                              .registry = &registry_,
-                             .calls = &recording_calls(),
                              .layout = layout,
                              .reported = layout,
                              .rank = context.rank,
                              .world_size = scenario.world,
                              .sink = &observer});
-    context.observer = &observer;
-    context.mode |= kModeObserve;
-    interpreter.run();
-    context.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+    {
+      const ObserverScope observed(observer);
+      interpreter.run();
+    }
     for (const auto& [field, value] : recorded.items()) {
       if (field.starts_with("exchange_")) {
         const Json* seen = observer.exchanges(field.substr(field.find('_') + 1) + "_comms");

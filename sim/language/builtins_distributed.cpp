@@ -7,6 +7,7 @@
 #include "api/distribute.h"
 #include "api/mesh.h"
 #include "autograd/grad_node.h"
+#include "autograd/program.h"
 #include "autograd/tape.h"
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"
@@ -17,11 +18,6 @@
 namespace shardlab {
 
 namespace {
-
-const MeshLayout* constructed(const MeshLayout* layout) {
-  current_rank().meshes->construct(layout);
-  return layout;
-}
 
 // What a moved tensor has in common with the one it was made from.
 enum class Common : std::int64_t { kNothing, kMemory, kHandle };
@@ -46,23 +42,24 @@ Value moved(Interpreter& in, const DTensor& source, const std::function<DTensor(
   const auto* known = answer.get<std::int64_t>();
   const Common has = known != nullptr ? static_cast<Common>(*known) : otherwise;
   if (has == Common::kHandle) return source;
-  return recording_calls().one(has == Common::kMemory ? "aten::alias" : "aten::clone", {source});
+  return program_calls().one(has == Common::kMemory ? "aten::alias" : "aten::clone", {source});
 }
 
 // A type that the program writes, with the dtype that its tensors really have.
-std::string written_type(const Interpreter& in, const Parameters& given) {
+std::string written_type(const Parameters& given) {
   const std::string text = given.text("placements");
   const std::size_t open = std::min(text.find('['), text.size());
   const auto dtype = parse_dtype(std::string_view(text).substr(0, open));
-  return dtype ? std::string(to_string(in.effective(*dtype))) + text.substr(open) : text;
+  return dtype ? std::string(to_string(program_calls().dtype_of(*dtype))) + text.substr(open)
+               : text;
 }
 
 DTensor distributed(const Interpreter& in, const Parameters& given, const DTensor& tensor) {
-  const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
+  const MeshLayout* layout = construct_mesh(layout_of(in, given["mesh"]));
   std::optional<std::int64_t> source;
   if (given.has("src_data_rank")) source = given.integer("src_data_rank");
   if (given.has("placements")) {
-    return distribute_tensor(tensor, layout, written_type(in, given), source);
+    return distribute_tensor(tensor, layout, written_type(given), source);
   }
   const Placements placements =
       placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
@@ -88,7 +85,7 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
                 fmt::format("from_local: {} is distributed already", type_string(tensor)))
         .with("fix", "use x.redistribute(...)");
   }
-  const MeshLayout* layout = constructed(layout_of(in, given["mesh"]));
+  const MeshLayout* layout = construct_mesh(layout_of(in, given["mesh"]));
   const Placements placements =
       placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local");
   std::optional<TensorMeta> global;
@@ -118,20 +115,19 @@ std::optional<PlannerKind> planner_of(const Parameters& given) {
       .with("fix", "greedy, graph or bytes");
 }
 
-DTensor redistributed(const Interpreter& in, const Parameters& given, const DTensor& tensor) {
+DTensor redistributed(const Parameters& given, const DTensor& tensor) {
   const RedistributeOptions options{.planner = planner_of(given)};
   const DTensorSpec& source = spec_of(tensor);
   const bool text = given.has("placements");
   if (text && given.others().empty()) {
-    return redistribute(tensor, written_type(in, given), options);
+    return redistribute(tensor, written_type(given), options);
   }
   const MeshLayout* layout = source.layout();
   if (given.others().empty()) {
     throw Error(ErrorKind::kRuntime, "redistribute: no placement is given")
         .with("fix", fmt::format("name a mesh dim: x.redistribute({}=R)", layout->names()[0]));
   }
-  const DTensorSpec* base =
-      text ? spec_of(written_type(in, given), layout, source.meta()) : &source;
+  const DTensorSpec* base = text ? spec_of(written_type(given), layout, source.meta()) : &source;
   const Placements placements =
       placements_of(*layout, base->placements(), given.others(), "redistribute");
   return redistribute(tensor, placements, options);
@@ -141,7 +137,7 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("redistribute", {"x", "placements=", "planner="}, std::move(call),
                          Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("x");
-  return moved(in, tensor, [&] { return redistributed(in, given, tensor); });
+  return moved(in, tensor, [&] { return redistributed(given, tensor); });
 }
 
 DTensor local_part(const Parameters& given, const DTensor& tensor) {

@@ -3,7 +3,7 @@
 #include "api/distribute.h"
 #include "api/factories.h"
 #include "api/mesh.h"
-#include "autograd/autograd.h"
+#include "autograd/program.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "ops/torch_names.h"
@@ -50,22 +50,14 @@ Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
   return placing;
 }
 
-// In the reference run draws are made in the dtype the program names; other factories make f64.
-Value finish(Interpreter& in, DTensor tensor, bool requires_grad) {
-  tensor = in.cast(tensor, in.effective(tensor.dtype()));
-  if (requires_grad) require_grad(tensor);
-  return tensor;
-}
-
-DTensor whole(Interpreter& in, const ResolvedCall& call) {
-  return in.setup().calls->call(*call.row, call.args).at(0).tensor();
+DTensor whole(const ResolvedCall& call) {
+  return program_calls().call(*call.row, call.args).at(0).tensor();
 }
 
 // Every rank makes its piece; terms of a pending reduction are dealt out of it.
 DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
                const ResolvedCall& call) {
-  const MeshLayout* layout = layout_of(in, placing.mesh);
-  current_rank().meshes->construct(layout);
+  const MeshLayout* layout = construct_mesh(layout_of(in, placing.mesh));
   const Placements placements =
       placements_of(*layout, Placements(layout->ndim()), placing.dims, op);
   Placements pieces = placements;
@@ -82,8 +74,9 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   const ResolvedCall resolved =
       resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
   const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none());
-  const DTensor made = on_mesh ? placed(in, op, placing, resolved) : whole(in, resolved);
-  return finish(in, made, placing.requires_grad);
+  const DTensor made = on_mesh ? placed(in, op, placing, resolved) : whole(resolved);
+  if (placing.requires_grad) require_grad(made);
+  return made;
 }
 
 template <const char* kName>
@@ -126,7 +119,7 @@ void flatten(const Value& value, Dims& shape, std::size_t depth, std::vector<Val
   for (const Value& item : items) flatten(item, shape, depth + 1, out);
 }
 
-Value run_tensor(Interpreter& in, const Value*, CallValues call) {
+Value run_tensor(Interpreter&, const Value*, CallValues call) {
   const Parameters given("tensor", {"data", "dtype="}, std::move(call));
   Dims shape;
   std::vector<Value> flat;
@@ -142,7 +135,7 @@ Value run_tensor(Interpreter& in, const Value*, CallValues call) {
   }
   dtype = given.dtype("dtype").value_or(dtype);
   const Tensor made = tensor_of(*current_rank().device, shape, dtype, numbers);
-  return in.cast(DTensor(made), in.effective(dtype));
+  return Interpreter::cast(DTensor(made), program_calls().dtype_of(dtype));
 }
 
 }  // namespace

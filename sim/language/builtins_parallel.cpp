@@ -2,6 +2,7 @@
 // where the style wants them.
 #include "api/parallel.h"
 
+#include "api/mesh.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "sim/language/interpreter.h"
@@ -12,9 +13,7 @@ namespace shardlab {
 namespace {
 
 const MeshLayout* mesh_of_program(const Interpreter& in) {
-  const MeshLayout* layout = layout_of(in, Value());
-  current_rank().meshes->construct(layout);
-  return layout;
+  return construct_mesh(layout_of(in, Value()));
 }
 
 // The mesh dim that a style is about; a mesh of one dim needs no name.

@@ -41,30 +41,21 @@ class ValueSink {
   virtual void gradient_came(const std::string& /*name*/, const DTensor& /*grad*/) {}
 };
 
-/// kReference: every floating dtype is f64, every complex one c128. Random draws are made in the
-/// dtype the program names, then cast.
-enum class Precision : std::uint8_t { kDeclared, kReference };
-
-/// The dtype that stands for `dtype` in a reference run.
-DType reference_dtype(DType dtype);
-
 /// kOnMesh: what the program says. kPlain: the single-device run, where every tensor is plain, and
 /// functions that place or gather a tensor give its elements as they are.
 enum class Tensors : std::uint8_t { kOnMesh, kPlain };
 
 class RankQuestions;
 
-/// What a program runs on.
+/// What a program runs on, beside the running rank and its calls (autograd/program.h).
 struct ProgramSetup {
   const ast::Program* program = nullptr;
   const Environment* params = nullptr;
   const OpRegistry* registry = nullptr;
-  Calls* calls = nullptr;
   const MeshLayout* layout = nullptr;    ///< tensors live on it
   const MeshLayout* reported = nullptr;  ///< what `mesh` tells; differs in single-device runs
   std::int64_t rank = 0;                 ///< what `rank` tells
   std::int64_t world_size = 1;
-  Precision precision = Precision::kDeclared;
   Tensors tensors = Tensors::kOnMesh;
   AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
@@ -110,9 +101,7 @@ class Interpreter {
   Value call_row(const OpRow& row, Arguments args);
   /// call_op with positional arguments, for ops with one tensor result.
   DTensor tensor_op(std::string_view base, Values positional);
-  /// The dtype that tensors really have where the program says `dtype`.
-  DType effective(DType dtype) const;
-  DTensor cast(const DTensor& tensor, DType dtype);
+  static DTensor cast(const DTensor& tensor, DType dtype);
   /// Whether Python takes the value as true; a tensor with one element counts as its element. Fails
   /// with Value for other tensors.
   bool truth(const Value& value);

@@ -1,6 +1,7 @@
 // Calls: user functions, built-in functions, methods and ops.
 #include <algorithm>
 
+#include "autograd/program.h"
 #include "base/fix.h"
 #include "ops/torch_names.h"
 #include "sim/language/global_names.h"
@@ -20,20 +21,6 @@ BuiltinTable methods_of(const Value& object) {
   return container_methods();
 }
 
-// randn_like(x) follows the dtype of x, which in the reference run is not the program's.
-void draw_in_f32(const OpRow& row, Arguments& args) {
-  const auto dtype = row.op.find_argument("dtype");
-  const bool follows = !row.op.arguments.empty() && row.op.arguments[0].type.is_tensor();
-  if (dtype && follows && args[*dtype].is_none()) args[*dtype] = Argument(DType::kF32);
-}
-
-// What torch.finfo says of the dtype that the program names, for which the reference run has f64.
-void name_step_of_f32(const OpRow& row, Arguments& args) {
-  const auto eps = row.op.find_argument("eps");
-  check_invariant(eps.has_value(), "a row whose eps is a dtype's step has an eps");
-  if (args[*eps].is_none()) args[*eps] = Argument(2 * unit_roundoff(DType::kF32));
-}
-
 // A number where an op wants a tensor is a tensor without dims, which decides no dtype.
 void wrap_numbers(const OpRow& row, Arguments& args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -47,11 +34,6 @@ void wrap_numbers(const OpRow& row, Arguments& args) {
 }
 
 }  // namespace
-
-DType reference_dtype(DType dtype) {
-  if (is_complex(dtype)) return DType::kC128;
-  return is_floating(dtype) ? DType::kF64 : dtype;
-}
 
 bool Interpreter::varying(const Value& value) const {
   return setup_.questions != nullptr && varies(value);
@@ -148,24 +130,8 @@ Value Interpreter::call_op(std::string_view name, const CallValues& call) {
 }
 
 Value Interpreter::call_row(const OpRow& row, Arguments args) {
-  const bool reference = setup_.precision == Precision::kReference;
-  const bool random = row.has(kRandom);
-  if (reference && !random) {
-    for (Argument& argument : args) {
-      if (argument.is_dtype()) argument = Argument(reference_dtype(argument.dtype()));
-    }
-  }
-  if (reference && random) draw_in_f32(row, args);
-  if (reference && row.has(kStepOfDtype)) name_step_of_f32(row, args);
   wrap_numbers(row, args);
-  Results results = setup_.calls->call(row, std::move(args));
-  if (!reference || row.inplace()) return value_of(results);
-  for (Argument& result : results) {
-    if (!result.is_tensor() || !result.tensor().defined()) continue;
-    const DType wanted = reference_dtype(result.tensor().dtype());
-    if (wanted != result.tensor().dtype()) result = Argument(cast(result.tensor(), wanted));
-  }
-  return value_of(results);
+  return value_of(program_calls().call(row, args));
 }
 
 DTensor Interpreter::tensor_op(std::string_view base, Values positional) {
@@ -174,15 +140,11 @@ DTensor Interpreter::tensor_op(std::string_view base, Values positional) {
   fail(ErrorKind::kInternal, "{} gave {} instead of one tensor", base, kind_name(result));
 }
 
-DType Interpreter::effective(DType dtype) const {
-  return setup_.precision == Precision::kReference ? reference_dtype(dtype) : dtype;
-}
-
 DTensor Interpreter::cast(const DTensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  const OpRow& row = setup_.registry->at("aten::_to_copy");
+  const OpRow& row = program_calls().find("aten::_to_copy");
   const Arguments args = bind_call(row, {{tensor}, {{"dtype", dtype}}}).args;
-  return setup_.calls->call(row, args).at(0).tensor();
+  return program_calls().call(row, args).at(0).tensor();
 }
 
 }  // namespace shardlab

@@ -8,6 +8,7 @@
 #include "mesh/type_string.h"
 #include "sim/record/json.h"
 #include "sim/report/collective_sums.h"
+#include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
@@ -355,7 +356,7 @@ std::string calls_json(const ScenarioResult& result, const std::string& name) {
   Json json = {{"op", name}, {"outputs", Json::array()}, {"calls", Json::array()}};
   for (const ValueReport& value : result.judgement.values) json["outputs"].push_back(value.type);
   for (const TraceEvent& event : result.run.events) {
-    const bool decided = event.kind == TraceEvent::Kind::kOp;
+    const bool decided = event.kind == TraceEvent::Kind::kOp && is_decided(*event.schema.row);
     json["calls"].push_back(
         decided ? decision_of(event.schema, result.run.propagator->explain(event.schema))
                 : event_json(event));

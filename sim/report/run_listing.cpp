@@ -124,7 +124,7 @@ void RunListing::show(std::size_t index) {
   switch (event.kind) {
     case TraceEvent::Kind::kOp:
       line("{}{}", indent, op_text(event.schema, *event.decision));
-      if (asked_[index]) {
+      if (asked_[index] && is_decided(*event.schema.row)) {
         const DecisionRecord record = run_.propagator->explain(event.schema);
         out_ += ink(why_text(event.schema, record, indent + "    "), Ink::kDim);
       }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/language/interpreter.h"
+#include "sim/run/reference_calls.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {

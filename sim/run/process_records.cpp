@@ -100,8 +100,7 @@ void put_value(Writer& writer, const DTensor& value) {
   put_tensor(writer, value.local());
   const bool masked = value.impl()->extras != nullptr && value.impl()->extras->mask.defined();
   put_tensor(writer, masked ? value.impl()->extras->mask : Tensor());
-  writer.put(value.impl()->exact);
-  writer.put(value.impl()->rank_local);
+  writer.put(value.impl()->note);
 }
 
 DTensor get_value(Reader& reader, Device& device) {
@@ -111,8 +110,7 @@ DTensor get_value(Reader& reader, Device& device) {
   if (mask.defined()) {
     value.impl()->extras = std::make_shared<const TensorExtras>(TensorExtras{mask});
   }
-  value.impl()->exact = reader.get<bool>();
-  value.impl()->rank_local = reader.get<bool>();
+  value.impl()->note = reader.get<std::uint32_t>();
   return value;
 }
 

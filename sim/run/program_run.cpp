@@ -6,15 +6,18 @@
 #include <algorithm>
 #include <thread>
 
-#include "autograd/autograd.h"
+#include "api/mesh.h"
 #include "autograd/grad_node.h"
+#include "autograd/program.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
+#include "sim/record/marks.h"
 #include "sim/run/class_run.h"
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
+#include "sim/run/reference_calls.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
@@ -71,17 +74,15 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   const std::size_t index = runs.index;
   Recording& recording = run.recordings[index];
   rank.memory = &run.accounts[index];
-  rank.meshes->construct(run.layout);
+  construct_mesh(run.layout);
   const bool keeps = rank.rank == run.reporting_rank && runs.questions == nullptr;
   Interpreter interpreter({.program = run.scenario->program.get(),
                            .params = &run.scenario->params,
                            .registry = run.registry,
-                           .calls = &recording_calls(),
                            .layout = run.layout,
                            .reported = run.reported,
                            .rank = run.told_rank >= 0 ? run.told_rank : rank.rank,
                            .world_size = run.told_world >= 0 ? run.told_world : run.scenario->world,
-                           .precision = run.precision,
                            .tensors = run.tensors,
                            .keeps = keeps ? &run.answers : nullptr,
                            .follows = run.follows ? &*run.follows : nullptr,
@@ -99,12 +100,17 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     recording.begins(input.name, value, input.where);
     interpreter.define(input.name, Value(value));
   }
-  rank.observer = &run.traces[index];
-  if (run.listener != nullptr) rank.observer = &run.listener->listen(rank.rank, &run.traces[index]);
-  rank.mode |= kModeObserve;
-  interpreter.run();
-  if (run.listener != nullptr) run.listener->finish(rank.rank);
-  rank.mode &= ~static_cast<std::uint32_t>(kModeObserve);
+  Observer* listening = &run.traces[index];
+  if (run.listener != nullptr) listening = &run.listener->listen(rank.rank, listening);
+  Marks marks(listening);
+  {
+    ReferenceCalls reference(program_calls());
+    const bool wide = run.precision == Precision::kReference;
+    const ProgramScope calls(wide ? reference : program_calls());
+    const ObserverScope observed(marks);
+    interpreter.run();
+    if (run.listener != nullptr) run.listener->finish(rank.rank);
+  }
   keep_what_is_left(run, interpreter, recording);
 }
 

@@ -10,6 +10,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/run/call_listener.h"
 #include "sim/run/recording.h"
+#include "sim/run/reference_calls.h"
 #include "sim/run/run_options.h"
 
 namespace shardlab {

@@ -14,6 +14,7 @@
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
+#include "sim/record/marks.h"
 #include "sim/verify/compare.h"
 #include "sim/verify/step_run.h"
 #include "sim/world/spmd.h"
@@ -94,7 +95,7 @@ class Site {
   void compare_values(const Held& held, bool complete) {
     for (const auto& [rank, record] : held) {
       if (!record->got.distributed()) {
-        judge(whole_value(record->got.local()), record->got.impl()->exact, *record, {rank});
+        judge(whole_value(record->got.local()), is_exact(record->got), *record, {rank});
       } else if (is_first(held, rank, *record->got.spec())) {
         compare_distributed(held, *record, complete);
       }
@@ -121,7 +122,7 @@ class Site {
                         found->second->got.spec() == &spec;
       (here ? ranks : missing).push_back(rank);
       if (!here) continue;
-      exact = exact && found->second->got.impl()->exact;
+      exact = exact && is_exact(found->second->got);
       pieces.push_back(found->second->got);
     }
     if (!missing.empty()) {
@@ -246,8 +247,8 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind s
   WorldResult result;
   try {
     result = try_spmd(std::move(options), [&](RankContext& rank) {
-      rank.observer = &steps.listen(rank.rank, nullptr);
-      rank.mode |= kModeObserve;
+      Marks marks(&steps.listen(rank.rank, nullptr));
+      const ObserverScope observed(marks);
       body(rank, init_mesh(dims));
       steps.finish(rank.rank);
     });

@@ -188,6 +188,8 @@ std::string move_name(const StepPart& part) {
       return "from_local";
     case PlacedRecord::Kind::kToLocal:
       return "to_local";
+    case PlacedRecord::Kind::kCollected:
+      return "collective";
   }
   return "?";
 }

@@ -71,19 +71,6 @@ const MeshLayout* mesh_of(const Arguments& arguments) {
   return layout;
 }
 
-class Nobody : public Observer {
- public:
-  void op_begins(const OpSchema&, const OutputSharding&) override {}
-  void op_ends() override {}
-  void redistribution(const RedistributionRecord&) override {}
-  void collective(const CollectiveRecord&) override {}
-};
-
-Observer* nobody() {
-  static Nobody observer;  // without state, so that all ranks may tell it
-  return &observer;
-}
-
 bool made_inside(const std::vector<DTensor>& inner, const Results& results) {
   bool all = !inner.empty();
   for_each_tensor(results, [&](const DTensor& tensor) {
@@ -113,7 +100,7 @@ void hold_settled(StepPart& part) {
 }  // namespace
 
 StepReader::StepReader(std::int64_t rank, Observer* next, TakePart take)
-    : rank_(rank), next_(next != nullptr ? next : nobody()), take_(std::move(take)) {}
+    : ForwardingObserver(next), rank_(rank), take_(std::move(take)) {}
 
 StepPart StepReader::new_part(PartKind kind) {
   const RankContext& rank = current_rank();
@@ -126,7 +113,7 @@ StepPart StepReader::new_part(PartKind kind) {
 }
 
 void StepReader::call_begins(const CallRecord& call) {
-  next_->call_begins(call);
+  ForwardingObserver::call_begins(call);
   let_go();
   Frame& frame = frames_.emplace_back();
   frame.layout = mesh_of(*call.args);
@@ -160,7 +147,7 @@ void StepReader::note_writes(const Frame& frame) {
 }
 
 void StepReader::call_ends(const CallRecord& call) {
-  next_->call_ends(call);
+  ForwardingObserver::call_ends(call);
   Frame frame = std::move(frames_.back());
   frames_.pop_back();
   if (frame.layout == nullptr) {
@@ -192,14 +179,15 @@ void StepReader::note_inner(const DTensor& made) {
 }
 
 void StepReader::call_fails() {
-  next_->call_fails();
+  ForwardingObserver::call_fails();
   frames_.pop_back();
   moving_ = false;
 }
 
 void StepReader::placed(const PlacedRecord& record) {
-  next_->placed(record);
+  ForwardingObserver::placed(record);
   moving_ = false;
+  if (record.kind == PlacedRecord::Kind::kCollected) return;  // collective_ends has more
   const bool takes = record.kind == PlacedRecord::Kind::kRedistribute && record.argument >= 0;
   note_inner(record.to);
   if (takes && !frames_.empty() && frames_.back().part) {
@@ -239,7 +227,7 @@ void StepReader::placed(const PlacedRecord& record) {
 }
 
 void StepReader::collective_ends(const CollectiveCall& call) {
-  next_->collective_ends(call);
+  ForwardingObserver::collective_ends(call);
   if (moving_ || !frames_.empty()) return;  // part of a step
   StepPart part = new_part(PartKind::kCollective);
   part.collective = call;
@@ -297,27 +285,15 @@ void StepReader::finish() {
   flush();
 }
 
-void StepReader::op_begins(const OpSchema& schema, const OutputSharding& sharding) {
-  next_->op_begins(schema, sharding);
-}
-
-void StepReader::op_ends() { next_->op_ends(); }
-
 void StepReader::redistribution(const RedistributionRecord& record) {
   let_go();
   moving_ = true;
-  next_->redistribution(record);
+  ForwardingObserver::redistribution(record);
 }
 
 void StepReader::collective(const CollectiveRecord& record) {
   if (!moving_ && frames_.empty()) let_go();
-  next_->collective(record);
+  ForwardingObserver::collective(record);
 }
-
-void StepReader::collective_waits(const CollectiveRecord& record) {
-  next_->collective_waits(record);
-}
-
-void StepReader::warning(const std::string& text) { next_->warning(text); }
 
 }  // namespace shardlab

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/forwarding_observer.h"
 #include "sim/verify/step_aliases.h"
 #include "sim/verify/step_part.h"
 
@@ -24,8 +25,8 @@ struct StepKey {
 /// `index`: of the rank in the mesh or the group.
 using TakePart = std::function<void(const StepKey& key, std::size_t index, StepPart&& part)>;
 
-/// Stands in front of another observer, to which it passes everything on.
-class StepReader : public Observer {
+/// Stands in front of another observer.
+class StepReader : public ForwardingObserver {
  public:
   /// `next` may be null.
   StepReader(std::int64_t rank, Observer* next, TakePart take);
@@ -40,15 +41,8 @@ class StepReader : public Observer {
   void call_fails() override;
   void placed(const PlacedRecord& record) override;
   void collective_ends(const CollectiveCall& call) override;
-  void op_begins(const OpSchema& schema, const OutputSharding& sharding) override;
-  void op_ends() override;
   void redistribution(const RedistributionRecord& record) override;
   void collective(const CollectiveRecord& record) override;
-  void collective_waits(const CollectiveRecord& record) override;
-  void warning(const std::string& text) override;
-  void gradient_begins(std::uint64_t sequence) override { next_->gradient_begins(sequence); }
-  void gradient_ends() override { next_->gradient_ends(); }
-  void leaf_written(const DTensor& leaf) override { next_->leaf_written(leaf); }
 
  private:
   // An op that runs. `layout` is null for one on plain tensors alone.
@@ -75,7 +69,6 @@ class StepReader : public Observer {
   void let_go();
 
   std::int64_t rank_;
-  Observer* next_;
   TakePart take_;
   std::vector<Frame> frames_;
   std::map<StepKey, std::int64_t> numbers_;  // of the next call, by key with number 0

@@ -17,6 +17,8 @@
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "sim/record/marks.h"
+#include "sim/run/reference_calls.h"
 
 namespace shardlab {
 
@@ -290,7 +292,7 @@ class Judge {
         add(report, comparison);
         return;
       }
-      exact = exact && held->value.impl()->exact;
+      exact = exact && is_exact(held->value);
       pieces.push_back(held->value);
     }
     std::vector<AssemblyFault> faults;
@@ -320,13 +322,13 @@ class Judge {
       // A piece, unless [reference] has a whole value of this shape under its name.
       const RecordedValue* named = given(inputs_.given.single);
       const bool whole = named != nullptr && named->value.shape() == local.shape();
-      if (held->value.impl()->rank_local && !whole) continue;
+      if (is_rank_local(held->value) && !whole) continue;
       const bool shared = last != nullptr &&
                           last->storage()->buffer() == local.storage()->buffer() &&
                           last->offset() == local.offset() && last->meta() == local.meta();
       if (shared && !per_rank) continue;
       last = &local;
-      judge(whole_value(local), held->value.impl()->exact, rank, report);
+      judge(whole_value(local), is_exact(held->value), rank, report);
     }
     if (!report.verified && report.not_verified.empty()) {
       report.not_verified = "holds one rank's piece or term";

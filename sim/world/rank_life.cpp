@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "api/program.h"
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
 
@@ -42,6 +43,7 @@ RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* devic
   context_.scheduler = scheduler;
   context_.propagator = options.propagator;
   context_.plans = options.plans;
+  context_.calls = &plain_program();
   context_.random.seed = options.seed;
   context_.mixed = options.mixed;
   context_.implicit = options.implicit;

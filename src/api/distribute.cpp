@@ -182,15 +182,19 @@ DTensor deal_partials(const DTensor& pieces, const DTensorSpec* spec) {
 }
 
 DTensor distribute(const Tensor& value, const DTensorSpec* spec) {
+  return distribute(DTensor(value), spec);
+}
+
+DTensor distribute(const DTensor& value, const DTensorSpec* spec) {
   check_invariant(value.shape() == spec->shape() && value.dtype() == spec->dtype(),
                   "distribute: the spec describes the value");
   const DeviceMesh& mesh = device_mesh(spec->layout());
   if (!mesh.participates()) return DTensor(outsider_value(*spec), spec);
-  const Tensor piece =
-      cut(value, local_view(*spec, *mesh.coordinate()), local_meta(*spec, *mesh.coordinate()));
+  const Tensor piece = cut(value.local(), local_view(*spec, *mesh.coordinate()),
+                           local_meta(*spec, *mesh.coordinate()));
   DTensor result(piece, spec);
   if (spec->has_partial()) result = deal_partials(result, spec);
-  tell_placed(PlacedRecord::Kind::kDistribute, DTensor(value), result);
+  tell_placed(PlacedRecord::Kind::kDistribute, value, result);
   return result;
 }
 

@@ -9,6 +9,7 @@ namespace shardlab {
 /// collective. A partial gives rank r a deterministic, unequal part whose reduction is the value
 /// (scenarios/README.md section 2). Ranks outside the mesh get an empty local tensor (D-37).
 DTensor distribute(const Tensor& value, const DTensorSpec* spec);
+DTensor distribute(const DTensor& value, const DTensorSpec* spec);
 
 /// The same dealing-out for a value whose pieces are in place already: `pieces` holds, on every
 /// rank, its piece of the whole under `spec` with the partial mesh dims still replicated.

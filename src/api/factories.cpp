@@ -6,8 +6,8 @@
 #include <fmt/ranges.h>
 
 #include "api/mesh.h"
+#include "autograd/program.h"
 #include "base/fix.h"
-#include "dispatch/factory.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -15,7 +15,7 @@ namespace shardlab {
 namespace {
 
 DTensor make(std::string_view name, Arguments positional, const Factory& options) {
-  const OpRow& row = recording_calls().find(name);
+  const OpRow& row = program_calls().find(name);
   std::vector<std::pair<std::string, Argument>> keywords;
   if (options.dtype) keywords.emplace_back("dtype", *options.dtype);
   const Arguments args = bind_arguments(row, std::move(positional), std::move(keywords));
@@ -27,14 +27,14 @@ DTensor make(std::string_view name, Arguments positional, const Factory& options
 DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh,
                     const Placements& placements) {
   if (mesh == nullptr) {
-    if (placements.empty()) return recording_calls().call(row, args).at(0).tensor();
+    if (placements.empty()) return program_calls().call(row, args).at(0).tensor();
     throw Error(ErrorKind::kValue, fmt::format("{}: placements are given, but no mesh", row.name()))
         .with("fix", "name the mesh that the placements are for");
   }
-  ++current_rank().step;
   const OutputMeta output = row.meta(MetaArgs(row.op, args, {})).at(0);
   const Placements all = placements.empty() ? Placements(mesh->ndim()) : placements;
-  return dispatch_factory(row, args, spec_of(all, mesh, output.meta));
+  const DTensorSpec* spec = spec_of(all, mesh, output.meta);
+  return program_calls().perform(FactoryEvent{&row, &args, spec}).at(0).tensor();
 }
 
 DTensor zeros(const Dims& shape, const Factory& options) {

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "api/distribute.h"
+#include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "base/nearest.h"
@@ -56,11 +57,7 @@ DTensor distribute_to(const DTensor& value, const DTensorSpec* spec,
         .with("op", fmt::format("t {}", type_string(value)))
         .with("fix", "from_local keeps its gradient, t.detach() leaves it behind");
   }
-  const Tensor whole =
-      source ? value_of_source(value.local(), spec->layout(), *source) : value.local();
-  DTensor placed = distribute(whole, spec);
-  if (value.requires_grad()) require_grad(placed);
-  return placed;
+  return program_calls().perform(DistributeEvent{value, spec, source}).at(0).tensor();
 }
 
 }  // namespace
@@ -97,17 +94,19 @@ const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
     init.names.push_back(dim.name);
   }
   init.ranks = ranks;
-  const MeshLayout* layout = process_arena().layout(std::move(init));
-  current_rank().meshes->construct(layout);
+  return construct_mesh(process_arena().layout(std::move(init)));
+}
+
+const MeshLayout* construct_mesh(const MeshLayout* layout) {
+  const bool known = current_rank().meshes->contains(layout);
+  if (!known) program_calls().perform(MeshEvent{layout, {}});
   return layout;
 }
 
 const MeshLayout* submesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
   const std::optional<Coordinate> coordinate = mesh->coordinate_of(current_rank().rank);
-  const MeshLayout* part =
-      slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0));
-  current_rank().meshes->construct(part);
-  return part;
+  return construct_mesh(
+      slice_layout(mesh, dims, coordinate ? *coordinate : mesh->coordinate_at_index(0)));
 }
 
 const DTensorSpec* spec_of(std::string_view text, const MeshLayout* mesh, const TensorMeta& meta,
@@ -159,7 +158,7 @@ void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) 
     }
     mesh_dims.push_back(*dim);
   }
-  current_rank().meshes->flatten(mesh, mesh_dims);
+  program_calls().perform(MeshEvent{mesh, std::move(mesh_dims)});
 }
 
 DTensor from_local(const DTensor& local, const MeshLayout* mesh, std::string_view text,

@@ -28,6 +28,11 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text);
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
                             const std::vector<std::int64_t>& ranks = {});
 
+/// Constructs the mesh of a layout on this rank where it is not yet; every rank of the world calls
+/// this.
+///   fails  as MeshRegistry::construct
+const MeshLayout* construct_mesh(const MeshLayout* layout);
+
 /// The part of `mesh` along these dims that holds this rank, constructed; parts on other ranks are
 /// other meshes. Every rank of the world calls this; ranks outside of `mesh` are given the first
 /// part.

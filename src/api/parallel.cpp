@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "api/mesh.h"
+#include "autograd/program.h"
 #include "base/nearest.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
@@ -116,8 +117,8 @@ DTensor loss_parallel(const DTensor& logits, const DTensor& target, const ClassL
   }
   const std::int64_t number = found - std::begin(kReductions);
   const Argument weight = loss.weight.defined() ? Argument(loss.weight) : Argument();
-  const Results results = recording_calls()("shardlab::loss_parallel",
-                                            {logits, target, weight, number, loss.ignore_index});
+  const Results results = program_calls()("shardlab::loss_parallel",
+                                          {logits, target, weight, number, loss.ignore_index});
   return results[0].tensor();
 }
 

@@ -2,6 +2,7 @@
 // many simulated ranks are started by sim/world/spmd.h.
 #pragma once
 
+#include "api/collectives.h"    // IWYU pragma: export
 #include "api/distribute.h"     // IWYU pragma: export
 #include "api/factories.h"      // IWYU pragma: export
 #include "api/mesh.h"           // IWYU pragma: export

@@ -2,7 +2,7 @@
 // No function decides anything about shapes, dtypes or placements.
 #include "api/tensor_ops.h"
 
-#include "autograd/autograd.h"
+#include "autograd/program.h"
 #include "base/fix.h"
 
 namespace shardlab {
@@ -10,7 +10,7 @@ namespace shardlab {
 namespace {
 
 DTensor call(std::string_view name, Arguments args) {
-  return recording_calls().one(name, std::move(args));
+  return program_calls().one(name, std::move(args));
 }
 
 Argument optional_tensor(const DTensor& tensor) {
@@ -28,7 +28,7 @@ ArgumentList list_of(const std::vector<DTensor>& tensors) {
 }
 
 std::vector<DTensor> pieces(std::string_view name, Arguments args) {
-  const Results results = recording_calls()(name, std::move(args));
+  const Results results = program_calls()(name, std::move(args));
   std::vector<DTensor> out;
   for (const Argument& piece : results.at(0).list()) out.push_back(piece.tensor());
   return out;

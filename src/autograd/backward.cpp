@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/grad_node.h"
+#include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
 #include "comm/observer.h"
@@ -251,6 +252,29 @@ void accumulate(const DTensor& leaf, DTensor gradient) {
 
 }  // namespace
 
+DTensor grad_of(const DTensor& leaf) {
+  if (!leaf.impl()->grad) return {};
+  return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
+}
+
+std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
+                                  const std::vector<DTensor>& inputs, Graph graph) {
+  Walk walk(graph);
+  walk.aim_at(inputs);
+  std::vector<DTensor> found(inputs.size());
+  walk.run(results, [&](const DTensor& leaf, const DTensor& gradient) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == leaf) found[i] = gradient;
+    }
+  });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const auto edge = edge_of(inputs[i]); edge.node) found[i] = walk.watched(edge);
+  }
+  return found;
+}
+
+namespace on_tape {
+
 void require_grad(const DTensor& x) {
   if (is_integral(x.dtype())) {
     throw Error(ErrorKind::kValue, "only floating and complex tensors can require a gradient")
@@ -269,13 +293,6 @@ void require_no_grad(const DTensor& x) {
   x.impl()->requires_grad = false;
 }
 
-DTensor grad_of(const DTensor& leaf) {
-  if (!leaf.impl()->grad) return {};
-  return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
-}
-
-void backward(const DTensor& loss, const DTensor& seed) { backward(loss, seed, Graph::kFree); }
-
 void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
   DTensor gradient;
   {
@@ -291,30 +308,11 @@ void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
 }
 
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
-                               const DTensor& seed) {
-  return gradients(loss, inputs, seed, Graph::kFree);
-}
-
-std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph) {
   const BackwardScope scope({});
   return gradients_of({{loss, seed_for(loss, seed)}}, inputs, graph);
 }
 
-std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
-                                  const std::vector<DTensor>& inputs, Graph graph) {
-  Walk walk(graph);
-  walk.aim_at(inputs);
-  std::vector<DTensor> found(inputs.size());
-  walk.run(results, [&](const DTensor& leaf, const DTensor& gradient) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == leaf) found[i] = gradient;
-    }
-  });
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (const auto edge = edge_of(inputs[i]); edge.node) found[i] = walk.watched(edge);
-  }
-  return found;
-}
+}  // namespace on_tape
 
 }  // namespace shardlab

@@ -62,8 +62,7 @@ DTensor detached(const DTensor& x) {
 
 void copy_marks(const DTensor& to, const DTensor& from) {
   to.impl()->extras = from.impl()->extras;
-  to.impl()->exact = from.impl()->exact;
-  to.impl()->rank_local = from.impl()->rank_local;
+  to.impl()->note = from.impl()->note;
 }
 
 bool records(const DTensor& x) {

@@ -3,6 +3,7 @@
 
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
+#include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
@@ -28,7 +29,7 @@ DTensor cast(const DTensor& x, DType dtype) {
   TensorMeta meta = x.meta();
   meta.dtype = dtype;
   DTensor result = x.distributed() ? DTensor(local, x.spec()->with(meta)) : DTensor(local);
-  result.impl()->exact = x.impl()->exact;
+  copy_marks(result, x);
   return result;
 }
 
@@ -65,7 +66,6 @@ class ToLocalNode : public GradNode {
   std::vector<DTensor> run(std::span<const DTensor> grads) override {
     check_piece(grads[0].local());
     DTensor gradient(grads[0].local(), spec_);
-    gradient.impl()->exact = grads[0].impl()->exact;
     tell_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
     return {gradient};
   }
@@ -98,8 +98,6 @@ class FromLocalNode : public GradNode {
     const DTensor moved =
         redistribute_tensor(grads[0], target, {.direction = Direction::kBackward});
     DTensor gradient(moved.local());
-    gradient.impl()->exact = moved.impl()->exact;
-    gradient.impl()->rank_local = !moved.spec()->is_replicated();
     tell_placed(PlacedRecord::Kind::kToLocal, moved, gradient);
     return {gradient};
   }
@@ -116,9 +114,10 @@ void record(const DTensor& input, const DTensor& result, GradNode* raw) {
 
 }  // namespace
 
+namespace on_tape {
+
 DTensor redistribute(const DTensor& x, const DTensorSpec* target,
                      const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
-  check_invariant(x.distributed(), "redistribute needs a DTensor");
   bring_up_to_date(x);
   const DType forward = dtypes.forward.value_or(x.dtype());
   const DTensor source = cast(x, forward);
@@ -139,14 +138,10 @@ DTensor redistribute(const DTensor& x, const DTensorSpec* target,
   return result;
 }
 
-DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
-                   const std::optional<TensorMeta>& global) {
-  check_invariant(!local.distributed(), "from_local needs a plain tensor");
+DTensor from_local(const DTensor& local, const DTensorSpec* spec) {
   bring_up_to_date(local);
-  const Placements placements = normalized(written, local.ndim());
-  const TensorMeta meta = global ? *global : global_meta(*layout, placements, local.local().meta());
-  const DTensorSpec* spec = layout->arena().spec(layout, placements, meta);
-  if (const DeviceMesh& mesh = device_mesh(layout); mesh.participates()) {
+  const DeviceMesh& mesh = device_mesh(spec->layout());
+  if (mesh.participates()) {
     const Dims expected = local_shape(*spec, *mesh.coordinate());
     if (expected != local.shape()) {
       throw Error(ErrorKind::kValue, "from_local: the local tensor is not this rank's piece")
@@ -157,37 +152,24 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
                 "give each rank its piece, or pass as shape= the sizes of all pieces together");
     }
   }
-  const bool inside = device_mesh(layout).participates();
   // A rank outside holds nothing, whatever it was given (D-37).
-  DTensor result(inside ? local.local() : empty(*local.local().device(), Dims{0}, local.dtype()),
-                 spec);
-  result.impl()->exact = local.impl()->exact;
+  DTensor result(
+      mesh.participates() ? local.local() : empty(*local.local().device(), Dims{0}, local.dtype()),
+      spec);
   tell_placed(PlacedRecord::Kind::kFromLocal, local, result);
   if (records(local)) record(local, result, new FromLocalNode(spec));
   return result;
 }
 
-DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
-  if (!x.distributed()) return x;
+DTensor to_local(const DTensor& x, const DTensorSpec* gradient) {
   bring_up_to_date(x);
   DTensor result(x.local());
-  result.impl()->exact = x.impl()->exact;
-  result.impl()->rank_local =
-      !x.spec()->is_replicated() || !device_mesh(x.spec()->layout()).participates();
   tell_placed(PlacedRecord::Kind::kToLocal, x, result);
   note_local(x, result);
-  if (!records(x)) return result;
-  const DTensorSpec* spec =
-      gradient ? x.spec()->with(*gradient)
-               : x.spec()->with(without_partials(x.spec()->placements()), x.spec()->order());
-  record(x, result, new ToLocalNode(spec));
+  if (records(x)) record(x, result, new ToLocalNode(gradient));
   return result;
 }
 
-DTensor full_tensor(const DTensor& x) {
-  if (!x.distributed()) return x;
-  const Placements replicated(x.spec()->layout()->ndim());
-  return to_local(redistribute(x, x.spec()->with(replicated)));
-}
+}  // namespace on_tape
 
 }  // namespace shardlab

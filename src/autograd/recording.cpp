@@ -1,5 +1,6 @@
 // Calls with a tape.
 #include "autograd/autograd.h"
+#include "autograd/on_tape.h"
 #include "autograd/row_node.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
@@ -34,7 +35,7 @@ class RecordingCalls : public PlainCalls {
 
   DTensor redistribute(const DTensor& x, const Placements& placements) override {
     if (!x.distributed()) return x;
-    return shardlab::redistribute(x, x.spec()->with(placements));
+    return on_tape::redistribute(x, x.spec()->with(placements), {}, {});
   }
 
  private:

@@ -71,8 +71,7 @@ DTensor without_values(const DTensor& x) {
     spec = spec->with(without_partials(spec->placements()), spec->order());
   }
   DTensor shape(Tensor(Ref<Storage>(), x.local().meta(), x.local().offset()), spec);
-  shape.impl()->exact = x.impl()->exact;
-  shape.impl()->rank_local = x.impl()->rank_local;
+  shape.impl()->note = x.impl()->note;
   return shape;
 }
 

@@ -316,6 +316,8 @@ bool requires_grad(const DTensor& x) {
 
 bool is_leaf(const DTensor& x) { return edge_of(x).leaf.defined(); }
 
+namespace on_tape {
+
 DTensor detach(const DTensor& x) {
   bring_up_to_date(x);
   DTensor result(x.local(), x.spec());
@@ -343,6 +345,8 @@ void detach_in_place(const DTensor& x) {
   x.impl()->grad_node = {};
   x.impl()->requires_grad = false;
 }
+
+}  // namespace on_tape
 
 void attach(const DTensor& result, const Ref<GradNode>& node, std::size_t index) {
   DTensorImpl* impl = result.impl();

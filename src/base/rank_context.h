@@ -13,6 +13,7 @@ class Device;
 class ProcessGroup;
 class Observer;
 class PlanCache;
+class ProgramCalls;
 class MeshRegistry;
 class Propagator;
 class Scheduler;
@@ -81,6 +82,7 @@ struct alignas(64) RankContext {
   std::int64_t step = 0;             ///< ops dispatched so far, for messages
   MemoryAccount* memory = nullptr;   ///< outlives every Storage made on this rank; may be null
   ProcessGroup* world = nullptr;     ///< all ranks of the run
+  ProgramCalls* calls = nullptr;     ///< what a program here calls (autograd/program.h)
   MeshRegistry* meshes = nullptr;    ///< the DeviceMeshes of this rank, by (layout, device type)
   Propagator* propagator = nullptr;  ///< decisions and plans, shared by all ranks of the process
   PlanCache* plans = nullptr;        ///< the propagator's; what the executor needs of it

@@ -56,6 +56,10 @@ class MeshRegistry {
   /// on redistributions may merge steps over these dims. Fails with Value for fewer than two dims
   /// or a dim that the mesh does not have.
   const DeviceMesh& flatten(const MeshLayout* layout, std::span<const std::size_t> mesh_dims);
+  bool contains(const MeshLayout* layout) const {
+    const auto found = meshes_.find(layout);
+    return found != meshes_.end() && found->second != nullptr;
+  }
   /// Fails with Runtime naming the layout when it was never constructed on this rank.
   const DeviceMesh& find(const MeshLayout* layout) const;
 

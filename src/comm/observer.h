@@ -33,6 +33,7 @@ struct PlacedRecord {
     kDistribute,  ///< from a whole plain value
     kFromLocal,   ///< from this rank's piece or term
     kToLocal,     ///< to this rank's piece or term
+    kCollected,   ///< by a collective that the program asks for, of local tensors
   };
   Kind kind = Kind::kRedistribute;
   DTensor from, to;
@@ -85,6 +86,28 @@ class Observer {
   virtual void collective_waits(const CollectiveRecord& record) { static_cast<void>(record); }
   /// Something that the user should know and that is not an error (D-56).
   virtual void warning(const std::string& text) { static_cast<void>(text); }
+};
+
+/// While one lives, the running rank's observer is told what the rank does.
+class ObserverScope {
+ public:
+  explicit ObserverScope(Observer& observer)
+      : rank_(current_rank()), before_(rank_.observer), mode_(rank_.mode) {
+    rank_.observer = &observer;
+    rank_.mode |= kModeObserve;
+  }
+  ~ObserverScope() {
+    rank_.observer = before_;
+    rank_.mode = (rank_.mode & ~kBit) | (mode_ & kBit);
+  }
+  ObserverScope(const ObserverScope&) = delete;
+  ObserverScope& operator=(const ObserverScope&) = delete;
+
+ private:
+  static constexpr std::uint32_t kBit = kModeObserve;
+  RankContext& rank_;
+  Observer* before_;
+  std::uint32_t mode_;
 };
 
 /// The running rank's observer if it is to be told, or null.

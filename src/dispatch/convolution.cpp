@@ -233,12 +233,6 @@ Chosen choose(const DTensorSpec* input, const DTensorSpec* weight, const Argumen
   return chosen;
 }
 
-Results one_result(const Tensor& local, const DTensorSpec* spec) {
-  DTensor result(local, spec);
-  result.impl()->exact = false;
-  return {result};
-}
-
 void add_bias(const Tensor& output, const Tensor& bias) {
   if (output.numel() == 0) return;
   TensorMeta meta = contiguous_meta(Dims(static_cast<std::size_t>(output.dim()), 1), bias.dtype());
@@ -267,7 +261,7 @@ Results plain_convolution(const OpRow& row, const Arguments& args, const Unwrapp
   const Windows w = windows_of(args, 3, locals[0].shape().size());
   const Tensor output = run_kernel(forward_kernel(w), locals[0], locals[1], meta, w, w.padding);
   if (locals[2].defined()) add_bias(output, locals[2]);
-  return one_result(output, nullptr);
+  return {DTensor(output)};
 }
 
 enum Sought : std::size_t { kOfInput, kOfWeight, kOfBias };
@@ -340,7 +334,7 @@ Results plain_gradients(const Arguments& args, const Unwrapped& call) {
   const LocalGradients made = local_gradients(args, locals, w, nullptr);
   Results results;
   for (const Tensor& local : made.of) {
-    results.push_back(local.defined() ? one_result(local, nullptr)[0] : Argument());
+    results.push_back(local.defined() ? Argument(DTensor(local)) : Argument());
   }
   return results;
 }
@@ -358,13 +352,13 @@ Results handle_convolution(Calls&, const OpRow& row, const Arguments& args) {
   const ObservedOp observed(call.schema, chosen.sharding);
   const LocalTensors locals = prepare_inputs(call, chosen.sharding, mesh);
   const DTensorSpec* output = chosen.sharding.outputs[0];
-  if (!mesh.participates()) return one_result(outsider_value(*output), output);
+  if (!mesh.participates()) return {DTensor(outsider_value(*output), output)};
   const Cutting cutting(chosen.sharding.inputs[0], call.slots[1].spec, output, w, &mesh);
   const Tensor result =
       run_kernel(forward_kernel(w), cutting.with_halo(locals[0]), locals[1],
                  local_meta(*output, *mesh.coordinate()), w, cutting.forward_padding());
   if (locals[2].defined()) add_bias(result, locals[2]);
-  return one_result(result, output);
+  return {DTensor(result, output)};
 }
 
 Results handle_convolution_backward(Calls&, const OpRow& row, const Arguments& args) {
@@ -405,7 +399,7 @@ Results handle_convolution_backward(Calls&, const OpRow& row, const Arguments& a
       results.emplace_back();
     } else {
       results.push_back(
-          one_result(mesh.participates() ? made.of[which] : outsider_value(*spec), spec)[0]);
+          DTensor(mesh.participates() ? made.of[which] : outsider_value(*spec), spec));
     }
   }
   return results;

@@ -246,38 +246,6 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
   });
 }
 
-// Carries over what the verifier must know about values (mesh/dtensor.h). A float that was reduced
-// on the way to its placement is no longer exact. Integers that follow from integers alone are,
-// also where an op adds them up: their sum has one value in every order.
-void mark_results(const Unwrapped& call, const OutputSharding* decision, const Results& results) {
-  const OpRow& row = *call.schema.row;
-  const std::size_t positional = row.op.positional_count();
-  bool exact = true, in_integers = true, rank_local = false;
-  std::size_t next = 0;
-  for (const TensorSlot& slot : call.slots) {
-    if (!slot.handle.defined()) continue;
-    exact = exact && slot.handle.impl()->exact;
-    in_integers = in_integers && is_integral(slot.handle.dtype());
-    rank_local = rank_local || slot.handle.impl()->rank_local;
-    if (decision == nullptr || slot.argument >= positional) continue;
-    const DTensorSpec* want = decision->inputs[next++];
-    if (slot.spec->has_partial() && want != slot.spec && !is_integral(slot.handle.dtype())) {
-      exact = false;
-    }
-  }
-  const auto mark = [&](const Argument& result) {
-    if (!result.is_tensor()) return;
-    const bool adds_up = in_integers && is_integral(result.tensor().dtype());
-    result.tensor().impl()->exact = exact && (row.has(kExact) || adds_up);
-    result.tensor().impl()->rank_local = rank_local && !result.tensor().distributed();
-  };
-  for (const Argument& result : results) {
-    mark(result);
-    if (!result.is_list()) continue;
-    for (const Argument& element : result.list()) mark(element);
-  }
-}
-
 // Names the running op for reports of ranks that wait (D-42).
 class NamedOp {
  public:
@@ -345,11 +313,7 @@ Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
 Results run_row(const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   try {
-    const OutputSharding* decision = call.distributed ? &decide(call) : nullptr;
-    Results results =
-        decision != nullptr ? run_distributed(call, args, *decision) : run_plain(call, args);
-    mark_results(call, decision, results);
-    return results;
+    return call.distributed ? run_distributed(call, args, decide(call)) : run_plain(call, args);
   } catch (Error& error) {
     if (call.distributed) add_context(error, call);
     throw;
@@ -368,6 +332,8 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   try {
     ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
     const auto* handled = std::get_if<Handler>(&row.compute);
+    std::optional<ObservedOp> told;
+    if (row.opaque()) tell_given(row, args, told);
     Results results =
         handled != nullptr ? handled->handler(plain_calls(), row, args) : run_row(row, args);
     observed.ended(results);

@@ -191,10 +191,7 @@ Results handle_extremum_index(Calls&, const OpRow& row, const Arguments& args) {
   const Unwrapped call = unwrap(row, args);
   const DTensor& x = call.slots[0].handle;
   if (!call.distributed) {
-    DTensor result = run_alone(row, args, x.local());
-    result.impl()->exact = x.impl()->exact;
-    result.impl()->rank_local = x.impl()->rank_local;
-    return {std::move(result)};
+    return {run_alone(row, args, x.local())};
   }
   try {
     OutputSharding decision = current_rank().propagator->propagate(call.schema);
@@ -205,13 +202,10 @@ Results handle_extremum_index(Calls&, const OpRow& row, const Arguments& args) {
     const DeviceMesh& mesh = device_mesh(call.schema.layout);
     const ObservedOp observed(call.schema, decision);
     const LocalTensors locals = prepare_inputs(call, decision, mesh);
-    DTensor result(mesh.participates() ? search_on_mesh(row, args, search, locals[0],
-                                                        decision.inputs[0], output, mesh)
-                                       : outsider_value(*output),
-                   output);
-    // A choice among exact values is exact; what was added up on the way here is not.
-    result.impl()->exact = x.impl()->exact && !call.slots[0].spec->has_partial();
-    return {std::move(result)};
+    return {DTensor(mesh.participates() ? search_on_mesh(row, args, search, locals[0],
+                                                         decision.inputs[0], output, mesh)
+                                        : outsider_value(*output),
+                    output)};
   } catch (Error& error) {
     add_context(error, call);
     throw;

@@ -8,6 +8,7 @@
 #include "dispatch/convolution.h"
 #include "dispatch/extremum_index.h"
 #include "dispatch/local_call.h"
+#include "dispatch/observed_op.h"
 #include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
 #include "mesh/type_string.h"
@@ -17,7 +18,38 @@
 
 namespace shardlab {
 
+void tell_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed) {
+  const MeshLayout* layout = compute_mesh(row, args);
+  if (layout == nullptr || observer_to_tell() == nullptr) return;
+  OpSchema schema{&row, args, layout};
+  const auto spec_of = [&](const DTensor& x) -> Argument {
+    if (!x.defined()) return {};
+    if (x.distributed()) return Argument(x.spec());
+    return Argument(layout->arena().spec(layout, Placements(layout->ndim()), x.meta()));
+  };
+  for (Argument& argument : schema.args) {
+    if (argument.is_tensor()) argument = spec_of(argument.tensor());
+    if (!argument.is_list()) continue;
+    ArgumentList list = argument.list();
+    for (Argument& element : list) {
+      if (element.is_tensor()) element = spec_of(element.tensor());
+    }
+    argument = std::move(list);
+  }
+  OutputSharding decision;
+  decision.inputs = schema.tensor_specs();
+  observed.emplace(schema, decision);
+}
+
 namespace {
+
+/// A handler that takes its operands as they are.
+template <HandlerFn kHandler>
+Results told(Calls& calls, const OpRow& row, const Arguments& args) {
+  std::optional<ObservedOp> observed;
+  tell_given(row, args, observed);
+  return kHandler(calls, row, args);
+}
 
 Tensor call_locally(std::string_view name, std::vector<Tensor> tensors) {
   const OpRow& row = current_rank().propagator->registry().at(name);
@@ -146,14 +178,14 @@ void register_handlers(OpRegistry& registry) {
   const auto set = [&](const char* name, HandlerFn handler) {
     registry.set_handler(name, {.handler = handler, .gives_the_op = true});
   };
-  set("aten::_amp_foreach_non_finite_check_and_unscale_", handle_found_inf);
-  set("aten::_local_scalar_dense", handle_local_scalar);
+  set("aten::_amp_foreach_non_finite_check_and_unscale_", told<handle_found_inf>);
+  set("aten::_local_scalar_dense", told<handle_local_scalar>);
   set("aten::argmax", handle_extremum_index);
   set("aten::argmin", handle_extremum_index);
   set("aten::convolution", handle_convolution);
   set("aten::convolution_backward", handle_convolution_backward);
-  set("aten::equal", handle_equal);
-  set("aten::is_same_size", handle_is_same_size);
+  set("aten::equal", told<handle_equal>);
+  set("aten::is_same_size", told<handle_is_same_size>);
 }
 
 }  // namespace shardlab

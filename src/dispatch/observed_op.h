@@ -1,6 +1,7 @@
 // observed_op.h - brackets what happens inside an op for the rank's observer.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "base/rank_context.h"
@@ -28,6 +29,10 @@ class ObservedOp {
  private:
   Observer* observer_ = nullptr;
 };
+
+/// An op whose handler decides by itself what becomes of its operands: the observer is told of them
+/// as they are. Nothing where none of them is distributed. `observed` then lives as long as the op.
+void tell_given(const OpRow& row, const Arguments& args, std::optional<ObservedOp>& observed);
 
 /// A call with its operands and results. Without ended() it has failed.
 class ObservedCall {

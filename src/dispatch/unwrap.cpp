@@ -14,15 +14,6 @@ namespace shardlab {
 
 namespace {
 
-const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
-  const MeshLayout* layout = nullptr;
-  for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
-    if (layout != nullptr || !argument.is_tensor() || !argument.tensor().distributed()) return;
-    layout = argument.tensor().spec()->layout();
-  });
-  return layout;
-}
-
 [[noreturn]] void refuse_mixed(const OpRow& row, const SchemaArgument& argument,
                                const DTensor& plain) {
   throw Error(ErrorKind::kRuntime,
@@ -72,6 +63,15 @@ void check_reads_no_values(const OpRow& row, std::size_t argument) {
 }
 
 }  // namespace
+
+const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
+  const MeshLayout* layout = nullptr;
+  for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
+    if (layout != nullptr || !argument.is_tensor() || !argument.tensor().distributed()) return;
+    layout = argument.tensor().spec()->layout();
+  });
+  return layout;
+}
 
 Unwrapped unwrap(const OpRow& row, const Arguments& args) {
   Unwrapped result;

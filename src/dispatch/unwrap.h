@@ -20,6 +20,9 @@ struct Unwrapped {
   bool distributed = false;             ///< some tensor is a DTensor
 };
 
+/// The mesh of the first DTensor in schema order, keyword ones included; null without one.
+const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args);
+
 /// The compute mesh is that of the first DTensor in schema order, keyword ones included (D-11,
 ///
 /// Fails with Runtime when plain tensors of more than one element are mixed in (D-58), or when

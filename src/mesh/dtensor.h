@@ -21,12 +21,10 @@ class DTensorImpl : public Counted {
   Tensor local;
   const DTensorSpec* spec = nullptr;  ///< null: a plain tensor
   bool requires_grad = false;
-  /// Computed by movement and pointwise ops alone: however it is cut, its bits are the same. The
-  /// verifier compares such values bitwise.
-  bool exact = true;
-  /// A plain tensor that holds one rank's piece or term: not comparable with the single-device run.
-  bool rank_local = false;
   std::uint32_t output_index = 0;  ///< which output of grad_node this is
+  /// What an observer has noted about the value; goes along with copies of the handle. The library
+  /// itself never looks at it.
+  std::uint32_t note = 0;
   Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
   Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf
   std::shared_ptr<const TensorExtras> extras;

@@ -73,14 +73,10 @@ DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
   const Plan& plan = find_plan(source, target, mesh, options);
   if (!plan.steps.empty()) {
     DTensor result(execute(plan, mesh, x.local(), options, x.impl()->extras.get()), target);
-    // Floats that were reduced depend on how they were cut.
-    result.impl()->exact =
-        x.impl()->exact && (!source->has_partial() || is_integral(source->dtype()));
     tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
     return result;
   }
   DTensor result(x.local(), target);
-  result.impl()->exact = x.impl()->exact;
   result.impl()->extras = x.impl()->extras;
   tell_placed(PlacedRecord::Kind::kRedistribute, x, result, options.argument);
   return result;

@@ -90,4 +90,18 @@ using Arguments = boost::container::small_vector<Argument, 4>;
 /// argument's own handle.
 using Results = Arguments;
 
+/// Calls visit(DTensor&) for each tensor of these arguments or results, lists flattened.
+template <typename List, typename Visit>
+void for_each_tensor(List& arguments, Visit visit) {
+  for (auto& argument : arguments) {
+    if (argument.is_list()) {
+      for (auto& element : std::get<ArgumentList>(argument.variant())) {
+        if (auto* tensor = std::get_if<DTensor>(&element.variant())) visit(*tensor);
+      }
+    } else if (auto* tensor = std::get_if<DTensor>(&argument.variant())) {
+      visit(*tensor);
+    }
+  }
+}
+
 }  // namespace shardlab

@@ -10,6 +10,7 @@
 #include "dispatch/factory.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
+#include "sim/record/marks.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 #include "tensor/host.h"
@@ -149,6 +150,8 @@ std::vector<std::vector<DTensor>> on_mesh(OpsSetting& setting, const OpsCase& on
   const std::int64_t world = layout->size() + (one.outsider ? 1 : 0);
   run_world(world_options(setting, world), [&](RankContext& rank) {
     rank.meshes->construct(layout);
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
     auto mine = evaluate(one, Precision::kDeclared, [&](const Tensor& value, std::size_t slot) {
       return placed(one, layout, value, slot);
     });
@@ -177,7 +180,7 @@ std::string judge(const std::vector<DTensor>& pieces, const DTensor& single,
   const GlobalValue value = assemble(spec, pieces, faults);
   if (!faults.empty()) return fmt::format("{}: {}", type_string(spec), faults[0].what);
   const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
-    return piece.impl()->exact;
+    return is_exact(piece);
   });
   const std::string what =
       strict_difference(value, whole_value(single.local()), whole_value(reference.local()), exact);

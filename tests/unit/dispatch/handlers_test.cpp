@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "dispatch/all_ops.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"
@@ -30,6 +31,10 @@ double found(const ArgumentList& gradients) {
   return read_doubles(flag.local())[0];
 }
 
+Results squared(Calls& calls, const OpRow&, const Arguments& args) {
+  return {calls.one("aten::mul.Tensor", {args[0], args[0]})};
+}
+
 TEST_CASE("D-60 is_same_size compares global shapes of any mix, without communication") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
@@ -44,7 +49,6 @@ TEST_CASE("D-60 is_same_size compares global shapes of any mix, without communic
     CHECK_FALSE(same(a, plain({2, 3}, counted(6))));
     CHECK(same(plain({2}, {1, 2}), plain({2}, {3, 4})));
     CHECK(seen.collectives.empty());
-    CHECK(seen.ops.empty());
   });
 }
 
@@ -107,6 +111,35 @@ TEST_CASE("K-23 X-37 reading a replica communicates nothing, a pending sum is re
     CHECK(seen.collectives.empty());
     CHECK(ops()("aten::_local_scalar_dense", {pending})[0].to_double() == 4);
     CHECK(seen.collectives.size() == 1);
+  });
+}
+
+TEST_CASE("an op with a handler is told of as the op it is, and what it does as part of it") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {2}, {1, 2}), pending = mesh.place("P(sum)", {}, {4});
+    const Seen seen;
+    ops()("aten::equal", {x, x});
+    ops()("aten::_local_scalar_dense", {pending});
+    ops()("aten::is_same_size", {x, x});
+    ops()(kUnscale, {ArgumentList{x}, plain({1}, {0}), plain({1}, {0.5})});
+    ops()("aten::equal", {plain({1}, {0}), plain({1}, {0})});  // no mesh takes part
+    const std::vector<std::string> expected = {"aten::equal", "aten::_local_scalar_dense",
+                                               "aten::is_same_size", kUnscale};
+    CHECK(seen.ops == expected);
+  });
+}
+
+TEST_CASE("an op with a user's handler is told of, and the ops that the handler calls inside") {
+  OpRegistry registry;
+  register_all_ops(registry);
+  registry.set_handler("aten::neg", {squared});
+  OpMesh mesh(registry, {3});
+  mesh.run([&](RankContext&) {
+    const Seen seen;
+    const DTensor y = ops().one("aten::neg", {mesh.place("S(0)", {2}, {3, 4})});
+    CHECK(whole(y) == Values{9, 16});
+    CHECK(seen.ops == std::vector<std::string>{"aten::neg", " aten::mul.Tensor"});
   });
 }
 

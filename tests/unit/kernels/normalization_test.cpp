@@ -92,27 +92,31 @@ TEST_CASE("no rows to normalise: gradients of weight and bias are zero") {
   CHECK(values_of<float>(bias) == Floats{0, 0});
 }
 
+// The sum of grad * layer_norm(input) of rows of 3, in double and by the definition.
+double normalized_and_summed(const Floats& grad, const std::vector<double>& input,
+                             const std::vector<double>& scale, const std::vector<double>& shift) {
+  double total = 0;
+  for (std::size_t row = 0; row < 2; ++row) {
+    double mean = 0, variance = 0;
+    for (std::size_t j = 0; j < 3; ++j) mean += input[3 * row + j] / 3;
+    for (std::size_t j = 0; j < 3; ++j) {
+      variance += (input[3 * row + j] - mean) * (input[3 * row + j] - mean) / 3;
+    }
+    for (std::size_t j = 0; j < 3; ++j) {
+      const double normal = (input[3 * row + j] - mean) / std::sqrt(variance + 0.5);
+      total += double(grad[3 * row + j]) * (normal * scale[j] + shift[j]);
+    }
+  }
+  return total;
+}
+
 TEST_CASE("the gradients of a layer norm are those of small steps") {
   Kernels kernels;
   const Floats x = {0.5f, -1, 2, 3, 0.25f, -2}, weight = {1.5f, -0.5f, 2},
                bias = {0.1f, 0.2f, 0.3f};
   const Floats grad = {1, -2, 0.5f, 0.75f, 1.25f, -1};
-  // loss(x, weight, bias) = sum of grad * layer_norm(x), in double and by the definition.
-  const auto loss = [&](const std::vector<double>& input, const std::vector<double>& scale,
-                        const std::vector<double>& shift) {
-    double total = 0;
-    for (std::size_t row = 0; row < 2; ++row) {
-      double mean = 0, variance = 0;
-      for (std::size_t j = 0; j < 3; ++j) mean += input[3 * row + j] / 3;
-      for (std::size_t j = 0; j < 3; ++j) {
-        variance += (input[3 * row + j] - mean) * (input[3 * row + j] - mean) / 3;
-      }
-      for (std::size_t j = 0; j < 3; ++j) {
-        const double normal = (input[3 * row + j] - mean) / std::sqrt(variance + 0.5);
-        total += double(grad[3 * row + j]) * (normal * scale[j] + shift[j]);
-      }
-    }
-    return total;
+  const auto loss = [&](const auto& input, const auto& scale, const auto& shift) {
+    return normalized_and_summed(grad, input, scale, shift);
   };
   const std::vector<double> at_x(x.begin(), x.end()), at_weight(weight.begin(), weight.end()),
       at_bias(bias.begin(), bias.end());

@@ -10,6 +10,7 @@
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
 #include "sim/language/interpreter.h"
+#include "sim/run/reference_calls.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 #include "tests/unit/scenario/scenario_text.h"
@@ -66,12 +67,12 @@ Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
     setup.program = scenario.program.get();
     setup.params = &scenario.params;
     setup.registry = &all_ops();
-    setup.calls = &recording_calls();
     setup.layout = setup.reported = layout;
     setup.rank = rank.rank;
     setup.world_size = rank.world_size;
-    setup.precision = precision;
     setup.sink = &sinks[static_cast<std::size_t>(rank.rank)];
+    ReferenceCalls reference(program_calls());
+    const ProgramScope calls(precision == Precision::kReference ? reference : program_calls());
     Interpreter(setup).run();
   });
   if (!result.ok()) out.error = result.merged().text();

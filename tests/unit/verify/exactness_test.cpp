@@ -1,6 +1,9 @@
 // Which values must agree bit for bit with the single-device run.
 #include <doctest/doctest.h>
 
+#include "api/shardlab.h"
+#include "autograd/tape.h"
+#include "sim/record/marks.h"
 #include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {
@@ -17,37 +20,81 @@ DTensor whole_sum(OpMesh& mesh, DType dtype) {
 TEST_CASE("V-4 a sum of floats over ranks is not exact, one of integers is") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
-    CHECK(mesh.place("S(0)", {3}, {1, 2, 3}).impl()->exact);
-    CHECK_FALSE(whole_sum(mesh, DType::kF32).impl()->exact);
-    CHECK(whole_sum(mesh, DType::kI64).impl()->exact);
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
+    CHECK(is_exact(mesh.place("S(0)", {3}, {1, 2, 3})));
+    CHECK_FALSE(is_exact(whole_sum(mesh, DType::kF32)));
+    CHECK(is_exact(whole_sum(mesh, DType::kI64)));
   });
 }
 
 TEST_CASE("V-4 what moves only stays exact") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
     const DTensor x = mesh.place("S(0)", {4, 2}, test::counted(8));
     const DTensor moved = redistribute(x, x.spec()->with({Placement::shard(1)}));
-    CHECK(moved.impl()->exact);
-    CHECK(ops().one("aten::t", {moved}).impl()->exact);
-    CHECK(ops().one("aten::relu", {moved}).impl()->exact);
-    CHECK_FALSE(ops().one("aten::sum.dim_IntList", {x, Dims{0}}).impl()->exact);
+    CHECK(is_exact(moved));
+    CHECK(is_exact(ops().one("aten::t", {moved})));
+    CHECK(is_exact(ops().one("aten::relu", {moved})));
+    CHECK_FALSE(is_exact(ops().one("aten::sum.dim_IntList", {x, Dims{0}})));
   });
 }
 
 TEST_CASE("V-4 a result is exact if every operand is, however many there are") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
     const DTensor x = mesh.place("R", {3}, {4, 5, 6});
     const DTensor sum = whole_sum(mesh, DType::kF32);
     const auto joined = [](const ArgumentList& parts) {
-      return ops().one("aten::cat", {parts, 0}).impl()->exact;
+      return is_exact(ops().one("aten::cat", {parts, 0}));
     };
     CHECK(joined({x, x, x}));
     CHECK_FALSE(joined({sum, x, x}));
     CHECK_FALSE(joined({x, sum, x}));
     CHECK_FALSE(joined({x, x, sum}));
     CHECK_FALSE(joined({x, x, x, sum}));
+  });
+}
+
+TEST_CASE("V-4 what was added up stays so when it is dealt out again, cast, and chosen from") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
+    const DTensor sum = to_local(whole_sum(mesh, DType::kF32));
+    CHECK_FALSE(is_rank_local(sum));
+    const DTensor dealt = distribute_tensor(sum, mesh.layout(), {Placement::shard(0)});
+    CHECK_FALSE(is_exact(dealt));
+    CHECK_FALSE(is_exact(ops().one("aten::argmax", {dealt, Argument(), false})));
+    CHECK_FALSE(is_exact(detach(dealt)));
+    const DTensor fresh = mesh.place("S(0)", {5}, {1, 2, 3, 4, 5});
+    CHECK(is_exact(ops().one("aten::argmax", {fresh, Argument(), false})));
+    const DTensorSpec* half = fresh.spec()->with({Placement::replicate()});
+    CHECK(is_exact(redistribute(fresh, half, {}, {.forward = DType::kBF16, .backward = {}})));
+  });
+}
+
+TEST_CASE("V-4 pieces and terms are the rank's own, and so is what is made of them") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext& rank) {
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
+    const DTensor piece = to_local(mesh.place("S(0)", {2}, {1, 2}));
+    CHECK(is_rank_local(piece));
+    CHECK(is_rank_local(ops().one("aten::neg", {piece})));
+    CHECK_FALSE(is_rank_local(from_local(piece, mesh.layout(), {Placement::shard(0)},
+                                         contiguous_meta(Dims{2}, DType::kF32))));
+    CHECK_FALSE(is_rank_local(to_local(mesh.place("R", {2}, {1, 2}))));
+    const DTensor own = zeros({2});
+    CHECK(is_exact(own));
+    CHECK_FALSE(is_rank_local(own));
+    const DTensor sum = all_reduce(own, ReduceOp::kSum, *rank.world);
+    CHECK(is_rank_local(sum));
+    CHECK_FALSE(is_exact(sum));
   });
 }
 

@@ -1,0 +1,72 @@
+// A collective of a program is an event; here its arguments are checked, before other ranks hear of
+// it.
+#include "api/collectives.h"
+
+#include <fmt/format.h>
+
+#include "autograd/program.h"
+#include "base/fix.h"
+#include "base/tensor_dim.h"
+
+namespace shardlab {
+
+namespace {
+
+std::int64_t dim_of(const DTensor& x, std::int64_t dim) { return wrap_dim(dim, x.ndim()); }
+
+DTensor collected(const CollectiveEvent& event) {
+  const std::string_view name = to_string(event.kind);
+  if (event.x.distributed()) {
+    throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(event.x)))
+        .with("fix", "collectives take local tensors: x.to_local()");
+  }
+  if (event.x.requires_grad()) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("{}: carries no gradients", name))
+        .with("fix", "use redistribute(), which does");
+  }
+  return program_calls().perform(event).at(0).tensor();
+}
+
+}  // namespace
+
+DTensor all_reduce(const DTensor& x, ReduceOp op, ProcessGroup& group) {
+  return collected({.kind = CollectiveKind::kAllReduce, .group = &group, .x = x, .op = op});
+}
+
+DTensor all_gather(const DTensor& x, std::int64_t dim, ProcessGroup& group) {
+  return collected(
+      {.kind = CollectiveKind::kAllGather, .group = &group, .x = x, .dim = dim_of(x, dim)});
+}
+
+DTensor reduce_scatter(const DTensor& x, std::int64_t dim, ReduceOp op, ProcessGroup& group) {
+  return collected({.kind = CollectiveKind::kReduceScatter,
+                    .group = &group,
+                    .x = x,
+                    .op = op,
+                    .dim = dim_of(x, dim)});
+}
+
+DTensor all_to_all(const DTensor& x, std::int64_t split_dim, std::int64_t concat_dim,
+                   ProcessGroup& group) {
+  return collected({.kind = CollectiveKind::kAllToAll,
+                    .group = &group,
+                    .x = x,
+                    .dim = dim_of(x, concat_dim),
+                    .split_dim = dim_of(x, split_dim)});
+}
+
+DTensor broadcast(const DTensor& x, std::int64_t source, ProcessGroup& group) {
+  if (source < 0 || source >= group.size()) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give its place in the group, from 0 to {}", group.size() - 1)},
+         "broadcast: src is {}; the group has {} ranks", source, group.size());
+  }
+  return collected({.kind = CollectiveKind::kBroadcast, .group = &group, .x = x, .source = source});
+}
+
+void barrier(ProcessGroup& group) {
+  program_calls().perform(
+      CollectiveEvent{.kind = CollectiveKind::kBarrier, .group = &group, .x = DTensor()});
+}
+
+}  // namespace shardlab

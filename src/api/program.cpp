@@ -1,0 +1,158 @@
+// One function for each kind of event; what they call is never an event again.
+#include "api/program.h"
+
+#include "api/collectives.h"
+#include "api/distribute.h"
+#include "autograd/grad_node.h"
+#include "autograd/on_tape.h"
+#include "base/rank_context.h"
+#include "comm/device_mesh.h"
+#include "comm/observer.h"
+#include "dispatch/factory.h"
+#include "mesh/local_shape.h"
+
+namespace shardlab {
+
+namespace {
+
+class PlainProgram final : public ProgramCalls {
+ public:
+  Results perform(const ProgramEvent& event) override {
+    return std::visit([](const auto& one) { return run(one); }, event);
+  }
+
+ private:
+  static Results run(const OpEvent& event) {
+    return recording_calls().call(*event.row, *event.args);
+  }
+
+  static Results run(const FactoryEvent& event) {
+    ++current_rank().step;
+    return {dispatch_factory(*event.row, *event.args, event.spec)};
+  }
+
+  static Results run(const DistributeEvent& event) {
+    DTensor whole = event.value;
+    if (event.source) {
+      const MeshLayout* mesh = event.spec->layout();
+      whole = DTensor(value_of_source(event.value.local(), mesh, *event.source));
+      copy_marks(whole, event.value);
+    }
+    DTensor placed = distribute(whole, event.spec);
+    if (event.value.requires_grad()) on_tape::require_grad(placed);
+    return {std::move(placed)};
+  }
+
+  static Results run(const RedistributeEvent& event) {
+    return {on_tape::redistribute(event.x, event.target, event.options, event.dtypes)};
+  }
+  static Results run(const FromLocalEvent& event) {
+    return {on_tape::from_local(event.local, event.spec)};
+  }
+  static Results run(const ToLocalEvent& event) {
+    return {on_tape::to_local(event.x, event.gradient)};
+  }
+
+  static Results run(const CollectiveEvent& event) {
+    const Tensor result = run_collective(event);
+    if (!result.defined()) return {};
+    DTensor collected(result);
+    tell_placed(PlacedRecord::Kind::kCollected, event.x, collected);
+    return {std::move(collected)};
+  }
+
+  static Results run(const MeshEvent& event) {
+    MeshRegistry& meshes = *current_rank().meshes;
+    if (event.flattened.empty()) {
+      meshes.construct(event.layout);
+    } else {
+      meshes.flatten(event.layout, event.flattened);
+    }
+    return {};
+  }
+
+  static Results run(const RequireGradEvent& event) {
+    if (event.required) {
+      on_tape::require_grad(event.x);
+    } else {
+      on_tape::require_no_grad(event.x);
+    }
+    return {};
+  }
+
+  static Results run(const DetachEvent& event) {
+    if (!event.in_place) return {on_tape::detach(event.x)};
+    on_tape::detach_in_place(event.x);
+    return {event.x};
+  }
+
+  static Results run(const BackwardEvent& event) {
+    if (event.inputs == nullptr) {
+      on_tape::backward(event.loss, event.seed, event.graph);
+      return {};
+    }
+    Results found;
+    for (DTensor& gradient :
+         on_tape::gradients(event.loss, *event.inputs, event.seed, event.graph)) {
+      found.emplace_back(std::move(gradient));
+    }
+    return found;
+  }
+
+  // Every rank brings as much as this one; those that do not are told of as a mismatch.
+  static std::vector<std::int64_t> equal_lengths(const ProcessGroup& group, std::int64_t length) {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), length);
+  }
+
+  static std::vector<std::int64_t> chunk_lengths(const ProcessGroup& group, std::int64_t length) {
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t i = 0; i < group.size(); ++i) {
+      lengths.push_back(chunk_of(length, group.size(), i).size);
+    }
+    return lengths;
+  }
+
+  static Tensor run_all_to_all(const CollectiveEvent& event) {
+    ProcessGroup& group = *event.group;
+    const Tensor& x = event.x.local();
+    const auto sent = chunk_lengths(group, x.size(static_cast<std::size_t>(event.split_dim)));
+    // Along the dim that is cut, each rank brings this rank's chunk of it.
+    const bool same = event.split_dim == event.dim;
+    const auto received = equal_lengths(group, same ? sent[static_cast<std::size_t>(group.rank())]
+                                                    : x.size(static_cast<std::size_t>(event.dim)));
+    return group.all_to_all(x, event.split_dim, sent, event.dim, received);
+  }
+
+  static Tensor run_collective(const CollectiveEvent& event) {
+    ProcessGroup& group = *event.group;
+    if (event.kind == CollectiveKind::kBarrier) {
+      group.barrier();
+      return {};
+    }
+    const Tensor& x = event.x.local();
+    const auto length = [&] { return x.size(static_cast<std::size_t>(event.dim)); };
+    switch (event.kind) {
+      case CollectiveKind::kAllReduce:
+        return group.all_reduce(x, event.op);
+      case CollectiveKind::kAllGather:
+        return group.all_gather(x, event.dim, equal_lengths(group, length()));
+      case CollectiveKind::kReduceScatter:
+        return group.reduce_scatter(x, event.dim, chunk_lengths(group, length()), event.op);
+      case CollectiveKind::kAllToAll:
+        return run_all_to_all(event);
+      case CollectiveKind::kBroadcast:
+        return group.broadcast(x, event.source, contiguous_meta(x.shape(), x.dtype()));
+      default:
+        fail(ErrorKind::kInternal, "a program has no {}", to_string(event.kind));
+    }
+  }
+};
+
+}  // namespace
+
+ProgramCalls& plain_program() {
+  static PlainProgram program;
+  return program;
+}
+
+}  // namespace shardlab

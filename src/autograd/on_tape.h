@@ -1,0 +1,24 @@
+// on_tape.h - what the functions of autograd.h and tape.h do, once it is not a matter of what
+// stands around the program's calls (program.h). For gradients, and for the end of that chain.
+#pragma once
+
+#include <vector>
+
+#include "autograd/tape.h"
+
+namespace shardlab::on_tape {
+
+DTensor redistribute(const DTensor& x, const DTensorSpec* target,
+                     const RedistributeOptions& options, const RedistributeDTypes& dtypes);
+DTensor from_local(const DTensor& local, const DTensorSpec* spec);
+/// `gradient`: what the gradient is labelled with.
+DTensor to_local(const DTensor& x, const DTensorSpec* gradient);
+void require_grad(const DTensor& x);
+void require_no_grad(const DTensor& x);
+DTensor detach(const DTensor& x);
+void detach_in_place(const DTensor& x);
+void backward(const DTensor& loss, const DTensor& seed, Graph graph);
+std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+                               const DTensor& seed, Graph graph);
+
+}  // namespace shardlab::on_tape

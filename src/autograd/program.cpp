@@ -1,0 +1,113 @@
+// Functions that programs call make an event each, and nothing else happens here: what an event
+// means stands in on_tape.h and src/api, at the end of the chain.
+#include "autograd/program.h"
+
+#include <array>
+
+#include "autograd/grad_node.h"
+#include "autograd/view.h"
+#include "base/rank_context.h"
+#include "mesh/local_shape.h"
+#include "mesh/placement_dims.h"
+#include "propagate/propagator.h"
+
+namespace shardlab {
+
+namespace {
+
+DTensor one(const ProgramEvent& event) { return program_calls().perform(event).at(0).tensor(); }
+
+}  // namespace
+
+std::string_view kind_name(const ProgramEvent& event) {
+  static constexpr std::array<std::string_view, std::variant_size_v<ProgramEvent>> kNames = {
+      "op",         "factory", "distribute",   "redistribute", "from_local", "to_local",
+      "collective", "mesh",    "require_grad", "detach",       "backward"};
+  return kNames[event.index()];
+}
+
+Results ProgramCalls::call(const OpRow& row, const Arguments& args) {
+  return perform(OpEvent{&row, &args});
+}
+
+const OpRow& ProgramCalls::find(std::string_view name) const {
+  return current_rank().propagator->registry().at(name);
+}
+
+DTensor ProgramCalls::redistribute(const DTensor& x, const Placements& placements) {
+  if (!x.distributed()) return x;
+  return perform(RedistributeEvent{x, x.spec()->with(placements), {}, {}}).at(0).tensor();
+}
+
+ProgramCalls& program_calls() {
+  ProgramCalls* calls = current_rank().calls;
+  check_invariant(calls != nullptr, "a rank that runs a program has calls");
+  return *calls;
+}
+
+ProgramScope::ProgramScope(ProgramCalls& calls) : rank_(current_rank()), before_(rank_.calls) {
+  rank_.calls = &calls;
+}
+
+ProgramScope::~ProgramScope() { rank_.calls = before_; }
+
+DTensor redistribute(const DTensor& x, const DTensorSpec* target,
+                     const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
+  check_invariant(x.distributed(), "redistribute needs a DTensor");
+  return one(RedistributeEvent{x, target, options, dtypes});
+}
+
+DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
+                   const std::optional<TensorMeta>& global) {
+  check_invariant(!local.distributed(), "from_local needs a plain tensor");
+  bring_up_to_date(local);
+  const Placements placements = normalized(written, local.ndim());
+  const TensorMeta meta = global ? *global : global_meta(*layout, placements, local.local().meta());
+  return one(FromLocalEvent{local, layout->arena().spec(layout, placements, meta)});
+}
+
+DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
+  if (!x.distributed()) return x;
+  bring_up_to_date(x);
+  const DTensorSpec& spec = *x.spec();
+  return one(ToLocalEvent{x, gradient
+                                 ? spec.with(*gradient)
+                                 : spec.with(without_partials(spec.placements()), spec.order())});
+}
+
+DTensor full_tensor(const DTensor& x) {
+  if (!x.distributed()) return x;
+  const Placements replicated(x.spec()->layout()->ndim());
+  return to_local(redistribute(x, x.spec()->with(replicated)));
+}
+
+void require_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, true}); }
+
+void require_no_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, false}); }
+
+DTensor detach(const DTensor& x) { return one(DetachEvent{x, false}); }
+
+void detach_in_place(const DTensor& x) { program_calls().perform(DetachEvent{x, true}); }
+
+void backward(const DTensor& loss, const DTensor& seed) { backward(loss, seed, Graph::kFree); }
+
+void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
+  program_calls().perform(BackwardEvent{loss, seed, graph, nullptr});
+}
+
+std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+                               const DTensor& seed) {
+  return gradients(loss, inputs, seed, Graph::kFree);
+}
+
+std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+                               const DTensor& seed, Graph graph) {
+  std::vector<DTensor> found;
+  for (const Argument& gradient :
+       program_calls().perform(BackwardEvent{loss, seed, graph, &inputs})) {
+    found.push_back(gradient.is_tensor() ? gradient.tensor() : DTensor());
+  }
+  return found;
+}
+
+}  // namespace shardlab

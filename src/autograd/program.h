@@ -1,0 +1,147 @@
+// program.h - the one stream of what a program does. Each thing it does is a value, an event, which
+// passes perform() of the rank's calls; the functions of autograd.h, tape.h and src/api make the
+// events. What stands around the calls (other precision, counting, capture) overrides perform()
+// alone. What happens inside of an event, ops that it is made of included, is told to the rank's
+// observer (comm/observer.h).
+//
+//   class Counting final : public ForwardingProgram {
+//    public:
+//     using ForwardingProgram::ForwardingProgram;
+//     Results perform(const ProgramEvent& event) override {
+//       ++counts[event.index()];
+//       return next().perform(event);
+//     }
+//   };
+//   Counting counting(program_calls());
+//   const ProgramScope scope(counting);
+//
+// Everything here is used by its rank alone. Events and what they point to live during the call.
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "autograd/tape.h"
+#include "base/collective_kind.h"
+#include "base/reduce_op.h"
+
+namespace shardlab {
+
+class ProcessGroup;
+
+/// An op, arguments in schema order. Gives its results.
+struct OpEvent {
+  const OpRow* row;
+  const Arguments* args;
+};
+/// A row without tensor arguments, of which every rank makes its piece. Gives the tensor.
+struct FactoryEvent {
+  const OpRow* row;
+  const Arguments* args;
+  const DTensorSpec* spec;
+};
+/// A plain tensor is placed on a mesh. Gives the new leaf.
+struct DistributeEvent {
+  DTensor value;
+  const DTensorSpec* spec;
+  std::optional<std::int64_t> source;  ///< as in distribute_tensor
+};
+struct RedistributeEvent {
+  DTensor x;
+  const DTensorSpec* target;
+  RedistributeOptions options;
+  RedistributeDTypes dtypes;
+};
+struct FromLocalEvent {
+  DTensor local;
+  const DTensorSpec* spec;
+};
+struct ToLocalEvent {
+  DTensor x;
+  const DTensorSpec* gradient;  ///< what the gradient is labelled with
+};
+/// A collective of the program, on a plain tensor. Gives a plain tensor; a barrier nothing.
+struct CollectiveEvent {
+  CollectiveKind kind;
+  ProcessGroup* group;
+  DTensor x;  ///< undefined for a barrier
+  ReduceOp op = ReduceOp::kSum;
+  std::int64_t dim = 0;        ///< from 0: of pieces that are put together or dealt out
+  std::int64_t split_dim = 0;  ///< from 0, all_to_all: that is cut
+  std::int64_t source = 0;     ///< broadcast: in the group
+};
+/// A mesh is constructed on this rank, or dims of it are flattened. Gives nothing.
+struct MeshEvent {
+  const MeshLayout* layout;
+  std::vector<std::size_t> flattened;  ///< empty: the mesh itself
+};
+/// A leaf starts or stops to require a gradient. Gives nothing.
+struct RequireGradEvent {
+  DTensor x;
+  bool required;
+};
+/// Gives the detached tensor, x itself where it is done in place.
+struct DetachEvent {
+  DTensor x;
+  bool in_place;
+};
+/// Gives nothing, or with `inputs` their gradients, undefined where there is none.
+struct BackwardEvent {
+  DTensor loss;
+  DTensor seed;  ///< undefined: ones
+  Graph graph;
+  const std::vector<DTensor>* inputs;  ///< null: into the leaves
+};
+
+using ProgramEvent = std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent,
+                                  FromLocalEvent, ToLocalEvent, CollectiveEvent, MeshEvent,
+                                  RequireGradEvent, DetachEvent, BackwardEvent>;
+/// "op", "factory", "redistribute", ...
+std::string_view kind_name(const ProgramEvent& event);
+
+/// What a program calls.
+class ProgramCalls : public Calls {
+ public:
+  /// Fails with what the function that made the event says.
+  virtual Results perform(const ProgramEvent& event) = 0;
+  /// The dtype that tensors have where the program writes `written`.
+  virtual DType dtype_of(DType written) const { return written; }
+
+  Results call(const OpRow& row, const Arguments& args) final;
+  const OpRow& find(std::string_view name) const final;
+  DTensor redistribute(const DTensor& x, const Placements& placements) final;
+};
+
+/// Stands around other calls, which outlive it.
+class ForwardingProgram : public ProgramCalls {
+ public:
+  explicit ForwardingProgram(ProgramCalls& next) : next_(next) {}
+  Results perform(const ProgramEvent& event) override { return next_.perform(event); }
+  DType dtype_of(DType written) const override { return next_.dtype_of(written); }
+
+ protected:
+  ProgramCalls& next() const { return next_; }
+
+ private:
+  ProgramCalls& next_;
+};
+
+/// The running rank's calls.
+///   fails  Internal: a rank without a world
+ProgramCalls& program_calls();
+
+/// While one lives, these are the running rank's calls.
+class ProgramScope {
+ public:
+  explicit ProgramScope(ProgramCalls& calls);
+  ~ProgramScope();
+  ProgramScope(const ProgramScope&) = delete;
+  ProgramScope& operator=(const ProgramScope&) = delete;
+
+ private:
+  RankContext& rank_;
+  ProgramCalls* before_;
+};
+
+}  // namespace shardlab
