@@ -1,5 +1,5 @@
-// augmented.h - x += y and the like on tensors: in place, as in PyTorch, so that views of x and
-// other names of it show the new value.
+// augmented.h - x += y and the like: tensors and lists are written in place, so that views and
+// other names of them show the new value, as in PyTorch and Python; all else makes a new value.
 #pragma once
 
 #include "sim/language/ast.h"
@@ -9,8 +9,12 @@ namespace shardlab {
 
 class Interpreter;
 
-/// What the target's name is bound to afterwards: the tensor itself, but for `@=`, which makes a
-/// new one.
-Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor, const Value& operand);
+/// What the target's name is bound to afterwards: a tensor or a list itself, but for `@=`, which
+/// makes a new one.
+Value augmented(Interpreter& in, ast::BinaryOp op, const Value& before, const Value& operand);
+
+/// Adds what a for loop over `more` takes to the list.
+///   fails  Value: `more` cannot be iterated over, or the list would hold itself
+void extend(Interpreter& in, const Value& list, const Value& more);
 
 }  // namespace shardlab

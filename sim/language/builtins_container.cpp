@@ -3,6 +3,7 @@
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "sim/language/augmented.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
@@ -41,11 +42,9 @@ Value run_append(Interpreter&, const Value* self, CallValues call) {
 }
 
 Value run_extend(Interpreter& in, const Value* self, CallValues call) {
-  Values& items = list_of(self, "extend");
+  list_of(self, "extend");
   const Parameters given("extend", {"items"}, std::move(call));
-  const Values more = in.iterate(given["items"]);
-  for (const Value& item : more) check_stored(*self, item);
-  items.insert(items.end(), more.begin(), more.end());
+  extend(in, *self, given["items"]);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Python's own functions. Those that torch has too (sum, max, abs, ...) go to the op for tensors.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/fix.h"
@@ -209,6 +210,39 @@ Value run_all(Interpreter& in, const Value*, CallValues call) {
   return true;
 }
 
+/// To this many digits behind the point, in decimal as Python does it: 2.675 is a little less.
+double rounded(double x, std::int64_t digits) {
+  constexpr std::int64_t kMostDigits = 323, kLeastDigits = -308;
+  if (!std::isfinite(x) || digits > kMostDigits) return x;
+  if (digits < kLeastDigits) return std::copysign(0.0, x);
+  if (digits < 0) {
+    const double unit = std::pow(10.0, static_cast<double>(-digits));
+    return std::nearbyint(x / unit) * unit;
+  }
+  const std::string text = fmt::format("{:.{}f}", x, digits);
+  double result = x;
+  std::from_chars(text.data(), text.data() + text.size(), result);
+  return result;
+}
+
+/// To a multiple of 10 ** -digits; of two that are equally near, the even one.
+std::int64_t rounded(std::int64_t x, std::int64_t digits) {
+  __extension__ using Wide = __int128;
+  constexpr std::int64_t kLeastDigits = -19;  // beyond, every number is nearest to 0
+  if (digits >= 0) return x;
+  if (digits < kLeastDigits) return 0;
+  Wide unit = 1;
+  for (std::int64_t i = digits; i < 0; ++i) unit *= 10;
+  const Wide rest = x % unit, down = x - rest, far = rest < 0 ? -rest : rest;
+  const bool away = 2 * far > unit || (2 * far == unit && down / unit % 2 != 0);
+  const Wide result = !away ? down : down + (x < 0 ? -unit : unit);
+  if (result != static_cast<std::int64_t>(result)) {
+    fail(ErrorKind::kValue, Fix{"keep it as a float"},
+         "round: the result of {} does not fit into 64 bits", x);
+  }
+  return static_cast<std::int64_t>(result);
+}
+
 Value run_round(Interpreter& in, const Value*, CallValues call) {
   if (on_tensor(call)) return in.call_op("round", std::move(call));
   check_count(call, "round(x, digits)", 1, 2);
@@ -216,11 +250,11 @@ Value run_round(Interpreter& in, const Value*, CallValues call) {
     refuse_items("round", call.positional[0]);
   }
   const Number number = number_of(call.positional[0]);
-  if (number.index() == 0) return make_number(number);
   if (call.positional.size() == 2) {
-    const double scale = std::pow(10.0, static_cast<double>(whole(call.positional[1], "round")));
-    return std::nearbyint(std::get<1>(number) * scale) / scale;
+    const std::int64_t digits = whole(call.positional[1], "round");
+    return std::visit([&](auto x) { return Value(rounded(x, digits)); }, number);
   }
+  if (number.index() == 0) return make_number(number);
   return run_int(in, nullptr, {{std::nearbyint(std::get<1>(number))}, {}});
 }
 

@@ -135,11 +135,7 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement,
   const Value before = evaluate(*node.target);
   const Value operand = evaluate(*node.value);
   enter(statement.span);
-  const bool tensor = before.is_tensor();
-  assign(
-      *node.target,
-      tensor ? binary_in_place(*this, node.op, before, operand) : binary(node.op, before, operand),
-      statement.span);
+  assign(*node.target, augmented(*this, node.op, before, operand), statement.span);
   return Flow::kNext;
 }
 

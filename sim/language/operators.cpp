@@ -206,6 +206,8 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
   refuse_operands(ast::to_string(op), left, right);
 }
 
+namespace {
+
 Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor,
                       const Value& operand) {
   if (op == ast::BinaryOp::kMatMul) return in.binary(op, tensor, operand);
@@ -216,6 +218,29 @@ Value binary_in_place(Interpreter& in, ast::BinaryOp op, const Value& tensor,
   if (in_place) return in.call_op(name, {{tensor, operand}, {}});
   in.call_op("copy_", {{tensor, in.binary(op, tensor, operand)}, {}});
   return tensor;
+}
+
+}  // namespace
+
+void extend(Interpreter& in, const Value& list, const Value& more) {
+  Values& items = *list.as<ListValue>().items;
+  const Values added = in.iterate(more);
+  for (const Value& item : added) check_stored(list, item);
+  items.insert(items.end(), added.begin(), added.end());
+}
+
+Value augmented(Interpreter& in, ast::BinaryOp op, const Value& before, const Value& operand) {
+  if (before.is_tensor()) return binary_in_place(in, op, before, operand);
+  const auto* list = before.get<ListValue>();
+  if (list == nullptr || operand.is<RankValue>()) return in.binary(op, before, operand);
+  if (op == ast::BinaryOp::kAdd) {
+    extend(in, before, operand);
+    return before;
+  }
+  const Value result = in.binary(op, before, operand);
+  if (!result.is<ListValue>()) return result;
+  static_cast<Values&>(*list->items) = items_of(result);
+  return before;
 }
 
 Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& right) {

@@ -93,6 +93,12 @@ TEST_CASE("expressions print what Python prints") {
        "  16|0.333|'mlp'|hidden=16|{}|1e-05"},
       {"len([1, 2]), sum([1, 2.5]), max(1, 3, 2), min([3, 1]), abs(-2), round(2.567, 2)",
        "(2, 3.5, 3, 1, 2, 2.57)"},
+      {"round(2.675, 2), round(1.005, 2), round(0.5, 0), round(-0.001, 2), round(1e300, 400), "
+       "round(1.5, 0)",
+       "(2.67, 1.0, 0.0, -0.0, 1e+300, 2.0)"},
+      {"round(1250, -2), round(1350, -2), round(-25, -1), round(-26, -1), round(7, 3), round(7, "
+       "-30), round(1234.5, -2)",
+       "(1200, 1400, -20, -30, 7, 0, 1200.0)"},
       {"list(range(5, 0, -2)), list(enumerate('ab')), list(zip([1, 2], 'xy'))",
        "([5, 3, 1], [(0, 'a'), (1, 'b')], [(1, 'x'), (2, 'y')])"},
       {"int('12'), int(2.9), float(1), bool([]), str(1.0), any([0, 1]), all([])",
@@ -130,6 +136,15 @@ TEST_CASE("statements: loops, functions, unpacking, in-place updates of lists") 
       std::vector<std::string>{"1"});
   CHECK(run("a = [1]\nb = a\nb.append(2)\nb[0] = 5\nd = {}\nd['k'] = (1, 2)\nprint(a, d, a is b)\n")
             .lines == std::vector<std::string>{"[5, 2] {'k': (1, 2)} True"});
+  CHECK(run("a = [1]\nb = a\nb += (2, 3)\nb *= 2\nprint(a, a is b)\nb += b\nb = b + "
+            "[4]\nprint(len(a), len(b))\n"
+            "def f(l):\n    l += 'xy'\nc = {'k': []}\nf(c['k'])\nc['k'] += range(2)\nt = (1,)\ns = "
+            "t\ns += (2,)\n"
+            "print(c, t, s)\n")
+            .lines == std::vector<std::string>{"[1, 2, 3, 1, 2, 3] True", "12 13",
+                                               "{'k': ['x', 'y', 0, 1]} (1,) (1, 2)"});
+  CHECK(run("a = []\na += [a]\n").error != "");
+  CHECK(run("a = [1]\na += 2\n").error != "");
   CHECK(run("x = 1\ndef f():\n    return x\nx = 2\nprint(f(), [x for x in range(3)], x)\n").lines ==
         std::vector<std::string>{"2 [0, 1, 2] 2"});
   CHECK(run("d = {}\nd['w'] = {'k': [1]}\nd['w']['k'].append([2])\nd['n'] = d['w']['k']\n"

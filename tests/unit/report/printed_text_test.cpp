@@ -51,6 +51,7 @@ TEST_CASE("a loop: the n-th time of one rank belongs to the n-th time of another
 TEST_CASE("two prints of one line differ by their column") {
   const Prints one = {{2, 1, "left"}, {2, 12, "right"}};
   CHECK(texts(merged_prints({one, one})) == Lines{"left by 0 1", "right by 0 1"});
+  CHECK(texts(merged_prints({{{2, 12, "right"}}, one})) == Lines{"left by 1", "right by 0 1"});
 }
 
 TEST_CASE("what only some ranks print stands where they printed it") {

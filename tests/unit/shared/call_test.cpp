@@ -169,6 +169,11 @@ TEST_CASE("B-5 an all_to_all over two dims: the size of the joined dim is the se
   CHECK_FALSE(consistent(round.calls()));
   CHECK_FALSE(pair_fits(round.calls(), 1, 1));
   CHECK(pair_fits(round.calls(), 0, 1));
+  // Pieces of 1 and of 2 rows cannot be joined along columns.
+  const_cast<Call*>(round.calls()[1])->concat_lengths = round.lengths({5, 2});
+  const_cast<Call*>(round.calls()[1])->lengths = round.lengths({2, 2});
+  CHECK_FALSE(pair_fits(round.calls(), 0, 1));
+  CHECK_FALSE(consistent(round.calls()));
 }
 
 TEST_CASE("B-5 a permute fits where each sender names its receiver, and both one shape") {
