@@ -135,7 +135,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
       "an\n"
       "all_reduce over tp. '(18, 20) x 2' ran twice, each time with the same ops, types and "
       "bytes.\n"
-      "Figures: 'sent a rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, "
+      "Figures: 'sent per rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, "
       "all_gather and\n"
       "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts "
       "every\n"

@@ -105,7 +105,7 @@ class Verification {
         judgement_.warnings.push_back(std::move(text));
       }
     }
-    inputs_.nothing = "one device does not get here";
+    inputs_.nothing = "the single-device run does not get here";
     run_alone_as_meant();
     run_reference();
     judgement_.values = verify_values(inputs_);
@@ -156,9 +156,9 @@ class Verification {
     }
     if (inputs_.given.single != nullptr || std::ranges::any_of(meanings_, &Meaning::runs)) return;
     judgement_.not_verified =
-        fmt::format("one device cannot run the program: {}", meanings_.back().failure());
+        fmt::format("the single-device run fails: {}", meanings_.back().failure());
     judgement_.not_verified_fix =
-        "say what one device computes in [reference], or expect verify = \"none\"";
+        "say in [reference] what the single-device run computes, or expect verify = \"none\"";
   }
 
   void add_meaning(ToldWorld world, std::int64_t told) {
@@ -208,7 +208,7 @@ class Verification {
     if (!reference_runs()) return;
     judgement_.not_verified.clear();
     judgement_.not_verified_fix.clear();
-    inputs_.nothing = "one device does not get here, and [reference] does not name it";
+    inputs_.nothing = "the single-device run does not get here, and [reference] does not name it";
     inputs_.given.single = given_.single.recordings[0];
   }
 

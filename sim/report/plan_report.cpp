@@ -150,7 +150,7 @@ std::string senders_text(const PlanStep& step, const MeshLayout& layout) {
 std::string steps_text(const PlannerAnswer& answer) {
   const Plan& plan = *answer.plan();
   const MeshLayout& layout = *plan.source->layout();
-  std::vector<Row> rows{{"", "step", "gives", "sent a rank", "predicted", "peak"}};
+  std::vector<Row> rows{{"", "step", "gives", "sent per rank", "predicted", "peak"}};
   for (std::size_t index = 0; index < plan.steps.size(); ++index) {
     const PlanStep& step = plan.steps[index];
     const StepFigures& figures = answer.steps[index];

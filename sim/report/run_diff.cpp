@@ -220,9 +220,9 @@ DiffSection diff_times(const Json& a, const Json& b) {
   DiffSection section{"times", {}, {}};
   section.text =
       us_a == us_b && bytes_a == bytes_b
-          ? fmt::format("{:.4g} us predicted, {:.0f} bytes sent a rank in both", us_a, bytes_a)
-          : fmt::format("{:.4g} and {:.4g} us predicted, {:.0f} and {:.0f} bytes sent a rank", us_a,
-                        us_b, bytes_a, bytes_b);
+          ? fmt::format("{:.4g} us predicted, {:.0f} bytes sent per rank in both", us_a, bytes_a)
+          : fmt::format("{:.4g} and {:.4g} us predicted, {:.0f} and {:.0f} bytes sent per rank",
+                        us_a, us_b, bytes_a, bytes_b);
   if (same_meshes(a, b) && (us_a != us_b || bytes_a != bytes_b)) {
     section.differences.push_back({"times", section.text, a.at("events").size()});
   }

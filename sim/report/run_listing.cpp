@@ -160,7 +160,7 @@ void RunListing::redistribution(const TraceEvent& event, const std::string& inde
 void RunListing::collective(std::size_t index, const std::string& indent) {
   const CollectiveRecord& record = run_.events[index].collective;
   std::string text =
-      fmt::format("  {} over {} ({} ranks), {} sent a rank", to_string(record.kind),
+      fmt::format("  {} over {} ({} ranks), {} sent per rank", to_string(record.kind),
                   record.group.name, record.group.size, bytes_text(record.sent_bytes));
   if (!origins_.empty()) {
     text += fmt::format(", {} predicted, {}", time_text(predicted_us(run_, record)),

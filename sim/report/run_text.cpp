@@ -319,7 +319,7 @@ class RunText {
                                           judgement_.values.size()),
                               Ink::kTitle));
     }
-    line("\n{}", ink("values against one device", Ink::kTitle));
+    line("\n{}", ink("values against the single-device run", Ink::kTitle));
     if (!judgement_.not_verified.empty()) line("  not verified: {}", judgement_.not_verified);
     if (!judgement_.not_verified_fix.empty()) line("  fix: {}", judgement_.not_verified_fix);
     first_wrong();

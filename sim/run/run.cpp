@@ -60,9 +60,9 @@ void check_input_memory(const Scenario& scenario, const MeshLayout* layout,
   }
   if (sum <= static_cast<double>(limits.available_bytes)) return;
   culprit->where.refuse(
-      fmt::format("the inputs would take {} on {} ranks and one device; {} are available",
-                  bytes_text(sum), layout->size(),
-                  bytes_text(static_cast<double>(limits.available_bytes))),
+      fmt::format(
+          "the inputs would take {} on {} ranks and in the single-device run; {} are available",
+          bytes_text(sum), layout->size(), bytes_text(static_cast<double>(limits.available_bytes))),
       fmt::format("make '{}' smaller: it takes {}", culprit->name, bytes_text(largest)));
 }
 

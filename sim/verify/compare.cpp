@@ -75,8 +75,8 @@ Comparison compare_integers(const GlobalValue& sharded, const GlobalValue& singl
     const auto expected = static_cast<double>(single.integers[i]);
     note(result, static_cast<std::int64_t>(i), got, expected, std::fabs(got - expected));
     result.agreement = otherwise;
-    result.what = fmt::format("element {} is {}, one device has {}", i, sharded.integers[i],
-                              single.integers[i]);
+    result.what = fmt::format("element {} is {}, the single-device run has {}", i,
+                              sharded.integers[i], single.integers[i]);
   }
   return result;
 }
@@ -89,9 +89,9 @@ Comparison compare_bits(const GlobalValue& sharded, const GlobalValue& single) {
     if (result.differing++ > 0) continue;
     note(result, element_of(sharded, i), got, expected, distance(got, expected));
     result.agreement = Agreement::kWrong;
-    result.what =
-        fmt::format("element {} is {:.9g}, one device has {:.9g}; this value must agree bitwise",
-                    element_of(sharded, i), got, expected);
+    result.what = fmt::format(
+        "element {} is {:.9g}, the single-device run has {:.9g}; this value must agree bitwise",
+        element_of(sharded, i), got, expected);
   }
   return result;
 }
@@ -159,7 +159,7 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
 }
 
 std::string types_differ(const GlobalValue& value, const GlobalValue& expected) {
-  return fmt::format("is {}, one device has {}", type_string(value.meta),
+  return fmt::format("is {}, the single-device run has {}", type_string(value.meta),
                      type_string(expected.meta));
 }
 

@@ -41,8 +41,9 @@ const StepPlace* missed_write(const Step& step) {
 WrongStep lost_write(const Step& reader, const StepPlace& write) {
   WrongStep wrong;
   wrong.place = write;
-  wrong.what = "the write does not show in what shares its memory on one device, read by " +
-               to_string(place_of(reader));
+  wrong.what =
+      "the write does not show in what shares its memory in the single-device run, read by " +
+      to_string(place_of(reader));
   return wrong;
 }
 

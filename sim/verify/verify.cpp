@@ -120,9 +120,10 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
 }
 
 constexpr const char* kByRank =
-    "depends on the rank, and one device computes something else: add [reference]";
+    "depends on the rank, and the single-device run computes something else: add [reference]";
 constexpr const char* kByWorld =
-    "one device agrees when it is told the number of ranks, and not as a world of one rank, which "
+    "the single-device run agrees when it is told the number of ranks, and not as a world of one "
+    "rank, which "
     "the program's own collectives make of it: say in [reference] which is meant";
 
 // What the single-device runs say about a value.
@@ -236,8 +237,9 @@ class Judge {
 
   std::string nothing_for(std::size_t rank) const {
     if (static_cast<std::int64_t>(rank) < inputs_.told_ranks) return inputs_.nothing;
-    return fmt::format("one device is told to be one of the first {} ranks, not the others",
-                       inputs_.told_ranks);
+    return fmt::format(
+        "the single-device run is told to be one of the first {} ranks, not the others",
+        inputs_.told_ranks);
   }
 
   void not_known(ValueReport& report, std::size_t rank, const std::string& reason) {

@@ -229,7 +229,7 @@ class RunCommand(Program):
         self.assertEqual(self.section(output, "printed"), ["  here"])
         lines = output.splitlines()
         for i, line in enumerate(lines):
-            if line in ("calls on the operands they had", "values against one device"):
+            if line in ("calls on the operands they had", "values against the single-device run"):
                 self.assertTrue(lines[i + 1].startswith(" "), output)
 
     # Each rank holds 4 or 3 rows of 7 and 4 of 8 columns: an all_gather of f32[7@dp, 8@tp] over tp
@@ -340,7 +340,7 @@ class Reports(Program):
         self.assertEqual(self.section(output, "forward"), [
             "   12  return h.redistribute(tp=R)  x 3",
             "         redistribute       f32[7@dp, 8]{sum:tp} -> f32[7@dp, 8]",
-            "           all_reduce over tp (2 ranks), 128 B sent a rank, 12.0 us predicted, "
+            "           all_reduce over tp (2 ranks), 128 B sent per rank, 12.0 us predicted, "
             "asked for",
         ])
         code, output, errors = self.shardlab("run", "--line", "99", text=LAYERS)
@@ -350,7 +350,7 @@ class Reports(Program):
 
     def test_everything_is_everything(self):
         output = self.fine("run", "--full", text=LAYERS)
-        self.assertEqual(output.count("all_reduce over tp (2 ranks), 128 B sent a rank"), 3)
+        self.assertEqual(output.count("all_reduce over tp (2 ranks), 128 B sent per rank"), 3)
         self.assertEqual(output.count("= layer.h "), 3)
 
     def test_why_has_the_lines_that_are_asked_about_alone(self):

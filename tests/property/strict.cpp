@@ -26,11 +26,12 @@ bool same_bits(double a, double b) {
 std::string strict_difference(const GlobalValue& got, const GlobalValue& single,
                               const GlobalValue& reference, bool exact) {
   if (got.meta.shape != single.meta.shape || got.meta.dtype != single.meta.dtype) {
-    return fmt::format("is {}, one device has {}", type_string(got.meta), type_string(single.meta));
+    return fmt::format("is {}, the single-device run has {}", type_string(got.meta),
+                       type_string(single.meta));
   }
   for (std::size_t i = 0; i < got.integers.size(); ++i) {
     if (got.integers[i] == single.integers[i]) continue;
-    return fmt::format("element {} is {}, one device has {}", i, got.integers[i],
+    return fmt::format("element {} is {}, the single-device run has {}", i, got.integers[i],
                        single.integers[i]);
   }
   double largest = 0;

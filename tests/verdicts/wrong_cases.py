@@ -20,7 +20,7 @@ import sys
 FOLDER = pathlib.Path(__file__).resolve().parent / "wrong"
 TIME_LIMIT_S = 60
 # What one device does not have.
-LOCAL = ("holds one rank's piece or term", "one device does not get here")
+LOCAL = ("holds one rank's piece or term", "the single-device run does not get here")
 
 
 def line_of(place):

@@ -101,7 +101,7 @@ TEST_CASE("CHECK_CLOSE finds an element that one rank holds wrongly") {
   REQUIRE(texts.size() == 2);
   CHECK(texts[0].starts_with("element 4 is 9, expected 1: off by 8"));
   CHECK(texts[0].ends_with("on ranks 0-3"));
-  CHECK(texts[1] == "is f32[7], one device has f32[2] on ranks 0-3");
+  CHECK(texts[1] == "is f32[7], the single-device run has f32[2] on ranks 0-3");
 }
 
 TEST_CASE("CHECK_CLOSE finds replicas that differ") {

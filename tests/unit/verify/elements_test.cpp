@@ -60,7 +60,7 @@ TEST_CASE("shapes and dtypes are part of the value, also where the counts of ele
   const GlobalValue square = floats(DType::kF32, {2, 2}, {1, 2, 3, 4});
   const Comparison shapes = compare(flat, square, square, {});
   CHECK(shapes.agreement == Agreement::kWrong);
-  CHECK(shapes.what == "is f32[4], one device has f32[2, 2]");
+  CHECK(shapes.what == "is f32[4], the single-device run has f32[2, 2]");
   const GlobalValue half = floats(DType::kF16, {4}, {1, 2, 3, 4});
   CHECK(compare(half, flat, flat, {}).agreement == Agreement::kWrong);
 }
@@ -69,7 +69,7 @@ TEST_CASE("integers that depend on no float are bitwise; others are undecided, a
   const GlobalValue right = i64({3, 1, 2});
   const Comparison exact = compare(i64({3, 1, 7}), right, right, {.exact = true});
   CHECK(exact.agreement == Agreement::kWrong);
-  CHECK(exact.what == "element 2 is 7, one device has 2");
+  CHECK(exact.what == "element 2 is 7, the single-device run has 2");
   const Comparison open = compare(i64({3, 0, 7}), right, right, {});
   CHECK(open.agreement == Agreement::kUndecided);
   CHECK(open.differing == 2);
