@@ -4,6 +4,11 @@
 
 #include <fmt/args.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "sim/language/global_names.h"
@@ -214,13 +219,35 @@ void Interpreter::comprehend(const ast::Comprehension& node, std::size_t loop,
 
 namespace {
 
+/// fmt's format for a float. Without a type, Python writes at least one digit behind the point, and
+/// an exponent where the precision leaves no room for it.
+std::string format_of_float(const std::string& format, double value) {
+  const bool typed = std::isalpha(static_cast<unsigned char>(format.back())) != 0;
+  if (typed || format.back() == '%' || !std::isfinite(value)) return format;
+  const std::size_t point = format.rfind('.');
+  const std::string precision = point == std::string::npos ? "" : format.substr(point + 1);
+  if (precision.empty() || precision.find_first_not_of("0123456789") != std::string::npos) {
+    return float_text(value).ends_with(".0") ? format + ".1f" : format;
+  }
+  const int digits = std::max(1, std::atoi(precision.c_str()));
+  const std::string plain = fmt::format("{:.{}g}", std::fabs(value), digits);
+  if (plain.find_first_of(".e") != std::string::npos) return format;
+  const std::string head = format.substr(0, point);
+  if (static_cast<int>(plain.size()) < digits) return head + ".1f";
+  const std::size_t last = plain.find_last_not_of('0');
+  return fmt::format("{}.{}e", head, last == std::string::npos ? 0 : last);
+}
+
 std::string formatted(const Value& value, const ast::FormatString::Part& part) {
   const std::string text = part.repr ? repr(value) : str(value);
   if (part.format.empty()) return text;
   const std::string pattern = "{:" + part.format + "}";
   try {
     if (part.repr) return fmt::format(fmt::runtime(pattern), text);
-    if (const auto* real = value.get<double>()) return fmt::format(fmt::runtime(pattern), *real);
+    if (const auto* real = value.get<double>()) {
+      const std::string own = "{:" + format_of_float(part.format, *real) + "}";
+      return fmt::format(fmt::runtime(own), *real);
+    }
     if (const auto* whole = value.get<std::int64_t>()) {
       const bool as_float =
           std::string_view("eEfFgG%").find(part.format.back()) != std::string::npos;

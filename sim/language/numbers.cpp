@@ -178,7 +178,12 @@ Number negate(Number number) {
 
 bool compare(ast::CompareOp op, Number left, Number right) {
   if (both_integers(left, right)) return compare_as(op, std::get<0>(left), std::get<0>(right));
-  return compare_as(op, to_double(left), to_double(right));
+  // Wide enough for every integer: f64 would take 2 ** 53 + 1 for 2.0 ** 53.
+  const auto wide = [](Number number) {
+    return std::visit([](auto value) { return static_cast<long double>(value); }, number);
+  };
+  static_assert(std::numeric_limits<long double>::digits >= 64);
+  return compare_as(op, wide(left), wide(right));
 }
 
 std::string float_text(double value) {
