@@ -50,6 +50,7 @@ struct RunArguments {
   bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"
   std::optional<std::int64_t> rank;          ///< whose prints are shown; none: those of all ranks
+  std::string html;                          ///< `run`: page to write; empty: none
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
   std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none

@@ -111,6 +111,8 @@ void add_run(CLI::App& app, Parsed& parsed) {
       ->check(CLI::PositiveNumber);
   run->add_option("--rank", parsed.run.rank, "show what this rank prints, and no other")
       ->check(CLI::NonNegativeNumber);
+  run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
+      ->type_name("FILE");
   run->add_flag("--log", parsed.run.log,
                 "an indented log of ops, redistributions and collectives on one rank instead");
   run->add_option_function<std::string>(

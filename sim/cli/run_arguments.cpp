@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "base/fix.h"
 #include "plan/planner_name.h"
@@ -104,6 +105,16 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
     output.urgent = channel_of(arguments.backend) != nullptr;
   }
   return output;
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) {
+    fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
+         "{} cannot be written", path);
+  }
 }
 
 void print(const RunOutput& output) {

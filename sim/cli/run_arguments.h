@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/cli/commands.h"
@@ -28,5 +29,7 @@ struct RunOutput {
 };
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments);
 void print(const RunOutput& output);
+/// Fails with Value where the path can't be written.
+void write_file(const std::string& path, std::string_view text);
 
 }  // namespace shardlab

@@ -1,6 +1,7 @@
 // `shardlab run`: every point of every file, printed as it comes.
 #include "dispatch/all_ops.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/why_names.h"
 
@@ -52,6 +53,7 @@ int run_command(const RunArguments& arguments) {
   register_all_ops(registry);
   int code = kFine;
   Reports reports(arguments);
+  std::vector<std::string> pages;
   for (const std::string& path : scenario_files(arguments.files)) {
     const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments));
     for (const MatrixPoint& point : file.points()) {
@@ -59,10 +61,13 @@ int run_command(const RunArguments& arguments) {
       if (arguments.rank) check_printer(scenario, *arguments.rank);
       const ScenarioResult result = run_scenario(scenario, registry, options_of(arguments));
       reports.add(result);
+      const bool wanted = !arguments.html.empty() && !result.run.reported_elsewhere;
+      if (wanted) pages.push_back(html_run(result));
       if (!result.met()) code = kFailed;
     }
   }
   reports.end();
+  if (!pages.empty()) write_file(arguments.html, html_page(pages));
   return code;
 }
 

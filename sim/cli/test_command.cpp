@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -164,16 +163,6 @@ void check_arguments(const RunArguments& arguments) {
       .with("fix", "leave --scheduler out");
 }
 
-void write_junit(const std::string& path, const std::vector<TestReport>& reports) {
-  std::ofstream file(path, std::ios::binary);
-  file << junit_xml(reports);
-  file.close();
-  if (!file) {
-    fail(ErrorKind::kValue, Fix{"give a path in a folder that is there and may be written to"},
-         "{} cannot be written", path);
-  }
-}
-
 }  // namespace
 
 int test_command(const RunArguments& arguments) {
@@ -199,7 +188,8 @@ int test_command(const RunArguments& arguments) {
         reports.push_back(std::move(outcomes[i].report));
         outcomes[i] = {};
       });
-  if (!arguments.junit.empty() && speaks(arguments)) write_junit(arguments.junit, reports);
+  const bool written = !arguments.junit.empty() && speaks(arguments);
+  if (written) write_file(arguments.junit, junit_xml(reports));
   const auto [passed, failed, unreadable, skipped] = counts;
   if (arguments.common.output == Output::kText && speaks(arguments)) {
     const std::string skips = skipped > 0 ? fmt::format(", {} skipped", skipped) : "";
