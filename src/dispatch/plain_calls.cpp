@@ -25,8 +25,15 @@ bool rule_takes(const OpRow& row, const Arguments& args) {
   }
 }
 
-bool draws_by_rule(const OpRow& row) {
-  return std::holds_alternative<RuleOrParts>(row.compute) && row.has(kRandom);
+// Whether the parts draw numbers: always, or with a share to drop, for which ATen has one word.
+bool draws(const OpRow& row, const Arguments& args) {
+  if (row.has(kRandom)) return true;
+  const auto share = row.op.find_argument("dropout_p");
+  return share && args[*share].to_double() > 0;
+}
+
+bool draws_by_rule(const OpRow& row, const Arguments& args) {
+  return std::holds_alternative<RuleOrParts>(row.compute) && draws(row, args);
 }
 
 // The numbers that an op draws belong to elements of the whole, and a piece alone does not know its
@@ -48,13 +55,13 @@ Arguments where_rule_wants(Calls& calls, const OpRow& row, Arguments args) {
 }  // namespace
 
 bool taken_apart(const OpRow& row, const Arguments& args) {
-  if (std::holds_alternative<PartsFn>(row.compute) || draws_by_rule(row)) return true;
+  if (std::holds_alternative<PartsFn>(row.compute) || draws_by_rule(row, args)) return true;
   return std::holds_alternative<RuleOrParts>(row.compute) && !rule_takes(row, args);
 }
 
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
-    const bool by_rule = draws_by_rule(row) && rule_takes(row, args);
+    const bool by_rule = draws_by_rule(row, args) && rule_takes(row, args);
     Results results = row.parts()(calls, by_rule ? where_rule_wants(calls, row, args) : args);
     if (results.empty() && !row.op.returns.empty()) {
       fail(ErrorKind::kInternal, "{}: its decomposition does not apply to this call", row.name());
