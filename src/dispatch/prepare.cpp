@@ -7,6 +7,7 @@
 #include "mesh/type_string.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
+#include "schema/schema_queries.h"
 
 namespace shardlab {
 
@@ -24,8 +25,7 @@ class PlacementsText {
  public:
   void add(const OpDescriptor& op, std::size_t argument, const DTensorSpec& spec) {
     if (!text_.empty()) text_ += "   ";
-    text_ += fmt::format("{} {}", op.arguments[argument].name,
-                         order_text(spec.placements(), spec.order()));
+    text_ += fmt::format("{} {}", op.arguments[argument].name, compact_text(&spec));
   }
   std::string take() { return std::move(text_); }
 

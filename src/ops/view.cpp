@@ -17,6 +17,7 @@
 #include "ops/rules.h"
 #include "ops/view_map.h"
 #include "ops/view_meta.h"
+#include "schema/older_schema.h"
 
 namespace shardlab {
 namespace {
@@ -239,10 +240,18 @@ MeshRuleResult rule_permute(const RuleContext& context) {
   return apply_map(context, map_permute(dims), ViewPolicy::kRedistribute);
 }
 
-MeshRuleResult rule_transpose(const RuleContext& context) {
-  const Arguments& args = context.schema.args;
-  const Dims dims = transposed_dims(context.tensors[0]->ndim(), args[1], args[2]);
-  return apply_map(context, map_permute(dims), ViewPolicy::kRedistribute);
+/// Written in the types of the first generation, as users' older rules are: both dims change their
+/// places in the placements, and nothing moves.
+older::OutputSharding rule_transpose(const older::OpSchema& schema) {
+  const DTensorSpec& self = *schema.args_spec()[0];
+  const Dims dims = transposed_dims(self.ndim(), schema.args_schema[1], schema.args_schema[2]);
+  Placements moved = self.placements();
+  for (Placement& placement : moved) {
+    if (placement.is_shard()) {
+      placement.dim = static_cast<decltype(placement.dim)>(dims[index_of(placement.dim)]);
+    }
+  }
+  return {self.with(moved), {}, std::nullopt};
 }
 
 MeshRuleResult rule_unsqueeze(const RuleContext& context) {
@@ -480,7 +489,7 @@ constexpr Row kViewRows[] = {
     {"t", meta_t, rule_t, view_in_place<meta_t>, {}, {grad_t, ""}, "exchanges both dims"},
     {"t_", meta_t, rule_t, view_in_place<meta_t>, {}, {grad_t, ""},
      "keeps its placements, so no dim may be cut"},
-    {"transpose.int", meta_transpose, rule_transpose, view_in_place<meta_transpose>, {},
+    {"transpose.int", meta_transpose, older::run<rule_transpose>, view_in_place<meta_transpose>, {},
      {grad_transpose, ""}, "shards follow their dim", 0, {1}},
     {"unsqueeze", meta_unsqueeze, rule_unsqueeze, view_in_place<meta_unsqueeze>, {},
      {grad_unsqueeze, ""}, "later dims move up by one", 0, {1}},

@@ -8,6 +8,7 @@
 #include "mesh/type_string.h"
 #include "ops/meta.h"
 #include "propagate/whole_strategy.h"
+#include "schema/schema_queries.h"
 
 namespace shardlab {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 std::string placements_text(const Element& element) {
   std::string text;
   for (const DTensorSpec* spec : element.tensors) {
-    text += (text.empty() ? "" : ", ") + order_text(spec->placements(), spec->order());
+    text += (text.empty() ? "" : ", ") + compact_text(spec);
   }
   return text;
 }

@@ -2,7 +2,37 @@
 // least cost is taken. A candidate that would move a tensor written in place is left out.
 #include "propagate/whole_strategy.h"
 
+#include <algorithm>
+
+#include "schema/schema_queries.h"
+
 namespace shardlab {
+namespace {
+
+// Rules that users write may answer anything.
+void check_fits(const Element& element, const OpSpec& given) {
+  check_candidate(given);
+  const OpSchema& schema = element.schema;
+  const auto here = [&](const DTensorSpec* spec) { return spec->layout() == schema.layout; };
+  bool fits = given.outputs.size() >= element.outputs.size();
+  fits = fits && given.inputs.size() >= element.positional;
+  for (std::size_t i = 0; fits && i < element.positional; ++i) {
+    fits = input_of(given, i) != nullptr && here(given.inputs[i]);
+  }
+  fits = fits && std::ranges::all_of(given.outputs, [&](const DTensorSpec* spec) {
+           return spec == nullptr || here(spec);
+         });
+  if (fits) return;
+  throw Error(ErrorKind::kInternal, fmt::format("{}: its rule gives the candidate {}, which is not "
+                                                "for this call (D-18)",
+                                                schema.row->name(), given.text()))
+      .with("op", schema.text())
+      .with("fix", fmt::format("give a spec on the call's mesh for each of its {} tensors and {} "
+                               "results",
+                               element.positional, element.outputs.size()));
+}
+
+}  // namespace
 
 PricedStrategy price_strategy(const OpStrategy& given_strategy, const Element& element,
                               const PlanOptions& options) {
@@ -10,9 +40,7 @@ PricedStrategy price_strategy(const OpStrategy& given_strategy, const Element& e
   Arena& arena = schema.layout->arena();
   PricedStrategy result;
   for (const OpSpec& given : given_strategy.candidates) {
-    check_invariant(
-        given.outputs.size() >= element.outputs.size() && given.inputs.size() >= element.positional,
-        "a candidate has specs for every output and input (D-18)");
+    check_fits(element, given);
     OpSpec spec;
     for (std::size_t i = 0; i < element.outputs.size(); ++i) {
       const bool present = element.outputs[i].present && given.outputs[i] != nullptr;

@@ -1,12 +1,10 @@
 // Texts and totals of candidates, as O-9, O-12 and O-17 have them.
 #include "schema/op_strategy.h"
 
+#include "schema/schema_queries.h"
+
 namespace shardlab {
 namespace {
-
-std::string spec_text(const DTensorSpec* spec) {
-  return spec == nullptr ? "None" : order_text(spec->placements(), spec->order());
-}
 
 std::string joined(const auto& elements, auto&& text_of) {
   std::string text;
@@ -27,9 +25,8 @@ double OpSpec::cost() const {
 
 std::string OpSpec::text() const {
   const std::string out =
-      outputs.size() == 1 ? spec_text(outputs[0]) : "(" + joined(outputs, spec_text) + ")";
-  if (inputs.empty()) return out;
-  return "(" + joined(inputs, spec_text) + ") -> " + out;
+      outputs.size() == 1 ? compact_text(outputs[0]) : compact_text(OutputSpecs(outputs));
+  return inputs.empty() ? out : compact_text(OutputSpecs(inputs)) + " -> " + out;
 }
 
 std::string OpStrategy::text() const {

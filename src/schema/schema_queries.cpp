@@ -1,5 +1,5 @@
-// The accessors of O-1 to O-46 with the failures that they prescribe, for users' rules, reports and
-// tests.
+// The accessors of O-1 to O-46 with the failures that they prescribe. Each looks at one call,
+// candidate or decision and changes nothing.
 #include "schema/schema_queries.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// schema_queries.h - what rules, reports and users ask of calls, candidates and decisions (O-1 to
-// O-48): accessors with their failures, the mesh of a call, arguments for shape inference, and a
-// suggestion put back onto the call it is for. Pure. Off the dispatch path.
+// schema_queries.h - what rules and users ask of calls, candidates and decisions (O-1 to O-48),
+// with the failures that the behaviours prescribe. The first part the library asks as well; the
+// second is there for rules that users write, and nothing in the library calls it: its own code
+// knows what these functions would check. Pure. Off the dispatch path.
 #pragma once
 
 #include <span>
@@ -11,24 +12,32 @@
 
 namespace shardlab {
 
+// For the library and users' rules.
+
 /// What a spec position of a result holds (O-48): one spec, or a sequence of specs, null for none.
 using OutputSpecs = std::span<const DTensorSpec* const>;
 
 /// O-1: "None", "S(0)R", "(S(0)R, None)".
 std::string compact_text(const DTensorSpec* spec);
 std::string compact_text(OutputSpecs specs);
-/// As above for a value of a schema: None, a spec, or a list of those, nested; anything else is
-/// Runtime.
+
+/// O-8. Fails with Internal naming index and length.
+const DTensorSpec* input_of(const OpSpec& candidate, std::size_t index = 0);
+/// O-4: one mesh, a price for every input where there are prices. Fails with Internal.
+void check_candidate(const OpSpec& candidate);
+
+/// O-24 as X-17: a spec, or a list or tuple that holds one.
+bool tensor_like(const Argument& value);
+
+// For users' rules.
+
+/// O-1 for a value of a schema: None, a spec, or a list of those, nested; anything else is Runtime.
 std::string compact_text(const Argument& value);
 
 /// O-6. Fails with Value, showing what was found, for any other number than one present output.
 const DTensorSpec* single_output(const OpSpec& candidate);
 /// O-7. Fails with Internal when the first output is absent, Value when there is none.
 const MeshLayout* mesh_of(const OpSpec& candidate);
-/// O-8. Fails with Internal naming index and length.
-const DTensorSpec* input_of(const OpSpec& candidate, std::size_t index = 0);
-/// O-4: one mesh, a price for every input where there are prices. Fails with Internal.
-void check_candidate(const OpSpec& candidate);
 
 /// O-11: at least one candidate, all on one mesh. Fails with Internal.
 void check_strategy(const OpStrategy& strategy);
@@ -53,9 +62,6 @@ enum class MeshCheck { kFirstOnly, kAllTopLevel };
 /// O-35: kAllTopLevel fails with Runtime naming op and both meshes when a later top-level spec
 /// lives on another one.
 const MeshLayout* mesh_from_args(const OpSchema& schema, MeshCheck check = MeshCheck::kAllTopLevel);
-
-/// O-24 as X-17: a spec, or a list or tuple that holds one.
-bool tensor_like(const Argument& value);
 
 /// O-2: shape, stride and dtype of a spec.
 const TensorMeta& meta_of(const DTensorSpec* spec);
