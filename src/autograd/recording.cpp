@@ -20,8 +20,9 @@ class RecordingCalls : public PlainCalls {
       if (DTensor target = view_to_write(row, args); target.defined()) return {std::move(target)};
     }
     const bool needed = look_at(row, args);
-    const bool by_element =
-        row.has(kIndependentLists) && std::holds_alternative<ProgramFn>(row.compute);
+    // An op on lists without a gradient of its own is recorded as what it does to each element.
+    const bool by_element = row.has(kIndependentLists) && !row.gradient &&
+                            std::holds_alternative<ProgramFn>(row.compute);
     if (needed && by_element) return recorded_by_element(row, args);
     const bool writes = row.inplace() || row.out_variant();
     if (writes) check_writes(row, args, needed ? Recorded::kYes : Recorded::kNo);
@@ -59,7 +60,6 @@ class RecordingCalls : public PlainCalls {
     return needed;
   }
 
-  // An op on lists is recorded as what it does to each element.
   Results recorded_by_element(const OpRow& row, const Arguments& args) {
     Results results = std::get<ProgramFn>(row.compute)(*this, row, args);
     return row.op.returns.empty() ? Results() : results;

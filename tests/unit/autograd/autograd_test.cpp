@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/observer.h"
+#include "dispatch/all_ops.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_calls.h"
 
@@ -44,6 +45,62 @@ TEST_CASE("a leaf adds up its gradients, within one backward and over several") 
     backward(sum(x));
     CHECK(whole(grad_of(x)) == Values{3, 5, 7});
     CHECK(grad_of(x).spec()->placement(0) == Placement::shard(0));
+  });
+}
+
+TEST_CASE("O-15 an op on lists is recorded as what it does to each element") {
+  OpMesh mesh({3});  // pieces of 2, 2, 0 rows and of 1, 0, 0
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {4}, {1, 2, 3, 4}), y = mesh.place("S(0)", {1}, {5});
+    const DTensor a = mesh.place("R", {4}, {2, 3, 4, 5}), b = mesh.place("R", {1}, {7});
+    require_grad(x);
+    require_grad(b);
+    const Results results =
+        ops()("aten::_foreach_mul.List", {ArgumentList{x, y}, ArgumentList{a, b}});
+    backward(sum(results[0].list()[0].tensor()));
+    CHECK(whole(grad_of(x)) == Values{2, 3, 4, 5});
+    CHECK_FALSE(grad_of(b).defined());
+    backward(sum(results[0].list()[1].tensor()));
+    CHECK(whole(grad_of(b)) == Values{5});
+  });
+}
+
+Results doubled_each(Calls& calls, const OpRow&, const Arguments& args) {
+  ArgumentList doubled;
+  for (const Argument& x : args[0].list()) doubled.push_back(calls.one("aten::mul.Scalar", {x, 2}));
+  return {Argument(std::move(doubled))};
+}
+std::vector<OutputMeta> like_each(const MetaArgs& args) {
+  std::vector<OutputMeta> outputs;
+  for (const TensorMeta* meta : args.tensors(0)) outputs.push_back({*meta});
+  return outputs;
+}
+std::vector<DTensor> straight_through(const GradContext& context) {
+  return {context.grads.begin(), context.grads.end()};
+}
+
+TEST_CASE("O-15 an op on lists that has a gradient of its own is recorded with it") {
+  OpRegistry registry;
+  register_all_ops(registry);
+  OpRow row;
+  row.op = parse_op_schema("my::doubled_each(Tensor[] x) -> Tensor[]");
+  row.meta = like_each;
+  row.rule = PointwiseRule{""};
+  row.flags = kIndependentLists;
+  row.compute = doubled_each;
+  row.gradient = {straight_through, ""};
+  registry.add(std::move(row));
+  OpMesh mesh(registry, {3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {4}, {1, 2, 3, 4}), y = mesh.place("S(0)", {1}, {5});
+    require_grad(x);
+    require_grad(y);
+    const Results results = ops()("my::doubled_each", {ArgumentList{x, y}});
+    const DTensor &first = results[0].list()[0].tensor(), &second = results[0].list()[1].tensor();
+    CHECK(whole(first) == Values{2, 4, 6, 8});
+    backward(test::call("aten::add.Tensor", {sum(first), sum(second)}));
+    CHECK(whole(grad_of(x)) == Values{1, 1, 1, 1});
+    CHECK(whole(grad_of(y)) == Values{1});
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 
@@ -19,6 +20,7 @@ using test::counted;
 using test::OpMesh;
 using test::ops;
 using test::plain;
+using test::whole;
 using Values = std::vector<double>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -146,6 +148,50 @@ TEST_CASE(
   CHECK(verdict.wrong->expected == 1);
   CHECK(verdict.wrong->wrong_elements == 1);
   CHECK(verdict.wrong->held_by == "rank 1 at [1, 1]");
+}
+
+// One column after the other, so that every addition is rounded to the dtype.
+Results column_by_column(Calls& calls, const OpRow&, const Arguments& args) {
+  const Argument none = calls.one("aten::slice.Tensor", {args[0], 1, 0, 0});
+  DTensor total = calls.one("aten::sum.dim_IntList", {none, Dims{1}});
+  for (std::int64_t i = 0; i < args[0].tensor().local().size(1); ++i) {
+    total = calls.one("aten::add.Tensor", {total, calls.one("aten::select.int", {args[0], 1, i})});
+  }
+  return {total};
+}
+std::vector<OutputMeta> shape_of_rows(const MetaArgs& args) {
+  return {{contiguous_meta(Dims{args.tensor(0)->shape[0]}, args.tensor(0)->dtype)}};
+}
+std::vector<RuleRow> terms_by_column(const RuleContext&) {
+  return {{{RulePlacement::of(Placement::partial())}, {RulePlacement::any(1)}}};
+}
+
+// 251 times -1, 50 times 1, 300 times 1. Alone no sum leaves what bf16 has exactly; the second of
+// two ranks adds up ones, of which those above 256 are lost: 44 of 300.
+Values steps_to_99() {
+  Values values(601, 1);
+  std::fill_n(values.begin(), 251, -1);
+  return values;
+}
+
+TEST_CASE("B-13 a program over ops may round after each of them") {
+  OpRegistry registry;
+  register_all_ops(registry);
+  OpRow row;
+  row.op = parse_op_schema("my::column_by_column(Tensor x) -> Tensor");
+  row.meta = shape_of_rows;
+  row.rule = terms_by_column;
+  row.compute = column_by_column;
+  registry.add(std::move(row));
+  OpMesh mesh(registry, {2});
+  const StepVerdict verdict = judged(mesh, [](OpMesh& on, RankContext&) {
+    const DTensor x = on.place("S(1)", {1, 601}, steps_to_99(), DType::kBF16);
+    const DTensor y = ops().one("my::column_by_column", {x});
+    CHECK(whole(y) == Values{55});  // -201 + 256
+    ops().one("my::column_by_column", {on.place("S(1)", {2, 1}, {3, 4}, DType::kBF16)});
+  });
+  CHECK_FALSE(verdict.wrong);
+  CHECK(verdict.skipped.empty());
 }
 
 TEST_CASE("B-13 replicas that differ are an error where they first do, and name the ranks") {
