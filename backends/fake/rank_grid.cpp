@@ -19,13 +19,8 @@ namespace shardlab::fake {
 namespace {
 
 constexpr std::size_t kMostCells = 1u << 16;
-
-// Cut after a few ranges.
-std::string shortened(std::string ranges) {
-  constexpr std::size_t kLong = 48;
-  if (ranges.size() <= kLong) return ranges;
-  return ranges.substr(0, ranges.rfind(',', kLong)) + ",...";
-}
+/// Characters that ranges of ranks may take in a report's line.
+constexpr std::size_t kLongRanges = 48;
 
 }  // namespace
 
@@ -156,10 +151,11 @@ std::string RankGrid::where(int tag) const {
     spanned *= static_cast<std::int64_t>(coordinates.size());
     if (static_cast<std::int64_t>(coordinates.size()) == layout_->size(dim)) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", layout_->names()[dim],
-                        shortened(rank_ranges(coordinates)));
+                        shortened_ranges(coordinates, kLongRanges));
   }
   if (spanned == held) return text;
-  return "ranks " + shortened(rank_ranges(ranks([&](std::size_t at) { return tags_[at] == tag; })));
+  return "ranks " +
+         shortened_ranges(ranks([&](std::size_t at) { return tags_[at] == tag; }), kLongRanges);
 }
 
 std::vector<std::size_t> RankGrid::line(std::size_t cell,

@@ -272,8 +272,8 @@ int explain_command(const SpecArguments& given) {
   if (row == nullptr) row = &registry.at(name);
   if (is_one_decision(*row)) return explain_row(*row, registry, layout, arguments);
   const std::string overload = row->op.overload.empty() ? "default" : row->op.overload;
-  const std::string base = row->op.base.substr(row->op.base.find("::") + 2);
-  return explain_program(fmt::format("aten.{}.{}", base, overload), registry, layout, arguments);
+  return explain_program(fmt::format("aten.{}.{}", bare_name(row->op), overload), registry, layout,
+                         arguments);
 }
 
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/fix.h"
+#include "schema/torch_spelling.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/record/json.h"
 
@@ -104,8 +105,7 @@ Json costs_json(const std::vector<double>& costs) {
 }
 
 std::string recorded_name(const OpRow& row) {
-  const std::size_t colons = row.op.base.find("::");
-  return fmt::format("{}.{}.{}", row.op.base.substr(0, colons), row.op.base.substr(colons + 2),
+  return fmt::format("{}.{}.{}", row.op.base.substr(0, row.op.base.find("::")), bare_name(row.op),
                      row.op.overload.empty() ? "default" : row.op.overload);
 }
 

@@ -210,15 +210,11 @@ class NameChecker {
 
   void check_in_module(const std::string& module, const ast::Attribute& node) {
     if (find_in_module(module, node.name, registry_)) return;
-    std::vector<std::string> known;
-    if (module.starts_with("aten.")) {
-      for (const OpRow* row : registry_.overloads(module.substr(5))) {
-        known.push_back(row->op.overload.empty() ? "default" : row->op.overload);
-      }
+    const std::vector<std::string> known = names_in_module(module, registry_);
+    if (!op_of_module(module).empty()) {
       refuse(source_, node.name_span, fmt::format("{} has no overload '{}'", module, node.name),
              suggest(node.name, known));
     }
-    known = module == "aten" ? op_names(registry_) : global_names(registry_);
     refuse(source_, node.name_span, fmt::format("unknown op '{}.{}'", module, node.name),
            nearest_or_nothing(node.name, known));
   }

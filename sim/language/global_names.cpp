@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "ops/torch_names.h"
 #include "sim/language/builtin.h"
@@ -30,14 +31,63 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 7> kModules = {
-    "torch", "F", "torch.nn", "aten", "torch.nn.functional", "torch.distributed", "torch.linalg"};
+constexpr std::array<std::string_view, 8> kModules = {
+    "torch",        "F",        "torch.nn", "aten", "torch.nn.functional", "torch.distributed",
+    "torch.linalg", "torch.ops"};
 
 bool is_module(std::string_view path) {
   return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
 }
 
+/// "aten" for aten and torch.ops.aten; empty for modules that are no namespace of ops.
+std::string_view namespace_of(std::string_view module) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (module == "aten") return module;
+  if (!module.starts_with(kOps)) return {};
+  module.remove_prefix(kOps.size());
+  return module.find('.') == std::string_view::npos ? module : std::string_view();
+}
+
+std::string_view space_of(const OpRow& row) {
+  return std::string_view(row.op.base).substr(0, row.op.base.find("::"));
+}
+
+/// The namespaces that ops are registered in, sorted.
+std::set<std::string, std::less<>> op_namespaces(const OpRegistry& registry) {
+  std::set<std::string, std::less<>> names;
+  for (const OpRow* row : registry.rows()) names.emplace(space_of(*row));
+  return names;
+}
+
 }  // namespace
+
+std::string op_of_module(std::string_view module) {
+  const std::size_t dot = module.rfind('.');
+  if (dot == std::string_view::npos) return "";
+  const std::string_view space = namespace_of(module.substr(0, dot));
+  return space.empty() ? "" : fmt::format("{}::{}", space, module.substr(dot + 1));
+}
+
+std::vector<std::string> names_in_module(std::string_view module, const OpRegistry& registry) {
+  std::vector<std::string> names;
+  if (const std::string op = op_of_module(module); !op.empty()) {
+    for (const OpRow* row : registry.overloads(op)) {
+      names.push_back(row->op.overload.empty() ? "default" : row->op.overload);
+    }
+    return names;
+  }
+  if (module == "torch.ops") {
+    const auto spaces = op_namespaces(registry);
+    return {spaces.begin(), spaces.end()};
+  }
+  const std::string_view space = namespace_of(module);
+  if (space.empty()) return global_names(registry);
+  std::set<std::string_view> ops;
+  for (const OpRow* row : registry.rows()) {
+    if (space_of(*row) == space) ops.insert(bare_name(row->op));
+  }
+  return {ops.begin(), ops.end()};
+}
 
 std::optional<DType> find_dtype(std::string_view name) {
   if (name == "bool") return std::nullopt;  // Python's function; where a dtype is wanted it is one
@@ -65,12 +115,13 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
                                     const OpRegistry& registry) {
   const std::string path = module + "." + name;
   if (is_module(path)) return ModuleValue{path};
-  if (module == "aten") {
-    if (!registry.overloads(name).empty()) return ModuleValue{path};
-    return std::nullopt;
-  }
-  if (module.starts_with("aten.")) {
-    const OpRow* row = registry.find(path);
+  const auto when = [&](bool known) {
+    return known ? std::optional<Value>(ModuleValue{path}) : std::nullopt;
+  };
+  if (module == "torch.ops") return when(op_namespaces(registry).contains(name));
+  if (!namespace_of(module).empty()) return when(!registry.overloads(op_of_module(path)).empty());
+  if (const std::string op = op_of_module(module); !op.empty()) {
+    const OpRow* row = registry.find(op + "." + name);
     return row != nullptr ? std::optional<Value>(RowValue{row}) : std::nullopt;
   }
   if (module == "torch") {

@@ -19,9 +19,15 @@ std::optional<DType> find_torch_dtype(std::string_view name);
 /// functions, ops.
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry);
 
-/// What `module.name` means: torch.cat, F.gelu, torch.nn.functional, aten.add.Tensor.
+/// What `module.name` means: torch.cat, F.gelu, torch.nn.functional, aten.add.Tensor,
+/// torch.ops.my.op.
 std::optional<Value> find_in_module(const std::string& module, const std::string& name,
                                     const OpRegistry& registry);
+/// Everything find_in_module knows of a module, for suggestions.
+std::vector<std::string> names_in_module(std::string_view module, const OpRegistry& registry);
+/// The op whose overloads a module holds: "my::op" for torch.ops.my.op, "aten::add" for aten.add;
+/// empty for other modules.
+std::string op_of_module(std::string_view module);
 
 /// Everything find_global knows, for suggestions.
 std::vector<std::string> global_names(const OpRegistry& registry);

@@ -87,13 +87,12 @@ Value Interpreter::call(const Value& function, CallValues call) {
     return call_op(op->name, std::move(call));
   }
   if (const auto* row = function.get<RowValue>()) {
-    ResolvedCall resolved = bind_call(*row->row, arguments_of(row->row->name(), call));
-    return call_row(*resolved.row, std::move(resolved.args));
+    return call_row(*row->row, bind_arguments(*row->row, arguments_of(row->row->name(), call),
+                                              BindRules::Style::kPython));
   }
-  if (const auto* module = function.get<ModuleValue>();
-      module && module->path.starts_with("aten.")) {
-    const std::string base = module->path.substr(5);
-    ResolvedCall resolved = resolve_call(*setup_.registry, base, arguments_of(base, call));
+  const auto* module = function.get<ModuleValue>();
+  if (const std::string op = module ? op_of_module(module->path) : ""; !op.empty()) {
+    ResolvedCall resolved = resolve_call(*setup_.registry, op, arguments_of(op, call));
     return call_row(*resolved.row, std::move(resolved.args));
   }
   fail(ErrorKind::kValue, Fix{"call a function; index with [ ]"}, "{} cannot be called",
@@ -143,8 +142,10 @@ DTensor Interpreter::tensor_op(std::string_view base, Values positional) {
 DTensor Interpreter::cast(const DTensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   const OpRow& row = program_calls().find("aten::_to_copy");
-  const Arguments args = bind_call(row, {{tensor}, {{"dtype", dtype}}}).args;
-  return program_calls().call(row, args).at(0).tensor();
+  return program_calls()
+      .call(row, bind_arguments(row, {tensor}, {{"dtype", dtype}}))
+      .at(0)
+      .tensor();
 }
 
 }  // namespace shardlab

@@ -9,20 +9,17 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "schema/torch_spelling.h"
 #include "sim/report/line_reports.h"
 
 namespace shardlab {
 
 namespace {
 
-std::string_view base_of(const OpDescriptor& op) {
-  return std::string_view(op.base).substr(op.base.find("::") + 2);
-}
-
 bool names_op(const TraceEvent& event, const std::string& why) {
   if (event.kind != TraceEvent::Kind::kOp) return false;
   const OpDescriptor& op = event.schema.row->op;
-  const std::string_view base = base_of(op);
+  const std::string_view base = bare_name(op);
   return why == base || why == op.name() || why == fmt::format("{}.{}", base, op.overload);
 }
 
@@ -67,7 +64,7 @@ struct Names {
     std::set<int> numbers;
     for (const TraceEvent& event : result.run.events) {
       if (event.kind != TraceEvent::Kind::kOp) continue;
-      bases.emplace(base_of(event.schema.row->op));
+      bases.emplace(bare_name(event.schema.row->op));
       numbers.insert(event.position.line);
     }
     for (const ValueReport& value : result.judgement.values) named.insert(value.name);

@@ -8,7 +8,6 @@
 
 #include "base/bytes_text.h"
 #include "base/fix.h"
-#include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
 #include "ops/factor_rule.h"
 #include "sim/run/inputs.h"
@@ -80,10 +79,14 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
   return reporter;
 }
 
-// All ops, with the scenario's rules for some of them.
-std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario) {
+// The caller's ops, with the scenario's rules for some of them.
+std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegistry& all_ops) {
   auto ops = std::make_shared<OpRegistry>();
-  register_all_ops(*ops);
+  for (const OpRow* row : all_ops.rows()) {
+    OpRow own = *row;
+    if (own.base != nullptr) own.base = ops->find(own.base->name());
+    ops->add(std::move(own));
+  }
   for (const ScenarioRule& rule : scenario.rules) {
     try {
       ops->at(rule.op);
@@ -125,7 +128,7 @@ void keep(Run& run, const ProgramRun& program) {
 Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
                 const ScenarioOptions& options) {
   Run run;
-  if (!scenario.rules.empty()) run.own_ops = ops_of(scenario);
+  if (!scenario.rules.empty()) run.own_ops = ops_of(scenario, all_ops);
   run.registry = run.own_ops ? run.own_ops.get() : &all_ops;
   run.scenario = scenario;
   run.options = options;

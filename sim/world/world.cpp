@@ -11,6 +11,7 @@
 #include "backends/process/control_channel.h"
 #include "backends/process/messages.h"
 #include "base/fix.h"
+#include "base/rank_ranges.h"
 #include "comm/communicator.h"
 #include "sim/schedule/single_scheduler.h"
 #include "sim/world/class_world.h"
@@ -122,9 +123,9 @@ std::string ranks_text(const AlikeFailures& set) {
   constexpr std::size_t kLong = 200;
   std::vector<std::int64_t> ranks = set.ranks;
   std::ranges::sort(ranks);
-  std::string text = fold_ranks(ranks);
-  if (text.size() <= kLong) return text;
-  return fmt::format("{},... ({} ranks)", text.substr(0, text.rfind(',', kLong)), ranks.size());
+  const std::string ranges = shortened_ranges(ranks, kLong);
+  if (!ranges.ends_with("...")) return fold_ranks(ranks);
+  return fmt::format("ranks {} ({} ranks)", ranges, ranks.size());
 }
 
 }  // namespace

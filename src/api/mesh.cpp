@@ -133,7 +133,8 @@ DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::str
 
 const DTensorSpec& spec_of(const DTensor& x) {
   if (x.distributed()) return *x.spec();
-  throw Error(ErrorKind::kValue, fmt::format("redistribute: {} is a plain tensor", type_string(x)))
+  throw Error(ErrorKind::kValue,
+              fmt::format("{} is a plain tensor; it must be distributed", type_string(x)))
       .with("fix", "distribute it first: that places it on a mesh");
 }
 

@@ -1,6 +1,6 @@
-// What a row keeps of its call is what its gradient reads (OpRow::reads), and no more. Kept tensors
-// share their memory with the program's: an op that writes to it in place makes the gradient
-// unknown, and backward refuses it.
+// What a row keeps of its call is what its gradient reads (OpRow::gradient_reads()), and no more.
+// Kept tensors share their memory with the program's: an op that writes to it in place makes the
+// gradient unknown, and backward refuses it.
 #include "autograd/row_node.h"
 
 #include <bit>

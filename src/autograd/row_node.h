@@ -26,8 +26,8 @@ void for_each_result(const Results& results, Visit visit) {
 /// out, without values. Only ops that look at nothing else take it (zeros_like).
 DTensor without_values(const DTensor& x);
 
-/// Keeps of its call what the row's gradient reads (OpRow::reads) and refuses to run when a kept
-/// value was written to since.
+/// Keeps of its call what the row's gradient reads (OpRow::gradient_reads()) and refuses to run
+/// when a kept value was written to since.
 class RowNode : public GradNode {
  public:
   /// Connected to the tensors among `args`. Before the call: of what the row writes to, the old

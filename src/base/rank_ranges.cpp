@@ -19,4 +19,10 @@ std::string rank_ranges(std::span<const std::int64_t> ranks) {
   return text;
 }
 
+std::string shortened_ranges(std::span<const std::int64_t> ranks, std::size_t longest) {
+  const std::string text = rank_ranges(ranks);
+  if (text.size() <= longest) return text;
+  return text.substr(0, text.rfind(',', longest)) + ",...";
+}
+
 }  // namespace shardlab

@@ -91,15 +91,19 @@ bool bind_as_given(const OpRow& row, Arguments& positional) {
   return true;
 }
 
-Arguments bind_arguments(const OpRow& row, Arguments positional,
-                         std::vector<std::pair<std::string, Argument>> keywords) {
+Arguments bind_arguments(const OpRow& row, const GivenArguments& given, BindRules::Style style) {
   std::string reason;
-  auto bound =
-      bind(row.op, row.defaults(), {std::move(positional), std::move(keywords)}, {}, reason);
+  auto bound = bind(row.op, row.defaults(), given, {.style = style}, reason);
   if (bound) return std::move(*bound);
   throw Error(ErrorKind::kValue, fmt::format("{}: {}", row.name(), reason))
       .with("op", row.op.text())
       .with("fix", "give the arguments that the signature takes");
+}
+
+Arguments bind_arguments(const OpRow& row, Arguments positional,
+                         std::vector<std::pair<std::string, Argument>> keywords) {
+  return bind_arguments(row, GivenArguments{std::move(positional), std::move(keywords)},
+                        BindRules::Style::kSchemaOrder);
 }
 
 }  // namespace shardlab

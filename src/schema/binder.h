@@ -13,6 +13,8 @@
 
 namespace shardlab {
 
+struct OpRow;
+
 /// Arguments as a caller wrote them. Lists of ints may come as Dims or as lists of numbers.
 struct GivenArguments {
   Arguments positional;
@@ -47,5 +49,8 @@ std::optional<Argument> coerced(const SchemaArgument& declared, const Argument& 
 /// with the reason, where the signature does not take what is given. Thread-safe.
 std::optional<Arguments> bind(const OpDescriptor& op, const Arguments& defaults,
                               const GivenArguments& given, BindRules rules, std::string& reason);
+/// The same for a row, with its defaults.
+///   fails  Value: the signature does not take what is given; names the op and the reason
+Arguments bind_arguments(const OpRow& row, const GivenArguments& given, BindRules::Style style);
 
 }  // namespace shardlab

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
-#include "mesh/shard_order.h"
+#include "schema/schema_queries.h"
 
 namespace shardlab {
 namespace {
@@ -73,11 +73,6 @@ bool only_defaults_unused(const TorchSpelling& spelling, const Arguments& torch,
   return true;
 }
 
-std::string base_name(const OpRow& row) {
-  const std::size_t colons = row.op.base.find("::");
-  return colons == std::string::npos ? row.op.base : row.op.base.substr(colons + 2);
-}
-
 /// Where the tensors of a call lie, if they do on a mesh.
 void add_layout(Error& error, const GivenArguments& given) {
   const MeshLayout* layout = nullptr;
@@ -86,8 +81,8 @@ void add_layout(Error& error, const GivenArguments& given) {
     if (!value.is_tensor() || !value.tensor().defined() || !value.tensor().distributed()) return;
     const DTensorSpec& spec = *value.tensor().spec();
     layout = spec.layout();
-    placements += fmt::format("{}{} {}", placements.empty() ? "" : "   ", name,
-                              order_text(spec.placements(), spec.order()));
+    placements +=
+        fmt::format("{}{} {}", placements.empty() ? "" : "   ", name, compact_text(&spec));
   };
   std::size_t place = 0;
   for (const Argument& value : given.positional)
@@ -155,15 +150,6 @@ std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const O
   return ResolvedCall{row, std::move(*args)};
 }
 
-ResolvedCall bind_call(const OpRow& row, const GivenArguments& given) {
-  std::string reason;
-  auto args = bind(row.op, row.defaults(), given, {.style = BindRules::Style::kPython}, reason);
-  if (args) return {&row, std::move(*args)};
-  throw Error(ErrorKind::kValue, fmt::format("{}: {}", row.name(), reason))
-      .with("op", row.op.text())
-      .with("fix", "give the arguments that the signature takes");
-}
-
 ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
                           const GivenArguments& given, std::span<const TorchSpelling> spellings) {
   const auto overloads = registry.overloads(base);
@@ -193,9 +179,13 @@ ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
   refusals.raise(base, given);
 }
 
+std::string_view bare_name(const OpDescriptor& op) {
+  return std::string_view(op.base).substr(op.base.find("::") + 2);
+}
+
 std::vector<std::string> op_names(const OpRegistry& registry) {
   std::vector<std::string> names;
-  for (const OpRow* row : registry.rows()) names.push_back(base_name(*row));
+  for (const OpRow* row : registry.rows()) names.emplace_back(bare_name(row->op));
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;

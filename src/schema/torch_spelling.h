@@ -68,9 +68,9 @@ std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const O
 ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
                           const GivenArguments& given,
                           std::span<const TorchSpelling> spellings = {});
-/// The same for one row.
-ResolvedCall bind_call(const OpRow& row, const GivenArguments& given);
 
+/// An op's name without namespace and overload: "softmax".
+std::string_view bare_name(const OpDescriptor& op);
 /// Names of all ops without namespace and overload ("softmax"), for suggestions; sorted.
 std::vector<std::string> op_names(const OpRegistry& registry);
 

@@ -113,6 +113,24 @@ class Install(unittest.TestCase):
             f"threads:{counted}fake:{counted}",
         )
 
+    def test_ops_and_rules(self):
+        # Row i of 0..14 in three columns: 0.5 (27 i^2 + 18 i + 5). Weighted by i + 1 the sum of all
+        # has the slope (i + 1) x.
+        energies = "2.5 25 74.5 151 254.5"
+        slopes = "0 1 2 6 8 10 18 21 24 36 40 44 60 65 70"
+        self.assertEqual(
+            output(self.build("own_ops")),
+            f"op: f32[5@tp] {energies}, f32[5@tp, 3] {slopes},"
+            f" f32[5]{{sum:tp}} {energies}, f32[5, 3@tp] {slopes},\n"
+            "scenario: threads met fake met, with a rule met\n"
+            "shipped: right, y f32[7, 5]{sum:tp}, z f32[7, 5], u f32[7, 5]{sum:tp},"
+            " v f32[7]{sum:tp}, 1 all_reduce, 0 all_gather\n"
+            "own: right, y f32[7, 5], z f32[7, 5], u f32[7, 5]{sum:tp},"
+            " v f32[7], 1 all_reduce, 2 all_gather\n"
+            "not a rule: wrong in line 11, aten::exp, y f32[7, 5]{sum:tp}, z f32[7, 5]{sum:tp},"
+            " u f32[7, 5]{sum:tp}, v f32[7]{sum:tp}, 0 all_reduce, 0 all_gather\n",
+        )
+
     def test_the_program_and_its_scenarios(self):
         scenario = self.prefix / "share/shardlab/scenarios/smoke/add.toml"
         told = output(self.prefix / "bin/shardlab", "run", scenario)

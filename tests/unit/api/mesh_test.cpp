@@ -99,6 +99,8 @@ TEST_CASE("what can't be placed is refused with the way out") {
                          doctest::Contains("distributed already"), Error);
     CHECK_THROWS_WITH_AS(redistribute(seven(), "tp=R"), doctest::Contains("is a plain tensor"),
                          Error);
+    CHECK_THROWS_WITH_AS(spec_of(seven()), doctest::Contains("f32[7] is a plain tensor; it"),
+                         Error);
     CHECK_THROWS_WITH_AS(redistribute(x, "[8@tp]"), doctest::Contains("another shape"), Error);
     CHECK_THROWS_WITH_AS(redistribute(x, "tp=Q"), doctest::Contains("'Q' is not a placement"),
                          Error);

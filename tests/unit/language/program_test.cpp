@@ -206,6 +206,14 @@ TEST_CASE("a part of the mesh is a mesh: every rank's own part, outsiders includ
   CHECK(out.lines == std::vector<Lines>{first, second, second, first});
 }
 
+TEST_CASE("ops are called by namespace, op and overload as PyTorch's custom ops are") {
+  CHECK(printed("x = distribute(tensor([1., 2., 3.]), tp=S(0))\n"
+                "print(torch.ops.aten.add.Tensor(x, x, alpha=2).full_tensor())\n"
+                "print(torch.ops.aten.add(x, 1).full_tensor(), aten.add(x, 1).full_tensor())\n"
+                "print(torch.ops.prims.view_of(x).type)\n") ==
+        Lines{"f32[3] [3, 6, 9]", "f32[3] [2, 3, 4] f32[3] [2, 3, 4]", "f32[3@tp]"});
+}
+
 TEST_CASE("faults on ranks carry the place in the program") {
   struct Row {
     const char* code;

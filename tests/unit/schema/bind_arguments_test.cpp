@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "schema/binder.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -57,6 +58,22 @@ TEST_CASE("a wrong argument is refused by name") {
   CHECK(failure([&] {
           bind_arguments(row, {1, 2}, {{"dtype", 3}});
         }) == "aten::f: 'dtype' is 3, must be ScalarType?");
+}
+
+TEST_CASE("a call of a program is bound as Python does, and refused in the same words") {
+  Fixture f;
+  const OpRow& row = f.add("f(Scalar self, int[2] dim, *, bool keepdim=False) -> ()");
+  const auto python = [&](const GivenArguments& given) {
+    return bind_arguments(row, given, BindRules::Style::kPython);
+  };
+  const Arguments args = python({{}, {{"input", 3}, {"axis", 1}, {"keepdims", true}}});
+  CHECK(args[1] == Argument(Dims{1, 1}));
+  CHECK(args[2] == Argument(true));
+  CHECK(failure([&] { python({{3}, {}}); }) == "aten::f: 'dim' is missing");
+  CHECK(failure([&] { bind_arguments(row, {3}); }) == "aten::f: 'dim' is missing");
+  CHECK(failure([&] {
+          python({{3, 1, true}, {}});
+        }) == "aten::f: takes at most 2 positional arguments, 3 are given");
 }
 
 TEST_CASE("a tensor that is not optional is not None") {

@@ -3,7 +3,9 @@
 
 #include "ops/factor_rule.h"
 #include "ops/meta.h"
+#include "sim/judge/scenario_run.h"
 #include "sim/world/spmd.h"
+#include "tests/unit/scenario/scenario_text.h"
 
 namespace shardlab {
 namespace {
@@ -215,6 +217,58 @@ TEST_CASE("O-15 a user's rule may answer for each element of a list") {
       CHECK(error.find("fix") != nullptr);
     }
   });
+}
+
+// Candidates that are not for the call: without a spec for an input; for fewer inputs; on a mesh
+// that the program does not run on.
+OpStrategy without_input(const RuleContext& context) {
+  return {{{{context.tensors[0]}, {nullptr, context.tensors[1]}, {}}}};
+}
+OpStrategy with_one_input(const RuleContext& context) {
+  return {{{{context.tensors[0]}, {context.tensors[0]}, {}}}};
+}
+OpStrategy on_another_mesh(const RuleContext& context) {
+  const DTensorSpec* x = context.tensors[0];
+  Arena& arena = context.schema.layout->arena();
+  const MeshLayout* other = arena.layout({.shape = Dims{3, 1}, .names = {}, .ranks = {}});
+  const DTensorSpec* elsewhere = arena.spec(other, Placements(2), x->meta());
+  return {{{{elsewhere}, {elsewhere, elsewhere}, {}}}};
+}
+
+TEST_CASE("D-18 a rule's candidate that is not for the call is refused with what to give") {
+  for (const StrategyFn rule : {without_input, with_one_input, on_another_mesh}) {
+    const auto ops =
+        ops_with([&](OpRegistry& registry) { registry.set_rule("aten::maximum", rule); });
+    spmd(3, *ops, [](RankContext&) {
+      const MeshLayout* mesh = init_mesh({{"dp", 3}});
+      const DTensor x = distribute_tensor(tensor({1, 2, 3, 4}, {4}), mesh, "dp=S(0)");
+      try {
+        recording_calls()("aten::maximum", {x, x});
+        FAIL("accepted");
+      } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::kInternal);
+        CHECK(error.summary().find("aten::maximum: its rule gives the candidate (") == 0);
+        CHECK(*error.find("fix") ==
+              "give a spec on the call's mesh for each of its 2 tensors and 1 results");
+      }
+    });
+  }
+}
+
+TEST_CASE("a scenario's own rule may be for a program's own op") {
+  const auto ops = ops_with([](OpRegistry& registry) {
+    OpRow row;
+    row.op = parse_op_schema("my::squared(Tensor x) -> Tensor");
+    row.meta = meta_like;
+    row.rule = PointwiseRule{""};
+    row.compute = squared;
+    registry.add(std::move(row));
+  });
+  const char* const text =
+      "[mesh]\ntp = 3\n[inputs]\nx = \"f32[4, 5@tp]\"\n"
+      "[[rule]]\nop = \"my::squared\"\nrule = \"ab->ab\"\n"
+      "[program]\ncode = \"y = torch.ops.my.squared(x)\"\n[expect]\ny = \"f32[4, 5@tp]\"\n";
+  CHECK(run_scenario(test::scenario_of(text), *ops, {}).met());
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// ops.h - what programs need to add ops of their own, and rules to ops that are there. A row
+// (schema/op_row.h) says what an op is: its schema, shapes, rule, what computes it, gradient.
+// ops_with() of spmd.h hands out the registry; src/api/README.md has examples.
+#pragma once
+
+#include "ops/factor_rule.h"        // IWYU pragma: export
+#include "ops/gradient_math.h"      // IWYU pragma: export
+#include "ops/meta.h"               // IWYU pragma: export
+#include "ops/rules.h"              // IWYU pragma: export
+#include "schema/older_schema.h"    // IWYU pragma: export
+#include "schema/schema_queries.h"  // IWYU pragma: export
+#include "shardlab/shardlab.h"      // IWYU pragma: export
