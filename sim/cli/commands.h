@@ -35,6 +35,7 @@ struct RunArguments {
   CommonArguments common;
   std::vector<std::string> files;     ///< `test`: files and folders
   std::vector<std::string> settings;  ///< "key=value"
+  std::vector<std::string> links;     ///< "tp=400,1.5": GB/s and microseconds
   std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
   DeviceChoice device;
@@ -47,12 +48,14 @@ struct RunArguments {
   std::string planner;                       ///< of redistributions; empty: the scenario's
   ReportLength length = ReportLength::kOverview;
   int line = 0;                              ///< of the source, alone and in full; 0: all
+  Replay replay = Replay::kShown;
   bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"
   std::optional<std::int64_t> rank;          ///< whose prints are shown; none: those of all ranks
   std::string html;                          ///< `run`: page to write; empty: none
   std::string filter;                        ///< `test`: part of a path, title or matrix point
   bool list = false;
+  bool verbose = false;            ///< `test`: reports of what fails, too
   std::int64_t keep_elements = 0;  ///< `run --json`: of each value; 0: none
   std::int64_t schedules = 0;      ///< `test`: seeds to try per scenario; 0: one run, as asked for
   std::int64_t jobs = 0;           ///< `test`: scenarios at once; 0: one per core

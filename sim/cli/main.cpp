@@ -1,5 +1,4 @@
 // Argument parsing only; what commands do is in their own files.
-#include <unistd.h>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -10,17 +9,14 @@
 
 #include "base/nearest.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/completion.h"
+#include "sim/cli/interrupts.h"
+#include "sim/cli/version.h"
 #include "sim/verify/kept_value.h"
 
 namespace {
 
 using namespace shardlab;
-
-void on_interrupt(int) {
-  static constexpr char kText[] = "\ninterrupted\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
-  _exit(kInterrupted);
-}
 
 void add_common(CLI::App* command, CommonArguments& common) {
   command
@@ -33,6 +29,11 @@ void add_common(CLI::App* command, CommonArguments& common) {
 void add_run_options(CLI::App* command, RunArguments& arguments) {
   command->add_option("--set", arguments.settings, "override a value: params.hidden=64, mesh.tp=4")
       ->type_name("KEY=VALUE");
+  command
+      ->add_option("--link", arguments.links,
+                   "a mesh dim's link, for predicted times and plans: GB/s (2^30 bytes) and "
+                   "microseconds a hop; as --set topology.DIM.gbps=400 --set topology.DIM.us=1.5")
+      ->type_name("DIM=GBPS,US");
   command->add_option(
       "--backend", arguments.backend,
       "who moves the bytes: threads; fake (shapes only, up to a million ranks); mpi "
@@ -90,25 +91,33 @@ struct Parsed {
   CheckArguments check;
   DiffArguments diff;
   DoctorArguments doctor;
+  std::string shell;
   std::function<int()> chosen;
 };
 
+// How much of a run is told.
+void add_lengths(CLI::App* run, RunArguments& arguments) {
+  auto* full = run->add_flag_callback(
+      "--full", [&arguments] { arguments.length = ReportLength::kFull; },
+      "every op, move, collective and value, nothing folded");
+  run->add_flag_callback(
+         "--summary", [&arguments] { arguments.length = ReportLength::kSummary; },
+         "a few lines: what was sent and held, what is wrong")
+      ->excludes(full);
+  run->add_option("--line", arguments.line, "everything that this line of the file did, alone")
+      ->check(CLI::PositiveNumber);
+}
+
 void add_run(CLI::App& app, Parsed& parsed) {
   auto* run = app.add_subcommand("run", "run a scenario on simulated ranks and check every value");
-  run->add_option("FILE", parsed.run.files, "scenario files (.toml)")->required();
+  run->add_option("FILE", parsed.run.files,
+                  "scenario files (.toml), or names of those that are shipped: models/megatron_mlp")
+      ->required();
   run->add_option("--why", parsed.run.why,
                   "explain decisions of an op, a source line, a value's statement, or all; what no "
                   "run has a name for is refused")
       ->type_name("NAME|LINE|all");
-  auto* full = run->add_flag_callback(
-      "--full", [&parsed] { parsed.run.length = ReportLength::kFull; },
-      "every op, move, collective and value, nothing folded");
-  run->add_flag_callback(
-         "--summary", [&parsed] { parsed.run.length = ReportLength::kSummary; },
-         "a few lines: what was sent and held, what is wrong")
-      ->excludes(full);
-  run->add_option("--line", parsed.run.line, "everything that this line of the file did, alone")
-      ->check(CLI::PositiveNumber);
+  add_lengths(run, parsed.run);
   run->add_option("--rank", parsed.run.rank, "show what this rank prints, and no other")
       ->check(CLI::NonNegativeNumber);
   run->add_option("--html", parsed.run.html, "write the run as one page for a browser, too")
@@ -131,19 +140,24 @@ void add_run(CLI::App& app, Parsed& parsed) {
   add_common(run, parsed.run.common);
   run->footer(
       "Examples:\n"
-      "  shardlab run scenarios/models/megatron_mlp.toml\n"
+      "  shardlab run models/megatron_mlp\n"
       "  shardlab run --why mm --set mesh.tp=2 scenarios/models/megatron_mlp.toml\n"
       "In order of execution, '18, 20 all_reduce tp 64 B' is line 18, then line 20, which enters "
       "an\n"
       "all_reduce over tp. '(18, 20) x 2' ran twice, each time with the same ops, types and "
       "bytes.\n"
-      "Figures: 'sent per rank' is what a ring would send: all_reduce 2(n-1)/n of the tensor, "
-      "all_gather and\n"
-      "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. Memory counts "
-      "every\n"
-      "buffer that a rank's device allocated.");
+      "Figures: 'sent' is what a ring would send: all_reduce 2(n-1)/n of the tensor, all_gather "
+      "and\n"
+      "reduce_scatter (n-1)/n of the whole, all_to_all (n-1)/n of the local piece. 'predicted' is "
+      "the\n"
+      "faster of a ring and a tree, as NCCL chooses, over the links that stand below; one after "
+      "the\n"
+      "other, no overlap. FLOP: multiplications and additions of products, convolutions and "
+      "attention\n"
+      "on the rank's own pieces. Memory counts every buffer that a rank's device allocated.");
   run->callback([&parsed] {
     parsed.chosen = [&parsed] {
+      parsed.run.replay = Replay::kWhereItAdds;
       return in_job(parsed.run, [&parsed] { return run_command(parsed.run); });
     };
   });
@@ -153,6 +167,7 @@ void add_test(CLI::App& app, Parsed& parsed) {
   auto* test = app.add_subcommand("test", "run scenarios and print one line each");
   test->add_option("PATH", parsed.test.files, "scenario files or folders")->required();
   test->add_option("--filter", parsed.test.filter, "only those with this in path, title or point");
+  test->add_flag("--verbose,-v", parsed.test.verbose, "the whole report of what fails, too");
   test->add_flag("--list", parsed.test.list, "print titles and what each is about, run nothing");
   test->add_option(
           "--schedules", parsed.test.schedules,
@@ -308,6 +323,42 @@ void add_doctor(CLI::App& app, Parsed& parsed) {
       [&parsed] { parsed.chosen = [&parsed] { return doctor_command(parsed.doctor); }; });
 }
 
+// Commands and options as they are when this is called.
+std::vector<CompletedCommand> completed(const CLI::App& app) {
+  const auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+  std::vector<CompletedCommand> commands;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    CompletedCommand one{{command->get_name(), first_line(command->get_description())}, {}};
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        one.options.push_back({"--" + name, first_line(option->get_description())});
+      }
+    }
+    commands.push_back(std::move(one));
+  }
+  return commands;
+}
+
+void add_completion(CLI::App& app, Parsed& parsed) {
+  auto* completion =
+      app.add_subcommand("completion", "a script that completes commands in a shell");
+  completion->add_option("SHELL", parsed.shell, "bash, zsh or fish")->required();
+  completion->footer(
+      "Examples:\n"
+      "  shardlab completion bash > shardlab.bash\n"
+      "  shardlab completion zsh > _shardlab\n"
+      "  shardlab completion fish > shardlab.fish\n"
+      "bash: source the file, or put it into ~/.local/share/bash-completion/completions as "
+      "shardlab;\n"
+      "zsh: put it into a folder of fpath; fish: into ~/.config/fish/completions.");
+  completion->callback([&app, &parsed] {
+    parsed.chosen = [&app, &parsed] {
+      std::fputs(completion_script(parsed.shell, completed(app)).c_str(), stdout);
+      return static_cast<int>(kFine);
+    };
+  });
+}
+
 // A command that does not exist yet: any use of it, --help included, says so.
 void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
   auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
@@ -345,12 +396,13 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGINT, on_interrupt);
+  tell_on_interrupt();
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App app(
       "shardlab - distributed tensors on simulated ranks: placements, collectives, numbers");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of all commands");
+  app.set_version_flag("--version", std::string("shardlab ") + kVersion, "print the version");
   app.footer(
       "Examples:\n  shardlab run scenarios/models/megatron_mlp.toml\n"
       "  shardlab show \"f32[10@x, 6@y]\" --mesh x=2,y=3\n"
@@ -363,6 +415,7 @@ int main(int argc, char** argv) {
   add_table_commands(app, parsed);
   add_diff(app, parsed);
   add_doctor(app, parsed);
+  add_completion(app, parsed);
   add_later(app, parsed, "verify-ops", "every rule of an op on real ranks");
   // The parser would take a list in brackets apart, so that it must not begin with one.
   std::vector<std::string> words(argv, argv + argc);

@@ -40,15 +40,59 @@ MemoryLimits memory_limits(const RunArguments& arguments) {
 std::vector<Setting> settings_of(const RunArguments& arguments) {
   std::vector<Setting> settings;
   for (const std::string& text : arguments.settings) settings.push_back(parse_setting(text));
+  for (const std::string& text : arguments.links) {
+    const std::size_t equals = text.find('='), comma = text.find(',');
+    if (equals == std::string::npos || comma == std::string::npos || comma < equals) {
+      fail(ErrorKind::kValue, Fix{"--link tp=400,1.5: GB/s and microseconds"},
+           "--link: can't read \"{}\"", text);
+    }
+    const std::string dim = "topology." + text.substr(0, equals);
+    settings.push_back(parse_setting(dim + ".gbps=" + text.substr(equals + 1, comma - equals - 1)));
+    settings.push_back(parse_setting(dim + ".us=" + text.substr(comma + 1)));
+  }
   if (arguments.seed && !seeded(arguments)) {
     settings.push_back(parse_setting("seed=" + std::to_string(*arguments.seed)));
   }
   return settings;
 }
 
-std::vector<std::string> scenario_files(const std::vector<std::string>& paths) {
+namespace {
+
+// Where scenarios are shipped: below the current folder, beside the folder that the program was
+// built in, and where it was installed to.
+std::vector<fs::path> shipped_folders() {
+  std::error_code unknown;
+  const fs::path program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
+  return {"scenarios", program.parent_path() / "scenarios",
+          program.parent_path() / "share/shardlab/scenarios"};
+}
+
+// Seen from the current folder, where it lies below it.
+std::string seen_from_here(const fs::path& path) {
+  const fs::path relative = path.lexically_proximate(fs::current_path());
+  return relative.string().starts_with("..") ? path.string() : relative.string();
+}
+
+// "models/megatron_mlp" as the scenario that is shipped under this name; what is no such name is
+// left as it is.
+std::string shipped_path(const std::string& name) {
+  if (fs::exists(name)) return name;
+  if (fs::is_regular_file(name + ".toml")) return name + ".toml";
+  if (fs::path(name).is_absolute()) return name;
+  for (const fs::path& folder : shipped_folders()) {
+    for (const fs::path& path : {folder / name, folder / (name + ".toml")}) {
+      if (fs::exists(path)) return seen_from_here(path);
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string> scenario_files(const std::vector<std::string>& names) {
   std::vector<std::string> files;
-  for (const std::string& path : paths) {
+  for (const std::string& name : names) {
+    const std::string path = shipped_path(name);
     if (!fs::is_directory(path)) {
       files.push_back(path);
       continue;
@@ -99,7 +143,9 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
     output.out = run_json(result) + "\n";
     return output;
   }
-  output.out = arguments.log ? log_text(result.run) : run_text(result, text_options(arguments));
+  RunTextOptions options = text_options(arguments);
+  options.replay = arguments.replay;
+  output.out = arguments.log ? log_text(result.run) : run_text(result, options);
   if (result.run.error && !result.judgement.error_expected) {
     output.err = "error: " + result.run.error->text() + "\n";
     output.urgent = channel_of(arguments.backend) != nullptr;

@@ -1,9 +1,13 @@
 // `shardlab run`: every point of every file, printed as it comes.
 #include "dispatch/all_ops.h"
+#include "sim/cli/forecast.h"
+#include "sim/cli/interrupts.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/report/html_report.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/why_names.h"
+#include "sim/run/process_records.h"
+#include "sim/world/backends.h"
 
 namespace shardlab {
 
@@ -46,6 +50,20 @@ class Reports {
   bool first_ = true;
 };
 
+// Says before a long run that it will be one, and while it runs where it is.
+ScenarioResult watched(const Scenario& scenario, const std::string& path,
+                       const OpRegistry& registry, const RunArguments& arguments) {
+  ScenarioOptions options = options_of(arguments);
+  // A process that waits for others is not to be woken by a timer.
+  if (channel_of(arguments.backend) != nullptr) return run_scenario(scenario, registry, options);
+  if (!is_shape_only(arguments.backend)) {
+    if (const auto note = forecast(scenario, registry, options)) print({.err = *note});
+  }
+  const ProgressLine line(path);
+  options.progress = &shown_progress();
+  return run_scenario(scenario, registry, options);
+}
+
 }  // namespace
 
 int run_command(const RunArguments& arguments) {
@@ -59,7 +77,7 @@ int run_command(const RunArguments& arguments) {
     for (const MatrixPoint& point : file.points()) {
       const Scenario scenario = file.at(point);
       if (arguments.rank) check_printer(scenario, *arguments.rank);
-      const ScenarioResult result = run_scenario(scenario, registry, options_of(arguments));
+      const ScenarioResult result = watched(scenario, path, registry, arguments);
       reports.add(result);
       const bool wanted = !arguments.html.empty() && !result.run.reported_elsewhere;
       if (wanted) pages.push_back(html_run(result));

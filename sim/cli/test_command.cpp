@@ -1,5 +1,5 @@
-// `shardlab test`: many files, one line each, on several threads where runs share nothing. The exit
-// code says whether all passed.
+// `shardlab test`: many files, one line each, on several threads where runs share nothing. What
+// failed is listed at the end; the exit code says whether all passed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +12,10 @@
 #include "dispatch/all_ops.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
+#include "sim/cli/stopwatch.h"
 #include "sim/judge/schedules.h"
 #include "sim/report/junit.h"
+#include "sim/report/paint.h"
 #include "sim/run/process_records.h"
 
 namespace shardlab {
@@ -31,6 +33,12 @@ struct TestCase {
 struct TestOutcome {
   TestReport report;
   RunOutput output;
+  std::string again;  ///< the command that runs what failed
+};
+
+// What is told of those that failed once all are through.
+struct FailedCase {
+  std::string name, message, again;
 };
 
 bool selected(const RunArguments& arguments, const TestCase& one) {
@@ -67,18 +75,17 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
           TestOutcome& outcome) {
   if (!result.met()) outcome.report.verdict = TestReport::Verdict::kFailed;
   if (result.run.reported_elsewhere) return;
-  const bool as_line = arguments.common.output == Output::kText && result.met();
-  if (as_line) {
+  const bool whole = !result.met() && arguments.verbose;
+  if (arguments.common.output == Output::kJson || whole) {
+    outcome.output = output_of(result, arguments);
+  } else {
     outcome.output.out = run_line(result, text_options(arguments)) + tried + "\n";
-    return;
   }
-  outcome.output = output_of(result, arguments);
   if (result.met()) return;
   RunTextOptions plain = text_options(arguments);
   plain.color = Color::kOff;
-  outcome.report.message = result.run.error && !result.judgement.error_expected
-                               ? result.run.error->summary()
-                               : "not as expected";
+  outcome.again = replay_command(result.run);
+  outcome.report.message = failure_text(result);
   outcome.report.text = run_text(result, plain);
   if (result.run.error && !result.judgement.error_expected) {
     outcome.report.text += "error: " + result.run.error->text() + "\n";
@@ -122,8 +129,18 @@ void refuse_case(const Refusal& refusal, TestOutcome& outcome) {
   outcome.report.text = refusal.text;
 }
 
+// A file that cannot be run has no report: all that there is to say of it is said.
+void refused(const Refusal& refusal, const RunArguments& arguments, TestOutcome& outcome) {
+  outcome.output.err = refusal.text;
+  if (arguments.common.output == Output::kJson) return;
+  outcome.output.out =
+      fmt::format("{} {}  cannot run\n", paint("FAILED", Ink::kBad, text_options(arguments).color),
+                  outcome.report.name);
+}
+
 TestOutcome outcome_of(const TestCase& one, const OpRegistry& registry,
                        const RunArguments& arguments) {
+  const Stopwatch watch;
   TestOutcome outcome;
   outcome.report.file = one.path;
   outcome.report.name = name_of(one);
@@ -133,8 +150,9 @@ TestOutcome outcome_of(const TestCase& one, const OpRegistry& registry,
   }
   if (refusal) {
     refuse_case(*refusal, outcome);
-    if (speaks(arguments)) outcome.output.err = refusal->text;
+    if (speaks(arguments)) refused(*refusal, arguments, outcome);
   }
+  outcome.report.seconds = watch.seconds();
   return outcome;
 }
 
@@ -163,6 +181,16 @@ void check_arguments(const RunArguments& arguments) {
       .with("fix", "leave --scheduler out");
 }
 
+void list_failures(const std::vector<FailedCase>& failures) {
+  if (failures.empty()) return;
+  std::string text = "\nfailed\n";
+  for (const FailedCase& failure : failures) {
+    text += fmt::format("  {}\n      {}\n", failure.name, failure.message);
+    if (!failure.again.empty()) text += fmt::format("      again: {}\n", failure.again);
+  }
+  print({.out = text + "\n"});
+}
+
 }  // namespace
 
 int test_command(const RunArguments& arguments) {
@@ -178,20 +206,27 @@ int test_command(const RunArguments& arguments) {
   const std::size_t workers = in_order ? 1 : wanted;
   std::vector<TestOutcome> outcomes(cases.size());
   std::vector<TestReport> reports;
+  std::vector<FailedCase> failures;
   int counts[4] = {};
   run_in_order(
       cases.size(), workers,
       [&](std::size_t i) { outcomes[i] = outcome_of(cases[i], registry, arguments); },
       [&](std::size_t i) {
+        TestReport& report = outcomes[i].report;
         print(outcomes[i].output);
-        ++counts[static_cast<std::size_t>(outcomes[i].report.verdict)];
-        reports.push_back(std::move(outcomes[i].report));
+        ++counts[static_cast<std::size_t>(report.verdict)];
+        if (report.verdict == TestReport::Verdict::kFailed ||
+            report.verdict == TestReport::Verdict::kError) {
+          failures.push_back({report.name, report.message, outcomes[i].again});
+        }
+        reports.push_back(std::move(report));
         outcomes[i] = {};
       });
   const bool written = !arguments.junit.empty() && speaks(arguments);
   if (written) write_file(arguments.junit, junit_xml(reports));
   const auto [passed, failed, unreadable, skipped] = counts;
   if (arguments.common.output == Output::kText && speaks(arguments)) {
+    list_failures(failures);
     const std::string skips = skipped > 0 ? fmt::format(", {} skipped", skipped) : "";
     print({.out = fmt::format("{} passed, {} failed{}\n", passed, failed + unreadable, skips)});
   }

@@ -47,6 +47,9 @@ TraceEvent& Trace::add(TraceEvent::Kind kind) {
 void Trace::call_begins(const CallRecord& call) {
   static_cast<void>(call);
   ++calls_;
+  if (progress_ == nullptr) return;
+  progress_->line.store(current_rank().position.line, std::memory_order_relaxed);
+  progress_->calls.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Ops that make up another one are its own business.

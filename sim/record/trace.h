@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "schema/op_schema.h"
 #include "schema/op_strategy.h"
+#include "sim/record/progress.h"
 
 namespace shardlab {
 
@@ -63,6 +64,9 @@ class Trace : public Observer {
  public:
   explicit Trace(TraceDetail detail) : detail_(detail) {}
 
+  /// From now on `progress`, which outlives the trace's rank, learns of each call. May be null.
+  void tell(Progress* progress) { progress_ = progress; }
+
   /// All events in order; empty where only counts are kept.
   const std::vector<TraceEvent>& events() const { return events_; }
   const CollectiveCounts& counts() const { return counts_; }
@@ -91,6 +95,7 @@ class Trace : public Observer {
   TraceEvent& add(TraceEvent::Kind kind);
 
   TraceDetail detail_;
+  Progress* progress_ = nullptr;
   std::vector<TraceEvent> events_;
   CollectiveCounts counts_;
   std::int64_t implicit_count_ = 0;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plan/topology.h"
+#include "plan/predicted_time.h"
 
 namespace shardlab {
 
@@ -26,7 +26,11 @@ Link link_of(const Run& run, const GroupIdentity& group) {
 double predicted_us(const Run& run, const CollectiveRecord& record) {
   constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
   const Link link = link_of(run, record.group);
-  return collective_us(record.kind, record.bytes / kBytesPerGib, record.group.size, link);
+  return fastest_us(record.kind, record.bytes / kBytesPerGib, record.group.size, link);
+}
+
+std::vector<LinkUsed> links_used(const Run& run) {
+  return links_of(*run.layout, run.propagator->plans().options().topology);
 }
 
 std::vector<CollectiveSum> collective_sums(const Run& run) {

@@ -3,12 +3,13 @@
 
 #include <vector>
 
+#include "sim/report/links.h"
 #include "sim/run/run.h"
 
 namespace shardlab {
 
-/// Of the reporting rank. Bytes are what a ring would send; `predicted_us` is what collective_us
-/// says over the scenario's topology, one collective after the other.
+/// Of the reporting rank. Bytes are what a ring would send; `predicted_us` is what fastest_us says
+/// over the scenario's topology, one collective after the other.
 struct CollectiveSum {
   CollectiveKind kind = CollectiveKind::kBarrier;
   GroupIdentity group;
@@ -16,6 +17,9 @@ struct CollectiveSum {
   double forward_bytes = 0, backward_bytes = 0;
   double predicted_us = 0;
 };
+
+/// What predicted times stand on.
+std::vector<LinkUsed> links_used(const Run& run);
 
 /// Of one collective of the run, alone.
 double predicted_us(const Run& run, const CollectiveRecord& record);

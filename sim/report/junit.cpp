@@ -69,14 +69,17 @@ std::string counts_text(const std::vector<const TestReport*>& reports) {
     return std::count_if(reports.begin(), reports.end(),
                          [&](const TestReport* one) { return one->verdict == verdict; });
   };
-  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", reports.size(),
-                     count(TestReport::Verdict::kFailed), count(TestReport::Verdict::kError),
-                     count(TestReport::Verdict::kSkipped));
+  double seconds = 0;
+  for (const TestReport* one : reports) seconds += one->seconds;
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"",
+                     reports.size(), count(TestReport::Verdict::kFailed),
+                     count(TestReport::Verdict::kError), count(TestReport::Verdict::kSkipped),
+                     seconds);
 }
 
 std::string case_xml(const TestReport& report) {
-  const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
-                                       escaped(report.file), escaped(report.name));
+  const std::string head = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
+                                       escaped(report.file), escaped(report.name), report.seconds);
   if (report.verdict == TestReport::Verdict::kPassed) return head + "/>\n";
   if (report.verdict == TestReport::Verdict::kSkipped) {
     return fmt::format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head,

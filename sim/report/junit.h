@@ -1,5 +1,5 @@
-// junit.h - results of `shardlab test` for CI systems, as JUnit XML. The same bytes for the same
-// results: no times, no host.
+// junit.h - results of `shardlab test` for CI systems, as JUnit XML. But for times, the same bytes
+// for the same results.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ struct TestReport {
   std::string file;  ///< path of the scenario: the class
   std::string name;  ///< path and point
   Verdict verdict = Verdict::kPassed;
-  std::string message;  ///< one line, unless passed
+  std::string message;  ///< one line, unless passed: what was expected, and what came
   std::string text;     ///< the whole report, unless passed or skipped
+  double seconds = 0;   ///< that it took
 };
 
 /// One testsuite per folder, in the order given; ends with a newline. What XML cannot carry

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "mesh/type_string.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
+#include "sim/report/op_work.h"
 
 namespace shardlab {
 
@@ -74,6 +76,29 @@ class Flow {
   std::set<std::string> made_;
 };
 
+// What visits compute, by their kind.
+class Works {
+ public:
+  explicit Works(const Run& run)
+      : events_(run.events), coordinate_(run.layout->coordinate_of(run.reporting_rank)) {}
+
+  const OpWork& of(const LineVisit& visit) {
+    const auto [known, fresh] = works_.try_emplace(visit.kind);
+    if (!fresh || !coordinate_) return known->second;
+    for (std::size_t i = visit.begin; i < visit.end; ++i) {
+      const OpWork work = work_of(events_[i], *coordinate_);
+      known->second.flops += work.flops;
+      known->second.bytes += work.bytes;
+    }
+    return known->second;
+  }
+
+ private:
+  const std::vector<TraceEvent>& events_;
+  std::optional<Coordinate> coordinate_;
+  std::map<int, OpWork> works_;
+};
+
 void add_move(const Run& run, const TraceEvent& event, const CollectiveOrigin& origin,
               std::vector<LineMove>& moves) {
   const CollectiveRecord& record = event.collective;
@@ -114,10 +139,14 @@ std::vector<LineReport> line_reports(const ScenarioResult& result,
   std::map<int, LineReport> lines;
   std::map<std::pair<int, Pass>, std::set<int>> kinds;
   std::map<int, Pass> first_pass;
+  Works works(run);
   for (const LineVisit& visit : visits) {
     LineReport& report = lines[visit.line];
     const bool first = first_pass.emplace(visit.line, visit.pass).second;
     ++(visit.pass == Pass::kForward ? report.forward : report.backward);
+    const OpWork& work = works.of(visit);
+    (visit.pass == Pass::kForward ? report.forward_flops : report.backward_flops) += work.flops;
+    report.bytes += work.bytes;
     kinds[{visit.line, visit.pass}].insert(visit.kind);
     Flow flow(report);
     for (std::size_t i = visit.begin; i < visit.end; ++i) {

@@ -33,6 +33,8 @@ struct LineReport {
   std::vector<std::string> outputs;  ///< types of what it names, or of its first visit's last op
   std::int64_t kinds = 0;            ///< in how many ways it was passed, in its first visit's pass
   std::vector<LineMove> moves;       ///< forward first
+  /// What all its ops compute on the reporting rank (op_work.h), and bytes they read and write.
+  double forward_flops = 0, backward_flops = 0, bytes = 0;
   std::vector<const ValueReport*> values;  ///< that it gives names to; no gradients
 };
 

@@ -167,9 +167,24 @@ std::string joined_types(const std::vector<std::string>& types) {
 std::string types_text(const LineReport& report) {
   const std::string inputs = joined_types(report.inputs), outputs = joined_types(report.outputs);
   std::string text = inputs.empty() ? outputs : inputs + " -> " + outputs;
-  const auto local = [](const std::string& op) { return op.starts_with("local "); };
-  if (!report.ops.empty() && std::ranges::all_of(report.ops, local)) text = "local  " + text;
   if (report.kinds > 1) text += fmt::format("  ({} ways)", report.kinds);
+  return text;
+}
+
+constexpr std::string_view kLocal = "local ";
+
+bool all_local(const LineReport& report) {
+  const auto local = [](const std::string& op) { return op.starts_with(kLocal); };
+  return !report.ops.empty() && std::ranges::all_of(report.ops, local);
+}
+
+// "t, mm"; "local t, mm" where all ops are on plain tensors.
+std::string ops_text(const LineReport& report) {
+  if (!all_local(report)) return fmt::format("{}", fmt::join(report.ops, ", "));
+  std::string text;
+  for (const std::string& op : report.ops) {
+    text += (text.empty() ? std::string(kLocal) : ", ") + op.substr(kLocal.size());
+  }
   return text;
 }
 
@@ -187,7 +202,8 @@ class LineTable {
 
  private:
   void show(const LineReport& report) {
-    const std::string types = types_text(report), verdict = worst_verdict(run_, report.values);
+    const std::string bare = types_text(report), verdict = worst_verdict(run_, report.values);
+    const std::string types = all_local(report) ? std::string(kLocal) + bare : bare;
     const std::string source = source_line(run_, report.line);
     const std::size_t room = kReportWidth - kNumberWidth - (verdict.empty() ? 0 : kVerdictWidth);
     const std::size_t beside = room - std::min(room, characters(types) + 2);
@@ -204,7 +220,7 @@ class LineTable {
       used += gap + characters(types);
     }
     out_ += row + at_right(verdict, used) + "\n";
-    if (!one_row) below(report, types);
+    if (!one_row) below(report, bare);
     show(report.moves);
   }
 
@@ -221,7 +237,7 @@ class LineTable {
   // Ops, then types, on one row where both fit, else below each other.
   void below(const LineReport& report, const std::string& types) {
     const std::size_t room = kReportWidth - kIndent;
-    const std::string ops = fmt::format("{}", fmt::join(report.ops, ", "));
+    const std::string ops = ops_text(report);
     const std::size_t left = room - std::min(room, characters(types) + 2);
     if (ops.empty() || left >= std::min(kLeastOps, characters(ops))) {
       const std::string shown = shortened(ops, left);
@@ -302,6 +318,18 @@ std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>&
     }
   }
   return worst == nullptr ? "not verified" : std::string(to_string(worst->comparison.agreement));
+}
+
+std::string flowed(const std::vector<std::string>& cells, std::size_t indent) {
+  std::string text, row;
+  for (const std::string& cell : cells) {
+    if (!row.empty() && row.size() + cell.size() + 3 > kReportWidth) {
+      text += row + ",\n";
+      row.clear();
+    }
+    row += (row.empty() ? std::string(indent, ' ') : ", ") + cell;
+  }
+  return text + row + "\n";
 }
 
 std::string time_text(double us) {

@@ -25,6 +25,9 @@ std::string line_table_text(const Run& run, const std::vector<LineReport>& lines
 /// is no value.
 std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>& values);
 
+/// Cells with commas between them, on as many lines of at most kReportWidth columns as they take.
+std::string flowed(const std::vector<std::string>& cells, std::size_t indent);
+
 /// "68.5 us", "609 ms".
 std::string time_text(double us);
 

@@ -248,7 +248,8 @@ PlanReport report_plans(const DTensorSpec& source, const DTensorSpec& target,
                     &target,
                     redistribute_cost(source, target, options),
                     received_bound(source, target, options),
-                    {}};
+                    {},
+                    links_of(*source.layout(), options.topology)};
   for (const PlannerKind planner :
        {PlannerKind::kGreedy, PlannerKind::kGraph, PlannerKind::kBytes}) {
     if (options.planner && *options.planner != planner) continue;
@@ -269,6 +270,9 @@ std::string plan_report_text(const PlanReport& report, Drawings drawings,
   if (report.bound.value_or(0) > 0) {
     text += fmt::format("every plan: some rank receives {} or more over the slowest links\n",
                         whole_bytes(*report.bound));
+  }
+  if (const std::string links = links_text(report.links); !links.empty()) {
+    text += fmt::format("links: {}\n", links);
   }
   text += "\n" + summary(report);
   for (const PlannerAnswer& answer : report.answers) {
@@ -295,6 +299,10 @@ std::string plan_report_json(const PlanReport& report) {
                       {"bound_bytes", report.bound ? OrderedJson(*report.bound) : OrderedJson()}};
   for (const PlannerAnswer& answer : report.answers) {
     json["planners"][std::string(to_string(answer.planner))] = json_of(report, answer);
+  }
+  for (const LinkUsed& used : report.links) {
+    json["links"][used.mesh_dim] = {
+        {"gbps", used.link.gbps}, {"us", used.link.us}, {"given", used.given}};
   }
   return json.dump();
 }

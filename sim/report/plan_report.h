@@ -8,6 +8,7 @@
 
 #include "plan/measure.h"
 #include "plan/plan.h"
+#include "sim/report/links.h"
 #include "sim/report/show.h"
 
 namespace shardlab {
@@ -28,6 +29,7 @@ struct PlanReport {
   double priced_us;                   ///< as propagation prices the pair
   std::optional<std::int64_t> bound;  ///< bytes that some rank must receive over the slowest links
   std::vector<PlannerAnswer> answers;
+  std::vector<LinkUsed> links;  ///< that predicted times assume
 };
 
 /// Whether the steps of plans are drawn.

@@ -185,6 +185,14 @@ Json sums_json(const Run& run) {
   return sums;
 }
 
+Json links_json(const Run& run) {
+  Json links = Json::object();
+  for (const LinkUsed& used : links_used(run)) {
+    links[used.mesh_dim] = {{"gbps", used.link.gbps}, {"us", used.link.us}, {"given", used.given}};
+  }
+  return links;
+}
+
 Json lines_json(const ScenarioResult& result, const std::vector<LineVisit>& visits) {
   Json lines = Json::array();
   for (const LineReport& report : line_reports(result, visits)) {
@@ -192,6 +200,8 @@ Json lines_json(const ScenarioResult& result, const std::vector<LineVisit>& visi
                  {"forward", report.forward}, {"backward", report.backward},
                  {"ops", report.ops},         {"inputs", report.inputs},
                  {"outputs", report.outputs}, {"ways", report.kinds}};
+    json["flops"] = {{"forward", report.forward_flops}, {"backward", report.backward_flops}};
+    json["op_bytes"] = report.bytes;
     json["collectives"] = Json::array();
     for (const LineMove& move : report.moves) {
       json["collectives"].push_back({{"pass", text_of(move.pass)},
@@ -292,6 +302,7 @@ std::string run_json(const ScenarioResult& result) {
     json["schedule_seed"] = run.options.schedule.seed;
   }
   json["collectives"]["by_group"] = sums_json(run);
+  json["collectives"]["links"] = links_json(run);
   if (!result.met()) json["again"] = replay_command(run);
   json["inputs"] = Json::object();
   for (const InputReport& input : run.inputs) json["inputs"][input.name] = input.type;

@@ -11,6 +11,7 @@
 #include "base/bytes_text.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/implicit_moves.h"
+#include "sim/report/op_work.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
 #include "sim/report/run_listing.h"
@@ -112,11 +113,14 @@ class RunText {
 
   void sections() {
     inputs();
+    const std::vector<LineVisit> visits = line_visits(run_.events);
+    const std::vector<LineReport> lines = line_reports(result_, visits);
     if (whole()) {
       out_ += listing_.passes();
     } else {
-      overview();
+      overview(visits, lines);
     }
+    compute(lines);
     gradients();
     printed();
     warnings();
@@ -139,23 +143,10 @@ class RunText {
     }
     line("collectives of rank {}: {}, {} sent, {} predicted", run_.reporting_rank, count,
          bytes_text(sent), time_text(predicted));
+    if (count > 0) links();
     memory();
     warnings();
-    const StepVerdict& steps = judgement_.steps;
-    if (steps.wrong) {
-      line("{} {}: {}", ink("the first wrong call is", Ink::kBad), to_string(steps.wrong->place),
-           steps.wrong->text());
-    }
-    for (const ValueReport& value : judgement_.values) {
-      if (!value.verified || value.comparison.agreement != Agreement::kWrong) continue;
-      line("{} {} ({}): {}", ink("the first wrong value is", Ink::kBad), shown_name(value),
-           value.where.at(), value.comparison.what);
-      break;
-    }
-    for (const ExpectationReport& expectation : judgement_.expectations) {
-      if (expectation.met) continue;
-      line("{} {}: {}", ink("not met", Ink::kBad), expectation.what, expectation.text);
-    }
+    if (!result_.met()) line("{}", ink(failure_text(result_), Ink::kBad));
   }
 
   // Everything that was done on one line of the source, and its values.
@@ -174,9 +165,7 @@ class RunText {
     }
   }
 
-  void overview() {
-    const std::vector<LineVisit> visits = line_visits(run_.events);
-    const std::vector<LineReport> lines = line_reports(result_, visits);
+  void overview(const std::vector<LineVisit>& visits, const std::vector<LineReport>& lines) {
     if (lines.empty()) return;
     // The table stands in the order of lines: often the order in which they ran.
     const bool in_order = std::ranges::is_sorted(
@@ -246,8 +235,9 @@ class RunText {
   }
 
   void sums() {
-    line("\n{}", ink(fmt::format("collectives of rank {}", run_.reporting_rank), Ink::kTitle));
     const std::vector<CollectiveSum> sums = collective_sums(run_);
+    line("\n{}{}", ink(fmt::format("collectives of rank {}", run_.reporting_rank), Ink::kTitle),
+         sums.empty() ? "" : ", with predicted time and its share of their sum");
     if (sums.empty()) line("  none");
     double sent = 0, predicted = 0;
     std::size_t ranks_width = 3;
@@ -266,6 +256,7 @@ class RunText {
           sum.forward, sum.backward, bytes_text(sum.forward_bytes + sum.backward_bytes),
           time_text(sum.predicted_us), predicted > 0 ? 100 * sum.predicted_us / predicted : 0);
     }
+    if (!sums.empty()) links();
     double largest = 0;
     for (const CollectiveCounts& rank : run_.counts) largest = std::max(largest, rank.bytes());
     if (largest > sent) line("  the rank that sends most sends {}", bytes_text(largest));
@@ -274,6 +265,37 @@ class RunText {
                            (run_.implicit_count == 1 ? " communicates" : " communicate"),
                        Ink::kWarn));
     }
+  }
+
+  void links() {
+    const std::string text = links_text(links_used(run_));
+    if (!text.empty()) line("  links: {}", text);
+  }
+
+  // Of a run that failed the last op may not have computed anything.
+  void compute(const std::vector<LineReport>& lines) {
+    LineReport all;
+    for (const LineReport& one : lines) {
+      all.forward_flops += one.forward_flops;
+      all.backward_flops += one.backward_flops;
+      all.bytes += one.bytes;
+    }
+    const bool backward = all.backward_flops > 0;
+    if (run_.error || (all.forward_flops == 0 && !backward)) return;
+    const auto text = [&](const LineReport& one) {
+      return flops_text(one.forward_flops) +
+             (backward ? " + " + flops_text(one.backward_flops) : "");
+    };
+    std::vector<std::string> cells;
+    for (const LineReport& one : lines) {
+      const bool computes = one.forward_flops + one.backward_flops > 0;
+      if (computes) cells.push_back(fmt::format("{}: {}", one.line, text(one)));
+    }
+    line("\n{}{}, in products and convolutions by line",
+         ink(fmt::format("computed by rank {}", run_.reporting_rank), Ink::kTitle),
+         backward ? ", forward + backward" : "");
+    out_ += flowed(cells, 2);
+    line("  all: {}; {} read and written by all ops", text(all), bytes_text(all.bytes));
   }
 
   void memory() {
@@ -448,7 +470,8 @@ class RunText {
   }
 
   void last_line() {
-    if (!result_.met()) line("\nagain: {}", replay_command(run_));
+    const bool adds = options_.replay == Replay::kShown || !run_.scenario.point.empty();
+    if (!result_.met() && adds) line("\nagain: {}", replay_command(run_));
     line("\n{}", run_line(result_, options_));
   }
 
@@ -517,6 +540,25 @@ std::vector<std::string> warnings_of(const ScenarioResult& result) {
   const std::vector<std::string> implicit = implicit_warnings(result.run);
   texts.insert(texts.end(), implicit.begin(), implicit.end());
   return texts;
+}
+
+std::string failure_text(const ScenarioResult& result) {
+  const ScenarioJudgement& judgement = result.judgement;
+  if (result.met()) return "";
+  if (result.run.error && !judgement.error_expected) return result.run.error->summary();
+  if (judgement.steps.wrong) {
+    return fmt::format("wrong call {}: {}", to_string(judgement.steps.wrong->place),
+                       judgement.steps.wrong->text());
+  }
+  for (const ValueReport& value : judgement.values) {
+    if (!value.verified || value.comparison.agreement != Agreement::kWrong) continue;
+    return fmt::format("wrong value {} ({}): {}", shown_name(value), value.where.at(),
+                       value.comparison.what);
+  }
+  for (const ExpectationReport& expectation : judgement.expectations) {
+    if (!expectation.met) return fmt::format("{}: {}", expectation.what, expectation.text);
+  }
+  return "not as expected";
 }
 
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options) {

@@ -14,6 +14,10 @@ namespace shardlab {
 /// A few lines; two screens, with what repeats folded; or every event.
 enum class ReportLength : std::uint8_t { kSummary, kOverview, kFull };
 
+/// Whether a run that is not as expected says how to run it again: always, or only where the user
+/// has typed something else (one file, and it is a point of its matrix that failed).
+enum class Replay : std::uint8_t { kShown, kWhereItAdds };
+
 /// How a run is shown.
 struct RunTextOptions {
   Color color = Color::kOff;
@@ -22,6 +26,7 @@ struct RunTextOptions {
   /// Whose decisions are explained: an op ("mm"), a source line, a value of the program, "all";
   /// empty: none.
   std::string why;
+  Replay replay = Replay::kShown;
   std::optional<std::int64_t> rank;  ///< whose prints are shown; none: those of all ranks
 };
 
@@ -36,6 +41,10 @@ std::string calls_text(const ScenarioResult& result, Color color);
 std::vector<std::string> warnings_of(const ScenarioResult& result);
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
+
+/// Why a run is not as expected, in one line: its error, else the first wrong call, wrong value or
+/// unmet expectation, with what was expected. Empty where it is as expected.
+std::string failure_text(const ScenarioResult& result);
 
 /// The command that runs this very case again, for a shell. Under the scheduler `seeded`, --seed is
 /// the schedule's.

@@ -54,6 +54,7 @@ void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks
   const auto body = [&](RankContext& rank, const RunsFor& runs) {
     run.accounts.emplace_back();
     run.recordings.emplace_back(&run.traces.emplace_back(TraceDetail::kEvents));
+    run.traces.back().tell(options.progress);
     run_on_rank(run, rank, runs);
   };
   const WorldResult seen = run_world(std::move(world), RankBody(body));

@@ -134,6 +134,10 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
   run.step_limit = options.step_limit;
+  if (options.progress != nullptr) {
+    const bool alone = run.tensors == Tensors::kPlain;
+    options.progress->begin(alone ? RunPhase::kOneDevice : RunPhase::kRanks);
+  }
   if (is_shape_only(options.backend)) return execute_classes(run, propagator, ranks, options);
   DeviceChoice choice = options.device;
   if (options.memory) choice.most_bytes = options.memory->available_bytes;
@@ -144,6 +148,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     const bool reports = run.tensors == Tensors::kOnMesh &&
                          (rank == run.reporting_rank || channel_of(options.backend) != nullptr);
     run.traces.emplace_back(reports ? TraceDetail::kEvents : options.other_ranks);
+    if (rank == run.reporting_rank) run.traces.back().tell(options.progress);
   }
   for (const Trace& trace : run.traces) run.recordings.emplace_back(&trace);
   if (options.around_device) run.around_device = options.around_device(*run.device, ranks);

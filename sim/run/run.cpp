@@ -24,7 +24,8 @@ Topology topology_of(const Scenario& scenario, const MeshLayout* layout) {
   Topology topology;
   topology.mesh = layout;
   for (const TopologyDim& dim : scenario.topology) {
-    topology.links[dim.mesh_dim] = {dim.gbps, dim.us};
+    const Link link = topology.link(*layout, *layout->find_dim(dim.mesh_dim));
+    topology.links[dim.mesh_dim] = {dim.gbps.value_or(link.gbps), dim.us.value_or(link.us)};
   }
   return topology;
 }

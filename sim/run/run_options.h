@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/record/progress.h"
 #include "sim/record/trace.h"
 #include "sim/run/recording.h"
 #include "sim/scenario/scenario.h"
@@ -34,6 +35,7 @@ struct ScenarioOptions {
   DeviceDecorator around_device;                   ///< likewise
   std::int64_t step_limit = 1'000'000;             ///< passes through while loops, on each rank
   DeviceChoice device;                             ///< of the ranks, and of the single-device run
+  Progress* progress = nullptr;                    ///< told where the run is; null: nobody asks
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// Told what every rank recorded, by rank, once the run is over and before the values go. On a

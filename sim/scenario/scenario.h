@@ -124,8 +124,7 @@ struct Expectation {
 /// Bandwidth and latency of one mesh dim, for predicted times.
 struct TopologyDim {
   std::string mesh_dim;
-  double gbps = 0;
-  double us = 0;
+  std::optional<double> gbps, us;  ///< none: as without [topology]
 };
 
 /// [[rule]]: another sharding rule for an op.

@@ -94,7 +94,12 @@ std::vector<std::string> setting_keys(const TomlSection& root) {
     const TomlEntry* entry = root.find(table);
     if (entry == nullptr) continue;
     for (const TomlEntry& inner : read_table(root.file, *entry)) {
-      if (inner.key != "ranks") keys.push_back(fmt::format("{}.{}", table, inner.key));
+      if (inner.key == "ranks") continue;
+      keys.push_back(fmt::format("{}.{}", table, inner.key));
+      if (table != std::string_view("mesh")) continue;
+      for (const char* figure : {"gbps", "us"}) {
+        keys.push_back(fmt::format("topology.{}.{}", inner.key, figure));
+      }
     }
   }
   return keys;
@@ -119,6 +124,7 @@ void check_setting(const TomlSection& root, Setting& setting) {
                          suggest(setting.key, names));
   }
   setting.key = key;
+  if (key.starts_with("topology.")) return;
   const bool integer = std::holds_alternative<std::int64_t>(setting.value);
   if (!integer && !key.starts_with("params.")) {
     setting.where.refuse(
@@ -294,7 +300,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   for (const ScenarioInput& input : out.inputs) values.push_back(input.name);
   for (std::string& name : ast::bound_names(program_->body)) values.push_back(std::move(name));
   out.expect = read_expectation(root, environment, values);
-  out.topology = read_topology(root, out.mesh);
+  out.topology = read_topology(root, out.mesh, settings);
   out.planner = read_planner(root);
   out.rules = read_rules(root);
   check_types(out);

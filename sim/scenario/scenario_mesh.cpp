@@ -143,19 +143,21 @@ std::vector<std::pair<std::string, Literal>> read_params(const TomlSection& root
   return out;
 }
 
-std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh) {
+namespace {
+
+// The links of mesh dims that the file gives.
+std::vector<TopologyDim> written_links(const TomlSection& root,
+                                       const std::vector<std::string>& names) {
   std::vector<TopologyDim> out;
   const TomlEntry* entry = root.find("topology");
   if (entry == nullptr) return out;
   const TomlSection topology{root.file, "[topology]", &read_table(root.file, *entry)};
-  std::vector<std::string> names;
-  for (const ScenarioMeshDim& dim : mesh.dims) names.push_back(dim.name);
   topology.check_keys(names);
   for (const TomlEntry& dim : *topology.table) {
     const TomlSection link{root.file, fmt::format("[topology] {}", dim.key),
                            &read_table(root.file, dim)};
     link.check_keys({"gbps", "us"});
-    TopologyDim found{dim.key};
+    TopologyDim found{dim.key, {}, {}};
     for (const TomlEntry& figure : *link.table) {
       const double value = to_double(read_number(root.file, figure));
       if (!(value > 0)) {
@@ -167,6 +169,37 @@ std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMe
     out.push_back(found);
   }
   return out;
+}
+
+// What --set gives for a figure of a link; none: nothing.
+std::optional<double> set_figure(const std::vector<Setting>& settings, const std::string& key) {
+  const Setting* setting = find_setting(settings, key);
+  if (setting == nullptr) return std::nullopt;
+  const auto* integer = std::get_if<std::int64_t>(&setting->value);
+  const auto* real = std::get_if<double>(&setting->value);
+  const double value = integer != nullptr ? static_cast<double>(*integer) : real ? *real : 0;
+  if (value > 0) return value;
+  setting->where.refuse(fmt::format("'{}' must be a number above 0", key),
+                        fmt::format("write --set {}=25", key));
+}
+
+}  // namespace
+
+std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh,
+                                       const std::vector<Setting>& settings) {
+  std::vector<std::string> names;
+  for (const ScenarioMeshDim& dim : mesh.dims) names.push_back(dim.name);
+  std::vector<TopologyDim> links = written_links(root, names);
+  for (const std::string& name : names) {
+    const auto gbps = set_figure(settings, fmt::format("topology.{}.gbps", name));
+    const auto us = set_figure(settings, fmt::format("topology.{}.us", name));
+    if (!gbps && !us) continue;
+    auto link = std::ranges::find(links, name, &TopologyDim::mesh_dim);
+    if (link == links.end()) link = links.insert(links.end(), {name, {}, {}});
+    if (gbps) link->gbps = gbps;
+    if (us) link->us = us;
+  }
+  return links;
 }
 
 void check_memory(const Scenario& scenario, const MemoryLimits& limits) {

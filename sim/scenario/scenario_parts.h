@@ -35,6 +35,7 @@ Expectation read_expectation(const TomlSection& root, const Environment& environ
 std::vector<ScenarioRule> read_rules(const TomlSection& root);
 
 /// [topology]: links of mesh dims that the file names.
-std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh);
+std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh,
+                                       const std::vector<Setting>& settings);
 
 }  // namespace shardlab

@@ -4,11 +4,16 @@
     run_command_test.py PROGRAM
 """
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 import unittest
 
-from program import Program
+from program import PROGRAM, Program
 
 # 7 rows over 4 ranks: pieces of 2, 2, 2 and 1 row.
 RANK_PRINTS = """
@@ -104,6 +109,29 @@ for i in range(3):
     x = layer(x, w)
 loss = x.sum().redistribute(dp=R)
 backward(loss)
+'''
+"""
+
+# Nothing that a test waits for.
+LONG = """
+[mesh]
+x = 2
+[program]
+code = '''
+a = randn([4000, 4000], x=S(0))
+for i in range(100):
+    b = a @ a.redistribute(x=R)
+'''
+"""
+
+ENDLESS = """
+[mesh]
+x = 2
+[program]
+code = '''
+a = zeros([3], x=S(0))
+while a.sum().full_tensor().item() < 1:
+    b = a + 1
 '''
 """
 
@@ -313,6 +341,18 @@ class RunCommand(Program):
 class Reports(Program):
     """A report on two screens, in a few lines, of one line, and of everything."""
 
+    @contextlib.contextmanager
+    def started(self, *arguments, text):
+        """The run of a text as t.toml, which goes on; killed in the end."""
+        self.plant(t=text)
+        with subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              encoding="utf-8") as run:
+            try:
+                yield run
+            finally:
+                run.kill()
+
     def test_what_repeats_stands_once_and_every_line_has_a_row(self):
         output = self.fine("run", text=LAYERS)
         self.assertEqual(self.section(output, "in order of execution, by line"), [
@@ -371,7 +411,65 @@ class Reports(Program):
         self.assertEqual((sent["kind"], sent["times"], sent["sent_bytes"], sent["origin"]),
                          ("all_reduce", 3, 384, "asked"))
 
+    # 4 of 7 rows by 4 of 8: 2 * 4 * 4 * 8 three times; backward two products each, the first x has
+    # no gradient.
+    def test_what_a_rank_computes_is_told(self):
+        output = self.fine("run", text=LAYERS)
+        (title,) = [line for line in output.splitlines() if line.startswith("computed by rank 0")]
+        self.assertIn("forward + backward", title)
+        self.assertIn("  11: 768 FLOP + 1.28 kFLOP\n", output)
+        lines = json.loads(self.fine("run", "--json", text=LAYERS))["lines"]
+        self.assertEqual([line["flops"] for line in lines if line["line"] == 11],
+                         [{"forward": 768, "backward": 1280}])
+
+    def test_links_are_told_once_and_can_be_given(self):
+        output = self.fine("run", text=LAYERS)
+        self.assertEqual(output.count("links: dp, tp 19.3 GB/s, 2.7 us a hop (assumed)\n"), 1)
+        given = ("--link", "tp=400,1.5", "--set", "topology.dp.us=8")
+        output = self.fine("run", *given, text=LAYERS)
+        self.assertIn("  links: dp 19.3 GB/s, 8 us a hop; tp 400 GB/s, 1.5 us a hop\n", output)
+        # An all_reduce over two ranks: 6.6 us and two hops; the bytes take no time to speak of.
+        self.assertIn("12.0 us (", self.fine("run", text=LAYERS))
+        self.assertIn("  9.6 us predicted", self.fine("run", *given, "--line", "12", text=LAYERS)
+                      .replace(", 9.6", ",  9.6"))
+        links = json.loads(self.fine("run", "--json", *given, text=LAYERS))["collectives"]["links"]
+        self.assertEqual(links["tp"], {"gbps": 400, "us": 1.5, "given": True})
+        for wrong in (("--link", "tp=400"), ("--link", "pp=4,1"), ("--set", "topology.tp.us=-1")):
+            code, output, errors = self.shardlab("run", *wrong, text=LAYERS)
+            self.assertEqual((code, output), (2, ""), wrong)
+            self.assertIn("fix ", errors)
+
+    def test_a_run_that_would_take_long_says_so_at_the_start(self):
+        # 100 * 2 * 4000^3 multiplications and additions on two ranks: some minutes.
+        with self.started("run", "t.toml", text=LONG) as run:
+            self.assertRegex(run.stderr.readline(), r"^note: 2 ranks would compute for about "
+                             r"\d+ (min|h) on one core .* --backend fake shows all but values")
+        self.assertEqual(self.shardlab("run", "--backend", "fake", text=LONG)[2], "")
+
+    def test_an_interrupted_run_says_where_it_was(self):
+        with self.started("run", "t.toml", text=ENDLESS) as run:
+            time.sleep(1)
+            run.send_signal(signal.SIGINT)
+            self.assertRegex(run.stderr.read(),
+                             r"\ninterrupted on the ranks, line (7|8), \d+ calls\n$")
+            self.assertEqual(run.wait(), 130)
+
+    def test_a_terminal_sees_where_a_long_run_is(self):
+        self.plant(t=ENDLESS)
+        leader, follower = os.openpty()
+        run = subprocess.Popen([PROGRAM, "run", "t.toml"], cwd=self.folder, stderr=follower,
+                               stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        os.close(follower)
+        seen = b""
+        while b" s" not in seen:
+            seen += os.read(leader, 200)
+        self.assertRegex(seen.decode(), r"t\.toml: on the ranks, line \d+, \d+ calls, 2 s")
+
     def test_ops_on_pieces_are_seen(self):
+        rows = [line.split() for line in self.fine("run", text=PIECES).splitlines()]
+        self.assertIn("10 m = l @ l.t() local f32[4, 6] -> f32[4, 4] not verified".split(), rows)
         output = self.fine("run", "--line", "10", text=PIECES)
         self.assertEqual(self.section(output, "forward"), [
             "   10  m = l @ l.t()",

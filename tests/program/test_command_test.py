@@ -5,7 +5,10 @@
 """
 
 import pathlib
+import json
 import shlex
+import shutil
+import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree
@@ -38,6 +41,19 @@ assert rank < 1, f"1 < 2 & 'quoted' \\"twice\\" größer {note} {rows}"
 '''
 """
 
+UNMET = """
+[mesh]
+x = 2
+[inputs]
+a = "f32[7@x]"
+[program]
+code = '''
+y = a + 1
+'''
+[expect]
+y = "f32[7]"
+"""
+
 UNREADABLE = "[mesh\n"
 MISMATCH = """
 [mesh]
@@ -53,7 +69,7 @@ t = all_reduce(t, "sum") if rank == 2 else all_gather(t, 0)
 class TestCommand(Program):
     def replay(self, output):
         """Runs what the line `again: shardlab ...` says."""
-        (command,) = [line for line in output.splitlines() if line.startswith("again: ")]
+        (command,) = [line.strip() for line in output.splitlines() if "again: " in line]
         words = shlex.split(command.removeprefix("again: "))
         self.assertEqual(words[0], "shardlab")
         return self.shardlab(*words[1:])
@@ -66,6 +82,67 @@ class TestCommand(Program):
         self.assertEqual(one[0], 2)  # a file that cannot be read
         self.assertIn(" passed, 4 failed\n", one[1])
         self.assertEqual(self.shardlab("test", "--jobs", "3", "a.toml")[0], 0)
+
+    def test_a_line_a_file_and_what_failed_at_the_end(self):
+        self.plant(a=FINE, b=BROKEN, c=UNREADABLE, d=UNMET)
+        code, output, errors = self.shardlab("test", ".")
+        self.assertEqual(code, 2)
+        lines = output.splitlines()
+        self.assertEqual([(line[:7], line[7:].split("  ")[0]) for line in lines[:5]], [
+            ("ok     ", "./a.toml"), ("FAILED ", "./b.toml [rows=3]"),
+            ("FAILED ", "./b.toml [rows=4]"), ("FAILED ", "./c.toml"), ("FAILED ", "./d.toml")])
+        self.assertEqual(lines[5:7], ["", "failed"])
+        self.assertEqual(lines[-2:], ["", "1 passed, 4 failed"])
+        self.assertIn("  ./d.toml\n      y: expected f32[7], got f32[7@x]\n", output)
+        self.assertIn("      again: shardlab run ./b.toml --set params.rows=4 --seed 0\n", output)
+        self.assertIn("./c.toml:1", errors)
+        self.assertNotIn("values against one device", output)
+        code, output, errors = self.shardlab("test", "--verbose", ".")
+        self.assertIn("values against one device", output)
+        self.assertIn("at          rank 1, step 0, ./b.toml:", errors)
+
+    def test_names_of_shipped_scenarios(self):
+        for name in ("models/megatron_mlp", "models/megatron_mlp.toml"):
+            self.assertIn("ok     ", self.fine("run", "--summary", name))
+        self.assertIn("\n11 passed, 0 failed\n", self.fine("test", "models"))
+        code, _, errors = self.shardlab("run", "models/no_such")
+        self.assertEqual(code, 2)
+        self.assertIn("models/no_such: No such file", errors)
+        self.plant(a=FINE)
+        self.assertIn("ok     a.toml", self.fine("run", "a"))
+
+    def test_again_is_printed_where_it_adds_something(self):
+        self.plant(b=BROKEN, d=UNMET)
+        self.assertNotIn("again:", self.shardlab("run", "d.toml")[1])
+        self.assertIn("again: shardlab run b.toml --set params.rows=4",
+                      self.shardlab("run", "b.toml")[1])
+
+    def completed(self, *words):
+        """What bash offers for the last of these words."""
+        (self.folder / "shardlab.bash").write_text(self.fine("completion", "bash"), "utf-8")
+        typed = " ".join(shlex.quote(word) for word in ("shardlab", *words))
+        script = (f"source ./shardlab.bash; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; "
+                  "_shardlab; printf '%s\\n' \"${COMPREPLY[@]}\"")
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True,
+                              encoding="utf-8", check=True)
+        return done.stdout.split()
+
+    def test_shells_complete_commands_options_and_files(self):
+        self.plant(apple=FINE)
+        self.assertEqual(self.completed("d"), ["diff", "doctor"])
+        self.assertEqual(self.completed("run", "--sch"), ["--scheduler"])
+        self.assertEqual(sorted(self.completed("test", "--sch")), ["--scheduler", "--schedules"])
+        self.assertEqual(self.completed("run", "app"), ["apple.toml"])
+        for shell in ("zsh", "fish"):
+            script = self.fine("completion", shell)
+            for word in ("doctor", "schedules", "backend"):
+                self.assertIn(word, script)
+            if shutil.which(shell):
+                (self.folder / "script").write_text(script, "utf-8")
+                subprocess.run([shell, "-n", "script"], cwd=self.folder, check=True)
+        code, output, errors = self.shardlab("completion", "csh")
+        self.assertEqual((code, output), (2, ""))
+        self.assertIn("one of: bash, zsh, fish", errors)
 
     def test_junit_parses_and_says_what_failed(self):
         self.plant(a=FINE, b=BROKEN, c=UNREADABLE, e=MISMATCH)
@@ -87,6 +164,9 @@ class TestCommand(Program):
         self.assertIn("again: shardlab run ./b.toml --set params.rows=4", failure.text)
         self.assertIn("at          rank 1, step 0, ./b.toml:", failure.text)
         self.assertIn("./c.toml:1", cases["./c.toml"].find("error").text)
+        times = [float(case.get("time")) for case in cases.values()]
+        self.assertTrue(all(time >= 0 for time in times) and sum(times) > 0)
+        self.assertAlmostEqual(float(root.get("time")), sum(times), delta=0.01)
         self.assertIn("mismatch", cases["./e.toml"].find("failure").get("message"))
 
     def test_junit_that_cannot_be_written_is_an_error(self):
@@ -101,21 +181,28 @@ class TestCommand(Program):
         self.assertEqual(code, 0)
         self.assertIn(", 20 schedules\n", output)
         code, output, error = self.shardlab("test", "--schedules", "20", "--seed", "7", "e.toml")
-        self.assertEqual(code, 1)
-        self.assertIn("seeded scheduler (7)", output)
+        self.assertEqual((code, error), (1, ""))
         self.assertIn("--scheduler seeded --seed 7\n", output)
-        run = output.removesuffix("0 passed, 1 failed\n")
-        self.assertEqual(self.replay(output), (1, run, error))
+        code, run, error = self.replay(output)
+        self.assertEqual(code, 1)
+        self.assertIn("seeded scheduler (7)", run)
+        # The whole report is that of the replay, which need not say how to run it again.
+        verbose = self.shardlab("test", "-v", "--schedules", "20", "--seed", "7", "e.toml")
+        again = "again: shardlab run e.toml --scheduler seeded --seed 7\n\n"
+        report, _, _ = verbose[1].partition("\nfailed\n")
+        self.assertEqual((report.replace(again, ""), verbose[2]), (run, error))
 
     def test_the_replay_keeps_what_the_user_set(self):
         self.plant(b=BROKEN)
         chosen = ("--set", "note=it's $HOME", "--set", "mesh.x=3", "--set", "seed=5")
-        code, output, error = self.shardlab(
-            "run", "--scheduler", "seeded", "--seed", "11", *chosen, "--set", "rows=2", "b.toml"
-        )
+        run = ("run", "--scheduler", "seeded", "--seed", "11", *chosen, "--set", "rows=2", "b.toml")
+        code, output, error = self.shardlab(*run)
         self.assertEqual(code, 1)
         self.assertIn("größer it's $HOME 2", error)
-        self.assertEqual(self.replay(output), (1, output, error))
+        # The report of a run that was typed leaves the command out, JSON has it.
+        self.assertNotIn("again:", output)
+        again = json.loads(self.shardlab(*run[:-1], "--json", run[-1])[1])["again"]
+        self.assertEqual(self.replay(f"again: {again}"), (1, output, error))
 
     def test_values_do_not_depend_on_the_seed_of_the_schedule(self):
         self.plant(a=FINE)

@@ -9,6 +9,8 @@ those of the overview, too. A command that is still to come says "not yet suppor
 with 2.
 """
 
+import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,8 @@ sys.dont_write_bytecode = True
 
 from desk import Desk  # noqa: E402
 
-SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff", "doctor")
+SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff", "doctor",
+             "completion")
 TO_COME = ("verify-ops",)
 
 # What the examples of `diff` read, and how a user makes it.
@@ -83,6 +86,12 @@ def main():
         problem = problem_of(program, command)
         print(f"shardlab {command} --help: {problem or 'ok'}")
         failed += problem is not None
+    version = re.search(r"^  version: '([^']+)'", pathlib.Path(root, "meson.build").read_text(
+        encoding="utf-8"), re.MULTILINE)[1]
+    said = ask(program, "--version")
+    if (said.returncode, said.stdout) != (0, f"shardlab {version}\n"):
+        print(f"shardlab --version says {said.stdout!r}, the project is {version}")
+        failed += 1
     overview = ask(program, "--help")
     for command in SUPPORTED:
         if command not in overview.stdout.split():

@@ -16,6 +16,7 @@ CLOCK_ALLOWED = {
     "backends/process/control_channel.cpp": "waits for other processes up to a stated time",
     "backends/process/control_channel.h": "the same",
     "backends/nccl/turns.cpp": "tells the others that a rank waits",
+    "sim/cli/stopwatch.h": "what a test took, for CI systems",
     "tests/mpi/killed.cpp": "says when it learned of a failure",
     "backends/mpi/operation.cpp": "a rank that waits too long says for whom",
     "backends/process/rendezvous.cpp": "processes that never come are named after a stated time",

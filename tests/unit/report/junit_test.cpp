@@ -21,28 +21,30 @@ std::string message_in_xml(std::string message) {
 TEST_CASE("nothing tested is a file that can be read") {
   CHECK(junit_xml({}) ==
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<testsuites name=\"shardlab\" tests=\"0\" failures=\"0\" errors=\"0\" skipped=\"0\">\n"
+        "<testsuites name=\"shardlab\" tests=\"0\" failures=\"0\" errors=\"0\" skipped=\"0\" "
+        "time=\"0.000\">\n"
         "</testsuites>\n");
 }
 
-TEST_CASE("suites are folders in the order of their first case, with their own counts") {
-  CHECK(junit_xml({{"m/a.toml", "m/a.toml", Verdict::kPassed, "", ""},
-                   {"b.toml", "b.toml x=2", Verdict::kFailed, "y is wrong", "report"},
-                   {"m/c.toml", "m/c.toml", Verdict::kError, "no such key", "line 1\nline 2"},
-                   {"m/d.toml", "m/d.toml", Verdict::kSkipped, "needs mpi", "unseen"}}) ==
-        R"(<?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="shardlab" tests="4" failures="1" errors="1" skipped="1">
-  <testsuite name="m" tests="3" failures="0" errors="1" skipped="1">
-    <testcase classname="m/a.toml" name="m/a.toml"/>
-    <testcase classname="m/c.toml" name="m/c.toml">
+TEST_CASE("suites are folders in the order of their first case, with their own counts and times") {
+  CHECK(
+      junit_xml({{"m/a.toml", "m/a.toml", Verdict::kPassed, "", "", 0.25},
+                 {"b.toml", "b.toml x=2", Verdict::kFailed, "y is wrong", "report", 1.5},
+                 {"m/c.toml", "m/c.toml", Verdict::kError, "no such key", "line 1\nline 2", 0.0004},
+                 {"m/d.toml", "m/d.toml", Verdict::kSkipped, "needs mpi", "unseen"}}) ==
+      R"(<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="shardlab" tests="4" failures="1" errors="1" skipped="1" time="1.750">
+  <testsuite name="m" tests="3" failures="0" errors="1" skipped="1" time="0.250">
+    <testcase classname="m/a.toml" name="m/a.toml" time="0.250"/>
+    <testcase classname="m/c.toml" name="m/c.toml" time="0.000">
       <error message="no such key">line 1&#10;line 2</error>
     </testcase>
-    <testcase classname="m/d.toml" name="m/d.toml">
+    <testcase classname="m/d.toml" name="m/d.toml" time="0.000">
       <skipped message="needs mpi"/>
     </testcase>
   </testsuite>
-  <testsuite name="." tests="1" failures="1" errors="0" skipped="0">
-    <testcase classname="b.toml" name="b.toml x=2">
+  <testsuite name="." tests="1" failures="1" errors="0" skipped="0" time="1.500">
+    <testcase classname="b.toml" name="b.toml x=2" time="1.500">
       <failure message="y is wrong">report</failure>
     </testcase>
   </testsuite>

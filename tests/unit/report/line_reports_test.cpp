@@ -92,3 +92,30 @@ TEST_CASE("ops on plain tensors are seen") {
   REQUIRE(lines[2].moves.size() == 1);
   CHECK(to_string(lines[2].moves[0].origin) == "asked for");
 }
+
+// Rank 0 holds 4 of 7 rows and 4 of 8 columns: 4 x 6 by 6 x 4. Backward has two products: of 4 x 4
+// by 4 x 6, and of 6 x 4 by 4 x 4.
+TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
+  const ScenarioResult result = result_of("h = x @ w\nbackward(h.sum())\n");
+  const auto lines = line_reports(result, line_visits(result.run.events));
+  CHECK(lines[0].forward_flops == 2 * 4 * 6 * 4);
+  CHECK(lines[0].backward_flops == 2 * (2 * 4 * 4 * 6));
+  const ScenarioResult local = result_of("l = x.to_local()\nm = l @ l.t()\n");
+  const LineReport product = line_reports(local, line_visits(local.run.events))[1];
+  CHECK(product.forward_flops == 2 * 4 * 6 * 4);
+  CHECK(product.bytes == 4 * (4 * 6 + 6 * 4 + 4 * 4));  // the view t touches nothing
+}
+
+// Two of three samples: 2 x 4 x 3 x 3 results of 2 x 3 x 3 products each.
+TEST_CASE("a convolution multiplies each result with its kernel, and so do both its gradients") {
+  const ScenarioResult result = result_of(
+      "i = randn([3, 2, 5, 5], dp=S(0)).detach().requires_grad_()\n"
+      "k = randn([4, 2, 3, 3], dp=R).detach().requires_grad_()\nc = F.conv2d(i, k)\n"
+      "backward(c.sum())\n");
+  REQUIRE_FALSE(result.run.error);
+  const auto lines = line_reports(result, line_visits(result.run.events));
+  const LineReport& convolution = lines[2];
+  CHECK(convolution.line == 11);
+  CHECK(convolution.forward_flops == 2 * (2 * 4 * 3 * 3) * (2 * 3 * 3));
+  CHECK(convolution.backward_flops == 2 * convolution.forward_flops);
+}

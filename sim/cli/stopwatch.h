@@ -1,0 +1,19 @@
+// stopwatch.h - how long something took, for people and CI systems; no result depends on it.
+#pragma once
+
+#include <chrono>
+
+namespace shardlab {
+
+/// Runs from when it is made.
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace shardlab

@@ -1,0 +1,27 @@
+// progress.h - where a run is, for whoever asks while it runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace shardlab {
+
+/// What a scenario is being run for.
+enum class RunPhase : std::uint8_t { kNone, kRanks, kOneDevice };
+
+/// Written by the reporting rank, one run at a time; read by other threads and by signal handlers,
+/// which is why nothing in it takes a lock.
+struct Progress {
+  std::atomic<RunPhase> phase{RunPhase::kNone};
+  std::atomic<std::int32_t> line{0};   ///< of the source, of the last call that began
+  std::atomic<std::int64_t> calls{0};  ///< of ops, since the phase began
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+  void begin(RunPhase next) {
+    phase.store(next, std::memory_order_relaxed);
+    line.store(0, std::memory_order_relaxed);
+    calls.store(0, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace shardlab

@@ -1,0 +1,25 @@
+// op_work.h - what one call computes on one rank: arithmetic, and bytes that its kernel touches.
+#pragma once
+
+#include <string>
+
+#include "mesh/mesh_layout.h"
+#include "sim/record/trace.h"
+
+namespace shardlab {
+
+struct OpWork {
+  /// Multiplications and additions of matrix products, convolutions and attention, each counted as
+  /// one, on the rank's own pieces: exact. Nothing is counted for other ops.
+  double flops = 0;
+  double bytes = 0;  ///< of the pieces that go in and come out; 0 for views
+};
+
+/// Of an op, on plain or on distributed tensors; anything else does no work. `coordinate` is the
+/// rank's.
+OpWork work_of(const TraceEvent& event, const Coordinate& coordinate);
+
+/// "1.05 MFLOP".
+std::string flops_text(double flops);
+
+}  // namespace shardlab
