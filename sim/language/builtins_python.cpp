@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/fix.h"
+#include "sim/language/characters.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
 #include "sim/language/tensor_data.h"
@@ -61,7 +62,7 @@ Value run_len(Interpreter&, const Value*, CallValues call) {
   const Value& value = call.positional[0];
   const auto size = [](std::size_t count) { return Value(static_cast<std::int64_t>(count)); };
   if (value.is_sequence()) return size(items_of(value).size());
-  if (const auto* text = value.get<std::string>()) return size(text->size());
+  if (const auto* text = value.get<std::string>()) return size(characters_of(*text).size());
   if (const auto* dict = value.get<DictValue>()) return size(dict->entries->size());
   if (const auto* range = value.get<RangeValue>()) return range->size();
   if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {

@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 #include "base/tensor_dim.h"
 #include "ops/torch_names.h"
+#include "sim/language/characters.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/rank_value.h"
@@ -270,7 +271,7 @@ Values Interpreter::iterate(const Value& value) {
     return out;
   }
   if (const auto* text = value.get<std::string>()) {
-    for (const char c : *text) out.emplace_back(std::string(1, c));
+    for (const std::string_view one : characters_of(*text)) out.emplace_back(std::string(one));
     return out;
   }
   if (const auto* dict = value.get<DictValue>()) {

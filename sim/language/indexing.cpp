@@ -4,6 +4,7 @@
 
 #include "autograd/tape.h"
 #include "base/fix.h"
+#include "sim/language/characters.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
@@ -75,12 +76,14 @@ Value index_sequence(const Value& object, const Value& key) {
 }
 
 Value index_text(const std::string& text, const Value& key) {
-  const auto size = static_cast<std::int64_t>(text.size());
+  const std::vector<std::string_view> characters = characters_of(text);
+  const auto size = static_cast<std::int64_t>(characters.size());
   const auto* slice = key.get<SliceValue>();
-  if (slice == nullptr)
-    return std::string(1, text[static_cast<std::size_t>(position(key, size, "str"))]);
+  if (slice == nullptr) {
+    return std::string(characters[static_cast<std::size_t>(position(key, size, "str"))]);
+  }
   std::string out;
-  for_slice(clamp_slice(*slice, size), [&](std::size_t i) { out += text[i]; });
+  for_slice(clamp_slice(*slice, size), [&](std::size_t i) { out += characters[i]; });
   return out;
 }
 

@@ -103,6 +103,23 @@ Number integers(ast::BinaryOp op, std::int64_t left, std::int64_t right) {
   return result;
 }
 
+// As Python: the remainder has the divisor's sign, also where it is 0, and the quotient follows
+// from it, so that left == quotient * right + rest holds as well as it can.
+double floored_rest(double left, double right) {
+  const double rest = std::fmod(left, right);
+  if (rest == 0) return std::copysign(0.0, right);
+  return (rest < 0) != (right < 0) ? rest + right : rest;
+}
+
+double floored_quotient(double left, double right) {
+  const double rest = std::fmod(left, right);
+  double quotient = (left - rest) / right;
+  if (rest != 0 && (rest < 0) != (right < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(0.0, left / right);
+  const double floored = std::floor(quotient);
+  return quotient - floored > 0.5 ? floored + 1 : floored;
+}
+
 Number reals(ast::BinaryOp op, double left, double right) {
   switch (op) {
     case ast::BinaryOp::kAdd:
@@ -114,12 +131,9 @@ Number reals(ast::BinaryOp op, double left, double right) {
     case ast::BinaryOp::kDiv:
       return check_divisor(right == 0), left / right;
     case ast::BinaryOp::kFloorDiv:
-      return check_divisor(right == 0), std::floor(left / right);
-    case ast::BinaryOp::kMod: {
-      check_divisor(right == 0);
-      const double rest = std::fmod(left, right);
-      return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
-    }
+      return check_divisor(right == 0), floored_quotient(left, right);
+    case ast::BinaryOp::kMod:
+      return check_divisor(right == 0), floored_rest(left, right);
     case ast::BinaryOp::kPow:
       check_divisor(left == 0 && right < 0);
       if (left < 0 && right != std::floor(right)) {

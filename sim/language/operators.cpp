@@ -184,7 +184,11 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
   if (varying(left) || varying(right)) return binary_varying(op, left, right);
   if (left.is_tensor() || right.is_tensor()) return tensor_binary(*this, op, left, right);
   if (left.is_number() && right.is_number()) {
-    return make_number(arithmetic(op, number_of(left), number_of(right)));
+    const Number result = arithmetic(op, number_of(left), number_of(right));
+    const bool bitwise =
+        op == ast::BinaryOp::kBitAnd || op == ast::BinaryOp::kBitOr || op == ast::BinaryOp::kBitXor;
+    if (bitwise && left.is<bool>() && right.is<bool>()) return std::get<0>(result) != 0;
+    return make_number(result);
   }
   if (op == ast::BinaryOp::kAdd) {
     if (left.is<std::string>() && right.is<std::string>()) {
@@ -194,13 +198,13 @@ Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& righ
     if (same && left.is_sequence()) return concatenated(left, right);
   }
   if (op == ast::BinaryOp::kMul) {
-    const Value& times = left.is<std::int64_t>() ? left : right;
-    const Value& what = left.is<std::int64_t>() ? right : left;
-    if (times.is<std::int64_t>() && what.is_sequence()) {
-      return repeated(items_of(what), times.as<std::int64_t>(), what);
+    const Value& times = left.is_integer() ? left : right;
+    const Value& what = left.is_integer() ? right : left;
+    if (times.is_integer() && what.is_sequence()) {
+      return repeated(items_of(what), std::get<0>(number_of(times)), what);
     }
-    if (times.is<std::int64_t>() && what.is<std::string>()) {
-      return repeated_text(what.as<std::string>(), times.as<std::int64_t>());
+    if (times.is_integer() && what.is<std::string>()) {
+      return repeated_text(what.as<std::string>(), std::get<0>(number_of(times)));
     }
   }
   refuse_operands(ast::to_string(op), left, right);

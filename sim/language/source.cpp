@@ -3,13 +3,14 @@
 // points into the user's file.
 #include "sim/language/source.h"
 
+#include "sim/language/characters.h"
+
 #include <algorithm>
 
 namespace shardlab {
 
 namespace {
 
-bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }
 
 }  // namespace
 

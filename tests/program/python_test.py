@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Programs of plain Python print what Python prints.
+
+    python_test.py PROGRAM [SEED...]
+
+Statements are written down; expressions are drawn: each is built from parts whose values Python has
+computed, so that every one of them works and stays within 64 bits.
+"""
+
+import contextlib
+import io
+import random
+import sys
+import unittest
+
+from program import Program
+
+SEEDS = [int(seed) for seed in sys.argv[2:]] or [1, 2, 3]
+
+STATEMENTS = """
+a = [1]
+b = a
+b += (2, 3)
+b *= 2
+print(a, a is b)
+b = b + [4]
+print(len(a), len(b))
+def grow(items=[]):
+    items += [len(items)]
+    return items
+grow()
+print(grow(), grow([7]))
+d = {'k': [1]}
+d['k'] += range(2)
+d['k'][0] += 4
+e = d
+e['z'] = d['k']
+e['z'].append('end')
+print(d, list(d), list(d.keys()), 'z' in d, d.get('y'), d.get('y', 3))
+t = (1, 2)
+s = t
+s += (3,)
+print(t, s, t + s, s[::-1], s[-2:])
+x, (y, z) = 1, (2, 3)
+x, y = y, x
+print(x, y, z)
+for (i, j), k in [((1, 2), 3), ((4, 5), 6)]:
+    print(i, j, k)
+print(i)
+n = 0
+for i in range(10):
+    if i % 2:
+        continue
+    if i == 8:
+        break
+    n += i
+else:
+    n = -1
+print(n, i)
+while n > 0:
+    n //= 2
+else:
+    n = 100
+print(n)
+outer = 1
+def shadow():
+    outer = 2
+    return outer, [outer for outer in range(3)]
+print(shadow(), outer)
+def power(base, exponent=2):
+    return 1 if exponent == 0 else base * power(base, exponent - 1)
+print(power(3), power(exponent=5, base=2), power(-2, 3))
+rows = [[0] * 2] * 2
+rows[0][1] = 5
+print(rows, [[i * j for j in range(i)] for i in range(4)], {k: v for k, v in zip('ab', [1, 2])})
+f = 0.1
+f += 0.2
+f **= 2
+print(f, 1e16, 1e15, 123456789.123456789, 1e-5, 0.0001, -0.0, 5e-324, 2.0, 1e22)
+print([1.0, True, None, "it's", (1,), {}, ()], {1: 'a', True: 'b', 1.0: 'c'}, True * [2])
+print(f'{f:.3f}|{3.0:4}|{3.0:.3}|{1234567.0:.3}|{7:+d}|{255:x}|{"ab":^6}|{n=}|{"q"!r:>5}|{{}}')
+print(round(2.675, 2), round(0.5), round(1.5), round(-2.5), round(1250, -2), round(15, -1))
+print(9007199254740993 == 9007199254740992.0, 3 == 3.0, True + True, not 1 == 2, 1 < 2 < 3 != 4)
+print(True & (1 > 2), True | False, True ^ True, True & 3, ~True)
+print(1.0 // 0.1, 3 % -1.0, -7.5 // 2, 0.0 // -1, 7 // -2, -7 % 3, 5.5 % -2, 2 ** -1, (-2) ** 3)
+text = 'aé─'
+print(len(text), list(text), text[1], text[::-1], text[-2:], sorted(text), f'{text:>5}|')
+"""
+
+NUMBERS = [0, 1, 2, 3, 5, 7, 10, 64, 255, 2**31, 2**53 + 1, 2**62, -1, -7, -(2**40), True, False,
+           0.0, 0.5, 1.0, 1.5, 2.675, 0.1, 3.0, 1e-5, 1e16, 1e300, 123.456, -0.0, -2.5, -1e-5]
+OTHERS = ["", "a", "ab", "b c", "é─", None, [1, 2, 3], [], ["a", 2.5], (1, 2), ()]
+OPERATORS = ["+", "-", "/", "//", "&", "|", "^", ">>", "==", "!=", "<", "<=", ">", ">=",
+             "and", "or", "in", "not in"]
+FUNCTIONS = ["abs", "len", "int", "float", "str", "bool", "list", "tuple", "sorted", "sum", "min",
+             "max", "any", "all", "round"]
+INDICES = ["0", "-1", "1:", ":-1", "::2", "::-1", "1"]
+FORMATS = {
+    int: ["d", "5d", "05d", "+d", "x", "<6", ">6", "^7", ".2f", "e"],
+    float: [".3f", "8.2e", "+.1f", "6", ".3", "g", "<9", "09.2f", "10"],
+    str: [">5", "<5", "^5", "5"],
+}
+
+
+def largest(value):
+    """Of its integers and lengths."""
+    if isinstance(value, (list, tuple)):
+        return max([len(value), *map(largest, value)])
+    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
+
+
+class Drawn:
+    """Expressions that work in Python."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.known = []
+
+    def part(self):
+        """A value written out, or an expression from before."""
+        if self.known and self.random.random() < 0.5:
+            return self.random.choice(self.known)
+        value = self.random.choice(self.random.choice([NUMBERS, NUMBERS, OTHERS]))
+        return f"({value!r})" if isinstance(value, (int, float)) else repr(value)
+
+    def formatted(self, part):
+        formats = FORMATS.get(type(eval(part)))  # of this file's own making
+        if formats is None or any(mark in part for mark in "'{\\"):
+            return part
+        return "f'{" + part + ":" + self.random.choice(formats) + "}'"
+
+    def expression(self):
+        a, b, c = self.part(), self.part(), self.part()
+        choose, number = self.random.choice, self.random.randint
+        return choose([
+            *[f"({a} {choose(OPERATORS)} {b})"] * 4, f"({a} ** {number(-3, 5)})",
+            f"({a} << {number(0, 70)})", f"({a} * {number(-1, 3)})",
+            f"({choose(NUMBERS)!r} {choose('*%')} {choose(NUMBERS)!r})", f"(-{a})", f"(not {a})", f"(~{a})",
+            f"{choose(FUNCTIONS)}({a})", f"max({a}, {b})", f"min({a}, {b})",
+            f"({a} if {b} else {c})", f"{a}[{choose(INDICES)}]", f"[{a}, {b}]", f"({a}, {b})",
+            f"round({a}, {number(-3, 6)})", f"[i for i in {a} if i]", f"({a} < {b} <= {c})",
+            self.formatted(a),
+        ])
+
+    def expressions(self, count):
+        found = []
+        while len(found) < count:
+            text = self.expression()
+            if len(text) > 90:
+                continue
+            try:
+                value = eval(text)  # of this file's own making
+            except (ArithmeticError, TypeError, ValueError, IndexError, SyntaxError):
+                continue
+            if not isinstance(value, complex) and largest(value) < 2**63:
+                found.append(text)
+                self.known = self.known[-40:] + [text]
+        return found
+
+
+def printed_by_python(code):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "program", "exec"), {})  # of this file's own making
+    return output.getvalue().splitlines()
+
+
+class PlainPython(Program):
+    def printed(self, code):
+        text = f'[mesh]\nx = 1\n[program]\ncode = """\n{code}\n"""\n'.replace("\\", "\\\\")
+        return [line[2:] for line in self.section(self.fine("run", text=text), "printed")]
+
+    def test_statements(self):
+        self.assertEqual(self.printed(STATEMENTS), printed_by_python(STATEMENTS))
+
+    def test_expressions(self):
+        for seed in SEEDS:
+            drawn = Drawn(seed).expressions(300)
+            code = "\n".join(f"print({number}, {text})" for number, text in enumerate(drawn))
+            pairs = zip(drawn, self.printed(code), printed_by_python(code), strict=True)
+            wrong = [(text, ours, theirs) for text, ours, theirs in pairs if ours != theirs]
+            self.assertEqual(wrong, [], f"seed {seed}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
