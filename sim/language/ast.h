@@ -1,6 +1,8 @@
 // ast.h - the syntax tree of a program. Immutable once parsed; shared by all ranks.
 // Every node has the span of the text it was parsed from. The tree is at most kDeepestTree deep,
-// so walking it recursively is safe on a rank's small stack.
+// so walking it recursively is safe on a rank's small stack. A node owns its parts; pointers to
+// parts are never null where nothing else is said. What a name means is not known here: names are
+// resolved when the program runs, and looked up before by check_names().
 #pragma once
 
 #include <cstdint>
@@ -18,6 +20,7 @@ namespace shardlab::ast {
 /// Levels of nodes, from the root down.
 inline constexpr int kDeepestTree = 200;
 
+/// The one owner of a part. A tree is dropped from its root.
 struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;
 
@@ -29,7 +32,9 @@ struct Ellipsis {
   bool operator==(const Ellipsis&) const = default;
 };
 
+/// -x, +x, ~x, not x.
 enum class UnaryOp : std::uint8_t { kNegative, kPositive, kInvert, kNot };
+/// Operators between two values, in the order of Python's table.
 enum class BinaryOp : std::uint8_t {
   kAdd,
   kSub,
@@ -45,6 +50,7 @@ enum class BinaryOp : std::uint8_t {
   kLeft,
   kRight,
 };
+/// Comparisons can be chained, so that they are not BinaryOps.
 enum class CompareOp : std::uint8_t {
   kEqual,
   kNotEqual,
@@ -57,6 +63,7 @@ enum class CompareOp : std::uint8_t {
   kIn,
   kNotIn,
 };
+/// They evaluate no more operands than they need, so that they are not BinaryOps.
 enum class BoolOp : std::uint8_t { kAnd, kOr };
 
 /// "+", "//", "<=", "not in", "and": as written.
@@ -69,24 +76,29 @@ std::string_view to_string(BoolOp op);
 struct Constant {
   std::variant<None, Ellipsis, bool, std::int64_t, double, std::string> value;
 };
+/// A name that is read, or, as a target, bound.
 struct Name {
   std::string id;
 };
+/// object.name; `name_span` is where the name stands, for messages.
 struct Attribute {
   ExpressionPtr object;
   std::string name;
   SourceSpan name_span;
 };
+/// One argument as written; f(**value) is not part of the language.
 struct CallArgument {
   std::string keyword;  ///< empty: positional
   ExpressionPtr value;
   bool starred = false;  ///< f(*value)
   SourceSpan span;       ///< with the keyword
 };
+/// function(arguments), in the order in which they are written.
 struct Call {
   ExpressionPtr function;
   std::vector<CallArgument> arguments;
 };
+/// -x. The minus of a number is one, too: -1 is Unary of Constant.
 struct Unary {
   UnaryOp op;
   ExpressionPtr operand;
@@ -105,6 +117,7 @@ struct Logical {
   BoolOp op;
   std::vector<ExpressionPtr> operands;
 };
+/// `when_true if condition else when_false`: one of both is evaluated.
 struct Conditional {
   ExpressionPtr condition, when_true, when_false;
 };
@@ -116,12 +129,15 @@ struct Subscript {
 struct Slice {
   ExpressionPtr start, stop, step;
 };
+/// [a, b]: a new list each time it is evaluated.
 struct List {
   std::vector<ExpressionPtr> items;
 };
+/// (a, b) or, where it stands alone, a, b.
 struct Tuple {
   std::vector<ExpressionPtr> items;
 };
+/// {a: b}: keys[i] goes with values[i].
 struct Dict {
   std::vector<ExpressionPtr> keys, values;
 };
@@ -156,9 +172,11 @@ struct Expression {
       node;
 };
 
+/// The body of a program, a def, a loop or a branch.
 struct Statement;
 using Block = std::vector<Statement>;
 
+/// A call for what it does; its value is dropped.
 struct ExpressionStatement {
   ExpressionPtr value;
 };
@@ -168,11 +186,13 @@ struct Assign {
   std::vector<ExpressionPtr> targets;
   ExpressionPtr value;
 };
+/// target op= value: a tensor or a list is written in place, all else is bound anew.
 struct AugmentedAssign {
   ExpressionPtr target;
   BinaryOp op;
   ExpressionPtr value;
 };
+/// if, elif, ..., else: the first branch whose condition holds.
 struct If {
   struct Branch {
     ExpressionPtr condition;  ///< null: else
@@ -180,33 +200,39 @@ struct If {
   };
   std::vector<Branch> branches;
 };
+/// A loop over what `iterable` has; `target` is bound as in an Assign.
 struct For {
   ExpressionPtr target, iterable;
   Block body;
   Block otherwise;  ///< its else, which runs unless a break ended the loop
 };
+/// How often it may run is limited, as a program that never ends would hang a test.
 struct While {
   ExpressionPtr condition;
   Block body;
   Block otherwise;
 };
+/// One parameter of a def; its default is evaluated once, when the def is.
 struct Parameter {
   std::string name;
   ExpressionPtr default_value;  ///< null: required
   SourceSpan span;
 };
+/// A def's text, shared by all function values that it makes.
 struct Function {
   std::string name;
   std::vector<Parameter> parameters;
   Block body;
   std::vector<std::string> locals;  ///< parameters and names bound in the body, sorted
 };
+/// Binds the function's name when it is reached.
 struct Def {
   std::shared_ptr<const Function> function;
 };
 struct Return {
   ExpressionPtr value;  ///< null: None
 };
+/// Fails the run with kind Assert where the condition does not hold.
 struct Assert {
   ExpressionPtr condition;
   ExpressionPtr message;  ///< may be null

@@ -15,19 +15,21 @@ namespace shardlab {
 class Interpreter;
 class OpRegistry;
 
-/// Arguments as the program gave them.
+/// Arguments as the program gave them, evaluated from left to right; keywords in their order.
 struct CallValues {
   Values positional;
   std::vector<std::pair<std::string, Value>> keywords;
 };
 
-/// One built-in function, or method (then `self` is its object and not among the arguments).
+/// One built-in function, or method (then `self` is its object and not among the arguments). Runs
+/// on the rank whose interpreter it is given; what it throws gets the place of the call.
 struct Builtin {
   std::string name;
   Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
 };
 
-/// A theme's functions; the names are those of the program.
+/// A theme's functions; the names are those of the program. Tables are constant and shared by all
+/// ranks.
 using BuiltinTable = std::span<const Builtin>;
 
 BuiltinTable python_builtins();       ///< range, len, print, ...
@@ -40,7 +42,7 @@ BuiltinTable tensor_methods();        ///< x.size(), x.item(), x.detach(), ...
 BuiltinTable container_methods();     ///< list, dict and string methods
 BuiltinTable mesh_methods();
 
-/// Null when there is none.
+/// Null when there is none, else valid as long as the process.
 const Builtin* find_builtin(BuiltinTable table, std::string_view name);
 /// Any function that is called by its bare name.
 const Builtin* find_function(std::string_view name);
@@ -66,6 +68,7 @@ class Parameters {
   const std::vector<std::pair<std::string, Value>>& others() const { return others_; }
 
   // Each fails with Value, naming function and argument, when the value is of another kind.
+  // Those with `_or` answer `otherwise` where the argument was left out or is None.
   DTensor tensor(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const;
@@ -75,6 +78,7 @@ class Parameters {
   std::string text(std::string_view name) const;
   std::string text_or(std::string_view name, std::string otherwise) const;
   std::optional<DType> dtype(std::string_view name) const;
+  /// A list or tuple of integers, or one integer.
   Dims sizes(std::string_view name) const;
 
   /// Fails with Value: "f: argument 'name' is a list, [1, 2], not `wanted`"; the fix is to write

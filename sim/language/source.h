@@ -13,7 +13,8 @@
 
 namespace shardlab {
 
-/// Bytes [begin, end) of one SourceText.
+/// Bytes [begin, end) of one SourceText, which is not named: whoever keeps a span keeps its text.
+/// Texts are at most 4 GiB.
 struct SourceSpan {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -45,6 +46,7 @@ class SourceText {
 
   const std::string& file() const { return root().file_; }
   const std::string& text() const { return text_; }
+  /// Valid as long as this text lives.
   std::string_view text(SourceSpan span) const;
 
   /// Line and column in the file.
@@ -59,6 +61,8 @@ class SourceText {
   std::string excerpt(std::uint32_t offset) const;
 
  private:
+  // Programs stand in strings of a TOML file, expressions in strings of a program: a place goes up
+  // from parent to parent.
   const SourceText& root() const { return parent_ ? parent_->root() : *this; }
   std::uint32_t root_offset(std::uint32_t offset) const;
 
@@ -69,6 +73,7 @@ class SourceText {
   std::vector<std::uint32_t> line_starts_;  ///< of a root only
 };
 
+/// Texts live as long as any tree, value or error that points into them.
 using SourcePtr = std::shared_ptr<const SourceText>;
 
 /// A fault of the file or the command line: the program cannot run as written (exit code 2).

@@ -1,5 +1,6 @@
 // value.h - what a name of a program can hold on one rank. Lists, dicts and tensors are references,
-// as in Python. Used by one rank.
+// as in Python. Used by one rank: reference counts of containers are not shared between ranks, and
+// values of one rank are never seen by another.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,7 @@ struct FunctionValue {
 };
 /// A built-in function, or, with `self`, a method of a value.
 struct BuiltinValue {
+  // Points into a table of the program that lives as long as the process.
   const Builtin* builtin = nullptr;
   std::shared_ptr<const Value> self;
 };
@@ -67,6 +69,7 @@ struct OpValue {
 };
 /// One op by its ATen name: aten.add.Tensor.
 struct RowValue {
+  // Of the registry of the run, which outlives its values.
   const OpRow* row = nullptr;
 };
 /// torch, F, torch.nn, aten, aten.add: a prefix of names.
@@ -79,11 +82,13 @@ struct MeshValue {
   const MeshLayout* layout = nullptr;    ///< tensors live on it; null outside of a sliced mesh
   const MeshLayout* reported = nullptr;  ///< what size and coordinate tell
 };
+/// a:b:c inside of brackets.
 struct SliceValue {
   std::shared_ptr<const Values> parts;  ///< start, stop, step; None where left out
 };
 /// What differs between the ranks that one run stands for (rank_value.h).
 struct RankValue {
+  // Pure: asked for any rank of the class, at any time, and more than once.
   std::shared_ptr<const std::function<Value(std::int64_t rank)>> at;
   std::shared_ptr<const Value> here;  ///< on the rank that runs
   std::int64_t running = 0;
@@ -98,11 +103,13 @@ class Value {
                                DictValue, RangeValue, FunctionValue, BuiltinValue, OpValue,
                                RowValue, ModuleValue, MeshValue, SliceValue, RankValue>;
 
+  /// None.
   Value() = default;
   template <typename T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T&&>)
       Value(T&& value)
       : variant_(std::forward<T>(value)) {}
+  /// Without it an int would be as close to bool and double as to std::int64_t.
   Value(int value) : variant_(std::int64_t{value}) {}
 
   /// By type: whether the value is a T, as a T (which it must be), or null where it is something
@@ -127,6 +134,7 @@ class Value {
   /// A list or a tuple.
   bool is_sequence() const { return is<ListValue>() || is<TupleValue>(); }
 
+  /// For visitors that treat every kind.
   const Variant& variant() const { return variant_; }
 
  private:
@@ -134,6 +142,7 @@ class Value {
 };
 
 /// `level`: the most containers that were ever around it; raised when it is put into another.
+// Containers are made by the functions below, which keep count of levels.
 struct ListItems : Values {
   explicit ListItems(Values items) : Values(std::move(items)) {}
   mutable int level = 0;

@@ -68,6 +68,7 @@ class Trace : public Observer {
   void tell(Progress* progress) { progress_ = progress; }
 
   /// All events in order; empty where only counts are kept.
+  // To be read once the rank has ended.
   const std::vector<TraceEvent>& events() const { return events_; }
   const CollectiveCounts& counts() const { return counts_; }
   /// Redistributions that an op asked for and that communicate (`implicit = "warn"`).

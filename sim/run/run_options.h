@@ -24,8 +24,10 @@ using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, st
 
 /// How to run, as the command line or a test says; what the file says is in the Scenario.
 struct ScenarioOptions {
+  /// One that is registered: `shardlab doctor` lists them.
   std::string backend = "threads";
   SchedulerOptions schedule;
+  // OS threads that take turns with the ranks' fibers.
   std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
   KernelSharing sharing = KernelSharing::kOn;
   CollectiveChecks checks = CollectiveChecks::kOff;

@@ -21,8 +21,10 @@ namespace shardlab {
 
 class OpRegistry;
 
-/// A type string whose sizes are numbers: "f32[8@dp, 4*hidden]" became "f32[8@dp, 64]".
+/// A type string as the file has it, checked against a mesh only when a run is prepared.
+/// Its sizes are numbers by now: "f32[8@dp, 4*hidden]" became "f32[8@dp, 64]".
 struct TypeText {
+  // Sizes may be 0, which makes an empty tensor.
   SourcePtr text;              ///< places are those of the expressions it came from
   std::optional<DType> dtype;  ///< none: placements alone, "[8@dp, 64]"
   std::vector<std::int64_t> sizes;
@@ -38,11 +40,14 @@ struct ScenarioMeshDim {
 /// [mesh]; its ranks are a part of the world's.
 struct ScenarioMesh {
   std::vector<ScenarioMeshDim> dims;               ///< in file order: the first is mesh dim 0
+  // A mesh smaller than the world leaves ranks out: they run the program and hold nothing of it.
   std::optional<std::vector<std::int64_t>> ranks;  ///< row-major; none: 0, 1, 2, ...
   std::int64_t size = 1;                           ///< how many ranks are in it
 };
 
 /// How the elements of an input come about.
+/// Numbers are drawn by global index from the scenario's seed, so that an input has the same
+/// elements however it is cut.
 enum class InputInit : std::uint8_t {
   kRandn,
   kRand,
@@ -62,14 +67,16 @@ struct ScenarioInput {
   Where where;
   TypeText type;
   InputInit init = InputInit::kRandn;
+  // What is not asked for by `init` is empty.
   std::vector<Number> arguments;  ///< randn(scale), full(value), randint(low, high)
   double scale = 1;               ///< multiplies what init gives
   std::vector<Number> values;     ///< kValues: row-major, as many as the sizes say
   std::string file;               ///< where the values came from, as written; empty: from here
+  // As x.requires_grad_() at the start of the program.
   bool requires_grad = false;     ///< asked for here, or listed in [expect] grads
 };
 
-/// "<= 2", or exact.
+/// A limit of [expect] on a count or on bytes: "<= 2", or exact.
 struct Bound {
   ast::CompareOp op = ast::CompareOp::kEqual;
   Number value = std::int64_t{0};
@@ -92,6 +99,7 @@ struct ExpectedType {
 
 /// [expect] error: the run must fail with such an error.
 struct ExpectedError {
+  // Both must hold, where both are given.
   std::optional<ErrorKind> kind;
   std::string contains;  ///< empty: any text
   Where where;
@@ -105,9 +113,11 @@ struct ExpectedName {
 
 /// Which values are compared with the single-device run.
 enum class Verify : std::uint8_t { kEvery, kOutputs, kNone };
+/// How a world must stop. A rank that throws is an ExpectedError instead.
 enum class ExpectedVerdict : std::uint8_t { kMismatch, kDeadlock };
 
-/// All of [expect].
+/// All of [expect]. What is not in the file is not checked, but for `verify`: every value is
+/// compared with the single-device run unless the file says otherwise.
 struct Expectation {
   std::vector<ExpectedType> types;
   /// By name of the collective; without the key in the file none, and nothing is checked.
@@ -121,7 +131,8 @@ struct Expectation {
   std::optional<ExpectedVerdict> verdict;
 };
 
-/// Bandwidth and latency of one mesh dim, for predicted times.
+/// Bandwidth (GiB/s) and latency of one mesh dim, for predicted times. A dim without an entry has
+/// the links of the reference's time model.
 struct TopologyDim {
   std::string mesh_dim;
   std::optional<double> gbps, us;  ///< none: as without [topology]
@@ -138,15 +149,19 @@ struct ScenarioRule {
 /// Everything that a run needs to know. Expressions outside of the program are numbers by now; the
 /// program is a tree that all ranks walk.
 struct Scenario {
+  // `file` keeps the text alive that all places below point into.
   SourcePtr file;
   std::string title;
   std::string about;
   std::string point;  ///< of the matrix: "mesh.tp=2,hidden=17"; empty without a matrix
   /// What stands in place of the file's values, by the point or by the user: "mesh.tp=2".
   std::vector<std::string> settings;
+  /// Of inputs and of draws; the schedule has a seed of its own.
   std::uint64_t seed = 0;
+  /// Ranks in all; at least the mesh's.
   std::int64_t world = 1;
   ScenarioMesh mesh;
+  /// [params], evaluated at this point of the matrix.
   Environment params;
   std::vector<ScenarioInput> inputs;
   std::shared_ptr<const ast::Program> program;
@@ -172,6 +187,7 @@ const std::vector<std::string>& collective_names();
 
 /// What one rank costs before it holds any data, and what there is.
 struct MemoryLimits {
+  // Stacks, buffers of the scheduler, what a rank's tables take.
   std::int64_t bytes_per_rank = 0;
   std::int64_t available_bytes = 0;
 };

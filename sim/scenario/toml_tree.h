@@ -1,4 +1,6 @@
 // toml_tree.h - a TOML file as a plain tree in file order, every key and value with its place.
+// A reader of its own stands on it, because messages point into the file and values keep its order.
+// Values; immutable once read.
 #pragma once
 
 #include <cstdint>

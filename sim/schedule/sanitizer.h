@@ -1,4 +1,8 @@
 // sanitizer.h - what ASan and TSan must be told about fibers; nothing in other builds.
+// A fiber switches stacks behind the back of both. ASan keeps the bounds of the running stack and a
+// fake stack for locals that may be used after their function returned; TSan keeps a shadow state
+// per thread, and takes a fiber for one. Schedulers make these calls around every switch, on the OS
+// thread that switches; in other builds all of them compile to nothing.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +53,7 @@ struct FiberState {
 
 /// Instrumented frames are several times larger.
 inline constexpr std::size_t kStackFactor = 4;
+/// On the stack that is left, `from`, right before the switch to `to`.
 inline void before_switch(FiberState& from, const FiberStack& to) {
   __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.size_bytes);
 }
@@ -88,13 +93,16 @@ inline void leave_single_thread() {
   }();
   static_cast<void>(left);
 }
+/// A state for a new fiber; destroy_fiber() gives it back, once the fiber will not run again.
 inline void create_fiber(FiberState& state) { state.fiber = __tsan_create_fiber(0); }
+/// The state of the OS thread itself, which schedulers switch back to.
 inline void adopt_thread(FiberState& state) { state.fiber = __tsan_get_current_fiber(); }
 inline void destroy_fiber(FiberState& state) { __tsan_destroy_fiber(state.fiber); }
 /// Without synchronisation: with it, every switch would order the ranks and hide their races.
 inline void switch_fiber(FiberState& to) {
   __tsan_switch_to_fiber(to.fiber, __tsan_switch_to_fiber_no_sync);
 }
+/// What this fiber did so far happens before what another does behind acquire() of the address.
 inline void release(void* address) { __tsan_release(address); }
 inline void acquire(void* address) { __tsan_acquire(address); }
 

@@ -15,23 +15,28 @@ namespace shardlab {
 /// Row-major global elements. Exactly one of the vectors is filled: integers and bool as integers,
 /// floats as doubles (complex: re, im pairs).
 struct GlobalValue {
+  // Shape and dtype of the whole; its strides say nothing here.
   TensorMeta meta;
+  // Both are empty for a tensor without elements.
   std::vector<double> reals;
   std::vector<std::int64_t> integers;
   bool is_integral() const { return shardlab::is_integral(meta.dtype); }
 };
 
-/// A disagreement inside one value: replicas that differ, or a piece of the wrong shape.
+/// A disagreement inside one value, found before it is compared with anything else: replicas that
+/// differ, or a piece of the wrong shape.
 struct AssemblyFault {
   std::string what;  ///< "ranks 0 and 4 hold different replicas: 1.5 and 2 at [0, 3]"
 };
 
-/// `pieces` holds the handle of every rank of the spec's layout, by row-major mesh index. Partials
+/// The value that `spec` says the pieces have. Runs on one thread, outside of the ranks, once all
+/// of them have ended. `pieces` holds the handle of every rank of the spec's layout, by row-major
+/// mesh index. Partials
 /// are reduced in f64 (integers exactly). Replicas are compared bitwise; a difference is added to
 /// `faults`.
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults);
-/// The value of a plain tensor.
+/// The value of a plain tensor, read by way of its device: the host waits for it.
 GlobalValue whole_value(const Tensor& tensor);
 
 /// Calls visit(local element, global element, count) over the stretches of a piece that lie

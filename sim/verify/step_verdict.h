@@ -37,6 +37,7 @@ struct WrongStep {
 
 /// Counts of calls by what was found, and the first wrong one in the order of the program.
 struct StepVerdict {
+  // A call is counted once, whatever the number of its results and of the ranks that made it.
   bool judged = false;
   std::string not_judged;  ///< why no call was, or empty
 
@@ -54,6 +55,7 @@ struct StepVerdict {
   /// cannot tell right placements from wrong ones.
   std::optional<StepPlace> left;
 
+  /// Whether the run is wrong for this reason alone.
   bool wrong_found() const { return wrong.has_value(); }
   std::int64_t calls() const { return bitwise + bounded + undecided_calls + wrong_calls; }
 };

@@ -37,6 +37,8 @@ class SharingDevice final : public Device {
 
   std::string_view type() const override { return device_.type(); }
   BufferRef allocate(std::size_t size_bytes) override { return device_.allocate(size_bytes); }
+  /// On the rank that comes first; others wait for it and take its result, or run it themselves
+  /// where it failed or has been let go. Fails as the device does.
   void run(const KernelCall& call) override;
   void copy(const Tensor& dst, const Tensor& src) override { device_.copy(dst, src); }
   void read(const Tensor& src, void* out) override { device_.read(src, out); }
@@ -47,6 +49,7 @@ class SharingDevice final : public Device {
   SharingStats stats() const;
 
  private:
+  // One kernel that some rank runs or has run, kept until all ranks have passed it.
   struct Launch;
   using Launches = std::list<Launch>;
 

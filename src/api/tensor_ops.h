@@ -1,7 +1,10 @@
 // tensor_ops.h - ops under their PyTorch names, for programs in C++: on plain tensors and on
 // DTensors, recorded for gradients. Each is one call of the ATen op that it names, so shapes,
 // dtypes, shardings and errors are those of the op. Dims may count from the end. Everything here
-// runs on the current rank.
+// runs on the current rank: a function called outside of a world fails with Internal. Results are
+// new handles that share ownership of their memory; arguments are not changed. Where placements do
+// not fit, an op redistributes its operands, and the rank communicates: all ranks of the mesh have
+// to make the call.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +61,7 @@ DTensor ge(const DTensor& a, Scalar b);
 DTensor where(const DTensor& condition, const DTensor& a, const DTensor& b);
 
 // Functions of one element
+/// With the error function, or approximated with tanh, as torch's `approximate`.
 enum class Gelu : std::uint8_t { kExact, kTanh };
 DTensor exp(const DTensor& x);
 DTensor log(const DTensor& x);
@@ -70,6 +74,7 @@ DTensor gelu(const DTensor& x, Gelu form = Gelu::kExact);
 DTensor silu(const DTensor& x);
 
 // Reductions: over all dims to 0-dim, or over some.
+/// Whether a reduced dim stays, with size 1.
 enum class KeepDim : std::uint8_t { kNo, kYes };
 DTensor sum(const DTensor& x);
 DTensor sum(const DTensor& x, const Dims& dims, KeepDim keep = KeepDim::kNo);
@@ -87,11 +92,13 @@ DTensor var(const DTensor& x, const Dims& dims = {}, const Variance& options = {
 
 // Products. matmul takes 1 to n dims and broadcasts all but the last two; mm takes two.
 DTensor matmul(const DTensor& a, const DTensor& b);
+/// Of matrices alone: [m, k] and [k, n].
 DTensor mm(const DTensor& a, const DTensor& b);
 /// x @ weight^T + bias; weight is [out, in], bias undefined for none.
 DTensor linear(const DTensor& x, const DTensor& weight, const DTensor& bias = {});
 
 // Layers
+/// exp(x) over its sum along `dim`, which is made whole on every rank if it was cut.
 DTensor softmax(const DTensor& x, std::int64_t dim);
 DTensor log_softmax(const DTensor& x, std::int64_t dim);
 /// Undefined weights are left out; without `eps` rms_norm takes that of its dtype, layer_norm 1e-5.
@@ -106,7 +113,9 @@ DTensor layer_norm(const DTensor& x, const Dims& shape, const Norm& options = {}
 DTensor rms_norm(const DTensor& x, const Dims& shape, const Norm& options = {});
 /// Rows of `weight` by index.
 DTensor embedding(const DTensor& indices, const DTensor& weight);
+/// What becomes of the losses of all samples.
 enum class Reduction : std::uint8_t { kNone, kMean, kSum };
+/// As torch's arguments of these names.
 struct CrossEntropy {
   DTensor weight;  ///< per class
   Reduction reduction = Reduction::kMean;
@@ -117,7 +126,10 @@ struct CrossEntropy {
 DTensor cross_entropy(const DTensor& x, const DTensor& target, const CrossEntropy& options = {});
 
 // Shapes. One size of view and reshape may be -1: what is left.
+/// Shares memory with x.
+///   fails  Value: the strides of x do not allow it
 DTensor view(const DTensor& x, const Dims& shape);
+/// A view where that is possible, else a copy.
 DTensor reshape(const DTensor& x, const Dims& shape);
 DTensor transpose(const DTensor& x, std::int64_t dim0, std::int64_t dim1);
 DTensor permute(const DTensor& x, const Dims& dims);
@@ -140,9 +152,13 @@ DTensor select(const DTensor& x, std::int64_t dim, std::int64_t index);
 /// Pieces of `size`; the last may be smaller.
 std::vector<DTensor> split(const DTensor& x, std::int64_t size, std::int64_t dim = 0);
 std::vector<DTensor> split_with_sizes(const DTensor& x, const Dims& sizes, std::int64_t dim = 0);
+/// Along a dim that exists; sizes of all others agree.
 DTensor cat(const std::vector<DTensor>& tensors, std::int64_t dim = 0);
+/// Along a new dim; all shapes agree.
 DTensor stack(const std::vector<DTensor>& tensors, std::int64_t dim = 0);
+/// x at index, element by element, along `dim`; the result has the shape of `index`.
 DTensor gather(const DTensor& x, std::int64_t dim, const DTensor& index);
+/// A copy with memory of its own.
 DTensor clone(const DTensor& x);
 /// The tensor itself when it has the dtype.
 DTensor to(const DTensor& x, DType dtype);

@@ -8,6 +8,7 @@
 
 namespace shardlab {
 
+/// What ranks do together. Order and numbers mean nothing outside of a process.
 enum class CollectiveKind : std::uint8_t {
   kAllReduce,
   kAllGather,

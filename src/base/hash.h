@@ -1,4 +1,6 @@
 // hash.h - one way to combine hashes. Stable within a process only; nothing printed depends on it.
+// Pure functions. Equal hashes prove nothing: tables compare keys, too. A hash that several
+// processes compare, or that a file keeps, needs another function.
 #pragma once
 
 #include <cstdint>

@@ -29,15 +29,19 @@ class InlineVector {
   using const_iterator = const T*;
   using size_type = std::size_t;
 
+  /// Without entries. The N places are not initialised: they cost nothing until they are used.
   InlineVector() = default;
+  /// `count` entries of `value`.
   explicit InlineVector(std::size_t count, T value = T{}) { resize(count, value); }
   InlineVector(std::initializer_list<T> list) { assign(list.begin(), list.end()); }
   template <std::forward_iterator It>
   InlineVector(It first, It last) {
     assign(first, last);
   }
+  /// A copy of what the span shows now; it may be gone afterwards.
   explicit InlineVector(std::span<const T> other) { assign(other.begin(), other.end()); }
   InlineVector(const InlineVector& other) { copy(other); }
+  /// Leaves `other` empty. References to entries in place do not follow.
   InlineVector(InlineVector&& other) noexcept { take(other); }
   InlineVector& operator=(const InlineVector& other) {
     if (this != &other) copy(other);
@@ -63,14 +67,17 @@ class InlineVector {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  /// Valid until the vector grows beyond its places, is moved or dropped.
   T* data() { return data_; }
   const T* data() const { return data_; }
   T* begin() { return data_; }
   T* end() { return data_ + size_; }
   const T* begin() const { return data_; }
   const T* end() const { return data_ + size_; }
+  /// `i` must be less than size().
   T& operator[](std::size_t i) { return data_[i]; }
   const T& operator[](std::size_t i) const { return data_[i]; }
+  // Of an empty vector there is neither a first nor a last entry: undefined, as in std::vector.
   T& front() { return data_[0]; }
   const T& front() const { return data_[0]; }
   T& back() { return data_[size_ - 1]; }
@@ -78,6 +85,7 @@ class InlineVector {
 
   /// Keeps the memory.
   void clear() { size_ = 0; }
+  /// Room for `count` entries, which invalidates references where there was less.
   void reserve(std::size_t count) {
     if (count > capacity_) grow(count);
   }
@@ -87,6 +95,7 @@ class InlineVector {
     for (std::size_t i = size_; i < count; ++i) data_[i] = value;
     size_ = static_cast<std::uint32_t>(count);
   }
+  /// By value, so that an entry of this vector may be added to it.
   void push_back(T value) {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
@@ -103,13 +112,16 @@ class InlineVector {
     --size_;
   }
 
+  /// For functions that take sizes of any origin; valid as data() is.
   operator std::span<const T>() const { return {data_, size_}; }
 
+  /// Entry by entry; capacity does not count.
   friend bool operator==(const InlineVector& a, const InlineVector& b) {
     return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
   }
 
  private:
+  // Where the other's entries fit in place, whatever this one has: its memory is kept for later.
   void copy(const InlineVector& other) {
     if (other.size_ > N) return assign(other.begin(), other.end());
     copy_places(other.data_, data_);
@@ -122,6 +134,7 @@ class InlineVector {
     std::memcpy(to, from, N * sizeof(T));
 #pragma GCC diagnostic pop
   }
+  // At least twice the room, so that adding n entries one by one copies less than 2 n of them.
   void grow(std::size_t count) {
     const std::size_t capacity = std::max<std::size_t>(count, 2 * capacity_);
     T* fresh = new T[capacity];
@@ -138,6 +151,7 @@ class InlineVector {
     size_ = 0;
     capacity_ = N;
   }
+  // This one holds nothing and has no memory of its own.
   void take(InlineVector& other) {
     if (other.data_ == other.inline_) {
       copy_places(other.inline_, inline_);

@@ -37,6 +37,7 @@ class Counted {
       count_.fetch_add(1, std::memory_order_relaxed);
     }
   }
+  /// The last drop sees all that other threads wrote before theirs (acquire and release).
   void drop() const {
     if (single_threaded()) {
       const std::int64_t left = count_.load(std::memory_order_relaxed) - 1;
@@ -65,12 +66,14 @@ class Ref {
  public:
   Ref() = default;
   Ref(std::nullptr_t) {}
+  /// Takes part in owning `object`, which was made by new or lives in memory of its own.
   explicit Ref(T* object) : object_(object) {
     if (object_) object_->retain();
   }
   Ref(const Ref& other) : Ref(other.object_) {}
   template <typename U>
   Ref(const Ref<U>& other) : Ref(other.get()) {}
+  /// Leaves `other` null.
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);
@@ -84,7 +87,9 @@ class Ref {
   T* get() const { return object_; }
   T* operator->() const { return object_; }
   T& operator*() const { return *object_; }
+  /// False for a null Ref, which must not be followed.
   explicit operator bool() const { return object_ != nullptr; }
+  /// The same object, whatever it holds.
   friend bool operator==(const Ref& a, const Ref& b) { return a.object_ == b.object_; }
 
  private:

@@ -23,7 +23,7 @@ using Lengths = std::span<const std::int64_t>;
 /// Whether a call returns with its result in place, or with a pending Work on the result's Storage.
 enum class Issue : std::uint8_t { kWait, kAsync };
 
-/// One peer's part of a batch.
+/// One peer's part of a batch. Messages between two ranks keep their order.
 struct SendRecv {
   std::int64_t peer = 0;  ///< group rank
   Tensor send;            ///< undefined: nothing is sent
@@ -31,26 +31,27 @@ struct SendRecv {
   TensorMeta receive;  ///< what arrives, when `receives`
 };
 
-/// An error with which many ranks fail.
+/// An error with which many ranks fail; shared by them, and never changed.
 struct Failure : Counted {
   explicit Failure(Error what) : error(std::move(what)) {}
   const Error error;
 };
 
-/// What only a split brings. Backends derive what it gets.
+/// What only a split brings: ranks of an equal colour become one group, ordered by key, then rank.
+/// Backends derive what it gets.
 struct SplitPart {
   std::int64_t color = 0;
   std::int64_t key = 0;
   std::string_view name;
 };
 
-/// all_gather_bytes.
+/// What only all_gather_bytes brings and gets. `bytes` belongs to the caller.
 struct BytesPart {
   std::string_view bytes;
   std::vector<std::string> gathered;  ///< result
 };
 
-/// batch.
+/// What only a batch brings and gets.
 struct BatchPart {
   std::span<const SendRecv> exchange;
   std::vector<Tensor> received;  ///< result
@@ -61,10 +62,12 @@ struct BatchPart {
 /// then on nobody but the caller looks at it. Small, because a rendezvous of many ranks touches as
 /// many of them.
 struct Call {
+  /// kOpen until somebody has said how it ended; it ends once.
   enum class State : std::uint8_t { kOpen, kDone, kFailed };
 
   explicit Call(CollectiveKind collective) : kind(collective) {}
 
+  // What the caller brings. Ranks of one group agree on kind, op, dims and root.
   const CollectiveKind kind;
   ReduceOp op = ReduceOp::kSum;
   Issue issue = Issue::kWait;  ///< kAsync: of the four kinds that reduce, gather or exchange pieces
@@ -80,14 +83,19 @@ struct Call {
   const TensorMeta* expected = nullptr;  ///< broadcast, scatter, permute: what arrives
   std::variant<std::monostate, SplitPart*, BytesPart*, BatchPart*> part;
 
+  // Who calls and from where: for memory of results, and for messages.
   Device* device = nullptr;
   SourcePosition position;
   const char* op_name = nullptr;  ///< of the op that communicates, or null
 
+  // What comes back, written before the state: results are read behind over() only.
   BufferRef result;
+  // Set where the call failed; many calls may share one.
   Ref<const Failure> failure;
 
+  /// Any thread may ask; true orders the reader behind the one who filled in the result.
   bool over() const { return state.load(std::memory_order_acquire) != State::kOpen; }
+  /// By the one who has filled in the result; the last thing that it does to this call.
   void finish() { state.store(State::kDone, std::memory_order_release); }
   void fail_with(Ref<const Failure> why) {
     failure = std::move(why);

@@ -50,24 +50,29 @@ struct Placement {
     p.dim = static_cast<std::int32_t>(tensor_dim);
     return p;
   }
+  /// The chunk rule after a cut into `factor` chunks: what a dim that is cut twice looks like to
+  /// the first of both mesh dims (K-19).
   static Placement strided_shard(std::int64_t tensor_dim, std::int64_t factor) {
     Placement p = shard(tensor_dim);
     p.kind = PlacementKind::kStridedShard;
     p.split_factor = factor;
     return p;
   }
+  /// A term of a reduction that is still pending.
   static Placement partial(ReduceOp reduce_op = ReduceOp::kSum) {
     Placement p;
     p.kind = PlacementKind::kPartial;
     p.op = reduce_op;
     return p;
   }
+  /// The n-norm of a piece; norms combine as (sum of n-th powers)^(1/n).
   static Placement norm_partial(double n) {
     Placement p;
     p.kind = PlacementKind::kNormPartial;
     p.norm = n;
     return p;
   }
+  /// A term of a lookup in a table of this shape, which is cut along `table_dim`.
   static Placement mask_partial(ReduceOp reduce_op, MaskShapeId shape, std::int64_t table_dim) {
     Placement p;
     p.kind = PlacementKind::kMaskPartial;
@@ -83,8 +88,11 @@ struct Placement {
   bool is_shard() const {
     return kind == PlacementKind::kShard || kind == PlacementKind::kStridedShard;
   }
+  /// Of this tensor dim.
   bool is_shard(std::int64_t tensor_dim) const { return is_shard() && dim == tensor_dim; }
+  /// By the chunk rule of K-1.
   bool is_plain_shard() const { return kind == PlacementKind::kShard; }
+  /// By the rule of K-19.
   bool is_strided_shard() const { return kind == PlacementKind::kStridedShard; }
   /// Any kind of partial.
   bool is_partial() const { return kind >= PlacementKind::kPartial; }

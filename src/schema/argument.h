@@ -31,17 +31,21 @@ class Argument {
   using Variant = std::variant<std::monostate, Scalar, DTensor, const DTensorSpec*, Dims, DType,
                                std::string, Generator, ArgumentList>;
 
+  /// None.
   Argument() = default;
+  // Each takes over what it is given. Tensors are handles: an argument keeps them alive.
   Argument(bool value) : value_(Scalar(value)) {}
   Argument(int value) : value_(Scalar(value)) {}
   Argument(std::int64_t value) : value_(Scalar(value)) {}
   Argument(double value) : value_(Scalar(value)) {}
   Argument(Scalar value) : value_(value) {}
   Argument(DTensor value) : value_(std::move(value)) {}
+  /// The spec belongs to an Arena that outlives the argument.
   Argument(const DTensorSpec* value) : value_(value) {}
   Argument(Dims value) : value_(std::move(value)) {}
   Argument(DType value) : value_(value) {}
   Argument(std::string value) : value_(std::move(value)) {}
+  /// A string, and not the bool that a pointer would become.
   Argument(const char* value) : value_(std::string(value)) {}
   Argument(Generator value) : value_(std::move(value)) {}
   Argument(ArgumentList value) : value_(std::move(value)) {}
@@ -57,6 +61,7 @@ class Argument {
   bool is_list() const { return std::holds_alternative<ArgumentList>(value_); }
 
   // For code that knows the kind; a wrong one is Internal.
+  // References are valid as long as the argument is not written to.
   const Scalar& scalar() const;
   const DTensor& tensor() const;
   const DTensorSpec* spec() const;

@@ -55,7 +55,9 @@ struct SchemaReturn {
 struct OpDescriptor {
   std::string base;      ///< "aten::add"
   std::string overload;  ///< "Tensor"; "" is the default overload
+  // In schema order: positional ones first, then keyword-only ones, out= ones last.
   std::vector<SchemaArgument> arguments;
+  // Empty for an op that returns nothing.
   std::vector<SchemaReturn> returns;
 
   /// "aten::add.Tensor"; the default overload prints without a suffix.
@@ -67,6 +69,7 @@ struct OpDescriptor {
   /// Schema index of an argument by name, or empty.
   std::optional<std::size_t> find_argument(std::string_view name) const;
 
+  // Each is read off the alias marks, in time proportional to the number of arguments.
   bool is_inplace() const;      ///< writes a positional argument (O-36 as X-3)
   bool is_out_variant() const;  ///< has out= arguments (O-37 as X-3)
   bool is_view() const;         ///< some return aliases an argument, none is written (O-38)

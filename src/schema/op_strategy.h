@@ -10,7 +10,8 @@
 namespace shardlab {
 
 /// One acceptable sharding over the whole mesh: with inputs laid out like `inputs`, the op yields
-/// outputs laid out like `outputs`. An absent output (masked off, or not a tensor) is null.
+/// outputs laid out like `outputs`. An absent output (masked off, or not a tensor) is null. Specs
+/// belong to an Arena, which outlives every candidate.
 struct OpSpec {
   std::vector<const DTensorSpec*> outputs;
   std::vector<const DTensorSpec*> inputs;  ///< per tensor argument, keyword ones last

@@ -10,19 +10,23 @@
 namespace shardlab {
 
 /// A value with its category, which takes part in type promotion: 2 and 2.0 are different scalars,
-/// and compare unequal.
+/// and compare unequal. Integers have 64 bits and a sign, floats 64 bits. A value: cheap to copy,
+/// safe to share between threads.
 class Scalar {
  public:
+  /// The integer 0.
   Scalar() = default;
   Scalar(bool value) : category_(Category::kBool), integer_(value) {}
   Scalar(std::int64_t value) : category_(Category::kInteger), integer_(value) {}
   Scalar(int value) : Scalar(static_cast<std::int64_t>(value)) {}
   Scalar(double value) : category_(Category::kFloat), real_(value) {}
+  /// Complex even where the imaginary part is 0.
   Scalar(std::complex<double> value)
       : category_(Category::kComplex), real_(value.real()), imaginary_(value.imag()) {}
 
   /// Bool, integer, float or complex: as it was written, not as it would fit.
   Category category() const { return category_; }
+  /// bool counts as integral.
   bool is_integral() const { return category_ <= Category::kInteger; }
   /// Integers exactly; floats truncated toward zero.
   std::int64_t to_int() const {

@@ -13,6 +13,10 @@
 // merged: each place is told once, with the ranks that failed there. A REQUIRE ends its rank only.
 // In a SHARD_TEST, CHECK, CHECK_FALSE, REQUIRE, REQUIRE_FALSE and CHECK_CLOSE merge; doctest's
 // other macros work, but speak for each rank on its own, and its INFO and CAPTURE mix ranks.
+//
+// Ranks share the process: what the body captures or changes outside of itself must be safe for
+// several threads. A rank that throws ends the test, and the others are told why. Linking:
+// pkg-config shardlab, and a main of doctest.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -22,6 +26,7 @@
 
 namespace shardlab::testing {
 
+/// The macro of doctest that a place stands for.
 inline doctest::assertType::Enum doctest_kind(CheckSite::Kind kind) {
   switch (kind) {
     case CheckSite::Kind::kCheckFalse:
@@ -74,6 +79,8 @@ void check_expression(const CheckSite& site, Evaluate&& evaluate) {
 #undef CHECK_FALSE
 #undef REQUIRE
 #undef REQUIRE_FALSE
+// The same names as doctest's, so that a test reads like any other; outside of a SHARD_TEST they
+// are doctest's own.
 #define CHECK(...) SHARDLAB_CHECK(kCheck, DOCTEST_CHECK, __VA_ARGS__)
 #define CHECK_FALSE(...) SHARDLAB_CHECK(kCheckFalse, DOCTEST_CHECK_FALSE, __VA_ARGS__)
 #define REQUIRE(...) SHARDLAB_CHECK(kRequire, DOCTEST_REQUIRE, __VA_ARGS__)
