@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/facts/backward_order.h"
+#include "sim/facts/fact_program.h"
 #include "sim/facts/fact_scenarios.h"
 #include "sim/facts/order_facts.h"
 #include "sim/language/source.h"
@@ -14,44 +15,21 @@ namespace shardlab {
 
 namespace {
 
-struct OrderScenario {
-  std::string text;
-  std::int64_t first_line = 0;  // of the program
-};
-
-OrderScenario scenario_of(const Json& fact) {
-  OrderScenario scenario;
-  std::string& text = scenario.text;
-  text =
-      fmt::format("title = \"{}\"\n[mesh]\ndp = 1\n[inputs]\n", fact.at("id").get<std::string>());
-  for (const auto& [name, input] : fact.at("inputs").items()) {
-    const std::string type = input.at("type").get<std::string>();
-    const bool random_bool = type.starts_with("bool") && !input.contains("init");
-    const std::string init = random_bool ? "randint(0, 2)" : input.value("init", "randn");
-    text += fmt::format("{} = {{ type = \"{}\", init = \"{}\"{} }}\n", name, type, init,
-                        input.at("requires_grad").get<bool>() ? ", requires_grad = true" : "");
-  }
-  text += "[program]\ncode = '''\n";
-  scenario.first_line = 1 + std::ranges::count(text, '\n');
-  text += fact.at("program").get<std::string>() + "\n'''\n";
-  return scenario;
-}
-
 class OrderChecker : public FactChecker {
  public:
   void check(const Json& fact, CaseReport& report) override {
-    const OrderScenario text = scenario_of(fact);
+    const FactProgram text = fact_program(fact);
     Scenario scenario;
     try {
       scenario = scenarios_.read(fact.at("id").get<std::string>(), text.text);
     } catch (const Error& error) {
-      return skip(error, report);
+      return missing_.skip(error, report);
     }
     OrderWatcher watcher(*scenario.program->source, text.first_line);
     scenarios_.run(scenario, watched(scenario, watcher), [&](const WorldResult& result) {
       if (!result.ok()) {
         const Error error = result.merged();
-        if (error.kind() == ErrorKind::kUnsupported) return skip(error, report);
+        if (error.kind() == ErrorKind::kUnsupported) return missing_.skip(error, report);
         return report.differs("error", nullptr, error.text());
       }
       compare(fact, watcher.passes(), report);
@@ -64,9 +42,7 @@ class OrderChecker : public FactChecker {
         "order of backward: {} passes, {} nodes, {} leaves written; of {} runs of lines "
         "{} are compared as one call",
         passes_, nodes_, leaves_, lines_, as_one_));
-    for (const auto& [what, count] : missing_) {
-      summary.notes.push_back(fmt::format("not supported in {} programs: {}", count, what));
-    }
+    missing_.add_notes(summary);
   }
 
  private:
@@ -80,11 +56,6 @@ class OrderChecker : public FactChecker {
                   const ObserverScope observed(watcher);
                   interpreter.run();
                 }};
-  }
-
-  void skip(const Error& error, CaseReport& report) {
-    ++missing_[error.summary()];
-    report.skip(SkipReason::kNotSupported);
   }
 
   void compare(const Json& fact, const OrderedPasses& seen, CaseReport& report) {
@@ -101,7 +72,7 @@ class OrderChecker : public FactChecker {
   FactScenarios scenarios_;
   std::int64_t passes_ = 0, nodes_ = 0, leaves_ = 0;  // of the reference, compared
   std::int64_t lines_ = 0, as_one_ = 0;
-  std::map<std::string, std::int64_t> missing_;
+  MissingParts missing_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/facts/chain_facts.h"
+#include "sim/facts/memory_facts.h"
 #include "sim/facts/order_facts.h"
 #include "sim/facts/propagate_checkers.h"
 #include "sim/facts/redistribute_facts.h"
@@ -131,6 +132,11 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "program") && has(first, "coarsest");
      },
      make_chain_checker},
+    {"memory/saved",
+     [](std::string_view, const Json& first) {
+       return has(first, "program") && has(first, "kept_inputs");
+     },
+     make_saved_checker},
     {"memory/backward_order",
      [](std::string_view, const Json& first) {
        return has(first, "program") && has(first, "passes");

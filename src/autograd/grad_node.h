@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,11 @@ class GradNode : public TapePlace {
 
   /// Before run(): fails with Runtime when what was saved for it is no longer what it was.
   virtual void check_saved() const {}
+  /// Calls `visit` for each tensor that was kept for run() and was not dropped yet; one that was
+  /// kept twice comes twice.
+  virtual void visit_saved(const std::function<void(const DTensor& x)>& visit) const {
+    static_cast<void>(visit);
+  }
   /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
   virtual std::vector<DTensor> run(std::span<const DTensor> grads) = 0;
   /// Drops what was saved for run(). A node that saved something can't run again then.

@@ -3,6 +3,7 @@
 // gradient unknown, and backward refuses it.
 #include "autograd/row_node.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "autograd/view.h"
@@ -151,6 +152,17 @@ void RowNode::check_saved() const {
               "clone it before the in-place op, or use the op that returns a new tensor; views and "
               "detached tensors share the memory of what they come from");
   }
+}
+
+void RowNode::visit_saved(const std::function<void(const DTensor& x)>& visit) const {
+  const auto look = [&](const Argument& argument) {
+    each_tensor(argument, [&](const DTensor& x) {
+      if (x.local().defined()) visit(x);
+      return x;
+    });
+  };
+  std::ranges::for_each(inputs_, look);
+  std::ranges::for_each(outputs_, look);
 }
 
 std::vector<DTensor> RowNode::run(std::span<const DTensor> grads) {

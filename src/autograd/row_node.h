@@ -44,6 +44,7 @@ class RowNode : public GradNode {
   void save_results(const Results& results);
 
   void check_saved() const override;
+  void visit_saved(const std::function<void(const DTensor& x)>& visit) const override;
   std::vector<DTensor> run(std::span<const DTensor> grads) override;
 
  protected:

@@ -46,6 +46,9 @@ class WriteNode : public GradNode {
  public:
   WriteNode(Ref<GradNode> write, ViewChain chain, const DTensor& base);
   void check_saved() const override { write_->check_saved(); }
+  void visit_saved(const std::function<void(const DTensor& x)>& visit) const override {
+    write_->visit_saved(visit);
+  }
   std::vector<DTensor> run(std::span<const DTensor> grads) override;
 
  protected:

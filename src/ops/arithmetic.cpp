@@ -104,6 +104,36 @@ Gradients both(const GradContext& context, First first, Second second) {
   return gradients;
 }
 
+/// Of the angle of the point (other, self); at the origin it has none.
+Gradients grad_atan2(const GradContext& context) {
+  const Formula f(context);
+  const DTensor &y = input(context, 0), &x = input(context, 1);
+  Calls& calls = context.calls;
+  const DTensor square = calls.one("aten::add.Tensor", {f.times(y, y), f.times(x, x)});
+  const DTensor share = calls.one(
+      "aten::masked_fill.Scalar",
+      {f.of("aten::reciprocal", square), calls.one("aten::eq.Scalar", {square, 0.0}), 0.0});
+  const DTensor scaled = f.times(context.grads[0], share);
+  return both(
+      context, [&] { return f.times(scaled, x); },
+      [&] { return negate(calls, f.times(scaled, y)); });
+}
+
+// What is left of a division: the divisor counts as often as it was taken away.
+Gradients grad_rest(const GradContext& context, const char* rounding) {
+  const DTensor& gradient = context.grads[0];
+  return both(
+      context, [&] { return gradient; },
+      [&] {
+        const DTensor taken = context.calls.one(
+            "aten::div.Tensor_mode", {input(context, 0), input(context, 1), Argument(rounding)});
+        return negate(context.calls, multiply(context.calls, gradient, taken));
+      });
+}
+
+Gradients grad_fmod(const GradContext& context) { return grad_rest(context, "trunc"); }
+Gradients grad_remainder(const GradContext& context) { return grad_rest(context, "floor"); }
+
 // Where `a` wins the gradient counts fully, on a tie by half.
 Gradients extremum(const GradContext& context, std::string_view wins_first) {
   Calls& calls = context.calls;
@@ -325,10 +355,11 @@ constexpr Row kArithmeticRows[] = {
      {grad_add, ""},
      "P(sum) + R would count R once per rank; infinities may cancel to NaN, so no P(max)"},
     {"addcdiv", meta_addcdiv, kNone, KernelId::kAddcdiv, {"addcdiv_", "addcdiv.out"},
-     {grad_addcdiv, "tensor1:tensor2 tensor2:tensor1|tensor2"}, "a quotient inside of a sum"},
+     {grad_addcdiv, "tensor1:tensor2 tensor2"}, "a quotient inside of a sum"},
     {"addcmul", meta_tensors, kNone, KernelId::kAddcmul, {"addcmul_", "addcmul.out"},
      {grad_addcmul, "tensor1:tensor2 tensor2:tensor1"}, "a product inside of a sum"},
-    {"atan2", meta_promoted_float, kNone, KernelId::kAtan2, {"atan2_", "atan2.out"}, {},
+    {"atan2", meta_promoted_float, kNone, KernelId::kAtan2, {"atan2_", "atan2.out"},
+     {grad_atan2, "self other"},
      "depends on both signs"},
     {"clamp", meta_clamp, kNone, KernelId::kClamp, {"clamp_", "clamp.out"}, {grad_clamp, "self"},
      "bounds hold for the whole, not for terms"},
@@ -354,7 +385,8 @@ constexpr Row kArithmeticRows[] = {
      {}, "rounds: not linear"},
     {"fmod.Scalar", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Scalar", "fmod.Scalar_out"},
      {grad_pass, ""}, "periodic"},
-    {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"}, {},
+    {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"},
+     {grad_fmod, "self:other other:other"},
      "periodic"},
     {"lerp.Scalar", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
      {grad_lerp_scalar, "weight"}, "the weight may depend on the element"},
@@ -377,14 +409,15 @@ constexpr Row kArithmeticRows[] = {
     {"pow.Tensor_Scalar", meta_pow_scalar, kNone, KernelId::kPow,
      {"pow_.Scalar", "pow.Tensor_Scalar_out"}, {grad_pow_scalar, "self"}, "a power of a sum"},
     {"pow.Tensor_Tensor", meta_promoted, kNone, KernelId::kPow,
-     {"pow_.Tensor", "pow.Tensor_Tensor_out"}, {grad_pow_tensors, "self exponent result:exponent"},
+     {"pow_.Tensor", "pow.Tensor_Tensor_out"}, {grad_pow_tensors, "self exponent result"},
      "a power of a sum"},
     {"remainder.Scalar", meta_promoted, kNone, KernelId::kRemainder,
      {"remainder_.Scalar", "remainder.Scalar_out"}, {grad_pass, ""}, "periodic"},
     {"remainder.Scalar_Tensor", meta_promoted, kNone, KernelId::kRemainder,
      {nullptr, "remainder.Scalar_Tensor_out"}, {}, "periodic"},
     {"remainder.Tensor", meta_promoted, kNone, KernelId::kRemainder,
-     {"remainder_.Tensor", "remainder.Tensor_out"}, {}, "periodic"},
+     {"remainder_.Tensor", "remainder.Tensor_out"},
+     {grad_remainder, "self:other other:other"}, "periodic"},
     {"rsub.Scalar", meta_scaled, kNone, KernelId::kRsub, {nullptr, "rsub.Scalar_out"},
      {grad_rsub_scalar, ""}, "the number would be added once per rank"},
     {"sub.Scalar", meta_scaled, kNone, KernelId::kSub, {"sub_.Scalar", "sub.Scalar_out"},

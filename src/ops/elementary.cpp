@@ -32,6 +32,20 @@ Gradients grad_abs(const GradContext& context) {
                    context.calls.one("aten::sign", {input(context, 0)}))};
 }
 
+// The slope of asin.
+DTensor over_cosine(const GradContext& context) {
+  const Formula f(context);
+  const DTensor& x = input(context, 0);
+  return f.times(context.grads[0],
+                 f.of("aten::rsqrt", f.plus(f.of("aten::neg", f.times(x, x)), 1.0)));
+}
+
+Gradients grad_acos(const GradContext& context) {
+  return {negate(context.calls, over_cosine(context))};
+}
+
+Gradients grad_asin(const GradContext& context) { return {over_cosine(context)}; }
+
 Gradients grad_asinh(const GradContext& context) {
   const Formula f(context);
   const DTensor& x = input(context, 0);
@@ -49,11 +63,20 @@ Gradients grad_cos(const GradContext& context) {
   return {multiply(context.calls, context.grads[0], slope)};
 }
 
+Gradients grad_cosh(const GradContext& context) {
+  const Formula f(context);
+  return {f.times(context.grads[0], f.of("aten::sinh", input(context, 0)))};
+}
+
 Gradients grad_erf(const GradContext& context) {
   const Formula f(context);
   const DTensor& x = input(context, 0);
   const DTensor bell = f.of("aten::exp", f.of("aten::neg", f.times(x, x)));
   return {f.times(context.grads[0], f.times(bell, 2 / std::sqrt(std::numbers::pi)))};
+}
+
+Gradients grad_erfc(const GradContext& context) {
+  return {negate(context.calls, grad_erf(context)[0])};
 }
 
 Gradients grad_exp(const GradContext& context) {
@@ -129,6 +152,11 @@ Gradients grad_sin(const GradContext& context) {
                    context.calls.one("aten::cos", {input(context, 0)}))};
 }
 
+Gradients grad_sinh(const GradContext& context) {
+  const Formula f(context);
+  return {f.times(context.grads[0], f.of("aten::cosh", input(context, 0)))};
+}
+
 Gradients grad_softplus(const GradContext& context) {
   return {context.calls.one("aten::softplus_backward", {context.grads[0], input(context, 0),
                                                         context.inputs[1], context.inputs[2]})};
@@ -159,10 +187,10 @@ Gradients grad_tanh(const GradContext& context) {
 constexpr Row kElementaryRows[] = {
     {"abs", meta_real, kNone, KernelId::kAbs, {"abs_", "abs.out"}, {grad_abs, "self"},
      "|a + b| is not |a| + |b|"},
-    {"acos", meta_promoted_float, kNone, KernelId::kAcos, {"acos_", "acos.out"}, {},
-     "defined on [-1, 1] only"},
-    {"asin", meta_promoted_float, kNone, KernelId::kAsin, {"asin_", "asin.out"}, {},
-     "defined on [-1, 1] only"},
+    {"acos", meta_promoted_float, kNone, KernelId::kAcos, {"acos_", "acos.out"},
+     {grad_acos, "self"}, "defined on [-1, 1] only"},
+    {"asin", meta_promoted_float, kNone, KernelId::kAsin, {"asin_", "asin.out"},
+     {grad_asin, "self"}, "defined on [-1, 1] only"},
     {"asinh", meta_promoted_float, kNonDecreasing, KernelId::kAsinh, {"asinh_", "asinh.out"},
      {grad_asinh, "self"}, "non-decreasing: it commutes with max and min"},
     {"atan", meta_promoted_float, kNonDecreasing, KernelId::kAtan, {"atan_", "atan.out"},
@@ -171,12 +199,12 @@ constexpr Row kElementaryRows[] = {
      "non-decreasing: it commutes with max and min"},
     {"cos", meta_promoted_float, kNone, KernelId::kCos, {"cos_", "cos.out"}, {grad_cos, "self"},
      "neither linear nor monotone"},
-    {"cosh", meta_promoted_float, kNone, KernelId::kCosh, {"cosh_", "cosh.out"}, {},
-     "neither linear nor monotone"},
+    {"cosh", meta_promoted_float, kNone, KernelId::kCosh, {"cosh_", "cosh.out"},
+     {grad_cosh, "self"}, "neither linear nor monotone"},
     {"erf", meta_promoted_float, kNonDecreasing, KernelId::kErf, {"erf_", "erf.out"},
      {grad_erf, "self"}, "non-decreasing: it commutes with max and min"},
-    {"erfc", meta_promoted_float, kNonIncreasing, KernelId::kErfc, {"erfc_", "erfc.out"}, {},
-     "non-increasing: max and min swap"},
+    {"erfc", meta_promoted_float, kNonIncreasing, KernelId::kErfc, {"erfc_", "erfc.out"},
+     {grad_erfc, "self"}, "non-increasing: max and min swap"},
     {"exp", meta_promoted_float, kNonDecreasing, KernelId::kExp, {"exp_", "exp.out"},
      {grad_exp, "result"}, "non-decreasing: it commutes with max and min"},
     {"exp2", meta_promoted_float, kNonDecreasing, KernelId::kExp2, {"exp2_", "exp2.out"},
@@ -233,8 +261,8 @@ constexpr Row kElementaryRows[] = {
      "decided by the value of the whole, which terms do not have"},
     {"sin", meta_promoted_float, kNone, KernelId::kSin, {"sin_", "sin.out"}, {grad_sin, "self"},
      "neither linear nor monotone"},
-    {"sinh", meta_promoted_float, kNonDecreasing, KernelId::kSinh, {"sinh_", "sinh.out"}, {},
-     "non-decreasing: it commutes with max and min"},
+    {"sinh", meta_promoted_float, kNonDecreasing, KernelId::kSinh, {"sinh_", "sinh.out"},
+     {grad_sinh, "self"}, "non-decreasing: it commutes with max and min"},
     {"softplus", meta_tensors, kNone, KernelId::kSoftplus, {nullptr, "softplus.out"},
      {grad_softplus, "self"}, "neither linear nor known to be monotone"},
     {"softplus_backward", meta_tensors, kNone, KernelId::kSoftplusBackward,
