@@ -96,9 +96,9 @@ class TestCommand(Program):
         self.assertIn("  ./d.toml\n      y: expected f32[7], got f32[7@x]\n", output)
         self.assertIn("      again: shardlab run ./b.toml --set params.rows=4 --seed 0\n", output)
         self.assertIn("./c.toml:1", errors)
-        self.assertNotIn("values against one device", output)
+        self.assertNotIn("values against the single-device run", output)
         code, output, errors = self.shardlab("test", "--verbose", ".")
-        self.assertIn("values against one device", output)
+        self.assertIn("values against the single-device run", output)
         self.assertIn("at          rank 1, step 0, ./b.toml:", errors)
 
     def test_names_of_shipped_scenarios(self):
