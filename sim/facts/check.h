@@ -39,9 +39,10 @@ enum class SkipReason : std::uint8_t {
   kReferenceHangs,  ///< the reference waits for a collective that another rank never joins
   kStream,          ///< values of a random stream that is not promised
   kNotSupported,    ///< a program uses an op or a part of the language that does not exist yet
+  kNoValue,         ///< it takes what a skipped call gives
   kNoField,         ///< recorded, but our program for the case does not ask for it
 };
-inline constexpr int kSkipReasonCount = 14;
+inline constexpr int kSkipReasonCount = 15;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 

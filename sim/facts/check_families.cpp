@@ -5,6 +5,7 @@
 #include "sim/facts/chain_facts.h"
 #include "sim/facts/memory_facts.h"
 #include "sim/facts/order_facts.h"
+#include "sim/facts/program_facts.h"
 #include "sim/facts/propagate_checkers.h"
 #include "sim/facts/redistribute_facts.h"
 #include "sim/facts/semantics_facts.h"
@@ -137,6 +138,11 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "program") && has(first, "kept_inputs");
      },
      make_saved_checker},
+    {"programs/calls",
+     [](std::string_view, const Json& first) {
+       return has(first, "n_values") && has(first, "mesh_dim_names");
+     },
+     make_program_checker},
     {"memory/backward_order",
      [](std::string_view, const Json& first) {
        return has(first, "program") && has(first, "passes");

@@ -36,6 +36,8 @@ std::string_view to_string(SkipReason reason) {
       return "stream not promised";
     case SkipReason::kNotSupported:
       return "not supported yet";
+    case SkipReason::kNoValue:
+      return "takes what a skipped call gives";
     case SkipReason::kNoField:
       return "the program of the case does not ask for it";
   }

@@ -11,9 +11,10 @@ StepKind step_kind(const Placement& from, const Placement& to) {
     if (from.is_partial()) return StepKind::kReduceScatter;
     return from.is_replicate() ? StepKind::kChunk : StepKind::kAllToAll;
   }
-  if (to.kind != PlacementKind::kPartial) return StepKind::kRefused;
+  const bool of_norm = to.kind == PlacementKind::kNormPartial;
+  if (to.kind != PlacementKind::kPartial && !of_norm) return StepKind::kRefused;
   if (from.is_replicate()) return StepKind::kToPartial;
-  const bool to_sum = to.op == ReduceOp::kSum;
+  const bool to_sum = !of_norm && to.op == ReduceOp::kSum;
   return from.is_plain_shard() && to_sum ? StepKind::kShardToPartial : StepKind::kRefused;
 }
 

@@ -120,6 +120,7 @@ Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& g
   }
   if (step.kind == StepKind::kShardToPartial) return shard_to_sum(index, x, group);
   if (step.kind != StepKind::kToPartial) refuse(step, group);
+  if (step.to.kind == PlacementKind::kNormPartial) return norm_terms(x, step, group);
   switch (step.to.op) {  // K-16: reducing gives the value back
     case ReduceOp::kAvg:
     case ReduceOp::kMax:
@@ -137,6 +138,15 @@ Tensor StepRunner::to_partial(std::size_t index, const Tensor& x, const Group& g
       .with("mesh", mesh_.layout()->text())
       .with("placements", to_string(step.from) + " -> " + to_string(step.to))
       .with("fix", "cast it to a floating dtype first, or stay at R on this mesh dim");
+}
+
+/// K-16: n equal terms t have the p-norm t n^(1/p).
+Tensor StepRunner::norm_terms(const Tensor& x, const PlanStep& step, const Group& group) const {
+  const double p = step.to.norm;
+  if (std::isinf(p)) return x;
+  // How many are not 0 cannot be dealt out, nor can integers.
+  if (p == 0 || is_integral(x.dtype())) refuse(step, group);
+  return divided(x, std::pow(static_cast<double>(group.count), 1 / p));
 }
 
 Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const Group& group) const {

@@ -39,6 +39,7 @@ class StepRunner {
   Tensor to_shard(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor to_partial(std::size_t index, const Tensor& x, const Group& group) const;
 
+  Tensor norm_terms(const Tensor& x, const PlanStep& step, const Group& group) const;
   Tensor all_reduce(const Tensor& x, const Placement& partial, const Group& group) const;
   Tensor all_gather(std::size_t index, const Tensor& x, const Group& group) const;
   /// The pieces of all ranks, one after another.

@@ -135,7 +135,8 @@ class Drawn:
         return choose([
             *[f"({a} {choose(OPERATORS)} {b})"] * 4, f"({a} ** {number(-3, 5)})",
             f"({a} << {number(0, 70)})", f"({a} * {number(-1, 3)})",
-            f"({choose(NUMBERS)!r} {choose('*%')} {choose(NUMBERS)!r})", f"(-{a})", f"(not {a})", f"(~{a})",
+            f"({choose(NUMBERS)!r} {choose('*%')} {choose(NUMBERS)!r})",
+            f"(-{a})", f"(not {a})", f"(~{a})",
             f"{choose(FUNCTIONS)}({a})", f"max({a}, {b})", f"min({a}, {b})",
             f"({a} if {b} else {c})", f"{a}[{choose(INDICES)}]", f"[{a}, {b}]", f"({a}, {b})",
             f"round({a}, {number(-3, 6)})", f"[i for i in {a} if i]", f"({a} < {b} <= {c})",

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "plan/predicted_time.h"
 #include "tests/unit/plan/plan_support.h"
 
 namespace shardlab {

@@ -85,7 +85,8 @@ TEST_CASE("X-32 X-2 a shard becomes P(sum) locally, other targets are listed as 
   CHECK(kind("S(0)", "P(sum)") == StepKind::kShardToPartial);
   CHECK(kind("S(0)", "P(max)") == StepKind::kRefused);
   CHECK(kind("P(sum)", "P(avg)") == StepKind::kRefused);
-  CHECK(kind("R", "NP(2)") == StepKind::kRefused);
+  CHECK(kind("R", "NP(2)") == StepKind::kToPartial);
+  CHECK(kind("S(0)", "NP(2)") == StepKind::kRefused);
   CHECK(kind("R", "P(max)") == StepKind::kToPartial);
   CHECK(kind("NP(2)", "R") == StepKind::kAllReduce);
   CHECK(kind("MP(sum,16x8,0)", "S(1)") == StepKind::kReduceScatter);

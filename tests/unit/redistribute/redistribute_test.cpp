@@ -144,6 +144,15 @@ TEST_CASE("K-16 X-39 terms of a replica reduce back to it") {
     CAPTURE(op);
     CHECK(terms(op) == Values{{6, 8}, {6, 8}});
   }
+  CHECK(terms("NP(1)") == Values{{3, 4}, {3, 4}});
+  CHECK(terms("NP(inf)") == Values{{6, 8}, {6, 8}});
+}
+
+TEST_CASE("K-16 terms of a norm have the value as their norm") {
+  OnMesh mesh({4});
+  const std::vector<Tensor> wholes(4, tensor({2}, {6, -2}));
+  const Values terms = mesh.moved(wholes, mesh.spec("R", {2}), mesh.spec("NP(2)", {2}));
+  CHECK(terms == Values{{3, -1}, {3, -1}, {3, -1}, {3, -1}});
 }
 
 ErrorKind kind_of(OnMesh& mesh, const Tensor& x, const DTensorSpec* from, const DTensorSpec* to) {
@@ -165,7 +174,8 @@ TEST_CASE("X-2 X-10 X-32 K-16 pairs without a meaning are refused") {
   CHECK(kind("P(sum)", "P(max)") == ErrorKind::kRuntime);
   CHECK(kind("P(sum)", "P(avg)") == ErrorKind::kRuntime);
   CHECK(kind("S(0)", "P(max)") == ErrorKind::kRuntime);
-  CHECK(kind("R", "NP(2)") == ErrorKind::kRuntime);
+  CHECK(kind("R", "NP(0)") == ErrorKind::kRuntime);
+  CHECK(kind("S(0)", "NP(2)") == ErrorKind::kRuntime);
   CHECK(kind("R", "P(product)") == ErrorKind::kValue);
   const Tensor integers = tensor({2}, {1, 2}, DType::kI64);
   CHECK(kind_of(mesh, integers, mesh.spec("R", {2}, DType::kI64),

@@ -1,0 +1,281 @@
+// Recorded programs: every line is a call whose operands are what the lines before it gave. A call
+// that we do not have is skipped, and so is all that follows from it. Where our answer differs, the
+// recorded placements are restored for what follows, so that one difference is one line.
+#include <cmath>
+
+#include "sim/facts/layout_facts.h"
+#include "sim/facts/program_facts.h"
+#include "sim/facts/program_player.h"
+#include "sim/facts/propagate_facts.h"
+#include "sim/verify/global_value.h"
+
+namespace shardlab {
+
+namespace {
+
+// Recorded values are f32 from other kernels, and optimizers that divide by roots amplify rounding.
+constexpr double kTolerance = 5e-5;
+
+bool close(double expected, double got, double scale, double tolerance) {
+  if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) == std::isnan(got);
+  if (std::isinf(expected) || std::isinf(got)) return expected == got;
+  return std::fabs(expected - got) <= tolerance * std::max(1.0, scale);
+}
+
+std::vector<double> numbers_of(const GlobalValue& value) {
+  if (!value.is_integral()) return value.reals;
+  return std::vector<double>(value.integers.begin(), value.integers.end());
+}
+
+// [sum x_i, sum x_i * ((i mod 7) + 1)], and the same of the magnitudes.
+struct Fingerprint {
+  double sums[2] = {0, 0};
+  double sizes[2] = {0, 0};
+
+  explicit Fingerprint(const std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double weight = static_cast<double>(i % 7 + 1);
+      sums[0] += values[i];
+      sums[1] += values[i] * weight;
+      sizes[0] += std::fabs(values[i]);
+      sizes[1] += std::fabs(values[i]) * weight;
+    }
+  }
+
+  bool agrees(const Json& recorded, double tolerance) const {
+    return close(number_of(recorded.at(0)), sums[0], sizes[0], tolerance) &&
+           close(number_of(recorded.at(1)), sums[1], sizes[1], tolerance);
+  }
+  Json json() const { return {json_number(sums[0]), json_number(sums[1])}; }
+};
+
+class ProgramChecker : public FactChecker {
+ public:
+  void check(const Json& event, CaseReport& report) override {
+    const std::string kind = event.at("k").get<std::string>();
+    if (kind == "program") return begin_program(event);
+    // One of shapes alone: each of its thousands of calls would be a world of classes.
+    if (player_ == nullptr) return report.skip(SkipReason::kNotSupported);
+    if (kind == "error") return report.skip(SkipReason::kLaterField);
+    const bool calls = kind == "op" || kind == "local_op";
+    if (const auto reason = why_not(event, calls)) {
+      player_->forget(event);
+      return report.skip(*reason);
+    }
+    PlayedEvent played = player_->play(event);
+    if (played.error) {
+      player_->forget(event);
+      return refused(event, *played.error, report);
+    }
+    if (calls) compare_moves(event, played, report);
+    if (calls || kind.starts_with("redistribute")) compare_collectives(event, played, report);
+    compare_results(event, played, report);
+    player_->keep(event, played);
+  }
+
+ private:
+  void begin_program(const Json& program) {
+    player_ = nullptr;
+    random_ = !program.at("values").get<bool>();
+    if (program.at("backend") != "fake") player_ = std::make_unique<ProgramPlayer>(program);
+  }
+
+  std::optional<SkipReason> why_not(const Json& event, bool calls) const {
+    if (!player_->has_operands(event)) return SkipReason::kNoValue;
+    if (event.value("loss_parallel", false) && is_of_loss_parallel(event)) {
+      return SkipReason::kNotSupported;
+    }
+    if (!calls) return std::nullopt;
+    const OpRow* row = player_->row_of(event);
+    if (row == nullptr) return SkipReason::kNotRegistered;
+    if (!row->runs()) return SkipReason::kIncomplete;
+    return std::nullopt;
+  }
+
+  // Under loss_parallel() these ops have collectives of their own; here they are one op,
+  // shardlab::loss_parallel.
+  static bool is_of_loss_parallel(const Json& event) {
+    if (event.at("k") != "op") return false;
+    const std::string op = event.at("op").get<std::string>();
+    for (const char* name : {"_log_softmax", "nll_loss_forward", "nll_loss_backward",
+                             "_log_softmax_backward_data"}) {
+      if (op == fmt::format("aten.{}.default", name)) return true;
+    }
+    return false;
+  }
+
+  static void refused(const Json& event, const Error& error, CaseReport& report) {
+    if (event.contains("error")) {
+      if (same_error(event.at("error").at("class").get<std::string>(), error.kind())) return;
+    }
+    if (error.kind() == ErrorKind::kUnsupported) return report.skip(SkipReason::kNotSupported);
+    report.differs("error", nullptr, error.text());
+  }
+
+  void compare_moves(const Json& event, const PlayedEvent& played, CaseReport& report) const {
+    // Of a composite op its parts are told.
+    if (player_->row_of(event)->parts() != nullptr) return;
+    const Json recorded = event.value("redist", Json::array());
+    Json expected = Json::array();
+    for (const Json& move : recorded) {
+      // Indices that get the mask of a lookup stay where they are.
+      const bool masks = move.at("to").dump().find("MP(") != std::string::npos;
+      if (!masks) expected.push_back(move);
+    }
+    report.expect("redist", expected, played.moves);
+  }
+
+  void compare_collectives(const Json& event, const PlayedEvent& played,
+                           CaseReport& report) const {
+    Json expected = Json::array();
+    for (const Json& recorded : event.value("comm", Json::array())) {
+      // Processes exchange pieces of a dim by an all-gather and a cut (K-11).
+      const bool exchange = recorded.at("c") == "all_gather_into_tensor" &&
+                            player_->one_rank_recorded() && is_exchange(event);
+      Json one = {{"c", exchange ? Json("shard_dim_alltoall") : recorded.at("c")},
+                  {"dim", recorded.at("dim")}};
+      if (recorded.contains("reduce")) one["reduce"] = recorded.at("reduce");
+      expected.push_back(std::move(one));
+    }
+    report.expect("comm", expected, played.collectives);
+  }
+
+  static bool is_exchange(const Json& event) {
+    return event.contains("from") && event.contains("out") &&
+           event.at("from").dump().find("S(") != std::string::npos &&
+           event.at("out").at(0).at("placements").dump().find("S(") != std::string::npos;
+  }
+
+  void compare_results(const Json& event, const PlayedEvent& played, CaseReport& report) const {
+    if (!event.contains("out")) {
+      if (event.contains("shape")) compare_value("value", event, played, 0, event, report);
+      return;
+    }
+    std::size_t index = 0;
+    for (const Json& out : event.at("out")) {
+      compare_value(fmt::format("out[{}]", index), out, played, index, event, report);
+      ++index;
+    }
+    for (const Json& written : event.value("mut", Json::array())) {
+      compare_written(written, event, report);
+    }
+  }
+
+  // What the call wrote to without giving it back.
+  void compare_written(const Json& written, const Json& event, CaseReport& report) const {
+    PlayedEvent holder;
+    for (const DTensor& value : player_->values(written.at("v").get<std::int64_t>())) {
+      holder.results.push_back({Argument(value)});
+    }
+    compare_value(fmt::format("mut {}", written.at("v").dump()), written, holder, 0, event, report);
+  }
+
+  void compare_value(const std::string& field, const Json& recorded, const PlayedEvent& played,
+                     std::size_t index, const Json& event, CaseReport& report) const {
+    if (recorded.is_null() || recorded.contains("scalar")) return;
+    std::vector<DTensor> pieces;
+    for (const Results& results : played.results) {
+      const bool there = index < results.size() && results[index].is_tensor() &&
+                         results[index].tensor().defined();
+      if (!there) return report.differs(field, recorded, nullptr);
+      pieces.push_back(results[index].tensor());
+    }
+    const Json expected = described(recorded);
+    const Json got = described(pieces[0]);
+    report.expect(field, expected, got);
+    if (expected != got || player_->shapes_only() || event.value("random", false)) return;
+    if (recorded.contains("local")) return compare_locals(field, recorded, pieces, report);
+    compare_whole(field, recorded, pieces, report);
+  }
+
+  static Json described(const Json& recorded) {
+    Json json = {{"dtype", to_string(dtype_of(recorded.at("dtype")))}};
+    if (recorded.contains("shapes")) {
+      json["shape"] = recorded.at("shapes").at(0);
+    } else {
+      json["shape"] = recorded.at("shape");
+    }
+    if (!recorded.value("local", false)) json["placements"] = recorded.at("placements");
+    return json;
+  }
+
+  static Json described(const DTensor& value) {
+    Json json = {{"dtype", to_string(value.dtype())}, {"shape", json_of(value.shape())}};
+    if (value.distributed()) json["placements"] = texts_of(value.spec()->placements());
+    return json;
+  }
+
+  void compare_locals(const std::string& field, const Json& recorded,
+                      const std::vector<DTensor>& pieces, CaseReport& report) const {
+    if (!recorded.contains("fp")) return;
+    const Json& prints = recorded.at("fp");
+    const std::size_t ranks = player_->one_rank_recorded() ? 1 : pieces.size();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const Fingerprint print(numbers_of(whole_value(pieces[rank].local())));
+      const Json& expected = prints.is_object() ? prints.at("ranks").at(rank) : prints;
+      if (print.agrees(expected, kTolerance)) continue;
+      return report.differs(fmt::format("{}.fp of rank {}", field, rank), expected, print.json());
+    }
+  }
+
+  // Of a value on a part of the mesh, the part that holds rank 0.
+  void compare_whole(const std::string& field, const Json& recorded,
+                     const std::vector<DTensor>& all, CaseReport& report) const {
+    const char* print_key = recorded.contains("single_fp") ? "single_fp" : "fp";
+    const char* data_key = recorded.contains("single_data") ? "single_data" : "data";
+    const bool compares = recorded.contains(print_key) || recorded.contains(data_key);
+    if (!compares || random_) return;
+    const DTensorSpec& spec = *all[0].spec();
+    std::vector<DTensor> pieces;
+    for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
+      pieces.push_back(all.at(static_cast<std::size_t>(spec.layout()->rank_at_index(i))));
+    }
+    std::vector<AssemblyFault> faults;
+    const std::vector<double> values = numbers_of(assemble(spec, pieces, faults));
+    for (const AssemblyFault& fault : faults) report.differs(field, nullptr, fault.what);
+    if (recorded.contains(print_key)) {
+      const Fingerprint print(values);
+      if (!print.agrees(recorded.at(print_key), kTolerance)) {
+        report.differs(field + ".fp", recorded.at(print_key), print.json());
+      }
+    }
+    if (recorded.contains(data_key)) compare_data(field, recorded.at(data_key), values, report);
+  }
+
+  void compare_data(const std::string& field, const Json& recorded,
+                    const std::vector<double>& values, CaseReport& report) const {
+    std::vector<double> expected;
+    append(recorded, expected);
+    double largest = 0;
+    for (const double number : expected) {
+      if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
+    }
+    const bool agree = expected.size() == values.size() &&
+                       std::equal(expected.begin(), expected.end(), values.begin(),
+                                  [&](double want, double got) {
+                                    return close(want, got, largest, 10 * kTolerance);
+                                  });
+    if (!agree) report.differs(field + ".data", recorded, values);
+  }
+
+  static void append(const Json& data, std::vector<double>& out) {
+    if (data.is_array()) {
+      for (const Json& item : data) append(item, out);
+    } else if (data.is_boolean()) {
+      out.push_back(data.get<bool>() ? 1 : 0);
+    } else {
+      out.push_back(number_of(data.is_object() ? data.at("f") : data));
+    }
+  }
+
+  std::unique_ptr<ProgramPlayer> player_;
+  bool random_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<FactChecker> make_program_checker(std::string_view) {
+  return std::make_unique<ProgramChecker>();
+}
+
+}  // namespace shardlab
