@@ -109,7 +109,8 @@ void for_each_number(const Json& json, const Visit& visit) {
 
 template <typename Visit>
 void for_each_operand(const Json& event, const Visit& visit) {
-  if (event.contains("in")) visit(event.at("in").get<std::size_t>());
+  // Of a call that failed, "in" says how its operands lay.
+  if (event.contains("in") && !event.contains("args")) visit(event.at("in").get<std::size_t>());
   if (event.contains("args")) for_each_number(event.at("args"), visit);
   if (event.contains("kwargs")) {
     for (const auto& [name, value] : event.at("kwargs").items()) for_each_number(value, visit);

@@ -45,6 +45,7 @@ template <typename Visit>
 void for_each_stretch(const LocalView& view, Visit visit) {
   if (view.dims.empty()) return visit(std::size_t{0}, std::size_t{0}, std::size_t{1});
   const std::size_t outer = view.dims.size() - 1;
+  if (view.dims[outer].runs.empty()) return;  // however many rows have nothing in them
   Dims size(outer), index(outer);
   std::int64_t rows = 1;
   for (std::size_t dim = 0; dim < outer; ++dim) {

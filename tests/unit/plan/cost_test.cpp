@@ -111,9 +111,6 @@ TEST_CASE("X-31 prices of all kinds: a start, hops, and what each rank sends") {
   CHECK(us(CollectiveKind::kBarrier, 0) == doctest::Approx(6.6 + 3 * 3));
 }
 
-}  // namespace
-}  // namespace shardlab
-
 // Steps and shares of bandwidth are those by which NCCL chooses: a ring's hop over a network takes
 // 2.7 us, a tree's step 5.0 us, one of PAT 4.0 us.
 TEST_CASE("predicted times: a tree where it is faster than a ring") {
@@ -131,3 +128,6 @@ TEST_CASE("predicted times: a tree where it is faster than a ring") {
   CHECK(us(CollectiveKind::kAllToAll, 0, 2048) ==
         doctest::Approx(collective_us(CollectiveKind::kAllToAll, 0, 2048, link)));
 }
+
+}  // namespace
+}  // namespace shardlab

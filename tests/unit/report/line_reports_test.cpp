@@ -93,13 +93,14 @@ TEST_CASE("ops on plain tensors are seen") {
   CHECK(to_string(lines[2].moves[0].origin) == "asked for");
 }
 
-// Rank 0 holds 4 of 7 rows and 4 of 8 columns: 4 x 6 by 6 x 4. Backward has two products: of 4 x 4
-// by 4 x 6, and of 6 x 4 by 4 x 4.
+// Rank 0 holds 4 of 7 rows and 4 of 8 columns: 4 x 6 by 6 x 4. The gradient of a sum is a replica,
+// of which each product of backward takes what the other operand is cut by: 7 x 4 by 4 x 6, and
+// 6 x 4 by 4 x 8.
 TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
   const ScenarioResult result = result_of("h = x @ w\nbackward(h.sum())\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   CHECK(lines[0].forward_flops == 2 * 4 * 6 * 4);
-  CHECK(lines[0].backward_flops == 2 * (2 * 4 * 4 * 6));
+  CHECK(lines[0].backward_flops == 2 * 7 * 4 * 6 + 2 * 6 * 4 * 8);
   const ScenarioResult local = result_of("l = x.to_local()\nm = l @ l.t()\n");
   const LineReport product = line_reports(local, line_visits(local.run.events))[1];
   CHECK(product.forward_flops == 2 * 4 * 6 * 4);

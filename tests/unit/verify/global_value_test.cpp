@@ -125,3 +125,12 @@ TEST_CASE("V-6 replicas that differ are told, and pieces that are none") {
   REQUIRE(piece.faults.size() == 1);
   CHECK(piece.faults[0].starts_with("rank 0 holds f32[1], but its piece has shape [2]"));
 }
+
+TEST_CASE("a piece of many rows with nothing in them has no stretches") {
+  LocalView view{{1'000'000'000, 0}, {}};
+  view.dims.resize(2);
+  view.dims[0].runs.push_back({0, 1'000'000'000});
+  std::int64_t stretches = 0;
+  for_each_stretch(view, [&](std::size_t, std::size_t, std::size_t) { ++stretches; });
+  CHECK(stretches == 0);
+}
