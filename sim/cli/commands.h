@@ -47,7 +47,7 @@ struct RunArguments {
   std::optional<std::int64_t> memory_bytes;  ///< none: what the machine has
   std::string planner;                       ///< of redistributions; empty: the scenario's
   ReportLength length = ReportLength::kOverview;
-  int line = 0;                              ///< of the source, alone and in full; 0: all
+  int line = 0;  ///< of the source, alone and in full; 0: all
   Replay replay = Replay::kShown;
   bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"

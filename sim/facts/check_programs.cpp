@@ -105,8 +105,8 @@ class ProgramChecker : public FactChecker {
   static bool is_of_loss_parallel(const Json& event) {
     if (event.at("k") != "op") return false;
     const std::string op = event.at("op").get<std::string>();
-    for (const char* name : {"_log_softmax", "nll_loss_forward", "nll_loss_backward",
-                             "_log_softmax_backward_data"}) {
+    for (const char* name :
+         {"_log_softmax", "nll_loss_forward", "nll_loss_backward", "_log_softmax_backward_data"}) {
       if (op == fmt::format("aten.{}.default", name)) return true;
     }
     return false;
@@ -142,8 +142,7 @@ class ProgramChecker : public FactChecker {
     report.expect("redist", expected, played.moves);
   }
 
-  void compare_collectives(const Json& event, const PlayedEvent& played,
-                           CaseReport& report) const {
+  void compare_collectives(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     Json expected = Json::array();
     for (const Json& recorded : event.value("comm", Json::array())) {
       // Processes exchange pieces of a dim by an all-gather and a cut (K-11).
@@ -192,8 +191,8 @@ class ProgramChecker : public FactChecker {
     if (recorded.is_null() || recorded.contains("scalar")) return;
     std::vector<DTensor> pieces;
     for (const Results& results : played.results) {
-      const bool there = index < results.size() && results[index].is_tensor() &&
-                         results[index].tensor().defined();
+      const bool there =
+          index < results.size() && results[index].is_tensor() && results[index].tensor().defined();
       if (!there) return report.differs(field, recorded, nullptr);
       pieces.push_back(results[index].tensor());
     }
@@ -267,11 +266,11 @@ class ProgramChecker : public FactChecker {
     for (const double number : expected) {
       if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
     }
-    const bool agree = expected.size() == values.size() &&
-                       std::equal(expected.begin(), expected.end(), values.begin(),
-                                  [&](double want, double got) {
-                                    return close(want, got, largest, 10 * kTolerance);
-                                  });
+    const bool agree =
+        expected.size() == values.size() &&
+        std::equal(expected.begin(), expected.end(), values.begin(), [&](double want, double got) {
+          return close(want, got, largest, 10 * kTolerance);
+        });
     if (!agree) report.differs(field + ".data", recorded, values);
   }
 

@@ -43,8 +43,8 @@ class EventObserver final : public Observer {
       const std::string& name = record.group.layout->names()[record.group.mesh_dims[0]];
       json["dim"] = *layout_.find_dim(name);
     }
-    const bool reduces = record.kind == CollectiveKind::kAllReduce ||
-                         record.kind == CollectiveKind::kReduceScatter;
+    const bool reduces =
+        record.kind == CollectiveKind::kAllReduce || record.kind == CollectiveKind::kReduceScatter;
     if (reduces) json["reduce"] = to_string(record.op);
     event_.collectives.push_back(std::move(json));
   }
@@ -226,14 +226,14 @@ class ProgramPlayer::Rank {
     const bool has_data = event_.contains("data") || event_.contains("data_ranks");
     if (rank_.device->shape_only()) return placed(shape, dtype);
     const std::vector<double> values =
-        has_data ? data()
+        has_data                  ? data()
         : event_.contains("fill") ? filled(event_.at("fill"), dtype, product(shape))
                                   : std::vector<double>(static_cast<std::size_t>(product(shape)));
     const Tensor whole = tensor_of(*rank_.device, shape, dtype, values);
     if (constant || event_.value("local", false)) return DTensor(whole);
     const MeshLayout* layout = mesh_of_value(event_);
-    return distribute(whole, layout->arena().spec(layout, placements_of(event_.at("placements")),
-                                                  whole.meta()));
+    return distribute(
+        whole, layout->arena().spec(layout, placements_of(event_.at("placements")), whole.meta()));
   }
 
   // Of shapes alone a rank makes its piece only.
@@ -242,8 +242,8 @@ class ProgramPlayer::Rank {
       return DTensor(empty(*rank_.device, shape, dtype));
     }
     const MeshLayout* layout = mesh_of_value(event_);
-    const DTensorSpec* spec = layout->arena().spec(
-        layout, placements_of(event_.at("placements")), contiguous_meta(shape, dtype));
+    const DTensorSpec* spec = layout->arena().spec(layout, placements_of(event_.at("placements")),
+                                                   contiguous_meta(shape, dtype));
     const Coordinate coordinate = *layout->coordinate_of(rank_.rank);
     return DTensor(empty(*rank_.device, local_shape(*spec, coordinate), dtype), spec);
   }
@@ -310,8 +310,7 @@ class ProgramPlayer::Rank {
 
   DTensor redistribute_backward() const {
     const DTensor& gradient = value(event_.at("in"));
-    const DTensorSpec* forward =
-        gradient.spec()->with(placements_of(event_.at("forward_from")));
+    const DTensorSpec* forward = gradient.spec()->with(placements_of(event_.at("forward_from")));
     const DTensor moved = redistribute_tensor(gradient, gradient_target(gradient.spec(), forward),
                                               {.direction = Direction::kBackward});
     return moved == gradient ? DTensor(gradient.local(), gradient.spec()) : moved;
@@ -384,9 +383,8 @@ const OpRow* ProgramPlayer::row_of(const Json& event) const {
 
 bool ProgramPlayer::has_operands(const Json& event) const {
   bool all = true;
-  for_each_operand(event, [&](std::size_t number) {
-    all = all && values_[0].at(number).defined();
-  });
+  for_each_operand(event,
+                   [&](std::size_t number) { all = all && values_[0].at(number).defined(); });
   return all;
 }
 

@@ -19,9 +19,9 @@ using Json = nlohmann::json;
 
 /// What one event did.
 struct PlayedEvent {
-  std::vector<Results> results;  ///< by rank, of shapes one; lists flattened, None is undefined
-  std::vector<Results> kept;     ///< the same with the recorded placements
-  Json moves = Json::array();    ///< of rank 0: operands that the call had redistributed
+  std::vector<Results> results;      ///< by rank, of shapes one; lists flattened, None is undefined
+  std::vector<Results> kept;         ///< the same with the recorded placements
+  Json moves = Json::array();        ///< of rank 0: operands that the call had redistributed
   Json collectives = Json::array();  ///< of rank 0, in order: kind, mesh dim, reduction
   std::optional<Error> error;
 };

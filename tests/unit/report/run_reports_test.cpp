@@ -71,11 +71,11 @@ aten::_softmax(self f32[2, 4@x], dim=1, half_to_float=False) -> f32[2, 4]   line
 aten::sum(self f32[2, 4]) -> f32[]   line 10
 backward
 )"));
-  CHECK(text.ends_with(
-      "\naten::expand(self f32[], size=[2, 4]) -> f32[2, 4]   line 10\n"
-      "aten::_softmax_backward_data(grad_output f32[2, 4], output f32[2, 4], dim=1, "
-      "input_dtype=f32) -> f32[2, 4]   line 9\n"
-      "collectives entered, all ranks: all_gather 4\n"));
+  CHECK(
+      text.ends_with("\naten::expand(self f32[], size=[2, 4]) -> f32[2, 4]   line 10\n"
+                     "aten::_softmax_backward_data(grad_output f32[2, 4], output f32[2, 4], dim=1, "
+                     "input_dtype=f32) -> f32[2, 4]   line 9\n"
+                     "collectives entered, all ranks: all_gather 4\n"));
 }
 
 TEST_CASE("the log of a program that fails ends with its error, and one without ops says none") {
