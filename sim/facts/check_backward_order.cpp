@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/facts/backward_order.h"
 #include "sim/facts/fact_program.h"
-#include "sim/facts/fact_scenarios.h"
 #include "sim/facts/order_facts.h"
 #include "sim/language/source.h"
 
@@ -18,23 +18,11 @@ namespace {
 class OrderChecker : public FactChecker {
  public:
   void check(const Json& fact, CaseReport& report) override {
-    const FactProgram text = fact_program(fact);
-    Scenario scenario;
-    try {
-      scenario = scenarios_.read(fact.at("id").get<std::string>(), text.text);
-    } catch (const Error& error) {
-      return missing_.skip(error, report);
-    }
-    OrderWatcher watcher(*scenario.program->source, text.first_line);
-    scenarios_.run(scenario, watched(scenario, watcher), [&](const WorldResult& result) {
-      if (!result.ok()) {
-        const Error error = result.merged();
-        if (error.kind() == ErrorKind::kUnsupported) return missing_.skip(error, report);
-        return report.differs("error", nullptr, error.text());
-      }
-      compare(fact, watcher.passes(), report);
-    });
-    if (!report.differences().empty()) report.show_scenario(text.text);
+    std::optional<OrderWatcher> watcher;
+    const auto watch = [&](const Scenario& scenario, std::int64_t first_line) {
+      return watched(scenario, watcher.emplace(*scenario.program->source, first_line));
+    };
+    programs_.run(fact, report, watch, [&] { compare(fact, watcher->passes(), report); });
   }
 
   void finish(CheckSummary& summary) override {
@@ -42,7 +30,7 @@ class OrderChecker : public FactChecker {
         "order of backward: {} passes, {} nodes, {} leaves written; of {} runs of lines "
         "{} are compared as one call",
         passes_, nodes_, leaves_, lines_, as_one_));
-    missing_.add_notes(summary);
+    programs_.add_notes(summary);
   }
 
  private:
@@ -69,10 +57,9 @@ class OrderChecker : public FactChecker {
     report.expect("passes", texts.recorded, texts.seen);
   }
 
-  FactScenarios scenarios_;
+  FactPrograms programs_;
   std::int64_t passes_ = 0, nodes_ = 0, leaves_ = 0;  // of the reference, compared
   std::int64_t lines_ = 0, as_one_ = 0;
-  MissingParts missing_;
 };
 
 }  // namespace

@@ -45,9 +45,9 @@ struct Fingerprint {
     }
   }
 
-  bool agrees(const Json& recorded, double tolerance) const {
-    return close(number_of(recorded.at(0)), sums[0], sizes[0], tolerance) &&
-           close(number_of(recorded.at(1)), sums[1], sizes[1], tolerance);
+  bool agrees(const Json& recorded) const {
+    return close(number_of(recorded.at(0)), sums[0], sizes[0], kTolerance) &&
+           close(number_of(recorded.at(1)), sums[1], sizes[1], kTolerance);
   }
   Json json() const { return {json_number(sums[0]), json_number(sums[1])}; }
 };
@@ -199,7 +199,7 @@ class ProgramChecker : public FactChecker {
     const Json expected = described(recorded);
     const Json got = described(pieces[0]);
     report.expect(field, expected, got);
-    if (expected != got || player_->shapes_only() || event.value("random", false)) return;
+    if (expected != got || event.value("random", false)) return;
     if (recorded.contains("local")) return compare_locals(field, recorded, pieces, report);
     compare_whole(field, recorded, pieces, report);
   }
@@ -229,7 +229,7 @@ class ProgramChecker : public FactChecker {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const Fingerprint print(numbers_of(whole_value(pieces[rank].local())));
       const Json& expected = prints.is_object() ? prints.at("ranks").at(rank) : prints;
-      if (print.agrees(expected, kTolerance)) continue;
+      if (print.agrees(expected)) continue;
       return report.differs(fmt::format("{}.fp of rank {}", field, rank), expected, print.json());
     }
   }
@@ -251,7 +251,7 @@ class ProgramChecker : public FactChecker {
     for (const AssemblyFault& fault : faults) report.differs(field, nullptr, fault.what);
     if (recorded.contains(print_key)) {
       const Fingerprint print(values);
-      if (!print.agrees(recorded.at(print_key), kTolerance)) {
+      if (!print.agrees(recorded.at(print_key))) {
         report.differs(field + ".fp", recorded.at(print_key), print.json());
       }
     }
@@ -260,8 +260,7 @@ class ProgramChecker : public FactChecker {
 
   void compare_data(const std::string& field, const Json& recorded,
                     const std::vector<double>& values, CaseReport& report) const {
-    std::vector<double> expected;
-    append(recorded, expected);
+    const std::vector<double> expected = recorded_numbers(recorded);
     double largest = 0;
     for (const double number : expected) {
       if (std::isfinite(number)) largest = std::max(largest, std::fabs(number));
@@ -272,16 +271,6 @@ class ProgramChecker : public FactChecker {
           return close(want, got, largest, 10 * kTolerance);
         });
     if (!agree) report.differs(field + ".data", recorded, values);
-  }
-
-  static void append(const Json& data, std::vector<double>& out) {
-    if (data.is_array()) {
-      for (const Json& item : data) append(item, out);
-    } else if (data.is_boolean()) {
-      out.push_back(data.get<bool>() ? 1 : 0);
-    } else {
-      out.push_back(number_of(data.is_object() ? data.at("f") : data));
-    }
   }
 
   std::unique_ptr<ProgramPlayer> player_;

@@ -9,7 +9,6 @@
 
 #include "autograd/view.h"
 #include "sim/facts/fact_program.h"
-#include "sim/facts/fact_scenarios.h"
 #include "sim/facts/memory_facts.h"
 #include "sim/language/interpreter.h"
 
@@ -132,29 +131,16 @@ KeptByCall seen_kept(const std::vector<NamedTensor>& inputs,
 class SavedChecker : public FactChecker, ValueSink {
  public:
   void check(const Json& fact, CaseReport& report) override {
-    const FactProgram text = fact_program(fact);
-    Scenario scenario;
-    try {
-      scenario = scenarios_.read(fact.at("id").get<std::string>(), text.text);
-    } catch (const Error& error) {
-      return missing_.skip(error, report);
-    }
     KeptByCall seen;
-    const FactScenarios::OnRank on_rank{
-        .sink = [&](RankContext&) -> ValueSink& { return *this; },
-        .run = [&](RankContext&, Interpreter& interpreter) { seen = run(fact, interpreter); }};
-    scenarios_.run(scenario, on_rank, [&](const WorldResult& result) {
-      if (!result.ok()) {
-        const Error error = result.merged();
-        if (error.kind() == ErrorKind::kUnsupported) return missing_.skip(error, report);
-        return report.differs("error", nullptr, error.text());
-      }
-      compare(recorded_kept(fact), seen, report);
-    });
-    if (!report.differences().empty()) report.show_scenario(text.text);
+    const auto watched = [&](const Scenario&, std::int64_t) -> FactScenarios::OnRank {
+      return {
+          .sink = [&](RankContext&) -> ValueSink& { return *this; },
+          .run = [&](RankContext&, Interpreter& interpreter) { seen = run(fact, interpreter); }};
+    };
+    programs_.run(fact, report, watched, [&] { compare(recorded_kept(fact), seen, report); });
   }
 
-  void finish(CheckSummary& summary) override { missing_.add_notes(summary); }
+  void finish(CheckSummary& summary) override { programs_.add_notes(summary); }
 
   void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
   void printed(const std::string&) override {}
@@ -180,8 +166,7 @@ class SavedChecker : public FactChecker, ValueSink {
     report.expect("saved", recorded.tensors, seen.tensors);
   }
 
-  FactScenarios scenarios_;
-  MissingParts missing_;
+  FactPrograms programs_;
 };
 
 }  // namespace

@@ -28,12 +28,30 @@ FactProgram fact_program(const Json& fact) {
   return program;
 }
 
-void MissingParts::skip(const Error& error, CaseReport& report) {
+void FactPrograms::run(const Json& fact, CaseReport& report, const Prepare& prepare,
+                       const std::function<void()>& compare) {
+  const FactProgram program = fact_program(fact);
+  Scenario scenario;
+  try {
+    scenario = scenarios_.read(fact.at("id").get<std::string>(), program.text);
+  } catch (const Error& error) {
+    return skip(error, report);
+  }
+  scenarios_.run(scenario, prepare(scenario, program.first_line), [&](const WorldResult& result) {
+    if (result.ok()) return compare();
+    const Error error = result.merged();
+    if (error.kind() == ErrorKind::kUnsupported) return skip(error, report);
+    report.differs("error", nullptr, error.text());
+  });
+  if (!report.differences().empty()) report.show_scenario(program.text);
+}
+
+void FactPrograms::skip(const Error& error, CaseReport& report) {
   ++missing_[error.summary()];
   report.skip(SkipReason::kNotSupported);
 }
 
-void MissingParts::add_notes(CheckSummary& summary) const {
+void FactPrograms::add_notes(CheckSummary& summary) const {
   for (const auto& [what, count] : missing_) {
     summary.notes.push_back(fmt::format("not supported in {} programs: {}", count, what));
   }

@@ -1,11 +1,13 @@
-// fact_program.h - a recorded program without a mesh, as a scenario on one rank.
+// fact_program.h - recorded programs without a mesh, run as scenarios on one rank.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
 #include "base/error.h"
+#include "sim/facts/fact_scenarios.h"
 #include "sim/record/json.h"
 
 namespace shardlab {
@@ -22,15 +24,24 @@ struct FactProgram {
 /// Of a fact with "id", "program" and "inputs" (tests/golden/facts/memory/README.md).
 FactProgram fact_program(const Json& fact);
 
-/// Programs that were skipped, counted by what they need and we do not have.
-class MissingParts {
+/// Runs the programs of facts, and counts those that are skipped by what they need and we do not
+/// have. Used by one thread.
+class FactPrograms {
  public:
-  /// Skips the line.
-  void skip(const Error& error, CaseReport& report);
-  /// A note for each.
+  /// What is run on the rank, once the scenario is read.
+  using Prepare =
+      std::function<FactScenarios::OnRank(const Scenario& scenario, std::int64_t first_line)>;
+  /// Runs the program of `fact`. `compare` is called when it came to its end, while its tensors
+  /// live; a line that differs shows the scenario.
+  void run(const Json& fact, CaseReport& report, const Prepare& prepare,
+           const std::function<void()>& compare);
+  /// A note for each part that is missing.
   void add_notes(CheckSummary& summary) const;
 
  private:
+  void skip(const Error& error, CaseReport& report);
+
+  FactScenarios scenarios_;
   std::map<std::string, std::int64_t> missing_;
 };
 

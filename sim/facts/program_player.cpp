@@ -15,8 +15,11 @@
 #include "mesh/placement_dims.h"
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"
+#include "schema/torch_spelling.h"
+#include "sim/facts/fact_world.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/facts/propagate_facts.h"
+#include "sim/language/op_call.h"
 #include "sim/world/devices.h"
 #include "tensor/host.h"
 
@@ -51,10 +54,7 @@ class EventObserver final : public Observer {
 
  private:
   static std::string name_of(CollectiveKind kind) {
-    if (kind == CollectiveKind::kAllGather) return "all_gather_into_tensor";
-    if (kind == CollectiveKind::kReduceScatter) return "reduce_scatter_tensor";
-    if (kind == CollectiveKind::kAllToAll) return "shard_dim_alltoall";
-    return std::string(to_string(kind));
+    return kind == CollectiveKind::kAllToAll ? "shard_dim_alltoall" : recorded_collective(kind);
   }
 
   PlayedEvent& event_;
@@ -71,20 +71,9 @@ std::string row_name(const std::string& recorded) {
   return name;
 }
 
-double element(const Json& number) {
-  if (number.is_boolean()) return number.get<bool>() ? 1 : 0;
-  return number_of(number.is_object() ? number.at("f") : number);
-}
-
-void flatten(const Json& data, std::vector<double>& out) {
-  if (!data.is_array()) return out.push_back(element(data));
-  for (const Json& item : data) flatten(item, out);
-}
-
 Tensor tensor_of(Device& device, const Dims& shape, DType dtype,
                  const std::vector<double>& values) {
   const Tensor tensor = empty(device, shape, dtype);
-  if (device.shape_only()) return tensor;
   const std::int64_t parts = is_complex(dtype) ? 2 : 1;
   if (static_cast<std::int64_t>(values.size()) != product(shape) * parts) {
     fail(ErrorKind::kValue, Fix{"give one number per element"},
@@ -151,8 +140,17 @@ Results flattened(const Results& results) {
   return flat;
 }
 
-}  // namespace
+void append_numbers(const Json& data, std::vector<double>& out) {
+  if (data.is_array()) {
+    for (const Json& item : data) append_numbers(item, out);
+  } else if (data.is_boolean()) {
+    out.push_back(data.get<bool>() ? 1 : 0);
+  } else {
+    out.push_back(number_of(data.is_object() ? data.at("f") : data));
+  }
+}
 
+// "fill" of an input: its row-major elements (the README's formula).
 std::vector<double> filled(const Json& fill, DType dtype, std::int64_t count) {
   std::vector<double> values;
   const std::int64_t seed = fill.at("seed").get<std::int64_t>();
@@ -171,6 +169,14 @@ std::vector<double> filled(const Json& fill, DType dtype, std::int64_t count) {
   return values;
 }
 
+}  // namespace
+
+std::vector<double> recorded_numbers(const Json& data) {
+  std::vector<double> numbers;
+  append_numbers(data, numbers);
+  return numbers;
+}
+
 // One rank's part of one event.
 class ProgramPlayer::Rank {
  public:
@@ -182,9 +188,9 @@ class ProgramPlayer::Rank {
     if (kind == "input" || kind == "const") return {given(kind == "const")};
     if (kind == "op" || kind == "local_op") return call();
     if (kind == "check") return {value(event_.at("v"))};
-    if (kind == "redistribute") return {redistribute("to")};
-    if (kind == "redistribute_bwd") return {redistribute_backward()};
     const DTensor& x = value(event_.at("in"));
+    if (kind == "redistribute") return {moved(x)};
+    if (kind == "redistribute_bwd") return {moved_back(x)};
     if (kind == "to_local") return {DTensor(x.local())};
     if (kind == "from_local") return {labelled(x, event_.at("to"))};
     if (kind == "to_local_bwd") return {labelled(x, event_.at("forward_from"))};
@@ -204,48 +210,31 @@ class ProgramPlayer::Rank {
     return slice_layout(player_.layout_, names, *coordinate);
   }
 
-  std::vector<double> data() const {
-    const char* key = event_.contains("data_ranks") ? "data_ranks" : "data";
-    const Json& all = event_.at(key);
-    std::vector<double> values;
-    flatten(event_.contains("data_ranks") ? all.at(static_cast<std::size_t>(rank_.rank)) : all,
-            values);
-    return values;
+  // Of what was recorded for each rank, this one's part.
+  const Json& own(const char* key) const {
+    return event_.at(key).at(static_cast<std::size_t>(rank_.rank));
+  }
+
+  std::vector<double> elements(DType dtype, std::int64_t count) const {
+    if (event_.contains("data_ranks")) return recorded_numbers(own("data_ranks"));
+    if (event_.contains("data")) return recorded_numbers(event_.at("data"));
+    if (event_.contains("fill")) return filled(event_.at("fill"), dtype, count);
+    return std::vector<double>(static_cast<std::size_t>(is_complex(dtype) ? 2 * count : count));
   }
 
   DTensor given(bool constant) const {
     const DType dtype = dtype_of(event_.at("dtype"));
-    const Dims shape = dims_of(event_.contains("shapes")
-                                   ? event_.at("shapes").at(static_cast<std::size_t>(rank_.rank))
-                                   : event_.at("shape"));
+    const Dims shape = dims_of(event_.contains("shapes") ? own("shapes") : event_.at("shape"));
     constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // a damaged line may say more
     if (product(shape) > kMostElements) {
       fail(ErrorKind::kValue, Fix{"record it on smaller tensors"}, "a value of {} elements",
            product(shape));
     }
-    const bool has_data = event_.contains("data") || event_.contains("data_ranks");
-    if (rank_.device->shape_only()) return placed(shape, dtype);
-    const std::vector<double> values =
-        has_data                  ? data()
-        : event_.contains("fill") ? filled(event_.at("fill"), dtype, product(shape))
-                                  : std::vector<double>(static_cast<std::size_t>(product(shape)));
-    const Tensor whole = tensor_of(*rank_.device, shape, dtype, values);
+    const Tensor whole = tensor_of(*rank_.device, shape, dtype, elements(dtype, product(shape)));
     if (constant || event_.value("local", false)) return DTensor(whole);
     const MeshLayout* layout = mesh_of_value(event_);
     return distribute(
         whole, layout->arena().spec(layout, placements_of(event_.at("placements")), whole.meta()));
-  }
-
-  // Of shapes alone a rank makes its piece only.
-  DTensor placed(const Dims& shape, DType dtype) const {
-    if (event_.value("local", false) || !event_.contains("placements")) {
-      return DTensor(empty(*rank_.device, shape, dtype));
-    }
-    const MeshLayout* layout = mesh_of_value(event_);
-    const DTensorSpec* spec = layout->arena().spec(layout, placements_of(event_.at("placements")),
-                                                   contiguous_meta(shape, dtype));
-    const Coordinate coordinate = *layout->coordinate_of(rank_.rank);
-    return DTensor(empty(*rank_.device, local_shape(*spec, coordinate), dtype), spec);
   }
 
   Argument argument(const Json& recorded) const {
@@ -267,53 +256,42 @@ class ProgramPlayer::Rank {
   }
 
   // add.Tensor(x, 1.0) means add.Scalar, where there is one.
-  static const OpRow& row_for(const OpRow& row, const Arguments& args) {
+  static ResolvedCall resolved(const OpRow& row, const GivenArguments& given) {
     bool number = false;
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      number = number || (args[i].is_scalar() && row.op.arguments[i].type.is_tensor());
+    for (std::size_t i = 0; i < given.positional.size(); ++i) {
+      number = number || (given.positional[i].is_scalar() && row.op.arguments[i].type.is_tensor());
     }
-    if (!number || row.op.overload != "Tensor") return row;
-    const OpRow* other = all_ops().find(row.op.base + ".Scalar");
-    return other != nullptr && other->runs() ? *other : row;
-  }
-
-  // A number where a tensor is meant has no dims and decides no dtype.
-  Argument wrapped_number(const Scalar& number) const {
-    const DType dtype = default_dtype(number.category());
-    return DTensor(tensor_of(*rank_.device, {}, dtype, {number.to_double()}));
+    if (number) return resolve_call(all_ops(), bare_name(row.op), given);
+    return {&row, bind_arguments(row, given.positional, given.keywords)};
   }
 
   Results call() const {
-    Arguments positional;
-    for (const Json& recorded : event_.at("args")) positional.push_back(argument(recorded));
-    std::vector<std::pair<std::string, Argument>> keywords;
-    if (event_.contains("kwargs")) {
-      for (const auto& [name, recorded] : event_.at("kwargs").items()) {
-        keywords.emplace_back(name, argument(recorded));
-      }
+    GivenArguments given;
+    for (const Json& recorded : event_.at("args")) given.positional.push_back(argument(recorded));
+    const Json keywords = event_.value("kwargs", Json::object());
+    for (const auto& [name, recorded] : keywords.items()) {
+      given.keywords.emplace_back(name, argument(recorded));
     }
-    const OpRow& row = row_for(*player_.row_of(event_), positional);
-    Arguments args = bind_arguments(row, std::move(positional), std::move(keywords));
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      const bool wrapped = args[i].is_scalar() && row.op.arguments[i].type.is_tensor();
-      if (wrapped) args[i] = wrapped_number(args[i].scalar());
-    }
-    return flattened(plain_calls().call(row, args));
+    ResolvedCall call = resolved(*player_.row_of(event_), given);
+    wrap_numbers(*call.row, call.args);
+    return flattened(plain_calls().call(*call.row, call.args));
   }
 
-  DTensor redistribute(const char* to) const {
-    const DTensor& x = value(event_.at("in"));
-    const DTensorSpec* target = x.spec()->with(placements_of(event_.at(to)));
-    const DTensor moved = redistribute_tensor(x, target);
-    return moved == x ? DTensor(x.local(), x.spec()) : moved;
+  // A handle of its own, also where nothing moves.
+  static DTensor apart(const DTensor& x, const DTensorSpec* target,
+                       const RedistributeOptions& options = {}) {
+    const DTensor result = redistribute_tensor(x, target, options);
+    return result == x ? DTensor(x.local(), x.spec()) : result;
   }
 
-  DTensor redistribute_backward() const {
-    const DTensor& gradient = value(event_.at("in"));
+  DTensor moved(const DTensor& x) const {
+    return apart(x, x.spec()->with(placements_of(event_.at("to"))));
+  }
+
+  DTensor moved_back(const DTensor& gradient) const {
     const DTensorSpec* forward = gradient.spec()->with(placements_of(event_.at("forward_from")));
-    const DTensor moved = redistribute_tensor(gradient, gradient_target(gradient.spec(), forward),
-                                              {.direction = Direction::kBackward});
-    return moved == gradient ? DTensor(gradient.local(), gradient.spec()) : moved;
+    return apart(gradient, gradient_target(gradient.spec(), forward),
+                 {.direction = Direction::kBackward});
   }
 
   DTensor labelled(const DTensor& local, const Json& placements) const {
@@ -342,9 +320,7 @@ class ProgramPlayer::Rank {
 };
 
 ProgramPlayer::ProgramPlayer(const Json& program)
-    : shapes_only_(program.at("backend") == "fake"),
-      one_rank_recorded_(program.at("backend") == "gloo"),
-      propagator_(all_ops(), PlanOptions{}) {
+    : one_rank_recorded_(program.at("backend") == "gloo"), propagator_(all_ops(), PlanOptions{}) {
   MeshLayout::Init init;
   init.shape = dims_of(program.at("mesh"));
   init.names = program.at("mesh_dim_names").get<std::vector<std::string>>();
@@ -353,20 +329,17 @@ ProgramPlayer::ProgramPlayer(const Json& program)
          product(init.shape));
   }
   layout_ = arena_.layout(std::move(init));
-  const std::string backend = shapes_only_ ? "fake" : "threads";
   DeviceChoice choice;
   choice.most_bytes = std::int64_t{1} << 30;
-  device_ = make_device(choice, backend);
+  device_ = make_device(choice, "threads");
   WorldOptions options;
   options.ranks = layout_->size();
-  options.backend = backend;
   options.device = [this](std::int64_t) -> Device& { return *device_; };
   options.propagator = &propagator_;
   options.plans = &propagator_.plans();
-  options.layout = layout_;
   options.mixed = MixedTensors::kReplicate;  // as under implicit_replication()
   world_ = std::make_unique<World>(std::move(options));
-  const std::size_t ranks = shapes_only_ ? 1 : static_cast<std::size_t>(layout_->size());
+  const auto ranks = static_cast<std::size_t>(layout_->size());
   const auto count = program.at("n_values").get<std::size_t>();
   if (count > 10'000'000) {
     fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},
@@ -397,9 +370,6 @@ PlayedEvent ProgramPlayer::play(const Json& event) {
     if (std::ranges::find(submeshes_, names) == submeshes_.end()) submeshes_.push_back(names);
   }
   const WorldResult result = world_->run([&](RankContext& rank, const RunsFor& runs) {
-    if (runs.index >= values_.size()) {
-      fail(ErrorKind::kUnsupported, "a program of shapes whose ranks hold different ones");
-    }
     rank.meshes->construct(layout_);
     for (const std::vector<std::string>& names : submeshes_) {
       rank.meshes->construct(slice_layout(layout_, names, *layout_->coordinate_of(rank.rank)));

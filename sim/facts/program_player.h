@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 /// What one event did.
 struct PlayedEvent {
-  std::vector<Results> results;      ///< by rank, of shapes one; lists flattened, None is undefined
+  std::vector<Results> results;      ///< by rank; lists flattened, None is undefined
   std::vector<Results> kept;         ///< the same with the recorded placements
   Json moves = Json::array();        ///< of rank 0: operands that the call had redistributed
   Json collectives = Json::array();  ///< of rank 0, in order: kind, mesh dim, reduction
@@ -38,7 +38,6 @@ class ProgramPlayer {
   ProgramPlayer& operator=(const ProgramPlayer&) = delete;
 
   const MeshLayout* layout() const { return layout_; }
-  bool shapes_only() const { return shapes_only_; }
   /// Values of plain tensors were recorded on rank 0 alone.
   bool one_rank_recorded() const { return one_rank_recorded_; }
   /// The row of a recorded op, or null.
@@ -58,11 +57,10 @@ class ProgramPlayer {
 
  private:
   class Rank;
-  struct Values;
 
   Arena arena_;
   const MeshLayout* layout_ = nullptr;
-  bool shapes_only_ = false, one_rank_recorded_ = false;
+  bool one_rank_recorded_ = false;
   std::unique_ptr<Device> device_;
   Propagator propagator_;
   std::unique_ptr<World> world_;
@@ -70,7 +68,7 @@ class ProgramPlayer {
   std::vector<std::vector<DTensor>> values_;  ///< by rank, then by number
 };
 
-/// "fill" of an input: its row-major elements (the README's formula).
-std::vector<double> filled(const Json& fill, DType dtype, std::int64_t count);
+/// Recorded elements, row-major: numbers, booleans and {"f": "inf"}, in lists however deep.
+std::vector<double> recorded_numbers(const Json& data);
 
 }  // namespace shardlab

@@ -8,7 +8,6 @@
 #include "sim/language/interpreter.h"
 #include "sim/language/op_call.h"
 #include "sim/language/rank_value.h"
-#include "sim/language/tensor_data.h"
 #include "sim/world/rank_questions.h"
 
 namespace shardlab {
@@ -19,18 +18,6 @@ BuiltinTable methods_of(const Value& object) {
   if (object.is_tensor()) return tensor_methods();
   if (object.is<MeshValue>()) return mesh_methods();
   return container_methods();
-}
-
-// A number where an op wants a tensor is a tensor without dims, which decides no dtype.
-void wrap_numbers(const OpRow& row, Arguments& args) {
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!args[i].is_scalar() || !row.op.arguments[i].type.is_tensor()) continue;
-    const Scalar scalar = args[i].scalar();
-    const Number number =
-        scalar.is_integral() ? Number(scalar.to_int()) : Number(scalar.to_double());
-    const DType dtype = default_dtype(scalar.category());
-    args[i] = Argument(DTensor(tensor_of(*current_rank().device, {}, dtype, {&number, 1})));
-  }
 }
 
 }  // namespace
@@ -141,11 +128,7 @@ DTensor Interpreter::tensor_op(std::string_view base, Values positional) {
 
 DTensor Interpreter::cast(const DTensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  const OpRow& row = program_calls().find("aten::_to_copy");
-  return program_calls()
-      .call(row, bind_arguments(row, {tensor}, {{"dtype", dtype}}))
-      .at(0)
-      .tensor();
+  return program_calls().one("aten::_to_copy", {tensor, dtype});
 }
 
 }  // namespace shardlab

@@ -1,11 +1,15 @@
 // The language's side of a call of an op: only values change their form here. What a call means is
 // decided by the signatures, in src/schema.
 #include "sim/language/op_call.h"
-#include "base/fix.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "base/fix.h"
+#include "base/rank_context.h"
+#include "schema/op_row.h"
+#include "sim/language/tensor_data.h"
 
 namespace shardlab {
 
@@ -67,6 +71,17 @@ GivenArguments arguments_of(std::string_view function, const CallValues& call) {
     given.keywords.emplace_back(keyword, std::move(*argument));
   }
   return given;
+}
+
+void wrap_numbers(const OpRow& row, Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!args[i].is_scalar() || !row.op.arguments[i].type.is_tensor()) continue;
+    const Scalar scalar = args[i].scalar();
+    const Number number =
+        scalar.is_integral() ? Number(scalar.to_int()) : Number(scalar.to_double());
+    const DType dtype = default_dtype(scalar.category());
+    args[i] = Argument(DTensor(tensor_of(*current_rank().device, {}, dtype, {&number, 1})));
+  }
 }
 
 Value value_of(const Argument& argument) {

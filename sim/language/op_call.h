@@ -12,6 +12,10 @@ namespace shardlab {
 ///   fails  Value: a value that no op takes, such as a placement or a function
 GivenArguments arguments_of(std::string_view function, const CallValues& call);
 
+/// A number where an op wants a tensor becomes a tensor without dims, which decides no dtype. On a
+/// rank.
+void wrap_numbers(const OpRow& row, Arguments& args);
+
 /// One result is that value, several are a tuple, none is None.
 Value value_of(const Results& results);
 Value value_of(const Argument& argument);
