@@ -26,13 +26,14 @@ bool plain_metas(const List& arguments, std::vector<TensorMeta>& metas) {
 
 }  // namespace
 
-bool communicates(const Plan& plan) {
-  for (const PlanStep& step : plan.steps) {
-    for (const std::size_t mesh_dim : step.mesh_dims) {
-      if (step.communicates() && plan.source->layout()->size(mesh_dim) > 1) return true;
-    }
-  }
-  return false;
+int moving_steps(const Plan& plan) {
+  const MeshLayout& layout = *plan.source->layout();
+  const auto moves = [&](const PlanStep& step) {
+    return step.communicates() && std::ranges::any_of(step.mesh_dims, [&](std::size_t dim) {
+             return layout.size(dim) > 1;
+           });
+  };
+  return static_cast<int>(std::ranges::count_if(plan.steps, moves));
 }
 
 TraceEvent& Trace::add(TraceEvent::Kind kind) {

@@ -105,7 +105,8 @@ class Trace : public Observer {
   int calls_ = 0;  ///< that have begun and not ended, on plain and on distributed tensors
 };
 
-/// True when some step of the plan moves bytes on a mesh dim longer than 1.
-bool communicates(const Plan& plan);
+/// How many steps of the plan move bytes, on a mesh dim longer than 1.
+int moving_steps(const Plan& plan);
+inline bool communicates(const Plan& plan) { return moving_steps(plan) > 0; }
 
 }  // namespace shardlab

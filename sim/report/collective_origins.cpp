@@ -10,14 +10,6 @@
 
 namespace shardlab {
 
-int moving_steps(const Plan& plan) {
-  int count = 0;
-  for (const PlanStep& step : plan.steps) {
-    count += step.communicates() && plan.source->layout()->size(step.mesh_dims[0]) > 1;
-  }
-  return count;
-}
-
 std::vector<CollectiveOrigin> collective_origins(const std::vector<TraceEvent>& events) {
   std::vector<CollectiveOrigin> origins(events.size());
   std::vector<const OpSchema*> around;  // the ops that the event happened inside of, by depth

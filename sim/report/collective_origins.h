@@ -33,7 +33,4 @@ std::string to_string(const CollectiveOrigin& origin);
 /// "asked", "implicit", "inside".
 std::string_view to_string(Origin origin);
 
-/// How many steps of the plan move bytes, on mesh dims of two ranks or more.
-int moving_steps(const Plan& plan);
-
 }  // namespace shardlab

@@ -1,4 +1,4 @@
-// Times come from the model by which planners price steps, on the link of the group's mesh dim.
+// Times are those of plan/predicted_time.h, on the link of the group's mesh dim.
 #include "sim/report/collective_sums.h"
 
 #include <algorithm>

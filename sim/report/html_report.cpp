@@ -128,8 +128,7 @@ std::string embedded(const std::string& text) {
 }  // namespace
 
 std::string html_run(const ScenarioResult& result) {
-  Json json = Json::parse(run_json(result));
-  json.erase("events");
+  Json json = facts_of_run(result);
   for (const char* key : {"lines", "order", "printed", "values"}) shorten(json, key);
   json["types"] = Json::object();
   for (const auto& [type, spec] : specs_of(result.run)) json["types"][type] = holdings_json(*spec);

@@ -272,7 +272,7 @@ Json calls_json(const StepVerdict& steps) {
 
 }  // namespace
 
-std::string run_json(const ScenarioResult& result) {
+Json facts_of_run(const ScenarioResult& result) {
   const Run& run = result.run;
   const ScenarioJudgement& judgement = result.judgement;
   const Scenario& scenario = run.scenario;
@@ -306,8 +306,6 @@ std::string run_json(const ScenarioResult& result) {
   if (!result.met()) json["again"] = replay_command(run);
   json["inputs"] = Json::object();
   for (const InputReport& input : run.inputs) json["inputs"][input.name] = input.type;
-  json["events"] = Json::array();
-  for (const TraceEvent& event : run.events) json["events"].push_back(event_json(event));
   add_lines(result, json);
   json["values"] = Json::array();
   for (const ValueReport& value : judgement.values) json["values"].push_back(value_json(value));
@@ -330,6 +328,13 @@ std::string run_json(const ScenarioResult& result) {
     json["error"] = {{"kind", to_string(run.error->kind())}, {"text", run.error->text()}};
   }
   if (run.verdict) json["verdict"] = to_string(run.verdict->kind);
+  return json;
+}
+
+std::string run_json(const ScenarioResult& result) {
+  Json json = facts_of_run(result);
+  json["events"] = Json::array();
+  for (const TraceEvent& event : result.run.events) json["events"].push_back(event_json(event));
   return json.dump();
 }
 

@@ -4,8 +4,12 @@
 #include <string>
 
 #include "sim/judge/scenario_run.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
+
+/// All of it but the events.
+Json facts_of_run(const ScenarioResult& result);
 
 /// One line, keys in alphabetical order; the same bytes for the same run.
 std::string run_json(const ScenarioResult& result);

@@ -37,8 +37,8 @@ struct Topology {
   bool operator==(const Topology&) const = default;
 };
 
-/// The price of a collective over n ranks in microseconds: the only one, of plans, reports and
-/// measurements alike. `gib` is what ring_sends takes as `size`.
+/// The price of a collective over n ranks in microseconds, by which plans are chosen and measured;
+/// plan/predicted_time.h stands on it. `gib` is what ring_sends takes as `size`.
 double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
 
 }  // namespace shardlab
