@@ -71,11 +71,7 @@ Results ReferenceCalls::widened(Results results) {
     const DTensor& tensor = result.tensor();
     const DType wanted = reference_dtype(tensor.dtype());
     if (wanted == tensor.dtype()) continue;
-    const OpRow& cast = find("aten::_to_copy");
-    Arguments args = cast.defaults();
-    args[0] = tensor;
-    args[*cast.op.find_argument("dtype")] = wanted;
-    result = next().call(cast, args).at(0);
+    result = next().one("aten::_to_copy", {tensor, wanted});
   }
   return results;
 }

@@ -21,11 +21,7 @@ namespace {
 // The cast is local: placements stay what they are, partial terms included.
 DTensor cast(const DTensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  const OpRow& row = plain_calls().find("aten::_to_copy");
-  Arguments args = row.defaults();
-  args[0] = DTensor(x.local());
-  args[1] = dtype;
-  const Tensor local = plain_calls().call(row, args)[0].tensor().local();
+  const Tensor local = plain_calls().one("aten::_to_copy", {DTensor(x.local()), dtype}).local();
   TensorMeta meta = x.meta();
   meta.dtype = dtype;
   DTensor result = x.distributed() ? DTensor(local, x.spec()->with(meta)) : DTensor(local);

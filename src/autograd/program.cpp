@@ -9,7 +9,6 @@
 #include "base/rank_context.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"
-#include "propagate/propagator.h"
 
 namespace shardlab {
 
@@ -31,7 +30,7 @@ Results ProgramCalls::call(const OpRow& row, const Arguments& args) {
 }
 
 const OpRow& ProgramCalls::find(std::string_view name) const {
-  return current_rank().propagator->registry().at(name);
+  return plain_calls().find(name);
 }
 
 DTensor ProgramCalls::redistribute(const DTensor& x, const Placements& placements) {
