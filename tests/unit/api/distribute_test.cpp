@@ -3,14 +3,14 @@
 #include <doctest/doctest.h>
 
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 using namespace shardlab;
 
 namespace {
 
+using test::local_values;
 using Values = std::vector<double>;
-
-Values local_values(const DTensor& x) { return read_doubles(x.local()); }
 
 }  // namespace
 

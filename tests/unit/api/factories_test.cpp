@@ -3,14 +3,15 @@
 #include <doctest/doctest.h>
 
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 using namespace shardlab;
 
 namespace {
 
-Placements rows() { return {Placement::shard(0)}; }
+using test::whole;
 
-std::vector<double> whole(const DTensor& x) { return read_doubles(full_tensor(x).local()); }
+Placements rows() { return {Placement::shard(0)}; }
 
 }  // namespace
 

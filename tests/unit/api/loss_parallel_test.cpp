@@ -2,14 +2,14 @@
 #include <doctest/doctest.h>
 
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"
 
 namespace shardlab {
 namespace {
 
+using test::whole;
 using Values = std::vector<double>;
-
-Values whole(const DTensor& x) { return read_doubles(full_tensor(x).local()); }
 
 void check_close(const Values& got, const Values& wanted) {
   REQUIRE(got.size() == wanted.size());

@@ -4,18 +4,19 @@
 
 #include "comm/observer.h"
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 using namespace shardlab;
 
 namespace {
 
+using test::local_values;
+using test::whole;
 using Values = std::vector<double>;
 
 const Values kSeven = {0, 1, 2, 3, 4, 5, 6};
 
 DTensor seven() { return tensor(kSeven, {7}); }
-std::vector<double> local_values(const DTensor& x) { return read_doubles(x.local()); }
-std::vector<double> whole(const DTensor& x) { return local_values(full_tensor(x)); }
 
 }  // namespace
 

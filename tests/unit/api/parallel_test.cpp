@@ -3,13 +3,13 @@
 #include <doctest/doctest.h>
 
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {
 namespace {
 
+using test::whole;
 using Values = std::vector<double>;
-
-Values whole(const DTensor& x) { return read_doubles(full_tensor(x).local()); }
 
 const Placement kWhole = Placement::replicate();
 

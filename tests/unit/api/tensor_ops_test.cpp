@@ -5,16 +5,14 @@
 #include <cmath>
 
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 using namespace shardlab;
 
 namespace {
 
+using test::whole;
 using Values = std::vector<double>;
-
-std::vector<double> whole(const DTensor& x) {
-  return read_doubles((x.distributed() ? full_tensor(x) : x).local());
-}
 
 void check_near(const DTensor& x, const Values& want) {
   const Values got = whole(x);

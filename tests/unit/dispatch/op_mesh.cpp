@@ -47,7 +47,11 @@ DTensor plain(Dims shape, const std::vector<double>& values, DType dtype) {
   return DTensor(tensor(std::move(shape), values, dtype));
 }
 
-std::vector<double> whole(const DTensor& x) { return read_doubles(full_tensor(x).local()); }
+std::vector<double> whole(const DTensor& x) {
+  return read_doubles((x.distributed() ? full_tensor(x) : x).local());
+}
+
+std::vector<double> local_values(const DTensor& x) { return read_doubles(x.local()); }
 
 ErrorKind kind_of(const std::function<void()>& call) {
   try {

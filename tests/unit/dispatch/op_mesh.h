@@ -45,8 +45,10 @@ class OpMesh {
 inline Calls& ops() { return recording_calls(); }
 /// On a rank: a plain tensor.
 DTensor plain(Dims shape, const std::vector<double>& values, DType dtype = DType::kF32);
-/// On a rank: the whole value, row-major.
+/// On a rank: the whole value, row-major; of a plain tensor what it holds.
 std::vector<double> whole(const DTensor& x);
+/// On a rank: the values of its piece, row-major.
+std::vector<double> local_values(const DTensor& x);
 /// The kind of the Error that `call` throws; fails the test when it throws none.
 ErrorKind kind_of(const std::function<void()>& call);
 /// 0, 1, ..., count - 1.

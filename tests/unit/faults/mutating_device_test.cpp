@@ -13,8 +13,8 @@ namespace {
 using Numbers = std::vector<double>;
 
 /// What three observed ranks get of launches on a device that is wrong.
-struct Planted {
-  explicit Planted(WrongLaunch wrong) : device(plant_launch(*real, 3, wrong, log)) {}
+struct PlantedLaunches {
+  explicit PlantedLaunches(WrongLaunch wrong) : device(plant_launch(*real, 3, wrong, log)) {}
 
   /// The outputs of the last launch, by rank.
   void run(const std::function<std::vector<Tensor>(Device&)>& launches) {
@@ -59,37 +59,37 @@ std::vector<Tensor> lookup(Device& device) {
 }
 
 TEST_CASE("the second launch of a kernel is wrong on one rank, and right on the others") {
-  Planted swapped({KernelMistake::kSwappedHalves, KernelId::kNeg, 1, 2});
+  PlantedLaunches swapped({KernelMistake::kSwappedHalves, KernelId::kNeg, 1, 2});
   swapped.run(two_negations);
   CHECK(swapped.got ==
         std::vector<std::vector<Numbers>>{{{-4, -5, -6}}, {{-4, -5, -6}}, {{-6, -5, -4}}});
   CHECK(swapped.log->changed == 1);
   CHECK(swapped.log->by_rank[0].size() == 2);
-  Planted stale({KernelMistake::kStaleResult, KernelId::kNeg, 1, {}});
+  PlantedLaunches stale({KernelMistake::kStaleResult, KernelId::kNeg, 1, {}});
   stale.run(two_negations);
   CHECK(stale.got == std::vector<std::vector<Numbers>>(3, {{-1, -2, -3}}));
   CHECK(stale.log->changed == 3);
 }
 
 TEST_CASE("the first result of a shape has no stale one: it is zero") {
-  Planted stale({KernelMistake::kStaleResult, KernelId::kEmbeddingMasked, 0, 0});
+  PlantedLaunches stale({KernelMistake::kStaleResult, KernelId::kEmbeddingMasked, 0, 0});
   stale.run(lookup);
   CHECK(stale.got[0][0] == Numbers{0, 0, 0, 0});
   CHECK(stale.got[1][0] == Numbers{0, 20, 0, 30});
 }
 
 TEST_CASE("a lookup without a mask finds the first entry, one elsewhere takes its neighbours") {
-  Planted unmasked({KernelMistake::kNoMask, KernelId::kEmbeddingMasked, 0, 1});
+  PlantedLaunches unmasked({KernelMistake::kNoMask, KernelId::kEmbeddingMasked, 0, 1});
   unmasked.run(lookup);
   CHECK(unmasked.got[0] == std::vector<Numbers>{{0, 20, 0, 30}, {1, 0, 1, 0}});
   CHECK(unmasked.got[1] == std::vector<Numbers>{{20, 20, 20, 30}, {0, 0, 0, 0}});
-  Planted moved({KernelMistake::kWrongOffset, KernelId::kEmbeddingMasked, 0, 1});
+  PlantedLaunches moved({KernelMistake::kWrongOffset, KernelId::kEmbeddingMasked, 0, 1});
   moved.run(lookup);
   CHECK(moved.got[1] == std::vector<Numbers>{{0, 0, 30, 20}, {1, 1, 0, 0}});
 }
 
 TEST_CASE("masks and positions are asked of launches that have them") {
-  Planted none({KernelMistake::kNoMask, KernelId::kNeg, 0, {}});
+  PlantedLaunches none({KernelMistake::kNoMask, KernelId::kNeg, 0, {}});
   none.run(two_negations);
   none.run(lookup);
   CHECK(none.log->changed == 0);

@@ -53,4 +53,9 @@ std::vector<T> values_of(const Tensor& tensor) {
   return std::vector<T>(values.get(), values.get() + count);
 }
 
+/// A matrix as its transpose, without a copy.
+inline Tensor turned(const Tensor& x) {
+  return x.as_view({{x.size(1), x.size(0)}, {1, x.size(1)}, x.dtype()}, 0);
+}
+
 }  // namespace shardlab::test

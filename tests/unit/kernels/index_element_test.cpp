@@ -13,10 +13,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-Tensor turned(const Tensor& x) {
-  return x.as_view({{x.size(1), x.size(0)}, {1, x.size(1)}, x.dtype()}, 0);
-}
-
 }  // namespace
 
 TEST_CASE("gather reads self[index[i][j]][j] along dim 0 and self[i][index[i][j]] along dim 1") {

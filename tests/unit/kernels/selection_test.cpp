@@ -19,10 +19,6 @@ Tensor counting(Kernels& kernels, std::int64_t rows, std::int64_t columns) {
   return kernels.f32({rows, columns}, values);
 }
 
-Tensor turned(const Tensor& x) {
-  return x.as_view({{x.size(1), x.size(0)}, {1, x.size(1)}, x.dtype()}, 0);
-}
-
 }  // namespace
 
 TEST_CASE("cat joins uneven pieces along any dim, empty ones included") {

@@ -9,11 +9,11 @@
 namespace shardlab {
 namespace {
 
-struct Fixture {
+struct TwoRanks {
   Arena arena;
   OpRegistry registry;
   const MeshLayout* layout = arena.layout({.shape = Dims{2}, .names = {}, .ranks = {}});
-  Fixture() { register_all_ops(registry); }
+  TwoRanks() { register_all_ops(registry); }
   const DTensorSpec* spec(std::string_view text, Dims shape = {4, 4}) {
     return arena.spec(layout, test::placements(text), contiguous_meta(shape, DType::kF32));
   }
@@ -25,7 +25,7 @@ struct Fixture {
 
 TEST_CASE(
     "K-24 O-15 lists of independent elements become one call each, other lists stay one call") {
-  Fixture f;
+  TwoRanks f;
   const DTensorSpec *a = f.spec("S(0)"), *b = f.spec("R");
   const OpSchema each = f.call("aten::_foreach_add.List", {ArgumentList{a, b}, ArgumentList{b, b}});
   REQUIRE(independent_lists(each));
@@ -38,7 +38,7 @@ TEST_CASE(
 }
 
 TEST_CASE("K-31 each child chooses for itself; a lone tensor follows the first") {
-  Fixture f;
+  TwoRanks f;
   Propagator propagator(f.registry, PlanOptions{});
   const DTensorSpec *a = f.spec("S(0)"), *b = f.spec("S(1)"), *lone = f.spec("R", {});
   const OutputSharding& sharding =
@@ -51,7 +51,7 @@ TEST_CASE("K-31 each child chooses for itself; a lone tensor follows the first")
 TEST_CASE(
     "K-27 K-29 wanted specs have the input's own metadata; placements alone decide whether it "
     "moves") {
-  Fixture f;
+  TwoRanks f;
   Propagator propagator(f.registry, PlanOptions{});
   const DTensorSpec* row = f.spec("S(0)", {1, 4});
   const OutputSharding& sharding =

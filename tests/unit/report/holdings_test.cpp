@@ -4,20 +4,14 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "mesh/type_string.h"
+#include "tests/unit/report/report_text.h"
 
 using namespace shardlab;
 
 namespace {
 
+using test::read;
 using Numbers = std::vector<std::int64_t>;
-
-const DTensorSpec* read(Arena& arena, Dims sizes, std::vector<std::string> names,
-                        std::string_view text) {
-  const MeshLayout* mesh = arena.layout({sizes, names, {}});
-  const ParsedType type = parse_type(text, *mesh);
-  return arena.spec(mesh, type.placements, type.order, contiguous_meta(type.shape, *type.dtype));
-}
 
 }  // namespace
 

@@ -5,10 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "mesh/type_string.h"
+#include "tests/unit/report/report_text.h"
 
 using namespace shardlab;
 
 namespace {
+
+using test::has;
 
 struct Pair {
   Arena arena;
@@ -27,14 +30,6 @@ struct Pair {
 
 std::string text_of(const Pair& pair, Drawings drawings, const PlanOptions& options = {}) {
   return plan_report_text(report_plans(*pair.source, *pair.target, options), drawings, {});
-}
-
-bool has(const std::string& text, std::string_view part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  const bool found = text.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
 }
 
 }  // namespace

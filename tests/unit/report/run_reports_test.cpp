@@ -11,12 +11,14 @@
 #include "sim/report/ops_text.h"
 #include "sim/report/run_text.h"
 #include "sim/report/why_names.h"
+#include "tests/unit/report/report_text.h"
 #include "tests/unit/scenario/scenario_text.h"
 
 using namespace shardlab;
 
 namespace {
 
+using test::has;
 using Texts = std::vector<std::string>;
 
 const char* const kProgram = R"([mesh]
@@ -35,14 +37,6 @@ z.backward()
 
 ScenarioResult result_of(const std::string& text) {
   return run_scenario(test::scenario_of(text), all_ops(), {});
-}
-
-bool has(const std::string& text, std::string_view part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  const bool found = text.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
 }
 
 Texts asked_ops(const ScenarioResult& result, const std::string& why) {

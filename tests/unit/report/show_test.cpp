@@ -4,29 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mesh/type_string.h"
 #include "sim/report/holdings.h"
+#include "tests/unit/report/report_text.h"
 
 using namespace shardlab;
 
-namespace {
-
-const DTensorSpec* read(Arena& arena, Dims sizes, std::vector<std::string> names,
-                        std::string_view text) {
-  const MeshLayout* mesh = arena.layout({sizes, names, {}});
-  const ParsedType type = parse_type(text, *mesh);
-  return arena.spec(mesh, type.placements, type.order, contiguous_meta(type.shape, *type.dtype));
-}
-
-bool has(const std::string& text, std::string_view part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  const bool found = text.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
-}
-
-}  // namespace
+using test::has;
+using test::read;
 
 TEST_CASE("an uneven 2-d tensor is drawn with lines where the owner changes") {
   Arena arena;

@@ -19,7 +19,7 @@ std::vector<std::int32_t> read_all(const Tensor& tensor) {
   return values;
 }
 
-Tensor counting(Device& device, const Dims& shape) {
+Tensor counting_i32(Device& device, const Dims& shape) {
   Tensor tensor = empty(device, shape, DType::kI32);
   std::vector<std::int32_t> values(static_cast<std::size_t>(tensor.numel()));
   std::iota(values.begin(), values.end(), 0);
@@ -113,7 +113,7 @@ TEST_CASE("an unknown kernel is Unsupported") {
 
 TEST_CASE("copies between any strides give every element its value") {
   const auto device = make_cpu_device({});
-  const Tensor base = counting(*device, {3, 37, 41});
+  const Tensor base = counting_i32(*device, {3, 37, 41});
   const TensorMeta views[] = {
       {{3, 37, 41}, {1517, 41, 1}, DType::kI32},  // as it is
       {{41, 37, 3}, {1, 41, 1517}, DType::kI32},  // all dims turned
@@ -135,7 +135,7 @@ TEST_CASE("copies between any strides give every element its value") {
 
 TEST_CASE("writes go through the strides of the target") {
   const auto device = make_cpu_device({});
-  const Tensor base = counting(*device, {2, 3});
+  const Tensor base = counting_i32(*device, {2, 3});
   const Tensor turned = base.as_view({{3, 2}, {1, 3}, DType::kI32}, 0);
   const std::vector<std::int32_t> values = {10, 11, 12, 13, 14, 15};
   device->write(turned, values.data());
@@ -144,7 +144,7 @@ TEST_CASE("writes go through the strides of the target") {
 
 TEST_CASE("copying from a snapshot of the target reads the old value") {
   const auto device = make_cpu_device({});
-  const Tensor base = counting(*device, {4});
+  const Tensor base = counting_i32(*device, {4});
   const Tensor before = base.snapshot();
   device->copy(base.narrow(0, 0, 2), before.narrow(0, 2, 2));
   CHECK(read_all(base) == std::vector<std::int32_t>{2, 3, 2, 3});
