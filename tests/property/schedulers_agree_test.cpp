@@ -11,15 +11,15 @@ namespace {
 
 using namespace test;
 
-struct Seen {
+struct Kept {
   std::string json;
   std::string json_without_memory;  ///< and under the name of the default scheduler
   RecordedNumbers numbers;
 };
 
-Seen run_under(const Scenario& scenario, const OpRegistry& registry, SchedulerKind kind,
+Kept run_under(const Scenario& scenario, const OpRegistry& registry, SchedulerKind kind,
                std::uint64_t seed = 0) {
-  Seen seen;
+  Kept seen;
   ScenarioOptions options;
   options.schedule.kind = kind;
   options.schedule.seed = seed;
@@ -37,8 +37,8 @@ TEST_CASE("B-4 a shipped scenario run twice gives the same bytes of JSON and of 
   register_all_ops(registry);
   for (const ShippedScenario& shipped : shipped_scenarios()) {
     CAPTURE(shipped.name);
-    const Seen first = run_under(shipped.scenario, registry, SchedulerKind::kPool);
-    const Seen second = run_under(shipped.scenario, registry, SchedulerKind::kPool);
+    const Kept first = run_under(shipped.scenario, registry, SchedulerKind::kPool);
+    const Kept second = run_under(shipped.scenario, registry, SchedulerKind::kPool);
     CHECK(first.json == second.json);
     CHECK(different_bits(first.numbers, second.numbers).empty());
   }
@@ -53,13 +53,13 @@ TEST_CASE(
   std::size_t values = 0;
   for (const ShippedScenario& shipped : shipped_scenarios()) {
     CAPTURE(shipped.name);
-    const Seen pool = run_under(shipped.scenario, registry, SchedulerKind::kPool);
-    std::vector<Seen> others = {run_under(shipped.scenario, registry, SchedulerKind::kThreads)};
+    const Kept pool = run_under(shipped.scenario, registry, SchedulerKind::kPool);
+    std::vector<Kept> others = {run_under(shipped.scenario, registry, SchedulerKind::kThreads)};
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       others.push_back(run_under(shipped.scenario, registry, SchedulerKind::kSeeded, seed));
     }
     const Expectation& expect = shipped.scenario.expect;
-    for (const Seen& other : others) {
+    for (const Kept& other : others) {
       CHECK(pool.json_without_memory == other.json_without_memory);
       if (expect.error || expect.verdict) continue;
       CHECK(different_bits(pool.numbers, other.numbers).empty());
