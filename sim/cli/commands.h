@@ -66,6 +66,23 @@ int run_command(const RunArguments& arguments);
 /// Runs many files, prints a line for each, and writes JUnit XML where that is asked for.
 int test_command(const RunArguments& arguments);
 
+/// `trace` and `replay`.
+struct TraceArguments {
+  RunArguments run;   ///< how to run
+  std::string file;   ///< a scenario; `replay`: a graph
+  std::string out;    ///< file for the graph; empty: none
+  std::string check;  ///< graph whose guards are looked at, instead of a run; empty: none
+  bool dot = false;   ///< for Graphviz, instead of the report
+  /// `trace`: whose own graph is shown; `replay`: whose values are. None: those of all.
+  std::optional<std::int64_t> rank;
+  bool pinned = false;  ///< `replay`: decisions are compared with those of the capture
+  std::optional<std::int64_t> until;  ///< `replay`: the last node; none: all
+};
+/// The program of a scenario as a graph, with what it rests on.
+int trace_command(const TraceArguments& arguments);
+/// Runs a graph in place of the program that it was captured from.
+int replay_command(const TraceArguments& arguments);
+
 /// `show` and `explain`.
 struct SpecArguments {
   CommonArguments common;

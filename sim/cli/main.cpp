@@ -85,6 +85,7 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
 
 struct Parsed {
   RunArguments run, test;
+  TraceArguments trace, replay;
   SpecArguments show, explain;
   PlanArguments plan;
   OpsArguments ops;
@@ -189,6 +190,60 @@ void add_test(CLI::App& app, Parsed& parsed) {
   test->callback([&parsed] {
     parsed.chosen = [&parsed] {
       return in_job(parsed.test, [&parsed] { return test_command(parsed.test); });
+    };
+  });
+}
+
+void add_trace(CLI::App& app, Parsed& parsed) {
+  TraceArguments& arguments = parsed.trace;
+  auto* trace = app.add_subcommand("trace", "a program as a graph, with what it rests on");
+  trace->add_option("FILE", arguments.file, "a scenario, or the name of one that is shipped")
+      ->required();
+  trace->add_option("--out", arguments.out, "write the graph, for `shardlab replay` and --check")
+      ->type_name("GRAPH");
+  auto* check = trace->add_option("--check", arguments.check,
+                                  "run nothing: do this graph's guards hold for the scenario?");
+  check->type_name("GRAPH");
+  trace
+      ->add_option("--rank", arguments.rank,
+                   "the graph of this rank: groups with their ranks, lengths of its pieces")
+      ->check(CLI::NonNegativeNumber);
+  trace->add_flag("--dot", arguments.dot, "nodes and edges for Graphviz, instead");
+  add_run_options(trace, arguments.run);
+  add_common(trace, arguments.run.common);
+  trace->footer(
+      "Examples:\n"
+      "  shardlab trace models/megatron_mlp\n"
+      "  shardlab trace models/megatron_mlp --out mlp.graph\n"
+      "  shardlab trace --check mlp.graph models/megatron_mlp --set mesh.tp=2\n"
+      "The graph is run again at once: its bits must be the program's, on every rank.\n"
+      "Exit codes: 0 fine, 1 the replay differs, the program fails, or a guard is broken.");
+  trace->callback([&parsed] {
+    parsed.chosen = [&parsed] { return guarded([&] { return trace_command(parsed.trace); }); };
+  });
+}
+
+void add_replay(CLI::App& app, Parsed& parsed) {
+  TraceArguments& arguments = parsed.replay;
+  auto* replay = app.add_subcommand("replay", "run a graph in place of its program");
+  replay->add_option("FILE", arguments.file, "what `shardlab trace --out` has written")->required();
+  replay->add_option("--until", arguments.until, "the last node that runs")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("NODE");
+  replay->add_option("--rank", arguments.rank, "tell this rank's values before and after each node")
+      ->check(CLI::NonNegativeNumber);
+  replay->add_flag("--pinned", arguments.pinned,
+                   "stop where today's rules decide otherwise than when it was captured");
+  add_run_options(replay, arguments.run);
+  add_common(replay, arguments.run.common);
+  replay->footer(
+      "Examples:\n"
+      "  shardlab replay mlp.graph\n"
+      "  mpirun -n 4 shardlab replay mlp.graph --backend mpi\n"
+      "Inputs are drawn as the program's were. Exit codes: 0 the same bits, 1 not, 2 no graph.");
+  replay->callback([&parsed] {
+    parsed.chosen = [&parsed] {
+      return in_job(parsed.replay.run, [&parsed] { return replay_command(parsed.replay); });
     };
   });
 }
@@ -411,6 +466,8 @@ int main(int argc, char** argv) {
   Parsed parsed;
   add_run(app, parsed);
   add_test(app, parsed);
+  add_trace(app, parsed);
+  add_replay(app, parsed);
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
   add_diff(app, parsed);

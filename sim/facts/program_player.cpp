@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "api/distribute.h"
+#include "backends/fake/communicator.h"
+#include "backends/fake/shape_device.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
@@ -21,6 +23,7 @@
 #include "sim/facts/propagate_facts.h"
 #include "sim/language/op_call.h"
 #include "sim/world/devices.h"
+#include "sim/world/rank_life.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -225,16 +228,21 @@ class ProgramPlayer::Rank {
   DTensor given(bool constant) const {
     const DType dtype = dtype_of(event_.at("dtype"));
     const Dims shape = dims_of(event_.contains("shapes") ? own("shapes") : event_.at("shape"));
+    const Tensor whole = given_whole(shape, dtype);
+    if (constant || event_.value("local", false)) return DTensor(whole);
+    const MeshLayout* layout = mesh_of_value(event_);
+    return distribute(
+        whole, layout->arena().spec(layout, placements_of(event_.at("placements")), whole.meta()));
+  }
+
+  Tensor given_whole(const Dims& shape, DType dtype) const {
+    if (rank_.device->shape_only()) return empty(*rank_.device, shape, dtype);
     constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // a damaged line may say more
     if (product(shape) > kMostElements) {
       fail(ErrorKind::kValue, Fix{"record it on smaller tensors"}, "a value of {} elements",
            product(shape));
     }
-    const Tensor whole = tensor_of(*rank_.device, shape, dtype, elements(dtype, product(shape)));
-    if (constant || event_.value("local", false)) return DTensor(whole);
-    const MeshLayout* layout = mesh_of_value(event_);
-    return distribute(
-        whole, layout->arena().spec(layout, placements_of(event_.at("placements")), whole.meta()));
+    return tensor_of(*rank_.device, shape, dtype, elements(dtype, product(shape)));
   }
 
   Argument argument(const Json& recorded) const {
@@ -320,7 +328,9 @@ class ProgramPlayer::Rank {
 };
 
 ProgramPlayer::ProgramPlayer(const Json& program)
-    : one_rank_recorded_(program.at("backend") == "gloo"), propagator_(all_ops(), PlanOptions{}) {
+    : shapes_only_(program.at("backend") == "fake"),
+      one_rank_recorded_(shapes_only_ || program.at("backend") == "gloo"),
+      propagator_(all_ops(), PlanOptions{}) {
   MeshLayout::Init init;
   init.shape = dims_of(program.at("mesh"));
   init.names = program.at("mesh_dim_names").get<std::vector<std::string>>();
@@ -331,7 +341,7 @@ ProgramPlayer::ProgramPlayer(const Json& program)
   layout_ = arena_.layout(std::move(init));
   DeviceChoice choice;
   choice.most_bytes = std::int64_t{1} << 30;
-  device_ = make_device(choice, "threads");
+  device_ = shapes_only_ ? make_shape_device() : make_device(choice, "threads");
   WorldOptions options;
   options.ranks = layout_->size();
   options.device = [this](std::int64_t) -> Device& { return *device_; };
@@ -339,7 +349,8 @@ ProgramPlayer::ProgramPlayer(const Json& program)
   options.plans = &propagator_.plans();
   options.mixed = MixedTensors::kReplicate;  // as under implicit_replication()
   world_ = std::make_unique<World>(std::move(options));
-  const auto ranks = static_cast<std::size_t>(layout_->size());
+  // Of shapes alone the first rank's calls were recorded.
+  const auto ranks = shapes_only_ ? 1 : static_cast<std::size_t>(layout_->size());
   const auto count = program.at("n_values").get<std::size_t>();
   if (count > 10'000'000) {
     fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},
@@ -369,7 +380,7 @@ PlayedEvent ProgramPlayer::play(const Json& event) {
     const auto names = event.at("mesh").get<std::vector<std::string>>();
     if (std::ranges::find(submeshes_, names) == submeshes_.end()) submeshes_.push_back(names);
   }
-  const WorldResult result = world_->run([&](RankContext& rank, const RunsFor& runs) {
+  played.error = run_ranks([&](RankContext& rank, const RunsFor& runs) {
     rank.meshes->construct(layout_);
     for (const std::vector<std::string>& names : submeshes_) {
       rank.meshes->construct(slice_layout(layout_, names, *layout_->coordinate_of(rank.rank)));
@@ -386,8 +397,30 @@ PlayedEvent ProgramPlayer::play(const Json& event) {
     restored(event, results);
     played.kept[runs.index] = std::move(results);
   });
-  if (!result.ok()) played.error = result.merged();
   return played;
+}
+
+// Of shapes alone nothing is exchanged, so that one rank needs no others: a call of thousands would
+// else be a world of all classes of ranks.
+std::optional<Error> ProgramPlayer::run_ranks(const RankBody& body) {
+  if (!shapes_only_) {
+    const WorldResult result = world_->run(body);
+    return result.ok() ? std::nullopt : std::optional<Error>(result.merged());
+  }
+  fake::LengthsTable lengths;
+  fake::ClassContext place{.layout = layout_,
+                           .world_size = layout_->size(),
+                           .rank = 0,
+                           .log = std::make_shared<fake::ClassLog>(),
+                           .lengths = &lengths,
+                           .nothing = make_ref<Storage>(device_->allocate(0)),
+                           .stop = nullptr,
+                           .ask = [](const auto&) {}};
+  RankLife life(world_->options(), 0, device_.get(), nullptr);
+  return life
+      .run([&] { return fake::make_world_communicator(place); },
+           [&](RankContext& rank) { body(rank, {}); })
+      .error;
 }
 
 void ProgramPlayer::keep(const Json& event, const PlayedEvent& played) {
@@ -404,6 +437,30 @@ void ProgramPlayer::keep(const Json& event, const PlayedEvent& played) {
   if (!event.contains("out")) return keep_one(event, 0);
   std::size_t index = 0;
   for (const Json& out : event.at("out")) keep_one(out, index++);
+}
+
+void ProgramPlayer::suppose(const Json& event) {
+  PlayedEvent played;
+  played.kept.resize(values_.size());
+  if (!event.contains("out")) return;
+  run_ranks([&](RankContext& rank, const RunsFor&) {
+    for (const Json& out : event.at("out")) {
+      Results& kept = played.kept[0];
+      if (!out.is_object() || !out.contains("shape")) {
+        kept.emplace_back();
+        continue;
+      }
+      const TensorMeta meta = contiguous_meta(dims_of(out.at("shape")), dtype_of(out.at("dtype")));
+      if (out.value("local", false)) {
+        kept.emplace_back(DTensor(empty(*rank.device, meta)));
+        continue;
+      }
+      const DTensorSpec* spec = arena_.spec(layout_, placements_of(out.at("placements")), meta);
+      const Coordinate here = *layout_->coordinate_of(rank.rank);
+      kept.emplace_back(DTensor(empty(*rank.device, local_shape(*spec, here), meta.dtype), spec));
+    }
+  });
+  keep(event, played);
 }
 
 void ProgramPlayer::forget(const Json& event) {

@@ -38,8 +38,11 @@ class ProgramPlayer {
   ProgramPlayer& operator=(const ProgramPlayer&) = delete;
 
   const MeshLayout* layout() const { return layout_; }
-  /// Values of plain tensors were recorded on rank 0 alone.
+  /// Values of plain tensors were recorded on rank 0 alone, and pieces exchanged by an all-gather
+  /// and a cut (K-11).
   bool one_rank_recorded() const { return one_rank_recorded_; }
+  /// Nothing holds data: values are shapes.
+  bool shapes_only() const { return shapes_only_; }
   /// The row of a recorded op, or null.
   const OpRow* row_of(const Json& event) const;
   /// Whether every value that the event takes is there.
@@ -50,6 +53,8 @@ class ProgramPlayer {
   /// From now on these are the values of the numbers in the event's "out"; those that are there
   /// already stay.
   void keep(const Json& event, const PlayedEvent& played);
+  /// Of shapes alone: the event gives what the file says, whatever computes it.
+  void suppose(const Json& event);
   /// Nobody knows any more what these numbers hold: what the event gives or writes to.
   void forget(const Json& event);
   /// The value of a number on each rank.
@@ -57,15 +62,18 @@ class ProgramPlayer {
 
  private:
   class Rank;
+  std::optional<Error> run_ranks(const RankBody& body);
 
   Arena arena_;
   const MeshLayout* layout_ = nullptr;
+  bool shapes_only_ = false;
   bool one_rank_recorded_ = false;
   std::unique_ptr<Device> device_;
   Propagator propagator_;
   std::unique_ptr<World> world_;
   std::vector<std::vector<std::string>> submeshes_;
-  std::vector<std::vector<DTensor>> values_;  ///< by rank, then by number
+  /// By rank, then by number; of shapes alone the first rank's.
+  std::vector<std::vector<DTensor>> values_;
 };
 
 /// Recorded elements, row-major: numbers, booleans and {"f": "inf"}, in lists however deep.

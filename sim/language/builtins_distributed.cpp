@@ -91,8 +91,8 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
   std::optional<TensorMeta> global;
   if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
   if (!given.flag_or("run_check", false)) return from_local(tensor, layout, placements, global);
-  const DTensor checked(checked_piece(tensor.local(), layout, placements));
-  return from_local(checked, layout, placements, global);
+  const CheckPieceEvent check{tensor, layout, &placements};
+  return from_local(program_calls().perform(check).at(0).tensor(), layout, placements, global);
 }
 
 Value run_from_local(Interpreter& in, const Value*, CallValues call) {

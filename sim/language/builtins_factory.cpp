@@ -1,6 +1,5 @@
 // Factories: a plain tensor, equal on all ranks, or with placements (randn([7, 4], tp=S(0))) a
 // distributed one with the same values.
-#include "api/distribute.h"
 #include "api/factories.h"
 #include "api/mesh.h"
 #include "autograd/program.h"
@@ -66,7 +65,8 @@ DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
   }
   const DTensor made = make_tensor(*call.row, call.args, layout, pieces);
   if (pieces == placements) return made;
-  return deal_partials(made, spec_of(placements, layout, made.meta()));
+  const DTensorSpec* terms = spec_of(placements, layout, made.meta());
+  return program_calls().perform(DealEvent{made, terms}).at(0).tensor();
 }
 
 Value make(Interpreter& in, std::string_view op, CallValues call) {

@@ -1,4 +1,5 @@
 // Attributes and methods of tensors that are not one op.
+#include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "base/nearest.h"
@@ -52,8 +53,9 @@ Value run_item(Interpreter&, const Value* self, CallValues call) {
     throw Error(ErrorKind::kValue, fmt::format("item: a tensor of {} elements", tensor.numel()))
         .with("fix", "item() takes one element; index the tensor first");
   }
-  const Tensor local = tensor.distributed() ? full_tensor(tensor).local() : tensor.local();
-  const auto numbers = read_numbers(local);
+  const DTensor whole = tensor.distributed() ? full_tensor(tensor) : tensor;
+  program_calls().perform(ReadEvent{whole});
+  const auto numbers = read_numbers(whole.local());
   const Number number = numbers.empty() ? Number(std::int64_t{0}) : numbers[0];
   if (tensor.dtype() == DType::kBool) return to_double(number) != 0;
   if (is_integral(tensor.dtype())) return make_number(number);
@@ -80,6 +82,7 @@ Value run_tolist(Interpreter&, const Value* self, CallValues call) {
     throw Error(ErrorKind::kValue, "tolist: the tensor is distributed")
         .with("fix", "x.full_tensor().tolist(), or x.to_local().tolist()");
   }
+  program_calls().perform(ReadEvent{tensor});
   std::size_t at = 0;
   return nested_list(tensor.shape(), 0, read_numbers(tensor.local()), at, tensor.dtype());
 }

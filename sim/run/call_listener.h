@@ -2,14 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace shardlab {
 
 class Observer;
+class ProgramCalls;
+struct GivenInput;  // sim/run/inputs.h
 
 class CallListener {
  public:
   virtual ~CallListener() = default;
+  /// The calls that the rank's program makes, which pass everything on to `next`; both outlive the
+  /// program. Once per rank, before listen(), when the inputs are there.
+  virtual ProgramCalls& around(std::int64_t rank, ProgramCalls& next,
+                               const std::vector<GivenInput>& inputs) {
+    static_cast<void>(rank), static_cast<void>(inputs);
+    return next;
+  }
   /// What the rank tells from here on; passes everything on to `next`, which outlives it or is
   /// null. Once per rank, before its program.
   virtual Observer& listen(std::int64_t rank, Observer* next) = 0;

@@ -8,6 +8,12 @@
 
 namespace shardlab {
 
+/// An input with the value that a rank has of it. `from` belongs to the scenario.
+struct GivenInput {
+  const ScenarioInput* from = nullptr;
+  DTensor value;
+};
+
 /// The spec an input or an expectation names, on `layout`.
 ///   fails  ScenarioError at the type string: unknown mesh dims, cuts outside the shape
 const DTensorSpec* spec_of(const TypeText& type, const MeshLayout* layout, DType fallback);

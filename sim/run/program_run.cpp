@@ -90,6 +90,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
                            .questions = runs.questions,
                            .step_limit = run.step_limit});
   if (rank.rank == run.reporting_rank) run.inputs.clear();
+  std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {
     const auto make = run.tensors == Tensors::kPlain ? make_plain_input : make_input;
     const DTensor value = make(*run.scenario, input, run.layout, run.precision);
@@ -99,16 +100,25 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     }
     recording.begins(input.name, value, input.where);
     interpreter.define(input.name, Value(value));
+    given.push_back({&input, value});
   }
   Observer* listening = &run.traces[index];
-  if (run.listener != nullptr) listening = &run.listener->listen(rank.rank, listening);
+  ReferenceCalls reference(program_calls());
+  const bool wide = run.precision == Precision::kReference;
+  ProgramCalls* calls = wide ? &reference : &program_calls();
+  if (run.listener != nullptr) {
+    calls = &run.listener->around(rank.rank, *calls, given);
+    listening = &run.listener->listen(rank.rank, listening);
+  }
   Marks marks(listening);
   {
-    ReferenceCalls reference(program_calls());
-    const bool wide = run.precision == Precision::kReference;
-    const ProgramScope calls(wide ? reference : program_calls());
+    const ProgramScope scope(*calls);
     const ObserverScope observed(marks);
-    interpreter.run();
+    if (run.body) {
+      run.body(runs, given);
+    } else {
+      interpreter.run();
+    }
     if (run.listener != nullptr) run.listener->finish(rank.rank);
   }
   keep_what_is_left(run, interpreter, recording);

@@ -2,6 +2,7 @@
 // seen there. Private to the files that run scenarios.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "sim/language/interpreter.h"
 #include "sim/run/call_listener.h"
+#include "sim/run/inputs.h"
 #include "sim/run/recording.h"
 #include "sim/run/reference_calls.h"
 #include "sim/run/run_options.h"
@@ -34,6 +36,8 @@ struct ProgramRun {
   std::int64_t step_limit = 1'000'000;
   std::vector<Trace> traces;
   std::vector<Recording> recordings;
+  /// Runs on each rank in place of the scenario's program; none: that.
+  std::function<void(const RunsFor& runs, const std::vector<GivenInput>& inputs)> body;
   CallListener* listener = nullptr;  ///< hears the calls of all ranks; may be null
   std::vector<InputReport> inputs;
   std::optional<Error> error;

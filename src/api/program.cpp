@@ -99,6 +99,12 @@ class PlainProgram final : public ProgramCalls {
     return found;
   }
 
+  static Results run(const DealEvent& event) { return {deal_partials(event.pieces, event.spec)}; }
+  static Results run(const CheckPieceEvent& event) {
+    return {DTensor(checked_piece(event.local.local(), event.mesh, *event.placements))};
+  }
+  static Results run(const ReadEvent&) { return {}; }
+
   // Every rank brings as much as this one; those that do not are told of as a mismatch.
   static std::vector<std::int64_t> equal_lengths(const ProcessGroup& group, std::int64_t length) {
     return std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), length);

@@ -86,6 +86,24 @@ struct DetachEvent {
   DTensor x;
   bool in_place;
 };
+/// The pieces of a whole become terms of the reduction that `spec` leaves pending. Gives the new
+/// value.
+struct DealEvent {
+  DTensor pieces;
+  const DTensorSpec* spec;
+};
+/// The pieces that ranks bring to a from_local are compared, and replicas take the first rank's.
+/// Gives the plain piece.
+struct CheckPieceEvent {
+  DTensor local;
+  const MeshLayout* mesh;
+  const Placements* placements;
+};
+/// The elements of a tensor become numbers, on which the rest of the program may rest. Gives
+/// nothing.
+struct ReadEvent {
+  DTensor x;
+};
 /// Gives nothing, or with `inputs` their gradients, undefined where there is none.
 struct BackwardEvent {
   DTensor loss;
@@ -94,9 +112,10 @@ struct BackwardEvent {
   const std::vector<DTensor>* inputs;  ///< null: into the leaves
 };
 
-using ProgramEvent = std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent,
-                                  FromLocalEvent, ToLocalEvent, CollectiveEvent, MeshEvent,
-                                  RequireGradEvent, DetachEvent, BackwardEvent>;
+using ProgramEvent =
+    std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent, FromLocalEvent,
+                 ToLocalEvent, CollectiveEvent, MeshEvent, RequireGradEvent, DetachEvent,
+                 BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent>;
 /// "op", "factory", "redistribute", ...
 std::string_view kind_name(const ProgramEvent& event);
 

@@ -30,6 +30,9 @@ class TargetScope {
   std::uint32_t mode_;
 };
 
+/// Whether one lives on this rank.
+bool views_are_targets();
+
 /// The same value and memory without a place on the tape: what is written to one shows in the
 /// other.
 DTensor detach(const DTensor& x);

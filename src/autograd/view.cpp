@@ -206,9 +206,11 @@ void check_write(const OpRow& row, const DTensor& target, Recorded recorded) {
 TargetScope::TargetScope() : mode_(current_rank().mode) { current_rank().mode |= kModeTargets; }
 TargetScope::~TargetScope() { current_rank().mode = mode_; }
 
+bool views_are_targets() { return (current_rank().mode & kModeTargets) != 0; }
+
 DTensor view_to_write(const OpRow& row, const Arguments& args) {
   const DTensor& x = args[0].tensor();
-  if ((current_rank().mode & kModeTargets) == 0 || !x.distributed()) return {};
+  if (!views_are_targets() || !x.distributed()) return {};
   const DeviceMesh& mesh = device_mesh(x.spec()->layout());
   if (!mesh.participates()) return {};
   OpSchema schema{&row, args, x.spec()->layout()};

@@ -10,6 +10,8 @@
 
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
+#include "sim/capture/capture.h"
+#include "sim/capture/replay_run.h"
 #include "sim/facts/check.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/interpreter.h"
@@ -17,6 +19,7 @@
 #include "sim/record/text_lines.h"
 #include "sim/scenario/scenario_file.h"
 #include "tests/fuzz/op_calls.h"
+#include "trace/graph_json.h"
 
 namespace shardlab::fuzz {
 
@@ -119,6 +122,40 @@ Answer feed_run(const std::string& text) {
   } catch (const std::bad_alloc&) {
     return Answer::kRefused;  // it may ask for more than a child has; the command line says so
   }
+}
+
+std::string texts_of_graphs(const std::vector<ProgramGraph>& graphs) {
+  std::string text;
+  for (const ProgramGraph& graph : graphs) text += graph_json(graph);
+  return text;
+}
+
+// The graphs of small scenarios, as their files.
+std::vector<std::string> graph_texts(const std::string& root) {
+  std::vector<std::string> texts;
+  for (const char* name : {"/scenarios/smoke/add.toml", "/scenarios/models/megatron_mlp.toml",
+                           "/scenarios/redistribute/uneven_rows.toml"}) {
+    const Captured captured = capture_scenario(first_point(read(root + name)), all_ops(), {});
+    texts.push_back(texts_of_graphs(captured.graphs));
+  }
+  return texts;
+}
+
+// What is read is printed as it is read again, and runs or is refused, when it is small.
+Answer feed_graph(const std::string& text) {
+  const std::vector<ProgramGraph> graphs = read_graphs(text);
+  const std::string printed = texts_of_graphs(graphs);
+  if (texts_of_graphs(read_graphs(printed)) != printed) broken("reads back as another graph");
+  ScenarioOptions options;
+  options.memory = MemoryLimits{.bytes_per_rank = 4 << 20, .available_bytes = 64 << 20};
+  try {
+    const ReplayRun replayed = replay_on_ranks(graphs, all_ops(), options);
+    const auto& error = replayed.run.error;
+    if (error && error->kind() == ErrorKind::kInternal) broken(error->text());
+  } catch (const std::bad_alloc&) {
+    return Answer::kRefused;
+  }
+  return Answer::kAccepted;
 }
 
 // Lines of every family, each behind the name of its file: "layout/shard_orders {...}".
@@ -358,7 +395,8 @@ std::vector<Target> make_targets(const std::string& root) {
   const std::vector<std::string> cases =
       files_below(root + "/tests/golden/facts/kernels", ".jsonl.gz");
   return {
-      {"type", 45, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
+      {"graph", 2, {graph_texts(root), kFactTokens, 8192}, feed_graph},
+      {"type", 43, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
       {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},

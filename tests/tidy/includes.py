@@ -30,6 +30,7 @@ LAW = {
     "sim/language": ["sim/world"],
     "sim/scenario": ["sim/language"],
     "sim/run": ["sim/scenario", "sim/record"],
+    "sim/capture": ["sim/run"],
     "sim/verify": ["sim/run"],
     "sim/judge": ["sim/verify"],
     "sim/report": ["sim/judge"],
@@ -38,7 +39,7 @@ LAW = {
     "sim/faults": ["src/comm", "src/kernels"],
     "sim/doctor": ["sim/report"],
     "sim/install": ["sim/testing", "sim/judge"],
-    "sim/cli": ["sim/report", "sim/facts", "sim/doctor"],
+    "sim/cli": ["sim/report", "sim/facts", "sim/doctor", "sim/capture"],
 }
 
 # Libraries that stay out of the headers of these folders: whoever includes such a header would

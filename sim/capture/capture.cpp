@@ -1,0 +1,119 @@
+// The ranks run with recorders around their calls; what they wrote down is joined, and described by
+// what the scenario says.
+#include "sim/capture/capture.h"
+
+#include <algorithm>
+
+#include "base/fix.h"
+#include "comm/verdict.h"
+#include "sim/capture/input_recipe.h"
+#include "sim/capture/recorders.h"
+#include "sim/run/program_run.h"
+#include "sim/world/backends.h"
+#include "trace/compare_graphs.h"
+#include "trace/guards.h"
+
+namespace shardlab {
+
+namespace {
+
+GraphPolicies policies_of(const Scenario& scenario) {
+  GraphPolicies policies;
+  if (scenario.planner) policies.planner = to_string(*scenario.planner);
+  policies.implicit = policy_name(scenario.expect.implicit);
+  policies.mixed = policy_name(MixedTensors::kRefuse);
+  for (const ScenarioRule& rule : scenario.rules) policies.rules.emplace_back(rule.op, rule.rule);
+  for (const TopologyDim& dim : scenario.topology) {
+    policies.links.push_back({dim.mesh_dim, dim.gbps, dim.us});
+  }
+  return policies;
+}
+
+// The first line that a guard's fact was needed at: of an input the first node that takes it, of
+// all else the first call.
+std::int32_t line_of(const Guard& guard, const ProgramGraph& graph) {
+  ValueRef wanted;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kind == NodeKind::kInput && guard.source == "inputs." + node.name) {
+      wanted = node.results[0].value;
+    }
+  }
+  const bool of_input = guard.source.starts_with("inputs.");
+  for (const GraphNode& node : graph.nodes) {
+    bool needs = !of_input;
+    for (const GraphArgument& argument : node.args) {
+      for_each_value(argument, [&](const ValueRef& value) { needs |= value == wanted; });
+    }
+    if (needs && node.line > 0) return node.line;
+  }
+  return 0;
+}
+
+void describe(ProgramGraph& graph, const Scenario& scenario, bool alone) {
+  graph.title = scenario.title;
+  graph.file = scenario.file->file();
+  graph.world = scenario.world;
+  graph.seed = scenario.seed;
+  graph.policies = policies_of(scenario);
+  graph.guards = facts_of(scenario);
+  for (Guard& guard : graph.guards) {
+    if (guard.line == 0) guard.line = line_of(guard, graph);
+  }
+  if (alone) {
+    graph.ranks.clear();
+    return;
+  }
+  graph.guards.push_back(
+      {.kind = Guard::Kind::kRank, .source = "rank", .expected = fold_ranks(graph.ranks)});
+}
+
+// On a shape-only mesh a graph stands for all ranks of its class.
+void spread_over_classes(std::vector<ProgramGraph>& graphs, const Run& run) {
+  for (ProgramGraph& graph : graphs) {
+    graph.digests.clear();
+    if (run.class_of.empty()) continue;
+    std::vector<std::int64_t> all;
+    for (std::size_t rank = 0; rank < run.class_of.size(); ++rank) {
+      const std::int64_t first = run.classes[run.class_of[rank]].first_rank;
+      if (std::ranges::binary_search(graph.ranks, first)) {
+        all.push_back(static_cast<std::int64_t>(rank));
+      }
+    }
+    if (!all.empty()) graph.ranks = std::move(all);
+  }
+}
+
+}  // namespace
+
+Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
+                          const ScenarioOptions& options, std::optional<std::int64_t> rank) {
+  if (find_backend(options.backend).processes != nullptr) {
+    fail(ErrorKind::kUnsupported,
+         Fix{"capture with --backend threads --out g.json, then shardlab replay g.json --backend " +
+             options.backend},
+         "graphs are captured in one process, and backend {} has one for each rank",
+         options.backend);
+  }
+  Captured captured{.run = prepare_run(scenario, registry, options), .graphs = {}, .of_rank = {}};
+  ProgramRun ranks;
+  Recorders recorders(captured.run.layout);
+  run_on_ranks(captured.run, &recorders, ranks);
+  std::vector<std::int64_t> rank_of;
+  std::vector<ProgramGraph> graphs = recorders.take(rank_of);
+  if (rank) {
+    const auto found = std::ranges::find(rank_of, *rank);
+    if (found == rank_of.end()) {
+      fail(ErrorKind::kValue, Fix{"give a rank of the world; on fake the first one of a class"},
+           "rank {} was not captured", *rank);
+    }
+    captured.of_rank = graphs[static_cast<std::size_t>(found - rank_of.begin())];
+  }
+  captured.graphs = joined(std::move(graphs), rank_of);
+  if (captured.run.shapes_only()) spread_over_classes(captured.graphs, captured.run);
+  for (ProgramGraph& graph : captured.graphs) {
+    describe(graph, scenario, captured.graphs.size() == 1);
+  }
+  return captured;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,142 @@
+// An input of a graph is one of a scenario again before it is drawn, so that both are drawn alike.
+#include "sim/capture/input_recipe.h"
+
+#include <array>
+
+#include "base/fix.h"
+#include "mesh/spec.h"
+#include "plan/planner_name.h"
+#include "sim/language/parser.h"
+#include "trace/graph_text.h"
+#include "trace/guards.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::array<std::string_view, 10> kInits = {
+    "randn", "rand", "randint", "zeros", "ones", "full", "arange", "eye", "values", "file"};
+
+InputInit init_named(const std::string& name) {
+  for (std::size_t i = 0; i < kInits.size(); ++i) {
+    if (kInits[i] == name) return static_cast<InputInit>(i);
+  }
+  fail(ErrorKind::kValue, Fix{"capture the program again"}, "'{}' is no way to make an input",
+       name);
+}
+
+Scalar scalar_of(const Number& number) {
+  return std::visit([](auto value) { return Scalar(value); }, number);
+}
+
+Number number_of_scalar(const Scalar& scalar) {
+  if (scalar.is_integral()) return scalar.to_int();
+  return scalar.to_double();
+}
+
+// Messages about a graph point to the words of the graph.
+Where where_of(const std::string& file, const std::string& text) {
+  return {std::make_shared<const SourceText>(file, text),
+          {0, static_cast<std::uint32_t>(text.size())}};
+}
+
+ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
+  const ValueType& type = node.results.at(0).type;
+  if (type.mesh != 0) {
+    fail(ErrorKind::kValue, Fix{"capture the program again"},
+         "the input '{}' is not on the program's mesh", node.name);
+  }
+  ScenarioInput input;
+  input.name = node.name;
+  input.type.text = std::make_shared<const SourceText>(graph.file, type_text(graph, type));
+  input.type.dtype = type.dtype;
+  input.type.sizes.assign(type.shape.begin(), type.shape.end());
+  input.where = where_of(graph.file, node.name);
+  input.init = init_named(node.recipe.init);
+  // Values that came from a file are in the graph.
+  if (input.init == InputInit::kFile) input.init = InputInit::kValues;
+  for (const Scalar& argument : node.recipe.arguments) {
+    input.arguments.push_back(number_of_scalar(argument));
+  }
+  for (const Scalar& value : node.recipe.values) input.values.push_back(number_of_scalar(value));
+  const std::size_t wanted = input.init == InputInit::kRandint ? 2
+                             : input.init == InputInit::kFull  ? 1
+                                                               : 0;
+  const bool enough = input.arguments.size() >= wanted &&
+                      (input.init != InputInit::kValues ||
+                       static_cast<std::int64_t>(input.values.size()) == product(type.shape));
+  if (!enough) {
+    fail(ErrorKind::kValue, Fix{"capture the program again"},
+         "the input '{}' does not say all of its elements", node.name);
+  }
+  input.scale = node.recipe.scale;
+  input.requires_grad = node.requires_grad;
+  return input;
+}
+
+ScenarioMesh mesh_of(const ProgramGraph& graph) {
+  const GraphMesh& written = graph.meshes.at(0);
+  ScenarioMesh mesh;
+  for (std::size_t dim = 0; dim < written.shape.size(); ++dim) {
+    mesh.dims.push_back({dim_name(written, dim), written.shape[dim], where_of(graph.file, "mesh")});
+    mesh.size *= written.shape[dim];
+  }
+  if (!written.ranks.empty()) mesh.ranks = written.ranks;
+  if (mesh.size > graph.world) {
+    fail(ErrorKind::kValue, Fix{"capture the program again"}, "a mesh of {} ranks in a world of {}",
+         mesh.size, graph.world);
+  }
+  return mesh;
+}
+
+}  // namespace
+
+InputRecipe recipe_of(const ScenarioInput& input) {
+  InputRecipe recipe;
+  recipe.init = kInits[static_cast<std::size_t>(input.init)];
+  recipe.scale = input.scale;
+  for (const Number& argument : input.arguments) recipe.arguments.push_back(scalar_of(argument));
+  for (const Number& value : input.values) recipe.values.push_back(scalar_of(value));
+  return recipe;
+}
+
+Scenario scenario_of(const ProgramGraph& graph) {
+  Scenario scenario;
+  scenario.file = std::make_shared<const SourceText>(graph.file, "");
+  scenario.title = graph.title;
+  scenario.seed = graph.seed;
+  scenario.world = graph.world;
+  scenario.mesh = mesh_of(graph);
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kind != NodeKind::kInput) continue;
+    if (node.results.empty()) {
+      fail(ErrorKind::kValue, Fix{"capture the program again"}, "the input '{}' gives no value",
+           node.name);
+    }
+    scenario.inputs.push_back(input_of(graph, node));
+  }
+  scenario.program = std::make_shared<const ast::Program>(
+      parse_program(std::make_shared<const SourceText>(graph.file, "pass\n")));
+  const auto implicit = parse_implicit(graph.policies.implicit);
+  if (!implicit) {
+    fail(ErrorKind::kValue, Fix{"allow, warn or forbid"}, "'{}' is no implicit policy",
+         graph.policies.implicit);
+  }
+  scenario.expect.implicit = *implicit;
+  if (!graph.policies.planner.empty()) {
+    scenario.planner = parse_planner(graph.policies.planner);
+    if (!scenario.planner) {
+      fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is no planner",
+           graph.policies.planner);
+    }
+  }
+  for (const auto& [op, rule] : graph.policies.rules) {
+    scenario.rules.push_back({op, rule, where_of(graph.file, op), where_of(graph.file, rule)});
+  }
+  for (const GraphPolicies::Link& link : graph.policies.links) {
+    scenario.topology.push_back({link.mesh_dim, link.gbps, link.us});
+  }
+  return scenario;
+}
+
+}  // namespace shardlab

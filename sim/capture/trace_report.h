@@ -1,0 +1,46 @@
+// trace_report.h - what `shardlab trace` says of a program: graph, guards, setup actions, breaks,
+// and one line that sums up.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "sim/capture/capture.h"
+#include "sim/capture/replay_run.h"
+#include "trace/graph_text.h"
+#include "trace/guards.h"
+
+namespace shardlab {
+
+/// What became of a graph that was run again right after its capture.
+enum class ReplayOutcome : std::uint8_t {
+  kBitwise,  ///< the same bits on every rank
+  kShapes,   ///< the same types; nothing holds bits
+  kFails,    ///< it fails as the program did
+  kDiffers,  ///< it does not do what the program did
+};
+
+struct TraceReport {
+  ReplayOutcome outcome = ReplayOutcome::kBitwise;
+  std::string why;       ///< kDiffers: the first difference
+  bool expected = true;  ///< false: the program failed, and its scenario does not expect that
+  bool ok() const { return outcome != ReplayOutcome::kDiffers && expected; }
+};
+
+/// Compares a run with the replay of its graphs.
+TraceReport compared(const Captured& captured, const ReplayRun& replayed);
+
+/// For people; `of_rank`: the graph of one rank instead of those of all classes.
+std::string trace_text(const Captured& captured, const TraceReport& report,
+                       const ProgramGraph* of_rank = nullptr);
+/// "ok  33 nodes, 3 collectives, 9 guards, 0 breaks, same on 8 ranks, replay bitwise"
+std::string trace_summary(const Captured& captured, const TraceReport& report);
+/// One JSON object: counts, guards, breaks, where ranks part.
+std::string trace_json(const Captured& captured, const TraceReport& report);
+
+/// The guards of a graph beside what a scenario has: each with what was found, the first that does
+/// not hold last.
+std::string check_text(const std::vector<CheckedGuard>& answers);
+
+}  // namespace shardlab

@@ -1,0 +1,123 @@
+// `shardlab trace` and `shardlab replay`: a program becomes a graph, and a graph runs in place of a
+// program.
+#include "base/fix.h"
+#include "dispatch/all_ops.h"
+#include "sim/capture/trace_report.h"
+#include "sim/cli/run_arguments.h"
+#include "sim/record/text_lines.h"
+#include "sim/run/process_records.h"
+#include "trace/graph_json.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string read_whole(const std::string& path) {
+  std::string text;
+  for (const std::string& line : read_lines(path)) text += line + "\n";
+  return text;
+}
+
+// Recorded elsewhere: its calls are those of another library, with what it answered.
+bool is_recording(const std::string& text) {
+  const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
+  return first.find("\"k\":\"program\"") != std::string_view::npos &&
+         first.find("\"form\":\"capture\"") == std::string_view::npos;
+}
+
+std::string files_text(const std::vector<ProgramGraph>& graphs) {
+  std::string text;
+  for (const ProgramGraph& graph : graphs) text += graph_json(graph);
+  return text;
+}
+
+int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
+  const std::vector<ProgramGraph> graphs = read_graphs(read_whole(arguments.check));
+  const std::vector<Guard> facts = facts_of(scenario);
+  const std::vector<CheckedGuard> answers = checked(graphs.front().guards, facts);
+  print({.out = check_text(answers)});
+  const auto broken = first_broken(graphs.front().guards, facts);
+  if (!broken) {
+    print({.out = fmt::format("ok  {} guards hold\n", answers.size())});
+    return kFine;
+  }
+  print({.err = "error: " + refusal_of(*broken).text() + "\n"});
+  return kFailed;
+}
+
+int trace_point(const Scenario& scenario, const OpRegistry& registry,
+                const TraceArguments& arguments) {
+  if (!arguments.check.empty()) return check_guards(scenario, arguments);
+  const ScenarioOptions options = options_of(arguments.run);
+  const Captured captured = capture_scenario(scenario, registry, options, arguments.rank);
+  const TraceReport report =
+      compared(captured, replay_on_ranks(captured.graphs, registry, options));
+  if (!arguments.out.empty()) write_file(arguments.out, files_text(captured.graphs));
+  if (arguments.dot) {
+    print({.out = graph_dot(captured.graphs.at(0))});
+  } else if (arguments.run.common.output == Output::kJson) {
+    print({.out = trace_json(captured, report)});
+  } else {
+    const ProgramGraph* one = captured.of_rank ? &*captured.of_rank : nullptr;
+    print({.out = trace_text(captured, report, one)});
+  }
+  return report.ok() ? kFine : kFailed;
+}
+
+}  // namespace
+
+int trace_command(const TraceArguments& arguments) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  const std::string path = scenario_files({arguments.file}).front();
+  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
+  if (!arguments.out.empty() && file.points().size() > 1) {
+    fail(ErrorKind::kValue, Fix{"choose one with --set " + file.points().front().name},
+         "--out: the scenario has {} points, each a program of its own", file.points().size());
+  }
+  int code = kFine;
+  for (const MatrixPoint& point : file.points()) {
+    code = std::max(code, trace_point(file.at(point), registry, arguments));
+  }
+  return code;
+}
+
+int replay_command(const TraceArguments& arguments) {
+  const std::string text = read_whole(arguments.file);
+  if (is_recording(text)) {
+    CheckArguments check;
+    check.common = arguments.run.common;
+    check.files = {arguments.file};
+    return check_command(check);
+  }
+  OpRegistry registry;
+  register_all_ops(registry);
+  const std::vector<ProgramGraph> graphs = read_graphs(text);
+  const ReplayRunOptions asked{
+      .until = arguments.until.value_or(-1), .rank = arguments.rank, .pinned = arguments.pinned};
+  const ReplayRun replayed = replay_on_ranks(graphs, registry, options_of(arguments.run), asked);
+  if (replayed.run.reported_elsewhere) return kFine;
+  const ProgramGraph& first = graphs.front();
+  print({.out = replayed.told});
+  if (replayed.otherwise) {
+    print({.err = fmt::format("error: node {} is decided otherwise today\n  then        {}\n"
+                              "  now         {}\n  fix         capture the program again\n",
+                              replayed.otherwise->node, replayed.otherwise->a,
+                              replayed.otherwise->b)});
+    return kFailed;
+  }
+  const auto& error = replayed.run.error;
+  if (error && !fails_alike(graphs, *error)) {
+    print({.err = "error: " + error->text() + "\n", .urgent = true});
+    return kFailed;
+  }
+  const char* how = error                    ? "fails as it did"
+                    : replayed.bits_compared ? "bitwise"
+                    : arguments.until        ? "as far as asked for"
+                                             : "on shapes";
+  print({.out = fmt::format("ok  {} of {}: {} nodes on {} ranks, {}\n", first.title, first.file,
+                            first.nodes.size(), first.world, how)});
+  return kFine;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,25 @@
+// compare_graphs.h - the graphs of all ranks, walked together (T-63). Equality is modulo what may
+// differ between ranks of one program: elements of constants, shapes of pieces.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trace/graph.h"
+
+namespace shardlab {
+
+/// The first place where two graphs part.
+struct GraphDifference {
+  std::size_t node = 0;
+  std::string a, b;  ///< both nodes; "(ends)" where a graph has no more
+};
+std::optional<GraphDifference> first_difference(const ProgramGraph& a, const ProgramGraph& b);
+
+/// Graphs of one rank each, joined where they are the same: each of the result says whose it is.
+/// In the order of their first ranks. `rank_of[i]` is the rank of graphs[i].
+std::vector<ProgramGraph> joined(std::vector<ProgramGraph> graphs,
+                                 const std::vector<std::int64_t>& rank_of);
+
+}  // namespace shardlab

@@ -1,0 +1,77 @@
+// What is asked of graphs in several places.
+#include "trace/graph.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::array<std::string_view, 17> kNodeKinds = {
+    "input",      "const",    "op",          "factory",  "distribute",   "redistribute",
+    "from_local", "to_local", "collective",  "mesh",     "require_grad", "detach",
+    "backward",   "deal",     "check_piece", "gradient", "read"};
+constexpr std::array<std::string_view, 4> kGuardKinds = {"identity", "equality", "type", "rank"};
+
+template <typename Kind, std::size_t N>
+std::optional<Kind> named(const std::array<std::string_view, N>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Kind>(found - names.begin());
+}
+
+bool is_call(const GraphNode& node) {
+  return node.kind != NodeKind::kInput && node.kind != NodeKind::kConstant &&
+         node.kind != NodeKind::kMesh;
+}
+
+}  // namespace
+
+std::string_view kind_name(NodeKind kind) { return kNodeKinds[static_cast<std::size_t>(kind)]; }
+
+std::optional<NodeKind> parse_node_kind(std::string_view name) {
+  return named<NodeKind>(kNodeKinds, name);
+}
+
+std::string_view to_string(Guard::Kind kind) { return kGuardKinds[static_cast<std::size_t>(kind)]; }
+
+std::optional<Guard::Kind> parse_guard_kind(std::string_view name) {
+  return named<Guard::Kind>(kGuardKinds, name);
+}
+
+bool ProgramGraph::of_rank(std::int64_t rank) const {
+  if (ranks.empty()) return rank >= 0 && rank < world;
+  return std::ranges::binary_search(ranks, rank);
+}
+
+std::string dim_name(const GraphMesh& mesh, std::size_t dim) {
+  return mesh.names.empty() ? "m" + std::to_string(dim) : mesh.names.at(dim);
+}
+
+bool writes(const GraphNode& node, ValueRef value) {
+  if (value.id < 0 || node.kind != NodeKind::kOp) return false;
+  const std::string base = node.name.substr(0, node.name.find('.'));
+  if (!base.ends_with('_') && node.name.find("out") == std::string::npos) return false;
+  bool found = false;
+  for (const GraphArgument& argument : node.args) {
+    for_each_value(argument, [&](const ValueRef& taken) { found = found || taken == value; });
+  }
+  return found && std::ranges::any_of(node.results, [&](const GraphResult& result) {
+           return result.value == value;
+         });
+}
+
+std::int64_t call_count(const ProgramGraph& graph) {
+  return std::ranges::count_if(graph.nodes, is_call);
+}
+
+std::int64_t collective_count(const ProgramGraph& graph) {
+  std::int64_t count = 0;
+  for (const GraphNode& node : graph.nodes) {
+    count += std::ranges::count(node.collectives, false, &GraphCollective::waits);
+  }
+  return count;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,259 @@
+// graph.h - a program as a value: everything that it did on one rank, event by event, without a
+// pointer into the run that it was captured in. It can be printed, saved, compared with that of
+// another rank and run again. Nodes are the events of autograd/program.h, inputs and constants;
+// what an event was made of (moves of operands, collectives) stands below its node.
+//
+// Plain data. Values of a program are numbered in order of appearance; a number is a handle, so
+// that what is written in place keeps its number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/collective_kind.h"
+#include "base/dtype.h"
+#include "base/rank_context.h"
+#include "base/reduce_op.h"
+#include "mesh/placement.h"
+#include "mesh/shard_order.h"
+#include "tensor/scalar.h"
+
+namespace shardlab {
+
+/// A value by its number.
+struct ValueRef {
+  std::int32_t id = -1;
+  bool operator==(const ValueRef&) const = default;
+};
+
+/// A generator by its number among the graph's.
+struct GeneratorRef {
+  std::int32_t index = 0;
+  bool operator==(const GeneratorRef&) const = default;
+};
+
+/// An argument of a node: None, a number, a value, a list of sizes, a dtype, a text, a generator,
+/// or a list of arguments.
+struct GraphArgument {
+  std::variant<std::monostate, Scalar, ValueRef, Dims, DType, std::string, GeneratorRef,
+               std::vector<GraphArgument>>
+      value;
+  bool operator==(const GraphArgument&) const = default;
+};
+
+/// What a value looks like on every rank: of a plain tensor its own shape, of a distributed one
+/// that of the whole.
+struct ValueType {
+  DType dtype = DType::kF32;
+  Dims shape;
+  Dims stride;             ///< in elements
+  std::int32_t mesh = -1;  ///< among the graph's meshes; -1: a plain tensor
+  Placements placements;   ///< one per mesh dim
+  ShardOrder order;        ///< likewise
+  bool operator==(const ValueType&) const = default;
+};
+
+/// A mesh. The first of a graph is spelled out; a part of another one, or its dims made one, is
+/// named by what it comes from, since it differs from rank to rank.
+struct GraphMesh {
+  std::vector<std::string> names;  ///< empty: m0, m1, ...
+  Dims shape;
+  std::vector<std::int64_t> ranks;  ///< row-major; empty: 0, 1, 2, ..., and where `base` is given
+  std::int32_t base = -1;           ///< the mesh that it comes from; -1: it stands for itself
+  std::vector<std::string> part;    ///< the dims of `base` that it has
+  bool flattened = false;           ///< these dims made one, of the name names[0]
+  bool operator==(const GraphMesh&) const = default;
+};
+
+/// Who takes part in a collective: along these dims of a mesh, or the whole world.
+struct GraphGroup {
+  std::int32_t mesh = -1;          ///< -1: all ranks of the world
+  std::vector<std::int64_t> dims;  ///< mesh dims, ascending
+  bool operator==(const GraphGroup&) const = default;
+};
+
+/// An operand that the dispatcher moved before the op ran.
+struct GraphMove {
+  int argument = 0;  ///< among the op's tensors
+  std::string op;    ///< the row that asked for it; a composite op has several
+  std::string from, to;
+  std::string plan;
+  bool operator==(const GraphMove&) const = default;
+};
+
+/// A collective that this rank entered.
+struct GraphCollective {
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  std::string group;                ///< its name
+  std::vector<std::int64_t> ranks;  ///< in group order; known on the level of one rank
+  std::optional<ReduceOp> op;       ///< of those that reduce
+  DType dtype = DType::kF32;
+  Dims shape;  ///< of this rank's input
+  Pass pass = Pass::kForward;
+  bool waits = false;  ///< the result of an asynchronous one is needed here
+  bool operator==(const GraphCollective&) const = default;
+};
+
+/// How the elements of an input come about: they are drawn by global index from the graph's seed
+/// and the input's name.
+struct InputRecipe {
+  std::string init;               ///< "randn", "rand", "randint", "zeros", "values", ...
+  std::vector<Scalar> arguments;  ///< randn(scale), full(value), randint(low, high)
+  double scale = 1;               ///< multiplies what init gives
+  std::vector<Scalar> values;     ///< "values": row-major
+  bool operator==(const InputRecipe&) const = default;
+};
+
+enum class NodeKind : std::uint8_t {
+  kInput,     ///< what the program is given
+  kConstant,  ///< a plain tensor that appeared from outside
+  kOp,
+  kFactory,
+  kDistribute,
+  kRedistribute,
+  kFromLocal,
+  kToLocal,
+  kCollective,
+  kMesh,  ///< a mesh is made, or dims of one are flattened: a setup action
+  kRequireGrad,
+  kDetach,
+  kBackward,
+  kDeal,        ///< pieces become terms of a pending reduction
+  kCheckPiece,  ///< the pieces of all ranks are compared
+  kGradient,    ///< the gradient of a leaf, as it is now
+  kRead,        ///< elements become numbers of the program: the graph breaks here
+};
+/// "input", "const", "op", "factory", ...
+std::string_view kind_name(NodeKind kind);
+std::optional<NodeKind> parse_node_kind(std::string_view name);
+
+/// One result. What is not a tensor has no number.
+struct GraphResult {
+  ValueRef value;  ///< -1: there is no such result
+  ValueType type;
+  bool operator==(const GraphResult&) const = default;
+};
+
+/// How a node failed, where it was the last one that its program came to.
+struct NodeError {
+  std::string kind;     ///< "Value", ...
+  std::string message;  ///< its first line
+  bool operator==(const NodeError&) const = default;
+};
+
+/// One event. The fields of its kind are filled in, the others keep their defaults.
+struct GraphNode {
+  NodeKind kind = NodeKind::kOp;
+  std::string name;  ///< of the op, of the collective, of the input
+  /// Of ops and factories in schema order; else the values that it takes.
+  std::vector<GraphArgument> args;
+  std::vector<GraphResult> results;  ///< lists flattened
+
+  // What a factory, distribute, redistribute, from_local or deal makes, and what check_piece is
+  // for; to_local: what its gradient is labelled with.
+  std::optional<ValueType> target;
+  // redistribute
+  bool async = false;
+  std::optional<std::string> planner;
+  std::optional<DType> forward_dtype, backward_dtype;
+  // distribute, broadcast
+  std::optional<std::int64_t> source;
+  // collective
+  GraphGroup group;
+  ReduceOp op = ReduceOp::kSum;
+  std::int64_t dim = 0, split_dim = 0;
+  // mesh: which, and the dims that become one
+  std::int32_t mesh = -1;
+  std::vector<std::int64_t> mesh_dims;
+  bool required = true;        ///< require_grad
+  bool in_place = false;       ///< detach
+  bool retain = false;         ///< backward: what was kept for it stays
+  bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on
+  bool requires_grad = false;  ///< input
+  InputRecipe recipe;          ///< input
+  /// const, read: the elements, row-major; by rank where ranks differ.
+  std::vector<std::vector<Scalar>> data;
+
+  bool taped = true;                  ///< gradients are recorded
+  bool target_view = false;           ///< views made here are there to be overwritten
+  std::int32_t line = 0, column = 0;  ///< in the program; 0: none
+  std::optional<NodeError> error;
+  // Below the node.
+  std::vector<GraphMove> moves;
+  std::vector<GraphCollective> collectives;
+
+  bool operator==(const GraphNode&) const = default;
+};
+
+/// What decisions rest on besides types and meshes. Texts are as the user writes them.
+struct GraphPolicies {
+  std::string planner;                                     ///< empty: the default's choice
+  std::string implicit;                                    ///< "allow", "warn", "forbid"
+  std::string mixed;                                       ///< "refuse", "replicate"
+  std::vector<std::pair<std::string, std::string>> rules;  ///< op and its rule
+  struct Link {
+    std::string mesh_dim;
+    std::optional<double> gbps, us;
+    bool operator==(const Link&) const = default;
+  };
+  std::vector<Link> links;
+  bool operator==(const GraphPolicies&) const = default;
+};
+
+/// A fact on which the graph rests: (source, kind, expected) of T-4, and the line that needed it.
+struct Guard {
+  enum class Kind : std::uint8_t { kIdentity, kEquality, kType, kRank };
+  Kind kind = Kind::kEquality;
+  std::string source;  ///< "inputs.x", "mesh", "params.hidden"
+  std::string expected;
+  std::int32_t line = 0;  ///< that needed it first
+  bool operator==(const Guard&) const = default;
+};
+std::string_view to_string(Guard::Kind kind);
+std::optional<Guard::Kind> parse_guard_kind(std::string_view name);
+
+/// What the ranks of one class did: all nodes are equal on them, data of constants apart.
+struct ProgramGraph {
+  std::string title;
+  std::string file;  ///< of the program, for messages
+  std::int64_t world = 1;
+  std::vector<std::int64_t> ranks;  ///< whose graph this is, ascending; empty: every rank's
+  std::uint64_t seed = 0;           ///< of inputs and of draws
+  std::vector<GraphMesh> meshes;    ///< the program's own first
+  GraphPolicies policies;
+  std::vector<GraphNode> nodes;
+  std::int32_t values = 0;              ///< how many there are
+  std::vector<RandomState> generators;  ///< as they were when the program met them
+  std::vector<Guard> guards;            ///< in order, each once
+  std::vector<ValueRef> outputs;        ///< what a function gave; -1: nothing
+  std::vector<ValueRef> left;           ///< what the program still held at its end, on every rank
+  /// By rank of `ranks`, or of the world: of the bits of all that is left. Empty: nobody took it.
+  std::vector<std::uint64_t> digests;
+  /// Of a graph that is not joined with others yet: by value of `left`. Not part of a file.
+  std::vector<std::uint64_t> left_digests;
+
+  bool of_rank(std::int64_t rank) const;
+};
+
+/// The name of a mesh dim.
+std::string dim_name(const GraphMesh& mesh, std::size_t dim);
+/// True where an op in place, or with out=, gives the value that it has written.
+bool writes(const GraphNode& node, ValueRef value);
+/// Calls visit(ValueRef&) or visit(const ValueRef&) for every value in the arguments.
+template <typename Argument, typename Visit>
+void for_each_value(Argument& argument, const Visit& visit) {
+  if (auto* value = std::get_if<ValueRef>(&argument.value)) {
+    visit(*value);
+  } else if (auto* list = std::get_if<std::vector<GraphArgument>>(&argument.value)) {
+    for (auto& item : *list) for_each_value(item, visit);
+  }
+}
+/// How many nodes are no inputs, constants or setup actions.
+std::int64_t call_count(const ProgramGraph& graph);
+std::int64_t collective_count(const ProgramGraph& graph);
+
+}  // namespace shardlab

@@ -1,0 +1,35 @@
+// graph_break.h - where a graph ends because what follows cannot be written down (T-5, T-6).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "trace/graph.h"
+
+namespace shardlab {
+
+/// Four parts, told in this order.
+struct GraphBreak {
+  std::string gb_type;      ///< fixed, without context: the key of statistics
+  std::string context;      ///< what it was about, here
+  std::string explanation;  ///< why it cannot be part of a graph
+  std::vector<std::string> hints;
+
+  /// One line a part, hints one a line, each line begun with `indent`. Ends with an end of line.
+  std::string text(std::string_view indent = "") const;
+};
+
+/// A break that is thrown. Kind Unsupported; the hints are its fix. One that is thrown while
+/// another is handled takes that as its cause, so that both are shown: error.caused_by(first).
+Error error_of(const GraphBreak& graph_break);
+
+/// The break at a node that reads elements.
+GraphBreak break_at(const GraphNode& read);
+/// All breaks of a graph, in order.
+std::vector<GraphBreak> breaks_of(const ProgramGraph& graph);
+/// How often each gb_type came.
+std::map<std::string, std::int64_t> counted(const std::vector<GraphBreak>& breaks);
+
+}  // namespace shardlab

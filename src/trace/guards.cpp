@@ -1,0 +1,73 @@
+// A guard holds where both lists say the same text of one source.
+#include "trace/guards.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "mesh/mesh_layout.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kImplicitNames = {"allow", "warn", "forbid"};
+
+}  // namespace
+
+std::string_view policy_name(ImplicitRedistribution implicit) {
+  return kImplicitNames[static_cast<std::size_t>(implicit)];
+}
+
+std::optional<ImplicitRedistribution> parse_implicit(std::string_view name) {
+  const auto found = std::ranges::find(kImplicitNames, name);
+  if (found == kImplicitNames.end()) return std::nullopt;
+  return static_cast<ImplicitRedistribution>(found - kImplicitNames.begin());
+}
+
+std::string_view policy_name(MixedTensors mixed) {
+  return mixed == MixedTensors::kRefuse ? "refuse" : "replicate";
+}
+
+std::vector<CheckedGuard> checked(const std::vector<Guard>& guards,
+                                  const std::vector<Guard>& facts) {
+  std::vector<CheckedGuard> answers;
+  for (const Guard& guard : guards) {
+    if (guard.kind == Guard::Kind::kRank) {
+      answers.push_back({guard, guard.expected});
+      continue;
+    }
+    const auto found = std::ranges::find_if(facts, [&](const Guard& fact) {
+      return fact.source == guard.source && fact.kind == guard.kind;
+    });
+    answers.push_back({guard, found == facts.end() ? "(nothing)" : found->expected});
+  }
+  return answers;
+}
+
+std::optional<CheckedGuard> first_broken(const std::vector<Guard>& guards,
+                                         const std::vector<Guard>& facts) {
+  for (CheckedGuard& answer : checked(guards, facts)) {
+    if (!answer.holds()) return std::move(answer);
+  }
+  return std::nullopt;
+}
+
+Error refusal_of(const CheckedGuard& broken) {
+  const Guard& guard = broken.guard;
+  Error error(ErrorKind::kValue, fmt::format("the graph does not fit: {} is {}, and was {}",
+                                             guard.source, broken.found, guard.expected));
+  if (guard.line > 0) error.with("at", fmt::format("line {} needed it", guard.line));
+  error.with("fix", "capture the program again");
+  return error;
+}
+
+std::string mesh_fact(const MeshLayout& layout) {
+  if (layout.is_iota()) return fmt::format("{} on ranks 0-{}", layout.text(), layout.size() - 1);
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t i = 0; i < layout.size(); ++i) ranks.push_back(layout.rank_at_index(i));
+  return fmt::format("{} on ranks {}", layout.text(), fmt::join(ranks, ","));
+}
+
+}  // namespace shardlab

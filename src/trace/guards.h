@@ -1,0 +1,41 @@
+// guards.h - the facts that a graph rests on, held against those of the place where it is to run
+// (T-4, T-56). Both are lists of Guard; one function finds the facts when a graph is captured and
+// when it is checked.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "trace/graph.h"
+
+namespace shardlab {
+
+class MeshLayout;
+
+/// A guard with what was found in its place: "(nothing)" where there is no such fact.
+struct CheckedGuard {
+  Guard guard;
+  std::string found;
+  bool holds() const { return found == guard.expected; }
+};
+/// All, in the order of the graph. Rank guards hold: a graph runs on its own ranks only.
+std::vector<CheckedGuard> checked(const std::vector<Guard>& guards,
+                                  const std::vector<Guard>& facts);
+/// The first that does not hold; none: the graph may run in place of its program.
+std::optional<CheckedGuard> first_broken(const std::vector<Guard>& guards,
+                                         const std::vector<Guard>& facts);
+/// Kind Value: source, found, expected, and the line that needed it.
+Error refusal_of(const CheckedGuard& broken);
+
+// Policies of a rank as guards and files write them.
+/// "allow", "warn", "forbid".
+std::string_view policy_name(ImplicitRedistribution implicit);
+std::optional<ImplicitRedistribution> parse_implicit(std::string_view name);
+/// "refuse", "replicate".
+std::string_view policy_name(MixedTensors mixed);
+/// "{dp:2, tp:4} on ranks 0-7".
+std::string mesh_fact(const MeshLayout& layout);
+
+}  // namespace shardlab

@@ -1,0 +1,564 @@
+// Every line is taken apart field by field; a field that is not of its kind, that nobody knows or
+// that contradicts the lines before it is named with its line. What a file claims is believed only
+// as far as the file is long: counts follow from lines, never the other way round.
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/fix.h"
+#include "tensor/tensor.h"
+#include "trace/graph_json.h"
+
+namespace shardlab {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSee = "capture the program again; the form is that of graph_json.h";
+constexpr int kDeepest = 8;  // lists in lists of arguments
+
+// One object of a line, whose fields are taken one by one.
+class Fields {
+ public:
+  Fields(const Json& json, std::size_t line, std::string path)
+      : json_(json), line_(line), path_(std::move(path)) {
+    if (!json.is_object()) refuse("", "must be an object");
+  }
+
+  [[noreturn]] void refuse(std::string_view key, std::string_view what) const {
+    std::string field = path_;
+    if (!key.empty()) field += (field.empty() ? "" : ".") + std::string(key);
+    throw Error(ErrorKind::kValue,
+                fmt::format("line {} of the graph: {}{}{}", line_,
+                            field.empty() ? "the line" : "'" + field + "'", " ", what))
+        .with("fix", kSee);
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  /// Null where there is none.
+  const Json* find(const char* key) {
+    const auto found = json_.find(key);
+    if (found == json_.end()) return nullptr;
+    taken_.insert(key);
+    return &*found;
+  }
+  const Json& at(const char* key) {
+    const Json* found = find(key);
+    if (found == nullptr) refuse(key, "is missing");
+    return *found;
+  }
+  const Json& list(const char* key) {
+    static const Json kNone = Json::array();
+    const Json* found = find(key);
+    if (found == nullptr) return kNone;
+    if (!found->is_array()) refuse(key, "must be a list");
+    return *found;
+  }
+  std::string text(const char* key) {
+    const Json& json = at(key);
+    if (!json.is_string()) refuse(key, "must be a text");
+    return json.get<std::string>();
+  }
+  std::string text_or(const char* key, std::string otherwise) {
+    return has(key) ? text(key) : otherwise;
+  }
+  bool flag(const char* key, bool otherwise) {
+    const Json* json = find(key);
+    if (json == nullptr) return otherwise;
+    if (!json->is_boolean()) refuse(key, "must be true or false");
+    return json->get<bool>();
+  }
+  std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) {
+    return integer_of(at(key), key, least, most);
+  }
+  std::int64_t integer_or(const char* key, std::int64_t otherwise, std::int64_t least,
+                          std::int64_t most) {
+    return has(key) ? integer(key, least, most) : otherwise;
+  }
+  std::int64_t integer_of(const Json& json, const char* key, std::int64_t least,
+                          std::int64_t most) const {
+    const bool fits =
+        json.is_number_integer() &&
+        !(json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
+    if (!fits) refuse(key, "must be an integer");
+    const auto value = json.get<std::int64_t>();
+    if (value < least || value > most) {
+      refuse(key, fmt::format("is {}; it must be from {} to {}", value, least, most));
+    }
+    return value;
+  }
+  std::uint64_t natural(const char* key) {
+    const Json& json = at(key);
+    if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<std::int64_t>() < 0)) {
+      refuse(key, "must be an integer of at least 0");
+    }
+    return json.get<std::uint64_t>();
+  }
+  std::vector<std::int64_t> integers(const char* key, std::int64_t least, std::int64_t most) {
+    std::vector<std::int64_t> values;
+    for (const Json& item : list(key)) values.push_back(integer_of(item, key, least, most));
+    return values;
+  }
+  std::vector<std::string> texts(const char* key) {
+    std::vector<std::string> values;
+    for (const Json& item : list(key)) {
+      if (!item.is_string()) refuse(key, "must be a list of texts");
+      values.push_back(item.get<std::string>());
+    }
+    return values;
+  }
+  Dims sizes(const char* key) {
+    Dims sizes;
+    std::int64_t elements = 1;
+    for (const std::int64_t size : integers(key, 0, std::int64_t{1} << 48)) {
+      sizes.push_back(size);
+      if (size > 0 && elements > (std::int64_t{1} << 52) / size) refuse(key, "is too large");
+      elements *= std::max<std::int64_t>(size, 1);
+    }
+    if (sizes.size() > 64) refuse(key, "has more than 64 dims");
+    return sizes;
+  }
+  DType dtype(const char* key) {
+    const auto dtype = parse_dtype(text(key));
+    if (!dtype) refuse(key, "is no dtype");
+    return *dtype;
+  }
+  Fields inside(const Json& json, const char* key) const {
+    return Fields(json, line_, path_.empty() ? key : path_ + "." + key);
+  }
+  /// Refuses what nobody has taken.
+  void end() const {
+    for (const auto& [key, value] : json_.items()) {
+      if (!taken_.contains(key)) refuse(key, "is not known");
+    }
+  }
+
+ private:
+  const Json& json_;
+  std::size_t line_;
+  std::string path_;
+  std::set<std::string> taken_;
+};
+
+double real_of(const Json& json, const Fields& fields, const char* key) {
+  if (json.is_number()) return json.get<double>();
+  if (json.is_object() && json.size() == 1 && json.contains("f") && json["f"].is_string()) {
+    const std::string text = json["f"].get<std::string>();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  }
+  fields.refuse(key, "must be a number");
+}
+
+Scalar scalar_of(const Json& json, const Fields& fields, const char* key) {
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) return fields.integer_of(json, key, INT64_MIN, INT64_MAX);
+  if (json.is_object() && json.contains("c")) {
+    const Json& parts = json["c"];
+    if (!parts.is_array() || parts.size() != 2) fields.refuse(key, "must have two parts");
+    return std::complex<double>(real_of(parts[0], fields, key), real_of(parts[1], fields, key));
+  }
+  return real_of(json, fields, key);
+}
+
+std::vector<Scalar> scalars_of_list(const Json& list, const Fields& fields, const char* key) {
+  if (!list.is_array()) fields.refuse(key, "must be a list");
+  std::vector<Scalar> values;
+  values.reserve(list.size());
+  for (const Json& item : list) values.push_back(scalar_of(item, fields, key));
+  return values;
+}
+
+// What lines are checked against: what the lines before them said.
+struct Known {
+  std::int64_t values = 0;
+  std::int64_t given = 0;  ///< results so far
+  std::size_t meshes = 0;
+  std::size_t generators = 0;
+  std::size_t ranks = 1;
+};
+
+std::int32_t value_of(const Json& json, const Fields& fields, const char* key, const Known& known) {
+  return static_cast<std::int32_t>(fields.integer_of(json, key, 0, known.values - 1));
+}
+
+GraphArgument argument_of(const Json& json, const Fields& fields, const Known& known, int depth) {
+  constexpr const char* kKey = "args";
+  if (depth > kDeepest) fields.refuse(kKey, "has lists in lists in lists");
+  const auto list_of = [&](const Json& items) {
+    std::vector<GraphArgument> list;
+    for (const Json& item : items) list.push_back(argument_of(item, fields, known, depth + 1));
+    return GraphArgument{std::move(list)};
+  };
+  if (json.is_null()) return {};
+  if (json.is_string()) return {json.get<std::string>()};
+  if (json.is_array()) {
+    const bool sizes =
+        std::ranges::all_of(json, [](const Json& j) { return j.is_number_integer(); });
+    if (!sizes) return list_of(json);
+    Dims dims;
+    for (const Json& item : json) {
+      dims.push_back(fields.integer_of(item, kKey, INT64_MIN, INT64_MAX));
+    }
+    return {std::move(dims)};
+  }
+  if (json.is_object() && json.size() == 1) {
+    const std::string key = json.begin().key();
+    const Json& inside = json.begin().value();
+    if (key == "v") return {ValueRef{value_of(inside, fields, kKey, known)}};
+    if (key == "list" && inside.is_array()) return list_of(inside);
+    if (key == "generator") {
+      const auto most = static_cast<std::int64_t>(known.generators) - 1;
+      return {GeneratorRef{static_cast<std::int32_t>(fields.integer_of(inside, kKey, 0, most))}};
+    }
+    if (key == "dtype" && inside.is_string()) {
+      const auto dtype = parse_dtype(inside.get<std::string>());
+      if (!dtype) fields.refuse(kKey, "names an unknown dtype");
+      return {*dtype};
+    }
+  }
+  return {scalar_of(json, fields, kKey)};
+}
+
+ValueType type_of(Fields& fields, const Known& known) {
+  ValueType type;
+  type.dtype = fields.dtype("dtype");
+  type.shape = fields.sizes("shape");
+  type.stride = contiguous_strides(type.shape);
+  if (fields.has("stride")) type.stride = fields.sizes("stride");
+  if (type.stride.size() != type.shape.size()) fields.refuse("stride", "is not one per dim");
+  if (fields.flag("local", false)) return type;
+  type.mesh = static_cast<std::int32_t>(
+      fields.integer_or("mesh", 0, 0, static_cast<std::int64_t>(known.meshes) - 1));
+  for (const std::string& text : fields.texts("placements")) {
+    const auto placement = parse_placement(text);
+    if (!placement) fields.refuse("placements", fmt::format("'{}' is no placement", text));
+    type.placements.push_back(*placement);
+  }
+  type.order = default_order(type.placements);
+  if (!fields.has("order")) return type;
+  type.order.clear();
+  for (const std::int64_t place : fields.integers("order", -1, 64)) {
+    type.order.push_back(static_cast<std::int32_t>(place));
+  }
+  if (type.order.size() != type.placements.size())
+    fields.refuse("order", "is not one per placement");
+  return type;
+}
+
+GraphMesh mesh_of(Fields fields, std::size_t number) {
+  GraphMesh mesh;
+  mesh.shape = fields.sizes("shape");
+  mesh.names = fields.texts("names");
+  if (!mesh.names.empty() && mesh.names.size() != mesh.shape.size())
+    fields.refuse("names", "is not one per dim");
+  mesh.ranks = fields.integers("ranks", 0, INT64_MAX);
+  if (fields.has("base")) {
+    mesh.base =
+        static_cast<std::int32_t>(fields.integer("base", 0, static_cast<std::int64_t>(number) - 1));
+    mesh.part = fields.texts("part");
+    mesh.flattened = fields.flag("flattened", false);
+  }
+  fields.end();
+  return mesh;
+}
+
+GraphPolicies policies_of(Fields fields) {
+  GraphPolicies policies;
+  policies.planner = fields.text_or("planner", "");
+  policies.implicit = fields.text_or("implicit", "");
+  policies.mixed = fields.text_or("mixed", "");
+  for (const Json& json : fields.list("rules")) {
+    Fields rule = fields.inside(json, "rules");
+    policies.rules.emplace_back(rule.text("op"), rule.text("rule"));
+    rule.end();
+  }
+  for (const Json& json : fields.list("links")) {
+    Fields one = fields.inside(json, "links");
+    GraphPolicies::Link link{.mesh_dim = one.text("dim"), .gbps = {}, .us = {}};
+    if (const Json* gbps = one.find("gbps")) link.gbps = real_of(*gbps, one, "gbps");
+    if (const Json* us = one.find("us")) link.us = real_of(*us, one, "us");
+    one.end();
+    policies.links.push_back(std::move(link));
+  }
+  fields.end();
+  return policies;
+}
+
+std::uint64_t digest_of_text(const Json& json, const Fields& fields) {
+  const std::string text = json.is_string() ? json.get<std::string>() : "";
+  const bool fits =
+      text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!fits) fields.refuse("digests", "must be texts of 16 hex digits");
+  return std::stoull(text, nullptr, 16);
+}
+
+void read_ranks(Fields& fields, ProgramGraph& graph) {
+  constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
+  graph.world = fields.integer("world", 1, kMostRanks);
+  graph.ranks = fields.integers("ranks", 0, graph.world - 1);
+  const bool ascending =
+      std::ranges::adjacent_find(graph.ranks, std::greater_equal<>()) == graph.ranks.end();
+  if (!ascending) fields.refuse("ranks", "do not ascend");
+}
+
+ProgramGraph header_of(Fields fields, Known& known) {
+  ProgramGraph graph;
+  if (fields.text("form") != "capture") fields.refuse("form", "is not 'capture'");
+  graph.title = fields.text("program");
+  graph.file = fields.text_or("file", "");
+  read_ranks(fields, graph);
+  graph.seed = fields.natural("seed");
+  for (const Json& mesh : fields.list("meshes")) {
+    graph.meshes.push_back(mesh_of(fields.inside(mesh, "meshes"), graph.meshes.size()));
+  }
+  if (graph.meshes.empty() || graph.meshes[0].base >= 0) {
+    fields.refuse("meshes", "must begin with the program's own mesh");
+  }
+  graph.policies = policies_of(fields.inside(fields.at("policies"), "policies"));
+  graph.values = static_cast<std::int32_t>(fields.integer("n_values", 0, INT32_MAX));
+  for (const Json& json : fields.list("generators")) {
+    Fields state = fields.inside(json, "generators");
+    graph.generators.push_back({state.natural("seed"), state.natural("offset")});
+    state.end();
+  }
+  known.values = graph.values;
+  known.meshes = graph.meshes.size();
+  known.generators = graph.generators.size();
+  for (const Json& json : fields.list("outputs")) {
+    const bool none = json.is_null();
+    graph.outputs.push_back({none ? -1 : value_of(json, fields, "outputs", known)});
+  }
+  for (const Json& json : fields.list("left")) {
+    graph.left.push_back({value_of(json, fields, "left", known)});
+  }
+  for (const Json& json : fields.list("digests")) {
+    graph.digests.push_back(digest_of_text(json, fields));
+  }
+  fields.end();
+  return graph;
+}
+
+Guard guard_of(Fields fields) {
+  Guard guard;
+  const auto kind = parse_guard_kind(fields.text("guard"));
+  if (!kind) fields.refuse("guard", "is no kind of guard");
+  guard.kind = *kind;
+  guard.source = fields.text("source");
+  guard.expected = fields.text("expected");
+  guard.line = static_cast<std::int32_t>(fields.integer_or("line", 0, 0, INT32_MAX));
+  fields.end();
+  return guard;
+}
+
+std::optional<ReduceOp> reduce_op(Fields& fields) {
+  if (!fields.has("reduce")) return std::nullopt;
+  const auto op = parse_reduce_op(fields.text("reduce"));
+  if (!op) fields.refuse("reduce", "is no reduction");
+  return op;
+}
+
+CollectiveKind collective_kind(Fields& fields) {
+  const std::string name = fields.text("c");
+  for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
+    if (to_string(static_cast<CollectiveKind>(i)) == name) return static_cast<CollectiveKind>(i);
+  }
+  fields.refuse("c", "is no collective");
+}
+
+GraphCollective collective_of(Fields fields) {
+  GraphCollective collective;
+  collective.kind = collective_kind(fields);
+  collective.group = fields.text("group");
+  collective.ranks = fields.integers("ranks", 0, INT64_MAX);
+  collective.op = reduce_op(fields);
+  collective.dtype = fields.dtype("dtype");
+  collective.shape = fields.sizes("shape");
+  collective.pass = fields.text_or("pass", "fwd") == "bwd" ? Pass::kBackward : Pass::kForward;
+  collective.waits = fields.flag("waits", false);
+  fields.end();
+  return collective;
+}
+
+GraphMove move_of(Fields fields) {
+  GraphMove move;
+  move.argument = static_cast<int>(fields.integer("t", 0, INT32_MAX));
+  move.op = fields.text("op");
+  move.from = fields.text("from");
+  move.to = fields.text("to");
+  move.plan = fields.text("plan");
+  fields.end();
+  return move;
+}
+
+InputRecipe recipe_of(Fields fields) {
+  InputRecipe recipe;
+  recipe.init = fields.text("init");
+  recipe.arguments = scalars_of_list(fields.list("arguments"), fields, "arguments");
+  if (const Json* scale = fields.find("scale")) recipe.scale = real_of(*scale, fields, "scale");
+  recipe.values = scalars_of_list(fields.list("values"), fields, "values");
+  fields.end();
+  return recipe;
+}
+
+void read_group(Fields fields, GraphNode& node, const Known& known) {
+  node.group.mesh = static_cast<std::int32_t>(
+      fields.integer("mesh", 0, static_cast<std::int64_t>(known.meshes) - 1));
+  node.group.dims = fields.integers("dims", 0, 64);
+  fields.end();
+}
+
+void read_options(Fields& fields, GraphNode& node, const Known& known) {
+  if (const Json* target = fields.find("to")) {
+    Fields inside = fields.inside(*target, "to");
+    node.target = type_of(inside, known);
+    inside.end();
+  }
+  node.async = fields.flag("async", false);
+  if (fields.has("planner")) node.planner = fields.text("planner");
+  if (fields.has("forward_dtype")) node.forward_dtype = fields.dtype("forward_dtype");
+  if (fields.has("backward_dtype")) node.backward_dtype = fields.dtype("backward_dtype");
+  if (fields.has("source")) node.source = fields.integer("source", 0, INT64_MAX);
+  if (const Json* group = fields.find("group")) {
+    read_group(fields.inside(*group, "group"), node, known);
+  }
+  node.op = reduce_op(fields).value_or(ReduceOp::kSum);
+  node.dim = fields.integer_or("dim", 0, 0, 64);
+  node.split_dim = fields.integer_or("split_dim", 0, 0, 64);
+  node.mesh = static_cast<std::int32_t>(
+      fields.integer_or("mesh", -1, 0, static_cast<std::int64_t>(known.meshes) - 1));
+  node.mesh_dims = fields.integers("mesh_dims", 0, 64);
+  node.required = fields.flag("required", true);
+  node.in_place = fields.flag("in_place", false);
+  node.retain = fields.flag("retain", false);
+  node.of_inputs = fields.flag("of_inputs", false);
+  node.requires_grad = fields.flag("requires_grad", false);
+  if (const Json* recipe = fields.find("recipe")) {
+    node.recipe = recipe_of(fields.inside(*recipe, "recipe"));
+  }
+}
+
+void read_data(Fields& fields, GraphNode& node) {
+  if (const Json* data = fields.find("data")) {
+    node.data = {scalars_of_list(*data, fields, "data")};
+  }
+  for (const Json& data : fields.list("data_ranks")) {
+    node.data.push_back(scalars_of_list(data, fields, "data_ranks"));
+  }
+}
+
+void read_results(Fields& fields, GraphNode& node, Known& known) {
+  for (const Json& json : fields.list("out")) {
+    if (json.is_null()) {
+      node.results.emplace_back();
+      continue;
+    }
+    Fields inside = fields.inside(json, "out");
+    GraphResult result;
+    result.value.id = value_of(inside.at("v"), inside, "v", known);
+    result.type = type_of(inside, known);
+    inside.end();
+    node.results.push_back(std::move(result));
+    ++known.given;
+  }
+}
+
+void read_place(Fields& fields, GraphNode& node) {
+  if (!fields.has("at")) return;
+  const auto place = fields.integers("at", 0, INT32_MAX);
+  if (place.size() != 2) fields.refuse("at", "must be a line and a column");
+  node.line = static_cast<std::int32_t>(place[0]);
+  node.column = static_cast<std::int32_t>(place[1]);
+}
+
+GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
+  GraphNode node;
+  node.kind = kind;
+  node.name = fields.text_or("name", "");
+  for (const Json& json : fields.list("args")) {
+    node.args.push_back(argument_of(json, fields, known, 0));
+  }
+  read_options(fields, node, known);
+  read_data(fields, node);
+  read_results(fields, node, known);
+  node.taped = fields.flag("taped", true);
+  node.target_view = fields.flag("target_view", false);
+  read_place(fields, node);
+  for (const Json& json : fields.list("redist")) {
+    node.moves.push_back(move_of(fields.inside(json, "redist")));
+  }
+  for (const Json& json : fields.list("comm")) {
+    node.collectives.push_back(collective_of(fields.inside(json, "comm")));
+  }
+  if (const Json* json = fields.find("error")) {
+    Fields error = fields.inside(*json, "error");
+    node.error = NodeError{error.text("class"), error.text("message")};
+    error.end();
+  }
+  fields.end();
+  return node;
+}
+
+class Reader {
+ public:
+  std::vector<ProgramGraph> read(std::string_view text) {
+    std::size_t line = 1;
+    for (std::size_t at = 0; at < text.size(); ++line) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view one = text.substr(at, end - at);
+      if (!one.empty()) read_line(one, line);
+      at = end + 1;
+    }
+    if (graphs_.empty()) {
+      fail(ErrorKind::kValue, Fix{kSee}, "the file is empty: a graph begins with its program");
+    }
+    end_graph(line);
+    return std::move(graphs_);
+  }
+
+ private:
+  void read_line(std::string_view text, std::size_t line) {
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded()) {
+      fail(ErrorKind::kValue, Fix{kSee},
+           "line {} of the graph is no JSON: it is damaged or cut off", line);
+    }
+    Fields fields(json, line, "");
+    const std::string kind = fields.text("k");
+    if (kind == "program") {
+      if (!graphs_.empty()) end_graph(line);
+      known_ = {};
+      graphs_.push_back(header_of(std::move(fields), known_));
+      return;
+    }
+    if (graphs_.empty()) fields.refuse("k", "must be 'program' on the first line");
+    ProgramGraph& graph = graphs_.back();
+    if (kind == "guard") {
+      graph.guards.push_back(guard_of(std::move(fields)));
+    } else if (const auto node = parse_node_kind(kind)) {
+      graph.nodes.push_back(node_of(std::move(fields), *node, known_));
+    } else {
+      fields.refuse("k", fmt::format("is '{}', which is no kind of node", kind));
+    }
+  }
+
+  // A count that no lines stand for would be memory for nothing.
+  void end_graph(std::size_t line) const {
+    if (known_.given >= known_.values) return;
+    fail(ErrorKind::kValue, Fix{kSee},
+         "line {} of the graph: 'n_values' is {}, and the nodes before it give {}: it is cut off",
+         line, known_.values, known_.given);
+  }
+
+  std::vector<ProgramGraph> graphs_;
+  Known known_;
+};
+
+}  // namespace
+
+std::vector<ProgramGraph> read_graphs(std::string_view text) { return Reader().read(text); }
+
+}  // namespace shardlab

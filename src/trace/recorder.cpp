@@ -1,0 +1,394 @@
+// Every event becomes a node before it runs, so that what it is made of, and how it fails, is told
+// of that node. Handles are known by the object that their copies share; the recorder holds those
+// that the program may still use, since the address of one that is gone may come back as another.
+#include "trace/recorder.h"
+
+#include <algorithm>
+
+#include "autograd/grad_node.h"
+#include "mesh/type_string.h"
+#include "schema/op_row.h"
+#include "schema/op_strategy.h"
+#include "trace/digest.h"
+#include "trace/graph_break.h"
+
+namespace shardlab {
+
+namespace {
+
+// More would make the graph a file of data.
+constexpr std::int64_t kMostConstantElements = 1 << 16;
+
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+}
+
+template <typename Visit>
+void for_each_result_of(const Results& results, const Visit& visit) {
+  for (const Argument& result : results) {
+    if (result.is_list()) {
+      for (const Argument& item : result.list()) visit(item);
+    } else {
+      visit(result);
+    }
+  }
+}
+
+}  // namespace
+
+// Tells of what happens inside of the event that runs.
+class Recorder::Listener final : public ForwardingObserver {
+ public:
+  Listener(Recorder& recorder, Observer* next) : ForwardingObserver(next), recorder_(recorder) {}
+
+  void op_begins(const OpSchema& schema, const OutputSharding& sharding) override {
+    ops_.push_back(schema.row);
+    ForwardingObserver::op_begins(schema, sharding);
+  }
+  void op_ends() override {
+    ops_.pop_back();
+    ForwardingObserver::op_ends();
+  }
+  void redistribution(const RedistributionRecord& record) override {
+    if (recorder_.inside_ && record.argument >= 0) {
+      GraphMove move{.argument = record.argument,
+                     .op = ops_.empty() ? "" : ops_.back()->name(),
+                     .from = type_string(*record.source),
+                     .to = type_string(*record.target),
+                     .plan = record.plan != nullptr ? record.plan->text() : ""};
+      node().moves.push_back(std::move(move));
+    }
+    ForwardingObserver::redistribution(record);
+  }
+  void collective(const CollectiveRecord& record) override {
+    if (recorder_.inside_) node().collectives.push_back(described(record));
+    ForwardingObserver::collective(record);
+  }
+  void collective_waits(const CollectiveRecord& record) override {
+    if (recorder_.inside_) {
+      node().collectives.push_back(described(record));
+      node().collectives.back().waits = true;
+    }
+    ForwardingObserver::collective_waits(record);
+  }
+
+ private:
+  GraphNode& node() const { return recorder_.graph_.nodes.back(); }
+
+  static GraphCollective described(const CollectiveRecord& record) {
+    GraphCollective collective{.kind = record.kind,
+                               .group = record.group.name,
+                               .ranks = record.group.ranks(),
+                               .op = {},
+                               .dtype = record.dtype,
+                               .shape = record.input_shape,
+                               .pass = record.pass};
+    if (reduces(record.kind)) collective.op = record.op;
+    return collective;
+  }
+
+  Recorder& recorder_;
+  std::vector<const OpRow*> ops_;  // that are being dispatched, the outermost first
+};
+
+Recorder::Recorder(ProgramCalls& next, const MeshLayout* mesh)
+    : ForwardingProgram(next), meshes_(graph_.meshes, current_rank().rank) {
+  graph_.world = current_rank().world_size;
+  graph_.seed = current_rank().random.seed;
+  meshes_.number_of(mesh);
+}
+
+Recorder::~Recorder() = default;
+
+Observer& Recorder::listen(Observer* next) {
+  listener_ = std::make_unique<Listener>(*this, next);
+  return *listener_;
+}
+
+void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor& value) {
+  GraphNode node = begun(NodeKind::kInput);
+  node.name = name;
+  node.recipe = std::move(recipe);
+  node.requires_grad = value.requires_grad();
+  node.results.push_back(given(value));
+  graph_.nodes.push_back(std::move(node));
+}
+
+Results Recorder::perform(const ProgramEvent& event) {
+  // What an event does by itself, such as a hook's part of backward, belongs to its node.
+  if (inside_) return next().perform(event);
+  GraphNode node = std::visit([this](const auto& one) { return node_of(one); }, event);
+  const std::size_t index = graph_.nodes.size();
+  graph_.nodes.push_back(std::move(node));
+  inside_ = true;
+  try {
+    Results results = next().perform(event);
+    inside_ = false;
+    give(graph_.nodes[index], results);
+    if (held_.size() > most_held_) let_go_of_dead();
+    return results;
+  } catch (const Error& error) {
+    inside_ = false;
+    graph_.nodes[index].error = NodeError{std::string(to_string(error.kind())), error.summary()};
+    throw;
+  }
+}
+
+GraphNode Recorder::begun(NodeKind kind) const {
+  const RankContext& rank = current_rank();
+  GraphNode node;
+  node.kind = kind;
+  node.line = rank.position.line;
+  node.column = rank.position.column;
+  node.taped = (rank.mode & kModeAutograd) != 0;
+  node.target_view = views_are_targets();
+  return node;
+}
+
+GraphNode Recorder::node_of(const OpEvent& event) {
+  GraphNode node = begun(NodeKind::kOp);
+  node.name = event.row->name();
+  for (const Argument& argument : *event.args) node.args.push_back(taken(argument));
+  return node;
+}
+
+GraphNode Recorder::node_of(const FactoryEvent& event) {
+  GraphNode node = begun(NodeKind::kFactory);
+  node.name = event.row->name();
+  for (const Argument& argument : *event.args) node.args.push_back(taken(argument));
+  node.target = meshes_.type_of(*event.spec);
+  return node;
+}
+
+GraphNode Recorder::node_of(const DistributeEvent& event) {
+  GraphNode node = begun(NodeKind::kDistribute);
+  node.args = {taken(event.value)};
+  node.target = meshes_.type_of(*event.spec);
+  node.source = event.source;
+  return node;
+}
+
+GraphNode Recorder::node_of(const RedistributeEvent& event) {
+  GraphNode node = begun(NodeKind::kRedistribute);
+  node.args = {taken(event.x)};
+  node.target = meshes_.type_of(*event.target);
+  node.async = event.options.issue == Issue::kAsync;
+  if (event.options.planner) node.planner = std::string(to_string(*event.options.planner));
+  node.forward_dtype = event.dtypes.forward;
+  node.backward_dtype = event.dtypes.backward;
+  return node;
+}
+
+GraphNode Recorder::node_of(const FromLocalEvent& event) {
+  GraphNode node = begun(NodeKind::kFromLocal);
+  node.args = {taken(event.local)};
+  node.target = meshes_.type_of(*event.spec);
+  return node;
+}
+
+GraphNode Recorder::node_of(const ToLocalEvent& event) {
+  GraphNode node = begun(NodeKind::kToLocal);
+  node.args = {taken(event.x)};
+  node.target = meshes_.type_of(*event.gradient);
+  return node;
+}
+
+GraphNode Recorder::node_of(const CollectiveEvent& event) {
+  GraphNode node = begun(NodeKind::kCollective);
+  node.name = to_string(event.kind);
+  if (event.x.defined()) node.args = {taken(event.x)};
+  const GroupIdentity& group = event.group->identity();
+  if (group.layout != nullptr) {
+    node.group.mesh = meshes_.number_of(group.layout);
+    for (const std::size_t dim : group.mesh_dims) {
+      node.group.dims.push_back(static_cast<std::int64_t>(dim));
+    }
+  }
+  if (reduces(event.kind)) node.op = event.op;
+  node.dim = event.dim;
+  node.split_dim = event.split_dim;
+  if (event.kind == CollectiveKind::kBroadcast) node.source = event.source;
+  return node;
+}
+
+GraphNode Recorder::node_of(const MeshEvent& event) {
+  GraphNode node = begun(NodeKind::kMesh);
+  node.mesh = meshes_.number_of(event.layout);
+  for (const std::size_t dim : event.flattened) {
+    node.mesh_dims.push_back(static_cast<std::int64_t>(dim));
+  }
+  return node;
+}
+
+GraphNode Recorder::node_of(const RequireGradEvent& event) {
+  GraphNode node = begun(NodeKind::kRequireGrad);
+  node.args = {taken(event.x)};
+  node.required = event.required;
+  return node;
+}
+
+GraphNode Recorder::node_of(const DetachEvent& event) {
+  GraphNode node = begun(NodeKind::kDetach);
+  node.args = {taken(event.x)};
+  node.in_place = event.in_place;
+  return node;
+}
+
+GraphNode Recorder::node_of(const BackwardEvent& event) {
+  GraphNode node = begun(NodeKind::kBackward);
+  node.args = {taken(event.loss), taken(event.seed)};
+  node.retain = event.graph == Graph::kRetain;
+  node.of_inputs = event.inputs != nullptr;
+  if (event.inputs == nullptr) return node;
+  for (const DTensor& input : *event.inputs) node.args.push_back(taken(input));
+  return node;
+}
+
+GraphNode Recorder::node_of(const DealEvent& event) {
+  GraphNode node = begun(NodeKind::kDeal);
+  node.args = {taken(event.pieces)};
+  node.target = meshes_.type_of(*event.spec);
+  return node;
+}
+
+GraphNode Recorder::node_of(const CheckPieceEvent& event) {
+  GraphNode node = begun(NodeKind::kCheckPiece);
+  node.args = {taken(event.local)};
+  node.target = ValueType{.dtype = event.local.dtype(),
+                          .shape = {},
+                          .stride = {},
+                          .mesh = meshes_.number_of(event.mesh),
+                          .placements = *event.placements,
+                          .order = {}};
+  return node;
+}
+
+GraphNode Recorder::node_of(const ReadEvent& event) {
+  GraphNode node = begun(NodeKind::kRead);
+  node.args = {taken(event.x)};
+  const Tensor& local = event.x.local();
+  if (local.numel() <= kMostConstantElements) node.data = {scalars_of(local)};
+  return node;
+}
+
+GraphArgument Recorder::taken(const DTensor& x) {
+  if (!x.defined()) return {};
+  return {number(x)};
+}
+
+GraphArgument Recorder::taken(const Argument& argument) {
+  struct Visitor {
+    Recorder& recorder;
+    GraphArgument operator()(std::monostate) const { return {}; }
+    GraphArgument operator()(const Scalar& value) const { return {value}; }
+    GraphArgument operator()(const DTensor& value) const { return recorder.taken(value); }
+    GraphArgument operator()(const DTensorSpec*) const {
+      fail(ErrorKind::kInternal, "a program gives no spec to an op");
+    }
+    GraphArgument operator()(const Dims& value) const { return {value}; }
+    GraphArgument operator()(DType value) const { return {value}; }
+    GraphArgument operator()(const std::string& value) const { return {value}; }
+    GraphArgument operator()(const Generator& value) const { return recorder.numbered(value); }
+    GraphArgument operator()(const ArgumentList& value) const {
+      std::vector<GraphArgument> items;
+      for (const Argument& item : value) items.push_back(recorder.taken(item));
+      return {std::move(items)};
+    }
+  };
+  return std::visit(Visitor{*this}, argument.variant());
+}
+
+GraphArgument Recorder::numbered(const Generator& generator) {
+  if (generator == nullptr) return {};
+  const auto found = std::ranges::find(generators_, generator);
+  const auto index = static_cast<std::int32_t>(found - generators_.begin());
+  if (found == generators_.end()) {
+    generators_.push_back(generator);
+    graph_.generators.push_back(*generator);
+  }
+  return {GeneratorRef{index}};
+}
+
+ValueRef Recorder::number(const DTensor& x) {
+  const auto found = held_.find(x.impl());
+  return found != held_.end() ? found->second.value : appeared(x);
+}
+
+ValueRef Recorder::number_new(const DTensor& x) {
+  const ValueRef value{graph_.values++};
+  held_.insert_or_assign(x.impl(), Held{x, value});
+  return value;
+}
+
+// A value that no event has made: the gradient of a leaf, or one from outside.
+ValueRef Recorder::appeared(const DTensor& x) {
+  GraphNode node = begun(NodeKind::kConstant);
+  if (const DTensor* leaf = leaf_of(x)) {
+    node.kind = NodeKind::kGradient;
+    node.args = {{held_.at(leaf->impl()).value}};
+  } else {
+    if (x.local().numel() > kMostConstantElements) {
+      throw error_of({.gb_type = "a captured constant is too large",
+                      .context = fmt::format("{}, {} elements on this rank", type_string(x),
+                                             x.local().numel()),
+                      .explanation = "its elements would be part of the graph",
+                      .hints = {"make it an input", "let the program compute it"}});
+    }
+    node.requires_grad = x.requires_grad();
+    node.data = {scalars_of(x.local())};
+  }
+  node.results.push_back(given(x));
+  const ValueRef value = node.results[0].value;
+  graph_.nodes.push_back(std::move(node));
+  return value;
+}
+
+const DTensor* Recorder::leaf_of(const DTensor& gradient) const {
+  for (const auto& [impl, held] : held_) {
+    if (impl->grad.get() == gradient.impl()) return &held.handle;
+  }
+  return nullptr;
+}
+
+GraphResult Recorder::given(const DTensor& x) {
+  const auto found = held_.find(x.impl());
+  const ValueRef value = found != held_.end() ? found->second.value : number_new(x);
+  return {value, x.distributed() ? meshes_.type_of(*x.spec()) : plain_type(x.local().meta())};
+}
+
+void Recorder::give(GraphNode& node, const Results& results) {
+  for_each_result_of(results, [&](const Argument& result) {
+    const bool tensor = result.is_tensor() && result.tensor().defined();
+    node.results.push_back(tensor ? given(result.tensor()) : GraphResult{});
+  });
+}
+
+// A handle that nobody else holds can't come back; its address can.
+void Recorder::let_go_of_dead() {
+  std::erase_if(held_, [](const auto& entry) { return entry.first->use_count() == 1; });
+  most_held_ = std::max<std::size_t>(1024, 2 * held_.size());
+}
+
+ProgramGraph Recorder::finish(const std::vector<DTensor>& outputs) {
+  for (const DTensor& x : outputs) {
+    graph_.outputs.push_back(x.defined() ? number(x) : ValueRef{});
+  }
+  let_go_of_dead();
+  std::vector<const Held*> left;
+  for (const auto& [impl, held] : held_) left.push_back(&held);
+  std::ranges::sort(left, {}, [](const Held* held) { return held->value.id; });
+  for (const Held* held : left) {
+    graph_.left.push_back(held->value);
+    graph_.left_digests.push_back(digest_of(held->handle.local()));
+  }
+  graph_.digests = {combined_digest(graph_.left_digests)};
+  return broken_off();
+}
+
+ProgramGraph Recorder::broken_off() {
+  held_.clear();
+  generators_.clear();
+  return std::move(graph_);
+}
+
+}  // namespace shardlab

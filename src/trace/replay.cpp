@@ -1,0 +1,407 @@
+// Each node becomes the event that it was captured from, and passes the same calls. A value is let
+// go of behind its last use, unless the program left it behind.
+#include "trace/replay.h"
+
+#include <algorithm>
+
+#include "autograd/grad_node.h"
+#include "autograd/program.h"
+#include "base/fix.h"
+#include "comm/device_mesh.h"
+#include "plan/planner_name.h"
+#include "schema/op_row.h"
+#include "tensor/device.h"
+#include "trace/digest.h"
+#include "trace/graph_meshes.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr const char* kAgain = "capture the program again";
+
+// What decides how the calls of a node are taken, besides their arguments.
+class NodeScope {
+ public:
+  NodeScope(const ProgramGraph& graph, const GraphNode& node)
+      : rank_(current_rank()), mode_(rank_.mode) {
+    rank_.position = {graph.file.c_str(), node.line, node.column};
+    if (!node.taped) rank_.mode &= ~std::uint32_t{kModeAutograd};
+    if (node.target_view) target_.emplace();
+  }
+  ~NodeScope() {
+    target_.reset();
+    rank_.mode = mode_;
+  }
+  NodeScope(const NodeScope&) = delete;
+  NodeScope& operator=(const NodeScope&) = delete;
+
+ private:
+  RankContext& rank_;
+  std::uint32_t mode_;
+  std::optional<TargetScope> target_;
+};
+
+class Player {
+ public:
+  Player(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs)
+      : graph_(graph),
+        rank_(current_rank().rank),
+        inputs_(inputs),
+        meshes_(graph.meshes, rank_, arena),
+        values_(static_cast<std::size_t>(graph.values)),
+        last_use_(values_.size(), 0) {
+    for (const RandomState& state : graph.generators) {
+      generators_.push_back(std::make_shared<RandomState>(state));
+    }
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) note_uses(i);
+    for (const auto* kept : {&graph.left, &graph.outputs}) {
+      for (const ValueRef& value : *kept) {
+        if (value.id >= 0) last_use_[index(value)] = graph.nodes.size();
+      }
+    }
+  }
+
+  Replayed run(const ReplayOptions& options) {
+    const std::size_t all = graph_.nodes.size();
+    const std::size_t end =
+        options.until < 0 ? all : std::min(all, static_cast<std::size_t>(options.until) + 1);
+    for (std::size_t i = 0; i < end; ++i) {
+      if (options.listener != nullptr) options.listener->begins(i, values_);
+      run_node(i);
+      if (options.listener != nullptr) options.listener->ended(i, values_);
+      let_go(i);
+    }
+    Replayed replayed{.left = {}, .outputs = {}, .digest = 0, .complete = end == all};
+    for (const ValueRef& value : graph_.outputs) {
+      replayed.outputs.push_back(value.id >= 0 ? values_[index(value)] : DTensor());
+    }
+    std::vector<std::uint64_t> digests;
+    for (const ValueRef& value : graph_.left) {
+      const DTensor& x = values_[index(value)];
+      if (!x.defined()) continue;
+      replayed.left.push_back(x);
+      digests.push_back(digest_of(x.local()));
+    }
+    replayed.digest = combined_digest(digests);
+    return replayed;
+  }
+
+ private:
+  std::size_t index(ValueRef value) const {
+    if (value.id < 0 || value.id >= graph_.values) {
+      fail(ErrorKind::kValue, Fix{kAgain}, "the graph has {} values, and no value {}",
+           graph_.values, value.id);
+    }
+    return static_cast<std::size_t>(value.id);
+  }
+
+  void note_uses(std::size_t node) {
+    const auto note = [&](const ValueRef& value) { last_use_[index(value)] = node; };
+    for (const GraphArgument& argument : graph_.nodes[node].args) for_each_value(argument, note);
+    for (const GraphResult& result : graph_.nodes[node].results) {
+      if (result.value.id >= 0) note(result.value);
+    }
+  }
+
+  void let_go(std::size_t node) {
+    const auto drop = [&](const ValueRef& value) {
+      if (last_use_[index(value)] == node) values_[index(value)] = {};
+    };
+    for (const GraphArgument& argument : graph_.nodes[node].args) for_each_value(argument, drop);
+    for (const GraphResult& result : graph_.nodes[node].results) {
+      if (result.value.id >= 0) drop(result.value);
+    }
+  }
+
+  void run_node(std::size_t number) {
+    const GraphNode& node = graph_.nodes[number];
+    Results results;
+    try {
+      const NodeScope scope(graph_, node);
+      results = results_of(node);
+      take(node, results);
+    } catch (Error& error) {
+      error.with("node",
+                 fmt::format("{} of the graph: {} {}", number, kind_name(node.kind), node.name));
+      throw;
+    }
+    // Without data a call that others never meet is known of when all classes have run.
+    if (!node.error || current_rank().device->shape_only()) return;
+    fail(ErrorKind::kAssert, Fix{kAgain}, "node {} failed when it was captured ({}), and runs now",
+         number, node.error->message);
+  }
+
+  // Results are what the graph says they are: a handle that is known stays that handle.
+  void take(const GraphNode& node, const Results& results) {
+    std::size_t next = 0;
+    const auto take_one = [&](const Argument& result) {
+      if (next >= node.results.size()) return;
+      const GraphResult& expected = node.results[next++];
+      const bool tensor = result.is_tensor() && result.tensor().defined();
+      if ((expected.value.id >= 0) != tensor) {
+        if (node.error) return;
+        fail(ErrorKind::kValue, Fix{kAgain}, "result {} is {}", next - 1,
+             tensor ? "a tensor, and was none" : "no tensor, and was one");
+      }
+      if (tensor) values_[index(expected.value)] = result.tensor();
+    };
+    for (const Argument& result : results) {
+      if (result.is_list()) {
+        for (const Argument& item : result.list()) take_one(item);
+      } else {
+        take_one(result);
+      }
+    }
+    if (next < node.results.size() && !node.error) {
+      fail(ErrorKind::kValue, Fix{kAgain}, "the call gives {} results, and gave {}", next,
+           node.results.size());
+    }
+  }
+
+  Results results_of(const GraphNode& node) {
+    switch (node.kind) {
+      case NodeKind::kInput:
+        return {next_input()};
+      case NodeKind::kConstant:
+        return {constant(node)};
+      case NodeKind::kGradient:
+        return {grad_of(taken(node, 0))};
+      case NodeKind::kRead:
+        read_again(node);
+        return {};
+      case NodeKind::kMesh:
+        return make_mesh(node);
+      default:
+        return call(node);
+    }
+  }
+
+  DTensor next_input() {
+    if (next_input_ >= inputs_.size()) {
+      fail(ErrorKind::kValue, Fix{"give one value for each input node"},
+           "the graph has more inputs than the {} that are given", inputs_.size());
+    }
+    return inputs_[next_input_++];
+  }
+
+  DTensor constant(const GraphNode& node) {
+    const ValueType& type = node.results.at(0).type;
+    const std::vector<Scalar>& data = data_on(graph_, node, rank_);
+    if (type.mesh < 0) return with_grad(node, DTensor(tensor_from(data, type.shape, type.dtype)));
+    const DTensorSpec* spec = meshes_.spec_of(type);
+    const DeviceMesh& mesh = device_mesh(spec->layout());
+    const Dims own = mesh.participates() ? local_shape(*spec, *mesh.coordinate())
+                                         : Dims{static_cast<std::int64_t>(data.size())};
+    return with_grad(node, DTensor(tensor_from(data, own, type.dtype), spec));
+  }
+
+  static DTensor with_grad(const GraphNode& node, const DTensor& x) {
+    if (node.requires_grad) require_grad(x);
+    return x;
+  }
+
+  void read_again(const GraphNode& node) {
+    const DTensor& x = taken(node, 0);
+    program_calls().perform(ReadEvent{x});
+    if (node.data.empty() || x.local().device()->shape_only()) return;
+    const std::vector<Scalar> now = scalars_of(x.local());
+    const std::vector<Scalar>& then = data_on(graph_, node, rank_);
+    for (std::size_t i = 0; i < std::max(now.size(), then.size()); ++i) {
+      if (i < now.size() && i < then.size() && same_bits(now[i], then[i])) continue;
+      fail(ErrorKind::kValue,
+           Fix{"the rest of the graph may rest on it: capture the program on these inputs"},
+           "the program read {} here, which is {} now",
+           i < then.size() ? then[i].text() : "nothing",
+           i < now.size() ? now[i].text() : "nothing");
+    }
+  }
+
+  // A NaN is the same as a NaN.
+  static bool same_bits(const Scalar& a, const Scalar& b) {
+    return a == b || (a.category() == b.category() && a.text() == b.text());
+  }
+
+  Results make_mesh(const GraphNode& node) {
+    std::vector<std::size_t> dims(node.mesh_dims.begin(), node.mesh_dims.end());
+    return program_calls().perform(MeshEvent{meshes_.layout(node.mesh), std::move(dims)});
+  }
+
+  Results call(const GraphNode& node) {
+    ProgramCalls& calls = program_calls();
+    switch (node.kind) {
+      case NodeKind::kOp:
+      case NodeKind::kFactory:
+        return call_row(calls, node);
+      case NodeKind::kDistribute:
+        return calls.perform(DistributeEvent{taken(node, 0), target(node), node.source});
+      case NodeKind::kRedistribute:
+        return redistribute_again(calls, node);
+      case NodeKind::kFromLocal:
+        return calls.perform(FromLocalEvent{taken(node, 0), target(node)});
+      case NodeKind::kToLocal:
+        return calls.perform(ToLocalEvent{taken(node, 0), target(node)});
+      case NodeKind::kCollective:
+        return collective(calls, node);
+      case NodeKind::kRequireGrad:
+        return calls.perform(RequireGradEvent{taken(node, 0), node.required});
+      case NodeKind::kDetach:
+        return calls.perform(DetachEvent{taken(node, 0), node.in_place});
+      case NodeKind::kBackward:
+        return backward_again(calls, node);
+      case NodeKind::kDeal:
+        return calls.perform(DealEvent{taken(node, 0), target(node)});
+      case NodeKind::kCheckPiece:
+        return check_piece(calls, node);
+      default:
+        fail(ErrorKind::kInternal, "{} is no call", kind_name(node.kind));
+    }
+  }
+
+  Results call_row(ProgramCalls& calls, const GraphNode& node) {
+    const OpRow& row = calls.find(node.name);
+    if (node.args.size() != row.op.arguments.size()) {
+      fail(ErrorKind::kValue, Fix{kAgain}, "{} has {} arguments, not {}", node.name,
+           row.op.arguments.size(), node.args.size());
+    }
+    Arguments args;
+    for (const GraphArgument& argument : node.args) args.push_back(taken(argument));
+    if (node.kind == NodeKind::kOp) return calls.perform(OpEvent{&row, &args});
+    return calls.perform(FactoryEvent{&row, &args, target(node)});
+  }
+
+  Results redistribute_again(ProgramCalls& calls, const GraphNode& node) {
+    RedistributeOptions options;
+    options.issue = node.async ? Issue::kAsync : Issue::kWait;
+    if (node.planner) {
+      options.planner = parse_planner(*node.planner);
+      if (!options.planner) {
+        fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is no planner", *node.planner);
+      }
+    }
+    return calls.perform(RedistributeEvent{
+        taken(node, 0), target(node), options, {node.forward_dtype, node.backward_dtype}});
+  }
+
+  Results collective(ProgramCalls& calls, const GraphNode& node) {
+    CollectiveEvent event{.kind = kind_of(node.name), .group = &group_of(node.group), .x = {}};
+    if (!node.args.empty()) event.x = taken(node, 0);
+    event.op = node.op;
+    event.dim = node.dim;
+    event.split_dim = node.split_dim;
+    event.source = node.source.value_or(0);
+    return calls.perform(event);
+  }
+
+  static CollectiveKind kind_of(const std::string& name) {
+    for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
+      const auto kind = static_cast<CollectiveKind>(i);
+      if (to_string(kind) == name) return kind;
+    }
+    fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is no collective", name);
+  }
+
+  ProcessGroup& group_of(const GraphGroup& group) {
+    if (group.mesh < 0) return *current_rank().world;
+    const MeshLayout* layout = meshes_.layout(group.mesh);
+    for (const std::int64_t dim : group.dims) {
+      if (dim >= 0 && dim < static_cast<std::int64_t>(layout->ndim())) continue;
+      fail(ErrorKind::kValue, Fix{kAgain}, "a group along mesh dim {} of {}", dim, layout->ndim());
+    }
+    const DeviceMesh& mesh = device_mesh(layout);
+    if (group.dims.size() == 1) return mesh.group(static_cast<std::size_t>(group.dims[0]));
+    const std::vector<std::size_t> dims(group.dims.begin(), group.dims.end());
+    return mesh.group(dims);
+  }
+
+  Results backward_again(ProgramCalls& calls, const GraphNode& node) {
+    if (node.args.size() < 2) fail(ErrorKind::kValue, Fix{kAgain}, "backward takes loss and seed");
+    std::vector<DTensor> inputs;
+    for (std::size_t i = 2; i < node.args.size(); ++i) inputs.push_back(taken(node, i));
+    const DTensor seed =
+        std::holds_alternative<std::monostate>(node.args[1].value) ? DTensor() : taken(node, 1);
+    return calls.perform(BackwardEvent{taken(node, 0), seed,
+                                       node.retain ? Graph::kRetain : Graph::kFree,
+                                       node.of_inputs ? &inputs : nullptr});
+  }
+
+  Results check_piece(ProgramCalls& calls, const GraphNode& node) {
+    const ValueType& type = target_type(node);
+    return calls.perform(
+        CheckPieceEvent{taken(node, 0), meshes_.layout(type.mesh), &type.placements});
+  }
+
+  static const ValueType& target_type(const GraphNode& node) {
+    if (!node.target) fail(ErrorKind::kValue, Fix{kAgain}, "the node does not say what it makes");
+    return *node.target;
+  }
+
+  const DTensorSpec* target(const GraphNode& node) { return meshes_.spec_of(target_type(node)); }
+
+  const DTensor& taken(const GraphNode& node, std::size_t position) const {
+    const ValueRef* value =
+        position < node.args.size() ? std::get_if<ValueRef>(&node.args[position].value) : nullptr;
+    if (value == nullptr) {
+      fail(ErrorKind::kValue, Fix{kAgain}, "argument {} must be a value", position);
+    }
+    return taken(*value);
+  }
+
+  const DTensor& taken(ValueRef value) const {
+    const DTensor& x = values_[index(value)];
+    if (!x.defined()) {
+      fail(ErrorKind::kValue, Fix{kAgain}, "no node before this one gives value {}", value.id);
+    }
+    return x;
+  }
+
+  Argument taken(const GraphArgument& argument) const {
+    struct Visitor {
+      const Player& player;
+      Argument operator()(std::monostate) const { return {}; }
+      Argument operator()(const Scalar& value) const { return value; }
+      Argument operator()(ValueRef value) const { return player.taken(value); }
+      Argument operator()(const Dims& value) const { return value; }
+      Argument operator()(DType value) const { return value; }
+      Argument operator()(const std::string& value) const { return value; }
+      Argument operator()(GeneratorRef generator) const {
+        return player.generators_.at(static_cast<std::size_t>(generator.index));
+      }
+      Argument operator()(const std::vector<GraphArgument>& items) const {
+        ArgumentList list;
+        for (const GraphArgument& item : items) list.push_back(player.taken(item));
+        return list;
+      }
+    };
+    return std::visit(Visitor{*this}, argument.value);
+  }
+
+  const ProgramGraph& graph_;
+  std::int64_t rank_;
+  std::span<const DTensor> inputs_;
+  std::size_t next_input_ = 0;
+  GraphMeshes meshes_;
+  std::vector<DTensor> values_;
+  std::vector<std::size_t> last_use_;
+  std::vector<Generator> generators_;
+};
+
+}  // namespace
+
+const std::vector<Scalar>& data_on(const ProgramGraph& graph, const GraphNode& node,
+                                   std::int64_t rank) {
+  if (node.data.size() == 1) return node.data.front();
+  const auto place =
+      graph.ranks.empty() ? rank : std::ranges::find(graph.ranks, rank) - graph.ranks.begin();
+  if (place < 0 || static_cast<std::size_t>(place) >= node.data.size()) {
+    fail(ErrorKind::kValue, Fix{kAgain}, "the graph has no elements for rank {}", rank);
+  }
+  return node.data[static_cast<std::size_t>(place)];
+}
+
+Replayed replay(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs,
+                const ReplayOptions& options) {
+  return Player(graph, arena, inputs).run(options);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,55 @@
+// replay.h - runs a graph on the running rank, through the rank's calls as its program did (T-58):
+// the same dispatcher, the same tape, the same backend. Everything here is used by its rank alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mesh/dtensor.h"
+#include "trace/graph.h"
+
+namespace shardlab {
+
+class Arena;
+
+/// Told of each node before and after it runs. `values` are those of the graph by number, as they
+/// are then; undefined where none is yet, or none is needed any more.
+class ReplayListener {
+ public:
+  virtual ~ReplayListener() = default;
+  virtual void begins(std::size_t node, const std::vector<DTensor>& values) {
+    static_cast<void>(node), static_cast<void>(values);
+  }
+  virtual void ended(std::size_t node, const std::vector<DTensor>& values) {
+    static_cast<void>(node), static_cast<void>(values);
+  }
+};
+
+struct ReplayOptions {
+  std::int64_t until = -1;             ///< the last node that runs; -1: all
+  ReplayListener* listener = nullptr;  ///< may be null
+};
+
+/// What a replay leaves behind, as graph.left has it.
+struct Replayed {
+  std::vector<DTensor> left;
+  std::vector<DTensor> outputs;  ///< as graph.outputs has them
+  std::uint64_t digest = 0;      ///< of the bits of all of them; to compare with the graph's
+  bool complete = true;          ///< false: it ended at `until`
+};
+
+/// `inputs`: one value for each input node, in their order, with the types that they say. Meshes
+/// are made in `arena`, which outlives the values.
+///   fails  Value: a graph that is damaged, which names the node; elements that the program read
+///          then are others now (T-6). Else as the nodes do: a node that failed when it was
+///          captured has to fail again, else Assert.
+Replayed replay(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs,
+                const ReplayOptions& options = {});
+
+/// The elements that a constant or a read node has on a rank.
+///   fails  Value: the graph has none for it
+const std::vector<Scalar>& data_on(const ProgramGraph& graph, const GraphNode& node,
+                                   std::int64_t rank);
+
+}  // namespace shardlab

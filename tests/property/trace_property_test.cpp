@@ -1,0 +1,62 @@
+// Every shipped scenario as a graph: written, read, run again. What the replay leaves behind is
+// compared bit by bit with what the program left behind, on every rank.
+#include <doctest/doctest.h>
+
+#include "dispatch/all_ops.h"
+#include "sim/capture/trace_report.h"
+#include "tests/property/shipped_scenarios.h"
+#include "trace/graph_json.h"
+
+namespace shardlab {
+namespace {
+
+std::string text_of(const std::vector<ProgramGraph>& graphs) {
+  std::string text;
+  for (const ProgramGraph& graph : graphs) text += graph_json(graph);
+  return text;
+}
+
+// How often each outcome came.
+struct Outcomes {
+  int bitwise = 0, shapes = 0, fails = 0;
+};
+
+void trace_all(const ScenarioOptions& options, Outcomes& outcomes) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  for (const test::ShippedScenario& shipped : test::shipped_scenarios()) {
+    CAPTURE(shipped.name);
+    const Captured captured = capture_scenario(shipped.scenario, registry, options);
+    const std::string text = text_of(captured.graphs);
+    const std::vector<ProgramGraph> read = read_graphs(text);
+    CHECK(text_of(read) == text);
+    CHECK_FALSE(first_broken(read.front().guards, facts_of(shipped.scenario)).has_value());
+    const ReplayRun replayed = replay_on_ranks(read, registry, options, {.pinned = true});
+    const TraceReport report = compared(captured, replayed);
+    CHECK_MESSAGE(!replayed.otherwise.has_value(), replayed.otherwise->b);
+    CHECK_MESSAGE(report.outcome != ReplayOutcome::kDiffers, report.why);
+    outcomes.bitwise += report.outcome == ReplayOutcome::kBitwise;
+    outcomes.shapes += report.outcome == ReplayOutcome::kShapes;
+    outcomes.fails += report.outcome == ReplayOutcome::kFails;
+  }
+}
+
+TEST_CASE("T-58 every shipped scenario is replayed bitwise from the file of its graph") {
+  Outcomes outcomes;
+  trace_all({}, outcomes);
+  CHECK(outcomes.bitwise > 60);
+  CHECK(outcomes.shapes == 0);
+  CHECK(outcomes.fails > 0);
+}
+
+TEST_CASE("T-58 on a shape-only mesh every shipped scenario is replayed with the same types") {
+  Outcomes outcomes;
+  ScenarioOptions options;
+  options.backend = "fake";
+  trace_all(options, outcomes);
+  CHECK(outcomes.shapes > 50);
+  CHECK(outcomes.bitwise == 0);
+}
+
+}  // namespace
+}  // namespace shardlab
