@@ -36,6 +36,10 @@ void collect_targets(const Expression& target, std::vector<std::string>& names) 
   }
 }
 
+bool Function::binds(std::string_view id) const {
+  return std::binary_search(locals.begin(), locals.end(), id);
+}
+
 namespace {
 
 void collect(const Block& block, std::vector<std::string>& names) {
@@ -53,6 +57,11 @@ void collect(const Block& block, std::vector<std::string>& names) {
       collect(repeat->otherwise, names);
     } else if (const auto* choice = std::get_if<If>(&statement.node)) {
       for (const auto& branch : choice->branches) collect(branch.body, names);
+    } else if (const auto* with = std::get_if<With>(&statement.node)) {
+      for (const auto& item : with->items) {
+        if (item.target) collect_targets(*item.target, names);
+      }
+      collect(with->body, names);
     } else if (const auto* def = std::get_if<Def>(&statement.node)) {
       names.push_back(def->function->name);
     }

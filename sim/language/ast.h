@@ -218,12 +218,18 @@ struct Parameter {
   ExpressionPtr default_value;  ///< null: required
   SourceSpan span;
 };
-/// A def's text, shared by all function values that it makes.
+/// A def's text, shared by all function values that it makes. Lists of names are sorted.
 struct Function {
   std::string name;
+  std::string path;  ///< with the names of the defs around it: "outer.inner"
   std::vector<Parameter> parameters;
   Block body;
-  std::vector<std::string> locals;  ///< parameters and names bound in the body, sorted
+  std::vector<std::string> locals;  ///< parameters and names bound in the body
+  std::vector<std::string> free;    ///< names that it, or a def inside, reads and does not bind
+  std::vector<std::string> shared;  ///< those of its locals that a def inside reads
+
+  /// Whether the name is local: Python decides that from the text, not from what ran.
+  bool binds(std::string_view id) const;
 };
 /// Binds the function's name when it is reached.
 struct Def {
@@ -231,6 +237,15 @@ struct Def {
 };
 struct Return {
   ExpressionPtr value;  ///< null: None
+};
+/// with context as target, ...: entered from left to right, left in the opposite order.
+struct With {
+  struct Item {
+    ExpressionPtr context;
+    ExpressionPtr target;  ///< may be null
+  };
+  std::vector<Item> items;
+  Block body;
 };
 /// Fails the run with kind Assert where the condition does not hold.
 struct Assert {
@@ -244,8 +259,8 @@ struct Continue {};
 /// A node with its place; a block is a list of them.
 struct Statement {
   SourceSpan span;  ///< of its first line: the header of a block
-  std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, Return, Assert,
-               Pass, Break, Continue>
+  std::variant<ExpressionStatement, Assign, AugmentedAssign, If, For, While, Def, With, Return,
+               Assert, Pass, Break, Continue>
       node;
 };
 

@@ -189,6 +189,14 @@ struct StatementPrinter {
     return line(fmt::format("def {}({}):", node.function->name, parameters)) +
            nested(node.function->body);
   }
+  std::string operator()(const With& node) const {
+    std::string items;
+    for (const With::Item& item : node.items) {
+      items += (items.empty() ? "" : ", ") + print(*item.context);
+      if (item.target) items += " as " + print(*item.target);
+    }
+    return line("with " + items + ":") + nested(node.body);
+  }
   std::string operator()(const Return& node) const {
     return line(node.value ? "return " + print(*node.value) : "return");
   }

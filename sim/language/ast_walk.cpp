@@ -63,7 +63,65 @@ void visit_parts(const FormatString& node, const Visit& visit) {
   for (const FormatString::Part& piece : node.parts) part(piece.expression, visit);
 }
 
+using VisitBlock = std::function<void(const Block&)>;
+
+void visit_parts(const ExpressionStatement& node, const Visit& visit, const VisitBlock&) {
+  part(node.value, visit);
+}
+void visit_parts(const Assign& node, const Visit& visit, const VisitBlock&) {
+  part(node.value, visit);
+  parts(node.targets, visit);
+}
+void visit_parts(const AugmentedAssign& node, const Visit& visit, const VisitBlock&) {
+  part(node.target, visit);
+  part(node.value, visit);
+}
+void visit_parts(const If& node, const Visit& visit, const VisitBlock& visit_block) {
+  for (const If::Branch& branch : node.branches) {
+    part(branch.condition, visit);
+    visit_block(branch.body);
+  }
+}
+void visit_parts(const For& node, const Visit& visit, const VisitBlock& visit_block) {
+  part(node.iterable, visit);
+  part(node.target, visit);
+  visit_block(node.body);
+  visit_block(node.otherwise);
+}
+void visit_parts(const While& node, const Visit& visit, const VisitBlock& visit_block) {
+  part(node.condition, visit);
+  visit_block(node.body);
+  visit_block(node.otherwise);
+}
+void visit_parts(const Def& node, const Visit& visit, const VisitBlock& visit_block) {
+  for (const Parameter& parameter : node.function->parameters) {
+    part(parameter.default_value, visit);
+  }
+  visit_block(node.function->body);
+}
+void visit_parts(const With& node, const Visit& visit, const VisitBlock& visit_block) {
+  for (const With::Item& item : node.items) {
+    part(item.context, visit);
+    part(item.target, visit);
+  }
+  visit_block(node.body);
+}
+void visit_parts(const Return& node, const Visit& visit, const VisitBlock&) {
+  part(node.value, visit);
+}
+void visit_parts(const Assert& node, const Visit& visit, const VisitBlock&) {
+  part(node.condition, visit);
+  part(node.message, visit);
+}
+void visit_parts(const Pass&, const Visit&, const VisitBlock&) {}
+void visit_parts(const Break&, const Visit&, const VisitBlock&) {}
+void visit_parts(const Continue&, const Visit&, const VisitBlock&) {}
+
 }  // namespace
+
+void for_each_part(const Statement& statement, const Visit& visit, const VisitBlock& visit_block) {
+  std::visit([&](const auto& node) { visit_parts(node, visit, visit_block); }, statement.node);
+}
 
 void for_each_part(const Expression& expression, const Visit& visit) {
   std::visit([&](const auto& node) { visit_parts(node, visit); }, expression.node);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "sim/language/object.h"
 
 namespace shardlab {
 
@@ -18,21 +19,37 @@ const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-namespace {
+std::span<const BuiltinTable> function_tables() {
+  static const BuiltinTable kTables[] = {
+      python_builtins(),   distributed_builtins(), placement_builtins(),
+      parallel_builtins(), collective_builtins(),  group_builtins(),
+      factory_builtins(),  assert_builtins(),      context_builtins()};
+  return kTables;
+}
 
-const Builtin* find_in(std::initializer_list<BuiltinTable> tables, std::string_view name) {
-  for (const BuiltinTable table : tables) {
+std::span<const BuiltinTable> member_tables() {
+  static const BuiltinTable kTables[] = {
+      tensor_methods(),     container_methods(), mesh_methods(),
+      placement_methods(),  group_methods(),     function_methods(),
+      debug_mode_methods(), handle_methods(),    generator_methods()};
+  return kTables;
+}
+
+BuiltinTable members_of(const Value& object) {
+  if (object.is_tensor()) return tensor_methods();
+  if (object.is<MeshValue>()) return mesh_methods();
+  if (object.is<Placement>()) return placement_methods();
+  if (object.is<GroupValue>()) return group_methods();
+  if (object.is<FunctionValue>()) return function_methods();
+  if (const auto* other = object.get<ObjectValue>()) return other->object->members();
+  return container_methods();
+}
+
+const Builtin* find_function(std::string_view name) {
+  for (const BuiltinTable table : function_tables()) {
     if (const Builtin* found = find_builtin(table, name)) return found;
   }
   return nullptr;
-}
-
-}  // namespace
-
-const Builtin* find_function(std::string_view name) {
-  return find_in({python_builtins(), distributed_builtins(), parallel_builtins(),
-                  collective_builtins(), factory_builtins(), assert_builtins()},
-                 name);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // builtin.h - functions of the language that are not ops: what they get and how they are found.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,11 +22,16 @@ struct CallValues {
   std::vector<std::pair<std::string, Value>> keywords;
 };
 
-/// One built-in function, or method (then `self` is its object and not among the arguments). Runs
+/// What a member is without a call: x.size is a method to be called, x.shape a value. `mesh.shape`
+/// and `mesh.coordinate` may also be called.
+enum class Member : std::uint8_t { kMethod, kValue, kEither };
+
+/// One built-in function, or member (then `self` is its object and not among the arguments). Runs
 /// on the rank whose interpreter it is given; what it throws gets the place of the call.
 struct Builtin {
   std::string name;
   Value (*run)(Interpreter& interpreter, const Value* self, CallValues call);
+  Member member = Member::kMethod;
 };
 
 /// A theme's functions; the names are those of the program. Tables are constant and shared by all
@@ -34,13 +40,28 @@ using BuiltinTable = std::span<const Builtin>;
 
 BuiltinTable python_builtins();       ///< range, len, print, ...
 BuiltinTable distributed_builtins();  ///< distribute, from_local, redistribute, ...
+BuiltinTable placement_builtins();    ///< Shard, Replicate, Partial, ..., S, P, SS
+BuiltinTable group_builtins();        ///< get_process_group_ranks, get_rank, ...
 BuiltinTable collective_builtins();   ///< all_reduce, all_gather, ...
 BuiltinTable assert_builtins();       ///< assert_close
+BuiltinTable context_builtins();      ///< no_grad, CommDebugMode, ...: what `with` enters
 BuiltinTable parallel_builtins();     ///< column_wise, row_wise, shard, ...
 BuiltinTable factory_builtins();      ///< randn, ones, arange, ...
 BuiltinTable tensor_methods();        ///< x.size(), x.item(), x.detach(), ...
 BuiltinTable container_methods();     ///< list, dict and string methods
-BuiltinTable mesh_methods();
+BuiltinTable mesh_methods();          ///< mesh.size(), mesh.get_group(), mesh.ndim, ...
+BuiltinTable placement_methods();     ///< p.dim, p.is_shard(), ...
+BuiltinTable group_methods();         ///< g.rank(), g.size(), g.group_name
+BuiltinTable function_methods();      ///< f.register_full_backward_hook(), ... of a def
+BuiltinTable debug_mode_methods();    ///< comm.get_total_counts(), ...
+BuiltinTable handle_methods();        ///< h.remove() of a hook
+BuiltinTable generator_methods();     ///< g.manual_seed(), g.initial_seed()
+
+/// All tables of functions that are called by their bare names, and all tables of members.
+std::span<const BuiltinTable> function_tables();
+std::span<const BuiltinTable> member_tables();
+/// The members of a value of this kind; those of containers where it has none of its own.
+BuiltinTable members_of(const Value& object);
 
 /// Null when there is none, else valid as long as the process.
 const Builtin* find_builtin(BuiltinTable table, std::string_view name);

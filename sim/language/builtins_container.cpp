@@ -1,13 +1,10 @@
-// Methods of lists, dicts and strings, and of meshes.
+// Methods of lists, dicts and strings.
 #include <algorithm>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "sim/language/augmented.h"
 #include "sim/language/interpreter.h"
-#include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
-#include "sim/language/rank_value.h"
 
 namespace shardlab {
 
@@ -126,73 +123,6 @@ Value run_endswith(Interpreter&, const Value* self, CallValues call) {
   return text.ends_with(Parameters("endswith", {"suffix"}, std::move(call)).text("suffix"));
 }
 
-const MeshLayout& reported(const Value* self) { return *self->as<MeshValue>().reported; }
-
-std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
-  if (const auto* name = dim.get<std::string>()) {
-    if (const auto found = layout.find_dim(*name)) return *found;
-  } else if (const auto* index = dim.get<std::int64_t>()) {
-    const auto dims = static_cast<std::int64_t>(layout.ndim());
-    if (*index >= -dims && *index < dims) {
-      return static_cast<std::size_t>(*index < 0 ? *index + dims : *index);
-    }
-  }
-  throw Error(ErrorKind::kValue, fmt::format("{} is not a mesh dim", repr(dim)))
-      .with("mesh", layout.text())
-      .with("fix", suggest(dim.is<std::string>() ? dim.as<std::string>() : "", layout.names()));
-}
-
-Value run_mesh_size(Interpreter&, const Value* self, CallValues call) {
-  const Parameters given("size", {"dim="}, std::move(call));
-  const MeshLayout& layout = reported(self);
-  return given.has("dim") ? layout.size(mesh_dim(layout, given["dim"])) : layout.size();
-}
-
-// On each rank of a class. A part of the mesh has its names, and each rank the part that holds it.
-Value varying_coordinate(const Interpreter& in, const MeshLayout& part, std::size_t dim) {
-  const MeshLayout* whole = in.setup().reported;
-  const auto whole_dim = whole->find_dim(part.names()[dim]);
-  check_invariant(whole_dim.has_value(), "a part of a mesh has its names");
-  return rank_value(
-      [whole, at = *whole_dim](std::int64_t rank) -> Value {
-        const auto coordinate = whole->coordinate_of(rank);
-        return coordinate ? Value((*coordinate)[at]) : Value();
-      },
-      in.setup().rank);
-}
-
-// Outside of the mesh the coordinate is None.
-Value run_coordinate(Interpreter& in, const Value* self, CallValues call) {
-  const Parameters given("coordinate", {"dim="}, std::move(call));
-  const MeshLayout& layout = reported(self);
-  const auto coordinate = layout.coordinate_of(in.setup().rank);
-  if (!coordinate) return {};
-  if (in.setup().questions != nullptr) {
-    if (given.has("dim")) return varying_coordinate(in, layout, mesh_dim(layout, given["dim"]));
-    Values all;
-    for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
-      all.push_back(varying_coordinate(in, layout, dim));
-    }
-    return make_tuple(std::move(all));
-  }
-  if (given.has("dim")) return (*coordinate)[mesh_dim(layout, given["dim"])];
-  return make_tuple(Values(coordinate->begin(), coordinate->end()));
-}
-
-Value run_shape(Interpreter&, const Value* self, CallValues) {
-  return make_tuple(reported(self).shape());
-}
-
-Value run_mesh_ndim(Interpreter&, const Value* self, CallValues) {
-  return static_cast<std::int64_t>(reported(self).ndim());
-}
-
-Value run_names(Interpreter&, const Value* self, CallValues) {
-  Values out;
-  for (const std::string& name : reported(self).names()) out.emplace_back(name);
-  return make_tuple(std::move(out));
-}
-
 }  // namespace
 
 BuiltinTable container_methods() {
@@ -203,14 +133,6 @@ BuiltinTable container_methods() {
       {"join", run_join},     {"keys", run_keys},
       {"pop", run_pop},       {"startswith", run_startswith},
       {"values", run_values},
-  };
-  return kTable;
-}
-
-BuiltinTable mesh_methods() {
-  static const Builtin kTable[] = {
-      {"coordinate", run_coordinate}, {"names", run_names},    {"ndim", run_mesh_ndim},
-      {"shape", run_shape},           {"size", run_mesh_size},
   };
   return kTable;
 }

@@ -115,12 +115,22 @@ std::optional<PlannerKind> planner_of(const Parameters& given) {
       .with("fix", "greedy, graph or bytes");
 }
 
+// In reference precision nothing is rounded on its way either.
+std::optional<DType> moved_dtype(const Parameters& given, std::string_view name) {
+  const auto dtype = given.dtype(name);
+  return dtype ? std::optional(program_calls().dtype_of(*dtype)) : std::nullopt;
+}
+
 DTensor redistributed(const Parameters& given, const DTensor& tensor) {
-  const RedistributeOptions options{.planner = planner_of(given)};
+  const bool async = given.flag_or("async_op", false);
+  const RedistributeOptions options{.issue = async ? Issue::kAsync : Issue::kWait,
+                                    .planner = planner_of(given)};
+  const RedistributeDTypes dtypes{.forward = moved_dtype(given, "forward_dtype"),
+                                  .backward = moved_dtype(given, "backward_dtype")};
   const DTensorSpec& source = spec_of(tensor);
   const bool text = given.has("placements");
   if (text && given.others().empty()) {
-    return redistribute(tensor, written_type(given), options);
+    return redistribute(tensor, written_type(given), options, dtypes);
   }
   const MeshLayout* layout = source.layout();
   if (given.others().empty()) {
@@ -130,13 +140,17 @@ DTensor redistributed(const Parameters& given, const DTensor& tensor) {
   const DTensorSpec* base = text ? spec_of(written_type(given), layout, source.meta()) : &source;
   const Placements placements =
       placements_of(*layout, base->placements(), given.others(), "redistribute");
-  return redistribute(tensor, placements, options);
+  return redistribute(tensor, placements, options, dtypes);
 }
 
 Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("redistribute", {"x", "placements=", "planner="}, std::move(call),
-                         Parameters::Others::kKeep);
+  const Parameters given(
+      "redistribute",
+      {"x", "placements=", "planner=", "async_op=", "forward_dtype=", "backward_dtype="},
+      std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("x");
+  const auto dtype = moved_dtype(given, "forward_dtype");
+  if (in.plain() && dtype && *dtype != tensor.dtype()) return Interpreter::cast(tensor, *dtype);
   return moved(in, tensor, [&] { return redistributed(given, tensor); });
 }
 
@@ -170,25 +184,6 @@ Value run_detach_here(Interpreter&, const Value*, CallValues call) {
   const DTensor input = Parameters("detach_", {"input"}, std::move(call)).tensor("input");
   detach_in_place(input);
   return input;
-}
-
-Value run_shard(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("S", {"dim"}, std::move(call));
-  return Placement::shard(given.integer("dim"));
-}
-
-Value run_strided_shard(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("SS", {"dim", "split_factor"}, std::move(call));
-  return Placement::strided_shard(given.integer("dim"), given.integer("split_factor"));
-}
-
-Value run_partial(Interpreter&, const Value*, CallValues call) {
-  const Parameters given("P", {"op="}, std::move(call));
-  return Placement::partial(given.has("op") ? reduction_of(given["op"]) : ReduceOp::kSum);
-}
-
-Value run_norm_partial(Interpreter&, const Value*, CallValues call) {
-  return Placement::norm_partial(Parameters("NP", {"n"}, std::move(call)).number("n"));
 }
 
 Graph graph_of(const Parameters& given) {
@@ -257,10 +252,6 @@ Value run_grad(Interpreter&, const Value*, CallValues call) {
 
 BuiltinTable distributed_builtins() {
   static const Builtin kTable[] = {
-      {"NP", run_norm_partial},
-      {"P", run_partial},
-      {"S", run_shard},
-      {"SS", run_strided_shard},
       {"backward", run_backward},
       {"detach", run_detach},
       {"detach_", run_detach_here},

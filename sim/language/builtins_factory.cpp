@@ -6,6 +6,7 @@
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "ops/torch_names.h"
+#include "sim/language/generator.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/op_call.h"
@@ -15,7 +16,7 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::string_view kOwn[] = {"mesh", "requires_grad"};
+constexpr std::string_view kOwn[] = {"generator", "mesh", "requires_grad"};
 
 bool is_op_argument(Interpreter& in, std::string_view op, std::string_view keyword) {
   for (const OpRow* row : in.setup().registry->overloads(op)) {
@@ -27,8 +28,32 @@ bool is_op_argument(Interpreter& in, std::string_view op, std::string_view keywo
 // The keywords that place the result, taken out of the call; the rest belongs to the op.
 struct Placing {
   Value mesh;
+  Generator generator;  ///< null: the rank's own
   bool requires_grad = false;
   std::vector<std::pair<std::string, Value>> dims;
+};
+
+Generator drawn_from(std::string_view op, const Value& value) {
+  if (value.is_none()) return nullptr;
+  if (const GeneratorObject* generator = generator_of(value)) return generator->state();
+  fail(ErrorKind::kValue, Fix{"make one: g = torch.Generator().manual_seed(7)"},
+       "{}: argument 'generator' is {}, not a generator", op, a_kind(value));
+}
+
+// Factories without an argument for it draw from the rank's state, which this one takes the place
+// of.
+class DrawScope {
+ public:
+  explicit DrawScope(Generator generator) : generator_(std::move(generator)) { swap(); }
+  ~DrawScope() { swap(); }
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+
+ private:
+  void swap() const {
+    if (generator_ != nullptr) std::swap(*generator_, current_rank().random);
+  }
+  Generator generator_;
 };
 
 Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
@@ -38,6 +63,8 @@ Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
     const bool own = std::find(std::begin(kOwn), std::end(kOwn), keyword) != std::end(kOwn);
     if (keyword == "mesh")
       placing.mesh = value;
+    else if (keyword == "generator")
+      placing.generator = drawn_from(op, value);
     else if (own)
       placing.requires_grad = in.truth(value);
     else if (is_op_argument(in, op, keyword))
@@ -73,6 +100,7 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   const Placing placing = take_placing(in, op, call);
   const ResolvedCall resolved =
       resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
+  const DrawScope draws(placing.generator);
   const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none());
   const DTensor made = on_mesh ? placed(in, op, placing, resolved) : whole(resolved);
   if (placing.requires_grad) require_grad(made);
@@ -119,6 +147,29 @@ void flatten(const Value& value, Dims& shape, std::size_t depth, std::vector<Val
   for (const Value& item : items) flatten(item, shape, depth + 1, out);
 }
 
+Value run_generator(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("Generator", {"device="}, std::move(call));
+  return ObjectValue{std::make_shared<GeneratorObject>()};
+}
+
+Value run_manual_seed(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("manual_seed", {"seed"}, std::move(call));
+  *generator_of(*self)->state() = {static_cast<std::uint64_t>(given.integer("seed")), 0};
+  return *self;
+}
+
+// torch.manual_seed: of all draws that name no generator.
+Value run_seed(Interpreter&, const Value*, CallValues call) {
+  const Parameters given("manual_seed", {"seed"}, std::move(call));
+  current_rank().random = {static_cast<std::uint64_t>(given.integer("seed")), 0};
+  return {};
+}
+
+Value run_initial_seed(Interpreter&, const Value* self, CallValues call) {
+  const Parameters given("initial_seed", {}, std::move(call));
+  return static_cast<std::int64_t>(generator_of(*self)->state()->seed);
+}
+
 Value run_tensor(Interpreter&, const Value*, CallValues call) {
   const Parameters given("tensor", {"data", "dtype="}, std::move(call));
   Dims shape;
@@ -140,13 +191,27 @@ Value run_tensor(Interpreter&, const Value*, CallValues call) {
 
 }  // namespace
 
+const GeneratorObject* generator_of(const Value& value) {
+  const auto* object = value.get<ObjectValue>();
+  return object != nullptr ? dynamic_cast<const GeneratorObject*>(object->object.get()) : nullptr;
+}
+
+BuiltinTable generator_methods() {
+  static const Builtin kTable[] = {
+      {"initial_seed", run_initial_seed},
+      {"manual_seed", run_manual_seed},
+  };
+  return kTable;
+}
+
 BuiltinTable factory_builtins() {
   static const Builtin kTable[] = {
-      {"arange", run_factory<kArange>},     {"empty", run_factory<kEmpty>},
-      {"eye", run_factory<kEye>},           {"full", run_factory<kFull>},
-      {"linspace", run_factory<kLinspace>}, {"ones", run_factory<kOnes>},
-      {"rand", run_factory<kRand>},         {"randint", run_factory<kRandint>},
-      {"randn", run_factory<kRandn>},       {"tensor", run_tensor},
+      {"Generator", run_generator},   {"arange", run_factory<kArange>},
+      {"empty", run_factory<kEmpty>}, {"eye", run_factory<kEye>},
+      {"full", run_factory<kFull>},   {"linspace", run_factory<kLinspace>},
+      {"manual_seed", run_seed},      {"ones", run_factory<kOnes>},
+      {"rand", run_factory<kRand>},   {"randint", run_factory<kRandint>},
+      {"randn", run_factory<kRandn>}, {"tensor", run_tensor},
       {"zeros", run_factory<kZeros>},
   };
   return kTable;

@@ -322,18 +322,75 @@ Value run_sorted(Interpreter& in, const Value*, CallValues call) {
   return make_list(std::move(items));
 }
 
+// The types that isinstance() knows, each the function that makes its values.
+struct TypeRow {
+  std::string_view name;
+  bool (*holds)(const Value& value);
+};
+const Placement* placement_in(const Value& value) { return value.get<Placement>(); }
+bool is_strided(const Value& value) {
+  return placement_in(value) != nullptr && placement_in(value)->is_strided_shard();
+}
+bool is_shard(const Value& value) {
+  return placement_in(value) != nullptr && placement_in(value)->is_plain_shard();
+}
+bool is_partial(const Value& value) {
+  return placement_in(value) != nullptr && placement_in(value)->is_partial();
+}
+constexpr TypeRow kTypes[] = {
+    {"P", is_partial},
+    {"Partial", is_partial},
+    {"Placement", [](const Value& value) { return value.is<Placement>(); }},
+    {"Replicate",
+     [](const Value& value) {
+       return value.is<Placement>() && placement_in(value)->is_replicate();
+     }},
+    {"S", is_shard},
+    {"SS", is_strided},
+    {"Shard", is_shard},
+    {"_StridedShard", is_strided},
+    {"bool", [](const Value& value) { return value.is<bool>(); }},
+    {"dict", [](const Value& value) { return value.is<DictValue>(); }},
+    {"float", [](const Value& value) { return value.is<double>(); }},
+    {"int", [](const Value& value) { return value.is_integer(); }},
+    {"list", [](const Value& value) { return value.is<ListValue>(); }},
+    {"range", [](const Value& value) { return value.is<RangeValue>(); }},
+    {"str", [](const Value& value) { return value.is<std::string>(); }},
+    {"tuple", [](const Value& value) { return value.is<TupleValue>(); }},
+};
+
+bool is_instance(const Value& value, const Value& type) {
+  if (type.is<TupleValue>()) {
+    return std::ranges::any_of(items_of(type),
+                               [&](const Value& one) { return is_instance(value, one); });
+  }
+  const auto* builtin = type.get<BuiltinValue>();
+  const auto row = std::ranges::find(
+      kTypes, builtin != nullptr ? std::string_view(builtin->builtin->name) : "", &TypeRow::name);
+  if (row != std::end(kTypes)) return row->holds(value);
+  fail(ErrorKind::kValue,
+       Fix{"name one, as Shard, Replicate, Partial, int, float, str, list, tuple or dict, or a "
+           "tuple of them"},
+       "isinstance: {} is not a type", repr(type));
+}
+
+Value run_isinstance(Interpreter&, const Value*, CallValues call) {
+  check_count(call, "isinstance(value, type)", 2, 2);
+  return is_instance(call.positional[0], call.positional[1]);
+}
+
 }  // namespace
 
 BuiltinTable python_builtins() {
   static const Builtin kTable[] = {
-      {"abs", run_abs},           {"all", run_all},     {"any", run_any},
-      {"bool", run_bool},         {"dict", run_dict},   {"enumerate", run_enumerate},
-      {"float", run_float},       {"int", run_int},     {"len", run_len},
-      {"list", run_list},         {"max", run_max},     {"min", run_min},
-      {"print", run_print},       {"range", run_range}, {"repr", run_repr},
-      {"reversed", run_reversed}, {"round", run_round}, {"sorted", run_sorted},
-      {"str", run_str},           {"sum", run_sum},     {"tuple", run_tuple},
-      {"zip", run_zip},
+      {"abs", run_abs},       {"all", run_all},           {"any", run_any},
+      {"bool", run_bool},     {"dict", run_dict},         {"enumerate", run_enumerate},
+      {"float", run_float},   {"int", run_int},           {"isinstance", run_isinstance},
+      {"len", run_len},       {"list", run_list},         {"max", run_max},
+      {"min", run_min},       {"print", run_print},       {"range", run_range},
+      {"repr", run_repr},     {"reversed", run_reversed}, {"round", run_round},
+      {"sorted", run_sorted}, {"str", run_str},           {"sum", run_sum},
+      {"tuple", run_tuple},   {"zip", run_zip},
   };
   return kTable;
 }

@@ -8,6 +8,7 @@
 #include "sim/language/characters.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
+#include "sim/language/module_hooks.h"
 #include "sim/language/rank_value.h"
 #include "sim/language/tensor_data.h"
 #include "sim/world/rank_questions.h"
@@ -165,6 +166,7 @@ BuiltinTable tensor_methods() {
       {"item", run_item},
       {"numel", run_numel},
       {"redistribute", run_function<kRedistribute>},
+      {"register_hook", run_register_hook},
       {"requires_grad_", run_requires_grad},
       {"size", run_size},
       {"stride", run_stride},
@@ -188,10 +190,9 @@ void refuse_attribute(const Value& object, std::string_view name, const OpRegist
     known.assign(std::begin(kAttributes), std::end(kAttributes));
     add(tensor_methods());
     for (std::string& op : torch_names(registry)) known.push_back(std::move(op));
-  } else if (object.is<MeshValue>()) {
-    add(mesh_methods());
-  } else if (object.is_sequence() || object.is<DictValue>() || object.is<std::string>()) {
-    add(container_methods());
+  } else if (object.is_sequence() || object.is<DictValue>() || object.is<std::string>() ||
+             members_of(object).data() != container_methods().data()) {
+    add(members_of(object));
   }
   fail(ErrorKind::kValue,
        Fix{known.empty() ? "use it on a tensor, a list, a dict, a string or a mesh"
@@ -205,23 +206,15 @@ Value Interpreter::attribute(const Value& object, const std::string& name) {
     fail(ErrorKind::kValue, Fix{suggest(name, torch_names(*setup_.registry))}, "{} has no '{}'",
          module->path, name);
   }
-  const auto shared = [&] { return std::make_shared<const Value>(object); };
   if (const auto* tensor = object.get<DTensor>()) {
     if (auto found = tensor_attribute(*this, *tensor, name)) return std::move(*found);
-    if (const Builtin* method = find_builtin(tensor_methods(), name))
-      return BuiltinValue{method, shared()};
-    if (is_torch_name(*setup_.registry, name)) return OpValue{name, shared()};
-    refuse_attribute(object, name, *setup_.registry);
   }
-  if (object.is<MeshValue>()) {
-    if (const Builtin* method = find_builtin(mesh_methods(), name)) {
-      // All methods of a mesh but size are attributes: mesh.shape.
-      if (name != "size") return method->run(*this, &object, {});
-      return BuiltinValue{method, shared()};
-    }
-  } else if (const Builtin* method = find_builtin(container_methods(), name)) {
-    return BuiltinValue{method, shared()};
+  const auto shared = [&] { return std::make_shared<const Value>(object); };
+  if (const Builtin* member = find_builtin(members_of(object), name)) {
+    if (member->member != Member::kMethod) return member->run(*this, &object, {});
+    return BuiltinValue{member, shared()};
   }
+  if (object.is_tensor() && is_torch_name(*setup_.registry, name)) return OpValue{name, shared()};
   refuse_attribute(object, name, *setup_.registry);
 }
 

@@ -68,9 +68,17 @@ class NameChecker {
     for (const ast::Parameter& parameter : node.function->parameters) {
       if (parameter.default_value) check(*parameter.default_value);
     }
-    locals_ = {node.function->locals.begin(), node.function->locals.end()};
+    const Names around = locals_;
+    locals_.insert(node.function->locals.begin(), node.function->locals.end());
     check(node.function->body);
-    locals_.clear();
+    locals_ = around;
+  }
+  void visit(const ast::With& node) {
+    for (const ast::With::Item& item : node.items) {
+      check(item.context);
+      if (item.target) check_target(*item.target);
+    }
+    check(node.body);
   }
   void visit(const ast::Return& node) {
     if (node.value) check(*node.value);
@@ -121,9 +129,9 @@ class NameChecker {
     check_not_hidden(node);
     check(*node.object);
     const bool known = is_tensor_attribute(node.name) || is_torch_name(registry_, node.name) ||
-                       find_builtin(tensor_methods(), node.name) ||
-                       find_builtin(container_methods(), node.name) ||
-                       find_builtin(mesh_methods(), node.name);
+                       std::ranges::any_of(member_tables(), [&](BuiltinTable table) {
+                         return find_builtin(table, node.name) != nullptr;
+                       });
     if (known) return;
     refuse(source_, node.name_span,
            fmt::format("nothing has a method or attribute '{}'", node.name),
@@ -195,7 +203,7 @@ class NameChecker {
     if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
       if (locals_.contains(name->id) || globals_.contains(name->id)) return std::nullopt;
       const auto found = find_global(name->id, registry_);
-      if (found && found->is<ModuleValue>()) return name->id;
+      if (found && found->is<ModuleValue>()) return found->as<ModuleValue>().path;
       return std::nullopt;
     }
     const auto* attribute = std::get_if<ast::Attribute>(&expression.node);
@@ -228,7 +236,7 @@ class NameChecker {
 
   std::vector<std::string> method_names() const {
     auto names = torch_names(registry_);
-    for (const BuiltinTable table : {tensor_methods(), container_methods(), mesh_methods()}) {
+    for (const BuiltinTable table : member_tables()) {
       for (const Builtin& builtin : table) names.push_back(builtin.name);
     }
     return names;

@@ -31,9 +31,33 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 8> kModules = {
-    "torch",        "F",        "torch.nn", "aten", "torch.nn.functional", "torch.distributed",
-    "torch.linalg", "torch.ops"};
+constexpr std::array<std::string_view, 11> kModules = {"torch",
+                                                       "F",
+                                                       "torch.nn",
+                                                       "aten",
+                                                       "torch.nn.functional",
+                                                       "torch.distributed",
+                                                       "torch.distributed.GroupMember",
+                                                       "torch.distributed.group",
+                                                       "torch.distributed.tensor",
+                                                       "torch.linalg",
+                                                       "torch.ops"};
+
+/// What stands for torch's classes `group` and `GroupMember`: the world's group, and what a rank
+/// that is in no group gets (T-16, T-17).
+struct WorldRow {
+  std::string_view module, name;
+  Value (*value)();
+};
+constexpr WorldRow kWorldRows[] = {
+    {"torch.distributed.GroupMember", "NON_GROUP_MEMBER", [] { return Value(kNonGroupMember); }},
+    {"torch.distributed.GroupMember", "WORLD", [] { return Value(GroupValue()); }},
+    {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},
+};
+
+bool has_members_only(std::string_view module) {
+  return std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
+}
 
 bool is_module(std::string_view path) {
   return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
@@ -80,6 +104,10 @@ std::vector<std::string> names_in_module(std::string_view module, const OpRegist
     const auto spaces = op_namespaces(registry);
     return {spaces.begin(), spaces.end()};
   }
+  for (const WorldRow& row : kWorldRows) {
+    if (row.module == module) names.emplace_back(row.name);
+  }
+  if (!names.empty()) return names;
   const std::string_view space = namespace_of(module);
   if (space.empty()) return global_names(registry);
   std::set<std::string_view> ops;
@@ -104,6 +132,7 @@ std::optional<DType> find_torch_dtype(std::string_view name) {
 std::optional<Value> find_global(std::string_view name, const OpRegistry& registry) {
   if (name == "R") return Placement::replicate();
   if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
+  if (name == "dist") return ModuleValue{"torch.distributed"};
   if (const auto dtype = find_dtype(name)) return *dtype;
   if (const Builtin* builtin = find_function(name)) return BuiltinValue{builtin, nullptr};
   if (is_torch_name(registry, name)) return OpValue{std::string(name), nullptr};
@@ -114,6 +143,10 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
 std::optional<Value> find_in_module(const std::string& module, const std::string& name,
                                     const OpRegistry& registry) {
   const std::string path = module + "." + name;
+  for (const WorldRow& row : kWorldRows) {
+    if (row.module == module && row.name == name) return row.value();
+  }
+  if (has_members_only(module)) return std::nullopt;
   if (is_module(path)) return ModuleValue{path};
   const auto when = [&](bool known) {
     return known ? std::optional<Value>(ModuleValue{path}) : std::nullopt;
@@ -137,10 +170,10 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 }
 
 std::vector<std::string> global_names(const OpRegistry& registry) {
-  std::vector<std::string> names = {"R", "torch", "F", "aten", "mesh", "rank", "world_size"};
+  std::vector<std::string> names = {"R",    "torch", "F",    "aten",
+                                    "dist", "mesh",  "rank", "world_size"};
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
-  for (const BuiltinTable table : {python_builtins(), distributed_builtins(), parallel_builtins(),
-                                   collective_builtins(), factory_builtins()}) {
+  for (const BuiltinTable table : function_tables()) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);
   }
   for (std::string& name : torch_names(registry)) names.push_back(std::move(name));

@@ -1,6 +1,7 @@
 // global_names.h - names that mean something in every program.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@
 #include "sim/language/value.h"
 
 namespace shardlab {
+
+/// torch.distributed.GroupMember.NON_GROUP_MEMBER, and its value there.
+inline constexpr std::int64_t kNonGroupMember = -100;
 
 /// A dtype by its own name ("f32"), or below torch ("float32", "long").
 std::optional<DType> find_dtype(std::string_view name);

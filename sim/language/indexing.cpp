@@ -240,7 +240,7 @@ Value Interpreter::index(const Value& object, const Value& key) {
   if (const auto* range = object.get<RangeValue>()) {
     return (*range)[position(key, range->size(), "range")];
   }
-  if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*mesh, key, setup_.rank);
+  if (const auto* mesh = object.get<MeshValue>()) return slice_mesh(*this, *mesh, key);
   if (const auto* dict = object.get<DictValue>()) {
     if (const Value* found = shardlab::find(*dict, key)) return *found;
     fail(ErrorKind::kValue, Fix{"use d.get(key), or one of its keys: see d.keys()"},

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 
+#include "autograd/grad_mode.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
 #include "dispatch/prepare.h"
 #include "sim/language/augmented.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter_frame.h"
+#include "sim/language/module_hooks.h"
+#include "sim/language/object.h"
 #include "sim/language/rank_value.h"
 
 namespace shardlab {
@@ -40,11 +43,12 @@ std::uint32_t failed_offset(const SourceText& source, const RankContext* context
 
 }  // namespace
 
-Interpreter::Interpreter(const ProgramSetup& setup) : setup_(setup) {
+Interpreter::Interpreter(const ProgramSetup& setup)
+    : setup_(setup), cells_(std::make_shared<Cells>()) {
   for (const auto& [name, literal] : *setup.params) {
     globals_[name] = std::visit([](const auto& value) { return Value(value); }, literal);
   }
-  globals_["mesh"] = MeshValue{setup.layout, setup.reported};
+  globals_["mesh"] = MeshValue{setup.layout, setup.reported, nullptr};
   if (setup.questions != nullptr) {
     globals_["rank"] = rank_value([](std::int64_t rank) { return Value(rank); }, setup.rank);
   } else {
@@ -52,6 +56,8 @@ Interpreter::Interpreter(const ProgramSetup& setup) : setup_(setup) {
   }
   globals_["world_size"] = setup.world_size;
 }
+
+Interpreter::~Interpreter() { cells_->clear(); }
 
 void Interpreter::define(const std::string& name, Value value) {
   globals_[name] = std::move(value);
@@ -194,9 +200,45 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Def& n
   for (const ast::Parameter& parameter : node.function->parameters) {
     defaults.push_back(parameter.default_value ? evaluate(*parameter.default_value) : Value());
   }
+  std::shared_ptr<CellMap> captured;
+  for (const std::string& name : node.function->free) {
+    if (frame_ == nullptr) break;
+    const auto cell = frame_->cells.find(name);
+    if (cell == frame_->cells.end()) continue;
+    if (captured == nullptr) captured = std::make_shared<CellMap>();
+    captured->insert(*cell);
+  }
   bind(node.function->name,
-       FunctionValue{node.function, std::make_shared<const Values>(std::move(defaults))});
+       FunctionValue{node.function, std::make_shared<const Values>(std::move(defaults)), captured,
+                     std::make_shared<ModuleHooks>()});
   return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const ast::With& node) {
+  return run_with(statement, node, 0);
+}
+
+Interpreter::Flow Interpreter::run_with(const ast::Statement& statement, const ast::With& node,
+                                        std::size_t item) {
+  if (item == node.items.size()) return execute(node.body);
+  const auto& [expression, target] = node.items[item];
+  const Value context = evaluate(*expression);
+  enter(expression->span);
+  const auto* object = context.get<ObjectValue>();
+  auto* manager = object != nullptr ? dynamic_cast<ContextManager*>(object->object.get()) : nullptr;
+  if (manager == nullptr) {
+    fail(ErrorKind::kValue,
+         Fix{"enter one of no_grad(), inference_mode(), CommDebugMode(), "
+             "implicit_replication()"},
+         "'with' cannot enter {}", a_kind(context));
+  }
+  const Value value = manager->enter(*this, context);
+  struct Leave {
+    ContextManager* manager;
+    ~Leave() { manager->leave(); }
+  } const leave{manager};
+  if (target) assign(*target, value, statement.span);
+  return run_with(statement, node, item + 1);
 }
 
 Interpreter::Flow Interpreter::run_node(const ast::Statement&, const ast::Return& node) {
@@ -213,13 +255,32 @@ Interpreter::Flow Interpreter::run_node(const ast::Statement& statement, const a
   fail(ErrorKind::kAssert, "{}", message);
 }
 
+// That has a value: an inner comprehension may go through what the outer one's name of the same
+// spelling holds.
+Interpreter::OwnName* Interpreter::find_own(const std::string& name) {
+  for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
+    if (comprehended_[i].name == name && comprehended_[i].value) return &comprehended_[i];
+  }
+  return nullptr;
+}
+
+// No statement runs inside of a comprehension, so that names bound there are its own.
 void Interpreter::bind(const std::string& name, const Value& value) {
-  (frame_ != nullptr ? frame_->locals : globals_)[name] = value;
+  for (std::size_t i = comprehended_.size(); i-- > own_names_;) {
+    if (comprehended_[i].name != name) continue;
+    comprehended_[i].value = value;
+    return;
+  }
+  if (frame_ != nullptr) {
+    frame_->bind(name, value);
+  } else {
+    globals_[name] = value;
+  }
 }
 
 void Interpreter::report(const std::string& name, const Value& value, SourceSpan span) {
   if (setup_.sink == nullptr) return;
-  const std::string full = frame_ != nullptr ? frame_->function->name + "." + name : name;
+  const std::string full = frame_ != nullptr ? frame_->function->path + "." + name : name;
   setup_.sink->assigned(full, occurrences_[full]++, value, {setup_.program->source, span});
 }
 
@@ -253,8 +314,18 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
 }
 
 Value Interpreter::call_function(const FunctionValue& function, CallValues call) {
+  if (function.hooks->hooks.empty() || !grad_enabled()) {
+    return call_unhooked(function, std::move(call));
+  }
+  return call_hooked(*this, function, std::move(call),
+                     [&](CallValues passed) { return call_unhooked(function, std::move(passed)); });
+}
+
+Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call) {
   const auto& parameters = function.function->parameters;
-  Frame frame{function.function.get(), {}};
+  Frame frame{function.function.get(), {}, {}};
+  if (function.captured != nullptr) frame.cells = *function.captured;
+  for (const std::string& name : function.function->shared) frame.cells[name] = cells_->make();
   std::vector<std::string> names;
   for (const ast::Parameter& parameter : parameters) {
     names.push_back(parameter.name + (parameter.default_value ? "=" : ""));
@@ -262,7 +333,7 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
   const Parameters given(function.function->name, {names.begin(), names.end()}, std::move(call));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].name;
-    frame.locals[name] = given.given(name) ? given[name] : (*function.defaults)[i];
+    frame.bind(name, given.given(name) ? given[name] : (*function.defaults)[i]);
   }
   // A count of calls, unlike the room that is left on a stack, is the same in every build.
   if (calls_ == kMostNestedCalls) {
@@ -272,19 +343,29 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
   }
   const SourceSpan place = position_;
   Frame* const caller = std::exchange(frame_, &frame);
+  const std::size_t names_of_caller = std::exchange(own_names_, comprehended_.size());
   ++calls_;
   returned_ = {};
+  const auto leave = [&] {
+    --calls_;
+    own_names_ = names_of_caller;
+    frame_ = caller;
+  };
   try {
     execute(function.function->body);
   } catch (...) {
-    --calls_;
-    frame_ = caller;
+    leave();
     throw;
   }
-  --calls_;
-  frame_ = caller;
+  leave();
   enter(place);
   return std::exchange(returned_, Value());
+}
+
+std::shared_ptr<Cell> Interpreter::keep(Value value) {
+  std::shared_ptr<Cell> cell = cells_->make();
+  cell->value = std::move(value);
+  return cell;
 }
 
 void Interpreter::assert_close(const Value& a, const Value& b) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +20,7 @@
 
 namespace shardlab {
 
+class Cells;
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
 /// Told about every value that a statement gives a name, in the order of the program.
@@ -56,6 +59,7 @@ struct ProgramSetup {
   const MeshLayout* reported = nullptr;  ///< what `mesh` tells; differs in single-device runs
   std::int64_t rank = 0;                 ///< what `rank` tells
   std::int64_t world_size = 1;
+  std::string backend = "threads";  ///< what process groups say that they run on
   Tensors tensors = Tensors::kOnMesh;
   AnswerLog* keeps = nullptr;       ///< is told the answers of this run; may be null
   AnswerReader* follows = nullptr;  ///< the answers of another run; may be null
@@ -81,6 +85,9 @@ bool is_tensor_attribute(std::string_view name);
 class Interpreter {
  public:
   explicit Interpreter(const ProgramSetup& setup);
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
 
   /// Gives an input or another name a value before run(). Not reported to the sink.
   void define(const std::string& name, Value value);
@@ -94,6 +101,11 @@ class Interpreter {
 
   // For built-in functions.
   const ProgramSetup& setup() const { return setup_; }
+  /// Meshes that the program flattened, by the name of their dim.
+  const std::map<std::string, MeshValue>& flattened_meshes() const { return flattened_; }
+  void keep_flattened(const std::string& name, MeshValue mesh) {
+    flattened_.emplace(name, std::move(mesh));
+  }
   /// Anything that a program can call: a def, a built-in function, an op, a method.
   Value call(const Value& function, CallValues call);
   /// An op by its name in torch, and one by its row.
@@ -115,6 +127,8 @@ class Interpreter {
   Value settle(const Value& value);
   /// Anything a for loop takes, as a list.
   Values iterate(const Value& value);
+  /// For functions that others call later: a variable that is emptied when the program has ended.
+  std::shared_ptr<Cell> keep(Value value);
   /// To the sink, without an end of line.
   void print(const std::string& line);
   void assert_close(const Value& a, const Value& b);
@@ -142,6 +156,8 @@ class Interpreter {
   Flow run_node(const ast::Statement& statement, const ast::For& node);
   Flow run_node(const ast::Statement& statement, const ast::While& node);
   Flow run_node(const ast::Statement& statement, const ast::Def& node);
+  Flow run_node(const ast::Statement& statement, const ast::With& node);
+  Flow run_with(const ast::Statement& statement, const ast::With& node, std::size_t item);
   Flow run_node(const ast::Statement& statement, const ast::Return& node);
   Flow run_node(const ast::Statement& statement, const ast::Assert& node);
   Flow run_node(const ast::Statement&, const ast::Pass&) { return Flow::kNext; }
@@ -177,6 +193,7 @@ class Interpreter {
   std::optional<Value> call_varying(const BuiltinValue& builtin, CallValues& call);
   Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
   Value call_function(const FunctionValue& function, CallValues call);
+  Value call_unhooked(const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
@@ -186,9 +203,20 @@ class Interpreter {
   void check_stack() const;
 
   ProgramSetup setup_;
+  std::map<std::string, MeshValue> flattened_;
   std::unordered_map<std::string, Value> globals_;
   std::unordered_map<std::string, std::int64_t> occurrences_;
   Frame* frame_ = nullptr;  ///< of the def that runs; null at the top
+  std::shared_ptr<Cells> cells_;
+  /// Names of the comprehensions that run in this def, from `own_names_` on, and those of its
+  /// callers before.
+  struct OwnName {
+    std::string name;
+    std::optional<Value> value;
+  };
+  std::vector<OwnName> comprehended_;
+  std::size_t own_names_ = 0;
+  OwnName* find_own(const std::string& name);
   Value returned_;
   static constexpr int kMostNestedCalls = 50;
 

@@ -12,16 +12,6 @@
 
 namespace shardlab {
 
-namespace {
-
-BuiltinTable methods_of(const Value& object) {
-  if (object.is_tensor()) return tensor_methods();
-  if (object.is<MeshValue>()) return mesh_methods();
-  return container_methods();
-}
-
-}  // namespace
-
 bool Interpreter::varying(const Value& value) const {
   return setup_.questions != nullptr && varies(value);
 }
@@ -40,8 +30,8 @@ void Interpreter::settle_arguments(CallValues& call) {
 
 // Functions of numbers are put off; what is printed, or is data of a tensor, decides nothing.
 std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, CallValues& call) {
-  static constexpr std::string_view kPutOff[] = {"abs", "float", "int", "max",
-                                                 "min", "repr",  "str"};
+  static constexpr std::string_view kPutOff[] = {"abs", "float", "int",  "len",
+                                                 "max", "min",   "repr", "str"};
   static constexpr std::string_view kDecidesNothing[] = {"print", "tensor"};
   const std::string_view name = builtin.builtin->name;
   if (builtin.self == nullptr && std::ranges::count(kDecidesNothing, name) > 0) {
@@ -95,16 +85,11 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
     }
     if (!adds) settle_arguments(call);
   }
-  if (const Builtin* method = find_builtin(methods_of(object), name)) {
+  const Builtin* method = find_builtin(members_of(object), name);
+  if (method != nullptr && method->member != Member::kValue) {
     return method->run(*this, &object, std::move(call));
   }
-  if (!object.is_tensor()) {
-    if (object.is<ListValue>() || object.is<DictValue>() || object.is<std::string>() ||
-        object.is<MeshValue>()) {
-      refuse_attribute(object, name, *setup_.registry);
-    }
-    return this->call(attribute(object, name), std::move(call));
-  }
+  if (!object.is_tensor()) return this->call(attribute(object, name), std::move(call));
   call.positional.insert(call.positional.begin(), object);
   if (!is_torch_name(*setup_.registry, name)) refuse_attribute(object, name, *setup_.registry);
   return call_op(name, std::move(call));

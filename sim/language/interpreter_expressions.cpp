@@ -29,10 +29,10 @@ Value Interpreter::eval_node(const ast::Expression&, const ast::Constant& node) 
 }
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Name& node) {
+  if (const OwnName* own = find_own(node.id)) return *own->value;
   if (frame_ != nullptr) {
-    const auto local = frame_->locals.find(node.id);
-    if (local != frame_->locals.end()) return local->second;
-    if (frame_->binds(node.id)) {
+    if (const Value* local = frame_->find(node.id)) return *local;
+    if (frame_->knows(node.id)) {
       enter(expression.span);
       fail(ErrorKind::kValue, Fix{"assign to it first, on every way that leads here"},
            "'{}' is used before it has a value in {}", node.id, frame_->function->name);
@@ -133,7 +133,11 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Subsc
   const Value object = evaluate(*node.object);
   const Value key = evaluate(*node.index);
   enter(expression.span);
-  return index(object.is<RankValue>() ? settle(object) : object, settle(key));
+  const auto* ranks = object.get<RankValue>();
+  if (ranks != nullptr && ranks->here->is_sequence()) {
+    return lift({object, key}, [this](const Values& both) { return index(both[0], both[1]); });
+  }
+  return index(ranks != nullptr ? settle(object) : object, settle(key));
 }
 
 Value Interpreter::eval_node(const ast::Expression&, const ast::Slice& node) {
@@ -173,14 +177,15 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Dict&
 
 Value Interpreter::eval_node(const ast::Expression& expression, const ast::Comprehension& node) {
   // The names of a comprehension live in it only, as in Python.
+  const std::size_t before = comprehended_.size();
   std::vector<std::string> names;
   for (const auto& loop : node.loops) ast::collect_targets(*loop.target, names);
-  auto& scope = frame_ != nullptr ? frame_->locals : globals_;
-  std::vector<std::pair<std::string, std::optional<Value>>> hidden;
-  for (const std::string& name : names) {
-    const auto found = scope.find(name);
-    hidden.emplace_back(name, found == scope.end() ? std::nullopt : std::optional(found->second));
-  }
+  for (std::string& name : names) comprehended_.push_back({std::move(name), std::nullopt});
+  struct Leave {
+    std::vector<OwnName>& names;
+    std::size_t before;
+    ~Leave() { names.resize(before); }
+  } const leave{comprehended_, before};
   Values items;
   const DictValue dict = make_dict();
   comprehend(node, 0, [&] {
@@ -190,12 +195,6 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Compr
     enter(expression.span);
     store(dict, key, value);
   });
-  for (auto& [name, value] : hidden) {
-    if (value)
-      scope[name] = std::move(*value);
-    else
-      scope.erase(name);
-  }
   enter(expression.span);
   if (node.key) return dict;
   check_size(items);

@@ -3,11 +3,16 @@
 // one that the program is told.
 #include "sim/language/mesh_value.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "api/mesh.h"
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "comm/device_mesh.h"
+#include "sim/language/rank_value.h"
 
 namespace shardlab {
 
@@ -36,19 +41,130 @@ std::vector<std::string> names_of(const Value& key) {
 
 }  // namespace
 
-MeshValue slice_mesh(const MeshValue& mesh, const Value& key, std::int64_t told_rank) {
+namespace {
+
+// The dims of the scenario's mesh that one dim of a mesh runs over.
+Dims dims_along(const Interpreter& in, const MeshValue& mesh, std::size_t dim) {
+  if (mesh.along != nullptr) return (*mesh.along)[dim];
+  const auto found = in.setup().reported->find_dim(mesh.reported->names()[dim]);
+  check_invariant(found.has_value(), "a part of a mesh has its names");
+  return {static_cast<std::int64_t>(*found)};
+}
+
+std::int64_t place_along(const MeshLayout& whole, const Dims& dims, const Coordinate& coordinate) {
+  std::int64_t place = 0;
+  for (const std::int64_t dim : dims) {
+    const auto index = static_cast<std::size_t>(dim);
+    place = place * whole.size(index) + coordinate[index];
+  }
+  return place;
+}
+
+// The rank whose parts of a layout the program sees: the running one's where tensors live.
+Coordinate place_in(const MeshLayout& layout, std::int64_t rank) {
+  const auto coordinate = layout.coordinate_of(rank);
+  return coordinate ? *coordinate : layout.coordinate_at_index(0);
+}
+
+std::int64_t running_rank_of(const Interpreter& in) {
+  const RankContext* context = current_rank_or_null();
+  return context != nullptr ? context->rank : in.setup().rank;
+}
+
+}  // namespace
+
+MeshValue slice_mesh(const Interpreter& in, const MeshValue& mesh, const Value& key) {
   const std::vector<std::string> names = names_of(key);
+  if (names.size() == 1) {
+    const auto flat = in.flattened_meshes().find(names[0]);
+    if (flat != in.flattened_meshes().end()) return flat->second;
+  }
+  std::vector<Dims> along;
   for (const std::string& name : names) {
-    if (!mesh.reported->find_dim(name)) refuse_dim(*mesh.reported, name, "mesh[...]");
+    const auto dim = mesh.reported->find_dim(name);
+    if (!dim) refuse_dim(*mesh.reported, name, "mesh[...]");
+    along.push_back(dims_along(in, mesh, *dim));
   }
   // No part holds a rank outside of the mesh: the first part gives the shape.
-  const auto part = [&](const MeshLayout* layout, std::int64_t rank) {
-    const auto coordinate = layout->coordinate_of(rank);
-    return slice_layout(layout, names, coordinate ? *coordinate : layout->coordinate_at_index(0));
+  return {slice_layout(mesh.layout, names, place_in(*mesh.layout, running_rank_of(in))),
+          slice_layout(mesh.reported, names, place_in(*mesh.reported, in.setup().rank)),
+          std::make_shared<const std::vector<Dims>>(std::move(along))};
+}
+
+MeshValue flattened(Interpreter& in, const MeshValue& mesh, std::string name) {
+  const std::vector<std::string>& names = mesh.reported->names();
+  if (name.empty()) name = fmt::format("{}", fmt::join(names, "_"));
+  const MeshLayout& whole = *in.setup().reported;
+  Dims along;
+  std::vector<std::string> whole_names;
+  for (std::size_t dim = 0; dim < names.size(); ++dim) {
+    for (const std::int64_t one : dims_along(in, mesh, dim)) {
+      along.push_back(one);
+      whole_names.push_back(whole.names()[static_cast<std::size_t>(one)]);
+    }
+  }
+  const auto known = in.flattened_meshes().find(name);
+  const bool again = known != in.flattened_meshes().end();
+  if (again && known->second.along->at(0) == along) return known->second;
+  if (names.size() == 1 && names[0] == name) return mesh;
+  if (again || whole.find_dim(name)) {
+    throw Error(ErrorKind::kValue, fmt::format("_flatten: the mesh has a dim '{}' already", name))
+        .with("mesh", whole.text())
+        .with("fix", "give the flattened dim another name: mesh._flatten(\"all\")");
+  }
+  const MeshValue flat{
+      flatten_layout(mesh.layout, names, place_in(*mesh.layout, running_rank_of(in)), name),
+      flatten_layout(mesh.reported, names, place_in(*mesh.reported, in.setup().rank), name),
+      std::make_shared<const std::vector<Dims>>(1, along)};
+  if (whole_names.size() > 1) flatten_mesh(in.setup().layout, whole_names);
+  construct_mesh(flat.layout);
+  in.keep_flattened(name, flat);
+  return flat;
+}
+
+std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
+  if (const auto* name = dim.get<std::string>()) {
+    if (const auto found = layout.find_dim(*name)) return *found;
+  } else if (const auto* index = dim.get<std::int64_t>()) {
+    const auto dims = static_cast<std::int64_t>(layout.ndim());
+    if (*index >= -dims && *index < dims) {
+      return static_cast<std::size_t>(*index < 0 ? *index + dims : *index);
+    }
+  }
+  throw Error(ErrorKind::kValue, fmt::format("{} is not a mesh dim", repr(dim)))
+      .with("mesh", layout.text())
+      .with("fix", suggest(dim.is<std::string>() ? dim.as<std::string>() : "", layout.names()));
+}
+
+Value by_rank(const Interpreter& in, std::function<Value(std::int64_t)> at) {
+  if (in.setup().questions == nullptr) return at(in.setup().rank);
+  return rank_value(std::move(at), in.setup().rank);
+}
+
+Value coordinate_along(const Interpreter& in, const MeshValue& mesh, std::size_t dim) {
+  const MeshLayout* whole = in.setup().reported;
+  return by_rank(in, [whole, dims = dims_along(in, mesh, dim)](std::int64_t rank) -> Value {
+    const auto coordinate = whole->coordinate_of(rank);
+    return coordinate ? Value(place_along(*whole, dims, *coordinate)) : Value();
+  });
+}
+
+std::function<std::vector<std::int64_t>(std::int64_t)> ranks_of(const Interpreter& in,
+                                                                const GroupValue& group) {
+  if (group.is_world()) {
+    return [size = in.setup().world_size](std::int64_t) {
+      std::vector<std::int64_t> all(static_cast<std::size_t>(size));
+      std::iota(all.begin(), all.end(), 0);
+      return all;
+    };
+  }
+  std::vector<std::size_t> dims;
+  for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
+    dims.push_back(static_cast<std::size_t>(dim));
+  }
+  return [whole = in.setup().reported, dims](std::int64_t rank) {
+    return whole->group_ranks(dims, place_in(*whole, rank));
   };
-  const RankContext* context = current_rank_or_null();
-  return {part(mesh.layout, context != nullptr ? context->rank : told_rank),
-          part(mesh.reported, told_rank)};
 }
 
 Placement placement_of(const Value& value) {
@@ -86,6 +202,12 @@ ReduceOp reduction_of(const Value& value) {
 
 ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
   if (group.is_none()) return *current_rank().world;
+  if (const auto* given = group.get<GroupValue>()) {
+    if (given->is_world()) return *current_rank().world;
+    const auto known = interpreter.setup().layout->find_dim(group_name(*given));
+    return known ? device_mesh(interpreter.setup().layout).group(*known)
+                 : device_mesh(given->mesh.layout).group(given->dim);
+  }
   const MeshLayout* layout = interpreter.setup().layout;
   std::string name;
   if (const auto* text = group.get<std::string>()) {
@@ -95,7 +217,8 @@ ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
   } else {
     fail(ErrorKind::kValue,
          Fix{fmt::format("use \"world\" or one of: {}", fmt::join(layout->names(), ", "))},
-         "a group must be the name of a mesh dim, or a mesh of one dim, not {}", repr(group));
+         "a group must be a process group, the name of a mesh dim or a mesh of one dim, not {}",
+         repr(group));
   }
   if (name == "world") return *current_rank().world;
   const auto dim = layout->find_dim(name);

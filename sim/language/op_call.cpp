@@ -9,6 +9,7 @@
 #include "base/fix.h"
 #include "base/rank_context.h"
 #include "schema/op_row.h"
+#include "sim/language/generator.h"
 #include "sim/language/tensor_data.h"
 
 namespace shardlab {
@@ -37,6 +38,7 @@ std::optional<Argument> argument_of(const Value& value) {
   if (const auto* dtype = value.get<DType>()) return Argument(*dtype);
   if (const auto* text = value.get<std::string>()) return Argument(*text);
   if (const auto dtype = python_dtype(value)) return Argument(*dtype);
+  if (const GeneratorObject* generator = generator_of(value)) return Argument(generator->state());
   if (!value.is_sequence()) return std::nullopt;
   if (auto ints = dims_of(value)) return Argument(std::move(*ints));
   ArgumentList list;
@@ -51,7 +53,8 @@ std::optional<Argument> argument_of(const Value& value) {
 [[noreturn]] void refuse(std::string_view function, std::string_view name, const Value& value) {
   throw Error(ErrorKind::kValue, fmt::format("{}: {} is the {} {}, which no op takes", function,
                                              name, kind_name(value), repr(value)))
-      .with("fix", "ops take tensors, numbers, strings, dtypes, None and lists of these");
+      .with("fix",
+            "ops take tensors, numbers, strings, dtypes, generators, None and lists of these");
 }
 
 }  // namespace

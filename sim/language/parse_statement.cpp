@@ -2,7 +2,9 @@
 // error, with what to write instead. The text must be UTF-8: the lexer looks at bytes.
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "sim/language/ast_walk.h"
 #include "sim/language/parser.h"
 #include "sim/language/parser_state.h"
 
@@ -34,9 +36,9 @@ constexpr std::array<AugmentedRow, 13> kAugmented = {{
     {">>=", ast::BinaryOp::kRight},
 }};
 
-constexpr std::array<std::string_view, 14> kOutside = {
-    "import",   "from", "class", "try",   "with",  "raise",  "global",
-    "nonlocal", "del",  "yield", "async", "await", "lambda", "except"};
+constexpr std::array<std::string_view, 11> kOutside = {"import", "from",   "class", "try",
+                                                       "raise",  "del",    "yield", "async",
+                                                       "await",  "lambda", "except"};
 
 }  // namespace
 
@@ -55,6 +57,7 @@ void Parser::line(ast::Block& out) {
   if (at_keyword("for")) return out.push_back(for_statement());
   if (at_keyword("while")) return out.push_back(while_statement());
   if (at_keyword("def")) return out.push_back(def_statement());
+  if (at_keyword("with")) return out.push_back(with_statement());
   while (true) {
     out.push_back(simple());
     if (!accept_operator(";")) break;
@@ -81,7 +84,7 @@ ast::Statement Parser::simple() {
     return {start, ast::Continue{}};
   }
   if (at_keyword("return")) {
-    if (!in_function_) {
+    if (path_.empty()) {
       refuse_at(token, "'return' stands outside of a def", "assign the value to a name");
     }
     next();
@@ -94,9 +97,13 @@ ast::Statement Parser::simple() {
     ExpressionPtr message = accept_operator(",") ? expression() : nullptr;
     return {join(start, last_span()), ast::Assert{std::move(condition), std::move(message)}};
   }
+  if (at_keyword("nonlocal") || at_keyword("global")) {
+    refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
+              "keep what a def changes in a list or a dict: count[0] += 1");
+  }
   if (std::find(kOutside.begin(), kOutside.end(), token.text) != kOutside.end()) {
     refuse_at(token, fmt::format("'{}' is not part of the language", token.text),
-              "programs have assignments, calls, if, for, while, def, assert and return");
+              "programs have assignments, calls, if, for, while, def, with, assert and return");
   }
   return expression_or_assignment();
 }
@@ -135,9 +142,8 @@ ast::Block Parser::block(std::string_view after) {
   expect_operator(":", after, "end the head of the block with ':', and indent what follows");
   ast::Block body;
   if (peek().kind != TokenKind::kNewline) {
-    const bool compound =
-        at_keyword("if") || at_keyword("for") || at_keyword("while") || at_keyword("def");
-    if (compound) {
+    constexpr std::string_view kCompound[] = {"if", "for", "while", "def", "with"};
+    if (std::ranges::any_of(kCompound, [&](std::string_view word) { return at_keyword(word); })) {
       unexpected("a simple statement on the line of the ':'",
                  "indent the inner block on lines of its own");
     }
@@ -199,26 +205,82 @@ ast::Statement Parser::while_statement() {
   return {span, std::move(node)};
 }
 
+ast::Statement Parser::with_statement() {
+  const SourceSpan start = next().span;
+  ast::With node;
+  if (at_operator("(")) {
+    refuse_at(peek(), "'with' is followed by a parenthesis",
+              "write it without: with no_grad():, or with a as b, c as d:");
+  }
+  do {
+    ast::With::Item item{expression(), nullptr};
+    if (accept_keyword("as")) {
+      item.target = postfix();
+      check_target(*item.target);
+    }
+    node.items.push_back(std::move(item));
+  } while (accept_operator(","));
+  const SourceSpan span = join(start, last_span());
+  node.body = block("the context");
+  return {span, std::move(node)};
+}
+
+namespace {
+
+using Ids = std::set<std::string, std::less<>>;
+
+void read_names(const ast::Expression& expression, Ids& ids) {
+  if (const auto* name = std::get_if<ast::Name>(&expression.node)) ids.insert(name->id);
+  ast::for_each_part(expression, [&](const ast::Expression& part) { read_names(part, ids); });
+}
+
+// `inner`: what defs in the block read from around them.
+void read_names(const ast::Block& block, Ids& ids, Ids& inner) {
+  for (const ast::Statement& statement : block) {
+    const auto* def = std::get_if<ast::Def>(&statement.node);
+    if (def != nullptr) inner.insert(def->function->free.begin(), def->function->free.end());
+    ast::for_each_part(
+        statement, [&](const ast::Expression& part) { read_names(part, ids); },
+        [&](const ast::Block& body) {
+          if (def == nullptr) read_names(body, ids, inner);
+        });
+  }
+}
+
+void find_names(ast::Function& function) {
+  Ids locals;
+  for (std::string& name : ast::bound_names(function.body)) locals.insert(std::move(name));
+  for (const auto& parameter : function.parameters) locals.insert(parameter.name);
+  function.locals.assign(locals.begin(), locals.end());
+  Ids ids, inner;
+  read_names(function.body, ids, inner);
+  for (const std::string& name : inner) {
+    if (locals.contains(name)) function.shared.push_back(name);
+  }
+  ids.merge(inner);
+  for (const std::string& name : ids) {
+    if (!locals.contains(name)) function.free.push_back(name);
+  }
+}
+
+}  // namespace
+
 ast::Statement Parser::def_statement() {
   const SourceSpan start = next().span;
-  if (in_function_) refuse_not_yet(source_, start, "a def inside a def", "move it out");
   auto function = std::make_shared<ast::Function>();
   function->name = expect_name("the name of the function", kWriteDef);
+  function->path = path_ + function->name;
   function->parameters = parameters();
   const SourceSpan span = join(start, last_span());
   if (at_operator("->")) {
     refuse_not_yet(source_, peek().span, "annotations", "leave the annotation out");
   }
-  in_function_ = true;
+  const std::string outer = std::exchange(path_, function->path + ".");
   const int loops = std::exchange(loops_, 0);
   function->body = block("the parameters");
   loops_ = loops;
-  in_function_ = false;
-  function->locals = ast::bound_names(function->body);
-  for (const auto& parameter : function->parameters) function->locals.push_back(parameter.name);
-  std::sort(function->locals.begin(), function->locals.end());
-  const auto last = std::unique(function->locals.begin(), function->locals.end());
-  function->locals.erase(last, function->locals.end());
+  path_ = outer;
+  find_names(*function);
   return {span, ast::Def{std::move(function)}};
 }
 

@@ -111,6 +111,7 @@ class Parser {
   ast::Statement for_statement();
   ast::Statement while_statement();
   ast::Statement def_statement();
+  ast::Statement with_statement();
   std::vector<ast::Parameter> parameters();
 
   const SourceText& source_;
@@ -118,7 +119,7 @@ class Parser {
   std::size_t at_ = 0;
   int nesting_ = 0;
   int loops_ = 0;
-  bool in_function_ = false;
+  std::string path_;  ///< of the def around, with a dot at its end; empty: none
 };
 
 }  // namespace shardlab

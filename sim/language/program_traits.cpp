@@ -15,6 +15,22 @@ namespace shardlab {
 namespace {
 
 constexpr std::string_view kLocalWorld[] = {"to_local", "from_local"};
+// Names and members that say the rank, and those that say how large the world is.
+constexpr std::string_view kRankNames[] = {"rank", "get_rank", "get_process_group_ranks"};
+constexpr std::string_view kRankMembers[] = {
+    "coordinate", "get_coordinate",         "_sym_get_coordinate",
+    "get_rank",   "get_local_rank",         "_is_current_rank_part_of_mesh",
+    "rank",       "get_process_group_ranks"};
+constexpr std::string_view kWorldNames[] = {"world_size", "get_world_size", "WORLD",
+                                            "_get_group_size_by_name"};
+// What runs a function of the program in backward.
+constexpr std::string_view kHooks[] = {"register_hook", "register_full_backward_hook",
+                                       "register_full_backward_pre_hook"};
+
+template <std::size_t kCount>
+bool is_one_of(const std::string_view (&names)[kCount], std::string_view name) {
+  return std::ranges::find(names, name) != std::end(names);
+}
 
 bool is_collective(std::string_view name) {
   return find_builtin(collective_builtins(), name) != nullptr;
@@ -53,11 +69,7 @@ class Walk {
         names_(source == Source::kRank ? traits.by_rank : traits.by_exchange),
         gradients_(source == Source::kRank ? traits.gradients_by_rank
                                            : traits.gradients_by_exchange) {
-    for (const ast::Statement& statement : program.body) {
-      if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
-        defs_[def->function->name] = def->function.get();
-      }
-    }
+    find_defs(program.body);
   }
 
   void run() {
@@ -68,6 +80,17 @@ class Walk {
   }
 
  private:
+  void find_defs(const ast::Block& block) {
+    for (const ast::Statement& statement : block) {
+      if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
+        defs_[def->function->path].push_back(def->function.get());
+      }
+      ast::for_each_part(
+          statement, [](const ast::Expression&) {},
+          [&](const ast::Block& inner) { find_defs(inner); });
+    }
+  }
+
   void mark(const std::string& name) {
     if (names_.insert(name).second) changed_ = true;
   }
@@ -75,44 +98,53 @@ class Walk {
     if (!std::exchange(flag, true)) changed_ = true;
   }
 
+  // With the path of the def that the name is local to.
   std::string full(std::string_view name) const {
-    const bool local = function_ != nullptr &&
-                       std::binary_search(function_->locals.begin(), function_->locals.end(), name);
-    return local ? function_->name + "." + std::string(name) : std::string(name);
+    for (const ast::Function* function : functions_) {
+      if (function->binds(name)) return function->path + "." + std::string(name);
+    }
+    return std::string(name);
   }
 
   // What one node says by itself; its parts are looked at by any_part.
   bool depends_here(const ast::Expression& expression) {
     if (const auto* name = std::get_if<ast::Name>(&expression.node)) {
-      if (name->id == "world_size") traits_.reads_world = true;
-      if (name->id == "rank") traits_.reads_rank = true;
+      if (is_one_of(kWorldNames, name->id)) traits_.reads_world = true;
+      if (is_one_of(kRankNames, name->id)) traits_.reads_rank = true;
       if (name->id == "assert_close") traits_.asserts_close = true;
       if (leaves_the_mesh(name->id)) traits_.leaves = true;
-      return is_source(name->id, "rank") || names_.contains(full(name->id));
+      if (!called_ && defs_.contains(full(name->id))) escaped_.insert(full(name->id));
+      return is_source(name->id, kRankNames) || names_.contains(full(name->id));
     }
     if (const auto* attribute = std::get_if<ast::Attribute>(&expression.node)) {
       if (leaves_the_mesh(attribute->name)) traits_.leaves = true;
-      if (attribute->name == "coordinate") traits_.reads_rank = true;
-      if (mentions_mesh(*attribute->object)) traits_.reads_world = true;
-      if (is_source(attribute->name, "coordinate")) return true;
+      if (is_one_of(kRankMembers, attribute->name)) traits_.reads_rank = true;
+      if (mentions_mesh(*attribute->object) || is_one_of(kWorldNames, attribute->name)) {
+        traits_.reads_world = true;
+      }
+      if (is_source(attribute->name, kRankMembers)) return true;
       return attribute->name == "grad" && gradients_;
     }
     return false;
   }
 
   // `of_rank`: how this kind of name says the rank.
-  bool is_source(std::string_view name, std::string_view of_rank) const {
-    if (source_ == Source::kRank) return name == of_rank;
+  template <std::size_t kCount>
+  bool is_source(std::string_view name, const std::string_view (&of_rank)[kCount]) const {
+    if (source_ == Source::kRank) return is_one_of(of_rank, name);
     return name == "from_local" || is_collective(name);
   }
 
   // Every part is looked at: a call deep inside may pass the rank on.
   bool depends(const ast::Expression& expression, bool under) {
     bool found = depends_here(expression);
+    const auto* call = std::get_if<ast::Call>(&expression.node);
     ast::for_each_part(expression, [&](const ast::Expression& part) {
+      called_ = call != nullptr && &part == call->function.get();
       if (depends(part, under)) found = true;
     });
-    if (const auto* call = std::get_if<ast::Call>(&expression.node)) calls(*call, under || found);
+    called_ = false;
+    if (call != nullptr) calls(*call, under || found);
     return found;
   }
   bool depends(const ast::ExpressionPtr& expression, bool under) {
@@ -132,12 +164,23 @@ class Walk {
         (method->name.ends_with('_') || method->name == "append" || method->name == "extend")) {
       mark_target(*method->object);
     }
-    const auto def = name != nullptr ? defs_.find(name->id) : defs_.end();
-    if (def == defs_.end()) return;
-    for (const ast::Parameter& parameter : def->second->parameters) {
-      mark(def->first + "." + parameter.name);
+    const bool hooks = method != nullptr && is_one_of(kHooks, method->name);
+    if (hooks) mark(gradients_);
+    const auto def = name != nullptr ? defs_.find(full(name->id)) : defs_.end();
+    if (def != defs_.end()) return called_by_rank(def->first);
+    // A function that a name or an expression has as its value: any that is used as one.
+    if (method != nullptr && !hooks) return;
+    const std::set<std::string> escaped = escaped_;
+    for (const std::string& path : escaped) called_by_rank(path);
+  }
+
+  void called_by_rank(const std::string& path) {
+    for (const ast::Function* function : defs_.at(path)) {
+      for (const ast::Parameter& parameter : function->parameters) {
+        mark(path + "." + parameter.name);
+      }
+      if (called_by_rank_.insert(function).second) changed_ = true;
     }
-    if (called_by_rank_.insert(def->second).second) changed_ = true;
   }
 
   void mark_target(const ast::Expression& target) {
@@ -192,19 +235,32 @@ class Walk {
   }
   void visit(const ast::Def& node, bool under) {
     for (const ast::Parameter& parameter : node.function->parameters) {
-      if (depends(parameter.default_value, under)) mark(node.function->name + "." + parameter.name);
+      if (depends(parameter.default_value, under)) mark(node.function->path + "." + parameter.name);
     }
-    const ast::Function* const outer = std::exchange(function_, node.function.get());
-    walk(node.function->body, called_by_rank_.contains(function_));
-    function_ = outer;
+    const ast::Function* const function = node.function.get();
+    functions_.insert(functions_.begin(), function);
+    walk(function->body, called_by_rank_.contains(function));
+    functions_.erase(functions_.begin());
+  }
+  // Contexts say whether gradients are recorded.
+  void visit(const ast::With& node, bool under) {
+    bool by_rank = under;
+    for (const ast::With::Item& item : node.items) {
+      if (depends(*item.context, under)) {
+        mark(gradients_);
+        by_rank = true;
+      }
+      if (by_rank && item.target) mark_target(*item.target);
+    }
+    walk(node.body, by_rank);
   }
   // The function's own name stands for what it returns.
   void visit(const ast::Return& node, bool under) {
     const bool by_rank = depends(node.value, under) || under;
-    if (!by_rank || function_ == nullptr) return;
-    mark(function_->name);
+    if (!by_rank || functions_.empty()) return;
+    mark(functions_.front()->path);
     // What stands below a return that some ranks take is run by the others only.
-    if (under && called_by_rank_.insert(function_).second) changed_ = true;
+    if (under && called_by_rank_.insert(functions_.front()).second) changed_ = true;
   }
   void visit(const ast::Assert& node, bool under) {
     depends(*node.condition, under);
@@ -222,11 +278,13 @@ class Walk {
   ProgramTraits& traits_;
   Names& names_;     // those that follow from the source
   bool& gradients_;  // all gradients do
-  std::map<std::string, const ast::Function*, std::less<>> defs_;
+  std::map<std::string, std::vector<const ast::Function*>, std::less<>> defs_;  // by path
+  std::set<std::string> escaped_;  // paths of defs that are values: assigned, passed, returned
+  bool called_ = false;            // the expression looked at is what a call calls
   std::set<const ast::Function*> called_by_rank_;  // whose body runs on some ranks only
   std::map<const void*, bool> left_early_;         // loops that some ranks leave before others
   bool* loop_ = nullptr;
-  const ast::Function* function_ = nullptr;
+  std::vector<const ast::Function*> functions_;  // around the statement, the innermost first
   bool changed_ = false;
 };
 

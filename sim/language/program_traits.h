@@ -15,13 +15,13 @@ namespace shardlab {
 
 /// What holds of the whole program, and of its names.
 struct ProgramTraits {
-  bool reads_rank = false;   ///< `rank` or a mesh's `coordinate`
+  bool reads_rank = false;   ///< `rank`, a mesh's `coordinate`, a group's rank, ...
   bool reads_world = false;  ///< `world_size`, or a mesh's size or shape
   /// Local tensors or the program's own collectives: to_local, from_local, all_reduce, ...
   bool leaves = false;
   bool asserts_close = false;  ///< calls assert_close
   /// Names whose value follows from the rank's number: through arithmetic, an index or a branch.
-  /// Names inside of a def are "function.name".
+  /// Names inside of a def are "function.name", with all defs around: "outer.inner.name".
   std::set<std::string, std::less<>> by_rank;
   bool gradients_by_rank = false;  ///< a backward pass begins at such a value, or in such a branch
   /// Likewise: names whose value follows from a collective of the program's own, or from_local.

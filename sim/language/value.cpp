@@ -13,6 +13,7 @@
 #include "schema/op_row.h"
 #include "sim/language/builtin.h"
 #include "sim/language/nesting.h"
+#include "sim/language/object.h"
 
 namespace shardlab {
 
@@ -61,8 +62,9 @@ std::string_view kind_name(const Value& value) {
   static constexpr std::string_view kNames[] = {
       "None",      "...",      "bool",   "int",   "float", "str",    "dtype",    "reduction",
       "placement", "tensor",   "list",   "tuple", "dict",  "range",  "function", "function",
-      "function",  "function", "module", "mesh",  "slice", "varying"};
+      "function",  "function", "module", "mesh",  "group", "object", "slice",    "varying"};
   static_assert(std::size(kNames) == std::variant_size_v<Value::Variant>);
+  if (const auto* object = value.get<ObjectValue>()) return object->object->kind();
   return kNames[value.variant().index()];
 }
 
@@ -70,6 +72,11 @@ std::string a_kind(const Value& value) {
   const std::string_view name = kind_name(value);
   if (value.is_none()) return std::string(name);
   return fmt::format("{} {}", name.front() == 'i' ? "an" : "a", name);
+}
+
+const std::string& group_name(const GroupValue& group) {
+  static const std::string kWorld = "world";
+  return group.is_world() ? kWorld : group.mesh.reported->names()[group.dim];
 }
 
 namespace {
@@ -134,6 +141,10 @@ struct Repr {
   void operator()(const MeshValue& value) const {
     out += value.reported ? value.reported->text() : "{}";
   }
+  void operator()(const GroupValue& value) const {
+    out += fmt::format("group({})", group_name(value));
+  }
+  void operator()(const ObjectValue& value) const { out += value.object->text(); }
   void operator()(const SliceValue& value) const {
     out += "slice";
     items('(', *value.parts, ")");
@@ -206,6 +217,10 @@ bool Equality::equal(const Value& a, const Value& b) {
   if (const auto* tensor = a.get<DTensor>()) return *tensor == b.as<DTensor>();
   if (const auto* mesh = a.get<MeshValue>()) return mesh->reported == b.as<MeshValue>().reported;
   if (const auto* row = a.get<RowValue>()) return row->row == b.as<RowValue>().row;
+  if (const auto* def = a.get<FunctionValue>())
+    return def->defaults == b.as<FunctionValue>().defaults;
+  if (const auto* object = a.get<ObjectValue>())
+    return object->object == b.as<ObjectValue>().object;
   return repr(a) == repr(b);
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -21,7 +22,10 @@
 namespace shardlab {
 
 class Value;
+class Object;
 struct Builtin;
+struct Cell;
+struct ModuleHooks;
 struct OpRow;
 
 using Values = std::vector<Value>;
@@ -51,10 +55,15 @@ struct RangeValue {
   std::int64_t size() const;
   std::int64_t operator[](std::int64_t index) const { return start + index * step; }
 };
-/// A def, with the values of its defaults (one per parameter; None where there is none).
+/// The variables of other defs that a def inside of them uses, by name.
+using CellMap = std::unordered_map<std::string, std::shared_ptr<Cell>>;
+/// A def, with the values of its defaults (one per parameter; None where there is none). Each time
+/// the def is reached it makes another function; copies of one share their defaults.
 struct FunctionValue {
   std::shared_ptr<const ast::Function> function;
   std::shared_ptr<const Values> defaults;
+  std::shared_ptr<const CellMap> captured;  ///< null: none
+  std::shared_ptr<ModuleHooks> hooks;       ///< of backward (module_hooks.h)
 };
 /// A built-in function, or, with `self`, a method of a value.
 struct BuiltinValue {
@@ -81,6 +90,19 @@ struct ModuleValue {
 struct MeshValue {
   const MeshLayout* layout = nullptr;    ///< tensors live on it; null outside of a sliced mesh
   const MeshLayout* reported = nullptr;  ///< what size and coordinate tell
+  /// For each dim the dims of the scenario's mesh that it runs over, where names do not say so:
+  /// flattened ones have names of their own. Null: by name.
+  std::shared_ptr<const std::vector<Dims>> along;
+};
+/// A process group: the ranks along one dim of a mesh that this rank is among, or the world.
+struct GroupValue {
+  MeshValue mesh;  ///< without a layout: the world
+  std::size_t dim = 0;
+  bool is_world() const { return mesh.layout == nullptr; }
+};
+/// What only has members, or is entered by `with` (object.h).
+struct ObjectValue {
+  std::shared_ptr<Object> object;
 };
 /// a:b:c inside of brackets.
 struct SliceValue {
@@ -98,10 +120,11 @@ struct RankValue {
 /// assignment in Python does.
 class Value {
  public:
-  using Variant = std::variant<ast::None, ast::Ellipsis, bool, std::int64_t, double, std::string,
-                               DType, ReduceOp, Placement, DTensor, ListValue, TupleValue,
-                               DictValue, RangeValue, FunctionValue, BuiltinValue, OpValue,
-                               RowValue, ModuleValue, MeshValue, SliceValue, RankValue>;
+  using Variant =
+      std::variant<ast::None, ast::Ellipsis, bool, std::int64_t, double, std::string, DType,
+                   ReduceOp, Placement, DTensor, ListValue, TupleValue, DictValue, RangeValue,
+                   FunctionValue, BuiltinValue, OpValue, RowValue, ModuleValue, MeshValue,
+                   GroupValue, ObjectValue, SliceValue, RankValue>;
 
   /// None.
   Value() = default;
@@ -168,6 +191,8 @@ Number number_of(const Value& value);
 std::string_view kind_name(const Value& value);
 /// The same for the middle of a sentence: "an int", "a list", "None".
 std::string a_kind(const Value& value);
+/// What programs call a group: the name of its mesh dim, or "world".
+const std::string& group_name(const GroupValue& group);
 /// As print() shows it: strings without quotes.
 std::string str(const Value& value);
 /// As it stands inside a list: strings in quotes.

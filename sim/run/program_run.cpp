@@ -83,6 +83,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
                            .reported = run.reported,
                            .rank = run.told_rank >= 0 ? run.told_rank : rank.rank,
                            .world_size = run.told_world >= 0 ? run.told_world : run.scenario->world,
+                           .backend = run.backend,
                            .tensors = run.tensors,
                            .keeps = keeps ? &run.answers : nullptr,
                            .follows = run.follows ? &*run.follows : nullptr,
@@ -144,6 +145,7 @@ WorldOptions world_of(const ProgramRun& run, Propagator& propagator, std::int64_
 void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
              const ScenarioOptions& options) {
   run.step_limit = options.step_limit;
+  run.backend = options.backend;
   if (options.progress != nullptr) {
     const bool alone = run.tensors == Tensors::kPlain;
     options.progress->begin(alone ? RunPhase::kOneDevice : RunPhase::kRanks);

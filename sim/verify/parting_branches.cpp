@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "sim/language/ast_walk.h"
 #include "sim/language/builtin.h"
@@ -46,6 +47,7 @@ bool meets(const ast::If& node) {
 }
 bool meets(const ast::For& node) { return meets(node.body) || meets(node.otherwise); }
 bool meets(const ast::While& node) { return meets(node.condition) || meets(node.body); }
+bool meets(const ast::With& node) { return meets(node.body); }
 bool meets(const ast::Return& node) { return meets(node.value); }
 template <typename Other>
 bool meets(const Other&) {
@@ -104,9 +106,11 @@ class Search {
       } else if (const auto* passes = std::get_if<ast::For>(&statement.node)) {
         look(passes->body);
       } else if (const auto* def = std::get_if<ast::Def>(&statement.node)) {
-        prefix_ = def->function->name + ".";
+        const std::string outer = std::exchange(prefix_, def->function->path + ".");
         look(def->function->body);
-        prefix_.clear();
+        prefix_ = outer;
+      } else if (const auto* with = std::get_if<ast::With>(&statement.node)) {
+        look(with->body);
       }
     }
   }

@@ -139,13 +139,15 @@ const DTensorSpec& spec_of(const DTensor& x) {
 }
 
 DTensor redistribute(const DTensor& x, const Placements& placements,
-                     const RedistributeOptions& options) {
-  return redistribute(x, spec_of(placements, spec_of(x).layout(), x.meta()), options);
+                     const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
+  return redistribute(x, spec_of(placements, spec_of(x).layout(), x.meta()), options, dtypes);
 }
 
-DTensor redistribute(const DTensor& x, std::string_view text, const RedistributeOptions& options) {
+DTensor redistribute(const DTensor& x, std::string_view text, const RedistributeOptions& options,
+                     const RedistributeDTypes& dtypes) {
   const DTensorSpec& source = spec_of(x);
-  return redistribute(x, spec_of(text, source.layout(), x.meta(), source.placements()), options);
+  const DTensorSpec* target = spec_of(text, source.layout(), x.meta(), source.placements());
+  return redistribute(x, target, options, dtypes);
 }
 
 void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {

@@ -64,12 +64,14 @@ DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::str
 const DTensorSpec& spec_of(const DTensor& x);
 
 /// Differentiable. By mesh dim, dims that are not named keep what they have. `options` choose the
-/// planner of this call.
+/// planner of this call, `dtypes` the dtype that is sent in forward and in backward.
 ///   fails  Value: a plain tensor
 DTensor redistribute(const DTensor& x, const Placements& placements,
-                     const RedistributeOptions& options = {});
+                     const RedistributeOptions& options = {},
+                     const RedistributeDTypes& dtypes = {});
 DTensor redistribute(const DTensor& x, std::string_view text,
-                     const RedistributeOptions& options = {});
+                     const RedistributeOptions& options = {},
+                     const RedistributeDTypes& dtypes = {});
 
 /// From now on one collective may run over these dims of the mesh where redistributions would run
 /// one over each. Every rank of the world calls this.

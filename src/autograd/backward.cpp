@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/grad_node.h"
+#include "autograd/hooks.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
@@ -84,7 +85,8 @@ class Walk {
     for (const Seeded& result : results) arrive(edge_of(result.output), result.gradient);
     hand_over(complete);
     for (GradNode* node : nodes_) {
-      const Grads grads = std::move(node->visit().grads);
+      Grads grads = std::move(node->visit().grads);
+      if (node->hooks() != nullptr) run_hooks(*node, grads);
       if (const auto found = watched_.find(node); found != watched_.end()) found->second = grads;
       if (!node->visit().leads_on) continue;
       pass_through(*node, grads);
@@ -150,7 +152,19 @@ class Walk {
     }
     Leaf& leaf = leaves_.at(edge.leaf.impl());
     if (gradient.defined()) leaf.sum = add_gradients(leaf.sum, gradient);
-    if (--leaf.edges == 0 && leaf.sum.defined()) complete_.push_back({edge.leaf, leaf.sum});
+    if (--leaf.edges > 0 || !leaf.sum.defined()) return;
+    const auto* place = static_cast<const TapePlace*>(edge.leaf.impl()->grad_node.get());
+    if (place != nullptr && place->hooks() != nullptr) {
+      leaf.sum = after_hooks(*place->hooks(), 0, leaf.sum);
+    }
+    complete_.push_back({edge.leaf, leaf.sum});
+  }
+
+  void run_hooks(const GradNode& node, Grads& grads) {
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      if (!grads[i].defined()) continue;
+      grads[i] = after_hooks(*node.hooks(), static_cast<std::uint32_t>(i), std::move(grads[i]));
+    }
   }
 
   template <typename Complete>
@@ -293,7 +307,19 @@ void require_no_grad(const DTensor& x) {
   x.impl()->requires_grad = false;
 }
 
+namespace {
+
+// What a walk has found stands in the nodes, so that only one can be under way.
+void check_alone() {
+  if (current_rank().pass != Pass::kBackward) return;
+  throw Error(ErrorKind::kRuntime, "backward: a hook of another backward asks for it")
+      .with("fix", "keep what the hook is given in a list, and call backward after the other one");
+}
+
+}  // namespace
+
 void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
+  check_alone();
   DTensor gradient;
   {
     const BackwardScope scope({});
@@ -309,6 +335,7 @@ void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
 
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph) {
+  check_alone();
   const BackwardScope scope({});
   return gradients_of({{loss, seed_for(loss, seed)}}, inputs, graph);
 }

@@ -4,6 +4,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,17 +15,25 @@
 
 namespace shardlab {
 
-/// What DTensorImpl::grad_node holds: the node of an op, or a view (autograd/view.h), which knows
-/// its base and from it its node.
+struct TensorHooks;  // autograd/hooks.h
+
+/// What DTensorImpl::grad_node holds: the node of an op, a view (autograd/view.h), which knows its
+/// base and from it its node, or the hooks of a leaf.
 class TapePlace : public Counted {
  public:
   bool is_view() const { return kind_ == Kind::kView; }
+  bool is_node() const { return kind_ == Kind::kNode; }
+  /// Called with gradients that arrive here; null: none.
+  const std::shared_ptr<TensorHooks>& hooks() const { return hooks_; }
+  /// Makes them where there are none.
+  TensorHooks& own_hooks();
 
  protected:
-  enum class Kind : std::uint8_t { kNode, kView };
+  enum class Kind : std::uint8_t { kNode, kView, kLeaf };
   explicit TapePlace(Kind kind) : kind_(kind) {}
 
  private:
+  std::shared_ptr<TensorHooks> hooks_;
   Kind kind_;
 };
 

@@ -302,7 +302,12 @@ GradNode::Edge edge_of(const DTensor& x) {
                      view->tape_version != view->base_version();
   if (moved) find_place(x, *view);
   GradNode::Edge edge;
-  edge.node = view != nullptr ? view->node : Ref(static_cast<GradNode*>(x.impl()->grad_node.get()));
+  auto* place = static_cast<TapePlace*>(x.impl()->grad_node.get());
+  if (view != nullptr) {
+    edge.node = view->node;
+  } else if (place != nullptr && place->is_node()) {
+    edge.node = Ref(static_cast<GradNode*>(place));
+  }
   if (edge.node) {
     edge.output = x.impl()->output_index;
   } else {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <deque>
@@ -69,14 +70,23 @@ std::optional<Placement> parse_mask(std::span<const std::string_view> arguments)
   return Placement::mask_partial(*op, intern_mask_shape(shape), *dim);
 }
 
+// The names that PyTorch and its printed forms have, beside ours.
+struct Alias {
+  std::string_view name, means;
+};
+constexpr Alias kAliases[] = {
+    {"Partial", "P"}, {"Shard", "S"}, {"_NormP", "NP"}, {"_S", "SS"}, {"_StridedShard", "SS"}};
+
 std::optional<Placement> parse_call(std::string_view name,
                                     std::span<const std::string_view> arguments) {
+  const auto alias = std::ranges::find(kAliases, name, &Alias::name);
+  if (alias != std::end(kAliases)) name = alias->means;
   if (name == "MP") return parse_mask(arguments);
   if (name == "S" && arguments.size() == 1) {
     const auto dim = parse_dim(arguments[0]);
     return dim ? std::optional(Placement::shard(*dim)) : std::nullopt;
   }
-  if ((name == "SS" || name == "_S") && arguments.size() == 2) {
+  if (name == "SS" && arguments.size() == 2) {
     const auto dim = parse_dim(arguments[0]);
     const auto factor = parse_number<std::int64_t>(arguments[1]);
     if (!dim || !factor || *factor < 1) return std::nullopt;
@@ -86,7 +96,7 @@ std::optional<Placement> parse_call(std::string_view name,
     const auto op = parse_reduce_op(arguments[0]);
     return op ? std::optional(Placement::partial(*op)) : std::nullopt;
   }
-  if ((name == "NP" || name == "_NormP") && arguments.size() == 1) {
+  if (name == "NP" && arguments.size() == 1) {
     const auto norm = parse_number<double>(arguments[0]);
     return norm ? std::optional(Placement::norm_partial(*norm)) : std::nullopt;
   }
@@ -185,7 +195,8 @@ std::string to_string(const Placements& placements) {
 
 std::optional<Placement> parse_placement(std::string_view text) {
   text = trim(text);
-  if (text == "R") return Placement::replicate();
+  if (text == "R" || text == "Replicate()") return Placement::replicate();
+  if (text == "Partial()") return Placement::partial();
   if (text == "MP") return Placement::mask_partial(ReduceOp::kSum, -1, 0);
   const std::size_t open = text.find('(');
   if (open == std::string_view::npos || text.back() != ')') return std::nullopt;

@@ -87,6 +87,98 @@ text = 'aé─'
 print(len(text), list(text), text[1], text[::-1], text[-2:], sorted(text), f'{text:>5}|')
 """
 
+FUNCTIONS_AS_VALUES = """
+def counter():
+    count = [0]
+    def up(by=1):
+        count[0] += by
+        return count[0]
+    return up
+a, b = counter(), counter()
+print(a(), a(), b(), a(5))
+def late():
+    made = []
+    for i in range(3):
+        def show():
+            return i
+        made.append(show)
+    i = 10
+    return [f() for f in made]
+print(late())
+def twice(f, x):
+    return f(f(x))
+def adder(n):
+    def add(x):
+        return x + n
+    return add
+print(twice(adder(3), 1), [f(1) for f in [adder(i) for i in range(3)]], adder(1)(2))
+def outer():
+    x = 1
+    def middle():
+        def inner():
+            return x
+        return inner
+    x = 2
+    return middle()()
+print(outer())
+def recursive():
+    def fact(n):
+        return 1 if n == 0 else n * fact(n - 1)
+    return fact(5)
+print(recursive())
+x = 'global'
+def shadows():
+    def inner():
+        return x
+    r = inner()
+    return r
+print(shadows())
+def defaults():
+    made = []
+    for i in range(3):
+        def f(i=i):
+            return i
+        made.append(f)
+    return [f() for f in made]
+print(defaults())
+table = {'add': adder(1), 'twice': twice}
+print(table['add'](2), table['twice'](table['add'], 3))
+y = 5
+def reads():
+    return y
+print([reads() for y in range(3)], y, {y: reads() for y in 'ab'})
+def own():
+    y = 7
+    def inner():
+        return y
+    return [inner() for y in range(3)], [[y for y in range(y)] for y in [2]], y
+print(own())
+def even(n):
+    def odd(m):
+        return False if m == 0 else even(m - 1)
+    return True if n == 0 else odd(n - 1)
+print(even(10), even(7))
+def parameter(p):
+    def inner():
+        return p * 2
+    p = p + 1
+    return inner
+print(parameter(1)())
+f, g = adder(1), adder(1)
+print(f == f, f == g, f is f, f is g, f in [g], f in [g, f], bool(f))
+def deep(n):
+    def wrap(f):
+        def call(x):
+            return f(x) + 1
+        return call
+    f = adder(0)
+    for _ in range(n):
+        f = wrap(f)
+    return f
+print(deep(20)(1))
+print(isinstance(1, int), isinstance(True, int), isinstance(1.0, (int, str)), isinstance([], list))
+"""
+
 NUMBERS = [0, 1, 2, 3, 5, 7, 10, 64, 255, 2**31, 2**53 + 1, 2**62, -1, -7, -(2**40), True, False,
            0.0, 0.5, 1.0, 1.5, 2.675, 0.1, 3.0, 1e-5, 1e16, 1e300, 123.456, -0.0, -2.5, -1e-5]
 OTHERS = ["", "a", "ab", "b c", "é─", None, [1, 2, 3], [], ["a", 2.5], (1, 2), ()]
@@ -173,6 +265,9 @@ class PlainPython(Program):
 
     def test_statements(self):
         self.assertEqual(self.printed(STATEMENTS), printed_by_python(STATEMENTS))
+
+    def test_functions_as_values(self):
+        self.assertEqual(self.printed(FUNCTIONS_AS_VALUES), printed_by_python(FUNCTIONS_AS_VALUES))
 
     def test_expressions(self):
         for seed in SEEDS:

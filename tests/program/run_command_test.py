@@ -206,6 +206,53 @@ collectives = {}
 """
 
 
+HOOKS = """
+[mesh]
+dp = 2
+tp = 3
+[inputs]
+x = "f32[7@dp, 4]"
+w = { type = "f32[4, 5@tp]", requires_grad = true }
+[program]
+code = '''
+def halved(gradient):
+    return gradient * 0.5
+
+def layer(v, weight):
+    return gelu(v @ weight)
+
+def clipped(f, grad_input, grad_output):
+    return (grad_input[0], grad_input[1].redistribute(dp=R).clamp(-1.0, 1.0))
+
+layer.register_full_backward_hook(clipped)
+h = w.register_hook(halved)
+backward((layer(x, w) ** 2).sum())
+h.remove()
+'''
+[expect]
+"w.grad" = "f32[4, 5@tp]"
+grads = ["w"]
+"""
+
+GROUPS = """
+[mesh]
+dp = 2
+tp = 3
+[inputs]
+x = "f32[7@tp, 5@dp]"
+[program]
+code = '''
+g = mesh.get_group("tp")
+assert get_process_group_ranks(g)[g.rank()] == mesh.get_rank() == dist.get_rank()
+flat = mesh._flatten("all")
+assert flat.get_local_rank() == mesh.size("tp") * mesh.get_local_rank("dp") + g.rank()
+assert mesh.get_coordinate() == (mesh["dp"].get_local_rank(), g.rank())
+y = x.redistribute(tp=R)
+print(len(get_process_group_ranks(g)), g.size(), flat.get_group().size())
+'''
+"""
+
+
 class RunCommand(Program):
     def test_prints_are_shown_once_where_all_ranks_agree_else_with_their_ranks(self):
         output = self.fine("run", text=RANK_PRINTS)
@@ -249,6 +296,17 @@ class RunCommand(Program):
             output = self.fine("run", "--backend", "fake", "--rank", str(rank), text=CLASS_PRINTS)
             self.assertEqual(self.section(output, f"printed by rank {rank}"), [
                 f"  rows {rows}", *(["  second column"] if column == 1 else []), "  done"])
+
+    def test_hooks_change_gradients_alike_on_ranks_and_on_one_device(self):
+        output = self.fine("run", text=HOOKS)
+        self.assertIn("met  w.grad", output)
+        self.assertIn("6 ranks, 1 value verified, 1 collective", output)
+
+    def test_what_groups_and_meshes_say_makes_no_classes(self):
+        output = self.fine("run", "--backend", "fake", "--set", "mesh.dp=32", "--set", "mesh.tp=64",
+                           text=GROUPS)
+        self.assertIn("\n2,048 ranks in 4 classes\n", output)
+        self.assertEqual(self.section(output, "printed"), ["  64 64 2048"])
 
     def test_a_title_has_something_below_it(self):
         code, output, errors = self.shardlab("run", text=FAILS_AT_ONCE)

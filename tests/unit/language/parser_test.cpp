@@ -65,7 +65,11 @@ constexpr FaultRow kFaults[] = {
     {"def f(a, a): pass", "two parameters are called 'a'", ":1:10"},
     {"def f(a=1, b): pass", "a parameter without a default after one with", ":1:12"},
     {"def f(*a): pass", "not yet supported: '*' among parameters", ":1:7"},
-    {"def f():\n  def g(): pass", "not yet supported: a def inside a def", ":2:3"},
+    {"def f():\n  nonlocal x", "'nonlocal' is not part of the language", ":2:3"},
+    {"global x", "'global' is not part of the language", ":1:1"},
+    {"with (f()): pass", "'with' is followed by a parenthesis", ":1:6"},
+    {"with f() as 1: pass", "this cannot be assigned to", ":1:13"},
+    {"with f()", "expected ':' after the context", ":1:9"},
     {"return 1", "'return' stands outside of a def", ":1:1"},
     {"break", "'break' stands outside of a loop", ":1:1"},
     {"for i in x:\n  def f():\n    break", "'break' stands outside of a loop", ":3:5"},
@@ -239,4 +243,21 @@ TEST_CASE("bound_names: assignments, loops and defs, not those inside of functio
         std::vector<std::string>{"a", "b", "c", "d", "e", "f", "i"});
   const auto& def = std::get<ast::Def>(program.body.at(2).node);
   CHECK(def.function->locals == std::vector<std::string>{"p", "q"});
+}
+
+TEST_CASE(
+    "names of a def: its own, those it reads from around, and those it shares with defs inside") {
+  const ast::Program program = parse_program(
+      source_of("def f(a, b):\n  with c as d:\n    def g(e=a):\n      return b + d + e + h\n"
+                "  return g\n"));
+  const ast::Function& f = *std::get<ast::Def>(program.body.at(0).node).function;
+  using Names = std::vector<std::string>;
+  CHECK(f.locals == Names{"a", "b", "d", "g"});
+  CHECK(f.shared == Names{"b", "d"});
+  CHECK(f.free == Names{"c", "h"});
+  const auto& with = std::get<ast::With>(f.body.at(0).node);
+  const ast::Function& g = *std::get<ast::Def>(with.body.at(0).node).function;
+  CHECK(g.path == "f.g");
+  CHECK(g.locals == Names{"e"});
+  CHECK(g.free == Names{"b", "d", "h"});
 }

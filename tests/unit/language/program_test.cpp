@@ -1,98 +1,12 @@
 // Whole programs on simulated ranks: expected lines are worked out by hand, or are what PyTorch
 // prints.
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
-
-#include "autograd/autograd.h"
-#include "dispatch/all_ops.h"
-#include "kernels/cpu_kernels.h"
-#include "propagate/propagator.h"
-#include "sim/language/interpreter.h"
-#include "sim/run/reference_calls.h"
-#include "sim/world/world.h"
-#include "tensor/cpu_device.h"
-#include "tests/unit/scenario/scenario_text.h"
-
-namespace doctest {
-template <>
-struct StringMaker<std::vector<std::string>> {
-  static String convert(const std::vector<std::string>& lines) {
-    std::string out;
-    for (const std::string& line : lines) out += "\n    " + line;
-    return out.c_str();
-  }
-};
-}  // namespace doctest
+#include "tests/unit/language/program_runner.h"
 
 using namespace shardlab;
-
-namespace {
-
-struct PrintedLines : ValueSink {
-  void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
-  void printed(const std::string& line) override { lines.push_back(line); }
-  std::vector<std::string> lines;
-};
-
-struct Outcome {
-  std::vector<std::vector<std::string>> lines;  ///< per rank
-  std::vector<MemoryAccount> accounts;          ///< per rank
-  std::string error;
-};
-
-/// Runs `code` on tp x dp ranks (2 x 2 unless said otherwise).
-Outcome run(const std::string& code, const std::string& mesh = "tp = 2\ndp = 2",
-            Precision precision = Precision::kDeclared) {
-  const std::string text = "[mesh]\n" + mesh + "\n[program]\ncode = '''\n" + code + "'''\n";
-  const Scenario scenario = test::scenario_of(text);
-  check_names(scenario, all_ops());
-  const auto device = make_cpu_device(cpu_kernel_table());
-  Propagator propagator(all_ops(), PlanOptions{});
-  Arena arena;
-  const MeshLayout* layout = layout_of(scenario.mesh, arena);
-  WorldOptions options;
-  options.ranks = scenario.world;
-  options.device = [&](std::int64_t) -> Device& { return *device; };
-  options.propagator = &propagator;
-  options.plans = &propagator.plans();
-  Outcome out;
-  std::vector<PrintedLines> sinks(static_cast<std::size_t>(scenario.world));
-  out.accounts.resize(static_cast<std::size_t>(scenario.world));
-  const WorldResult result = run_world(options, [&](RankContext& rank) {
-    rank.meshes->construct(layout);
-    rank.memory = &out.accounts[static_cast<std::size_t>(rank.rank)];
-    ProgramSetup setup;
-    setup.program = scenario.program.get();
-    setup.params = &scenario.params;
-    setup.registry = &all_ops();
-    setup.layout = setup.reported = layout;
-    setup.rank = rank.rank;
-    setup.world_size = rank.world_size;
-    setup.sink = &sinks[static_cast<std::size_t>(rank.rank)];
-    ReferenceCalls reference(program_calls());
-    const ProgramScope calls(precision == Precision::kReference ? reference : program_calls());
-    Interpreter(setup).run();
-  });
-  if (!result.ok()) out.error = result.merged().text();
-  for (PrintedLines& sink : sinks) out.lines.push_back(std::move(sink.lines));
-  return out;
-}
-
-/// The lines of a program that prints the same on all ranks.
-std::vector<std::string> printed(const std::string& code,
-                                 const std::string& mesh = "tp = 2\ndp = 2",
-                                 Precision precision = Precision::kDeclared) {
-  Outcome out = run(code, mesh, precision);
-  if (!out.error.empty()) return {out.error};
-  for (const auto& lines : out.lines) CHECK(lines == out.lines[0]);
-  return out.lines[0];
-}
-
-using Lines = std::vector<std::string>;
-
-}  // namespace
+using test::Lines;
+using test::Outcome;
+using test::printed;
+using test::run;
 
 TEST_CASE("a plain tensor is placed, moved and brought back; uneven and empty shards") {
   CHECK(printed("x = tensor([[1., 2.], [3., 4.], [5., 6.]])\n"

@@ -58,7 +58,8 @@ def programs_of_files(root):
 
 def programs_of_tests(root):
     folder = root / "tests/unit/language"
-    for path in (folder / "interpreter_test.cpp", folder / "program_test.cpp"):
+    for path in (folder / "interpreter_test.cpp", folder / "program_test.cpp",
+                 folder / "vocabulary_test.cpp"):
         for found in TEST_CODE.finditer(path.read_text(encoding="utf-8")):
             raw, text = found["raw"], found["text"]
             code = raw if raw is not None else ast.literal_eval(f"({text})")

@@ -1,0 +1,56 @@
+// debug_mode.h - what a part of a program communicates, as data. PyTorch's CommDebugMode.
+//
+//   CommDebugMode comm;
+//   comm.enter();
+//   backward(loss);
+//   comm.leave();
+//   CHECK(comm.total() == 2);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "comm/forwarding_observer.h"
+
+namespace shardlab {
+
+/// Counts the collectives of two or more ranks that the running rank enters between enter() and
+/// leave(): those that the program asks for, those that ops and redistributions need, in forward
+/// and in backward. Others who listen go on being told. Used by one rank; left before it dies, and
+/// in the opposite order of entering where several are entered.
+class CommDebugMode {
+ public:
+  CommDebugMode() = default;
+  ~CommDebugMode() { leave(); }
+  CommDebugMode(const CommDebugMode&) = delete;
+  CommDebugMode& operator=(const CommDebugMode&) = delete;
+
+  /// Counts from 0 again.
+  ///   fails  Runtime: it is entered already
+  void enter();
+  /// What was counted stays. Does nothing where it is not entered.
+  void leave();
+
+  std::int64_t count(CollectiveKind kind) const { return counts_[static_cast<std::size_t>(kind)]; }
+  std::int64_t total() const;
+
+ private:
+  class Counter final : public ForwardingObserver {
+   public:
+    Counter(Observer* next, CommDebugMode& mode) : ForwardingObserver(next), mode_(mode) {}
+    void collective(const CollectiveRecord& record) override {
+      ++mode_.counts_[static_cast<std::size_t>(record.kind)];
+      ForwardingObserver::collective(record);
+    }
+
+   private:
+    CommDebugMode& mode_;
+  };
+
+  std::array<std::int64_t, kCollectiveKinds> counts_{};
+  std::optional<Counter> counter_;
+  std::optional<ObserverScope> scope_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,30 @@
+// grad_mode.h - whether calls are recorded for backward: PyTorch's no_grad() and enable_grad().
+#pragma once
+
+#include <cstdint>
+
+#include "base/rank_context.h"
+
+namespace shardlab {
+
+/// Whether the running rank records calls. What is asked of a tensor that requires a gradient while
+/// it does not gives a tensor that requires none; writes to leaves are allowed then.
+inline bool grad_enabled() { return (current_rank().mode & kModeAutograd) != 0; }
+inline void set_grad_enabled(bool enabled) {
+  std::uint32_t& mode = current_rank().mode;
+  mode = enabled ? mode | kModeAutograd : mode & ~std::uint32_t{kModeAutograd};
+}
+
+/// While one lives, the running rank records calls or does not. They nest.
+class GradModeScope {
+ public:
+  explicit GradModeScope(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
+  ~GradModeScope() { set_grad_enabled(before_); }
+  GradModeScope(const GradModeScope&) = delete;
+  GradModeScope& operator=(const GradModeScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace shardlab

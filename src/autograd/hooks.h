@@ -1,0 +1,67 @@
+// hooks.h - functions of a program that backward calls with gradients: of a tensor, and of all
+// tensors that enter or leave a part of a program together. They run while nothing is recorded, and
+// may change gradients, not their shape, dtype or mesh. On every rank the same ones, in the order
+// in which backward comes by. Used by one rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "mesh/dtensor.h"
+
+namespace shardlab {
+
+/// Is given a gradient and gives what takes its place; undefined: it stays.
+using GradientHook = std::function<DTensor(const DTensor& gradient)>;
+
+/// The hooks of one place on the tape, in order of registration.
+struct TensorHooks {
+  struct Hook {
+    std::uint64_t id = 0;
+    std::uint32_t output = 0;  ///< of a node
+    GradientHook run;
+  };
+  std::vector<Hook> hooks;
+  std::uint64_t made = 0;
+};
+
+/// One registered hook.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  HookHandle(std::weak_ptr<TensorHooks> hooks, std::uint64_t id)
+      : hooks_(std::move(hooks)), id_(id) {}
+  /// From now on it is not called. Does nothing the second time, or where the tensor is gone.
+  void remove();
+
+ private:
+  std::weak_ptr<TensorHooks> hooks_;
+  std::uint64_t id_ = 0;
+};
+
+/// Calls `hook` with the gradient of x, once it is summed up: of a leaf before it is added to what
+/// the leaf has, of the result of an op before it flows on, whatever is written to x later. Not
+/// called where no gradient arrives.
+///   fails  Runtime: x does not require a gradient
+HookHandle register_hook(const DTensor& x, GradientHook hook);
+
+/// The gradient after the hooks of this output of a place.
+///   fails  Runtime: a hook gives another shape, dtype or mesh
+DTensor after_hooks(const TensorHooks& hooks, std::uint32_t output, DTensor gradient);
+
+/// Is given the gradients of several tensors and gives as many.
+using GradientsHook = std::function<std::vector<DTensor>(std::vector<DTensor> gradients)>;
+/// Whether zeros stand for gradients that do not arrive already when the hook is called; after it
+/// they do in any case, but where the hook itself takes a gradient away.
+enum class MissingGradients : std::uint8_t { kZeros, kUndefined };
+
+/// The same values, whose gradients pass `hook` on their way to these tensors: once for all of
+/// them, where any arrives. Tensors that require no gradient come back as they are.
+///   fails  as register_hook's hooks, when backward runs
+std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, MissingGradients missing,
+                                    GradientsHook hook);
+
+}  // namespace shardlab
