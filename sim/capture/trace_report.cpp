@@ -159,6 +159,15 @@ std::string trace_json(const Captured& captured, const TraceReport& report) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string replay_json(const ProgramGraph& graph, std::string_view how) {
+  const nlohmann::ordered_json json = {{"title", graph.title},
+                                       {"file", graph.file},
+                                       {"nodes", graph.nodes.size()},
+                                       {"ranks", graph.world},
+                                       {"replay", how}};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 std::string check_text(const std::vector<CheckedGuard>& answers) {
   std::string text;
   for (const CheckedGuard& answer : answers) {

@@ -39,6 +39,9 @@ std::string trace_summary(const Captured& captured, const TraceReport& report);
 /// One JSON object: counts, guards, breaks, where ranks part.
 std::string trace_json(const Captured& captured, const TraceReport& report);
 
+/// What became of a graph that was run in place of its program.
+std::string replay_json(const ProgramGraph& graph, std::string_view how);
+
 /// The guards of a graph beside what a scenario has: each with what was found, the first that does
 /// not hold last.
 std::string check_text(const std::vector<CheckedGuard>& answers);

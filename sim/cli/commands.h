@@ -69,7 +69,7 @@ int test_command(const RunArguments& arguments);
 /// `trace` and `replay`.
 struct TraceArguments {
   RunArguments run;   ///< how to run
-  std::string file;   ///< a scenario; `replay`: a graph
+  std::string file;   ///< `trace`: a scenario; graphs of `replay` are among run.files
   std::string out;    ///< file for the graph; empty: none
   std::string check;  ///< graph whose guards are looked at, instead of a run; empty: none
   bool dot = false;   ///< for Graphviz, instead of the report
@@ -80,7 +80,7 @@ struct TraceArguments {
 };
 /// The program of a scenario as a graph, with what it rests on.
 int trace_command(const TraceArguments& arguments);
-/// Runs a graph in place of the program that it was captured from.
+/// Runs graphs in place of the programs that they were captured from.
 int replay_command(const TraceArguments& arguments);
 
 /// `show` and `explain`.

@@ -215,7 +215,7 @@ void add_trace(CLI::App& app, Parsed& parsed) {
       "Examples:\n"
       "  shardlab trace models/megatron_mlp\n"
       "  shardlab trace models/megatron_mlp --out mlp.graph\n"
-      "  shardlab trace --check mlp.graph models/megatron_mlp --set mesh.tp=2\n"
+      "  shardlab trace --check mlp.graph models/megatron_mlp\n"
       "The graph is run again at once: its bits must be the program's, on every rank.\n"
       "Exit codes: 0 fine, 1 the replay differs, the program fails, or a guard is broken.");
   trace->callback([&parsed] {
@@ -226,7 +226,11 @@ void add_trace(CLI::App& app, Parsed& parsed) {
 void add_replay(CLI::App& app, Parsed& parsed) {
   TraceArguments& arguments = parsed.replay;
   auto* replay = app.add_subcommand("replay", "run a graph in place of its program");
-  replay->add_option("FILE", arguments.file, "what `shardlab trace --out` has written")->required();
+  replay
+      ->add_option(
+          "FILE", arguments.run.files,
+          "what `shardlab trace --out` has written, or a program that was recorded elsewhere")
+      ->required();
   replay->add_option("--until", arguments.until, "the last node that runs")
       ->check(CLI::NonNegativeNumber)
       ->type_name("NODE");
@@ -239,8 +243,10 @@ void add_replay(CLI::App& app, Parsed& parsed) {
   replay->footer(
       "Examples:\n"
       "  shardlab replay mlp.graph\n"
-      "  mpirun -n 4 shardlab replay mlp.graph --backend mpi\n"
-      "Inputs are drawn as the program's were. Exit codes: 0 the same bits, 1 not, 2 no graph.");
+      "  shardlab replay --until 8 --rank 3 mlp.graph\n"
+      "  shardlab replay mlp.graph --backend fake\n"
+      "Inputs are drawn as the program's were. Every call of a recording is compared. Exit codes: "
+      "0 the same bits, 1 not, 2 no graph.");
   replay->callback([&parsed] {
     parsed.chosen = [&parsed] {
       return in_job(parsed.replay.run, [&parsed] { return replay_command(parsed.replay); });

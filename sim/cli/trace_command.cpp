@@ -64,35 +64,9 @@ int trace_point(const Scenario& scenario, const OpRegistry& registry,
   return report.ok() ? kFine : kFailed;
 }
 
-}  // namespace
-
-int trace_command(const TraceArguments& arguments) {
-  OpRegistry registry;
-  register_all_ops(registry);
-  const std::string path = scenario_files({arguments.file}).front();
-  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
-  if (!arguments.out.empty() && file.points().size() > 1) {
-    fail(ErrorKind::kValue, Fix{"choose one with --set " + file.points().front().name},
-         "--out: the scenario has {} points, each a program of its own", file.points().size());
-  }
-  int code = kFine;
-  for (const MatrixPoint& point : file.points()) {
-    code = std::max(code, trace_point(file.at(point), registry, arguments));
-  }
-  return code;
-}
-
-int replay_command(const TraceArguments& arguments) {
-  const std::string text = read_whole(arguments.file);
-  if (is_recording(text)) {
-    CheckArguments check;
-    check.common = arguments.run.common;
-    check.files = {arguments.file};
-    return check_command(check);
-  }
-  OpRegistry registry;
-  register_all_ops(registry);
-  const std::vector<ProgramGraph> graphs = read_graphs(text);
+// One line for a graph that does what its program did.
+int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry,
+                  const TraceArguments& arguments) {
   const ReplayRunOptions asked{
       .until = arguments.until.value_or(-1), .rank = arguments.rank, .pinned = arguments.pinned};
   const ReplayRun replayed = replay_on_ranks(graphs, registry, options_of(arguments.run), asked);
@@ -115,9 +89,49 @@ int replay_command(const TraceArguments& arguments) {
                     : replayed.bits_compared ? "bitwise"
                     : arguments.until        ? "as far as asked for"
                                              : "on shapes";
+  if (arguments.run.common.output == Output::kJson) {
+    print({.out = replay_json(first, how)});
+    return kFine;
+  }
   print({.out = fmt::format("ok  {} of {}: {} nodes on {} ranks, {}\n", first.title, first.file,
                             first.nodes.size(), first.world, how)});
   return kFine;
+}
+
+}  // namespace
+
+int trace_command(const TraceArguments& arguments) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  const std::string path = scenario_files({arguments.file}).front();
+  const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
+  if (!arguments.out.empty() && file.points().size() > 1) {
+    fail(ErrorKind::kValue, Fix{"choose one with --set " + file.points().front().name},
+         "--out: the scenario has {} points, each a program of its own", file.points().size());
+  }
+  int code = kFine;
+  for (const MatrixPoint& point : file.points()) {
+    code = std::max(code, trace_point(file.at(point), registry, arguments));
+  }
+  return code;
+}
+
+int replay_command(const TraceArguments& arguments) {
+  OpRegistry registry;
+  register_all_ops(registry);
+  CheckArguments recordings;
+  recordings.common = arguments.run.common;
+  int code = kFine;
+  for (const std::string& path : arguments.run.files) {
+    const std::string text = read_whole(path);
+    if (is_recording(text)) {
+      recordings.files.push_back(path);
+    } else {
+      code = std::max(code, replay_graphs(read_graphs(text), registry, arguments));
+    }
+  }
+  if (recordings.files.empty()) return code;
+  return std::max(code, check_command(recordings));
 }
 
 }  // namespace shardlab

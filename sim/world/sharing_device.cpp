@@ -250,7 +250,9 @@ void SharingDevice::let_go() {
     const bool unreachable = launch->step < slowest || held_bytes_ > kMostBytes;
     if (launch->ended && launch->waiting == 0 && unreachable) erase(launch);
   }
-  let_go_at_ = launches_.size() + kLaunchesBetween;
+  // A rank that is far ahead leaves all of them reachable: looking at them again and again would
+  // take time with the square of their number.
+  let_go_at_ = launches_.size() + std::max(launches_.size(), kLaunchesBetween);
 }
 
 }  // namespace shardlab

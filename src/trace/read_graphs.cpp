@@ -338,6 +338,11 @@ ProgramGraph header_of(Fields fields, Known& known) {
   for (const Json& json : fields.list("digests")) {
     graph.digests.push_back(digest_of_text(json, fields));
   }
+  const auto ranks = static_cast<std::int64_t>(graph.ranks.size());
+  const auto digests = static_cast<std::int64_t>(graph.digests.size());
+  if (digests != 0 && digests != (ranks > 0 ? ranks : graph.world)) {
+    fields.refuse("digests", "are not one for each rank");
+  }
   fields.end();
   return graph;
 }

@@ -94,6 +94,7 @@ class Recorder::Listener final : public ForwardingObserver {
 Recorder::Recorder(ProgramCalls& next, const MeshLayout* mesh)
     : ForwardingProgram(next), meshes_(graph_.meshes, current_rank().rank) {
   graph_.world = current_rank().world_size;
+  graph_.ranks = {current_rank().rank};
   graph_.seed = current_rank().random.seed;
   meshes_.number_of(mesh);
 }

@@ -8,6 +8,7 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
+#include "mesh/type_string.h"
 #include "plan/planner_name.h"
 #include "schema/op_row.h"
 #include "tensor/device.h"
@@ -124,7 +125,10 @@ class Player {
     } catch (Error& error) {
       error.with("node",
                  fmt::format("{} of the graph: {} {}", number, kind_name(node.kind), node.name));
-      throw;
+      if (error.kind() != ErrorKind::kInternal || node.error) throw;
+      // What no program can ask for, a file can.
+      fail(ErrorKind::kValue, Fix{kAgain}, "node {} does not fit the values that it takes: {}",
+           number, error.summary());
     }
     // Without data a call that others never meet is known of when all classes have run.
     if (!node.error || current_rank().device->shape_only()) return;
@@ -234,7 +238,7 @@ class Player {
       case NodeKind::kFactory:
         return call_row(calls, node);
       case NodeKind::kDistribute:
-        return calls.perform(DistributeEvent{taken(node, 0), target(node), node.source});
+        return calls.perform(DistributeEvent{taken(node, 0), target_of(node), node.source});
       case NodeKind::kRedistribute:
         return redistribute_again(calls, node);
       case NodeKind::kFromLocal:
@@ -250,7 +254,7 @@ class Player {
       case NodeKind::kBackward:
         return backward_again(calls, node);
       case NodeKind::kDeal:
-        return calls.perform(DealEvent{taken(node, 0), target(node)});
+        return calls.perform(DealEvent{taken(node, 0), target_of(node)});
       case NodeKind::kCheckPiece:
         return check_piece(calls, node);
       default:
@@ -280,7 +284,7 @@ class Player {
       }
     }
     return calls.perform(RedistributeEvent{
-        taken(node, 0), target(node), options, {node.forward_dtype, node.backward_dtype}});
+        taken(node, 0), target_of(node), options, {node.forward_dtype, node.backward_dtype}});
   }
 
   Results collective(ProgramCalls& calls, const GraphNode& node) {
@@ -334,6 +338,15 @@ class Player {
   static const ValueType& target_type(const GraphNode& node) {
     if (!node.target) fail(ErrorKind::kValue, Fix{kAgain}, "the node does not say what it makes");
     return *node.target;
+  }
+
+  // What the value becomes, which stays the same tensor.
+  const DTensorSpec* target_of(const GraphNode& node) {
+    const DTensorSpec* wanted = target(node);
+    const DTensor& x = taken(node, 0);
+    if (wanted->shape() == x.shape() && wanted->dtype() == x.dtype()) return wanted;
+    fail(ErrorKind::kValue, Fix{kAgain}, "{} cannot become {}", type_string(x),
+         type_string(*wanted));
   }
 
   const DTensorSpec* target(const GraphNode& node) { return meshes_.spec_of(target_type(node)); }

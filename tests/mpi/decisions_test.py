@@ -9,6 +9,7 @@ collectives, values and findings are equal byte for byte; what may differ is lis
 """
 
 import collections
+import functools
 import json
 import pathlib
 import sys
@@ -48,6 +49,13 @@ if rank == 3:
 """
 
 
+@functools.cache
+def found_of(path):
+    """The reports of a scenario on threads, one for each point of its matrix."""
+    _, text, _ = output(SHARDLAB, "run", "--json", path)
+    return reports(text)
+
+
 class SameDecisions(unittest.TestCase):
     maxDiff = 2000
 
@@ -71,12 +79,34 @@ class SameDecisions(unittest.TestCase):
                     json.dumps(got.get(part), sort_keys=True),
                 )
 
+    def test_graphs_of_all_shipped_scenarios_are_replayed(self):
+        by_world = collections.defaultdict(list)
+        with tempfile.TemporaryDirectory() as folder:
+            for path in SCENARIOS:
+                for report in found_of(path):
+                    graph = pathlib.Path(folder, f"{len(by_world)}_{report['ranks']}_"
+                                                 f"{len(by_world[report['ranks']])}.graph")
+                    settings = report["point"].split(",") if report["point"] else []
+                    words = [word for one in settings for word in ("--set", one)]
+                    _, text, errors = output(SHARDLAB, "trace", path, "--out", graph, *words)
+                    self.assertTrue(graph.exists(), f"{path} {words}: {text} {errors}")
+                    by_world[report["ranks"]].append(graph)
+            lines = []
+            for world, graphs in sorted(by_world.items()):
+                code, text, errors = output(LAUNCHER, "-n", world, SHARDLAB, "replay", "--backend",
+                                            BACKEND, "--check-collectives", *graphs)
+                self.assertEqual(code, 0, f"{text} {errors}")
+                self.assertEqual(len(text.splitlines()), len(graphs), text)
+                lines += text.splitlines()
+        bitwise = sum(line.endswith("bitwise") for line in lines)
+        self.assertGreater(bitwise, 60)
+        print(f"{len(lines)} graphs replayed, {bitwise} bitwise")
+
     def test_all_shipped_scenarios(self):
         by_world = collections.defaultdict(list)
         expected = {}
         for path in SCENARIOS:
-            _, text, _ = output(SHARDLAB, "run", "--json", path)
-            found = reports(text)
+            found = found_of(path)
             self.assertTrue(found, path)
             worlds = {report["ranks"] for report in found}
             self.assertEqual(len(worlds), 1, f"{path}: one job has one size")

@@ -19,8 +19,8 @@ sys.dont_write_bytecode = True
 
 from desk import Desk  # noqa: E402
 
-SUPPORTED = ("run", "test", "show", "plan", "explain", "ops", "check", "diff", "doctor",
-             "completion")
+SUPPORTED = ("run", "test", "trace", "replay", "show", "plan", "explain", "ops", "check", "diff",
+             "doctor", "completion")
 TO_COME = ("verify-ops",)
 
 # What the examples of `diff` read, and how a user makes it.

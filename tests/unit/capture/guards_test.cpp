@@ -101,7 +101,7 @@ TEST_CASE("T-4 guards are in order, each once, with the line that needed them fi
         "  fix         capture the program again");
 }
 
-TEST_CASE("T-57 a program that depends on the rank has a graph for each class of ranks") {
+TEST_CASE("T-57 X-58 a program that depends on the rank has a graph for each class of ranks") {
   const std::string text =
       replaced(kText, "y = (x @ w) * scale", "y = x @ w\nif rank == 3:\n    y = y * scale\n");
   const Captured captured = captured_of(scenario_of_text(text));
