@@ -328,6 +328,14 @@ ValueRef Recorder::appeared(const DTensor& x) {
     node.kind = NodeKind::kGradient;
     node.args = {{held_.at(leaf->impl()).value}};
   } else {
+    // The tape knows of it and the stream does not: hooks of a def hand such values on (T-48).
+    if (x.requires_grad() && !is_leaf(x)) {
+      throw error_of({.gb_type = "module backward hooks need backward capture",
+                      .context = "",
+                      .explanation = "",
+                      .hints = {"remove the hooks of the def with h.remove(), or call it in a "
+                                "program that is not traced"}});
+    }
     if (x.local().numel() > kMostConstantElements) {
       throw error_of({.gb_type = "a captured constant is too large",
                       .context = fmt::format("{}, {} elements on this rank", type_string(x),

@@ -167,5 +167,20 @@ TEST_CASE("T-63 graphs of ranks are one where they are the same, and else part a
   CHECK(difference->b.find("aten::neg") != std::string::npos);
 }
 
+TEST_CASE("T-48 a value that hooks of a def hand on is a break, not a constant") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {7}, test::counted(7));
+    require_grad(x);
+    const auto hooked = [](const DTensor& in) {
+      const std::vector<DTensor> passed =
+          hook_gradients({in}, MissingGradients::kZeros, [](const auto& grads) { return grads; });
+      return mul(passed[0], passed[0]);
+    };
+    CHECK_THROWS_WITH_AS(captured(mesh, x, hooked),
+                         doctest::Contains("module backward hooks need backward capture"), Error);
+  });
+}
+
 }  // namespace
 }  // namespace shardlab
