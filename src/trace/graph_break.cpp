@@ -22,7 +22,16 @@ Error error_of(const GraphBreak& graph_break) {
   return error;
 }
 
-GraphBreak break_at(const GraphNode& read) {
+namespace {
+
+GraphBreak at_hooks(const GraphNode& node) {
+  return {.gb_type = "backward hooks need backward capture",
+          .context = node.line > 0 ? fmt::format("backward in line {}", node.line) : "",
+          .explanation = "what the program's hooks do inside of backward is not part of the graph",
+          .hints = {"take the hooks off while the program is captured"}};
+}
+
+GraphBreak at_read(const GraphNode& read) {
   const ValueRef* value =
       read.args.empty() ? nullptr : std::get_if<ValueRef>(&read.args.front().value);
   return {.gb_type = "data-dependent value",
@@ -33,10 +42,18 @@ GraphBreak break_at(const GraphNode& read) {
                     "capture the program again on the inputs that it is to run on"}};
 }
 
+}  // namespace
+
+std::optional<GraphBreak> break_at(const GraphNode& node) {
+  if (node.kind == NodeKind::kRead) return at_read(node);
+  const bool hooks = node.kind == NodeKind::kBackward && node.name == kWithHooks;
+  return hooks ? std::optional(at_hooks(node)) : std::nullopt;
+}
+
 std::vector<GraphBreak> breaks_of(const ProgramGraph& graph) {
   std::vector<GraphBreak> breaks;
   for (const GraphNode& node : graph.nodes) {
-    if (node.kind == NodeKind::kRead) breaks.push_back(break_at(node));
+    if (auto here = break_at(node)) breaks.push_back(std::move(*here));
   }
   return breaks;
 }

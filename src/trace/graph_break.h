@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ struct GraphBreak {
 /// another is handled takes that as its cause, so that both are shown: error.caused_by(first).
 Error error_of(const GraphBreak& graph_break);
 
-/// The break at a node that reads elements.
-GraphBreak break_at(const GraphNode& read);
+/// The name of a backward in which hooks of the program ran ops.
+inline constexpr const char* kWithHooks = "with hooks";
+/// The break at a node that reads elements, or at a backward with hooks; none at others.
+std::optional<GraphBreak> break_at(const GraphNode& node);
 /// All breaks of a graph, in order.
 std::vector<GraphBreak> breaks_of(const ProgramGraph& graph);
 /// How often each gb_type came.

@@ -116,8 +116,11 @@ void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor&
 }
 
 Results Recorder::perform(const ProgramEvent& event) {
-  // What an event does by itself, such as a hook's part of backward, belongs to its node.
-  if (inside_) return next().perform(event);
+  // A hook of the program runs inside of a backward, which is marked: its ops are no nodes.
+  if (inside_) {
+    if (graph_.nodes.back().kind == NodeKind::kBackward) graph_.nodes.back().name = kWithHooks;
+    return next().perform(event);
+  }
   GraphNode node = std::visit([this](const auto& one) { return node_of(one); }, event);
   const std::size_t index = graph_.nodes.size();
   graph_.nodes.push_back(std::move(node));

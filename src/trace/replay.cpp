@@ -13,6 +13,7 @@
 #include "schema/op_row.h"
 #include "tensor/device.h"
 #include "trace/digest.h"
+#include "trace/graph_break.h"
 #include "trace/graph_meshes.h"
 
 namespace shardlab {
@@ -319,6 +320,7 @@ class Player {
   }
 
   Results backward_again(ProgramCalls& calls, const GraphNode& node) {
+    if (const auto hooks = break_at(node)) throw error_of(*hooks);
     if (node.args.size() < 2) fail(ErrorKind::kValue, Fix{kAgain}, "backward takes loss and seed");
     std::vector<DTensor> inputs;
     for (std::size_t i = 2; i < node.args.size(); ++i) inputs.push_back(taken(node, i));

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "api/shardlab.h"
+#include "autograd/hooks.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "trace/compare_graphs.h"
 #include "trace/digest.h"
@@ -140,6 +141,27 @@ TEST_CASE("T-6 elements that the program has read are compared when it is run ag
       CHECK(error.summary() == "the program read 3.0 here, which is 4.0 now");
       CHECK(*error.find("node") == "3 of the graph: read ");
     }
+  });
+}
+
+TEST_CASE(
+    "T-5 hooks that run ops inside of backward are a break, and their graph is not replayed") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const auto program = [&](const DTensor& in) {
+      require_grad(in);
+      register_hook(in, [](const DTensor& gradient) { return mul(gradient, gradient); });
+      backward(redistribute(sum(mul(in, in)), "m0=R"));
+      return std::vector<DTensor>{};
+    };
+    const auto make = [&] { return mesh.place("S(0)", {3}, {1, 2, 3}); };
+    const ProgramGraph graph = captured(mesh, make(), program);
+    CHECK(counted(breaks_of(graph)) ==
+          std::map<std::string, std::int64_t>{{"backward hooks need backward capture", 1}});
+    const DTensor again = make();
+    CHECK(test::kind_of([&] {
+            replay(graph, mesh.layout()->arena(), std::span<const DTensor>(&again, 1));
+          }) == ErrorKind::kUnsupported);
   });
 }
 
