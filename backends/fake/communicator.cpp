@@ -14,6 +14,9 @@
 namespace shardlab::fake {
 
 std::shared_ptr<const std::vector<std::int64_t>> LengthsTable::keep(Lengths lengths) {
+  if (const KnownLengths* known = lengths.known()) {
+    return {known->shared_from_this(), &known->values()};
+  }
   auto& known = by_hash_[hash_range(0, lengths)];
   for (const auto& candidate : known) {
     if (std::ranges::equal(*candidate, lengths)) return candidate;

@@ -36,7 +36,7 @@ struct RunArguments {
   std::vector<std::string> files;     ///< `test`: files and folders
   std::vector<std::string> settings;  ///< "key=value"
   std::vector<std::string> links;     ///< "tp=400,1.5": GB/s and microseconds
-  std::string backend = "threads";
+  std::string backend;                ///< empty: the scenario's
   CollectiveChecks checks = CollectiveChecks::kOff;
   DeviceChoice device;
   std::optional<SchedulerKind> scheduler;  ///< none: pool
@@ -49,6 +49,7 @@ struct RunArguments {
   ReportLength length = ReportLength::kOverview;
   int line = 0;  ///< of the source, alone and in full; 0: all
   Replay replay = Replay::kShown;
+  bool memory_timeline = false;              ///< what a rank held in the course of the program
   bool log = false;                          ///< as an indented log of what the dispatcher did
   std::string why;                           ///< op, source line, value name or "all"
   std::optional<std::int64_t> rank;          ///< whose prints are shown; none: those of all ranks

@@ -2,7 +2,7 @@
 // to the user.
 #include "backends/process/control_channel.h"
 #include "base/error.h"
-#include "sim/cli/commands.h"
+#include "sim/cli/run_arguments.h"
 #include "sim/run/process_records.h"
 
 namespace shardlab {
@@ -23,12 +23,12 @@ int silently(process::ControlChannel* channel, const std::function<int()>& comma
 }  // namespace
 
 bool speaks(const RunArguments& arguments) {
-  const process::ControlChannel* channel = channel_of(arguments.backend);
+  const process::ControlChannel* channel = channel_of(arguments);
   return channel == nullptr || channel->rank() == 0;
 }
 
 int in_job(const RunArguments& arguments, const std::function<int()>& command) {
-  return speaks(arguments) ? guarded(command) : silently(channel_of(arguments.backend), command);
+  return speaks(arguments) ? guarded(command) : silently(channel_of(arguments), command);
 }
 
 }  // namespace shardlab

@@ -36,8 +36,8 @@ void add_run_options(CLI::App* command, RunArguments& arguments) {
       ->type_name("DIM=GBPS,US");
   command->add_option(
       "--backend", arguments.backend,
-      "who moves the bytes: threads; fake (shapes only, up to a million ranks); mpi "
-      "under mpirun; nccl under torchrun");
+      "who moves the bytes, instead of the scenario's choice: threads; fake (shapes only, up to "
+      "a million ranks); mpi under mpirun; nccl under torchrun");
   command->add_flag_callback(
       "--check-collectives", [&arguments] { arguments.checks = CollectiveChecks::kOn; },
       "processes compare each collective before data moves (threads always does)");
@@ -125,6 +125,9 @@ void add_run(CLI::App& app, Parsed& parsed) {
       ->type_name("FILE");
   run->add_flag("--log", parsed.run.log,
                 "an indented log of ops, redistributions and collectives on one rank instead");
+  run->add_flag("--memory-timeline", parsed.run.memory_timeline,
+                "what one rank held in the course of the program, and what for: a picture, with "
+                "--json a list");
   run->add_option_function<std::string>(
          "--values",
          [&parsed](const std::string& text) {

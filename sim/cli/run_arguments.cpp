@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "plan/planner_name.h"
 #include "sim/report/log_text.h"
+#include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
 #include "sim/run/process_records.h"
 
@@ -111,9 +112,13 @@ std::vector<std::string> scenario_files(const std::vector<std::string>& names) {
   return files;
 }
 
-ScenarioOptions options_of(const RunArguments& arguments) {
+process::ControlChannel* channel_of(const RunArguments& arguments) {
+  return arguments.backend.empty() ? nullptr : channel_of(arguments.backend);
+}
+
+ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenario) {
   ScenarioOptions options;
-  options.backend = arguments.backend;
+  options.backend = arguments.backend.empty() ? scenario.backend : arguments.backend;
   options.checks = arguments.checks;
   options.device = arguments.device;
   options.planner = parse_planner(arguments.planner);
@@ -123,12 +128,13 @@ ScenarioOptions options_of(const RunArguments& arguments) {
   if (seeded(arguments)) options.schedule.seed = arguments.seed.value_or(0);
   options.memory = memory_limits(arguments);
   options.keep_elements = arguments.keep_elements;
+  options.memory_timeline = arguments.memory_timeline || !arguments.html.empty();
   return options;
 }
 
 RunTextOptions text_options(const RunArguments& arguments) {
   // Launchers of processes give them a terminal, whatever is behind it.
-  const bool unsure = arguments.common.color == "auto" && channel_of(arguments.backend) != nullptr;
+  const bool unsure = arguments.common.color == "auto" && channel_of(arguments) != nullptr;
   return {.color = unsure ? Color::kOff : arguments.common.stdout_color(),
           .length = arguments.length,
           .line = arguments.line,
@@ -146,9 +152,13 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
   RunTextOptions options = text_options(arguments);
   options.replay = arguments.replay;
   output.out = arguments.log ? log_text(result.run) : run_text(result, options);
+  if (arguments.memory_timeline) {
+    output.out += fmt::format("\nmemory of rank {} in the course of the program\n{}",
+                              result.run.reporting_rank, memory_curve(result.run.memory_timeline));
+  }
   if (result.run.error && !result.judgement.error_expected) {
     output.err = "error: " + result.run.error->text() + "\n";
-    output.urgent = channel_of(arguments.backend) != nullptr;
+    output.urgent = channel_of(arguments) != nullptr;
   }
   return output;
 }

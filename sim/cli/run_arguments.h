@@ -12,6 +12,10 @@
 
 namespace shardlab {
 
+namespace process {
+class ControlChannel;
+}
+
 /// What is put in place of the file's values. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
 /// The files, and all .toml files below the folders, these sorted, so that runs have the same order
@@ -19,7 +23,10 @@ std::vector<Setting> settings_of(const RunArguments& arguments);
 /// shipped: "models/megatron_mlp", "models".
 ///   fails  Value: a folder without scenarios
 std::vector<std::string> scenario_files(const std::vector<std::string>& names);
-ScenarioOptions options_of(const RunArguments& arguments);
+/// The job that the ranks are processes of; null where they are not.
+process::ControlChannel* channel_of(const RunArguments& arguments);
+/// The backend is the scenario's where the user gave none.
+ScenarioOptions options_of(const RunArguments& arguments, const Scenario& scenario);
 RunTextOptions text_options(const RunArguments& arguments);
 
 /// What is written for one run. Results go to stdout, an error that nobody expected to stderr.

@@ -53,10 +53,10 @@ class Reports {
 // Says before a long run that it will be one, and while it runs where it is.
 ScenarioResult watched(const Scenario& scenario, const std::string& path,
                        const OpRegistry& registry, const RunArguments& arguments) {
-  ScenarioOptions options = options_of(arguments);
+  ScenarioOptions options = options_of(arguments, scenario);
   // A process that waits for others is not to be woken by a timer.
-  if (channel_of(arguments.backend) != nullptr) return run_scenario(scenario, registry, options);
-  if (!is_shape_only(arguments.backend)) {
+  if (channel_of(arguments) != nullptr) return run_scenario(scenario, registry, options);
+  if (!is_shape_only(options.backend)) {
     if (const auto note = forecast(scenario, registry, options)) print({.err = *note});
   }
   const ProgressLine line(path);

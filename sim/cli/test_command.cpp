@@ -94,7 +94,7 @@ void tell(const ScenarioResult& result, const std::string& tried, const RunArgum
 
 // Why this job cannot run the scenario, though the scenario itself is right; empty: it can.
 std::string reason_to_skip(const Scenario& scenario, const RunArguments& arguments) {
-  const process::ControlChannel* channel = channel_of(arguments.backend);
+  const process::ControlChannel* channel = channel_of(arguments);
   if (channel == nullptr || channel->size() == scenario.world) return "";
   return fmt::format("needs {} ranks, and the job has {} processes", scenario.world,
                      channel->size());
@@ -114,7 +114,7 @@ void run_case(const TestCase& one, const OpRegistry& registry, const RunArgument
   if (const std::string reason = reason_to_skip(scenario, arguments); !reason.empty()) {
     return skip_case(one, reason, arguments, outcome);
   }
-  const ScenarioOptions options = options_of(arguments);
+  const ScenarioOptions options = options_of(arguments, scenario);
   if (arguments.schedules == 0) {
     return tell(run_scenario(scenario, registry, options), "", arguments, outcome);
   }
@@ -201,7 +201,7 @@ int test_command(const RunArguments& arguments) {
   register_all_ops(registry);
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
   // Ranks in processes of their own meet in the order of the cases.
-  const bool in_order = channel_of(arguments.backend) != nullptr;
+  const bool in_order = channel_of(arguments) != nullptr;
   const std::size_t wanted = arguments.jobs > 0 ? static_cast<std::size_t>(arguments.jobs) : cores;
   const std::size_t workers = in_order ? 1 : wanted;
   std::vector<TestOutcome> outcomes(cases.size());

@@ -48,7 +48,7 @@ int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
 int trace_point(const Scenario& scenario, const OpRegistry& registry,
                 const TraceArguments& arguments) {
   if (!arguments.check.empty()) return check_guards(scenario, arguments);
-  const ScenarioOptions options = options_of(arguments.run);
+  const ScenarioOptions options = options_of(arguments.run, scenario);
   const Captured captured = capture_scenario(scenario, registry, options, arguments.rank);
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
@@ -69,7 +69,7 @@ int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& reg
                   const TraceArguments& arguments) {
   const ReplayRunOptions asked{
       .until = arguments.until.value_or(-1), .rank = arguments.rank, .pinned = arguments.pinned};
-  const ReplayRun replayed = replay_on_ranks(graphs, registry, options_of(arguments.run), asked);
+  const ReplayRun replayed = replay_on_ranks(graphs, registry, options_of(arguments.run, {}), asked);
   if (replayed.run.reported_elsewhere) return kFine;
   const ProgramGraph& first = graphs.front();
   print({.out = replayed.told});

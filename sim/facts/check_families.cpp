@@ -143,6 +143,11 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "n_values") && has(first, "mesh_dim_names");
      },
      make_program_checker},
+    {"memory/peaks",
+     [](std::string_view, const Json& first) {
+       return has(first, "program") && has(first, "maxima");
+     },
+     make_peaks_checker},
     {"memory/backward_order",
      [](std::string_view, const Json& first) {
        return has(first, "program") && has(first, "passes");

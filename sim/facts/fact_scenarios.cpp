@@ -53,6 +53,7 @@ void FactScenarios::run(const Scenario& scenario, const OnRank& on_rank,
   const MeshLayout* layout = layout_of(scenario.mesh, state_->arena);
   state_->sharing = std::make_unique<SharingDevice>(*state_->device, scenario.world);
   judge(state_->world(scenario.world).run([&](RankContext& rank) {
+    if (on_rank.begins) on_rank.begins(rank);
     rank.meshes->construct(layout);
     Interpreter interpreter({.program = scenario.program.get(),
                              .params = &scenario.params,
@@ -63,6 +64,7 @@ void FactScenarios::run(const Scenario& scenario, const OnRank& on_rank,
                              .world_size = scenario.world,
                              .sink = &on_rank.sink(rank)});
     for (const ScenarioInput& input : scenario.inputs) {
+      const MakingScope scope(HeldFor::kInput);
       const DTensor value = make_input(scenario, input, layout, Precision::kDeclared);
       if (input.requires_grad) require_grad(value);
       interpreter.define(input.name, Value(value));

@@ -27,6 +27,8 @@ class FactScenarios {
     std::function<ValueSink&(RankContext& rank)> sink;
     /// Runs the interpreter, which has the inputs, and looks at what it leaves.
     std::function<void(RankContext& rank, Interpreter& interpreter)> run;
+    /// Before the rank has anything; may be empty.
+    std::function<void(RankContext& rank)> begins = {};
   };
   /// Runs on every rank of the scenario's mesh. `judge` then sees the result while the devices of
   /// all tensors still live.

@@ -85,17 +85,35 @@ void check_collectives(const Scenario& scenario, const std::vector<const Collect
   }
 }
 
+ExpectationReport check_amount(std::string what, const Bound& bound, double bytes) {
+  ExpectationReport report{.what = std::move(what), .where = bound.where};
+  report.met = bound.holds(bytes);
+  report.text = report.met ? fmt::format("{:.0f}", bytes)
+                           : fmt::format("expected {}, got {:.0f}", bound.text, bytes);
+  return report;
+}
+
 void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCounts*>& counts,
                  std::vector<ExpectationReport>& reports) {
   if (!scenario.expect.bytes) return;
   double largest = 0;
   for (const CollectiveCounts* rank : counts) largest = std::max(largest, rank->bytes());
-  ExpectationReport report{.what = "bytes", .where = scenario.expect.bytes->where};
-  report.met = scenario.expect.bytes->holds(largest);
-  report.text = report.met
-                    ? fmt::format("{:.0f}", largest)
-                    : fmt::format("expected {}, got {:.0f}", scenario.expect.bytes->text, largest);
-  reports.push_back(report);
+  reports.push_back(check_amount("bytes", *scenario.expect.bytes, largest));
+}
+
+std::int64_t bytes_of(const PeakReport& peak, std::string_view key) {
+  for (std::size_t i = 0; i < kHeldForCount; ++i) {
+    if (key_of(static_cast<HeldFor>(i)) == key) return peak.most[i];
+  }
+  return peak.bytes;
+}
+
+void check_memory(const Scenario& scenario, const PeakReport& peak,
+                  std::vector<ExpectationReport>& reports) {
+  for (const auto& [key, bound] : scenario.expect.memory) {
+    const auto found = static_cast<double>(bytes_of(peak, key));
+    reports.push_back(check_amount("memory." + key, bound, found));
+  }
 }
 
 }  // namespace
@@ -103,13 +121,14 @@ void check_bytes(const Scenario& scenario, const std::vector<const CollectiveCou
 std::vector<ExpectationReport> check_expectations(
     const Scenario& scenario, const MeshLayout* layout,
     const std::vector<const Recording*>& recordings,
-    const std::vector<const CollectiveCounts*>& counts) {
+    const std::vector<const CollectiveCounts*>& counts, const PeakReport& peak) {
   std::vector<ExpectationReport> reports;
   for (const ExpectedType& expected : scenario.expect.types) {
     reports.push_back(check_type(expected, layout, recordings));
   }
   check_collectives(scenario, counts, reports);
   check_bytes(scenario, counts, reports);
+  check_memory(scenario, peak, reports);
   return reports;
 }
 

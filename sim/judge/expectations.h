@@ -6,6 +6,7 @@
 
 #include "sim/record/trace.h"
 #include "sim/run/recording.h"
+#include "sim/run/run_options.h"
 #include "sim/scenario/scenario.h"
 
 namespace shardlab {
@@ -18,10 +19,11 @@ struct ExpectationReport {
   Where where;
 };
 
-/// Types, collectives and bytes. `recordings` and `counts` are by global rank.
+/// Types, collectives, bytes and memory. `recordings` and `counts` are by global rank, `peak` is
+/// that of the rank that held most.
 std::vector<ExpectationReport> check_expectations(
     const Scenario& scenario, const MeshLayout* layout,
     const std::vector<const Recording*>& recordings,
-    const std::vector<const CollectiveCounts*>& counts);
+    const std::vector<const CollectiveCounts*>& counts, const PeakReport& peak);
 
 }  // namespace shardlab

@@ -75,7 +75,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks) {
   std::vector<const CollectiveCounts*> counts;
   for (const CollectiveCounts& count : run.counts) counts.push_back(&count);
   for (ExpectationReport& report :
-       check_expectations(run.scenario, run.layout, recordings, counts)) {
+       check_expectations(run.scenario, run.layout, recordings, counts, run.memory.largest())) {
     judgement.expectations.push_back(std::move(report));
   }
   check_missing_gradients(run.scenario, ranks, judgement);

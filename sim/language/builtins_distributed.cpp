@@ -224,7 +224,7 @@ void check_differentiated(const DTensor& input, std::size_t index) {
       .with("fix", "leave it out, or get None for it with allow_unused=True");
 }
 
-Value run_grad(Interpreter&, const Value*, CallValues call) {
+Value run_grad(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("grad",
                          {"loss", "inputs", "gradient=", "grad_outputs=", "retain_graph=",
                           "allow_unused=", "create_graph="},
@@ -240,8 +240,10 @@ Value run_grad(Interpreter&, const Value*, CallValues call) {
   const std::vector<DTensor> inputs = tensors_of(given, "inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) check_differentiated(inputs[i], i);
   const bool unused = given.flag_or("allow_unused", false);
+  const DTensor loss = given.tensor("loss");
+  in.tell_backward(loss, seed);
   Values out;
-  for (const DTensor& gradient : gradients(given.tensor("loss"), inputs, seed, graph_of(given))) {
+  for (const DTensor& gradient : gradients(loss, inputs, seed, graph_of(given))) {
     if (!gradient.defined() && !unused) refuse_unused(out.size());
     out.push_back(gradient.defined() ? Value(gradient) : Value());
   }

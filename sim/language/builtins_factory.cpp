@@ -101,6 +101,8 @@ Value make(Interpreter& in, std::string_view op, CallValues call) {
   const ResolvedCall resolved =
       resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
   const DrawScope draws(placing.generator);
+  // What is made as a leaf is a parameter.
+  const MakingScope scope(placing.requires_grad ? HeldFor::kInput : HeldFor::kOther);
   const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none());
   const DTensor made = on_mesh ? placed(in, op, placing, resolved) : whole(resolved);
   if (placing.requires_grad) require_grad(made);

@@ -75,6 +75,16 @@ std::vector<std::string> Interpreter::names() const {
   return names;
 }
 
+void Interpreter::visit_values(const std::function<void(const Value& value)>& visit) const {
+  for (const auto& [name, value] : globals_) visit(value);
+  for (const Frame* frame = frame_; frame != nullptr; frame = frame->caller) {
+    for (const auto& [name, value] : frame->locals) visit(value);
+    for (const auto& [name, cell] : frame->cells) {
+      if (cell->value) visit(*cell->value);
+    }
+  }
+}
+
 void Interpreter::run() {
   const char here = 0;
   stack_base_ = &here;
@@ -321,11 +331,9 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
                      [&](CallValues passed) { return call_unhooked(function, std::move(passed)); });
 }
 
-Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call) {
+// Then names alone hold the arguments: one that is rebound is free, as in Python.
+void Interpreter::bind_arguments(Frame& frame, const FunctionValue& function, CallValues call) {
   const auto& parameters = function.function->parameters;
-  Frame frame{function.function.get(), {}, {}};
-  if (function.captured != nullptr) frame.cells = *function.captured;
-  for (const std::string& name : function.function->shared) frame.cells[name] = cells_->make();
   std::vector<std::string> names;
   for (const ast::Parameter& parameter : parameters) {
     names.push_back(parameter.name + (parameter.default_value ? "=" : ""));
@@ -335,6 +343,13 @@ Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call)
     const std::string& name = parameters[i].name;
     frame.bind(name, given.given(name) ? given[name] : (*function.defaults)[i]);
   }
+}
+
+Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call) {
+  Frame frame{function.function.get(), {}, {}, frame_};
+  if (function.captured != nullptr) frame.cells = *function.captured;
+  for (const std::string& name : function.function->shared) frame.cells[name] = cells_->make();
+  bind_arguments(frame, function, std::move(call));
   // A count of calls, unlike the room that is left on a stack, is the same in every build.
   if (calls_ == kMostNestedCalls) {
     throw Error(ErrorKind::kRuntime,
@@ -373,7 +388,12 @@ void Interpreter::assert_close(const Value& a, const Value& b) {
   if (setup_.sink != nullptr) setup_.sink->asserted_close(a, b, where);
 }
 
+void Interpreter::tell_backward(const DTensor& loss, const DTensor& seed) {
+  if (setup_.sink != nullptr) setup_.sink->backward_begins(loss, seed);
+}
+
 void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph graph) {
+  tell_backward(loss, seed);
   using Tell = std::function<void(const std::string& name, const DTensor& grad)>;
   const auto each_gradient = [this](const Tell& tell) {
     if (setup_.sink == nullptr) return;

@@ -38,6 +38,8 @@ class ValueSink {
   virtual void printed(const std::string& line) = 0;
   /// Two tensors or numbers of which the program says that they are the same up to rounding.
   virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
+  /// backward() or grad() begins; `seed` may be undefined.
+  virtual void backward_begins(const DTensor& /*loss*/, const DTensor& /*seed*/) {}
   /// A backward pass begins: `grad` is what the tensor of this name has from before, or undefined.
   virtual void gradient_kept(const std::string& /*name*/, const DTensor& /*grad*/) {}
   /// It has ended: what the tensor has now.
@@ -98,6 +100,8 @@ class Interpreter {
   const Value* find(const std::string& name) const;
   /// All names outside of defs that have a value, sorted.
   std::vector<std::string> names() const;
+  /// Calls `visit` for what each name holds, those of defs that run right now included.
+  void visit_values(const std::function<void(const Value& value)>& visit) const;
 
   // For built-in functions.
   const ProgramSetup& setup() const { return setup_; }
@@ -132,6 +136,8 @@ class Interpreter {
   /// To the sink, without an end of line.
   void print(const std::string& line);
   void assert_close(const Value& a, const Value& b);
+  /// Tells the sink that gradients of `loss` are computed.
+  void tell_backward(const DTensor& loss, const DTensor& seed);
   /// backward(), and tells the sink which gradients were there before and are after it.
   void backward_from(const DTensor& loss, const DTensor& seed, Graph graph);
 
@@ -194,6 +200,7 @@ class Interpreter {
   Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
   Value call_function(const FunctionValue& function, CallValues call);
   Value call_unhooked(const FunctionValue& function, CallValues call);
+  static void bind_arguments(Frame& frame, const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void bind(const std::string& name, const Value& value);

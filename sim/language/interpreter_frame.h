@@ -13,6 +13,7 @@ struct Interpreter::Frame {
   const ast::Function* function;
   std::unordered_map<std::string, Value> locals;
   CellMap cells;  ///< instead of `locals`: shared with defs inside, or captured from those around
+  const Frame* caller = nullptr;  ///< null: it is called at the top
 
   /// Null where the name has no value here.
   const Value* find(const std::string& name) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "base/rank_context.h"
 #include "schema/call_record.h"
 
@@ -63,6 +64,7 @@ void Trace::call_ends(const CallRecord& call) {
 }
 
 void Trace::op_begins(const OpSchema& schema, const OutputSharding& sharding) {
+  counts_.calls = hash_mix(counts_.calls, reinterpret_cast<std::uintptr_t>(schema.row));
   if (detail_ == TraceDetail::kEvents) {
     TraceEvent& event = add(TraceEvent::Kind::kOp);
     event.schema = schema;

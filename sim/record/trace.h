@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/observer.h"
@@ -43,12 +44,16 @@ struct TraceEvent {
   CollectiveRecord collective;
 };
 
-/// Counts of one rank. Kept by every rank; the full list of events only by the one that reports.
+/// What is known of one rank without its events. Kept by every rank; the full list of events only
+/// by the one that reports.
 struct CollectiveCounts {
   std::array<std::int64_t, kCollectiveKinds> forward{};
   std::array<std::int64_t, kCollectiveKinds> backward{};
   double forward_bytes = 0;  ///< what a ring would send from this rank
   double backward_bytes = 0;
+  /// A digest of the ops on distributed tensors, in order: equal where ranks made the same calls. 0
+  /// without any, and of ranks of other processes.
+  std::uint64_t calls = 0;
   std::int64_t total(CollectiveKind kind) const {
     const auto index = static_cast<std::size_t>(kind);
     return forward[index] + backward[index];
@@ -70,6 +75,8 @@ class Trace : public Observer {
   /// All events in order; empty where only counts are kept.
   // To be read once the rank has ended.
   const std::vector<TraceEvent>& events() const { return events_; }
+  /// The same, which are then no longer here.
+  std::vector<TraceEvent> take_events() { return std::move(events_); }
   const CollectiveCounts& counts() const { return counts_; }
   /// Redistributions that an op asked for and that communicate (`implicit = "warn"`).
   std::int64_t implicit_count() const { return implicit_count_; }

@@ -9,6 +9,7 @@
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/record/json.h"
+#include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
 #include "sim/report/run_text.h"
 
@@ -24,6 +25,8 @@ constexpr const char kPage[] =
 constexpr std::int64_t kMostPieces = 4096;
 // Of each kind, the page shows the first ones.
 constexpr std::size_t kMostListed = 2000;
+// Of the curve of memory.
+constexpr std::size_t kMostColumns = 360;
 
 using Specs = std::map<std::string, const DTensorSpec*>;
 
@@ -130,6 +133,8 @@ std::string embedded(const std::string& text) {
 std::string html_run(const ScenarioResult& result) {
   Json json = facts_of_run(result);
   for (const char* key : {"lines", "order", "printed", "values"}) shorten(json, key);
+  json["memory"].erase("timeline");
+  json["curve"] = timeline_json(fullest(result.run.memory_timeline, kMostColumns));
   json["types"] = Json::object();
   for (const auto& [type, spec] : specs_of(result.run)) json["types"][type] = holdings_json(*spec);
   json["source"] = result.run.scenario.program->source->text();

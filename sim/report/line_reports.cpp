@@ -120,7 +120,7 @@ void add_move(const Run& run, const TraceEvent& event, const CollectiveOrigin& o
 
 void add_values(const ScenarioResult& result, std::map<int, LineReport>& lines) {
   for (const ValueReport& value : result.judgement.values) {
-    const int line = line_of(value);
+    const int line = line_of(result.run, value);
     if (line == 0 || value.name.ends_with(".grad")) continue;
     LineReport& report = lines[line];
     // Names take the place of the last op, which may stand inside of a def that the line calls.
@@ -169,12 +169,14 @@ std::vector<LineReport> line_reports(const ScenarioResult& result,
   return reports;
 }
 
-int line_of(const ValueReport& value) {
-  return value.where.source ? value.where.source->place(value.where.span.begin).line : 0;
+int line_of(const Run& run, const ValueReport& value) {
+  const SourcePtr& source = value.where.source;
+  if (!source || source->file() != run.scenario.program->source->file()) return 0;
+  return source->place(value.where.span.begin).line;
 }
 
 std::string source_line(const Run& run, int number) {
-  const std::string_view text = run.scenario.file->line(number);
+  const std::string_view text = run.scenario.program->source->line(number);
   const std::size_t start = text.find_first_not_of(' ');
   return start == std::string_view::npos ? "" : std::string(text.substr(start));
 }

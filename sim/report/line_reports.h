@@ -42,8 +42,8 @@ struct LineReport {
 std::vector<LineReport> line_reports(const ScenarioResult& result,
                                      const std::vector<LineVisit>& visits);
 
-/// The line of a value's statement; 0: it has none.
-int line_of(const ValueReport& value);
+/// The line of a value's statement in the file of the program; 0: it has none there.
+int line_of(const Run& run, const ValueReport& value);
 /// A line of the source without what it is indented by.
 std::string source_line(const Run& run, int number);
 

@@ -10,8 +10,11 @@
 #include "sim/report/collective_sums.h"
 #include "sim/report/decision_text.h"
 #include "sim/report/line_reports.h"
+#include "sim/report/memory_curve.h"
+#include "sim/report/memory_text.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
+#include "sim/report/rank_work.h"
 #include "sim/report/repeats.h"
 #include "sim/report/run_text.h"
 #include "sim/report/spec_json.h"
@@ -247,6 +250,11 @@ void add_lines(const ScenarioResult& result, Json& json) {
   const std::vector<LineVisit> visits = line_visits(result.run.events);
   json["lines"] = lines_json(result, visits);
   json["order"] = order_json(visits);
+  json["work"] = Json::array();
+  for (const RankWork& work : rank_works(result.run, visits)) {
+    json["work"].push_back(
+        {{"ranks", work.ranks}, {"flops", work.flops}, {"op_bytes", work.bytes}});
+  }
 }
 
 Json place_json(const StepPlace& place) {
@@ -267,6 +275,16 @@ Json calls_json(const StepVerdict& steps) {
     json["first_wrong"]["what"] = steps.wrong->text();
   }
   if (steps.non_finite) json["first_non_finite"] = place_json(*steps.non_finite);
+  return json;
+}
+
+Json memory_json(const Run& run) {
+  const PeakReport largest = run.memory.largest();
+  Json json = {{"logical_rank_bytes", largest.bytes},
+               {"peak", peak_json(largest)},
+               {"most", held_json(largest.most)},
+               {"physical_bytes", run.memory.physical_bytes}};
+  if (run.options.memory_timeline) json["timeline"] = timeline_json(run.memory_timeline);
   return json;
 }
 
@@ -292,9 +310,7 @@ Json facts_of_run(const ScenarioResult& result) {
                {"device", run.options.device.name},
                {"ran_on_host", run.ran_on_host},
                {"collectives", counts_json(run.counts)},
-               {"memory",
-                {{"logical_rank_bytes", run.memory.logical_rank_bytes},
-                 {"physical_bytes", run.memory.physical_bytes}}}};
+               {"memory", memory_json(run)}};
   if (run.kernels) {
     json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }
@@ -313,7 +329,8 @@ Json facts_of_run(const ScenarioResult& result) {
     json["classes"].push_back({{"first_rank", ranks.first_rank},
                                {"ranks", ranks.size},
                                {"where", ranks.where},
-                               {"logical_bytes", ranks.logical_bytes},
+                               {"logical_bytes", ranks.peak.bytes},
+                               {"peak", peak_json(ranks.peak)},
                                {"sent_bytes", ranks.sent_bytes}});
   }
   const bool calls = judgement.steps.judged || !judgement.steps.not_judged.empty();

@@ -97,7 +97,7 @@ void RunListing::values_before(std::size_t index, int& current) {
   while (value_is_next()) {
     const ValueReport& value = result_.judgement.values[next_value_];
     if (value.event > index) return;
-    if (const int number = line_of(value); number != current) {
+    if (const int number = line_of(run_, value); number != current) {
       source_header(number);
       current = number;
     }

@@ -11,9 +11,11 @@
 #include "base/bytes_text.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/implicit_moves.h"
+#include "sim/report/memory_text.h"
 #include "sim/report/op_work.h"
 #include "sim/report/overview_text.h"
 #include "sim/report/printed_text.h"
+#include "sim/report/rank_work.h"
 #include "sim/report/run_listing.h"
 
 namespace shardlab {
@@ -120,7 +122,7 @@ class RunText {
     } else {
       overview(visits, lines);
     }
-    compute(lines);
+    compute(lines, rank_works(run_, visits));
     gradients();
     printed();
     warnings();
@@ -158,7 +160,7 @@ class RunText {
     out_ += listing_.visits(wanted);
     bool begun = false;
     for (const ValueReport& value : judgement_.values) {
-      if (line_of(value) != options_.line || value.name.ends_with(".grad")) continue;
+      if (line_of(run_, value) != options_.line || value.name.ends_with(".grad")) continue;
       if (!begun) line("\n{}", ink("values", Ink::kTitle));
       begun = true;
       out_ += listing_.value_line(value);
@@ -273,7 +275,7 @@ class RunText {
   }
 
   // Of a run that failed the last op may not have computed anything.
-  void compute(const std::vector<LineReport>& lines) {
+  void compute(const std::vector<LineReport>& lines, const std::vector<RankWork>& works) {
     LineReport all;
     for (const LineReport& one : lines) {
       all.forward_flops += one.forward_flops;
@@ -292,14 +294,26 @@ class RunText {
       if (computes) cells.push_back(fmt::format("{}: {}", one.line, text(one)));
     }
     line("\n{}{}, in products and convolutions by line",
-         ink(fmt::format("computed by rank {}", run_.reporting_rank), Ink::kTitle),
+         ink(works.size() == 1 ? std::string("computed by each rank")
+                               : fmt::format("computed by rank {}", run_.reporting_rank),
+             Ink::kTitle),
          backward ? ", forward + backward" : "");
     out_ += flowed(cells, 2);
     line("  all: {}; {} read and written by all ops", text(all), bytes_text(all.bytes));
+    if (works.size() < 2) return;
+    std::vector<std::string> others;
+    for (const RankWork& work : works) {
+      const std::string_view noun = run_.shapes_only() ? "" : "ranks ";
+      others.push_back(fmt::format("{}{}: {} on {}", noun, work.ranks, flops_text(work.flops),
+                                   bytes_text(work.bytes)));
+    }
+    line("  by rank:");
+    out_ += flowed(others, 4);
   }
 
   void memory() {
-    const std::string held = bytes_text(static_cast<double>(run_.memory.logical_rank_bytes));
+    const PeakReport peak = run_.memory.largest();
+    const std::string held = bytes_text(static_cast<double>(peak.bytes));
     if (run_.shapes_only()) {
       line("memory: a rank would hold at most {} (every buffer in full)", held);
     } else {
@@ -307,6 +321,8 @@ class RunText {
           "memory: a rank held at most {} (every buffer in full), the process allocated {} for all",
           held, bytes_text(static_cast<double>(run_.memory.physical_bytes)));
     }
+    const bool brief = options_.length == ReportLength::kSummary;
+    if (peak.bytes > 0 && !brief) out_ += flowed(peak_cells(peak), 2);
     if (!run_.kernels || !whole()) return;
     line("local kernels: {} run, {} shared (replicas take the result of an equal one)",
          run_.kernels->run, run_.kernels->shared);
@@ -323,7 +339,7 @@ class RunText {
       const ClassReport& ranks = run_.classes[i];
       line("  {:>9} {}  {:<32} {:>9} held {:>9} sent", grouped(ranks.size),
            ranks.size == 1 ? "rank " : "ranks", ranks.where.empty() ? "the mesh" : ranks.where,
-           bytes_text(static_cast<double>(ranks.logical_bytes)), bytes_text(ranks.sent_bytes));
+           bytes_text(static_cast<double>(ranks.peak.bytes)), bytes_text(ranks.sent_bytes));
     }
     if (count > kMostShown) line("  and {} more classes", count - kMostShown);
   }
@@ -517,7 +533,7 @@ std::string replay_command(const Run& run) {
     if (!seeded && setting.starts_with("seed=")) continue;
     command += " --set " + quoted(setting);
   }
-  if (run.options.backend != "threads") command += " --backend " + run.options.backend;
+  if (run.options.backend != run.scenario.backend) command += " --backend " + run.options.backend;
   if (schedule.kind != SchedulerKind::kPool) {
     command += fmt::format(" --scheduler {}", to_string(schedule.kind));
   }

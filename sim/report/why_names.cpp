@@ -144,7 +144,7 @@ std::optional<Error> nothing_on_line(const ScenarioResult& result, int line) {
   std::set<int> numbers;
   for (const TraceEvent& event : result.run.events) numbers.insert(event.position.line);
   for (const ValueReport& value : result.judgement.values) {
-    if (!is_gradient(value)) numbers.insert(line_of(value));
+    if (!is_gradient(value)) numbers.insert(line_of(result.run, value));
   }
   if (numbers.contains(line)) return std::nullopt;
   numbers.erase(0);

@@ -21,7 +21,9 @@ namespace {
 // pieces kept them apart before the run only because they might have differed.
 std::string seen_by(const ProgramRun& run, std::size_t index) {
   const Trace& trace = run.traces[index];
-  std::string text = fmt::format("{} B\n", run.accounts[index].peak_bytes);
+  const PeakReport peak = peak_of(run.accounts[index]);
+  std::string text =
+      fmt::format("{} B for {} at {}\n", peak.bytes, fmt::join(peak.held, ", "), peak.line);
   text += decision_log(trace.events()) + collective_log(trace.events());
   for (const PrintedLine& line : run.recordings[index].lines()) text += line.text + "\n";
   for (const RecordedValue& value : run.recordings[index].values()) {
@@ -64,10 +66,9 @@ void execute_classes(ProgramRun& run, Propagator& propagator, std::int64_t ranks
     run.classes.push_back({.first_rank = ranks.first_rank,
                            .size = ranks.size,
                            .where = ranks.where,
-                           .logical_bytes = run.accounts[ranks.index].peak_bytes,
+                           .peak = peak_of(run.accounts[ranks.index]),
                            .sent_bytes = run.traces[ranks.index].counts().bytes()});
-    run.memory.logical_rank_bytes =
-        std::max(run.memory.logical_rank_bytes, run.classes.back().logical_bytes);
+    run.memory.peaks.push_back(run.classes.back().peak);
   }
   run.class_of = seen.class_of;
   run.traces = picked(run.traces, seen.classes);

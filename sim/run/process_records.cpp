@@ -118,9 +118,11 @@ std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo val
   const Recording& recording = (*records.recordings)[rank];
   const Trace& trace = (*records.traces)[rank];
   Writer writer;
-  writer.put(records.logical_bytes);
+  writer.put((*records.peaks)[rank]);
   writer.put(records.physical_bytes);
-  writer.put(trace.counts());
+  CollectiveCounts counts = trace.counts();
+  counts.calls = 0;  // of this process's rows
+  writer.put(counts);
   writer.put(trace.implicit_count());
   writer.put(static_cast<std::uint64_t>(recording.lines().size()));
   for (const PrintedLine& line : recording.lines()) {
@@ -146,7 +148,7 @@ std::string bytes_of(const RankRecords& records, std::size_t rank, ValuesToo val
 
 void adopt(RankRecords& records, std::size_t rank, std::string_view bytes) {
   Reader reader(bytes);
-  records.logical_bytes = std::max(records.logical_bytes, reader.get<std::int64_t>());
+  (*records.peaks)[rank] = reader.get<PeakReport>();
   records.physical_bytes += reader.get<std::int64_t>();
   const auto counts = reader.get<CollectiveCounts>();
   (*records.traces)[rank].adopt(counts, reader.get<std::int64_t>());

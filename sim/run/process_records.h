@@ -9,6 +9,7 @@
 #include "backends/process/control_channel.h"
 #include "sim/record/trace.h"
 #include "sim/run/recording.h"
+#include "sim/run/run_options.h"
 #include "sim/scenario/scenario.h"
 #include "tensor/device.h"
 
@@ -21,19 +22,19 @@ process::ControlChannel* channel_of(std::string_view backend);
 /// Whose process verifies and prints: that of `rank`, or the first that is left.
 std::int64_t reporter_of(process::ControlChannel& channel, std::int64_t rank);
 
-/// By rank; each process has filled in its own. Memory is that of the own rank's process.
+/// By rank; each process has filled in its own. Physical memory is that of the own process.
 struct RankRecords {
   const Scenario* scenario = nullptr;
   Device* device = nullptr;  ///< values from elsewhere are put there
   std::vector<Recording>* recordings = nullptr;
   std::vector<Trace>* traces = nullptr;
-  std::int64_t logical_bytes = 0;
+  std::vector<PeakReport>* peaks = nullptr;
   std::int64_t physical_bytes = 0;
 };
 
 /// Fills in the other ranks' entries in the reporter's process: lines, values (unless the run
-/// failed, when nobody looks at them), counts. Logical memory becomes that of the rank with the
-/// most, physical memory the sum of all processes.
+/// failed, when nobody looks at them), counts, peaks. Physical memory becomes the sum of all
+/// processes.
 enum class ValuesToo : std::uint8_t { kNo, kYes };
 void gather_records(process::ControlChannel& channel, std::int64_t reporter, ValuesToo values,
                     RankRecords& records);

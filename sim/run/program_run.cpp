@@ -49,6 +49,14 @@ void keep_what_is_left(const ProgramRun& run, const Interpreter& interpreter,
   }
 }
 
+// The curve of memory is that of the program alone.
+void run_told(ProgramRun& run, RankContext& rank, const std::function<void()>& program) {
+  const bool told = run.timeline && rank.rank == run.reporting_rank;
+  if (told) run.timeline->clear();  // a class may run once more
+  const ListeningScope scope(*rank.memory, told ? &*run.timeline : nullptr);
+  program();
+}
+
 // Ranks of other processes share nothing.
 bool shares_kernels(const ScenarioOptions& options) {
   return options.sharing == KernelSharing::kOn &&
@@ -64,6 +72,19 @@ std::int64_t workers_that_pay(const Scenario& scenario) {
 }
 
 }  // namespace
+
+PeakReport MemoryReport::largest() const {
+  const auto most = std::ranges::max_element(peaks, {}, &PeakReport::bytes);
+  return most == peaks.end() ? PeakReport{} : *most;
+}
+
+PeakReport peak_of(const MemoryAccount& account) {
+  return {.bytes = account.peak_bytes,
+          .held = account.at_peak,
+          .most = account.most,
+          .line = account.peak_position.line,
+          .pass = account.peak_pass};
+}
 
 std::string_view scheduler_name(const ScenarioOptions& options) {
   const bool single = find_backend(options.backend).processes != nullptr;
@@ -94,6 +115,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {
     const auto make = run.tensors == Tensors::kPlain ? make_plain_input : make_input;
+    const MakingScope scope(HeldFor::kInput);
     const DTensor value = make(*run.scenario, input, run.layout, run.precision);
     if (input.requires_grad) require_grad(value);
     if (rank.rank == run.reporting_rank) {
@@ -103,6 +125,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     interpreter.define(input.name, Value(value));
     given.push_back({&input, value});
   }
+  rank.memory->begin();  // what making the inputs took besides them is not the program's
   Observer* listening = &run.traces[index];
   ReferenceCalls reference(program_calls());
   const bool wide = run.precision == Precision::kReference;
@@ -115,11 +138,10 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   {
     const ProgramScope scope(*calls);
     const ObserverScope observed(marks);
-    if (run.body) {
-      run.body(runs, given);
-    } else {
+    run_told(run, rank, [&] {
+      if (run.body) return run.body(runs, given);
       interpreter.run();
-    }
+    });
     if (run.listener != nullptr) run.listener->finish(rank.rank);
   }
   keep_what_is_left(run, interpreter, recording);
@@ -150,6 +172,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
     const bool alone = run.tensors == Tensors::kPlain;
     options.progress->begin(alone ? RunPhase::kOneDevice : RunPhase::kRanks);
   }
+  if (options.memory_timeline) run.timeline.emplace();
   if (is_shape_only(options.backend)) return execute_classes(run, propagator, ranks, options);
   DeviceChoice choice = options.device;
   if (options.memory) choice.most_bytes = options.memory->available_bytes;
@@ -175,9 +198,7 @@ void execute(ProgramRun& run, Propagator& propagator, std::int64_t ranks,
                 [&](RankContext& rank, const RunsFor& runs) { run_on_rank(run, rank, runs); });
   if (!outcome.ok()) run.error = outcome.merged();
   run.verdict = outcome.verdict;
-  for (const MemoryAccount& account : run.accounts) {
-    run.memory.logical_rank_bytes = std::max(run.memory.logical_rank_bytes, account.peak_bytes);
-  }
+  for (const MemoryAccount& account : run.accounts) run.memory.peaks.push_back(peak_of(account));
   run.memory.physical_bytes = run.device->memory().peak_bytes;
   if (shares) run.kernels = sharing.stats();
 }

@@ -11,6 +11,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/run/call_listener.h"
 #include "sim/run/inputs.h"
+#include "sim/run/memory_timeline.h"
 #include "sim/run/recording.h"
 #include "sim/run/reference_calls.h"
 #include "sim/run/run_options.h"
@@ -22,6 +23,7 @@ struct ProgramRun {
   std::unique_ptr<Device> device;  ///< first, like the accounts: all values below live on them
   std::unique_ptr<Device> around_device;  ///< what the ranks have in its place; null: itself
   std::vector<MemoryAccount> accounts;
+  std::optional<MemoryTimeline> timeline;  ///< of the reporting rank, where it is asked for
   const Scenario* scenario = nullptr;
   const OpRegistry* registry = nullptr;
   const MeshLayout* layout = nullptr;

@@ -73,10 +73,10 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
                       .device = run.device.get(),
                       .recordings = &run.recordings,
                       .traces = &run.traces,
-                      .logical_bytes = run.memory.logical_rank_bytes,
+                      .peaks = &run.memory.peaks,
                       .physical_bytes = run.memory.physical_bytes};
   gather_records(channel, reporter, run.error ? ValuesToo::kNo : ValuesToo::kYes, records);
-  run.memory = {records.logical_bytes, records.physical_bytes};
+  run.memory.physical_bytes = records.physical_bytes;
   return reporter;
 }
 
@@ -104,16 +104,17 @@ std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegis
 }
 
 // What the reports say, out of what each rank recorded.
-void keep(Run& run, const ProgramRun& program) {
+void keep(Run& run, ProgramRun& program) {
   run.inputs = program.inputs;
   run.memory = program.memory;
+  if (program.timeline) run.memory_timeline = program.timeline->points();
   run.kernels = program.kernels;
   run.classes = program.classes;
   run.verdict = program.verdict;
   run.error = program.error;
   // Of classes the reporting rank's comes first.
   const auto reporter = run.shapes_only() ? 0 : static_cast<std::size_t>(run.reporting_rank);
-  run.events = program.traces[reporter].events();
+  run.events = program.traces[reporter].take_events();
   for (const Recording& recording : program.recordings) run.printed.push_back(recording.lines());
   run.class_of = program.class_of;
   run.warnings = program.traces[reporter].warnings();

@@ -9,6 +9,7 @@
 
 #include "comm/verdict.h"
 #include "propagate/propagator.h"
+#include "sim/run/memory_timeline.h"
 #include "sim/run/run_options.h"
 #include "sim/scenario/scenario.h"
 
@@ -37,6 +38,7 @@ struct Run {
   std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold
   std::optional<Verdict> verdict;
   MemoryReport memory;
+  std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, where it was asked for
   std::optional<SharingStats> kernels;  ///< on the ranks, where they may be shared
   /// The report is made in another rank's process: nothing that ranks did is known here.
   bool reported_elsewhere = false;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_account.h"
 #include "sim/record/progress.h"
 #include "sim/record/trace.h"
 #include "sim/run/recording.h"
@@ -39,6 +40,7 @@ struct ScenarioOptions {
   DeviceChoice device;                             ///< of the ranks, and of the single-device run
   Progress* progress = nullptr;                    ///< told where the run is; null: nobody asks
   std::int64_t keep_elements = 0;                  ///< of each value, for the report; 0: none
+  bool memory_timeline = false;                    ///< of the reporting rank, for the report
   TraceDetail other_ranks = TraceDetail::kCounts;  ///< than the reporting one, which keeps events
   /// Told what every rank recorded, by rank, once the run is over and before the values go. On a
   /// shape-only mesh, what the first rank of each class recorded.
@@ -50,20 +52,36 @@ struct ScenarioOptions {
 /// "pool", ...; "single" where each rank has a process of its own.
 std::string_view scheduler_name(const ScenarioOptions& options);
 
-/// The most that was ever held. Logical: every Buffer a rank holds, in full, on the rank that holds
-/// most; physical: what the process allocated for all ranks, which share Buffers.
-struct MemoryReport {
-  std::int64_t logical_rank_bytes = 0;
-  std::int64_t physical_bytes = 0;
+/// When a rank held most, for the first time: every Buffer counts in full.
+struct PeakReport {
+  std::int64_t bytes = 0;
+  HeldBytes held{};  ///< what for; their sum is `bytes`
+  HeldBytes most{};  ///< for each purpose at any time
+  /// Of the scenario file, from 1; in backward that of the op whose gradient ran. 0: before the
+  /// program's first line.
+  std::int32_t line = 0;
+  Pass pass = Pass::kForward;
+  bool operator==(const PeakReport&) const = default;
 };
+
+/// The most that was ever held.
+struct MemoryReport {
+  std::vector<PeakReport> peaks;    ///< by rank; on a shape-only mesh by class
+  std::int64_t physical_bytes = 0;  ///< allocated by the process for all ranks, which share Buffers
+
+  /// Of the rank that held most; zeros where no rank ran.
+  PeakReport largest() const;
+};
+/// What an account says.
+PeakReport peak_of(const MemoryAccount& account);
 
 /// Ranks of a shape-only mesh that do the same with the same shapes.
 struct ClassReport {
   std::int64_t first_rank = 0;
   std::int64_t size = 0;
-  std::string where;               ///< "dp 0-7, tp 0-63", "ranks 0,3"; empty: the whole mesh
-  std::int64_t logical_bytes = 0;  ///< the most that a rank of it held
-  double sent_bytes = 0;           ///< by each of its ranks
+  std::string where;      ///< "dp 0-7, tp 0-63", "ranks 0,3"; empty: the whole mesh
+  PeakReport peak;        ///< of each of its ranks
+  double sent_bytes = 0;  ///< by each of its ranks
 };
 
 /// An input as the reporting rank holds it.

@@ -154,10 +154,14 @@ NpyArray read_npy(const std::string& path) {
   return NpyReader(path, std::move(bytes)).read();
 }
 
-std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input) {
+std::string path_beside(const std::string& scenario, const std::string& file) {
   const std::size_t slash = scenario.rfind('/');
-  const bool as_it_is = input.file.starts_with('/') || slash == std::string::npos;
-  const std::string path = as_it_is ? input.file : scenario.substr(0, slash + 1) + input.file;
+  const bool as_it_is = file.starts_with('/') || slash == std::string::npos;
+  return as_it_is ? file : scenario.substr(0, slash + 1) + file;
+}
+
+std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input) {
+  const std::string path = path_beside(scenario, input.file);
   NpyArray array;
   try {
     array = read_npy(path);

@@ -19,7 +19,10 @@ struct NpyArray {
 ///   fails  Value: cannot be read, not an .npy file, Fortran order, big-endian or another dtype
 NpyArray read_npy(const std::string& path);
 
-/// The elements of an input with `file =`, whose path is relative to the folder of the scenario.
+/// A path as a scenario gives it: relative to the folder of the scenario.
+std::string path_beside(const std::string& scenario, const std::string& file);
+
+/// The elements of an input with `file =`.
 ///   fails  ScenarioError at the input: as read_npy; another shape than the input's type
 std::vector<Number> read_input_file(const std::string& scenario, const ScenarioInput& input);
 

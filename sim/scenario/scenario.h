@@ -123,6 +123,9 @@ struct Expectation {
   /// By name of the collective; without the key in the file none, and nothing is checked.
   std::optional<std::vector<std::pair<std::string, Bound>>> collectives;
   std::optional<Bound> bytes;
+  /// By what is held, "peak", "inputs", "gradients", ...: the most, in bytes, on the rank that
+  /// holds most.
+  std::vector<std::pair<std::string, Bound>> memory;
   std::vector<ExpectedName> gradients;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
   Verify verify = Verify::kEvery;
@@ -168,6 +171,7 @@ struct Scenario {
   std::shared_ptr<const ast::Program> reference;  ///< [reference]; null: the program itself
   Expectation expect;
   std::vector<TopologyDim> topology;
+  std::string backend = "threads";     ///< where nobody asks for another one
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
   std::vector<ScenarioRule> rules;
 

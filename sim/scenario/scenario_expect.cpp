@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/memory_account.h"
 #include "base/nearest.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
@@ -11,9 +12,18 @@ namespace shardlab {
 namespace {
 
 const std::vector<std::string>& expect_keys() {
-  static const std::vector<std::string> kKeys = {"collectives", "bytes",     "grads", "implicit",
-                                                 "verify",      "tolerance", "error", "verdict"};
+  static const std::vector<std::string> kKeys = {"collectives", "bytes",    "memory",
+                                                 "grads",       "implicit", "verify",
+                                                 "tolerance",   "error",    "verdict"};
   return kKeys;
+}
+
+std::vector<std::string> memory_keys() {
+  std::vector<std::string> keys = {"peak"};
+  for (std::size_t i = 0; i < kHeldForCount; ++i) {
+    keys.emplace_back(key_of(static_cast<HeldFor>(i)));
+  }
+  return keys;
 }
 
 struct CompareRow {
@@ -105,7 +115,9 @@ class ExpectReader {
       read_collectives(entry);
     } else if (entry.key == "bytes")
       out_.bytes = read_bound(file_, entry, environment_, Units::kBytes);
-    else if (entry.key == "grads") {
+    else if (entry.key == "memory") {
+      read_memory(entry);
+    } else if (entry.key == "grads") {
       read_gradients(entry);
     } else if (entry.key == "implicit") {
       read_implicit(entry);
@@ -128,6 +140,14 @@ class ExpectReader {
     for (const TomlEntry& count : *section.table) {
       out_.collectives->emplace_back(count.key,
                                      read_bound(file_, count, environment_, Units::kNone));
+    }
+  }
+
+  void read_memory(const TomlEntry& entry) {
+    const TomlSection section{file_, "memory", &read_table(file_, entry)};
+    section.check_keys(memory_keys());
+    for (const TomlEntry& one : *section.table) {
+      out_.memory.emplace_back(one.key, read_bound(file_, one, environment_, Units::kBytes));
     }
   }
 

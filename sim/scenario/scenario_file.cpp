@@ -20,6 +20,7 @@
 #include "plan/planner_name.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/parser.h"
+#include "sim/scenario/npy.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 
@@ -29,8 +30,8 @@ namespace {
 
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
-      "title",   "about",  "seed",     "world", "mesh", "params",  "matrix",   "inputs",
-      "program", "expect", "topology", "fault", "rule", "planner", "reference"};
+      "title",   "about",  "seed",     "world", "mesh", "params",  "matrix",    "inputs",
+      "program", "expect", "topology", "fault", "rule", "planner", "reference", "backend"};
   return kKeys;
 }
 
@@ -54,18 +55,54 @@ void refuse_missing_features(const TomlSection& root) {
   }
 }
 
+std::string text_of_file(const std::string& path, const std::string& fix) {
+  constexpr std::size_t kLargest = std::size_t{16} << 20;
+  const auto unreadable = [&](std::string_view why) {
+    fail(ErrorKind::kValue, Fix{fix}, "{}: {}", path, why);
+  };
+  std::ifstream in(path, std::ios::binary);
+  if (!in) unreadable(std::strerror(errno));
+  std::string text;
+  char piece[1 << 14];
+  while (in && text.size() <= kLargest) {  // its size is not asked: a pipe has none
+    in.read(piece, sizeof piece);
+    text.append(piece, static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad() || (in.fail() && !in.eof())) unreadable("cannot be read");
+  if (text.size() > kLargest) unreadable("the file is larger than 16 MiB, which no scenario is");
+  return text;
+}
+
+// Several scenarios may have the same program.
+SourcePtr read_program_file(const TomlSection& section, const TomlEntry& entry) {
+  const std::string path =
+      path_beside(section.file->file(), read_text(section.file, entry)->text());
+  try {
+    return std::make_shared<const SourceText>(
+        path, text_of_file(path, "give the path of a program, from the folder of the scenario"));
+  } catch (const Error& error) {
+    section.where(entry.value).refuse(error.summary(), fix_of(error));
+  }
+}
+
 // The code of [program] or [reference]; null without the table.
 std::shared_ptr<const ast::Program> read_code(const TomlSection& root, const std::string& table) {
   const TomlEntry* entry = root.find(table);
   if (entry == nullptr) return nullptr;
   const std::string name = fmt::format("[{}]", table);
   const TomlSection section{root.file, name, &read_table(root.file, *entry)};
-  section.check_keys({"code"});
-  const TomlEntry* code = section.find("code");
-  if (code == nullptr) {
-    section.where(*entry).refuse(name + " without code", "add code = \"\"\"...\"\"\"");
+  section.check_keys({"code", "file"});
+  const TomlEntry *code = section.find("code"), *file = section.find("file");
+  if (code != nullptr && file != nullptr) {
+    section.where(*file).refuse(name + " with code and with a file", "leave one of them out");
   }
-  return std::make_shared<const ast::Program>(parse_program(read_text(root.file, *code)));
+  if (code == nullptr && file == nullptr) {
+    section.where(*entry).refuse(name + " without code",
+                                 "add code = \"\"\"...\"\"\", or file = \"program.py\"");
+  }
+  const SourcePtr text =
+      code != nullptr ? read_text(root.file, *code) : read_program_file(section, *file);
+  return std::make_shared<const ast::Program>(parse_program(text));
 }
 
 std::shared_ptr<const ast::Program> read_program(const TomlSection& root) {
@@ -204,20 +241,7 @@ Setting parse_setting(const std::string& text) {
 }
 
 ScenarioFile ScenarioFile::open(const std::string& path, std::vector<Setting> settings) {
-  constexpr std::size_t kLargest = std::size_t{16} << 20;
-  const auto unreadable = [&](std::string_view why) {
-    fail(ErrorKind::kValue, Fix{"give the path of a scenario, a .toml file"}, "{}: {}", path, why);
-  };
-  std::ifstream in(path, std::ios::binary);
-  if (!in) unreadable(std::strerror(errno));
-  std::string text;
-  char piece[1 << 14];
-  while (in && text.size() <= kLargest) {  // its size is not asked: a pipe has none
-    in.read(piece, sizeof piece);
-    text.append(piece, static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad() || (in.fail() && !in.eof())) unreadable("cannot be read");
-  if (text.size() > kLargest) unreadable("the file is larger than 16 MiB, which no scenario is");
+  std::string text = text_of_file(path, "give the path of a scenario, a .toml file");
   return read(std::make_shared<const SourceText>(path, std::move(text)), std::move(settings));
 }
 
@@ -302,6 +326,10 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.expect = read_expectation(root, environment, values);
   out.topology = read_topology(root, out.mesh, settings);
   out.planner = read_planner(root);
+  if (const TomlEntry* entry = root.find("backend")) {
+    static const std::vector<std::string> kBackends = {"threads", "fake"};
+    out.backend = kBackends[read_choice(file_, *entry, kBackends)];
+  }
   out.rules = read_rules(root);
   check_types(out);
   for (const ExpectedName& wanted : out.expect.gradients) {

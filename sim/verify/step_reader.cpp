@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory_account.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
@@ -20,22 +21,10 @@ namespace shardlab {
 
 namespace {
 
-// While one lives, the rank's memory account does not count what is allocated.
-class Uncounted {
- public:
-  Uncounted() : account_(std::exchange(current_rank().memory, nullptr)) {}
-  ~Uncounted() { current_rank().memory = account_; }
-  Uncounted(const Uncounted&) = delete;
-  Uncounted& operator=(const Uncounted&) = delete;
-
- private:
-  MemoryAccount* account_;
-};
-
 // Zeros in place of a tensor whose values were not kept: gradients read only its shape, dtype and
 // placements.
 DTensor without_values(const DTensor& x) {
-  const Uncounted scope;
+  const UncountedScope scope;
   Device& device = *current_rank().device;
   const Tensor local = empty(device, x.local().shape(), x.local().dtype());
   const std::vector<std::byte> zeros(static_cast<std::size_t>(local.size_bytes()));

@@ -291,8 +291,9 @@ class Exploration final : public RankQuestions {
     }
   }
 
-  // Of the run that stands for this class.
+  // Of the run that stands for this class. One alone has nothing to be compared with.
   std::string text_of(std::size_t index) const {
+    if (logs_.size() == 1) return {};
     return options_.seen_by ? options_.seen_by(run_of_[index]) : std::to_string(index);
   }
 

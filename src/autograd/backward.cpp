@@ -250,7 +250,10 @@ DTensor owned(const DTensor& gradient) {
     return dense;
   }
   const bool alone = gradient.ref()->use_count() == 1 && local.storage()->use_count() == 1;
-  return alone ? gradient : detached(gradient);
+  if (alone) return gradient;
+  DTensor copy(Tensor(local.storage()->copy(), local.meta(), local.offset()), gradient.spec());
+  copy_marks(copy, gradient);
+  return copy;
 }
 
 /// As in the reference, a gradient that is there already is added to in place, and keeps its
@@ -258,7 +261,9 @@ DTensor owned(const DTensor& gradient) {
 void accumulate(const DTensor& leaf, DTensor gradient) {
   const DTensor before = grad_of(leaf);
   if (!before.defined()) {
-    leaf.impl()->grad = owned(gradient).ref();
+    const DTensor own = owned(gradient);
+    leaf.impl()->grad = own.ref();
+    leaf.impl()->grad_memory = Hold(own.local().storage(), HeldFor::kGradient);
   } else {
     plain_calls()("aten::add_.Tensor", {before, gradient});
   }

@@ -30,9 +30,7 @@ Results ProgramCalls::call(const OpRow& row, const Arguments& args) {
   return perform(OpEvent{&row, &args});
 }
 
-const OpRow& ProgramCalls::find(std::string_view name) const {
-  return plain_calls().find(name);
-}
+const OpRow& ProgramCalls::find(std::string_view name) const { return plain_calls().find(name); }
 
 DTensor ProgramCalls::redistribute(const DTensor& x, const Placements& placements) {
   if (!x.distributed()) return x;

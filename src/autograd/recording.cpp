@@ -15,7 +15,7 @@ namespace {
 class RecordingCalls : public PlainCalls {
  public:
   Results call(const OpRow& row, const Arguments& args) override {
-    if (taken_apart(row, args)) return decomposed(*this, row, args);
+    if (taken_apart(row, args)) return in_parts(row, args);
     if (makes_views(row)) {
       if (DTensor target = view_to_write(row, args); target.defined()) return {std::move(target)};
     }
@@ -40,6 +40,21 @@ class RecordingCalls : public PlainCalls {
   }
 
  private:
+  // One kernel in the reference is recorded as one. What may give a view is its parts there, too.
+  Results in_parts(const OpRow& row, const Arguments& args) {
+    const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.sets.empty();
+    if (row.gradient.reads == nullptr || views) return decomposed(*this, row, args);
+    const Ref<RowNode> node = look_at(row, args) ? make_ref<RowNode>(row, args) : nullptr;
+    Results results;
+    {
+      const KernelScope scope;
+      results = decomposed(plain_calls(), row, args);
+    }
+    for_each_result(results, count_from_here);
+    if (node) record(node, results);
+    return results;
+  }
+
   // Brings gathered copies that the call reads up to date with their bases. True when the call is
   // recorded.
   static bool look_at(const OpRow& row, const Arguments& args) {

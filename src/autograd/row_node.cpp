@@ -19,15 +19,6 @@ const OpRow& definition_of(const OpRow& row) {
   return !row.gradient && row.base != nullptr ? *row.base : row;
 }
 
-// Its value as it is now, counted as the copy that it would be on a device of its own.
-DTensor copy_on_write(const DTensor& x) {
-  const Tensor& local = x.local();
-  DTensor copy(Tensor(make_ref<Storage>(local.storage()->buffer()), local.meta(), local.offset()),
-               x.spec());
-  copy_marks(copy, x);
-  return copy;
-}
-
 template <typename Keep>
 Argument each_tensor(const Argument& argument, const Keep& keep) {
   if (argument.is_tensor()) {
@@ -76,6 +67,12 @@ DTensor without_values(const DTensor& x) {
   return shape;
 }
 
+void count_from_here(const DTensor& x) {
+  if (!x.defined() || !x.local().defined() || x.local().storage()->counted()) return;
+  const Tensor& local = x.local();
+  x.impl()->local = Tensor(local.storage()->copy(), local.meta(), local.offset());
+}
+
 RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name()), row_(&row) {
   reserve(args.size());
   for_each_tensor_slot(row.op, args, [&](std::size_t index, const Argument& argument) {
@@ -83,8 +80,9 @@ RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name())
     if (edges().back().wanted()) wanted_ |= ArgumentSet{1} << index;
   });
   const OpRow& definition = definition_of(row);
-  in_parts_ = !definition.gradient && definition.parts() != nullptr;
   reads_ = &definition.gradient_reads();
+  one_kernel_ = definition.parts() != nullptr && !reads_->everything;
+  in_parts_ = !definition.gradient && definition.parts() != nullptr;
   refuse_constants(row, *reads_, wanted_);
   inputs_.reserve(args.size());
   for (std::size_t i = 0; i < args.size(); ++i) inputs_.push_back(kept_argument(i, args[i]));
@@ -103,28 +101,47 @@ Ref<RowNode> RowNode::unconnected(const OpRow& row, const Arguments& args) {
 }
 
 Argument RowNode::kept_argument(std::size_t index, const Argument& argument) {
-  const bool read = in_parts_ || reads_->argument(index, wanted_);
+  const bool whole = in_parts_ && !one_kernel_;
+  const bool read = whole || reads_->argument(index, wanted_);
   keeps_ = keeps_ || read;
   if (!row_->op.arguments[index].type.is_tensor()) return argument;
   if (!read) return each_tensor(argument, without_values);
   const bool written = row_->op.arguments[index].alias.write;
-  if (in_parts_ || written) return each_tensor(argument, copy_on_write);
+  if (whole || written) {
+    return each_tensor(argument, [&](const DTensor& x) { return kept_copy(x, index); });
+  }
   return each_tensor(argument, [&](const DTensor& x) { return kept(x, index, false); });
 }
 
 DTensor RowNode::kept(const DTensor& x, std::size_t index, bool result) {
   const Ref<Storage>& storage = versioned_storage(x);
-  kept_.push_back({storage, storage->version(), index, result});
+  kept_.push_back(
+      {Hold(x.local().storage(), HeldFor::kBackward), storage, storage->version(), index, result});
   DTensor handle(x.local(), x.spec());
   copy_marks(handle, x);
   return handle;
+}
+
+// Its value as it is now. What the op overwrites counts as the copy that it would be on a device of
+// its own, of a view no more than the view; what parts will read again is there anyhow.
+DTensor RowNode::kept_copy(const DTensor& x, std::size_t index) {
+  const Tensor& local = x.local();
+  const bool whole = local.storage()->counted_bytes() <= local.size_bytes();
+  Tensor value(in_parts_ ? local.storage()->snapshot() : local.storage()->copy(), local.meta(),
+               local.offset());
+  if (!in_parts_ && !whole) value = clone_contiguous(local);
+  DTensor copy(value, x.spec());
+  copy_marks(copy, x);
+  const Ref<Storage>& held = in_parts_ ? local.storage() : value.storage();
+  kept_.push_back({Hold(held, HeldFor::kBackward), nullptr, 0, index, false});
+  return copy;
 }
 
 void RowNode::save_results(const Results& results) {
   std::size_t count = 0;
   for_each_result(results, [&](const DTensor&) { ++count; });
   set_output_count(count);
-  if (!reads_->any_result() || in_parts_) return;
+  if (!reads_->any_result() || (in_parts_ && !one_kernel_)) return;
   outputs_.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (reads_->result(i, wanted_)) {
@@ -140,7 +157,7 @@ void RowNode::save_results(const Results& results) {
 
 void RowNode::check_saved() const {
   for (const Kept& kept : kept_) {
-    if (kept.storage->version() == kept.version) continue;
+    if (!kept.versioned || kept.versioned->version() == kept.version) continue;
     const std::string name =
         kept.result ? fmt::format("result {}", kept.index) : row_->op.arguments[kept.index].name;
     const Argument& value = kept.result ? outputs_[kept.index] : inputs_[kept.index];
@@ -166,6 +183,19 @@ void RowNode::visit_saved(const std::function<void(const DTensor& x)>& visit) co
 }
 
 std::vector<DTensor> RowNode::run(std::span<const DTensor> grads) {
+  if (one_kernel_) {
+    std::vector<DTensor> found;
+    {
+      const KernelScope scope;
+      found = gradients(grads);
+    }
+    std::ranges::for_each(found, count_from_here);
+    return found;
+  }
+  return gradients(grads);
+}
+
+std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads) const {
   const OpRow& definition = definition_of(*row_);
   if (in_parts_) return gradients_of_parts(definition, grads);
   if (!definition.gradient) {

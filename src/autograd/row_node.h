@@ -26,6 +26,9 @@ void for_each_result(const Results& results, Visit visit) {
 /// out, without values. Only ops that look at nothing else take it (zeros_like).
 DTensor without_values(const DTensor& x);
 
+/// A value that was made in a KernelScope counts from here on.
+void count_from_here(const DTensor& x);
+
 /// Keeps of its call what the row's gradient reads (OpRow::gradient_reads()) and refuses to run
 /// when a kept value was written to since.
 class RowNode : public GradNode {
@@ -55,7 +58,8 @@ class RowNode : public GradNode {
 
   /// A value that was kept, and which version of its memory.
   struct Kept {
-    Ref<Storage> storage;
+    Hold memory;
+    Ref<Storage> versioned;  // null: a copy, which nobody writes to
     std::uint64_t version;
     std::size_t index;  // of the argument or result
     bool result;
@@ -63,6 +67,8 @@ class RowNode : public GradNode {
 
   Argument kept_argument(std::size_t index, const Argument& argument);
   DTensor kept(const DTensor& x, std::size_t index, bool result);
+  DTensor kept_copy(const DTensor& x, std::size_t index);
+  std::vector<DTensor> gradients(std::span<const DTensor> grads) const;
   // What was decided as a whole by a user's rule (D-2) is run once more in parts, which are
   // recorded: their gradients are its own.
   std::vector<DTensor> gradients_of_parts(const OpRow& definition,
@@ -75,6 +81,7 @@ class RowNode : public GradNode {
   boost::container::small_vector<Kept, 2> kept_;
   ArgumentSet wanted_ = 0;
   bool in_parts_ = false;
+  bool one_kernel_ = false;  // a composite op that is recorded as one (op_row.h, Gradient)
   bool keeps_ = false;  // something that is dropped after backward
 };
 

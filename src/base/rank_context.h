@@ -17,6 +17,7 @@ class ProgramCalls;
 class MeshRegistry;
 class Propagator;
 class Scheduler;
+struct MemoryAccount;  // memory_account.h
 
 /// State of the counter-based generator: equal on every rank of the world at every step of
 /// a program that is not rank-dependent.
@@ -44,17 +45,6 @@ enum class Pass : std::uint8_t { kForward, kBackward };
 enum ModeBit : std::uint32_t {
   kModeAutograd = 1u << 0,  ///< record a tape
   kModeObserve = 1u << 1,   ///< `observer` is told about ops, redistributions, collectives
-};
-
-/// Bytes of the Buffers that a rank's Storages hold, each counted in full, as a device of its own
-/// would hold them; physical memory may be less, since ranks share Buffers.
-struct MemoryAccount {
-  std::int64_t held_bytes = 0;
-  std::int64_t peak_bytes = 0;
-  void add(std::int64_t bytes) {
-    held_bytes += bytes;
-    if (held_bytes > peak_bytes) peak_bytes = held_bytes;
-  }
 };
 
 /// The fields that every collective and every op reads lie on one cache line: other ranks ran on

@@ -1,15 +1,9 @@
 // The shape of a result follows from what one rank brings: lengths name the pieces of all ranks.
 #include "comm/call.h"
 
-#include <numeric>
-
 namespace shardlab {
 
 namespace {
-
-std::int64_t total(Lengths lengths) {
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-}
 
 TensorMeta with_size(const TensorMeta& meta, std::int32_t dim, std::int64_t size) {
   Dims shape = meta.shape;
@@ -34,14 +28,14 @@ TensorMeta result_meta(const Call& call, std::int64_t rank) {
       return with_size(call.x->meta(), call.dim, call.lengths[own]);
     case CollectiveKind::kAllToAll:
       return with_size(with_size(call.x->meta(), call.dim, call.lengths[own]), call.concat_dim,
-                       total(call.concat_lengths));
+                       call.concat_lengths.total());
     case CollectiveKind::kScatter:
       return with_size(*call.expected, call.dim, call.lengths[own]);
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kPermute:
       return contiguous_meta(call.expected->shape, call.expected->dtype);
     default:  // all_gather, gather
-      return with_size(call.x->meta(), call.dim, total(call.lengths));
+      return with_size(call.x->meta(), call.dim, call.lengths.total());
   }
 }
 

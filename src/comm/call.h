@@ -3,9 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <numeric>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,8 +21,46 @@
 
 namespace shardlab {
 
-/// One element count per group rank, along the named tensor dim; zeros allowed.
-using Lengths = std::span<const std::int64_t>;
+/// Lengths that were looked at once, for whoever cuts the same pieces again and again: those of a
+/// large group are long. Immutable; made by make_shared.
+class KnownLengths : public std::enable_shared_from_this<KnownLengths> {
+ public:
+  /// None is negative.
+  explicit KnownLengths(std::vector<std::int64_t> values)
+      : values_(std::move(values)),
+        total_(std::accumulate(values_.begin(), values_.end(), std::int64_t{0})) {}
+  const std::vector<std::int64_t>& values() const { return values_; }
+  std::int64_t total() const { return total_; }
+
+ private:
+  std::vector<std::int64_t> values_;
+  std::int64_t total_;
+};
+
+/// One element count per group rank, along the named tensor dim; zeros allowed. Whoever gave them
+/// keeps them.
+class Lengths {
+ public:
+  Lengths() = default;
+  template <std::ranges::contiguous_range Values>
+  Lengths(const Values& values) : values_(values) {}
+  Lengths(const KnownLengths& known) : values_(known.values()), known_(&known) {}
+
+  const std::int64_t* begin() const { return values_.data(); }
+  const std::int64_t* end() const { return values_.data() + values_.size(); }
+  std::size_t size() const { return values_.size(); }
+  std::int64_t operator[](std::size_t index) const { return values_[index]; }
+  operator std::span<const std::int64_t>() const { return values_; }
+  std::int64_t total() const {
+    return known_ != nullptr ? known_->total() : std::accumulate(begin(), end(), std::int64_t{0});
+  }
+  /// Null where nobody has looked at them yet.
+  const KnownLengths* known() const { return known_; }
+
+ private:
+  std::span<const std::int64_t> values_;
+  const KnownLengths* known_ = nullptr;
+};
 
 /// Whether a call returns with its result in place, or with a pending Work on the result's Storage.
 enum class Issue : std::uint8_t { kWait, kAsync };

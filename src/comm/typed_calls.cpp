@@ -1,8 +1,6 @@
 // The typed calls of a communicator: look at the arguments, fill in a Call, perform it, and answer
 // for groups of one. What the result looks like follows from the call alone (result_meta), so that
 // no backend is told.
-#include <numeric>
-
 #include "base/fix.h"
 #include "comm/communicator.h"
 #include "tensor/device.h"
@@ -11,19 +9,23 @@ namespace shardlab {
 
 namespace {
 
-std::int64_t total(Lengths lengths) {
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-}
-
 // A group of one rank gets what it brings.
 Tensor perform_among(Communicator& group, Call& call, const Tensor& x) {
-  if (group.size() == 1) return contiguous(x).snapshot();
-  return group.perform(call);
+  const bool gathers = call.kind == CollectiveKind::kAllGather;
+  const MakingScope scope(gathers ? HeldFor::kGathered : HeldFor::kOther);
+  if (group.size() > 1) return group.perform(call);
+  const Tensor own = contiguous(x);
+  return own.storage() != x.storage() ? own : Tensor(x.storage()->copy(), x.meta(), x.offset());
+}
+
+Tensor staged(const Tensor& x) {
+  const MakingScope scope(HeldFor::kCommunication);
+  return contiguous(x);
 }
 
 // Backends reduce from end to end of what they are given.
 Tensor reduce_among(Communicator& group, Call& call, const Tensor& x) {
-  const Tensor input = contiguous(x);
+  const Tensor input = staged(x);
   call.x = &input;
   return perform_among(group, call, input);
 }
@@ -68,6 +70,7 @@ void Communicator::check_lengths(const Call& call, Lengths lengths) const {
     refuse(*this, call, Fix{"give one length per rank"}, "there are {} lengths for {} ranks",
            lengths.size(), size());
   }
+  if (lengths.known() != nullptr) return;
   for (const std::int64_t length : lengths) {
     if (length < 0) {
       refuse(*this, call, Fix{"give lengths of 0 or more"}, "a length is {}", length);
@@ -126,7 +129,7 @@ Tensor Communicator::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths l
   call.op = op;
   check_dim(call, dim, x.dim());
   check_lengths(call, lengths);
-  check_piece(call, dim, total(lengths));
+  check_piece(call, dim, lengths.total());
   check_reducible(call);
   call.issue = issue;
   return reduce_among(*this, call, x);
@@ -144,7 +147,7 @@ Tensor Communicator::all_to_all(const Tensor& x, std::int64_t split_dim, Lengths
   check_dim(call, concat_dim, x.dim());
   check_lengths(call, split_lengths);
   check_lengths(call, concat_lengths);
-  check_piece(call, split_dim, total(split_lengths));
+  check_piece(call, split_dim, split_lengths.total());
   call.issue = issue;
   return perform_among(*this, call, x);
 }
@@ -171,7 +174,7 @@ Tensor Communicator::scatter(const Tensor& x, std::int64_t source, std::int64_t 
   check_dim(call, dim, static_cast<std::int64_t>(meta.shape.size()));
   check_lengths(call, lengths);
   if (rank() == source) check_source(call, x, meta);
-  if (rank() == source) check_piece(call, dim, total(lengths));
+  if (rank() == source) check_piece(call, dim, lengths.total());
   return perform_among(*this, call, x);
 }
 

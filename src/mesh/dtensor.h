@@ -27,6 +27,7 @@ class DTensorImpl : public Counted {
   std::uint32_t note = 0;
   Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
   Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf
+  Hold grad_memory;                ///< of grad
   std::shared_ptr<const TensorExtras> extras;
 };
 

@@ -226,6 +226,18 @@ Gradients grad_div(const GradContext& context) {
       });
 }
 
+// What is rounded is flat nearly everywhere.
+Gradients grad_div_mode(const GradContext& context) {
+  if (context.inputs[2].is_none()) return grad_div(context);
+  const auto flat = [&] { return zeros_like(context.calls, context.grads[0]); };
+  return both(context, flat, flat);
+}
+
+Gradients grad_unscale_mode(const GradContext& context) {
+  if (context.inputs[2].is_none()) return grad_unscale(context);
+  return {zeros_like(context.calls, input(context, 0))};
+}
+
 Gradients grad_lerp_scalar(const GradContext& context) {
   const Formula f(context);
   const double weight = context.inputs[2].to_double();
@@ -368,21 +380,22 @@ constexpr Row kArithmeticRows[] = {
     {"clamp_max", meta_clamp_max, kNone, KernelId::kClampMax, {"clamp_max_", "clamp_max.out"},
      {grad_clamp_max, "self"}, "bounds hold for the whole, not for terms"},
     {"clamp_max.Tensor", meta_promoted, kMinLike, KernelId::kClampMax,
-     {"clamp_max_.Tensor", "clamp_max.Tensor_out", true}, {},
+     {"clamp_max_.Tensor", "clamp_max.Tensor_out", true}, {grad_minimum, "self max"},
      "monotone in each operand; a minimum of minima"},
     {"clamp_min", meta_clamp_min, kNone, KernelId::kClampMin, {"clamp_min_", "clamp_min.out"},
      {grad_clamp_min, "self"}, "bounds hold for the whole, not for terms"},
     {"clamp_min.Tensor", meta_promoted, kMaxLike, KernelId::kClampMin,
-     {"clamp_min_.Tensor", "clamp_min.Tensor_out", true}, {},
+     {"clamp_min_.Tensor", "clamp_min.Tensor_out", true}, {grad_maximum, "self min"},
      "monotone in each operand; a maximum of maxima"},
     {"div.Scalar", meta_promoted_float, kLinear, KernelId::kDiv, {"div_.Scalar", "div.Scalar_out"},
      {grad_unscale, "other"}, "linear"},
     {"div.Scalar_mode", meta_div_mode, kNone, KernelId::kDiv,
-     {"div_.Scalar_mode", "div.Scalar_mode_out"}, {}, "rounds: not linear"},
+     {"div_.Scalar_mode", "div.Scalar_mode_out"}, {grad_unscale_mode, "other"},
+     "rounds: not linear"},
     {"div.Tensor", meta_promoted_float, kQuotient, KernelId::kDiv, {"div_.Tensor", "div.out"},
      {grad_div, "self:other other"}, "linear in the numerator"},
     {"div.Tensor_mode", meta_div_mode, kNone, KernelId::kDiv, {"div_.Tensor_mode", "div.out_mode"},
-     {}, "rounds: not linear"},
+     {grad_div_mode, "self:other other"}, "rounds: not linear"},
     {"fmod.Scalar", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Scalar", "fmod.Scalar_out"},
      {grad_pass, ""}, "periodic"},
     {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"},
@@ -391,7 +404,7 @@ constexpr Row kArithmeticRows[] = {
     {"lerp.Scalar", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Scalar", "lerp.Scalar_out"},
      {grad_lerp_scalar, "weight"}, "the weight may depend on the element"},
     {"lerp.Tensor", meta_tensors, kNone, KernelId::kLerp, {"lerp_.Tensor", "lerp.Tensor_out"},
-     {grad_lerp_tensor, "self:weight end:weight weight:self|end"},
+     {grad_lerp_tensor, "self:weight end:weight weight"},
      "the weight may depend on the element"},
     {"masked_fill.Scalar", meta_first, kNone, KernelId::kMaskedFill,
      {"masked_fill_.Scalar", "masked_fill.Scalar_out"}, {grad_masked_fill, "mask"},

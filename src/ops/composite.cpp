@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/arguments.h"
+#include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -173,68 +174,6 @@ Results linear(Calls& calls, const Arguments& args) {
   return single(biased ? calls.one("add.Tensor", {y, args[2]}) : y);
 }
 
-/// The weights of each query over the keys: 0 and -inf where `mask` is boolean, else added.
-DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
-  constexpr double kNever = -std::numeric_limits<double>::infinity();
-  if (causal) {
-    if (mask.is_tensor()) {
-      refuse("scaled_dot_product_attention: attn_mask is given and is_causal is True",
-             "leave one of them out");
-    }
-    const Dims square{scores.shape()[scores.ndim() - 2], scores.shape().back()};
-    const DTensor ones = calls.one("new_ones", {scores, square, DType::kBool});
-    const DTensor future = calls.one("triu", {ones, 1});
-    return calls.one("masked_fill.Scalar", {scores, future, kNever});
-  }
-  if (!mask.is_tensor()) return scores;
-  if (mask.tensor().dtype() != DType::kBool) return calls.one("add.Tensor", {scores, mask});
-  const DTensor hidden = calls.one("logical_not", {mask});
-  return calls.one("masked_fill.Scalar", {scores, hidden, kNever});
-}
-
-/// As many heads as the queries have: each one stands for `heads` over its own count, side by side.
-DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
-  const std::size_t at = x.ndim() < 3 ? 0 : x.ndim() - 3;
-  const std::int64_t own = x.ndim() < 3 ? 1 : x.shape()[at];
-  if (own == heads) return x;
-  if (x.ndim() < 3 || own == 0 || heads % own != 0) {
-    refuse(fmt::format("scaled_dot_product_attention: {} heads of keys or values for {} heads of "
-                       "queries",
-                       own, heads),
-           "the number of heads of the queries must be a multiple of the others'");
-  }
-  Dims spread = x.shape(), joined = x.shape();
-  spread.insert(at + 1, heads / own);
-  joined[at] = heads;
-  const DTensor apart = calls.one("unsqueeze", {x, static_cast<std::int64_t>(at) + 1});
-  return reshape(calls, calls.one("expand", {apart, spread}), joined);
-}
-
-/// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale,
-/// enable_gqa): both factors carry the root of the scale, as in the reference's math form.
-Results attention(Calls& calls, const Arguments& args) {
-  const DTensor& query = args[0].tensor();
-  DTensor key = args[1].tensor(), value = args[2].tensor();
-  if (args[7].to_bool() && query.ndim() > 2) {
-    const std::int64_t heads = query.shape()[query.ndim() - 3];
-    key = with_heads(calls, key, heads);
-    value = with_heads(calls, value, heads);
-  }
-  const double scale = args[6].is_none()
-                           ? 1.0 / std::sqrt(static_cast<double>(query.shape().back()))
-                           : args[6].to_double();
-  const double root = std::sqrt(scale);
-  const DTensor scaled = calls.one("mul.Scalar", {query, root});
-  const DTensor keys = calls.one("transpose.int", {key, -2, -1});
-  const DTensor scores = matmul(calls, scaled, calls.one("mul.Scalar", {keys, root}));
-  const DTensor masked = masked_scores(calls, scores, args[3], args[5].to_bool());
-  DTensor weights = calls.one("_softmax", {masked, -1, false});
-  if (args[4].to_double() > 0) {
-    weights = calls.one("dropout", {weights, args[4], true});
-  }
-  return single(matmul(calls, weights, value));
-}
-
 // Normalisation.
 
 Results layer_norm(Calls& calls, const Arguments& args) {
@@ -308,10 +247,16 @@ DTensor reduced(Calls& calls, const DTensor& x, const Argument& reduction) {
   return calls.one(reduction.to_int() == kMean ? "mean" : "sum", {x});
 }
 
-/// mse_loss(self, target, reduction)
+/// mse_loss(self, target, reduction): in the reference a reduced loss stays in the memory of the
+/// terms.
 Results mse_loss(Calls& calls, const Arguments& args) {
   const DTensor difference = calls.one("sub.Tensor", {args[0], args[1]});
-  return single(reduced(calls, calls.one("pow.Tensor_Scalar", {difference, 2}), args[2]));
+  const DTensor terms = calls.one("pow.Tensor_Scalar", {difference, 2});
+  const DTensor loss = reduced(calls, terms, args[2]);
+  if (loss.local().defined() && terms.local().defined()) {
+    loss.local().storage()->lie_in(terms.local().size_bytes());
+  }
+  return single(loss);
 }
 
 /// mse_loss_backward(grad_output, self, target, reduction): a mean divides by the global count.
@@ -320,6 +265,18 @@ Results mse_loss_backward(Calls& calls, const Arguments& args) {
   const double count = args[3].to_int() == kMean ? static_cast<double>(difference.numel()) : 1.0;
   const DTensor slope = calls.one("mul.Scalar", {difference, 2.0 / count});
   return single(calls.one("mul.Tensor", {slope, args[0]}));
+}
+
+std::vector<DTensor> grad_mse_loss(const GradContext& context) {
+  const Argument &self = context.inputs[0], &target = context.inputs[1];
+  const DTensor slope =
+      context.calls.one("mse_loss_backward", {context.grads[0], self, target, context.inputs[2]});
+  std::vector<DTensor> gradients(2);
+  if (context.needs(0)) gradients[0] = grad::sum_to(context.calls, slope, self.tensor());
+  if (context.needs(1)) {
+    gradients[1] = grad::sum_to(context.calls, grad::negate(context.calls, slope), target.tensor());
+  }
+  return gradients;
 }
 
 std::int64_t class_dim(const DTensor& x) { return x.ndim() == 1 ? 0 : 1; }
@@ -410,8 +367,9 @@ DTensor smoothed_loss(Calls& calls, const DTensor& logs, const DTensor& loss,
   smooth = calls.one("masked_fill.Scalar", {smooth, ignored, 0.0});
   if (args[3].to_int() != kNone) smooth = calls.one("sum", {smooth});
   if (args[3].to_int() == kMean) {
-    smooth =
-        calls.one("div.Tensor", {smooth, calls.one("sum", {target_weights(calls, args, logs)})});
+    const DTensor counted = args[2].is_tensor() ? target_weights(calls, args, logs)
+                                                : calls.one("logical_not", {ignored});
+    smooth = calls.one("div.Tensor", {smooth, calls.one("sum", {counted})});
   }
   return calls.one("add.Tensor", {calls.one("mul.Scalar", {loss, 1 - smoothing}),
                                   calls.one("mul.Scalar", {smooth, smoothing / classes})});
@@ -467,7 +425,8 @@ constexpr Row kCompositeRows[] = {
     {"matmul", nullptr, {}, matmul_op, {}, {}, "views around mm, mv, bmm or dot"},
     {"movedim.int", nullptr, {}, movedim, {}, {}, "permute"},
     {"movedim.intlist", nullptr, {}, movedim, {}, {}, "permute"},
-    {"mse_loss", nullptr, {}, mse_loss, {}, {}, "a mean over the whole tensor"},
+    {"mse_loss", nullptr, {}, mse_loss, {}, {grad_mse_loss, "self target"},
+     "a mean over the whole tensor"},
     {"mse_loss_backward", nullptr, {}, mse_loss_backward, {}, {}, "divides by the global count"},
     {"narrow", nullptr, {}, narrow, {}, {}, "slice"},
     {"nll_loss_nd", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
@@ -475,7 +434,6 @@ constexpr Row kCompositeRows[] = {
     {"reshape_as", nullptr, {}, reshape_as, {}, {}, "reshape"},
     {"rms_norm", nullptr, {}, rms_norm, {}, {}, "pointwise ops around a mean", kStepOfDtype},
     {"round.decimals", nullptr, {}, round_decimals, {}, {}, "round between two products"},
-    {"scaled_dot_product_attention", nullptr, {}, attention, {}, {}, "matmul, softmax, matmul"},
     {"softmax.int", nullptr, {}, softmax<kSoftmax>, {}, {}, "_softmax"},
     {"std", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
     {"std.dim", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},

@@ -153,7 +153,7 @@ void register_loss_parallel(OpRegistry& registry) {
       "shardlab::loss_parallel(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
       "int ignore_index=-100) -> (Tensor loss, Tensor log_probabilities, Tensor total_weight)");
   row.compute = Handler{loss_parallel};
-  row.gradient = {loss_parallel_gradient};
+  row.gradient = {loss_parallel_gradient, "target weight result1 result2"};
   row.flags = kCollective;
   row.why = "ranks share each sample's maximum, sum and chosen class, not the logits";
   registry.add(std::move(row));

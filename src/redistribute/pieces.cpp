@@ -5,7 +5,11 @@
 #include "redistribute/pieces.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace shardlab {
 namespace {
@@ -34,6 +38,59 @@ PieceLengths piece_lengths(std::int64_t length, std::int64_t count, const Placem
     lengths.push_back(runs_of(length, shard, count, index).local_size());
   }
   return lengths;
+}
+
+namespace {
+
+PieceLengths lengths_of(std::int64_t length, std::span<const std::int64_t> counts,
+                        const Placement& shard) {
+  PieceLengths lengths = piece_lengths(length, counts[0], shard);
+  for (const std::int64_t count : counts.subspan(1)) {
+    PieceLengths cut;
+    for (const std::int64_t piece : lengths) {
+      for (const std::int64_t part : piece_lengths(piece, count, shard)) cut.push_back(part);
+    }
+    lengths = std::move(cut);
+  }
+  return lengths;
+}
+
+// Of large groups, for all ranks of the process.
+class KeptLengths {
+ public:
+  std::shared_ptr<const KnownLengths> find(std::int64_t length,
+                                           std::span<const std::int64_t> counts,
+                                           const Placement& shard) {
+    constexpr std::size_t kMost = 64;
+    const std::int64_t factor = shard.is_strided_shard() ? shard.split_factor : 0;
+    Key key(length, {counts.begin(), counts.end()}, factor);
+    const std::lock_guard lock(mutex_);
+    if (kept_.size() >= kMost && !kept_.contains(key)) kept_.clear();
+    auto& known = kept_[std::move(key)];
+    if (known) return known;
+    const PieceLengths lengths = lengths_of(length, counts, shard);
+    known = std::make_shared<const KnownLengths>(
+        std::vector<std::int64_t>(lengths.begin(), lengths.end()));
+    return known;
+  }
+
+ private:
+  using Key = std::tuple<std::int64_t, std::vector<std::int64_t>, std::int64_t>;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const KnownLengths>> kept_;
+};
+
+}  // namespace
+
+PieceList::PieceList(std::int64_t length, std::span<const std::int64_t> counts,
+                     const Placement& shard) {
+  constexpr std::int64_t kFew = 256;
+  if (product(counts) <= kFew) {
+    few_ = lengths_of(length, counts, shard);
+    return;
+  }
+  static KeptLengths kept;
+  many_ = kept.find(length, counts, shard);
 }
 
 Tensor cut_piece(const Tensor& whole, const Placement& shard, std::int64_t count,

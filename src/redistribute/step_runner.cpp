@@ -75,20 +75,13 @@ std::int64_t StepRunner::group_length(std::size_t index, const Group& group) con
        dim);
 }
 
-PieceLengths StepRunner::lengths_of(std::int64_t length, const Placement& shard,
-                                    const Group& group) const {
-  const auto cut_by = [&](std::int64_t piece, std::size_t mesh_dim) {
-    return piece_lengths(piece, mesh_.layout()->size(mesh_dim), shard);
-  };
-  PieceLengths lengths = cut_by(length, group.mesh_dims[0]);
-  for (std::size_t i = 1; i < group.mesh_dims.size(); ++i) {
-    PieceLengths cut;
-    for (const std::int64_t piece : lengths) {
-      for (const std::int64_t part : cut_by(piece, group.mesh_dims[i])) cut.push_back(part);
-    }
-    lengths = std::move(cut);
+PieceList StepRunner::lengths_of(std::int64_t length, const Placement& shard,
+                                 const Group& group) const {
+  Dims counts;
+  for (const std::size_t mesh_dim : group.mesh_dims) {
+    counts.push_back(mesh_.layout()->size(mesh_dim));
   }
-  return lengths;
+  return {length, counts, shard};
 }
 
 Tensor StepRunner::to_replicate(std::size_t index, const Tensor& x, const Group& group) const {
@@ -106,7 +99,8 @@ Tensor StepRunner::to_shard(std::size_t index, const Tensor& x, const Group& gro
     return cut_piece(all_reduce(x, step.from, group), step.to, group.count, group.index);
   }
   if (strided || step.from.is_shard(step.to.dim)) {  // through all pieces
-    return cut_again(gather_pieces(index, x, group), step.from, step.to, group.count, group.index);
+    return cut_again(gather_pieces(index, x, group, HeldFor::kCommunication), step.from, step.to,
+                     group.count, group.index);
   }
   return all_to_all(index, x, group);
 }
@@ -156,20 +150,26 @@ Tensor StepRunner::all_reduce(const Tensor& x, const Placement& partial, const G
   return raised(value, how.after);
 }
 
-Tensor StepRunner::gather_pieces(std::size_t index, const Tensor& x, const Group& group) const {
+Tensor StepRunner::gather_pieces(std::size_t index, const Tensor& x, const Group& group,
+                                 HeldFor purpose) const {
+  const MakingScope scope(purpose);
   const Placement& from = plan_.steps[index].from;
-  const PieceLengths lengths = lengths_of(group_length(index, group), from, group);
+  const PieceList lengths = lengths_of(group_length(index, group), from, group);
   return group.ranks->all_gather(x, from.dim, lengths, options_.issue);
 }
 
 Tensor StepRunner::all_gather(std::size_t index, const Tensor& x, const Group& group) const {
-  return assemble(gather_pieces(index, x, group), plan_.steps[index].from, group.count);
+  const Placement& from = plan_.steps[index].from;
+  const HeldFor purpose = from.is_plain_shard() ? HeldFor::kGathered : HeldFor::kCommunication;
+  const Tensor pieces = gather_pieces(index, x, group, purpose);
+  const MakingScope scope(HeldFor::kGathered);
+  return assemble(pieces, from, group.count);
 }
 
 Tensor StepRunner::reduce_scatter(const Tensor& x, const PlanStep& step, const Group& group) const {
   const Combine how = combine(step.from);
   const std::int64_t length = x.size(static_cast<std::size_t>(step.to.dim));
-  const PieceLengths lengths = lengths_of(length, step.to, group);
+  const PieceList lengths = lengths_of(length, step.to, group);
   Tensor value = raised(x, how.before);
   value = group.ranks->reduce_scatter(value, step.to.dim, lengths, how.op, options_.issue);
   return raised(value, how.after);
@@ -178,9 +178,9 @@ Tensor StepRunner::reduce_scatter(const Tensor& x, const PlanStep& step, const G
 Tensor StepRunner::all_to_all(std::size_t index, const Tensor& x, const Group& group) const {
   const PlanStep& step = plan_.steps[index];
   const std::int64_t split = x.size(static_cast<std::size_t>(step.to.dim));
-  const PieceLengths split_lengths = piece_lengths(split, group.count, step.to);
-  const PieceLengths concat_lengths =
-      piece_lengths(group_length(index, group), group.count, step.from);
+  const std::int64_t count[] = {group.count};
+  const PieceList split_lengths(split, count, step.to);
+  const PieceList concat_lengths(group_length(index, group), count, step.from);
   return group.ranks->all_to_all(x, step.to.dim, split_lengths, step.from.dim, concat_lengths,
                                  options_.issue);
 }

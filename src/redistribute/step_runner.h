@@ -33,7 +33,7 @@ class StepRunner {
   /// the mesh dims that cut before.
   std::int64_t group_length(std::size_t index, const Group& group) const;
   /// What every rank of the group holds of `length` elements that its dims cut one after another.
-  PieceLengths lengths_of(std::int64_t length, const Placement& shard, const Group& group) const;
+  PieceList lengths_of(std::int64_t length, const Placement& shard, const Group& group) const;
 
   Tensor to_replicate(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor to_shard(std::size_t index, const Tensor& x, const Group& group) const;
@@ -42,8 +42,9 @@ class StepRunner {
   Tensor norm_terms(const Tensor& x, const PlanStep& step, const Group& group) const;
   Tensor all_reduce(const Tensor& x, const Placement& partial, const Group& group) const;
   Tensor all_gather(std::size_t index, const Tensor& x, const Group& group) const;
-  /// The pieces of all ranks, one after another.
-  Tensor gather_pieces(std::size_t index, const Tensor& x, const Group& group) const;
+  /// The pieces of all ranks, one after another, as memory for `purpose`.
+  Tensor gather_pieces(std::size_t index, const Tensor& x, const Group& group,
+                       HeldFor purpose) const;
   Tensor reduce_scatter(const Tensor& x, const PlanStep& step, const Group& group) const;
   Tensor all_to_all(std::size_t index, const Tensor& x, const Group& group) const;
   Tensor permute(const Tensor& x, const PlanStep& step) const;

@@ -140,7 +140,9 @@ struct GradContext {
 using GradientFn = std::vector<DTensor> (*)(const GradContext& context);
 /// The gradient of an op: its program, and what is kept from forward for it (gradient_reads.h), as
 /// in the reference: also what the program here could do without, since writing to it is refused
-/// there. Null `reads`: everything is kept.
+/// there. Null `reads`: everything is kept. A composite op with `reads` is one kernel in the
+/// reference: it is recorded as one, what its parts make on the way is no memory of the rank, and
+/// without a program its gradient runs the parts once more.
 struct Gradient {
   GradientFn program = nullptr;
   const char* reads = nullptr;

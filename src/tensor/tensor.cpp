@@ -37,10 +37,13 @@ bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int
   return row_major;
 }
 
-Storage::Storage(BufferRef buffer) : buffer_(std::move(buffer)) {
+Storage::Storage(BufferRef buffer) : Storage(std::move(buffer), 0) {}
+
+Storage::Storage(BufferRef buffer, std::int64_t room) : buffer_(std::move(buffer)), room_(room) {
   const RankContext* rank = current_rank_or_null();
-  if (rank == nullptr || rank->memory == nullptr) return;
+  if (rank == nullptr || rank->memory == nullptr || !rank->memory->counts()) return;
   account_ = rank->memory;
+  made_for_ = account_->making;
   count(buffer_.get(), 1);
 }
 
@@ -48,7 +51,26 @@ Storage::~Storage() { count(buffer_.get(), -1); }
 
 void Storage::count(const Buffer* buffer, std::int64_t sign) {
   if (account_ == nullptr || buffer == nullptr) return;
-  account_->add(sign * static_cast<std::int64_t>(buffer->size_bytes()));
+  account_->add(held_for(), sign * counted_bytes(*buffer));
+}
+
+HeldFor Storage::held_for() const {
+  if (made_for_ == HeldFor::kInput) return made_for_;
+  if (gradients_ > 0) return HeldFor::kGradient;
+  return kept_ > 0 ? HeldFor::kBackward : made_for_;
+}
+
+void Storage::change_holds(HeldFor purpose, int by) {
+  const HeldFor before = held_for();
+  (purpose == HeldFor::kGradient ? gradients_ : kept_) += by;
+  const HeldFor now = held_for();
+  if (account_ == nullptr || now == before || !buffer_) return;
+  account_->move(before, now, counted_bytes());
+}
+
+Hold::Hold(Ref<Storage> storage, HeldFor purpose)
+    : storage_(std::move(storage)), purpose_(purpose) {
+  if (storage_) storage_->change_holds(purpose_, 1);
 }
 
 void Storage::complete(BufferRef buffer) {
@@ -85,6 +107,14 @@ void Storage::settle() {
 Ref<Storage> Storage::snapshot() {
   settle();
   return Ref<Storage>(new Storage(buffer_, Uncounted{}));
+}
+
+Ref<Storage> Storage::copy() { return Ref<Storage>(new Storage(buffer(), room_)); }
+
+void Storage::lie_in(std::int64_t bytes) {
+  const std::int64_t before = counted_bytes();
+  room_ = bytes;
+  if (account_ != nullptr && buffer_) account_->add(held_for(), counted_bytes() - before);
 }
 
 Tensor Tensor::narrow(std::size_t tensor_dim, std::int64_t start, std::int64_t size) const {

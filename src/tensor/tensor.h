@@ -4,17 +4,17 @@
 // time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "base/dtype.h"
 #include "base/inline_vector.h"
+#include "base/memory_account.h"
 #include "base/work.h"
 #include "tensor/buffer.h"
 
 namespace shardlab {
-
-struct MemoryAccount;
 
 /// Shape, stride (both in elements) and dtype: what shape inference computes (M-3).
 struct TensorMeta {
@@ -35,7 +35,7 @@ bool is_contiguous(std::span<const std::int64_t> shape, std::span<const std::int
 /// Identity of a piece of rank-local memory; what views have in common.
 class Storage : public Counted {
  public:
-  /// Counted on the running rank's memory account, if there is one.
+  /// Counted on the running rank's memory account, if there is one, as what is being made there.
   explicit Storage(BufferRef buffer);
   ~Storage() override;
 
@@ -59,18 +59,63 @@ class Storage : public Counted {
   void complete(BufferRef buffer);
   /// Waits for the pending result, if any.
   void settle();
-  /// A Storage of its own over the same Buffer: the value as it is now (copy on write).
+  /// A Storage of its own over the same Buffer: the value as it is now (copy on write). It counts
+  /// on no account: for whoever looks on.
   Ref<Storage> snapshot();
+  /// The same as a program's own copy, which counts.
+  Ref<Storage> copy();
+
+  /// What it counts as: input, then gradient, then kept for backward, then what it was made for.
+  HeldFor held_for() const;
+  bool kept_for_backward() const { return kept_ > 0; }
+  /// Whether it counts on an account.
+  bool counted() const { return account_ != nullptr; }
+  /// As large as the program's device would hold it: its Buffer, and room behind it.
+  std::int64_t counted_bytes() const { return buffer_ ? counted_bytes(*buffer_) : 0; }
+  /// It lies at the front of `bytes` of memory, where a kernel of the reference leaves its result.
+  void lie_in(std::int64_t bytes);
 
  private:
+  friend class Hold;
   struct Uncounted {};
   Storage(BufferRef buffer, Uncounted) : buffer_(std::move(buffer)) {}
+  Storage(BufferRef buffer, std::int64_t room);
   void count(const Buffer* buffer, std::int64_t sign);
+  std::int64_t counted_bytes(const Buffer& buffer) const {
+    return std::max(static_cast<std::int64_t>(buffer.size_bytes()), room_);
+  }
+  void change_holds(HeldFor purpose, int by);
 
   BufferRef buffer_;
   Ref<Work> pending_;
   MemoryAccount* account_ = nullptr;
   std::uint64_t version_ = 0;
+  std::int64_t room_ = 0;
+  std::int32_t gradients_ = 0, kept_ = 0;  // Holds that live
+  HeldFor made_for_ = HeldFor::kOther;
+};
+
+/// A reference to a Storage with a purpose, gradient or kept for backward: it counts as held for
+/// that while one of these lives.
+class Hold {
+ public:
+  Hold() = default;
+  Hold(Ref<Storage> storage, HeldFor purpose);
+  Hold(Hold&& other) noexcept = default;
+  Hold& operator=(Hold&& other) noexcept {
+    std::swap(storage_, other.storage_);
+    std::swap(purpose_, other.purpose_);
+    return *this;
+  }
+  ~Hold() {
+    if (storage_) storage_->change_holds(purpose_, -1);
+  }
+
+  const Ref<Storage>& storage() const { return storage_; }
+
+ private:
+  Ref<Storage> storage_;
+  HeldFor purpose_ = HeldFor::kOther;
 };
 
 /// A strided view of a Storage: shape, strides and offset in elements. A small value; copies are

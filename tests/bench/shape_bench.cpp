@@ -28,7 +28,7 @@ void megatron_mlp(benchmark::State& state) {
     const ScenarioResult result = run_scenario(scenario, ops, options);
     if (result.run.error) state.SkipWithError(result.run.error->summary().c_str());
     state.counters["classes"] = static_cast<double>(result.run.classes.size());
-    state.counters["held_KiB"] = static_cast<double>(result.run.memory.logical_rank_bytes) / 1024.0;
+    state.counters["held_KiB"] = static_cast<double>(result.run.memory.largest().bytes) / 1024.0;
   }
 }
 BENCHMARK(megatron_mlp)

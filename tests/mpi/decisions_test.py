@@ -29,7 +29,7 @@ def comparable(report):
     memory = report.pop("memory")
     # What NCCL needs beside inputs and results is the rank's own memory.
     if BACKEND != "nccl":
-        report["memory"] = {"logical_rank_bytes": memory["logical_rank_bytes"]}
+        report["memory"] = {key: memory[key] for key in ("logical_rank_bytes", "peak")}
     return report
 
 

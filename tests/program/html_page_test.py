@@ -152,6 +152,8 @@ class Browser(Program):
                  document)
         self.has("uneven &lt;/script&gt;&lt;b&gt;rows&lt;/b&gt;</h1>", document)
         self.has("3 times", document)
+        self.has("bytes that a rank holds over the program", document)
+        self.has("forward: ", document)
 
     def test_what_is_wrong_is_said_first(self):
         wrong = UNEVEN + "[expect]\nw = \"f32[3@tp]\"\n"

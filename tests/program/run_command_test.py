@@ -61,6 +61,25 @@ CLASSES_PRINTED = [
     "  done",
 ]
 
+# Each layer keeps its result for backward: 4,096 rows of 1,024 floats on each of 2 ranks, 16 MiB.
+KEEPS = """
+[mesh]
+dp = 2
+[params]
+layers = 2
+[inputs]
+x = "f32[8192@dp, 1024]"
+[program]
+code = '''
+ws = [randn([1024, 1024], dp=R, requires_grad=True) for l in range(layers)]
+y = x
+for l in range(layers):
+    y = torch.tanh(y @ ws[l])
+loss = y.pow(2).sum()
+backward(loss)
+'''
+"""
+
 FAILS_AT_ONCE = """
 [mesh]
 x = 2
@@ -537,6 +556,30 @@ class Reports(Program):
         report = json.loads(self.fine("run", "--json", text=PIECES))
         self.assertIn({"pass": "forward", "line": 10, "depth": 0, "local_op": "aten::t",
                        "inputs": ["f32[4, 6]"], "outputs": ["f32[6, 4]"]}, report["events"])
+
+
+class Memory(Program):
+    def peak(self, layers):
+        output = self.fine("run", "--json", "--backend", "fake", "--set", f"params.layers={layers}",
+                           text=KEEPS)
+        return json.loads(output)["memory"]["peak"]
+
+    def test_each_layer_adds_its_weights_and_what_it_keeps(self):
+        few, more = self.peak(2), self.peak(3)
+        self.assertEqual(more["kept_for_backward"] - few["kept_for_backward"], 16 << 20)
+        self.assertEqual(more["inputs"] - few["inputs"], 4 << 20)
+        purposes = [more[key] for key in more if key not in ("bytes", "line", "pass")]
+        self.assertEqual(sum(purposes), more["bytes"])
+
+    def test_the_timeline_is_a_picture_and_a_list(self):
+        arguments = "run", "--backend", "fake", "--memory-timeline"
+        output = self.fine(*arguments, text=KEEPS)
+        self.assertIn("memory of rank 0 in the course of the program", output)
+        self.assertIn("kept for backward", output)
+        memory = json.loads(self.fine(*arguments, "--json", text=KEEPS))["memory"]
+        points = memory["timeline"]
+        self.assertEqual(max(point["bytes"] for point in points), memory["logical_rank_bytes"])
+        self.assertEqual({point["pass"] for point in points}, {"forward", "backward"})
 
 
 class Explain(Program):

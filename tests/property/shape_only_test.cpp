@@ -19,7 +19,7 @@ using namespace test;
 struct Seen {
   std::vector<std::string> decisions;
   std::vector<std::string> collectives;
-  std::int64_t logical_bytes = 0;
+  std::vector<PeakReport> peaks;
   std::vector<std::string> expectations;
   std::string error;
   std::string verdict;
@@ -41,7 +41,9 @@ Seen run_on(const std::string& backend, const Scenario& scenario) {
     }
   };
   const ScenarioResult result = run_scenario(scenario, all_ops(), options);
-  seen.logical_bytes = result.run.memory.logical_rank_bytes;
+  const Run& run = result.run;
+  if (!run.shapes_only()) seen.peaks = run.memory.peaks;
+  for (const std::size_t index : run.class_of) seen.peaks.push_back(run.memory.peaks[index]);
   for (const ExpectationReport& report : result.judgement.expectations) {
     seen.expectations.push_back(report.what + (report.met ? " met " : " not met ") + report.text);
   }
@@ -79,12 +81,16 @@ void compare(const Scenario& scenario, Compared& compared) {
     CHECK(shapes.collectives[0] == threads.collectives[0]);
     return;
   }
-  CHECK(shapes.logical_bytes == threads.logical_bytes);
+  CHECK(shapes.peaks.size() == threads.peaks.size());
   REQUIRE(shapes.decisions.size() == threads.decisions.size());
   for (std::size_t rank = 0; rank < threads.decisions.size(); ++rank) {
     CAPTURE(rank);
     CHECK(shapes.decisions[rank] == threads.decisions[rank]);
     CHECK(shapes.collectives[rank] == threads.collectives[rank]);
+    CHECK(shapes.peaks[rank].bytes == threads.peaks[rank].bytes);
+    CHECK(shapes.peaks[rank].held == threads.peaks[rank].held);
+    CHECK(shapes.peaks[rank].line == threads.peaks[rank].line);
+    CHECK(shapes.peaks[rank].pass == threads.peaks[rank].pass);
     compared.collectives += threads.collectives[rank].empty() ? 0 : 1;
     ++compared.ranks;
   }

@@ -1,4 +1,4 @@
-// shipped_scenarios.h - every scenario of the repository, for properties that hold of all of them.
+// shipped_scenarios.h - the scenarios of the repository, for properties that hold of all of them.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct ShippedScenario {
   Scenario scenario;
 };
 
-/// All points of all files under scenarios/, sorted by path. Read from the working directory, which
-/// must be the repository's root.
+/// All points of all files under scenarios/ whose values are computed, sorted by path. Read from
+/// the working directory, which must be the repository's root.
 std::vector<ShippedScenario> shipped_scenarios();
 
 }  // namespace shardlab::test

@@ -37,8 +37,10 @@ SETTINGS = {
     "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
     "megatron_mlp_sequence": {"mesh.tp": 65536, "params.tokens": 65537, "params.hidden": 16385},
     "ring_attention": {"mesh.cp": 16, "params.T": 32},
+    "small": {"mesh.dp": 32768, "params.B": 65536},
     "zero_by_hand": {"mesh.dp": 1024},
 }
+LLAMA = {"mesh.dp": 8192, "params.B": 8192}
 # What a program that reads values ends with.
 NO_VALUES = "a shape-only device holds no values to read"
 MILLION = {"mesh.dp": 8, "mesh.tp": 131072, "params.hidden": 32769}
@@ -108,7 +110,10 @@ def main():
     parser.add_argument("scenarios", type=pathlib.Path)
     arguments = parser.parse_args()
     paths = sorted(arguments.scenarios.rglob("*.toml"))
-    cases = [(path, SETTINGS.get(path.stem)) for path in paths]
+    cases = [
+        (path, SETTINGS.get(path.stem) or (LLAMA if path.stem[0].isdigit() else None))
+        for path in paths
+    ]
     cases.append((arguments.scenarios / "models/megatron_mlp.toml", MILLION))
     failed = 0
     for path, settings in cases:

@@ -51,6 +51,18 @@ b = a.redistribute(x=R)
 
 }  // namespace
 
+// 7 rows over 2 ranks: the first holds 4 x 3 x 4 bytes of x. Backward keeps what exp gave.
+TEST_CASE("V-7 memory is that of the rank that holds most, at any time, in expressions") {
+  const std::string program =
+      "[mesh]\ndp = 2\n[params]\nn = 7\n[inputs]\nx = { type = \"f32[n@dp, 3]\", requires_grad = "
+      "true }\n"
+      "[program]\ncode = \"backward(x.exp().sum())\"\n";
+  CHECK(met(program, "memory = { inputs = \"12 * (n + 1) / dp\", gradients = 48 }"));
+  CHECK(met(program, "memory = { kept_for_backward = 48, gathered = 0, peak = \"<= 1 KiB\" }"));
+  CHECK_FALSE(met(program, "memory = { inputs = 47 }"));
+  CHECK_FALSE(met(program, "memory = { peak = \"<= 100 B\" }"));
+}
+
 TEST_CASE("V-7 an expected type is the shape, the dtype, the placements and their order") {
   CHECK(met(kCut, R"(b = "f32[5@(x,y), 3]")"));
   CHECK_FALSE(met(kCut, R"(b = "f32[5@(y,x), 3]")"));

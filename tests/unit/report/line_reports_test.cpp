@@ -1,6 +1,7 @@
 // What runs say of their lines: visits, what a line takes, gives and sends, and who wanted it.
 // Bytes are those of a ring, worked out by hand from pieces of 4 and 3 of 7 rows.
 #include "sim/report/line_reports.h"
+#include "sim/report/rank_work.h"
 
 #include <doctest/doctest.h>
 
@@ -105,6 +106,24 @@ TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
   const LineReport product = line_reports(local, line_visits(local.run.events))[1];
   CHECK(product.forward_flops == 2 * 4 * 6 * 4);
   CHECK(product.bytes == 4 * (4 * 6 + 6 * 4 + 4 * 4));  // the view t touches nothing
+}
+
+// 7 rows over 2 ranks are 4 and 3, 8 columns 4 each: of h = x @ w the ranks with 3 rows make less.
+TEST_CASE("ranks that compute unequally much are told apart") {
+  const ScenarioResult result = result_of("h = x @ w\n");
+  const auto works = rank_works(result.run, line_visits(result.run.events));
+  REQUIRE(works.size() == 2);
+  CHECK(works[0].ranks == "0,1");
+  CHECK(works[0].flops == 2 * 4 * 6 * 4);
+  CHECK(works[1].ranks == "2,3");
+  CHECK(works[1].flops == 2 * 3 * 6 * 4);
+}
+
+TEST_CASE("what ranks that make other calls compute is not guessed") {
+  const ScenarioResult result = result_of("if rank == 1:\n    h = x @ w\n");
+  CHECK(rank_works(result.run, line_visits(result.run.events)).empty());
+  const ScenarioResult local = result_of("l = x.to_local()\nm = l @ l.t()\n");
+  CHECK(rank_works(local.run, line_visits(local.run.events)).empty());
 }
 
 // Two of three samples: 2 x 4 x 3 x 3 results of 2 x 3 x 3 products each.

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include <string>
 #include <vector>
 
@@ -415,4 +418,24 @@ TEST_CASE("planner names who plans redistributions") {
   CHECK_FALSE(scenario_of("[mesh]\nx = 2\n").planner.has_value());
   CHECK(report_of("planner = \"fast\"\n[mesh]\nx = 2\n").find("greedy, graph or bytes") !=
         std::string::npos);
+}
+
+TEST_CASE("backend names who moves the bytes where the user names nobody") {
+  CHECK(scenario_of("backend = \"fake\"\n[mesh]\nx = 2\n").backend == "fake");
+  CHECK(scenario_of("[mesh]\nx = 2\n").backend == "threads");
+  CHECK(report_of("backend = \"mpi\"\n[mesh]\nx = 2\n").find("known: threads, fake") !=
+        std::string::npos);
+}
+
+TEST_CASE("a program may stand in a file beside the scenario") {
+  const auto folder = std::filesystem::temp_directory_path() / "shardlab_program_file";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "step.py") << "# two lines\nb = a + 1\n";
+  std::ofstream(folder / "s.toml") << "[mesh]\nx = 2\n[inputs]\na = \"f32[3@x]\"\n[program]\n"
+                                      "file = \"step.py\"\n[expect]\nb = \"f32[3@x]\"\n";
+  const ScenarioFile file = ScenarioFile::open((folder / "s.toml").string(), {});
+  const Scenario scenario = file.at(file.points()[0]);
+  CHECK(scenario.program->source->file() == (folder / "step.py").string());
+  CHECK(scenario.program->source->line(2) == "b = a + 1");
+  std::filesystem::remove_all(folder);
 }

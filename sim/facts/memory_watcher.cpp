@@ -1,0 +1,98 @@
+// What no name holds is what is left of everything when names are taken away: names are walked
+// only when a backward begins.
+#include "sim/facts/memory_watcher.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "autograd/autograd.h"
+#include "sim/language/source.h"
+#include "sim/run/memory_timeline.h"
+
+namespace shardlab {
+
+namespace {
+
+using Storages = std::unordered_set<Storage*>;
+
+void add_storages(const Value& value, Storages& storages) {
+  if (value.is_tensor()) {
+    const auto& tensor = value.as<DTensor>();
+    if (tensor.local().defined()) storages.insert(tensor.local().storage().get());
+    return;
+  }
+  if (value.is_sequence()) {
+    for (const Value& item : items_of(value)) add_storages(item, storages);
+  } else if (const auto* dict = value.get<DictValue>()) {
+    for (const auto& [key, item] : *dict->entries) add_storages(item, storages);
+  }
+}
+
+bool is_other(HeldFor purpose) {
+  return purpose != HeldFor::kInput && purpose != HeldFor::kGradient &&
+         purpose != HeldFor::kBackward;
+}
+
+}  // namespace
+
+void MemoryWatcher::watch(RankContext& rank) { rank.memory = &account_; }
+
+void MemoryWatcher::run(const std::vector<std::string>& inputs, Interpreter& interpreter) {
+  interpreter_ = &interpreter;
+  for (const std::string& name : inputs) {
+    inputs_.emplace_back(name, interpreter.find(name)->as<DTensor>());
+  }
+  account_.begin();
+  most_ = account_.held;
+  {
+    const ListeningScope scope(account_, this);
+    interpreter.run();
+  }
+  end_bytes_ = account_.held_bytes;
+}
+
+std::int64_t MemoryWatcher::line_of(SourceSpan span) const {
+  return source_.place(span.begin).line - first_line_ + 1;
+}
+
+std::int64_t MemoryWatcher::named_bytes(const DTensor& loss, const DTensor& seed) const {
+  Storages named;
+  interpreter_->visit_values([&](const Value& value) { add_storages(value, named); });
+  add_storages(Value(loss), named);
+  if (seed.defined()) add_storages(Value(seed), named);
+  std::int64_t bytes = 0;
+  for (Storage* storage : named) {
+    const HeldFor purpose = storage->held_for();
+    if (purpose == HeldFor::kInput || purpose == HeldFor::kGradient) continue;
+    bytes += storage->counted_bytes();
+  }
+  return bytes;
+}
+
+void MemoryWatcher::backward_begins(const DTensor& loss, const DTensor& seed) {
+  const auto held = [&](HeldFor purpose) {
+    return account_.held[static_cast<std::size_t>(purpose)];
+  };
+  MemoryAtBackward& at = backwards_.emplace_back();
+  at.line = line_;
+  at.live = account_.held_bytes;
+  at.gradients = held(HeldFor::kGradient);
+  at.saved = held(HeldFor::kBackward);
+  at.kept = at.live - held(HeldFor::kInput) - at.gradients - named_bytes(loss, seed);
+  for (const auto& [name, input] : inputs_) {
+    if (input.local().storage()->kept_for_backward()) at.saved_inputs.insert(name);
+  }
+}
+
+void MemoryWatcher::changed(const MemoryAccount& account) {
+  std::int64_t other = 0;
+  for (std::size_t i = 0; i < kHeldForCount; ++i) {
+    most_[i] = std::max(most_[i], account.held[i]);
+    if (is_other(static_cast<HeldFor>(i))) other += account.held[i];
+  }
+  most_other_ = std::max(most_other_, other);
+  std::int64_t& most = by_place_[{line_, current_rank().pass}];
+  most = std::max(most, account.held_bytes);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,20 @@
+// memory_curve.h - what a rank held in the course of its program, as a picture and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/record/json.h"
+#include "sim/run/memory_timeline.h"
+
+namespace shardlab {
+
+/// At most `count` points: each is the fullest of its share.
+std::vector<MemoryPoint> fullest(const std::vector<MemoryPoint>& points, std::size_t count);
+/// A picture for terminals of 80 columns, several lines with their ends: execution goes from left
+/// to right, each column is the fullest of its points. Empty where there is no point.
+std::string memory_curve(const std::vector<MemoryPoint>& points);
+/// A list of { line, pass, bytes, inputs, gradients, ... }, in the order of execution.
+Json timeline_json(const std::vector<MemoryPoint>& points);
+
+}  // namespace shardlab

@@ -1,0 +1,22 @@
+// memory_text.h - how much a rank held when it held most, and what for, as text and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/record/json.h"
+#include "sim/run/run_options.h"
+
+namespace shardlab {
+
+/// "at line 12, backward: parameters and inputs 64 MiB, gradients 32 MiB, ...": what is not held is
+/// left out.
+std::string peak_text(const PeakReport& peak);
+/// The same between its commas.
+std::vector<std::string> peak_cells(const PeakReport& peak);
+/// { bytes, line, pass, inputs, gradients, ... }; line is null before the program's first line.
+Json peak_json(const PeakReport& peak);
+/// { inputs, gradients, ... }.
+Json held_json(const HeldBytes& held);
+
+}  // namespace shardlab

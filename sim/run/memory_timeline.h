@@ -1,0 +1,46 @@
+// memory_timeline.h - how much one rank held in the course of its program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/memory_account.h"
+
+namespace shardlab {
+
+/// The most that was held while the rank allocated at one line in one pass.
+struct MemoryPoint {
+  std::int32_t line = 0;  ///< of the scenario file; in backward that of the op whose gradient runs
+  Pass pass = Pass::kForward;
+  std::int64_t bytes = 0;
+  HeldBytes held{};
+};
+
+/// Keeps a point for each stay, in the order of execution. Listens to one account.
+class MemoryTimeline : public MemoryListener {
+ public:
+  void changed(const MemoryAccount& account) override;
+  /// Forgets what was seen.
+  void clear() { *this = {}; }
+  const std::vector<MemoryPoint>& points() const { return points_; }
+
+ private:
+  std::vector<MemoryPoint> points_;
+  std::int64_t last_ = 0;
+};
+
+/// While one lives, the account tells the listener, which may be null.
+class ListeningScope {
+ public:
+  ListeningScope(MemoryAccount& account, MemoryListener* listener) : account_(account) {
+    account_.listener = listener;
+  }
+  ~ListeningScope() { account_.listener = nullptr; }
+  ListeningScope(const ListeningScope&) = delete;
+  ListeningScope& operator=(const ListeningScope&) = delete;
+
+ private:
+  MemoryAccount& account_;
+};
+
+}  // namespace shardlab

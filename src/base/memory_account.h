@@ -1,0 +1,110 @@
+// memory_account.h - what one rank holds, and what for (B-15). Every Storage counts in full, as a
+// device of the rank's own would hold it; physical memory may be less, since ranks share Buffers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/rank_context.h"
+
+namespace shardlab {
+
+/// What memory is held for: of several purposes the first one counts.
+enum class HeldFor : std::uint8_t {
+  kInput,          ///< parameters and inputs of the program
+  kGradient,       ///< what leaves have accumulated
+  kBackward,       ///< kept by what was recorded, until backward has run
+  kGathered,       ///< put together from pieces of other ranks
+  kCommunication,  ///< made for a collective, and not its result
+  kOther,          ///< results of ops, temporaries, gradients on their way
+};
+inline constexpr std::size_t kHeldForCount = 6;
+/// "parameters and inputs", "gradients", "kept for backward", ...
+std::string_view to_string(HeldFor purpose);
+/// For files and JSON: "inputs", "gradients", "kept_for_backward", "gathered", "communication",
+/// "temporaries".
+std::string_view key_of(HeldFor purpose);
+
+/// Bytes by purpose.
+using HeldBytes = std::array<std::int64_t, kHeldForCount>;
+
+struct MemoryAccount;
+
+/// Told on the account's rank, after the account has changed.
+class MemoryListener {
+ public:
+  virtual ~MemoryListener() = default;
+  virtual void changed(const MemoryAccount& account) = 0;
+};
+
+/// One rank's account. Outlives every Storage made on that rank, and is used by it alone.
+struct MemoryAccount {
+  std::int64_t held_bytes = 0;
+  HeldBytes held{};
+  HeldFor making = HeldFor::kOther;    ///< what Storages are made for right now
+  bool inside_kernel = false;          ///< a KernelScope lives
+  MemoryListener* listener = nullptr;  ///< may be null
+
+  // When most was held, for the first time, since begin().
+  std::int64_t peak_bytes = 0;
+  HeldBytes at_peak{};
+  HeldBytes most{};              ///< for each purpose, each at a time of its own
+  SourcePosition peak_position;  ///< in backward that of the op whose gradient ran
+  Pass peak_pass = Pass::kForward;
+
+  /// Whether a Storage that is made right now counts.
+  bool counts() const { return !inside_kernel || making != HeldFor::kOther; }
+  /// `bytes` more (or less, when negative) are held.
+  void add(HeldFor purpose, std::int64_t bytes);
+  /// What was held for `from` is now held for `to`.
+  void move(HeldFor from, HeldFor to, std::int64_t bytes);
+  /// Forgets the peak: what is held now is the most.
+  void begin();
+
+ private:
+  void note_peak();
+};
+
+/// While one lives, nothing that the running rank makes counts: it belongs to whoever looks on.
+class UncountedScope {
+ public:
+  UncountedScope();
+  ~UncountedScope();
+  UncountedScope(const UncountedScope&) = delete;
+  UncountedScope& operator=(const UncountedScope&) = delete;
+
+ private:
+  MemoryAccount* account_;
+};
+
+/// While one lives, what ops of the running rank make does not count: values on the way inside of
+/// what is one kernel. What communication makes counts.
+class KernelScope {
+ public:
+  KernelScope();
+  ~KernelScope();
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+
+ private:
+  MemoryAccount* account_;
+  bool before_ = false;
+};
+
+/// While one lives, Storages of the running rank are made for this; inside of another one, for what
+/// that one says.
+class MakingScope {
+ public:
+  explicit MakingScope(HeldFor purpose);
+  ~MakingScope();
+  MakingScope(const MakingScope&) = delete;
+  MakingScope& operator=(const MakingScope&) = delete;
+
+ private:
+  MemoryAccount* account_;
+  HeldFor before_ = HeldFor::kOther;
+};
+
+}  // namespace shardlab
