@@ -69,7 +69,8 @@ int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& reg
                   const TraceArguments& arguments) {
   const ReplayRunOptions asked{
       .until = arguments.until.value_or(-1), .rank = arguments.rank, .pinned = arguments.pinned};
-  const ReplayRun replayed = replay_on_ranks(graphs, registry, options_of(arguments.run, {}), asked);
+  const ScenarioOptions options = options_of(arguments.run, {});
+  const ReplayRun replayed = replay_on_ranks(graphs, registry, options, asked);
   if (replayed.run.reported_elsewhere) return kFine;
   const ProgramGraph& first = graphs.front();
   print({.out = replayed.told});

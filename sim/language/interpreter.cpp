@@ -308,7 +308,11 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     return set_index(object, settle(key), settle(value));
   }
   if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
+    const Value object = evaluate(*attribute->object);
     enter(attribute->name_span);
+    if (attribute->name == "grad" && object.is_tensor() && value.is_none()) {
+      return drop_grad(object.as<DTensor>());
+    }
     fail(ErrorKind::kValue, Fix{"assign to a name, or to an item: d[\"key\"] = value"},
          "'.{}' cannot be assigned to", attribute->name);
   }
@@ -332,7 +336,7 @@ Value Interpreter::call_function(const FunctionValue& function, CallValues call)
 }
 
 // Then names alone hold the arguments: one that is rebound is free, as in Python.
-void Interpreter::bind_arguments(Frame& frame, const FunctionValue& function, CallValues call) {
+void Interpreter::bind_locals(Frame& frame, const FunctionValue& function, CallValues call) {
   const auto& parameters = function.function->parameters;
   std::vector<std::string> names;
   for (const ast::Parameter& parameter : parameters) {
@@ -349,7 +353,7 @@ Value Interpreter::call_unhooked(const FunctionValue& function, CallValues call)
   Frame frame{function.function.get(), {}, {}, frame_};
   if (function.captured != nullptr) frame.cells = *function.captured;
   for (const std::string& name : function.function->shared) frame.cells[name] = cells_->make();
-  bind_arguments(frame, function, std::move(call));
+  bind_locals(frame, function, std::move(call));
   // A count of calls, unlike the room that is left on a stack, is the same in every build.
   if (calls_ == kMostNestedCalls) {
     throw Error(ErrorKind::kRuntime,

@@ -200,7 +200,7 @@ class Interpreter {
   Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
   Value call_function(const FunctionValue& function, CallValues call);
   Value call_unhooked(const FunctionValue& function, CallValues call);
-  static void bind_arguments(Frame& frame, const FunctionValue& function, CallValues call);
+  static void bind_locals(Frame& frame, const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void bind(const std::string& name, const Value& value);

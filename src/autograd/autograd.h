@@ -38,6 +38,8 @@ DTensor full_tensor(const DTensor& x);
 void require_grad(const DTensor& x);
 /// The accumulated gradient of a leaf; undefined when there is none.
 DTensor grad_of(const DTensor& leaf);
+/// Forgets it: x.grad = None.
+void drop_grad(const DTensor& leaf);
 /// Adds gradients of `loss` to every leaf that requires one. A non-scalar loss needs a `seed` of
 /// its shape (Value). Fails with Runtime when nothing requires a gradient.
 void backward(const DTensor& loss, const DTensor& seed = {});

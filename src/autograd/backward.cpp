@@ -276,6 +276,11 @@ DTensor grad_of(const DTensor& leaf) {
   return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
 }
 
+void drop_grad(const DTensor& leaf) {
+  leaf.impl()->grad = nullptr;
+  leaf.impl()->grad_memory = Hold();
+}
+
 std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
                                   const std::vector<DTensor>& inputs, Graph graph) {
   Walk walk(graph);

@@ -96,3 +96,25 @@ TEST_CASE("calls are not recorded while gradients are off; hooks see and change 
     CHECK(calls == 1);
   });
 }
+
+TEST_CASE("around a part of a program") {
+  spmd(2, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"tp", 2}});
+    const DTensor w = distribute_tensor(tensor({1, 2, 3}, {3}), mesh, {Placement::shard(0)});
+    require_grad(w);
+    const DTensor loss = sum(redistribute(w, "tp=R"));
+    // Counts what follows communicates.
+    CommDebugMode comm;
+    comm.enter();
+    // Sees each gradient of w, and changes it.
+    HookHandle handle = register_hook(w, [](const DTensor& gradient) { return gradient * 0.5; });
+    backward(loss);
+    comm.leave();
+    const std::int64_t gathers = comm.count(CollectiveKind::kAllGather);
+    // Nothing is recorded: no_grad().
+    const GradModeScope off(false);
+    CHECK(gathers == 0);
+    CHECK(whole(grad_of(w)) == std::vector<double>{0.5, 0.5, 0.5});
+    CHECK(!requires_grad(w * 2.0));
+  });
+}
