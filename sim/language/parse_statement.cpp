@@ -205,10 +205,25 @@ ast::Statement Parser::while_statement() {
   return {span, std::move(node)};
 }
 
+// Whether what is next is a list of contexts in parentheses. Brackets are known to match.
+bool Parser::at_grouped_contexts() const {
+  if (!at_operator("(")) return false;
+  int depth = 0;
+  for (std::size_t ahead = 0;; ++ahead) {
+    const Token& token = peek(ahead);
+    if (token.kind == TokenKind::kKeyword && token.text == "as" && depth == 1) return true;
+    if (token.kind != TokenKind::kOperator) continue;
+    if (token.text == "(" || token.text == "[" || token.text == "{") ++depth;
+    if (token.text == ")" || token.text == "]" || token.text == "}") --depth;
+    if (depth == 0) return false;
+    if (token.text == "," && depth == 1) return true;
+  }
+}
+
 ast::Statement Parser::with_statement() {
   const SourceSpan start = next().span;
   ast::With node;
-  if (at_operator("(")) {
+  if (at_grouped_contexts()) {
     refuse_at(peek(), "'with' is followed by a parenthesis",
               "write it without: with no_grad():, or with a as b, c as d:");
   }

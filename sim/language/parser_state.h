@@ -112,6 +112,7 @@ class Parser {
   ast::Statement while_statement();
   ast::Statement def_statement();
   ast::Statement with_statement();
+  bool at_grouped_contexts() const;
   std::vector<ast::Parameter> parameters();
 
   const SourceText& source_;

@@ -14,6 +14,7 @@
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
 #include "mesh/type_string.h"
+#include "redistribute/redistribute.h"
 #include "schema/call_record.h"
 #include "tensor/device.h"
 
@@ -39,7 +40,10 @@ DTensor held(const DTensor& x, StepPart& part) {
   const bool pending = x.local().pending();
   part.unsettled = part.unsettled || pending;
   DTensor copy(pending ? x.local() : x.local().snapshot(), x.spec());
-  copy.impl()->extras = x.impl()->extras;
+  const std::shared_ptr<const TensorExtras>& extras = x.impl()->extras;
+  if (extras && extras->mask.defined()) {
+    copy.impl()->extras = std::make_shared<TensorExtras>(TensorExtras{extras->mask.snapshot()});
+  }
   return copy;
 }
 
@@ -58,14 +62,6 @@ const MeshLayout* mesh_of(const Arguments& arguments) {
     }
   });
   return layout;
-}
-
-bool made_inside(const std::vector<DTensor>& inner, const Results& results) {
-  bool all = !inner.empty();
-  for_each_tensor(results, [&](const DTensor& tensor) {
-    all = all && std::ranges::find(inner, tensor) != inner.end();
-  });
-  return all;
 }
 
 bool settled(const StepPart& part) {
@@ -156,7 +152,7 @@ void StepReader::call_ends(const CallRecord& call) {
   }
   aliases_.note(call);
   note_writes(frame);
-  if (made_inside(frame.inner, *call.results)) return;  // by calls that are steps of their own
+  if (made_inside(frame, *call.results)) return;  // by calls that are steps of their own
   for_each_tensor(*call.results, [&](const DTensor& tensor) { note_inner(tensor); });
   deliver(frame.layout, std::move(part));
 }
@@ -164,7 +160,23 @@ void StepReader::call_ends(const CallRecord& call) {
 void StepReader::note_inner(const DTensor& made) {
   if (frames_.empty() || !frames_.back().part) return;
   Frame& around = frames_.back();
-  if (around.part->row->opaque()) around.inner.push_back(made);
+  if (!around.part->row->opaque()) return;
+  const bool whole = !made.local().defined() || made.local().pending();
+  around.inner.push_back(
+      {made.impl(), whole ? made : DTensor(made.local().snapshot(), made.spec())});
+}
+
+bool StepReader::made_inside(const Frame& frame, const Results& results) {
+  bool all = !frame.inner.empty();
+  for_each_tensor(results, [&](const DTensor& tensor) {
+    all = all && std::ranges::any_of(frame.inner, [&](const Made& made) {
+            if (made.handle != tensor.impl()) return false;
+            if (made.value == tensor) return true;
+            return tensor.local().defined() &&
+                   made.value.local().storage()->buffer() == tensor.local().storage()->buffer();
+          });
+  });
+  return all;
 }
 
 void StepReader::call_fails() {

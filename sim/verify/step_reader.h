@@ -45,12 +45,18 @@ class StepReader : public ForwardingObserver {
   void collective(const CollectiveRecord& record) override;
 
  private:
+  // A value by its handle, which may be gone by now. `value` keeps the memory from being used by
+  // another one, and counts nowhere.
+  struct Made {
+    const DTensorImpl* handle = nullptr;
+    DTensor value;
+  };
   // An op that runs. `layout` is null for one on plain tensors alone.
   struct Frame {
     const MeshLayout* layout = nullptr;
     std::optional<StepPart> part;  // where there is a layout
     std::vector<DTensor> written;  // as the program holds them
-    std::vector<DTensor> inner;    // what calls inside of a user's handler gave
+    std::vector<Made> inner;       // what calls inside of a user's handler gave
   };
   struct Delivery {
     StepKey key;
@@ -62,6 +68,8 @@ class StepReader : public ForwardingObserver {
   void note_writes(const Frame& frame);
   /// A step inside of a user's handler has made it.
   void note_inner(const DTensor& made);
+  /// Whether each of the results came from a call inside.
+  static bool made_inside(const Frame& frame, const Results& results);
   void deliver(const MeshLayout* layout, StepPart&& part);
   void hand_over(const StepKey& key, std::size_t index, StepPart&& part);
   void flush();

@@ -114,9 +114,12 @@ DTensor attention_scores(Calls& calls, const DTensor& query, const DTensor& key,
 /// attn_mask, scale): the output, and per query the logarithm of the sum of the exponentials. The
 /// largest weight is the exponential of the largest score over that sum.
 Results flash_attention(Calls& calls, const Arguments& args) {
-  const DTensor& query = args[0].tensor();
-  const DTensor key = with_heads(calls, args[1].tensor(), query.shape()[1]);
-  const DTensor value = with_heads(calls, args[2].tensor(), query.shape()[1]);
+  const DType dtype = args[0].tensor().dtype();
+  const DType wide = dtype == DType::kF64 ? DType::kF64 : DType::kF32;  // inside of the kernel
+  const DTensor query = attention_cast(calls, args[0].tensor(), wide);
+  const std::int64_t heads = query.shape()[1];
+  const DTensor key = with_heads(calls, attention_cast(calls, args[1].tensor(), wide), heads);
+  const DTensor value = with_heads(calls, attention_cast(calls, args[2].tensor(), wide), heads);
   if (args[3].to_double() != 0) {
     refuse_attention("_scaled_dot_product_flash_attention_for_cpu: dropout_p is not 0",
                      "call scaled_dot_product_attention, which has dropout");
@@ -125,14 +128,14 @@ Results flash_attention(Calls& calls, const Arguments& args) {
       masked_scores(calls, attention_scores(calls, query, key, attention_scale(query, args[6])),
                     args[5], args[4].to_bool());
   const DTensor weights = calls.one("_softmax", {scores, -1, false});
-  const DType wide = query.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   const Dims last{-1};
-  const DTensor highest = attention_cast(calls, calls.one("amax", {scores, last, false}), wide);
-  const DTensor share = attention_cast(calls, calls.one("amax", {weights, last, false}), wide);
+  const DTensor highest = calls.one("amax", {scores, last, false});
+  const DTensor share = calls.one("amax", {weights, last, false});
   // Laid out as the reference's kernel does: heads beside each other.
   const DTensor side_by_side =
       contiguous(calls, calls.one("transpose.int", {matmul(calls, weights, value), 1, 2}));
-  return {Argument(calls.one("transpose.int", {side_by_side, 1, 2})),
+  const DTensor output = attention_cast(calls, side_by_side, dtype);
+  return {Argument(calls.one("transpose.int", {output, 1, 2})),
           Argument(calls.one("sub.Tensor", {highest, calls.one("log", {share})}))};
 }
 

@@ -19,7 +19,8 @@ import unittest
 from job import output, reports
 
 # What a report says about how it came about.
-OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing", "calls")
+# Of `work` nobody asks processes.
+OWN = ("backend", "scheduler", "kernels", "again", "workers", "sharing", "calls", "work")
 SHARDLAB, BACKEND, LAUNCHER, SCENARIOS = "", "", "", []
 
 

@@ -49,7 +49,7 @@ constexpr RefusalReason kReasons[] = {
      [](const OpRow&, const OpsCase&, const Error& error) {
        return is_view_refusal(error) && !within_composite(error);
      }},
-    {"the same within a composite op", 115,
+    {"the same within a composite op", 180,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.parts() != nullptr && is_view_refusal(error) && within_composite(error);
      }},

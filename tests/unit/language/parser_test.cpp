@@ -67,7 +67,7 @@ constexpr FaultRow kFaults[] = {
     {"def f(*a): pass", "not yet supported: '*' among parameters", ":1:7"},
     {"def f():\n  nonlocal x", "'nonlocal' is not part of the language", ":2:3"},
     {"global x", "'global' is not part of the language", ":1:1"},
-    {"with (f()): pass", "'with' is followed by a parenthesis", ":1:6"},
+    {"with (f(), g()): pass", "'with' is followed by a parenthesis", ":1:6"},
     {"with f() as 1: pass", "this cannot be assigned to", ":1:13"},
     {"with f()", "expected ':' after the context", ":1:9"},
     {"return 1", "'return' stands outside of a def", ":1:1"},
