@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <numeric>
 #include <utility>
 
 #include "backends/nccl/library.h"
@@ -28,10 +27,6 @@ namespace {
 std::byte* address(const Tensor& x) {
   return static_cast<std::byte*>(x.storage()->buffer()->data()) +
          x.offset() * item_bytes(x.dtype());
-}
-
-std::int64_t sum(Lengths lengths) {
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
 Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
@@ -216,7 +211,7 @@ Exchange Planner::all_gather(const Tensor& given, std::int64_t dim, Lengths leng
         row * (route == Route::kPadded ? static_cast<std::int64_t>(i) * longest : places[i]);
   }
   const auto ranks = static_cast<std::int64_t>(size());
-  const std::int64_t room = row * (route == Route::kPadded ? ranks * longest : sum(lengths));
+  const std::int64_t room = row * (route == Route::kPadded ? ranks * longest : lengths.total());
   const Tensor arrived = direct ? piece_in(result, Dims{room}, 0) : memory(room, dtype);
   std::function<void()> calls;
   if (route == Route::kGrouped) {
@@ -259,7 +254,7 @@ Tensor Planner::packed(const Tensor& x, std::int64_t dim, Lengths lengths, std::
   }
   const std::int64_t row = product(with_size(x.shape(), dim, 1));
   const Tensor result =
-      memory(row * (room == 0 ? sum(lengths) : room * static_cast<std::int64_t>(lengths.size())),
+      memory(row * (room == 0 ? lengths.total() : room * static_cast<std::int64_t>(lengths.size())),
              x.dtype());
   std::int64_t from = 0;
   std::int64_t to = 0;

@@ -53,12 +53,6 @@ Dims with_size(Dims shape, std::int64_t dim, std::int64_t size) {
   return shape;
 }
 
-std::int64_t sum(Lengths lengths) {
-  std::int64_t total = 0;
-  for (const std::int64_t length : lengths) total += length;
-  return total;
-}
-
 // A Buffer that holds exactly x, row-major: x's own when it does.
 BufferRef whole_buffer(const Tensor& x) {
   const BufferRef& buffer = x.storage()->buffer();
@@ -244,7 +238,7 @@ class Copies {
 };
 
 BufferRef gathered(std::span<Call* const> calls, const Call& taker, Crew& crew) {
-  const Dims shape = with_size(calls[0]->x->shape(), taker.dim, sum(taker.lengths));
+  const Dims shape = with_size(calls[0]->x->shape(), taker.dim, taker.lengths.total());
   const Tensor result = empty(*taker.device, shape, calls[0]->x->dtype());
   Copies copies;
   std::int64_t offset = 0;
@@ -273,7 +267,7 @@ void all_to_all(std::span<Call* const> calls, Crew& crew) {
     Call& taker = *calls[to];
     Dims shape = taker.x->shape();
     shape[static_cast<std::size_t>(taker.dim)] = taker.lengths[to];
-    shape[static_cast<std::size_t>(taker.concat_dim)] = sum(taker.concat_lengths);
+    shape[static_cast<std::size_t>(taker.concat_dim)] = taker.concat_lengths.total();
     const Tensor result = empty(*taker.device, shape, taker.x->dtype());
     std::int64_t offset = 0;
     for (std::size_t from = 0; from < calls.size(); ++from) {

@@ -85,12 +85,8 @@ class Works {
   const OpWork& of(const LineVisit& visit) {
     const auto [known, fresh] = works_.try_emplace(visit.kind);
     if (!fresh || !coordinate_) return known->second;
-    for (std::size_t i = visit.begin; i < visit.end; ++i) {
-      const OpWork work = work_of(events_[i], *coordinate_);
-      known->second.flops += work.flops;
-      known->second.bytes += work.bytes;
-    }
-    return known->second;
+    const auto events = std::span(events_).subspan(visit.begin, visit.end - visit.begin);
+    return known->second = work_of(events, *coordinate_);
   }
 
  private:

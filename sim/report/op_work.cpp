@@ -139,6 +139,16 @@ OpWork work_of(const TraceEvent& event, const Coordinate& coordinate) {
           .bytes = pieces.row->view() != nullptr ? 0 : pieces.bytes};
 }
 
+OpWork work_of(std::span<const TraceEvent> events, const Coordinate& coordinate) {
+  OpWork all;
+  for (const TraceEvent& event : events) {
+    const OpWork work = work_of(event, coordinate);
+    all.flops += work.flops;
+    all.bytes += work.bytes;
+  }
+  return all;
+}
+
 std::string flops_text(double flops) {
   static constexpr std::string_view kUnits[] = {"", "k", "M", "G", "T", "P", "E"};
   std::size_t unit = 0;

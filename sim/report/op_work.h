@@ -1,6 +1,7 @@
 // op_work.h - what one call computes on one rank: arithmetic, and bytes that its kernel touches.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "mesh/mesh_layout.h"
@@ -18,6 +19,8 @@ struct OpWork {
 /// Of an op, on plain or on distributed tensors; anything else does no work. `coordinate` is the
 /// rank's.
 OpWork work_of(const TraceEvent& event, const Coordinate& coordinate);
+/// Of several, added up.
+OpWork work_of(std::span<const TraceEvent> events, const Coordinate& coordinate);
 
 /// "1.05 MFLOP".
 std::string flops_text(double flops);

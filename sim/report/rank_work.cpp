@@ -47,11 +47,10 @@ bool multiplies_plain_tensors(const Run& run) {
 OpWork work_at(const Run& run, const std::map<int, Kind>& kinds, const Coordinate& coordinate) {
   OpWork all;
   for (const auto& [number, kind] : kinds) {
-    for (std::size_t i = kind.first.begin; i < kind.first.end; ++i) {
-      const OpWork work = work_of(run.events[i], coordinate);
-      all.flops += kind.times * work.flops;
-      all.bytes += kind.times * work.bytes;
-    }
+    const std::size_t count = kind.first.end - kind.first.begin;
+    const OpWork work = work_of(std::span(run.events).subspan(kind.first.begin, count), coordinate);
+    all.flops += kind.times * work.flops;
+    all.bytes += kind.times * work.bytes;
   }
   return all;
 }

@@ -122,7 +122,7 @@ class RunText {
     } else {
       overview(visits, lines);
     }
-    compute(lines, rank_works(run_, visits));
+    compute(lines, visits);
     gradients();
     printed();
     warnings();
@@ -275,7 +275,7 @@ class RunText {
   }
 
   // Of a run that failed the last op may not have computed anything.
-  void compute(const std::vector<LineReport>& lines, const std::vector<RankWork>& works) {
+  void compute(const std::vector<LineReport>& lines, const std::vector<LineVisit>& visits) {
     LineReport all;
     for (const LineReport& one : lines) {
       all.forward_flops += one.forward_flops;
@@ -284,6 +284,7 @@ class RunText {
     }
     const bool backward = all.backward_flops > 0;
     if (run_.error || (all.forward_flops == 0 && !backward)) return;
+    const std::vector<RankWork> works = rank_works(run_, visits);
     const auto text = [&](const LineReport& one) {
       return flops_text(one.forward_flops) +
              (backward ? " + " + flops_text(one.backward_flops) : "");
