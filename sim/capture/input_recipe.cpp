@@ -1,12 +1,13 @@
 // An input of a graph is one of a scenario again before it is drawn, so that both are drawn alike.
 #include "sim/capture/input_recipe.h"
 
-#include <array>
+#include <algorithm>
 
 #include "base/fix.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/parser.h"
+#include "sim/scenario/input_init.h"
 #include "trace/graph_text.h"
 #include "trace/guards.h"
 
@@ -14,15 +15,23 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> kInits = {
-    "randn", "rand", "randint", "zeros", "ones", "full", "arange", "eye", "values", "file"};
+// Lists of values, which no file names: those that came from a file are in the graph, too.
+constexpr InitRow kLists[] = {{"values", InputInit::kValues, 0, 0},
+                              {"file", InputInit::kValues, 0, 0}};
 
-InputInit init_named(const std::string& name) {
-  for (std::size_t i = 0; i < kInits.size(); ++i) {
-    if (kInits[i] == name) return static_cast<InputInit>(i);
-  }
+const InitRow& init_named(const std::string& name) {
+  if (const InitRow* row = find_init(name)) return *row;
+  const auto list = std::ranges::find(kLists, name, &InitRow::name);
+  if (list != std::end(kLists)) return *list;
   fail(ErrorKind::kValue, Fix{"capture the program again"}, "'{}' is no way to make an input",
        name);
+}
+
+std::string_view name_of(InputInit init) {
+  const std::span<const InitRow> rows = init_rows();
+  const auto row = std::ranges::find(rows, init, &InitRow::init);
+  if (row != rows.end()) return row->name;
+  return init == InputInit::kFile ? "file" : "values";
 }
 
 Scalar scalar_of(const Number& number) {
@@ -52,17 +61,13 @@ ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
   input.type.dtype = type.dtype;
   input.type.sizes.assign(type.shape.begin(), type.shape.end());
   input.where = where_of(graph.file, node.name);
-  input.init = init_named(node.recipe.init);
-  // Values that came from a file are in the graph.
-  if (input.init == InputInit::kFile) input.init = InputInit::kValues;
+  const InitRow& init = init_named(node.recipe.init);
+  input.init = init.init;
   for (const Scalar& argument : node.recipe.arguments) {
     input.arguments.push_back(number_of_scalar(argument));
   }
   for (const Scalar& value : node.recipe.values) input.values.push_back(number_of_scalar(value));
-  const std::size_t wanted = input.init == InputInit::kRandint ? 2
-                             : input.init == InputInit::kFull  ? 1
-                                                               : 0;
-  const bool enough = input.arguments.size() >= wanted &&
+  const bool enough = input.arguments.size() >= init.fewest &&
                       (input.init != InputInit::kValues ||
                        static_cast<std::int64_t>(input.values.size()) == product(type.shape));
   if (!enough) {
@@ -93,7 +98,7 @@ ScenarioMesh mesh_of(const ProgramGraph& graph) {
 
 InputRecipe recipe_of(const ScenarioInput& input) {
   InputRecipe recipe;
-  recipe.init = kInits[static_cast<std::size_t>(input.init)];
+  recipe.init = name_of(input.init);
   recipe.scale = input.scale;
   for (const Number& argument : input.arguments) recipe.arguments.push_back(scalar_of(argument));
   for (const Number& value : input.values) recipe.values.push_back(scalar_of(value));

@@ -4,8 +4,10 @@
 
 #include <fmt/ranges.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "comm/verdict.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_break.h"
@@ -52,14 +54,9 @@ std::string outcome_text(const TraceReport& report) {
   }
 }
 
-std::string plural(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string sharing(const Captured& captured) {
-  if (captured.graphs.size() > 1) return plural(captured.graphs.size(), "graph");
-  return fmt::format("same on {}",
-                     plural(static_cast<std::size_t>(captured.graphs[0].world), "rank"));
+  if (captured.graphs.size() > 1) return counted(std::ssize(captured.graphs), "graph");
+  return fmt::format("same on {}", counted(captured.graphs[0].world, "rank"));
 }
 
 void add_part(std::string& text, std::string_view title, const std::string& part) {
@@ -95,11 +92,11 @@ TraceReport compared(const Captured& captured, const ReplayRun& replayed) {
 
 std::string trace_summary(const Captured& captured, const TraceReport& report) {
   const ProgramGraph& graph = captured.graphs.at(0);
-  return fmt::format("{}  {}, {}, {}, {}, {}, {}\n", report.ok() ? "ok" : "FAILED",
-                     plural(graph.nodes.size(), "node"),
-                     plural(static_cast<std::size_t>(collective_count(graph)), "collective"),
-                     plural(graph.guards.size(), "guard"), plural(breaks_of(graph).size(), "break"),
-                     sharing(captured), outcome_text(report));
+  return fmt::format(
+      "{}  {}, {}, {}, {}, {}, {}\n", report.ok() ? "ok" : "FAILED",
+      counted(std::ssize(graph.nodes), "node"), counted(collective_count(graph), "collective"),
+      counted(std::ssize(graph.guards), "guard"), counted(std::ssize(breaks_of(graph)), "break"),
+      sharing(captured), outcome_text(report));
 }
 
 std::string trace_text(const Captured& captured, const TraceReport& report,

@@ -36,11 +36,6 @@ std::string classes_text(const Run& run) {
   return fmt::format("{} {}", count, count == 1 ? "class" : "classes");
 }
 
-// "1 value", "2 values".
-std::string counted(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 // "1 value verified", "12 values verified, 2 wrong".
 std::string verified_text(const ScenarioJudgement& judgement) {
   std::int64_t verified = 0, wrong = 0;

@@ -3,6 +3,7 @@
 
 #include "base/nearest.h"
 #include "sim/language/parser.h"
+#include "sim/scenario/input_init.h"
 #include "sim/scenario/npy.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
@@ -11,11 +12,6 @@ namespace shardlab {
 
 namespace {
 
-struct InitRow {
-  const char* name;
-  InputInit init;
-  std::size_t fewest, most;  ///< arguments
-};
 constexpr InitRow kInits[] = {
     {"randn", InputInit::kRandn, 0, 1},     {"rand", InputInit::kRand, 0, 0},
     {"randint", InputInit::kRandint, 2, 2}, {"zeros", InputInit::kZeros, 0, 0},
@@ -120,7 +116,7 @@ class InputReader {
     const auto* call = std::get_if<ast::Call>(&expression->node);
     if (call != nullptr) called = call->function.get();
     const auto* name = std::get_if<ast::Name>(&called->node);
-    const InitRow* row = name == nullptr ? nullptr : find_row(name->id);
+    const InitRow* row = name == nullptr ? nullptr : find_init(name->id);
     if (row == nullptr) refuse_init(*text, called->span);
     if (call != nullptr) {
       for (const ast::CallArgument& argument : call->arguments) {
@@ -146,12 +142,6 @@ class InputReader {
     }
     input_.init = row->init;
     check_init(*text, expression->span);
-  }
-
-  static const InitRow* find_row(const std::string& name) {
-    const auto found = std::find_if(std::begin(kInits), std::end(kInits),
-                                    [&](const InitRow& row) { return name == row.name; });
-    return found == std::end(kInits) ? nullptr : &*found;
   }
 
   [[noreturn]] static void refuse_init(const SourceText& text, SourceSpan span) {
@@ -245,6 +235,13 @@ std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environmen
     check_default(out.back());
   }
   return out;
+}
+
+std::span<const InitRow> init_rows() { return kInits; }
+
+const InitRow* find_init(std::string_view name) {
+  const auto found = std::ranges::find(kInits, name, &InitRow::name);
+  return found == std::end(kInits) ? nullptr : &*found;
 }
 
 }  // namespace shardlab

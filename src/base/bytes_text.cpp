@@ -20,4 +20,8 @@ std::string bytes_text(double bytes) {
                    : fmt::format("{:.{}g} {}", bytes, digits, kUnits[unit]);
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace shardlab
