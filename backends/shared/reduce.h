@@ -24,6 +24,8 @@ struct Reduction {
 /// output[i] = ((inputs[0][i] op inputs[1][i]) op ...), in rank order for every element, so that
 /// the result does not depend on how the work is cut (K-21). f16, bf16 and f8 accumulate in f32 and
 /// round once; avg divides at the end; NaN wins max and min; integers wrap.
+/// Runs on the calling thread; ranks may reduce different pieces of one output at the same time.
+/// Owns none of the memory.
 void reduce(const Reduction& work);
 
 }  // namespace shardlab::backends

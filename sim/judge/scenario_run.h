@@ -15,6 +15,7 @@ namespace shardlab {
 /// What is said of a run. Where the report is made in another rank's process, nothing is known here
 /// but `met_elsewhere`.
 struct ScenarioJudgement {
+  /// In the order of verify_values(): that of the first rank that recorded a value.
   std::vector<ValueReport> values;
   StepVerdict steps;                  ///< on every call of the ranks
   std::string not_verified;           ///< why nothing was verified, or empty
@@ -27,6 +28,7 @@ struct ScenarioJudgement {
 
 /// Moved as a whole, as the run is.
 struct ScenarioResult {
+  // The judgement points to nothing in the run; the run's events point into its propagator.
   Run run;
   ScenarioJudgement judgement;
 

@@ -47,6 +47,7 @@ class AnswerReader {
   std::int64_t flips() const { return flips_; }
 
  private:
+  // Complete before it is followed: the ranks' run has ended.
   const AnswerLog* log_;
   Branches branches_;
   std::size_t at_ = 0;

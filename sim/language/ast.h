@@ -47,6 +47,7 @@ enum class BinaryOp : std::uint8_t {
   kBitAnd,
   kBitOr,
   kBitXor,
+  // << and >>.
   kLeft,
   kRight,
 };
@@ -103,6 +104,8 @@ struct Unary {
   UnaryOp op;
   ExpressionPtr operand;
 };
+/// left op right; the left one is evaluated first. The tree says what parentheses and precedence
+/// said.
 struct Binary {
   BinaryOp op;
   ExpressionPtr left, right;
@@ -235,6 +238,7 @@ struct Function {
 struct Def {
   std::shared_ptr<const Function> function;
 };
+/// Ends the def that it stands in; outside of a def it does not parse.
 struct Return {
   ExpressionPtr value;  ///< null: None
 };
@@ -252,6 +256,7 @@ struct Assert {
   ExpressionPtr condition;
   ExpressionPtr message;  ///< may be null
 };
+// Do nothing; end the loop; end this pass of the loop.
 struct Pass {};
 struct Break {};
 struct Continue {};

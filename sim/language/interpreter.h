@@ -86,6 +86,7 @@ bool is_tensor_attribute(std::string_view name);
 /// from it die with it. Used by one rank.
 class Interpreter {
  public:
+  /// Copies `setup`; what it points to outlives the interpreter.
   explicit Interpreter(const ProgramSetup& setup);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
@@ -150,9 +151,11 @@ class Interpreter {
   void set_index(const Value& object, const Value& key, const Value& value);
 
  private:
+  // What one call of a def needs: its locals, and the place it was called from.
   struct Frame;
   enum class Flow : std::uint8_t { kNext, kBreak, kContinue, kReturn };
 
+  // A statement answers how the block around it goes on. Each kind of node has a function here.
   Flow execute(const ast::Block& block);
   Flow execute(const ast::Statement& statement);
   Flow run_node(const ast::Statement& statement, const ast::ExpressionStatement& node);
@@ -170,6 +173,8 @@ class Interpreter {
   Flow run_node(const ast::Statement&, const ast::Break&) { return Flow::kBreak; }
   Flow run_node(const ast::Statement&, const ast::Continue&) { return Flow::kContinue; }
 
+  // Operands are evaluated from left to right, as in Python. A value that varies between ranks
+  // stays as it is until something needs to know what it is here.
   Value evaluate(const ast::Expression& expression);
   Value eval_node(const ast::Expression& expression, const ast::Constant& node);
   Value eval_node(const ast::Expression& expression, const ast::Name& node);
@@ -202,11 +207,14 @@ class Interpreter {
   Value call_unhooked(const FunctionValue& function, CallValues call);
   static void bind_locals(Frame& frame, const FunctionValue& function, CallValues call);
   Value call_method(const Value& object, const std::string& name, CallValues call);
+  // Unpacks sequences over targets. bind() gives one name its value; report() counts the occurrence
+  // and tells the sink.
   void assign(const ast::Expression& target, const Value& value, SourceSpan statement);
   void bind(const std::string& name, const Value& value);
   void report(const std::string& name, const Value& value, SourceSpan span);
   /// Points the rank's context, and the messages of later errors, to a place.
   void enter(SourceSpan span);
+  /// Fails with Runtime before nested calls take more than the rank's stack has.
   void check_stack() const;
 
   ProgramSetup setup_;
@@ -225,6 +233,7 @@ class Interpreter {
   std::size_t own_names_ = 0;
   OwnName* find_own(const std::string& name);
   Value returned_;
+  // Of defs: a recursion without an end is refused with its place, whatever the stack's size.
   static constexpr int kMostNestedCalls = 50;
 
   /// Counts a pass through a loop. Fails with Runtime beyond the limit.

@@ -87,6 +87,7 @@ class ScenarioError : public Error {
   const std::string& report() const { return report_; }
 
  private:
+  // Made when the error is, because the text that it points into may be gone later.
   std::string report_;
 };
 

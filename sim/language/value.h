@@ -128,6 +128,8 @@ class Value {
 
   /// None.
   Value() = default;
+  // By value for small kinds, by reference for the others: a T is taken as the alternative it fits
+  // best, and texts become std::string.
   template <typename T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T&&>)
       Value(T&& value)

@@ -47,6 +47,8 @@ struct TraceEvent {
 /// What is known of one rank without its events. Kept by every rank; the full list of events only
 /// by the one that reports.
 struct CollectiveCounts {
+  // By kind, in calls: one for each collective that the rank entered on a group of two or more
+  // (B-12).
   std::array<std::int64_t, kCollectiveKinds> forward{};
   std::array<std::int64_t, kCollectiveKinds> backward{};
   double forward_bytes = 0;  ///< what a ring would send from this rank
@@ -89,6 +91,7 @@ class Trace : public Observer {
     implicit_count_ = implicit_count;
   }
 
+  // What the rank does is told through these; nobody else calls them.
   void call_begins(const CallRecord& call) override;
   void call_ends(const CallRecord& call) override;
   void call_fails() override { --calls_; }
@@ -100,8 +103,10 @@ class Trace : public Observer {
   void warning(const std::string& text) override;
 
  private:
+  // With depth, pass and place as they are now.
   TraceEvent& add(TraceEvent::Kind kind);
 
+  // Counts are kept at either detail; events take memory in proportion to the calls of the program.
   TraceDetail detail_;
   Progress* progress_ = nullptr;
   std::vector<TraceEvent> events_;

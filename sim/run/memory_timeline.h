@@ -19,12 +19,15 @@ struct MemoryPoint {
 /// Keeps a point for each stay, in the order of execution. Listens to one account.
 class MemoryTimeline : public MemoryListener {
  public:
+  /// A new point where more is held at another line or in another pass; what is freed on the way
+  /// shows in the next point.
   void changed(const MemoryAccount& account) override;
   /// Forgets what was seen.
   void clear() { *this = {}; }
   const std::vector<MemoryPoint>& points() const { return points_; }
 
  private:
+  // One for each stay, however many allocations it has.
   std::vector<MemoryPoint> points_;
   std::int64_t last_ = 0;
 };
@@ -32,6 +35,7 @@ class MemoryTimeline : public MemoryListener {
 /// While one lives, the account tells the listener, which may be null.
 class ListeningScope {
  public:
+  /// Both outlive the scope. One scope per account at a time: afterwards nobody listens.
   ListeningScope(MemoryAccount& account, MemoryListener* listener) : account_(account) {
     account_.listener = listener;
   }

@@ -80,6 +80,7 @@ class Recording : public ValueSink {
   const std::map<std::string, double>& numbers() const { return numbers_; }
 
  private:
+  // Called for the tensors of a value, those inside of lists and dicts with names of their own.
   using Visitor = std::function<void(const std::string& name, const DTensor& value)>;
   void visit(const std::string& name, const Value& value, const Visitor& visitor,
              std::int64_t& visited);
@@ -99,6 +100,7 @@ class Recording : public ValueSink {
     std::int64_t occurrences = 0;
   };
 
+  // Asked how many events there are, so that reports can put values and events into one order.
   const Trace* trace_;
   std::vector<RecordedValue> values_;
   std::unordered_map<std::string, std::size_t> by_key_;

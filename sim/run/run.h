@@ -23,12 +23,14 @@ struct Run {
   std::unique_ptr<Arena> arena;  ///< of the layout and all specs, where they have one of their own
   Scenario scenario;
   ScenarioOptions options;
+  /// Where the program's tensors live; in `arena`, or in that of the process.
   const MeshLayout* layout = nullptr;
   std::shared_ptr<const OpRegistry> own_ops;  ///< with the scenario's rules; null: the caller's
   const OpRegistry* registry = nullptr;       ///< own_ops, or the caller's
   std::unique_ptr<Propagator> propagator;     ///< events point into its decisions
   std::vector<InputReport> inputs;
   std::int64_t reporting_rank = 0;  ///< the mesh's first rank: whose events these are
+  /// What the reporting rank did, in order; they point into `arena` and `propagator`.
   std::vector<TraceEvent> events;
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
@@ -36,6 +38,7 @@ struct Run {
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold
+  /// Why the ranks could not go on: with it `error` says the same to every rank.
   std::optional<Verdict> verdict;
   MemoryReport memory;
   std::vector<MemoryPoint> memory_timeline;  ///< of the reporting rank, where it was asked for

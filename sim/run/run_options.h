@@ -27,10 +27,13 @@ using DeviceDecorator = std::function<std::unique_ptr<Device>(Device& device, st
 struct ScenarioOptions {
   /// One that is registered: `shardlab doctor` lists them.
   std::string backend = "threads";
+  /// Which rank runs next, and the seed of that choice. Values do not depend on it.
   SchedulerOptions schedule;
   // OS threads that take turns with the ranks' fibers.
   std::optional<std::int64_t> workers;  ///< of `pool`; none: as many as pay
+  /// Whether equal kernels of several ranks run once. Results are the same bit for bit.
   KernelSharing sharing = KernelSharing::kOn;
+  /// Whether ranks in different processes compare their calls before they communicate (B-5).
   CollectiveChecks checks = CollectiveChecks::kOff;
   std::optional<MemoryLimits> memory;              ///< none: whatever it takes
   std::optional<PlannerKind> planner;              ///< instead of the scenario's

@@ -49,14 +49,17 @@ struct ScenarioMesh {
 /// Numbers are drawn by global index from the scenario's seed, so that an input has the same
 /// elements however it is cut.
 enum class InputInit : std::uint8_t {
+  // Drawn: standard normal, uniform in [0, 1), whole numbers in [low, high).
   kRandn,
   kRand,
   kRandint,
+  // Computed: one number everywhere, 0, 1, 2, ... in row-major order, or the identity matrix.
   kZeros,
   kOnes,
   kFull,
   kArange,
   kEye,
+  // Given, in row-major order: in the scenario, or in a file beside it.
   kValues,
   kFile,
 };
@@ -83,6 +86,7 @@ struct Bound {
   std::string text;  ///< as written
   Where where;
 
+  /// True where `found` stands in the relation `op` to the value.
   bool holds(Number found) const { return compare(op, found, value); }
 };
 
@@ -129,6 +133,7 @@ struct Expectation {
   std::vector<ExpectedName> gradients;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
   Verify verify = Verify::kEvery;
+  /// Relative error that values of a dtype may have, instead of what roundings explain.
   std::vector<std::pair<DType, double>> tolerance;
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
@@ -167,9 +172,11 @@ struct Scenario {
   /// [params], evaluated at this point of the matrix.
   Environment params;
   std::vector<ScenarioInput> inputs;
+  /// Shared by all ranks and by copies of the scenario; walked, never changed.
   std::shared_ptr<const ast::Program> program;
   std::shared_ptr<const ast::Program> reference;  ///< [reference]; null: the program itself
   Expectation expect;
+  /// One entry per mesh dim that [topology] names; prices use them, values never do.
   std::vector<TopologyDim> topology;
   std::string backend = "threads";     ///< where nobody asks for another one
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice

@@ -49,6 +49,7 @@ class ScenarioFile {
 
  private:
   ScenarioFile() = default;
+  // All combinations of [matrix], less the keys that settings give.
   void expand_matrix();
 
   SourcePtr file_;

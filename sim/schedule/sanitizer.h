@@ -17,6 +17,8 @@
 #include <thread>
 
 extern "C" {
+// Functions of the runtime of TSan, which no header declares. They nest, and count for the fiber
+// that runs.
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
@@ -30,6 +32,7 @@ namespace shardlab {
 struct FiberStack {
   std::byte* bottom = nullptr;
   std::size_t size_bytes = 0;
+  /// Where the first frame begins: one past the last byte.
   std::byte* top() const { return bottom + size_bytes; }
 };
 
@@ -38,6 +41,7 @@ struct FiberStack {
 namespace shardlab::sanitizer {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/// Whether this build has a sanitizer: limits of time and stack depend on it, results never do.
 inline constexpr bool kActive = true;
 #else
 inline constexpr bool kActive = false;
@@ -74,6 +78,7 @@ inline void unpoison(const FiberStack& stack) {
 
 #else
 
+// Without ASan stacks are as large as was asked for, and nobody is told of switches.
 inline constexpr std::size_t kStackFactor = 1;
 inline void before_switch(FiberState&, const FiberStack&) {}
 inline void before_last_switch(const FiberStack&) {}
@@ -97,6 +102,7 @@ inline void leave_single_thread() {
 inline void create_fiber(FiberState& state) { state.fiber = __tsan_create_fiber(0); }
 /// The state of the OS thread itself, which schedulers switch back to.
 inline void adopt_thread(FiberState& state) { state.fiber = __tsan_get_current_fiber(); }
+/// Not on the fiber itself, and not for an adopted thread, whose state is TSan's own.
 inline void destroy_fiber(FiberState& state) { __tsan_destroy_fiber(state.fiber); }
 /// Without synchronisation: with it, every switch would order the ranks and hide their races.
 inline void switch_fiber(FiberState& to) {
@@ -124,6 +130,7 @@ class Section {
 
 #else
 
+// Without TSan there are no states of fibers, and a Section costs nothing.
 inline void leave_single_thread() {}
 inline void create_fiber(FiberState&) {}
 inline void adopt_thread(FiberState&) {}

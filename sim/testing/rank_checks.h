@@ -17,6 +17,7 @@ namespace shardlab::testing {
 /// One CHECK in the text of a test.
 struct CheckSite {
   enum class Kind : std::uint8_t { kCheck, kCheckFalse, kRequire, kRequireFalse, kClose };
+  // Texts of the program's own literals, which live as long as the process.
   const char* file = "";
   int line = 0;
   const char* expression = "";  ///< as written

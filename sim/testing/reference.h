@@ -27,6 +27,7 @@ struct Reference {
 };
 
 /// f64 for floats, c128 for complex; others are left as they are.
+/// Called on a rank; the result is a new tensor unless the dtype stays.
 DTensor widened(const DTensor& plain);
 
 /// The single-device run of `program`: once as it is, once on widened arguments, which makes all of

@@ -31,9 +31,8 @@ struct AssemblyFault {
 
 /// The value that `spec` says the pieces have. Runs on one thread, outside of the ranks, once all
 /// of them have ended. `pieces` holds the handle of every rank of the spec's layout, by row-major
-/// mesh index. Partials
-/// are reduced in f64 (integers exactly). Replicas are compared bitwise; a difference is added to
-/// `faults`.
+/// mesh index. Partials are reduced in f64 (integers exactly). Replicas are compared bitwise; a
+/// difference is added to `faults`.
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults);
 /// The value of a plain tensor, read by way of its device: the host waits for it.
@@ -44,6 +43,7 @@ GlobalValue whole_value(const Tensor& tensor);
 template <typename Visit>
 void for_each_stretch(const LocalView& view, Visit visit) {
   if (view.dims.empty()) return visit(std::size_t{0}, std::size_t{0}, std::size_t{1});
+  // Along the innermost dim a run is one stretch; all dims around it are counted through.
   const std::size_t outer = view.dims.size() - 1;
   if (view.dims[outer].runs.empty()) return;  // however many rows have nothing in them
   Dims size(outer), index(outer);

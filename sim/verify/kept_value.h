@@ -8,6 +8,7 @@
 
 namespace shardlab {
 
+/// For keep_value(): every element, however many there are.
 inline constexpr std::int64_t kKeepAll = std::numeric_limits<std::int64_t>::max();
 
 /// The first elements of a value, in row-major global order, and a hash of all of them.
@@ -20,6 +21,7 @@ struct KeptValue {
 };
 
 /// `most`: elements to keep.
+/// Copies what it keeps. Time in proportion to the whole value, which is hashed.
 KeptValue keep_value(const GlobalValue& whole, std::int64_t rank, std::int64_t most);
 
 }  // namespace shardlab

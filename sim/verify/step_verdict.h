@@ -21,6 +21,7 @@ struct StepPlace {
 
 /// A call whose result is not the op's value on the operands it had.
 struct WrongStep {
+  // Indices are those of the whole result, put together from the ranks' pieces.
   StepPlace place;
   std::string what;  ///< one line: "element [3, 1] is 2, 1 is right; off by 1, allowed 3e-07"
   std::int64_t result = 0;        ///< which tensor result of the op, from 0
@@ -41,6 +42,8 @@ struct StepVerdict {
   bool judged = false;
   std::string not_judged;  ///< why no call was, or empty
 
+  // Each judged call is in one of the first three or among the wrong ones; skipped ones are in
+  // none.
   std::int64_t bitwise = 0;             ///< calls: equal to the op in its own dtype, bit for bit
   std::int64_t bounded = 0;             ///< calls: within the bound of their rounding
   std::int64_t undecided_calls = 0;     ///< calls with integers that rounding may have changed
@@ -61,6 +64,7 @@ struct StepVerdict {
 };
 
 /// "aten::mm of f32[8@dp, 16], f32[16, 4], backward of line 7".
+/// As reports name a call:
 std::string to_string(const StepPlace& place);
 
 }  // namespace shardlab

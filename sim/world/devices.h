@@ -23,6 +23,7 @@ struct DeviceChoice {
 };
 
 /// "cpu", "cuda".
+/// Known to this build; whether the machine has one shows when it is made.
 std::vector<std::string_view> device_names();
 /// The device of all ranks of this process: for a backend with one rank per process, number of the
 /// process on its host. Fails with Value for an unknown name, with Unsupported where this build or

@@ -53,6 +53,8 @@ class SharingDevice final : public Device {
   struct Launch;
   using Launches = std::list<Launch>;
 
+  // A launch is run without sharing, or as the first of its equals, or takes the result of one that
+  // was: take() says whether it could.
   void run_alone(const KernelCall& call);
   void run_first(const KernelCall& call, Launches::iterator launch);
   bool take(const KernelCall& call, Launches::iterator launch, std::unique_lock<std::mutex>& lock);
@@ -60,8 +62,10 @@ class SharingDevice final : public Device {
   void erase(Launches::iterator launch);
   void let_go();
 
+  // Not owned; it makes all Buffers, so that results outlive this object.
   Device& device_;
   std::unique_ptr<std::atomic<std::int64_t>[]> steps_;  // of each rank: the op it is in
+  // A launch that all ranks have passed is forgotten; which op each rank is in says that.
   const std::int64_t ranks_;
   std::atomic<std::int64_t> run_{0};
   std::atomic<std::int64_t> shared_{0};

@@ -10,6 +10,8 @@ namespace shardlab {
 /// Whether the running rank records calls. What is asked of a tensor that requires a gradient while
 /// it does not gives a tensor that requires none; writes to leaves are allowed then.
 inline bool grad_enabled() { return (current_rank().mode & kModeAutograd) != 0; }
+/// Until it is set again, for the running rank alone: other ranks have modes of their own. Both
+/// fail with Internal outside of a rank.
 inline void set_grad_enabled(bool enabled) {
   std::uint32_t& mode = current_rank().mode;
   mode = enabled ? mode | kModeAutograd : mode & ~std::uint32_t{kModeAutograd};
@@ -18,6 +20,7 @@ inline void set_grad_enabled(bool enabled) {
 /// While one lives, the running rank records calls or does not. They nest.
 class GradModeScope {
  public:
+  /// Begins and ends on one rank.
   explicit GradModeScope(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
   ~GradModeScope() { set_grad_enabled(before_); }
   GradModeScope(const GradModeScope&) = delete;

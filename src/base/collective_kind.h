@@ -23,6 +23,7 @@ enum class CollectiveKind : std::uint8_t {
   kBarrier,
   kSplit,
 };
+/// For tables by kind.
 inline constexpr std::size_t kCollectiveKinds =
     static_cast<std::size_t>(CollectiveKind::kSplit) + 1;
 /// "all_reduce", "all_gather", ...

@@ -52,6 +52,7 @@ struct Float8E4M3 { std::uint8_t bits; };
 
 /// Round to nearest, ties to even; NaN stays NaN. f8e4m3fn has no infinity: overflow gives NaN.
 Half to_half(float value);
+/// Exact: every one of these numbers is a float.
 float to_float(Half value);
 inline BFloat16 to_bfloat16(float value);
 inline float to_float(BFloat16 value);

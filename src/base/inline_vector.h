@@ -24,6 +24,7 @@ class InlineVector {
   static_assert(std::is_trivially_copyable_v<T>, "elements are moved with memcpy");
 
  public:
+  // Names that algorithms and std::span look for.
   using value_type = T;
   using iterator = T*;
   using const_iterator = const T*;
@@ -34,12 +35,14 @@ class InlineVector {
   /// `count` entries of `value`.
   explicit InlineVector(std::size_t count, T value = T{}) { resize(count, value); }
   InlineVector(std::initializer_list<T> list) { assign(list.begin(), list.end()); }
+  /// A copy of the range, which is walked twice: once to count, once to copy.
   template <std::forward_iterator It>
   InlineVector(It first, It last) {
     assign(first, last);
   }
   /// A copy of what the span shows now; it may be gone afterwards.
   explicit InlineVector(std::span<const T> other) { assign(other.begin(), other.end()); }
+  /// Entries are copied; the memory is this vector's own.
   InlineVector(const InlineVector& other) { copy(other); }
   /// Leaves `other` empty. References to entries in place do not follow.
   InlineVector(InlineVector&& other) noexcept { take(other); }
@@ -65,6 +68,7 @@ class InlineVector {
     size_ = static_cast<std::uint32_t>(count);
   }
 
+  /// Entries; up to N of them lie in the object itself.
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   /// Valid until the vector grows beyond its places, is moved or dropped.
@@ -100,6 +104,7 @@ class InlineVector {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
   }
+  /// The last entry goes; there must be one.
   void pop_back() { --size_; }
   /// Places from `position` on move up by one.
   void insert(std::size_t position, T value) {
@@ -166,6 +171,8 @@ class InlineVector {
     other.size_ = 0;
   }
 
+  // inline_, or memory of this vector alone with `capacity_` places. While entries lie in place it
+  // points into the vector itself, so that moving one is more than copying its members.
   T* data_ = inline_;
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = N;

@@ -20,6 +20,7 @@ enum class HeldFor : std::uint8_t {
   kCommunication,  ///< made for a collective, and not its result
   kOther,          ///< results of ops, temporaries, gradients on their way
 };
+/// As many as HeldFor has: tables by purpose have this size.
 inline constexpr std::size_t kHeldForCount = 6;
 /// "parameters and inputs", "gradients", "kept for backward", ...
 std::string_view to_string(HeldFor purpose);
@@ -36,11 +37,14 @@ struct MemoryAccount;
 class MemoryListener {
  public:
   virtual ~MemoryListener() = default;
+  /// Memory came, went or changed its purpose. Called in the middle of that: it must not make or
+  /// drop tensors, and must not throw.
   virtual void changed(const MemoryAccount& account) = 0;
 };
 
 /// One rank's account. Outlives every Storage made on that rank, and is used by it alone.
 struct MemoryAccount {
+  /// What the rank holds now: the sum of `held`. A Storage counts once, under one purpose.
   std::int64_t held_bytes = 0;
   HeldBytes held{};
   HeldFor making = HeldFor::kOther;    ///< what Storages are made for right now
@@ -64,6 +68,7 @@ struct MemoryAccount {
   void begin();
 
  private:
+  // Takes what is held now as the peak, with the place of the program where the rank is.
   void note_peak();
 };
 
@@ -97,6 +102,7 @@ class KernelScope {
 /// that one says.
 class MakingScope {
  public:
+  /// Does nothing where no rank runs or its memory is not counted.
   explicit MakingScope(HeldFor purpose);
   ~MakingScope();
   MakingScope(const MakingScope&) = delete;

@@ -9,6 +9,7 @@
 
 namespace shardlab {
 
+// Known by name only: this header stands below all of them. A context owns none of them.
 class Device;
 class ProcessGroup;
 class Observer;

@@ -11,6 +11,7 @@ namespace shardlab {
 enum class ReduceOp : std::uint8_t {
   kSum, kAvg, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor,
 };
+/// For tables by op.
 inline constexpr int kReduceOpCount = 8;
 
 /// "sum" "avg" "max" "min" "product" "band" "bor" "bxor".

@@ -26,6 +26,7 @@ inline bool single_threaded() {
 class Counted {
  public:
   Counted() = default;
+  // An object that others refer to keeps its address for its whole life.
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
 
@@ -51,11 +52,13 @@ class Counted {
   std::int64_t use_count() const { return count_.load(std::memory_order_acquire); }
 
  protected:
+  // Runs on the thread that dropped the last reference, whichever that is.
   virtual ~Counted() = default;
   /// For objects placed in memory of their own.
   virtual void destroy() const { delete this; }
 
  private:
+  // How many Refs there are. Counting is allowed on a const object: it does not change its value.
   mutable std::atomic<std::int64_t> count_{0};
 };
 
@@ -65,16 +68,22 @@ template <typename T>
 class Ref {
  public:
   Ref() = default;
+  /// A null Ref, so that `nullptr` may stand wherever a Ref is wanted.
   Ref(std::nullptr_t) {}
   /// Takes part in owning `object`, which was made by new or lives in memory of its own.
   explicit Ref(T* object) : object_(object) {
     if (object_) object_->retain();
   }
+  /// One more owner of the same object. The second form takes a Ref to a derived class; from a base
+  /// class to a derived one there is no conversion.
   Ref(const Ref& other) : Ref(other.object_) {}
   template <typename U>
   Ref(const Ref<U>& other) : Ref(other.get()) {}
   /// Leaves `other` null.
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  /// By value, which serves copies, moves and a Ref that is assigned to itself. What was held
+  /// before is dropped last: it may hold the only other reference to the object that takes its
+  /// place.
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);
     return *this;

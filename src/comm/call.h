@@ -29,6 +29,7 @@ class KnownLengths : public std::enable_shared_from_this<KnownLengths> {
   explicit KnownLengths(std::vector<std::int64_t> values)
       : values_(std::move(values)),
         total_(std::accumulate(values_.begin(), values_.end(), std::int64_t{0})) {}
+  /// In group order, in elements.
   const std::vector<std::int64_t>& values() const { return values_; }
   std::int64_t total() const { return total_; }
 
@@ -41,7 +42,9 @@ class KnownLengths : public std::enable_shared_from_this<KnownLengths> {
 /// keeps them.
 class Lengths {
  public:
+  /// None are given: pieces are equal, or the collective has none.
   Lengths() = default;
+  /// A view: the values outlive this and every call that is given it.
   template <std::ranges::contiguous_range Values>
   Lengths(const Values& values) : values_(values) {}
   Lengths(const KnownLengths& known) : values_(known.values()), known_(&known) {}
@@ -51,6 +54,7 @@ class Lengths {
   std::size_t size() const { return values_.size(); }
   std::int64_t operator[](std::size_t index) const { return values_[index]; }
   operator std::span<const std::int64_t>() const { return values_; }
+  /// Their sum, in elements: one step where the lengths are known, else one per group rank.
   std::int64_t total() const {
     return known_ != nullptr ? known_->total() : std::accumulate(begin(), end(), std::int64_t{0});
   }

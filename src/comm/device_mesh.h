@@ -37,6 +37,7 @@ class DeviceMesh {
   friend class MeshRegistry;
   const MeshLayout* layout_ = nullptr;
   std::optional<Coordinate> coordinate_;
+  // By mesh dim; empty on ranks outside of the mesh.
   std::vector<std::unique_ptr<ProcessGroup>> groups_;
   FlattenedDims flattened_;
   std::vector<std::unique_ptr<ProcessGroup>> flattened_groups_;  ///< one for each of flattened_

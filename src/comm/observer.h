@@ -18,6 +18,7 @@ struct Plan;
 /// One executed redistribution (X-9: the executor owns the record, the dispatcher adds the
 /// argument).
 struct RedistributionRecord {
+  // Specs live as long as their arena; the plan may be freed after the call.
   const DTensorSpec* source = nullptr;
   const DTensorSpec* target = nullptr;
   const Plan* plan = nullptr;
@@ -36,12 +37,14 @@ struct PlacedRecord {
     kCollected,   ///< by a collective that the program asks for, of local tensors
   };
   Kind kind = Kind::kRedistribute;
+  /// Either may be plain: what is distributed was plain before, and to_local gives a plain tensor.
   DTensor from, to;
   int argument = -1;  ///< tensor argument of the op that needed it; -1: nobody's
 };
 
 /// A collective with what it took and gave on this rank. Results may still be pending.
 struct CollectiveCall {
+  // Dims are tensor dims and count from 0; lengths are in elements, one per group rank.
   CollectiveKind kind = CollectiveKind::kBarrier;
   ProcessGroup* group = nullptr;
   ReduceOp op = ReduceOp::kSum;
@@ -104,6 +107,7 @@ class ObserverScope {
   ObserverScope& operator=(const ObserverScope&) = delete;
 
  private:
+  // What was set before is put back on the rank where the scope began, so that scopes nest.
   static constexpr std::uint32_t kBit = kModeObserve;
   RankContext& rank_;
   Observer* before_;

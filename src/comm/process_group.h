@@ -60,6 +60,8 @@ class ProcessGroup final : public ForwardingCommunicator {
   /// Uncounted access: placing inputs, verification, control.
   Communicator& communicator() { return real(); }
 
+  /// Counts, tells the observer and passes on. The result may be pending; the observer is told of
+  /// its wait when somebody needs it. Fails as the communicator does.
   Tensor perform(Call& call) override;
 
  protected:
@@ -70,6 +72,7 @@ class ProcessGroup final : public ForwardingCommunicator {
   CollectiveRecord record_of(const Call& call, std::int64_t sequence) const;
 
   GroupIdentity identity_;
+  // Collectives of this rank on this group; equal on all ranks of the group between two of them.
   std::int64_t entered_ = 0;
 };
 

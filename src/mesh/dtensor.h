@@ -25,6 +25,7 @@ class DTensorImpl : public Counted {
   /// What an observer has noted about the value; goes along with copies of the handle. The library
   /// itself never looks at it.
   std::uint32_t note = 0;
+  // The tape's part. The node keeps what it needs of forward alive, and goes with the last handle.
   Ref<Counted> grad_node;          ///< GradNode; null for leaves and untracked values
   Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf
   Hold grad_memory;                ///< of grad
@@ -36,6 +37,8 @@ class DTensorImpl : public Counted {
 class DTensor {
  public:
   DTensor() = default;
+  /// A new handle, without gradient. `spec` lives in an arena that outlives it; whether `local` is
+  /// the piece that it says is the caller's business.
   DTensor(Tensor local, const DTensorSpec* spec) : impl_(make_ref<DTensorImpl>()) {
     impl_->local = std::move(local);
     impl_->spec = spec;
@@ -60,6 +63,7 @@ class DTensor {
   bool requires_grad() const { return impl_->requires_grad; }
   /// For the library's own parts; programs have no use for it.
   DTensorImpl* impl() const { return impl_.get(); }
+  /// A reference of its own for who keeps the handle alive without using it.
   const Ref<DTensorImpl>& ref() const { return impl_; }
   friend bool operator==(const DTensor& a, const DTensor& b) { return a.impl_ == b.impl_; }
 

@@ -9,6 +9,7 @@
 namespace shardlab {
 
 /// Sets of mesh dims, as bit masks.
+/// In the order in which they were flattened, each set once; a mask has room for 32 mesh dims.
 using FlattenedDims = InlineVector<std::uint32_t, 4>;
 
 /// Bit m is set for mesh dim m; the order of the dims does not matter.

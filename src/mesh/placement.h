@@ -100,6 +100,9 @@ struct Placement {
   bool is_partial(ReduceOp reduce_op) const {
     return kind == PlacementKind::kPartial && op == reduce_op;
   }
+  /// Kind and all parameters. Equal placements hold a tensor alike; SS(0, 1) and S(0) do, too, and
+  /// differ.
+  /// Kind and every parameter: SS(0, 1) cuts as S(0) does and yet differs from it.
   bool operator==(const Placement&) const = default;
 };
 

@@ -59,6 +59,7 @@ class DTensorSpec {
   DTensorSpec(const MeshLayout* layout, Placements placements, ShardOrder order, TensorMeta meta,
               std::uint64_t hash);
 
+  // All of it is fixed when the spec is interned; flags below are read off the placements.
   const MeshLayout* layout_;
   Placements placements_;
   ShardOrder order_;

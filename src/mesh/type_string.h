@@ -43,9 +43,12 @@ struct ParsedType {
 };
 
 /// Names are looked up in `layout`. Mesh dims that are not named hold replicas.
+/// Fails with TypeStringError: malformed text, names that are no mesh dim, a mesh dim used twice,
+/// sizes below 0.
 ParsedType parse_type(std::string_view text, const MeshLayout& layout,
                       const SizeEvaluator& sizes = {});
 /// "tp=S(0), dp=R": placements by mesh dim; dims not named keep `base`.
+/// Fails with TypeStringError likewise.
 Placements parse_placements_by_dim(std::string_view text, const MeshLayout& layout,
                                    const Placements& base);
 

@@ -11,6 +11,9 @@ namespace shardlab::grad {
 /// One gradient per tensor argument, in schema order; undefined: none.
 using Gradients = std::vector<DTensor>;
 
+/// The tensor argument at schema index `index`, and the first result, as they were in forward. Both
+/// belong to the context. Shapes are always there, elements only where the row says that its
+/// gradient reads them. ///   fails
 const DTensor& input(const GradContext& context, std::size_t index);
 const DTensor& output(const GradContext& context);
 
@@ -21,6 +24,7 @@ DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims);
 /// `gradient` in `input`'s dtype.
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input);
 
+// One op each: operands broadcast, dtypes are promoted, and placements follow by propagation.
 DTensor multiply(Calls& calls, const DTensor& a, const DTensor& b);
 /// Without an op for a factor of 1.
 DTensor times(Calls& calls, const DTensor& a, Scalar factor);
@@ -31,6 +35,7 @@ DTensor zeros_like(Calls& calls, const DTensor& a);
 /// Writes functions as one would on paper.
 class Formula {
  public:
+  /// For the length of one gradient: it keeps the context's calls.
   explicit Formula(const GradContext& context) : calls_(context.calls) {}
 
   DTensor times(const DTensor& a, const DTensor& b) const {
@@ -41,6 +46,7 @@ class Formula {
     return calls_.one("aten::div.Tensor", {a, b});
   }
   DTensor plus(const DTensor& a, double b) const { return calls_.one("aten::add.Scalar", {a, b}); }
+  /// An op with one tensor argument by its name: of("aten::cos", x).
   DTensor of(std::string_view function, const DTensor& a) const {
     return calls_.one(function, {a});
   }

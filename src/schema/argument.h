@@ -70,6 +70,7 @@ class Argument {
   DType dtype() const;
   const std::string& string() const;
 
+  // Of a number, whatever its category (Scalar says how it is converted).
   std::int64_t to_int() const { return scalar().to_int(); }
   double to_double() const { return scalar().to_double(); }
   bool to_bool() const { return scalar().to_bool(); }

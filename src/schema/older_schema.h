@@ -16,6 +16,7 @@ namespace shardlab::older {
 
 /// S-2: as TensorMeta, with the flag that today's leaves out.
 struct Meta {
+  // Of the whole tensor; tells a rule nothing about placements.
   TensorMeta meta;
   bool requires_grad = false;
 };
@@ -30,6 +31,7 @@ std::string placements_text(const Placements& placements);  ///< S-4
 
 /// S-7
 struct OpStrategy {
+  /// In the order of the rule. Today's driver prices them and takes the cheapest.
   std::vector<PlacementStrategy> strategies;
   std::string text() const;
   std::int64_t max_num_shards() const;  ///< S-8; Internal when empty
@@ -68,10 +70,12 @@ struct OpSchema {
 
 /// S-21
 struct OutputSharding {
+  // A rule answers with an output, or with other inputs to be asked about, or with a reason.
   OutputSpecType output_spec;
   std::vector<OpSchema> schema_suggestions;
   std::optional<std::string> failed_reason;
 };
+/// What users wrote: a pure function of the call, which any rank may be the one to run.
 using Rule = OutputSharding (*)(const OpSchema& schema);
 
 /// S-24. A tuple strategy becomes one strategy with tuples of outputs, children paired by index;

@@ -35,6 +35,7 @@ struct AliasInfo {
 
 /// One declared argument, in schema order.
 struct SchemaArgument {
+  // Types and alias marks are those of the schema's text, defaults are not evaluated.
   std::string name;
   SchemaType type;
   AliasInfo alias;
@@ -80,6 +81,7 @@ struct OpDescriptor {
 
 /// Reads "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". A missing
 /// namespace means aten. Fails with Value and the position.
+/// Pure; a descriptor may be shared between threads once it is made.
 OpDescriptor parse_op_schema(std::string_view text);
 
 }  // namespace shardlab

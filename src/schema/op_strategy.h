@@ -13,6 +13,7 @@ namespace shardlab {
 /// outputs laid out like `outputs`. An absent output (masked off, or not a tensor) is null. Specs
 /// belong to an Arena, which outlives every candidate.
 struct OpSpec {
+  // Null entries stand for arguments and results that are not there, so that positions agree.
   std::vector<const DTensorSpec*> outputs;
   std::vector<const DTensorSpec*> inputs;  ///< per tensor argument, keyword ones last
   std::vector<double> input_costs;         ///< microseconds; infinity = can't be done

@@ -25,6 +25,7 @@ class Buffer : public Counted {
   void* data() const { return data_; }
 
  protected:
+  // Set once, before anyone else sees the Buffer: reading them takes no lock.
   Device* device_;
   void* data_;
   std::size_t size_bytes_;

@@ -12,6 +12,8 @@ namespace shardlab {
 
 /// In schema order, defaults filled in. `None` is monostate; an absent optional tensor too.
 /// int[] arguments are Dims; float[] and bool[] are vectors.
+/// Tensors share ownership with the caller's; a kernel that writes goes through
+/// Storage::writable().
 using LocalArg = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, Dims,
                               std::vector<double>, DType, std::string>;
 

@@ -16,6 +16,8 @@ class Scalar {
  public:
   /// The integer 0.
   Scalar() = default;
+  // Implicit, so that a number may stand wherever ops take one: add(x, 2). The C++ type decides the
+  // category.
   Scalar(bool value) : category_(Category::kBool), integer_(value) {}
   Scalar(std::int64_t value) : category_(Category::kInteger), integer_(value) {}
   Scalar(int value) : Scalar(static_cast<std::int64_t>(value)) {}

@@ -80,12 +80,14 @@ class Storage : public Counted {
   struct Uncounted {};
   Storage(BufferRef buffer, Uncounted) : buffer_(std::move(buffer)) {}
   Storage(BufferRef buffer, std::int64_t room);
+  // All that the account hears of this Storage goes through these two.
   void count(const Buffer* buffer, std::int64_t sign);
   std::int64_t counted_bytes(const Buffer& buffer) const {
     return std::max(static_cast<std::int64_t>(buffer.size_bytes()), room_);
   }
   void change_holds(HeldFor purpose, int by);
 
+  // Null until a pending result has come.
   BufferRef buffer_;
   Ref<Work> pending_;
   MemoryAccount* account_ = nullptr;
@@ -133,8 +135,10 @@ class Tensor {
   const Dims& stride() const { return meta_.stride; }
   DType dtype() const { return meta_.dtype; }
   const TensorMeta& meta() const { return meta_; }
+  /// How many tensor dims there are; 0 for a single number.
   std::int64_t dim() const { return static_cast<std::int64_t>(meta_.shape.size()); }
   std::int64_t size(std::size_t tensor_dim) const { return meta_.shape[tensor_dim]; }
+  /// Elements of this view, which may be fewer or, where it is expanded, more than its Buffer has.
   std::int64_t numel() const { return product(meta_.shape); }
   /// Of the elements, without gaps between them.
   std::int64_t size_bytes() const { return numel() * item_bytes(meta_.dtype); }
@@ -142,6 +146,7 @@ class Tensor {
   std::int64_t offset() const { return offset_; }
   bool contiguous() const { return is_contiguous(meta_.shape, meta_.stride); }
   const Ref<Storage>& storage() const { return storage_; }
+  /// The one that made the memory; waits for a pending result, whose Buffer is not known before.
   Device* device() const { return storage_->buffer()->device(); }
 
   /// Another view of the same Storage. Bounds are the caller's business.
