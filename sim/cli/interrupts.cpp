@@ -5,6 +5,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -20,6 +21,11 @@ const char* shown_name = nullptr;
 volatile std::sig_atomic_t ticks = 0;
 
 constexpr int kFirstSecond = 2;
+
+// Scenarios under way: a name in the place of each; more than there are places are not named.
+constexpr std::size_t kPlaces = 16;
+std::atomic<const char*> under_way[kPlaces];
+std::atomic<std::size_t> cases_ended = 0, case_count = 0;
 
 class SignalText {
  public:
@@ -58,10 +64,29 @@ void add_place(SignalText& text) {
   text.add(" calls");
 }
 
+// " after 3 of 12 scenarios, in a.toml, b.toml".
+void add_cases(SignalText& text) {
+  text.add(" after ");
+  text.add(static_cast<std::int64_t>(cases_ended.load(std::memory_order_relaxed)));
+  text.add(" of ");
+  text.add(static_cast<std::int64_t>(case_count.load(std::memory_order_relaxed)));
+  text.add(" scenarios");
+  const char* before = ", in ";
+  for (const std::atomic<const char*>& each : under_way) {
+    const char* const name = each.load(std::memory_order_relaxed);
+    if (name == nullptr) continue;
+    text.add(before);
+    text.add(name);
+    before = ", ";
+  }
+}
+
 void on_interrupt(int) {
   SignalText text;
   text.add("\ninterrupted");
-  if (progress.phase.load(std::memory_order_relaxed) != RunPhase::kNone) {
+  if (case_count.load(std::memory_order_relaxed) > 0) {
+    add_cases(text);
+  } else if (progress.phase.load(std::memory_order_relaxed) != RunPhase::kNone) {
     text.add(" ");
     add_place(text);
   }
@@ -93,6 +118,20 @@ void set_timer(int seconds) {
 }  // namespace
 
 Progress& shown_progress() { return progress; }
+
+CaseUnderWay::CaseUnderWay(const char* name, std::size_t count) : place_(0) {
+  case_count = count;
+  const char* none = nullptr;
+  while (place_ < kPlaces && !under_way[place_].compare_exchange_strong(none, name)) {
+    none = nullptr;
+    ++place_;
+  }
+}
+
+CaseUnderWay::~CaseUnderWay() {
+  if (place_ < kPlaces) under_way[place_] = nullptr;
+  ++cases_ended;
+}
 
 void tell_on_interrupt() { std::signal(SIGINT, on_interrupt); }
 

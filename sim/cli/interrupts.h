@@ -2,6 +2,7 @@
 // it is, and the same on Ctrl-C.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "sim/record/progress.h"
@@ -10,6 +11,19 @@ namespace shardlab {
 
 /// Filled by the run that goes on; one a process, since signals are the process's.
 Progress& shown_progress();
+
+/// Of `test`: while one lives, a scenario of the program's `count` is under way. `name` outlives
+/// it. Used by several threads.
+class CaseUnderWay {
+ public:
+  CaseUnderWay(const char* name, std::size_t count);
+  ~CaseUnderWay();
+  CaseUnderWay(const CaseUnderWay&) = delete;
+  CaseUnderWay& operator=(const CaseUnderWay&) = delete;
+
+ private:
+  std::size_t place_;
+};
 
 /// From now on Ctrl-C says where the run is, and ends the process with 130. Once, at the start.
 void tell_on_interrupt();

@@ -293,7 +293,8 @@ void add_plan(CLI::App& app, Parsed& parsed) {
       "  echo '{\"source\": \"f32[8@x]\", \"target\": \"f32[8]\", \"mesh\": \"x=4\"}' | "
       "shardlab plan --batch -\n"
       "received: what the rank that receives most receives, step by step, over the slowest links.\n"
-      "predicted: the reference's time model. peak: a rank's piece before and after a step.");
+      "predicted: by rings or trees, as run prints it; greedy and graph choose by the reference's\n"
+      "price, rings alone. peak: a rank's piece before and after a step.");
   plan->callback([&parsed] { parsed.chosen = [&parsed] { return plan_command(parsed.plan); }; });
 }
 

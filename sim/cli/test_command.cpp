@@ -10,6 +10,7 @@
 #include "backends/process/control_channel.h"
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "sim/cli/interrupts.h"
 #include "sim/cli/ordered_jobs.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/cli/stopwatch.h"
@@ -210,7 +211,10 @@ int test_command(const RunArguments& arguments) {
   int counts[4] = {};
   run_in_order(
       cases.size(), workers,
-      [&](std::size_t i) { outcomes[i] = outcome_of(cases[i], registry, arguments); },
+      [&](std::size_t i) {
+        const CaseUnderWay shown(cases[i].path.c_str(), cases.size());
+        outcomes[i] = outcome_of(cases[i], registry, arguments);
+      },
       [&](std::size_t i) {
         TestReport& report = outcomes[i].report;
         print(outcomes[i].output);

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/bytes_text.h"
 #include "sim/report/repeats.h"
@@ -153,6 +154,7 @@ class OrderText {
 constexpr std::size_t kNumberWidth = 7;    // of the number of a line, and what follows it
 constexpr std::size_t kVerdictWidth = 14;  // and what stands before it
 constexpr std::size_t kLeastSource = 22;   // of a source line that has its types beside it
+constexpr std::size_t kLeastTight = 12;    // the same in a tight table
 constexpr std::size_t kSourceColumn = 38;  // of a short one, so that types stand below each other
 
 std::string joined_types(const std::vector<std::string>& types) {
@@ -188,27 +190,63 @@ std::string ops_text(const LineReport& report) {
   return text;
 }
 
+// A table of more than a screen is tight: a row for each line and each of its collectives, and one
+// row for lines behind each other that send nothing, multiply nothing and are right bit for bit.
 class LineTable {
  public:
-  LineTable(const Run& run, const std::vector<LineReport>& lines, Color color)
-      : run_(run), color_(color) {
-    for (const LineReport& report : lines) {
-      // Backward begins with a one on the line that asks for it.
-      const bool begins = report.forward == 0 && report.moves.empty() && report.values.empty();
-      if (!begins) show(report);
+  LineTable(const Run& run, const std::vector<LineReport>& lines, bool tight, Color color)
+      : run_(run), tight_(tight), color_(color) {
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      std::size_t quiet = i;
+      while (quiet < lines.size() && is_quiet(lines[quiet])) ++quiet;
+      if (tight && quiet - i >= kLeastFolded) {
+        show_quiet(std::span(lines).subspan(i, quiet - i));
+        i = quiet - 1;
+      } else if (!begins_backward(lines[i])) {
+        show(lines[i]);
+      }
     }
   }
   std::string text() && { return std::move(out_); }
 
  private:
+  // Backward begins with a one on the line that asks for it.
+  static bool begins_backward(const LineReport& report) {
+    return report.forward == 0 && report.moves.empty() && report.values.empty();
+  }
+
+  bool is_quiet(const LineReport& report) const {
+    if (!report.moves.empty() || report.forward_flops > 0) return false;
+    const std::string verdict = worst_verdict(run_, report.values);
+    return verdict.empty() || verdict == to_string(Agreement::kBitwise);
+  }
+
+  void show_quiet(std::span<const LineReport> lines) {
+    std::vector<std::string> types;
+    std::string verdict;
+    for (const LineReport& report : lines) {
+      if (verdict.empty()) verdict = worst_verdict(run_, report.values);
+      for (const std::string& type : report.outputs) {
+        if (std::ranges::find(types, type) == types.end()) types.push_back(type);
+      }
+    }
+    const std::string number = fmt::format("{} to {}", lines.front().line, lines.back().line);
+    const std::string what = fmt::format("{}, no collective: {}",
+                                         counted(std::ssize(lines), "line"), joined_types(types));
+    const std::size_t room = kReportWidth - number.size() - 4 - kVerdictWidth;
+    const std::string row = fmt::format("  {}  {}", number, shortened(what, room));
+    out_ += row + at_right(verdict, characters(row)) + "\n";
+  }
+
   void show(const LineReport& report) {
     const std::string bare = types_text(report), verdict = worst_verdict(run_, report.values);
-    const std::string types = all_local(report) ? std::string(kLocal) + bare : bare;
+    std::string types = all_local(report) ? std::string(kLocal) + bare : bare;
     const std::string source = source_line(run_, report.line);
     const std::size_t room = kReportWidth - kNumberWidth - (verdict.empty() ? 0 : kVerdictWidth);
+    const std::size_t least = std::min(tight_ ? kLeastTight : kLeastSource, characters(source));
+    if (tight_) types = shortened(types, room - std::min(room, least + 2));
     const std::size_t beside = room - std::min(room, characters(types) + 2);
-    const std::size_t least = std::min(kLeastSource, characters(source));
-    const bool one_row = report.moves.empty() && beside >= least;
+    const bool one_row = tight_ || (report.moves.empty() && beside >= least);
     const std::string number = report.line > 0 ? std::to_string(report.line) : "-";
     const std::string shown = shortened(source, one_row ? beside : room);
     std::string row = fmt::format("{:>5}  {}", number, paint(shown, Ink::kTitle, color_));
@@ -292,9 +330,11 @@ class LineTable {
 
   static constexpr std::size_t kIndent = kNumberWidth + 1;
   static constexpr std::size_t kLeastOps = 18;
+  static constexpr std::size_t kLeastFolded = 3;
 
   const Run& run_;
-  Color color_;
+  const bool tight_;
+  const Color color_;
   std::string out_;
 };
 
@@ -305,7 +345,10 @@ std::string order_text(const Run& run, const std::vector<LineVisit>& visits) {
 }
 
 std::string line_table_text(const Run& run, const std::vector<LineReport>& lines, Color color) {
-  return LineTable(run, lines, color).text();
+  constexpr std::ptrdiff_t kScreen = 45;
+  std::string text = LineTable(run, lines, false, color).text();
+  if (std::ranges::count(text, '\n') <= kScreen) return text;
+  return LineTable(run, lines, true, color).text();
 }
 
 std::string worst_verdict(const Run& run, const std::vector<const ValueReport*>& values) {

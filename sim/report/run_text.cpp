@@ -192,7 +192,7 @@ class RunText {
   }
 
   void gradients() {
-    constexpr std::size_t kMostShown = 20;
+    constexpr std::size_t kMostShown = 10;
     std::vector<const ValueReport*> gradients;
     for (const ValueReport& value : judgement_.values) {
       if (value.name.ends_with(".grad")) gradients.push_back(&value);
@@ -269,7 +269,8 @@ class RunText {
     if (!text.empty()) line("  links: {}", text);
   }
 
-  // Of a run that failed the last op may not have computed anything.
+  // Of a run that failed the last op may not have computed anything. Two screens have room for the
+  // sum of many lines, not for each.
   void compute(const std::vector<LineReport>& lines, const std::vector<LineVisit>& visits) {
     LineReport all;
     for (const LineReport& one : lines) {
@@ -277,6 +278,7 @@ class RunText {
       all.backward_flops += one.backward_flops;
       all.bytes += one.bytes;
     }
+    constexpr std::size_t kMostCells = 6;
     const bool backward = all.backward_flops > 0;
     if (run_.error || (all.forward_flops == 0 && !backward)) return;
     const std::vector<RankWork> works = rank_works(run_, visits);
@@ -289,13 +291,18 @@ class RunText {
       const bool computes = one.forward_flops + one.backward_flops > 0;
       if (computes) cells.push_back(fmt::format("{}: {}", one.line, text(one)));
     }
-    line("\n{}{}, in products and convolutions by line",
-         ink(works.size() == 1 ? std::string("computed by each rank")
-                               : fmt::format("computed by rank {}", run_.reporting_rank),
-             Ink::kTitle),
-         backward ? ", forward + backward" : "");
-    out_ += flowed(cells, 2);
-    line("  all: {}; {} read and written by all ops", text(all), bytes_text(all.bytes));
+    const std::string who =
+        ink(works.size() == 1 ? std::string("computed by each rank")
+                              : fmt::format("computed by rank {}", run_.reporting_rank),
+            Ink::kTitle);
+    const std::string_view passes = backward ? ", forward + backward" : "";
+    if (whole() || cells.size() <= kMostCells) {
+      line("\n{}{}, in products and convolutions by line", who, passes);
+      out_ += flowed(cells, 2);
+      line("  all: {}; {} read and written by all ops", text(all), bytes_text(all.bytes));
+    } else {
+      line("\n{}{}: {}; {} read and written", who, passes, text(all), bytes_text(all.bytes));
+    }
     if (works.size() < 2) return;
     std::vector<std::string> others;
     for (const RankWork& work : works) {
@@ -353,7 +360,9 @@ class RunText {
                                           judgement_.values.size()),
                               Ink::kTitle));
     }
-    line("\n{}", ink("values against the single-device run", Ink::kTitle));
+    line("{}{}", ends_on_title_ ? "" : "\n",
+         ink("values against the single-device run", Ink::kTitle));
+    const std::size_t begun = out_.size();
     if (!judgement_.not_verified.empty()) line("  not verified: {}", judgement_.not_verified);
     if (!judgement_.not_verified_fix.empty()) line("  fix: {}", judgement_.not_verified_fix);
     first_wrong();
@@ -386,9 +395,9 @@ class RunText {
     if (wrong > kMostWrong) line("  and {} more that are wrong: --full", wrong - kMostWrong);
     std::vector<std::string> agreed;
     for (const auto& [agreement, count] : counts) {
-      agreed.push_back(fmt::format("{:>4} {}", count, to_string(agreement)));
+      agreed.push_back(fmt::format("{} {}", count, to_string(agreement)));
     }
-    listed(agreed);
+    listed(agreed, begun);
     amplified();
     accumulated();
     if (worst_value != nullptr && worst > 0) {
@@ -398,10 +407,22 @@ class RunText {
     for (const auto& [reason, count] : skipped) line("  {:>4} not verified: {}", count, reason);
   }
 
-  // Below each other in the full report, beside each other on two screens.
-  void listed(const std::vector<std::string>& texts) {
+  // Below each other in the full report. On two screens beside each other, and beside the title
+  // where nothing stands between: `begun` is where the text below it begins.
+  void listed(const std::vector<std::string>& texts, std::size_t begun) {
     if (texts.empty()) return;
-    line("  {}", fmt::join(texts, whole() ? "\n  " : ","));
+    if (whole()) {
+      for (const std::string& text : texts) {
+        const std::size_t digits = text.find(' ');
+        line("  {:>{}}{}", "", 4 - std::min<std::size_t>(4, digits), text);
+      }
+    } else if (out_.size() != begun) {
+      line("  {}", fmt::join(texts, ", "));
+    } else {
+      out_.pop_back();
+      line(": {}", fmt::join(texts, ", "));
+      ends_on_title_ = true;
+    }
   }
 
   // Every call on the operands it had.
@@ -419,11 +440,11 @@ class RunText {
       if (steps.wrong_calls > 1) line("        the first of {} wrong calls", steps.wrong_calls);
     }
     std::vector<std::string> right;
-    if (steps.bitwise > 0) right.push_back(fmt::format("{:>4} bitwise", steps.bitwise));
+    if (steps.bitwise > 0) right.push_back(fmt::format("{} bitwise", steps.bitwise));
     if (steps.bounded > 0) {
-      right.push_back(fmt::format("{:>4} within what rounding explains", steps.bounded));
+      right.push_back(fmt::format("{} within what rounding explains", steps.bounded));
     }
-    listed(right);
+    listed(right, begun);
     if (steps.undecided_calls > 0) {
       line("  {:>4} undecided, {} elements: rounding decides", steps.undecided_calls,
            steps.undecided_elements);
@@ -493,6 +514,7 @@ class RunText {
   const RunTextOptions& options_;
   RunListing listing_;
   std::size_t type_width_ = 0;
+  bool ends_on_title_ = false;  ///< of a section that is its title
   std::string out_;
 };
 

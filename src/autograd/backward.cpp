@@ -11,6 +11,7 @@
 #include "autograd/hooks.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
+#include "base/memory_account.h"
 #include "base/rank_context.h"
 #include "comm/observer.h"
 #include "tensor/device.h"
@@ -306,6 +307,9 @@ void require_grad(const DTensor& x) {
         .with("fix", "leave requires_grad out, or make the tensor of a floating dtype");
   }
   x.impl()->requires_grad = true;
+  const MemoryAccount* const memory = current_rank().memory;
+  if (memory == nullptr || memory->learning || !is_leaf(x) || !x.local().defined()) return;
+  x.local().storage()->become_input();
 }
 
 void require_no_grad(const DTensor& x) {

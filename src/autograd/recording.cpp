@@ -3,6 +3,7 @@
 #include "autograd/on_tape.h"
 #include "autograd/row_node.h"
 #include "autograd/view.h"
+#include "base/memory_account.h"
 #include "base/rank_context.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
@@ -60,7 +61,7 @@ class RecordingCalls : public PlainCalls {
   static bool look_at(const OpRow& row, const Arguments& args) {
     const bool recording =
         (current_rank().mode & kModeAutograd) != 0 && !row.has(kNotDifferentiable);
-    bool needed = false;
+    bool needed = false, learns = false;
     for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
       if (!argument.is_tensor() || !argument.tensor().defined()) return;
       const DTensor& x = argument.tensor();
@@ -70,9 +71,10 @@ class RecordingCalls : public PlainCalls {
         if (read) bring_up_to_date(x);
         needed |= recording && requires_grad(x);
       }
-      needed |= recording && x.requires_grad();
+      learns |= x.requires_grad();
     });
-    return needed;
+    if (learns && current_rank().memory != nullptr) current_rank().memory->learning = true;
+    return needed || (recording && learns);
   }
 
   Results recorded_by_element(const OpRow& row, const Arguments& args) {

@@ -49,6 +49,9 @@ struct MemoryAccount {
   HeldBytes held{};
   HeldFor making = HeldFor::kOther;    ///< what Storages are made for right now
   bool inside_kernel = false;          ///< a KernelScope lives
+  /// An op has read what requires a gradient: what becomes a leaf from now on is no parameter of
+  /// the program but a result that it cuts off, as recomputation does.
+  bool learning = false;
   MemoryListener* listener = nullptr;  ///< may be null
 
   // When most was held, for the first time, since begin().
@@ -64,7 +67,7 @@ struct MemoryAccount {
   void add(HeldFor purpose, std::int64_t bytes);
   /// What was held for `from` is now held for `to`.
   void move(HeldFor from, HeldFor to, std::int64_t bytes);
-  /// Forgets the peak: what is held now is the most.
+  /// The program begins: forgets the peak, what is held now is the most.
   void begin();
 
  private:

@@ -9,7 +9,14 @@ namespace shardlab {
 
 /// kAvg divides the sum by the number of terms; bit operations are for integers and bool.
 enum class ReduceOp : std::uint8_t {
-  kSum, kAvg, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor,
+  kSum,
+  kAvg,
+  kMax,
+  kMin,
+  kProduct,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
 };
 /// For tables by op.
 inline constexpr int kReduceOpCount = 8;

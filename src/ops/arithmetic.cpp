@@ -1,4 +1,6 @@
 // Arithmetic of several operands, element by element, and choosing between them.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "base/fix.h"
@@ -141,14 +143,20 @@ Gradients extremum(const GradContext& context, std::string_view wins_first) {
   const DTensor& b = input(context, 1);
   const std::string_view wins_second =
       wins_first == "aten::gt.Tensor" ? "aten::lt.Tensor" : "aten::gt.Tensor";
-  const auto share = [&](std::string_view wins) {
-    const DTensor won = calls.one(wins, {a, b});
+  // Beside a NaN neither loses: both take all of the gradient, as in the reference.
+  const auto share = [&](std::string_view loses) {
+    const DTensor lost = calls.one(loses, {a, b});
     const DTensor tied = times(calls, calls.one("aten::eq.Tensor", {a, b}), Scalar(0.5));
-    return multiply(calls, context.grads[0], calls.one("aten::add.Tensor", {won, tied}));
+    const DTensor less = calls.one("aten::add.Tensor", {lost, tied});
+    return multiply(calls, context.grads[0], calls.one("aten::rsub.Scalar", {less, Scalar(1)}));
   };
   return both(
-      context, [&] { return share(wins_first); }, [&] { return share(wins_second); });
+      context, [&] { return share(wins_second); }, [&] { return share(wins_first); });
 }
+
+Gradients grad_maximum(const GradContext& context) { return extremum(context, "aten::gt.Tensor"); }
+
+Gradients grad_minimum(const GradContext& context) { return extremum(context, "aten::lt.Tensor"); }
 
 Gradients grad_add(const GradContext& context) {
   const Scalar alpha = context.inputs[2].scalar();
@@ -196,6 +204,81 @@ Gradients grad_clamp(const GradContext& context) {
     gradient = multiply(calls, gradient, below);
   }
   return {gradient};
+}
+
+// clamp(self, min, max) with tensors as bounds, both given: which share of the gradient each takes.
+// Half at a bound that is met, where the bounds differ; NaN meets and crosses no bound.
+class BoundShares {
+ public:
+  explicit BoundShares(const GradContext& context)
+      : f_(context),
+        calls_(context.calls),
+        x_(input(context, 0)),
+        low_(input(context, 1)),
+        high_(input(context, 2)),
+        apart_(is("lt", low_, high_)),
+        ordered_(is("le", low_, high_)) {}
+
+  DTensor of_self() const {
+    const DTensor outside = either(is("lt", x_, low_), is("gt", x_, high_));
+    const DTensor met = both_of(apart_, either(is("eq", x_, low_), is("eq", x_, high_)));
+    return calls_.one("aten::rsub.Scalar", {plus(outside, half(met)), Scalar(1)});
+  }
+  DTensor of_low() const {
+    const DTensor below = both_of(ordered_, is("lt", x_, low_));
+    return plus(below, half(both_of(apart_, is("eq", x_, low_))));
+  }
+  DTensor of_high() const {
+    const DTensor above = both_of(ordered_, is("gt", x_, high_));
+    const DTensor whole = either(is("gt", low_, high_), above);
+    return plus(whole, half(both_of(apart_, is("eq", x_, high_))));
+  }
+
+ private:
+  DTensor is(std::string_view relation, const DTensor& a, const DTensor& b) const {
+    return calls_.one(fmt::format("aten::{}.Tensor", relation), {a, b});
+  }
+  DTensor both_of(const DTensor& a, const DTensor& b) const {
+    return calls_.one("aten::logical_and", {a, b});
+  }
+  DTensor either(const DTensor& a, const DTensor& b) const {
+    return calls_.one("aten::logical_or", {a, b});
+  }
+  DTensor half(const DTensor& mask) const { return f_.times(mask, Scalar(0.5)); }
+  DTensor plus(const DTensor& a, const DTensor& b) const {
+    return calls_.one("aten::add.Tensor", {a, b});
+  }
+
+  const Formula f_;
+  Calls& calls_;
+  const DTensor &x_, &low_, &high_;
+  const DTensor apart_, ordered_;
+};
+
+// With one bound it is the larger or the smaller of both.
+Gradients grad_clamp_tensors(const GradContext& context) {
+  const bool low = context.inputs[1].is_tensor(), high = context.inputs[2].is_tensor();
+  Gradients gradients(3);
+  if (low && high) {
+    const BoundShares shares(context);
+    const auto share = [&](std::size_t i, const DTensor& factor) {
+      const DTensor gradient = multiply(context.calls, context.grads[0], factor);
+      gradients[i] = sum_to(context.calls, gradient, input(context, i));
+    };
+    if (context.needs(0)) share(0, shares.of_self());
+    if (context.needs(1)) share(1, shares.of_low());
+    if (context.needs(2)) share(2, shares.of_high());
+    return gradients;
+  }
+  if (!low && !high) return {context.grads[0]};
+  const std::size_t bound = low ? 1 : 2;
+  const Arguments pair{context.inputs[0], context.inputs[bound]};
+  const GradContext two{context.calls, pair, context.outputs, context.grads,
+                        [&](std::size_t i) { return context.needs(i == 0 ? 0 : bound); }};
+  const Gradients found = low ? grad_maximum(two) : grad_minimum(two);
+  gradients[0] = found[0];
+  gradients[bound] = found[1];
+  return gradients;
 }
 
 // At the bound itself no gradient passes, as in the reference.
@@ -280,10 +363,6 @@ Gradients grad_masked_fill(const GradContext& context) {
   return gradients;
 }
 
-Gradients grad_maximum(const GradContext& context) { return extremum(context, "aten::gt.Tensor"); }
-
-Gradients grad_minimum(const GradContext& context) { return extremum(context, "aten::lt.Tensor"); }
-
 Gradients grad_scale(const GradContext& context) {
   const DTensor scaled = times(context.calls, context.grads[0], context.inputs[1].scalar());
   return {cast_like(context.calls, scaled, input(context, 0))};
@@ -327,6 +406,22 @@ Gradients grad_pow_tensors(const GradContext& context) {
         const DTensor slope = multiply(calls, output(context), calls.one("aten::log", {base}));
         return multiply(calls, context.grads[0], slope);
       });
+}
+
+Gradients grad_masked_fill_tensor(const GradContext& context) {
+  Gradients gradients = grad_masked_fill(context);
+  gradients.resize(3);
+  if (!context.needs(2)) return gradients;
+  const DTensor filled = multiply(context.calls, context.grads[0], input(context, 1));
+  gradients[2] = sum_to(context.calls, filled, input(context, 2));
+  return gradients;
+}
+
+Gradients grad_rsub(const GradContext& context) {
+  const Scalar alpha = context.inputs[2].scalar();
+  return both(
+      context, [&] { return negate(context.calls, times(context.calls, context.grads[0], alpha)); },
+      [&] { return context.grads[0]; });
 }
 
 Gradients grad_rsub_scalar(const GradContext& context) {
@@ -375,8 +470,8 @@ constexpr Row kArithmeticRows[] = {
      "depends on both signs"},
     {"clamp", meta_clamp, kNone, KernelId::kClamp, {"clamp_", "clamp.out"}, {grad_clamp, "self"},
      "bounds hold for the whole, not for terms"},
-    {"clamp.Tensor", meta_clamp, kNone, KernelId::kClamp, {"clamp_.Tensor", "clamp.Tensor_out"}, {},
-     "bounds hold for the whole, not for terms"},
+    {"clamp.Tensor", meta_clamp, kNone, KernelId::kClamp, {"clamp_.Tensor", "clamp.Tensor_out"},
+     {grad_clamp_tensors, "self min max"}, "bounds hold for the whole, not for terms"},
     {"clamp_max", meta_clamp_max, kNone, KernelId::kClampMax, {"clamp_max_", "clamp_max.out"},
      {grad_clamp_max, "self"}, "bounds hold for the whole, not for terms"},
     {"clamp_max.Tensor", meta_promoted, kMinLike, KernelId::kClampMax,
@@ -409,6 +504,9 @@ constexpr Row kArithmeticRows[] = {
     {"masked_fill.Scalar", meta_first, kNone, KernelId::kMaskedFill,
      {"masked_fill_.Scalar", "masked_fill.Scalar_out"}, {grad_masked_fill, "mask"},
      "the fill would be counted once per rank"},
+    {"masked_fill.Tensor", meta_first, kNone, KernelId::kMaskedFill,
+     {"masked_fill_.Tensor", "masked_fill.Tensor_out"}, {grad_masked_fill_tensor, "mask"},
+     "the fill would be counted once per rank"},
     {"maximum", meta_promoted, kMaxLike, KernelId::kMaximum, {nullptr, "maximum.out"},
      {grad_maximum, "self other"}, "monotone in each operand; a maximum of maxima"},
     {"minimum", meta_promoted, kMinLike, KernelId::kMinimum, {nullptr, "minimum.out"},
@@ -433,6 +531,8 @@ constexpr Row kArithmeticRows[] = {
      {grad_remainder, "self:other other:other"}, "periodic"},
     {"rsub.Scalar", meta_scaled, kNone, KernelId::kRsub, {nullptr, "rsub.Scalar_out"},
      {grad_rsub_scalar, ""}, "the number would be added once per rank"},
+    {"rsub.Tensor", meta_scaled, kAdditive, KernelId::kRsub, {nullptr, "rsub.Tensor_out"},
+     {grad_rsub, ""}, "as sub.Tensor, the other way round"},
     {"sub.Scalar", meta_scaled, kNone, KernelId::kSub, {"sub_.Scalar", "sub.Scalar_out"},
      {grad_pass, ""}, "the number would be subtracted once per rank"},
     {"sub.Tensor", meta_scaled, kAdditive, KernelId::kSub, {"sub_.Tensor", "sub.out"},

@@ -231,7 +231,7 @@ Results dropout(Calls& calls, const Arguments& args) {
            "p is the share of the elements that become 0");
   }
   if (keep == 1 || !args[2].to_bool() || x.numel() == 0) return single(x);
-  if (keep == 0) return single(calls.one("mul.Tensor", {x, calls.one("zeros_like", {x})}));
+  if (keep == 0) return single(calls.one("mul.Tensor", {x, calls.one("new_zeros", {x, Dims{}})}));
   DTensor noise = calls.one("empty_like", {x});
   noise = calls.one("bernoulli_.float", {noise, keep});
   noise = calls.one("div_.Scalar", {noise, keep});

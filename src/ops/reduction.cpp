@@ -271,6 +271,68 @@ Gradients grad_amax_amin(const GradContext& context) {
   return {calls.one("aten::mul.Tensor", {chosen, share})};
 }
 
+// The product of all others: without zeros the quotient, beside one zero the product of the rest,
+// beside several 0.
+Gradients grad_prod(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const bool all = context.inputs.size() == 2;  // prod has no dim
+  const Dims dims = all ? all_dims(x) : reduced_dims(context.inputs[1], x.ndim());
+  const DTensor zero = calls.one("aten::eq.Scalar", {x, 0});
+  DTensor rest = calls.one("aten::masked_fill.Scalar", {x, zero, 1});
+  DTensor zeros = calls.one("aten::sum.dim_IntList", {zero, dims, true});
+  const DTensor others = rest;
+  for (const std::int64_t dim : dims) rest = calls.one("aten::prod.dim_int", {rest, dim, true});
+  const auto where = [&](std::int64_t count) {
+    return calls.one("aten::mul.Tensor", {rest, calls.one("aten::eq.Scalar", {zeros, count})});
+  };
+  const DTensor quotients = calls.one("aten::div.Tensor", {where(0), others});
+  const DTensor slope = calls.one("aten::where.self", {zero, where(1), quotients});
+  const bool kept = !all && context.inputs[2].to_bool();
+  const DTensor gradient = calls.one("aten::mul.Tensor", {spread(context, dims, kept), slope});
+  return {cast_like(calls, gradient, x)};
+}
+
+// The slope of a norm by the order, 0 where the norm is: as the reference has it.
+DTensor norm_slope(Calls& calls, const DTensor& x, const DTensor& norm, double order,
+                   const Dims& dims) {
+  const DTensor size = calls.one("aten::abs", {x});
+  const DTensor sign = calls.one("aten::sgn", {x});
+  const auto zero_where = [&](const DTensor& value, const DTensor& other) {
+    const DTensor none = calls.one("aten::eq.Scalar", {other, 0});
+    return calls.one("aten::masked_fill.Scalar", {value, none, 0});
+  };
+  const auto power = [&](const DTensor& value, double exponent) {
+    return calls.one("aten::pow.Tensor_Scalar", {value, exponent});
+  };
+  if (order == 0) return calls.one("aten::zeros_like", {x});
+  if (order == 1) return sign;
+  if (order == 2) return zero_where(calls.one("aten::div.Tensor", {x, norm}), norm);
+  if (std::isinf(order)) {
+    const DTensor met = calls.one("aten::eq.Tensor", {size, norm});
+    const DTensor count = calls.one("aten::sum.dim_IntList", {met, dims, true});
+    return calls.one("aten::mul.Tensor", {sign, calls.one("aten::div.Tensor", {met, count})});
+  }
+  DTensor scaled = power(size, order - 1);
+  if (order < 1) scaled = zero_where(scaled, x);
+  scaled = calls.one("aten::mul.Tensor", {sign, scaled});
+  DTensor scale = power(norm, 1 - order);
+  if (order >= 1) scale = zero_where(scale, norm);
+  return calls.one("aten::mul.Tensor", {scaled, scale});
+}
+
+Gradients grad_norm(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const Dims dims = reduced_dims(context.inputs[2], x.ndim());
+  const bool kept = context.inputs[3].to_bool();
+  const DTensor& result = context.outputs[0].tensor();
+  const DTensor norm = kept ? gathered(calls, result, dims) : unreduce(calls, result, dims, kept);
+  const DTensor slope = norm_slope(calls, x, norm, context.inputs[1].to_double(), dims);
+  const DTensor gradient = calls.one("aten::mul.Tensor", {spread(context, dims, kept), slope});
+  return {cast_like(calls, gradient, x)};
+}
+
 Gradients grad_extremum_along(const GradContext& context) {
   const Argument& dim = context.inputs[1];
   const DTensor& index = context.outputs[1].tensor();
@@ -375,7 +437,7 @@ constexpr Row kReductionRows[] = {
     {"argmin", meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmin, {nullptr, "argmin.out"},
      {}, kCandidates, kAllowUneven | kExact, {}, index_filter},
     {"linalg_vector_norm", meta_norm, norm_rule, KernelId::kVectorNorm,
-     {nullptr, "linalg_vector_norm.out"}, {}, "a norm of norms", kAllowUneven},
+     {nullptr, "linalg_vector_norm.out"}, {grad_norm, "self result"}, "a norm of norms", kAllowUneven},
     {"max", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kMax, {nullptr, "max.unary_out"},
      {grad_amax_amin, "self result"}, "a maximum of maxima", kAllowUneven},
     {"max.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMaxDim,
@@ -388,10 +450,10 @@ constexpr Row kReductionRows[] = {
      {grad_amax_amin, "self result"}, "a minimum of minima", kAllowUneven},
     {"min.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMinDim,
      {nullptr, "min.dim_min"}, {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
-    {"prod", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {nullptr, "prod.out"}, {},
-     "a product of products", kAllowUneven},
-    {"prod.dim_int", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {}, {},
-     "a product of products", kAllowUneven},
+    {"prod", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {nullptr, "prod.out"},
+     {grad_prod, "self result"}, "a product of products", kAllowUneven},
+    {"prod.dim_int", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {},
+     {grad_prod, "self result"}, "a product of products", kAllowUneven},
     {"std.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
      {nullptr, "std.correction_out"}, {grad_deviation, "self result"}, kSpread, kAllowUneven},
     {"sum", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, {nullptr, "sum.out"},

@@ -3,6 +3,8 @@
 // are the same however a program calls an op.
 #include "ops/torch_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -121,6 +123,17 @@ std::string aten_name(std::string_view name) {
 
 ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view name,
                                 const GivenArguments& given) {
+  // F.silu(x, inplace=True) is silu_(x).
+  const auto in_place = std::ranges::find(given.keywords, "inplace", [](const auto& keyword) {
+    return std::string_view(keyword.first);
+  });
+  const std::string written = fmt::format("{}_", aten_name(name));
+  if (in_place != given.keywords.end() && in_place->second.is_scalar() &&
+      !registry.overloads(written).empty()) {
+    GivenArguments rest = given;
+    rest.keywords.erase(rest.keywords.begin() + (in_place - given.keywords.begin()));
+    return resolve_torch_call(registry, in_place->second.to_bool() ? written : name, rest);
+  }
   return resolve_call(registry, aten_name(name), given, spellings_of(name));
 }
 

@@ -413,6 +413,24 @@ Gradients grad_expand(const GradContext& context) {
   return {sum_to(context.calls, context.grads[0], input(context, 0))};
 }
 
+// The sum of all repetitions: of dims of its own that lie before each dim of the input.
+Gradients grad_repeat(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& self = input(context, 0);
+  const Dims& repeats = context.inputs[1].ints();
+  const std::size_t pad = repeats.size() - self.ndim();
+  Dims sizes, summed;
+  for (std::size_t i = 0; i < repeats.size(); ++i) {
+    const bool apart = i < pad || repeats[i] != 1;
+    if (apart) summed.push_back(static_cast<std::int64_t>(sizes.size()));
+    if (apart) sizes.push_back(repeats[i]);
+    if (i >= pad) sizes.push_back(self.shape()[i - pad]);
+  }
+  if (summed.empty()) return {context.grads[0]};
+  const DTensor apart = calls.one("aten::reshape", {context.grads[0], sizes});
+  return {calls.one("aten::sum.dim_IntList", {apart, summed, false})};
+}
+
 Gradients grad_permute(const GradContext& context) {
   const Dims& dims = context.inputs[1].ints();
   Dims inverse(dims.size());
@@ -470,7 +488,7 @@ constexpr Row kViewRows[] = {
      "shards follow their dim", 0, {1}},
     {"prims::view_of", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {}, "the same tensor",
      kAllowUneven},
-    {"repeat", meta_repeat, rule_repeat, KernelId::kRepeat, {}, {},
+    {"repeat", meta_repeat, rule_repeat, KernelId::kRepeat, {}, {grad_repeat, ""},
      "a repeated dim starts over on every rank", 0, {1}},
     {"reshape", meta_reshape, rule_reshape<kGather>, decompose_reshape, {},
      {grad_reshape, "~result"}, "may copy, so it may gather too", 0, {1}},

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "plan/bytes_space.h"
+#include "plan/predicted_time.h"
 #include "plan/state.h"
 
 namespace shardlab {
@@ -152,15 +153,15 @@ class StepMeasure {
     };
     switch (step_.kind) {
       case StepKind::kAllReduce:
-        return collective_us(CollectiveKind::kAllReduce, gib(before_), count_, link_);
+        return fastest_us(CollectiveKind::kAllReduce, gib(before_), count_, link_);
       case StepKind::kAllGather:
-        return collective_us(CollectiveKind::kAllGather, gib(after_), count_, link_);
+        return fastest_us(CollectiveKind::kAllGather, gib(after_), count_, link_);
       case StepKind::kReduceScatter:
-        return collective_us(CollectiveKind::kReduceScatter, gib(before_), count_, link_);
+        return fastest_us(CollectiveKind::kReduceScatter, gib(before_), count_, link_);
       case StepKind::kPermute:
-        return collective_us(CollectiveKind::kPermute, gib(after_), layout_.size(), link_);
+        return fastest_us(CollectiveKind::kPermute, gib(after_), layout_.size(), link_);
       default:
-        return collective_us(CollectiveKind::kAllToAll, gib(before_), count_, link_);
+        return fastest_us(CollectiveKind::kAllToAll, gib(before_), count_, link_);
     }
   }
 

@@ -90,7 +90,7 @@ const OpRow& OpRegistry::add(OpRow row) {
     row.defaults_.push_back(parse_default(argument));
   }
   row.gradient_reads_ = row.gradient.reads == nullptr
-                            ? GradientReads{.everything = true}
+                            ? GradientReads{.everything = row.gradient || row.parts() != nullptr}
                             : parse_gradient_reads(row.op, row.gradient.reads);
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
   if (by_name_.count(row.name_) != 0) {

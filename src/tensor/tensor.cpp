@@ -60,6 +60,12 @@ HeldFor Storage::held_for() const {
   return kept_ > 0 ? HeldFor::kBackward : made_for_;
 }
 
+void Storage::become_input() {
+  const HeldFor before = held_for();
+  made_for_ = HeldFor::kInput;
+  if (account_ != nullptr && buffer_) account_->move(before, made_for_, counted_bytes());
+}
+
 void Storage::change_holds(HeldFor purpose, int by) {
   const HeldFor before = held_for();
   (purpose == HeldFor::kGradient ? gradients_ : kept_) += by;

@@ -68,6 +68,8 @@ class Storage : public Counted {
   /// What it counts as: input, then gradient, then kept for backward, then what it was made for.
   HeldFor held_for() const;
   bool kept_for_backward() const { return kept_ > 0; }
+  /// From now on it counts as an input: a result that has become a parameter.
+  void become_input();
   /// Whether it counts on an account.
   bool counted() const { return account_ != nullptr; }
   /// As large as the program's device would hold it: its Buffer, and room behind it.

@@ -531,6 +531,15 @@ class Reports(Program):
                              r"\ninterrupted on the ranks, line (7|8), \d+ calls\n$")
             self.assertEqual(run.wait(), 130)
 
+    def test_interrupted_tests_say_how_many_are_through_and_which_run(self):
+        self.plant(a=LAYERS)
+        with self.started("test", "a.toml", "t.toml", text=ENDLESS) as run:
+            time.sleep(1)
+            run.send_signal(signal.SIGINT)
+            self.assertRegex(run.stderr.read(),
+                             r"\ninterrupted after 1 of 2 scenarios, in t\.toml\n$")
+            self.assertEqual(run.wait(), 130)
+
     def test_a_terminal_sees_where_a_long_run_is(self):
         self.plant(t=ENDLESS)
         leader, follower = os.openpty()

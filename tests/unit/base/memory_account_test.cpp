@@ -70,6 +70,20 @@ TEST_CASE("B-15 a loss with a kernel of its own keeps its operands, and no diffe
   });
 }
 
+TEST_CASE(
+    "B-15 a result that becomes a leaf is a parameter, but for one that follows from leaves") {
+  with_input([](OpMesh& mesh, const DTensor& a, const auto& held) {
+    const std::int64_t bytes = kRows[current_rank().rank] * 3 * item_bytes(a.dtype());
+    const DTensor weight = call("aten::exp", {mesh.place("S(0)", {5, 3}, counted(15))});
+    CHECK(held(HeldFor::kInput) == bytes);
+    require_grad(weight);
+    CHECK(held(HeldFor::kInput) == 2 * bytes);
+    const DTensor cut = detach(call("aten::mul.Tensor", {a, weight}));
+    require_grad(cut);
+    CHECK(held(HeldFor::kInput) == 2 * bytes);
+  });
+}
+
 TEST_CASE("B-15 what was put together from pieces is told apart") {
   with_input([](OpMesh&, const DTensor& a, const auto& held) {
     const DTensor whole = redistribute(a, a.spec()->with(Placements{Placement::replicate()}));

@@ -1,6 +1,8 @@
 // Gradients of elementwise functions, products and losses against numbers of PyTorch.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "tests/unit/ops/gradient_rows.h"
 
 namespace shardlab {
@@ -14,6 +16,11 @@ using test::kB;
 using test::kPositive;
 using test::Leaves;
 using test::replica;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+const std::vector<double> kSigns{3, -4, 0, 0, 1, 2, -1, 2, 2, 2};
 
 const GradientRow kPointwise[] = {
     {"sub with alpha, a row broadcast",
@@ -53,6 +60,154 @@ const GradientRow kPointwise[] = {
        return call("aten::minimum", {x[0], x[1]});
      },
      {{0.5, -2, 0, -2, 0}, {0.5, 0, 3, -2, 5}}},
+    {"maximum beside NaN",
+     {{"S(0)", {3}, {1, kNan, 2}}, {"S(0)", {3}, {kNan, 1, 3}}},
+     [](const Leaves& x) {
+       return call("aten::maximum", {x[0], x[1]});
+     },
+     {{1, -2, 0}, {1, -2, 3}}},
+    {"clamp between tensors that cross, meet, and are no numbers",
+     {{"S(0)", {7}, {1, 1, 2, 3, 5, 3, kNan}},
+      {"S(0)", {7}, {1, 2, 2, 3, 7, kNan, 4}},
+      {"S(0)", {7}, {2, 3, 3, 3, 6, 2, 1}}},
+     [](const Leaves& x) {
+       return call("aten::clamp.Tensor", {x[0], x[1], x[2]});
+     },
+     {{0.5, 0, 1.5, -4, 0, 0, 7}, {0.5, -2, 1.5, 0, 0, 0, 0}, {0, 0, 0, 0, 5, 0, 7}}},
+    {"clamp above a tensor",
+     {{"S(0)", {7}, {1, 1, 2, 3, 5, 3, kNan}}, {"S(0)", {7}, {1, 2, 2, 3, 7, kNan, 4}}},
+     [](const Leaves& x) {
+       return call("aten::clamp.Tensor", {x[0], x[1], Argument()});
+     },
+     {{0.5, 0, 1.5, -2, 0, -6, 7}, {0.5, -2, 1.5, -2, 5, -6, 7}}},
+    {"clamp below a tensor",
+     {{"S(0)", {7}, {1, 1, 2, 3, 5, 3, kNan}}, {"S(0)", {7}, {1, 2, 2, 3, 7, kNan, 4}}},
+     [](const Leaves& x) {
+       return call("aten::clamp.Tensor", {x[0], Argument(), x[1]});
+     },
+     {{0.5, -2, 1.5, -2, 5, -6, 7}, {0.5, 0, 1.5, -2, 0, -6, 7}}},
+    {"repeat along new and old dims",
+     {{"S(0)", {3, 2}, {1, 2, 3, 4, 5, 6}}},
+     [](const Leaves& x) {
+       return call("aten::repeat", {x[0], Dims{2, 1, 3}});
+     },
+     {{72, -78, 108, -114, 144, -150}}},
+    {"rsub of tensors with alpha",
+     {{"S(0)", {3, 2}, {1, 2, 3, 4, 5, 6}}, {"R", {2}, {1, 2}}},
+     [](const Leaves& x) {
+       return call("aten::rsub.Tensor", {x[0], x[1], 2});
+     },
+     {{-2, 4, -6, 8, -10, 12}, {9, -12}}},
+    {"masked_fill with a tensor",
+     {{"S(0)", {3, 2}, {1, 2, 3, 4, 5, 6}}, {"R", {}, {7}}},
+     [](const Leaves& x) {
+       return call("aten::masked_fill.Tensor", {x[0], call("aten::lt.Scalar", {x[0], 4}), x[1]});
+     },
+     {{0, 0, 0, -4, 5, -6}, {2}}},
+    {"prod beside one zero",
+     {{"S(0)", {4}, {1, 0, 3, 4}}},
+     [](const Leaves& x) { return call("aten::prod", {x[0]}); },
+     {{0, 12, 0, 0}}},
+    {"prod without zeros",
+     {{"S(0)", {4}, {1, 2, 3, 4}}},
+     [](const Leaves& x) { return call("aten::prod", {x[0]}); },
+     {{24, 12, 8, 6}}},
+    {"prod of rows",
+     {{"S(0)", {3, 2}, {1, 2, 0, 4, 5, 6}}},
+     [](const Leaves& x) {
+       return call("aten::prod.dim_int", {x[0], 0, false});
+     },
+     {{0, -48, 5, -24, 0, -16}}},
+    {"prod of columns, kept",
+     {{"S(0)", {3, 2}, {1, 2, 0, 4, 5, 6}}},
+     [](const Leaves& x) {
+       return call("aten::prod.dim_int", {x[0], 1, true});
+     },
+     {{2, 1, -8, 0, 18, 15}}},
+    {"norm of order 1, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 1.0, Dims{0}, false});
+     },
+     {{1, 2, 0, 0, 1, -2, -1, -2, 1, -2}}},
+    {"norm of order 1, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 1.0, Dims{1}, true});
+     },
+     {{1, -1, 0, 0, 3, 3, 4, -4, 5, 5}}},
+    {"norm of order 2, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 2.0, Dims{0}, false});
+     },
+     {{0.7745966692414834, 1.5118578920369088, 0, 0, 0.2581988897471611, -0.7559289460184544, -0.2581988897471611, -0.7559289460184544, 0.5163977794943222, -0.7559289460184544}}},
+    {"norm of order 2, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 2.0, Dims{1}, true});
+     },
+     {{0.6, -0.8, 0, 0, 1.3416407864998738, 2.6832815729997477, 1.7888543819998317, -3.5777087639996634, 3.5355339059327373, 3.5355339059327373}}},
+    {"norm of order inf, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], kInfinity, Dims{0}, false});
+     },
+     {{1, 2, 0, 0, 0, 0, 0, 0, 0, 0}}},
+    {"norm of order inf, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], kInfinity, Dims{1}, true});
+     },
+     {{0, -1, 0, 0, 0, 3, 0, -4, 2.5, 2.5}}},
+    {"norm of order -inf, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], -kInfinity, Dims{0}, false});
+     },
+     {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}},
+    {"norm of order -inf, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], -kInfinity, Dims{1}, true});
+     },
+     {{1, 0, 0, 0, 3, 0, 4, 0, 2.5, 2.5}}},
+    {"norm of order 0.5, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 0.5, Dims{0}, false});
+     },
+     {{2.971197119306978, 6.242640687119285, 0, 0, 5.146264369941973, -8.828427124746188, -5.146264369941973, -8.828427124746188, 3.638958433764684, -8.828427124746188}}},
+    {"norm of order 0.5, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 0.5, Dims{1}, true});
+     },
+     {{2.154700538379252, -1.8660254037844386, 0, 0, 7.242640687119285, 5.121320343559642, 9.65685424949238, -6.828427124746189, 10, 10}}},
+    {"norm of order 1.5, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 1.5, Dims{0}, false});
+     },
+     {{0.8032891577991526, 1.5716694203489103, 0, 0, 0.46377921149244855, -1.1113381049122448, -0.46377921149244855, -1.1113381049122448, 0.6558828508393206, -1.1113381049122448}}},
+    {"norm of order 1.5, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 1.5, Dims{1}, true});
+     },
+     {{0.7329564758289748, -0.8463452372482761, 0, 0, 1.9177020235956974, 2.712040210359364, 2.5569360314609297, -3.6160536138124852, 3.9685026299204984, 3.9685026299204984}}},
+    {"norm of order 3, dim 0",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 3.0, Dims{0}, false});
+     },
+     {{0.8105404504003672, 1.6174400658685937, 0, 0, 0.09006005004448524, -0.4043600164671484, -0.09006005004448524, -0.4043600164671484, 0.36024020017794095, -0.4043600164671484}}},
+    {"norm of order 3, dim 1",
+     {{"S(0)", {5, 2}, kSigns}},
+     [](const Leaves& x) {
+       return call("aten::linalg_vector_norm", {x[0], 3.0, Dims{1}, true});
+     },
+     {{0.4448513517305356, -0.7908468475209521, 0, 0, 0.6933612743506347, 2.7734450974025386, 0.9244816991341795, -3.697926796536718, 3.1498026247371826, 3.1498026247371826}}},
     {"pow of tensors",
      {{"S(0)", {5, 2}, kPositive}, {"S(0)", {5, 2}, kB}},
      [](const Leaves& x) {

@@ -51,6 +51,9 @@ TEST_CASE("a torch name is a row and its arguments") {
   CHECK(call_text("dropout", {{t, 0.25}, {{"training", false}}}) ==
         "aten::dropout f32[] 0.25 False");
   CHECK(call_text("dropout", {{t, 0.25, true}, {}}) == "aten::dropout f32[] 0.25 True");
+  CHECK(call_text("silu", {{t}, {{"inplace", true}}}) == "aten::silu_ f32[]");
+  CHECK(call_text("leaky_relu", {{t, 0.1}, {{"inplace", true}}}) == "aten::leaky_relu_ f32[] 0.1");
+  CHECK(call_text("relu", {{t}, {{"inplace", false}}}) == "aten::relu f32[]");
   CHECK(call_text("half", {{t}, {}}) == "aten::to.dtype f32[] f16 False False None");
   CHECK(call_text("to", {{t, DType::kBF16}, {}}) == "aten::to.dtype f32[] bf16 False False None");
   CHECK(call_text("to", {{t, t}, {}}) == "aten::type_as f32[] f32[]");
