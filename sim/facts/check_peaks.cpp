@@ -83,7 +83,7 @@ class PeaksChecker : public FactChecker {
     report.expect("end", fact.at("end"), seen.end_bytes());
     within("peak", fact.at("peak"), seen.account().peak_bytes, largest);
     within("maxima.inputs", maxima.at("inputs"), seen.most(HeldFor::kInput), 0);
-    within("maxima.grads", maxima.at("grads"), seen.most(HeldFor::kGradient), 0);
+    within("maxima.grads", maxima.at("grads"), seen.most_gradients(), 0);
     within("maxima.saved", maxima.at("saved"), seen.most(HeldFor::kBackward), largest);
     within("maxima.other", maxima.at("other"), seen.most_other(), 2 * largest);
     if (const MemoryPlace* place = peak_place(seen, largest)) {

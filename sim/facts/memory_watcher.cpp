@@ -3,7 +3,6 @@
 #include "sim/facts/memory_watcher.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "autograd/autograd.h"
 #include "sim/language/source.h"
@@ -13,19 +12,20 @@ namespace shardlab {
 
 namespace {
 
-using Storages = std::unordered_set<Storage*>;
-
-void add_storages(const Value& value, Storages& storages) {
+void visit_tensors(const Value& value, const std::function<void(const DTensor& x)>& visit) {
   if (value.is_tensor()) {
-    const auto& tensor = value.as<DTensor>();
-    if (tensor.local().defined()) storages.insert(tensor.local().storage().get());
-    return;
-  }
-  if (value.is_sequence()) {
-    for (const Value& item : items_of(value)) add_storages(item, storages);
+    visit(value.as<DTensor>());
+  } else if (value.is_sequence()) {
+    for (const Value& item : items_of(value)) visit_tensors(item, visit);
   } else if (const auto* dict = value.get<DictValue>()) {
-    for (const auto& [key, item] : *dict->entries) add_storages(item, storages);
+    for (const auto& [key, item] : *dict->entries) visit_tensors(item, visit);
   }
+}
+
+std::int64_t bytes_of(const std::unordered_set<Storage*>& storages) {
+  std::int64_t bytes = 0;
+  for (const Storage* storage : storages) bytes += storage->counted_bytes();
+  return bytes;
 }
 
 bool is_other(HeldFor purpose) {
@@ -48,6 +48,7 @@ void MemoryWatcher::run(const std::vector<std::string>& inputs, Interpreter& int
     const ListeningScope scope(account_, this);
     interpreter.run();
   }
+  note_gradients();
   end_bytes_ = account_.held_bytes;
 }
 
@@ -55,18 +56,38 @@ std::int64_t MemoryWatcher::line_of(SourceSpan span) const {
   return source_.place(span.begin).line - first_line_ + 1;
 }
 
-std::int64_t MemoryWatcher::named_bytes(const DTensor& loss, const DTensor& seed) const {
+void MemoryWatcher::add_storages(const Value& value, Storages& storages) {
+  visit_tensors(value, [&](const DTensor& x) {
+    if (x.defined() && x.local().defined()) storages.insert(x.local().storage().get());
+  });
+}
+
+MemoryWatcher::Storages MemoryWatcher::gradients() const {
+  Storages found;
+  const auto add = [&](const DTensor& x) {
+    if (x.defined()) add_storages(Value(grad_of(x)), found);
+  };
+  for (const auto& [name, input] : inputs_) add(input);
+  interpreter_->visit_values([&](const Value& value) { visit_tensors(value, add); });
+  return found;
+}
+
+std::int64_t MemoryWatcher::named_bytes(const DTensor& loss, const DTensor& seed,
+                                        const Storages& gradients) const {
   Storages named;
   interpreter_->visit_values([&](const Value& value) { add_storages(value, named); });
   add_storages(Value(loss), named);
-  if (seed.defined()) add_storages(Value(seed), named);
-  std::int64_t bytes = 0;
-  for (Storage* storage : named) {
-    const HeldFor purpose = storage->held_for();
-    if (purpose == HeldFor::kInput || purpose == HeldFor::kGradient) continue;
-    bytes += storage->counted_bytes();
-  }
-  return bytes;
+  add_storages(Value(seed), named);
+  std::erase_if(named, [&](Storage* storage) {
+    return storage->held_for() == HeldFor::kInput || gradients.contains(storage);
+  });
+  return bytes_of(named);
+}
+
+void MemoryWatcher::note_gradients() {
+  if (!backward_ran_) return;
+  most_gradients_ = std::max(most_gradients_, bytes_of(gradients()));
+  backward_ran_ = false;
 }
 
 void MemoryWatcher::backward_begins(const DTensor& loss, const DTensor& seed) {
@@ -76,9 +97,11 @@ void MemoryWatcher::backward_begins(const DTensor& loss, const DTensor& seed) {
   MemoryAtBackward& at = backwards_.emplace_back();
   at.line = line_;
   at.live = account_.held_bytes;
-  at.gradients = held(HeldFor::kGradient);
+  const Storages gradients = this->gradients();
+  at.gradients = bytes_of(gradients);
   at.saved = held(HeldFor::kBackward);
-  at.kept = at.live - held(HeldFor::kInput) - at.gradients - named_bytes(loss, seed);
+  at.kept = at.live - held(HeldFor::kInput) - at.gradients - named_bytes(loss, seed, gradients);
+  backward_ran_ = true;
   for (const auto& [name, input] : inputs_) {
     if (input.local().storage()->kept_for_backward()) at.saved_inputs.insert(name);
   }

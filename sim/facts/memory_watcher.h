@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,8 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
   const std::vector<MemoryAtBackward>& backwards() const { return backwards_; }
   const MemoryAccount& account() const { return account_; }
   std::int64_t end_bytes() const { return end_bytes_; }
+  /// The most bytes of gradients of inputs and of leaves that a name held.
+  std::int64_t most_gradients() const { return most_gradients_; }
   /// The most that was held for a purpose at any time.
   std::int64_t most(HeldFor purpose) const { return most_[static_cast<std::size_t>(purpose)]; }
   /// The most for all purposes but inputs, gradients and backward together.
@@ -47,7 +50,10 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
   /// The most that was held at each place.
   const std::map<MemoryPlace, std::int64_t>& by_place() const { return by_place_; }
 
-  void begins(SourceSpan statement) override { line_ = line_of(statement); }
+  void begins(SourceSpan statement) override {
+    note_gradients();
+    line_ = line_of(statement);
+  }
   void computes(SourceSpan expression) override { line_ = line_of(expression); }
   void backward_begins(const DTensor& loss, const DTensor& seed) override;
   void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
@@ -56,8 +62,15 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
 
  private:
   std::int64_t line_of(SourceSpan span) const;
-  /// Bytes of what names and the arguments of backward hold, without inputs and gradients.
-  std::int64_t named_bytes(const DTensor& loss, const DTensor& seed) const;
+  using Storages = std::unordered_set<Storage*>;
+  static void add_storages(const Value& value, Storages& storages);
+  /// The gradients of inputs and of leaves that a name holds.
+  Storages gradients() const;
+  /// Bytes of what names and the arguments of backward hold, without inputs and `gradients`.
+  std::int64_t named_bytes(const DTensor& loss, const DTensor& seed,
+                           const Storages& gradients) const;
+  /// What a backward has left is a maximum: names change only after it.
+  void note_gradients();
 
   const SourceText& source_;
   std::int64_t first_line_;
@@ -68,7 +81,8 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
   std::vector<MemoryAtBackward> backwards_;
   std::map<MemoryPlace, std::int64_t> by_place_;
   HeldBytes most_{};
-  std::int64_t most_other_ = 0, end_bytes_ = 0;
+  std::int64_t most_other_ = 0, most_gradients_ = 0, end_bytes_ = 0;
+  bool backward_ran_ = false;  // and its gradients are not noted yet
 };
 
 }  // namespace shardlab

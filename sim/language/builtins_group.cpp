@@ -1,6 +1,8 @@
 // Process groups as values. A rank only ever holds groups that it is in, so that none of these
 // communicates.
 #include <algorithm>
+#include <memory>
+#include <unordered_map>
 
 #include "base/fix.h"
 #include "base/nearest.h"
@@ -95,9 +97,15 @@ Value run_not_in_group(Interpreter&, const Value*, CallValues call) {
 Value run_ranks(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("get_process_group_ranks", {"group="}, std::move(call));
   const GroupValue group = group_value(given);
-  const auto ranks = ranks_of(in, group);
-  if (group.is_world()) return list_of(ranks(in.setup().rank));
-  return by_rank(in, [ranks](std::int64_t rank) { return list_of(ranks(rank)); });
+  const GroupsByRank groups = groups_by_rank(in, group);
+  if (group.is_world()) return list_of(groups.ranks(in.setup().rank));
+  // A list for each group: one for each rank would cost the square of a large group.
+  const auto known = std::make_shared<std::unordered_map<std::int64_t, Value>>();
+  return by_rank(in, [groups, known](std::int64_t rank) {
+    const auto [place, is_new] = known->try_emplace(groups.number(rank));
+    if (is_new) place->second = list_of(groups.ranks(rank));
+    return place->second;
+  });
 }
 
 Value run_name_by_ranks(Interpreter& in, const Value*, CallValues call) {
@@ -108,7 +116,7 @@ Value run_name_by_ranks(Interpreter& in, const Value*, CallValues call) {
   std::ranges::sort(wanted);
   for (const GroupValue& group : known_groups(in)) {
     if (!tag.empty() && tag != tag_of(group)) continue;
-    std::vector<std::int64_t> ranks = ranks_of(in, group)(in.setup().rank);
+    std::vector<std::int64_t> ranks = groups_by_rank(in, group).ranks(in.setup().rank);
     std::ranges::sort(ranks);
     if (ranks == wanted) return group_name(group);
   }

@@ -149,22 +149,29 @@ Value coordinate_along(const Interpreter& in, const MeshValue& mesh, std::size_t
   });
 }
 
-std::function<std::vector<std::int64_t>(std::int64_t)> ranks_of(const Interpreter& in,
-                                                                const GroupValue& group) {
+GroupsByRank groups_by_rank(const Interpreter& in, const GroupValue& group) {
   if (group.is_world()) {
-    return [size = in.setup().world_size](std::int64_t) {
+    const auto all_ranks = [size = in.setup().world_size](std::int64_t) {
       std::vector<std::int64_t> all(static_cast<std::size_t>(size));
       std::iota(all.begin(), all.end(), 0);
       return all;
     };
+    return {all_ranks, [](std::int64_t) { return std::int64_t{0}; }};
   }
   std::vector<std::size_t> dims;
   for (const std::int64_t dim : dims_along(in, group.mesh, group.dim)) {
     dims.push_back(static_cast<std::size_t>(dim));
   }
-  return [whole = in.setup().reported, dims](std::int64_t rank) {
+  const MeshLayout* const whole = in.setup().reported;
+  const auto ranks = [whole, dims](std::int64_t rank) {
     return whole->group_ranks(dims, place_in(*whole, rank));
   };
+  const auto number = [whole, dims](std::int64_t rank) {
+    Coordinate first = place_in(*whole, rank);
+    for (const std::size_t dim : dims) first[dim] = 0;
+    return whole->index_of(first);
+  };
+  return {ranks, number};
 }
 
 Placement placement_of(const Value& value) {

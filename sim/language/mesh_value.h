@@ -32,10 +32,13 @@ std::size_t mesh_dim(const MeshLayout& layout, const Value& dim);
 Value by_rank(const Interpreter& interpreter, std::function<Value(std::int64_t rank)> at);
 /// The place of this rank along one dim of a mesh that it is in.
 Value coordinate_along(const Interpreter& interpreter, const MeshValue& mesh, std::size_t dim);
-/// The ranks of the group, in its order, that holds a rank as this one holds its own: a pure
-/// function of that rank, which outlives the call.
-std::function<std::vector<std::int64_t>(std::int64_t rank)> ranks_of(const Interpreter& interpreter,
-                                                                     const GroupValue& group);
+/// The groups of other ranks that are to them what one group is to the running rank. Pure functions
+/// of a rank, which outlive the call.
+struct GroupsByRank {
+  std::function<std::vector<std::int64_t>(std::int64_t rank)> ranks;  ///< in the group's order
+  std::function<std::int64_t(std::int64_t rank)> number;  ///< equal for ranks of one group alone
+};
+GroupsByRank groups_by_rank(const Interpreter& interpreter, const GroupValue& group);
 
 /// A placement, or its text: S(0), R, "P(sum)".
 ///   fails  Value

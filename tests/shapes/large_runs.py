@@ -32,7 +32,6 @@ SETTINGS = {
     "data_tensor_3d": {"mesh.tp": 16384, "params.hidden": 8192},
     "fsdp_linear": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
     "fsdp_three_layers": {"mesh.dp": 65536, "params.batch": 65536, "params.hidden": 65537},
-    "groups_and_meshes": {"mesh.dp": 8, "mesh.tp": 16},
     "halo_convolution": {"mesh.tp": 32768, "params.width": 131070},
     "hsdp_mlp": {"mesh.shard": 32768, "params.batch": 65536, "params.hidden": 32769},
     "megatron_mlp": {"mesh.dp": 8, "mesh.tp": 8192, "params.hidden": 2049},
