@@ -417,23 +417,22 @@ Gradients grad_masked_fill_tensor(const GradContext& context) {
   return gradients;
 }
 
-Gradients grad_rsub(const GradContext& context) {
-  const Scalar alpha = context.inputs[2].scalar();
-  return both(
-      context, [&] { return negate(context.calls, times(context.calls, context.grads[0], alpha)); },
-      [&] { return context.grads[0]; });
+// Of what is subtracted alpha times.
+DTensor subtracted(const GradContext& context) {
+  const DTensor scaled = times(context.calls, context.grads[0], context.inputs[2].scalar());
+  return negate(context.calls, scaled);
 }
 
-Gradients grad_rsub_scalar(const GradContext& context) {
-  return {
-      negate(context.calls, times(context.calls, context.grads[0], context.inputs[2].scalar()))};
+Gradients grad_rsub(const GradContext& context) {
+  return both(
+      context, [&] { return subtracted(context); }, [&] { return context.grads[0]; });
 }
+
+Gradients grad_rsub_scalar(const GradContext& context) { return {subtracted(context)}; }
 
 Gradients grad_sub(const GradContext& context) {
-  const Scalar alpha = context.inputs[2].scalar();
   return both(
-      context, [&] { return context.grads[0]; },
-      [&] { return negate(context.calls, times(context.calls, context.grads[0], alpha)); });
+      context, [&] { return context.grads[0]; }, [&] { return subtracted(context); });
 }
 
 Gradients grad_where(const GradContext& context) {

@@ -36,7 +36,7 @@ constexpr RefusalReason kReasons[] = {
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.inplace() && says(error, "can not redistribute from") && says(error, "to P(");
      }},
-    {"drawn in place into terms of a sum, by dropout", 5,
+    {"drawn in place into terms of a sum, by dropout", 10,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.name() == "aten::dropout" &&
               says(error, "aten::bernoulli_.float: written in place");
