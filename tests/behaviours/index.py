@@ -3,10 +3,11 @@
 
     index.py [--quiet] [REPOSITORY]
 
-Prints every id with the tests whose name carries it, then the counts per section. Exit code 1 when
-a required id has no test, or when a test names an id that does not exist. Required are all ids of
-sections M, D, R, O, S, K, B, W and V; T waits for the capture layer, X rows are covered through the
-ids they change.
+Prints every id with how its text begins, the tests whose name carries it and the faults that they
+have to catch (faults.toml), then the counts per section. Exit code 1 when a required id has no
+test, or when a test names an id that does not exist. Required are all ids but X rows, which are
+covered through the ids they change. What installs a guard or breaks a graph (section T) needs a
+fault, too.
 """
 
 import argparse
@@ -14,19 +15,38 @@ import collections
 import pathlib
 import re
 import sys
+import tomllib
 
-REQUIRED = "MDROSKBWV"
+REQUIRED = "MDROSTKBWV"
 ID = re.compile(r"\b([MDROSTKXBWV])-(\d+)\b")
-DEFINITION = re.compile(r"^(?:\* \*\*|\| (?:\d+ \| )?|\*\*)([MDROSTKXBWV]-\d+)\b", re.MULTILINE)
+DEFINITION = re.compile(
+    r"^(?:\* \*\*|\| (?:\d+ \| )?|\*\*)([MDROSTKXBWV]-\d+)\b(.*(?:\n  .*)*)", re.MULTILINE)
+MARKS = re.compile(r"[*|]+")
+GUARDS = re.compile(r"\bguard|\bbreak|\bT-6\b", re.IGNORECASE)
+LONGEST = 90
 TEST_CASE = re.compile(r'TEST_CASE(?:_TEMPLATE)?\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def behaviours(repository):
-    """All ids in document order of sections, numbers ascending."""
+    """{id: its text} in document order of sections, numbers ascending."""
     text = (repository / "tests" / "behaviour.md").read_text(encoding="utf-8")
-    found = set(DEFINITION.findall(text))
-    return sorted(found, key=lambda i: (i[0], int(i[2:])))
+    found = {}
+    for identifier, words in DEFINITION.findall(text):
+        found.setdefault(identifier, " ".join(MARKS.sub(" ", words).split()))
+    return dict(sorted(found.items(), key=lambda row: (row[0][0], int(row[0][2:]))))
+
+
+def shortened(text):
+    return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0] + " ..."
+
+
+def faults_by_id(repository):
+    path = repository / "tests" / "behaviours" / "faults.toml"
+    named = collections.defaultdict(list)
+    for fault in tomllib.loads(path.read_text(encoding="utf-8"))["fault"]:
+        named[fault["id"]].append(fault["name"])
+    return named
 
 
 def test_names(repository):
@@ -52,26 +72,31 @@ def main(arguments=None):
     parser.add_argument("--quiet", action="store_true", help="only what is wrong, and the counts")
     options = parser.parse_args(arguments)
     ids, named = behaviours(options.repository), tests_by_id(options.repository)
+    faults = faults_by_id(options.repository)
     counts = collections.defaultdict(lambda: [0, 0])
-    missing = []
-    for identifier in ids:
+    missing, harmless = [], []
+    for identifier, text in ids.items():
         tests = named.get(identifier, [])
         counts[identifier[0]][0] += bool(tests)
         counts[identifier[0]][1] += 1
         if not tests and identifier[0] in REQUIRED:
             missing.append(identifier)
+        if identifier[0] == "T" and GUARDS.search(text) and not faults[identifier]:
+            harmless.append(identifier)
         if not options.quiet:
-            print(f"{identifier:6} {tests[0][0]}: {tests[0][1]}" if tests else f"{identifier:6} -")
-            for path, name in tests[1:]:
+            print(f"{identifier:6} {shortened(text)}")
+            for path, name in tests or [("-", "no test")]:
                 print(f"{'':6} {path}: {name}")
+            for name in faults[identifier]:
+                print(f"{'':6} fault: {name}")
     unknown = sorted(set(named) - set(ids))
     for section, (covered, total) in sorted(counts.items()):
         print(f"{section}: {covered} of {total} ids have a test")
-    if missing:
-        print(f"without a test: {' '.join(missing)}")
-    if unknown:
-        print(f"named by tests but not in behaviour.md: {' '.join(unknown)}")
-    return 1 if missing or unknown else 0
+    for what, found in (("without a test", missing), ("without a fault", harmless),
+                        ("named by tests but not in behaviour.md", unknown)):
+        if found:
+            print(f"{what}: {' '.join(found)}")
+    return 1 if missing or harmless or unknown else 0
 
 
 if __name__ == "__main__":

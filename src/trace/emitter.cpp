@@ -1,0 +1,255 @@
+// One function tells how each kind is made; both ends and the reader know expressions only.
+#include "trace/emitter.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "autograd/program.h"
+#include "base/fix.h"
+#include "comm/device_mesh.h"
+#include "mesh/spec.h"
+#include "tensor/device.h"
+#include "trace/traced_members.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::string_view kMeshName = "DeviceMesh";
+constexpr std::string_view kWorldName = "group.WORLD";
+
+// Ranks as nested lists, the last dim inside.
+Argument nested_ranks(const MeshLayout& layout, std::size_t dim, std::int64_t& next) {
+  if (dim + 1 == layout.ndim()) {
+    Dims row;
+    for (std::int64_t i = 0; i < layout.size(dim); ++i) row.push_back(layout.rank_at_index(next++));
+    return row;
+  }
+  ArgumentList rows;
+  for (std::int64_t i = 0; i < layout.size(dim); ++i) {
+    rows.push_back(nested_ranks(layout, dim + 1, next));
+  }
+  return rows;
+}
+
+void emit_mesh(const MeshLayout& layout, Emitter& emitter) {
+  std::int64_t next = 0;
+  ArgumentList names;
+  for (const std::string& name : layout.names()) names.emplace_back(name);
+  emitter.load(kMeshName);
+  emitter.constant(std::string(current_rank().device->type()));
+  emitter.constant(nested_ranks(layout, 0, next));
+  emitter.constant(layout.named() ? Argument(std::move(names)) : Argument());
+  emitter.call(3);
+}
+
+bool emit_group(const ProcessGroup& group, Emitter& emitter) {
+  const GroupIdentity& identity = group.identity();
+  if (identity.layout == nullptr) {
+    emitter.load(kWorldName);
+    return true;
+  }
+  if (identity.mesh_dims.size() != 1) return false;
+  emit_mesh(*identity.layout, emitter);
+  emitter.constant(identity.layout->names()[identity.mesh_dims[0]]);
+  emitter.method("get_group", 1);
+  return true;
+}
+
+// Classes derived from Shard take its dim; of the others exactly the four are known.
+bool emit_placement(const PlacementObject& object, Emitter& emitter) {
+  const PlacementType& type = *object.type;
+  const Placement& value = object.value;
+  Arguments args;
+  if (type.derives_from(shard_type())) {
+    args = {std::int64_t{value.dim}};
+  } else if (&type == &strided_shard_type()) {
+    args = {std::int64_t{value.dim}, value.split_factor};
+  } else if (&type == &partial_type()) {
+    args = {std::string(to_string(value.op))};
+  } else if (&type != &replicate_type()) {
+    return false;
+  }
+  emitter.load(type);
+  for (const Argument& arg : args) emitter.constant(arg);
+  emitter.call(args.size());
+  return true;
+}
+
+}  // namespace
+
+bool emit(const TracedValue& value, Emitter& emitter) {
+  switch (value.kind()) {
+    case TracedKind::kConstant:
+      emitter.constant(TracedObject::constant(value));
+      return true;
+    case TracedKind::kEnumConstant:
+      emitter.load("group.NON_GROUP_MEMBER");
+      return true;
+    case TracedKind::kPlacementType:
+      emitter.load(TracedObject::type(value));
+      return true;
+    case TracedKind::kPlacement:
+      return emit_placement(*TracedObject::placement(value), emitter);
+    case TracedKind::kDeviceMesh:
+      emit_mesh(*TracedObject::mesh(value), emitter);
+      return true;
+    case TracedKind::kProcessGroup:
+      return emit_group(TracedObject::group(value), emitter);
+    default:
+      return false;
+  }
+}
+
+std::string TextEmitter::taken(std::size_t arguments) {
+  check_invariant(stack_.size() > arguments, "a call has its arguments");
+  const auto first = stack_.end() - static_cast<std::ptrdiff_t>(arguments);
+  const std::vector<std::string> texts(first, stack_.end());
+  stack_.erase(first, stack_.end());
+  return fmt::format("({})", fmt::join(texts, ", "));
+}
+
+void TextEmitter::call(std::size_t arguments) {
+  const std::string texts = taken(arguments);
+  stack_.back() += texts;
+}
+
+void TextEmitter::method(std::string_view name, std::size_t arguments) {
+  const std::string texts = taken(arguments);
+  stack_.back() += fmt::format(".{}{}", name, texts);
+}
+
+std::string TextEmitter::take() {
+  check_invariant(stack_.size() == 1, "one expression");
+  std::string text = std::move(stack_.back());
+  stack_.clear();
+  return text;
+}
+
+namespace {
+
+Argument argument_in(const HostObject& object) {
+  if (const auto* argument = std::any_cast<Argument>(&object)) return *argument;
+  fail(ErrorKind::kValue, Fix{"give numbers, texts and lists"}, "an argument is no constant");
+}
+
+Arguments made_all(const std::vector<FactoryEmitter::Factory>& factories) {
+  Arguments args;
+  for (const auto& make : factories) args.push_back(argument_in(make()));
+  return args;
+}
+
+void add_ranks(const Argument& ranks, std::size_t dim, MeshLayout::Init& init) {
+  const auto add_size = [&](std::size_t size) {
+    if (init.shape.size() == dim) init.shape.push_back(static_cast<std::int64_t>(size));
+  };
+  if (ranks.is_ints()) {
+    add_size(ranks.ints().size());
+    for (const std::int64_t rank : ranks.ints()) init.ranks.push_back(rank);
+    return;
+  }
+  add_size(ranks.list().size());
+  for (const Argument& row : ranks.list()) add_ranks(row, dim + 1, init);
+}
+
+HostObject made_mesh(Arena& arena, const Arguments& args) {
+  if (args.size() != 3) {
+    fail(ErrorKind::kValue, Fix{"DeviceMesh(type, ranks, names)"}, "DeviceMesh takes 3 arguments");
+  }
+  if (args[0].string() != current_rank().device->type()) {
+    fail(ErrorKind::kValue, Fix{"make it on its own device"}, "a mesh of {} on a rank of {}",
+         args[0].string(), current_rank().device->type());
+  }
+  MeshLayout::Init init;
+  add_ranks(args[1], 0, init);
+  if (!args[2].is_none()) {
+    for (const Argument& name : args[2].list()) init.names.push_back(name.string());
+  }
+  const MeshLayout* layout = arena.layout(std::move(init));
+  if (!current_rank().meshes->contains(layout)) program_calls().perform(MeshEvent{layout, {}});
+  return layout;
+}
+
+HostObject made_placement(const PlacementType& type, const Arguments& args) {
+  PlacementObject made{&type, {}};
+  if (const PlacementMethod* init = type.find("__init__")) init->run(made, args);
+  return made;
+}
+
+}  // namespace
+
+void FactoryEmitter::load(std::string_view name) {
+  if (name == kMeshName) return stack_.push_back({.make = nullptr, .makes_mesh = true});
+  if (name == kWorldName) {
+    return stack_.push_back({.make = [] { return HostObject(current_rank().world); }});
+  }
+  if (name == "group.NON_GROUP_MEMBER") {
+    return stack_.push_back({.make = [] { return HostObject(EnumConstant()); }});
+  }
+  std::vector<const PlacementType*> known = {&shard_type(), &strided_shard_type(),
+                                             &replicate_type(), &partial_type()};
+  known.insert(known.end(), types_.begin(), types_.end());
+  const auto found = std::ranges::find(known, name, &PlacementType::name);
+  if (found == known.end()) {
+    fail(ErrorKind::kValue, Fix{"Shard, StridedShard, Replicate, Partial, DeviceMesh, group.WORLD"},
+         "'{}' is no name that objects are made with", name);
+  }
+  load(**found);
+}
+
+void FactoryEmitter::load(const PlacementType& type) {
+  stack_.push_back({.make = [type = &type] { return HostObject(type); }, .type = &type});
+}
+
+void FactoryEmitter::constant(const Argument& value) {
+  stack_.push_back({.make = [value] { return HostObject(value); }});
+}
+
+FactoryEmitter::Item FactoryEmitter::popped() {
+  if (stack_.empty())
+    fail(ErrorKind::kValue, Fix{"give the whole text"}, "the expression is empty");
+  Item item = std::move(stack_.back());
+  stack_.pop_back();
+  return item;
+}
+
+std::vector<FactoryEmitter::Factory> FactoryEmitter::taken(std::size_t arguments) {
+  std::vector<Factory> factories(arguments);
+  for (std::size_t i = arguments; i-- > 0;) factories[i] = popped().make;
+  return factories;
+}
+
+void FactoryEmitter::call(std::size_t arguments) {
+  const std::vector<Factory> args = taken(arguments);
+  const Item called = popped();
+  if (called.makes_mesh) {
+    return stack_.push_back(
+        {.make = [arena = arena_, args] { return made_mesh(*arena, made_all(args)); }});
+  }
+  if (called.type == nullptr) {
+    fail(ErrorKind::kValue, Fix{"call a class"}, "what the expression calls is no class");
+  }
+  stack_.push_back(
+      {.make = [type = called.type, args] { return made_placement(*type, made_all(args)); }});
+}
+
+void FactoryEmitter::method(std::string_view name, std::size_t arguments) {
+  const std::vector<Factory> args = taken(arguments);
+  const Item self = popped();
+  if (name != "get_group" || arguments != 1) {
+    fail(ErrorKind::kValue, Fix{"get_group(\"tp\") of a mesh"}, "the method '{}' is not known",
+         name);
+  }
+  stack_.push_back({.make = [self = self.make, args] {
+    const HostObject mesh = self();
+    const auto* layout = std::any_cast<const MeshLayout*>(mesh);
+    const auto dim = layout->find_dim(made_all(args)[0].string());
+    check_invariant(dim.has_value(), "the mesh has the dim of its group");
+    return HostObject(&device_mesh(layout).group(*dim));
+  }});
+}
+
+FactoryEmitter::Factory FactoryEmitter::take() { return popped().make; }
+
+}  // namespace shardlab

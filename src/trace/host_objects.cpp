@@ -1,0 +1,206 @@
+// Placement types are rows: a type of a user's names the one that it is derived from, and what it
+// does not have itself it has from there.
+#include "trace/host_objects.h"
+
+#include <typeinfo>
+
+#include "base/fix.h"
+#include "base/rank_context.h"
+
+namespace shardlab {
+
+namespace {
+
+const Argument& first_of(const Arguments& args, std::string_view type) {
+  if (!args.empty()) return args[0];
+  fail(ErrorKind::kValue, Fix{"name the tensor dim: Shard(0)"}, "{}: argument 'dim' is missing",
+       type);
+}
+
+ReduceOp reduction_named(const Argument& name) {
+  if (const auto op = parse_reduce_op(name.string())) return *op;
+  fail(ErrorKind::kValue, Fix{"Partial(\"sum\")"}, "'{}' is not a reduction", name.string());
+}
+
+Argument initialise_shard(PlacementObject& self, const Arguments& args) {
+  self.value = Placement::shard(first_of(args, self.type->name).to_int());
+  return {};
+}
+
+Argument initialise_strided(PlacementObject& self, const Arguments& args) {
+  const std::int64_t dim = first_of(args, self.type->name).to_int();
+  if (args.size() < 2) {
+    fail(ErrorKind::kValue, Fix{"StridedShard(0, 2)"}, "{}: argument 'split_factor' is missing",
+         self.type->name);
+  }
+  self.value = Placement::strided_shard(dim, args[1].to_int());
+  return {};
+}
+
+Argument initialise_partial(PlacementObject& self, const Arguments& args) {
+  self.value = Placement::partial(args.empty() ? ReduceOp::kSum : reduction_named(args[0]));
+  return {};
+}
+
+// A field by its name: the object keeps its type.
+Argument set_field(PlacementObject& self, const Arguments& args) {
+  const std::string& field = args.at(0).string();
+  if (field == "dim") {
+    self.value.dim = static_cast<std::int32_t>(args.at(1).to_int());
+  } else if (field == "split_factor") {
+    self.value.split_factor = args.at(1).to_int();
+  } else if (field == "reduce_op") {
+    self.value.op = reduction_named(args.at(1));
+  } else {
+    fail(ErrorKind::kValue, Fix{"dim, split_factor or reduce_op"}, "{} has no field '{}'",
+         self.type->name, field);
+  }
+  return {};
+}
+
+// A strided shard is none, as in PyTorch.
+Argument answer_is_shard(PlacementObject& self, const Arguments& args) {
+  const bool any = args.empty() || args[0].is_none();
+  return self.value.is_plain_shard() && (any || self.value.dim == args[0].to_int());
+}
+
+Argument answer_is_partial(PlacementObject& self, const Arguments& args) {
+  const bool any = args.empty() || args[0].is_none();
+  return self.value.is_partial() && (any || self.value.op == reduction_named(args[0]));
+}
+
+Argument answer_is_replicate(PlacementObject& self, const Arguments&) {
+  return self.value.is_replicate();
+}
+
+constexpr PlacementMethod kPlacementMethods[] = {{"__setattr__", {"name", "value"}, set_field},
+                                                 {"is_partial", {"reduce_op"}, answer_is_partial},
+                                                 {"is_replicate", {}, answer_is_replicate},
+                                                 {"is_shard", {"dim"}, answer_is_shard}};
+constexpr PlacementMethod kShardMethods[] = {{"__init__", {"dim"}, initialise_shard}};
+constexpr PlacementMethod kStridedMethods[] = {
+    {"__init__", {"dim", "split_factor"}, initialise_strided}};
+constexpr PlacementMethod kPartialMethods[] = {{"__init__", {"reduce_op"}, initialise_partial}};
+
+template <typename T>
+const T* held(const HostObject& object) {
+  return std::any_cast<T>(&object);
+}
+
+Communicator* communicator_in(const HostObject& object) {
+  if (const auto* group = held<ProcessGroup*>(object)) return *group;
+  const auto* any = held<Communicator*>(object);
+  return any != nullptr ? *any : nullptr;
+}
+
+bool is_exactly_a_group(const Communicator* group) {
+  return group != nullptr && typeid(*group) == typeid(ProcessGroup);
+}
+
+}  // namespace
+
+bool trace_available() {
+  const RankContext* rank = current_rank_or_null();
+  return rank != nullptr && rank->world != nullptr;
+}
+
+std::string_view to_string(WorldMeta meta) {
+  return meta == WorldMeta::kGroup ? "group" : "GroupMember";
+}
+
+bool PlacementType::derives_from(const PlacementType& other) const {
+  for (const PlacementType* type = this; type != nullptr; type = type->base) {
+    if (type == &other) return true;
+  }
+  return false;
+}
+
+const PlacementMethod* PlacementType::find(std::string_view method) const {
+  for (const PlacementType* type = this; type != nullptr; type = type->base) {
+    for (const PlacementMethod& own : type->methods) {
+      if (own.name == method) return own.run != nullptr ? &own : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+const PlacementType& placement_type() {
+  static const PlacementType kType{"Placement", nullptr, kPlacementMethods};
+  return kType;
+}
+
+const PlacementType& shard_type() {
+  static const PlacementType kType{"Shard", &placement_type(), kShardMethods};
+  return kType;
+}
+
+const PlacementType& strided_shard_type() {
+  static const PlacementType kType{"StridedShard", &placement_type(), kStridedMethods};
+  return kType;
+}
+
+const PlacementType& replicate_type() {
+  static const PlacementType kType{"Replicate", &placement_type(), {}};
+  return kType;
+}
+
+const PlacementType& partial_type() {
+  static const PlacementType kType{"Partial", &placement_type(), kPartialMethods};
+  return kType;
+}
+
+const PlacementType& type_of(const Placement& placement) {
+  static const PlacementType kNorm{"NormPartial", &partial_type(), {}};
+  static const PlacementType kMask{"MaskPartial", &partial_type(), {}};
+  switch (placement.kind) {
+    case PlacementKind::kReplicate:
+      return replicate_type();
+    case PlacementKind::kShard:
+      return shard_type();
+    case PlacementKind::kStridedShard:
+      return strided_shard_type();
+    case PlacementKind::kPartial:
+      return partial_type();
+    case PlacementKind::kNormPartial:
+      return kNorm;
+    case PlacementKind::kMaskPartial:
+      return kMask;
+  }
+  fail(ErrorKind::kInternal, "a placement of no kind");
+}
+
+bool is_world_meta(const HostObject& object) {
+  return trace_available() && held<WorldMeta>(object) != nullptr;
+}
+
+bool is_placement_type(const HostObject& object) {
+  const auto* type = held<const PlacementType*>(object);
+  return trace_available() && type != nullptr && (*type)->derives_from(placement_type());
+}
+
+bool is_placement(const HostObject& object) {
+  if (!trace_available()) return false;
+  if (held<Placement>(object) != nullptr) return true;
+  const auto* own = held<PlacementObject>(object);
+  return own != nullptr && own->type != nullptr && own->type->derives_from(placement_type());
+}
+
+bool is_device_mesh(const HostObject& object) {
+  return trace_available() && held<const MeshLayout*>(object) != nullptr;
+}
+
+bool is_process_group(const HostObject& object) {
+  return trace_available() && is_exactly_a_group(communicator_in(object));
+}
+
+PlacementObject placement_in(const HostObject& object) {
+  if (const auto* own = held<PlacementObject>(object)) return *own;
+  const auto placement = std::any_cast<Placement>(object);
+  return {&type_of(placement), placement};
+}
+
+ProcessGroup& group_in(const HostObject& object) {
+  return dynamic_cast<ProcessGroup&>(*communicator_in(object));
+}
+
+}  // namespace shardlab

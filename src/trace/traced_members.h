@@ -1,0 +1,66 @@
+// traced_members.h - what can be asked of traced values: one table for each kind. A row says
+// whether it is an attribute or a method, what its arguments are called, whether its answer may
+// differ between ranks (T-41), and gives the answer. Private to src/trace.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "trace/traced_value.h"
+
+namespace shardlab {
+
+enum class MemberUse : std::uint8_t {
+  kAttribute,
+  kMethod,
+  kMethodValue,  ///< a method that may be taken without a call (T-46)
+};
+/// Whether two ranks may get different answers.
+enum class Answers : std::uint8_t { kAlike, kByRank };
+
+struct TracedMember {
+  std::string_view name;
+  MemberUse use = MemberUse::kMethod;
+  Answers answers = Answers::kAlike;
+  /// Of constants.
+  TracedValue (*run)(Tracing& tracing, const TracedValue& self, const Arguments& args) = nullptr;
+  std::array<std::string_view, 2> parameters = {};  ///< none: arguments are ignored
+  /// In place of `run`: of values as they are.
+  TracedValue (*run_on_values)(Tracing& tracing, const TracedValue& self,
+                               const TracedCall& call) = nullptr;
+};
+
+/// Rows of one kind, by name.
+std::span<const TracedMember> members_of(TracedKind kind);
+/// Those of meshes.
+std::span<const TracedMember> traced_mesh_members();
+/// Null: not listed.
+const TracedMember* find_member(TracedKind kind, std::string_view name);
+
+/// The object of a value, for the tables.
+struct TracedObject {
+  static const DTensor& tensor(const TracedValue& value);
+  static const Argument& constant(const TracedValue& value);
+  static WorldMeta world(const TracedValue& value);
+  static const PlacementType& type(const TracedValue& value);
+  static const std::shared_ptr<PlacementObject>& placement(const TracedValue& value);
+  static const MeshLayout* mesh(const TracedValue& value);
+  static ProcessGroup& group(const TracedValue& value);
+  static const BackwardHook& hook(const TracedValue& value);
+};
+
+/// Arguments by name as constants; names that the parameters lack, and more of them, fail with
+/// Value. What is left out at the end is not among them, what is left out before is None.
+Arguments bound_constants(std::string_view member, std::array<std::string_view, 2> parameters,
+                          const TracedCall& call);
+/// Runs a method of a placement's type on it, or gives None where the type has only the trivial
+/// initialiser (T-23).
+///   fails  Internal: the type has no such method. Graph break: arguments that are no constants
+TracedValue call_placement_method(Tracing& tracing, const TracedValue& self,
+                                  std::string_view method, const TracedCall& call);
+/// Attributes of a placement whose type has a function for them are not known (T-23).
+void check_lookup(Tracing& tracing, const PlacementObject& placement);
+
+}  // namespace shardlab

@@ -1,0 +1,202 @@
+// traced_value.h - what stands in for an object of the program while it is captured: a tensor, a
+// number, the world, a type of placements, a placement, a mesh, a process group (T-2). It answers
+// from its object, and what it answers is part of the graph: folded, and guarded where it has a
+// source. One table for each kind says what can be asked (traced_members.h); all else breaks the
+// graph and names kind and member (T-6).
+//
+//   Tracing tracing;
+//   const TracedValue mesh = tracing.wrap(layout, Source::input("arg0").attribute("mesh"));
+//   const TracedValue size = mesh.call_method("size", {});    // a constant; tracing.guards(): mesh
+//
+// Everything here is used by its rank alone. Values live no longer than their Tracing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trace/backward_state.h"
+#include "trace/graph_break.h"
+#include "trace/host_objects.h"
+#include "trace/sources.h"
+
+namespace shardlab {
+
+class Emitter;
+struct BackwardHook;
+class TracedValue;
+class Tracing;
+
+/// What was asked of an object while a program was captured, and became a constant.
+struct Fold {
+  std::string object;    ///< its source, or else an expression that makes it
+  std::string member;    ///< with arguments: get_local_rank("tp")
+  std::string value;     ///< the answer, as an expression
+  bool by_rank = false;  ///< other ranks may get another one (T-41)
+  std::int32_t line = 0;
+  bool operator==(const Fold&) const = default;
+};
+
+enum class TracedKind : std::uint8_t {
+  kTensorProxy,
+  kConstant,
+  kEnumConstant,
+  kWorldMeta,
+  kPlacementType,
+  kPlacement,
+  kDeviceMesh,
+  kProcessGroup,
+  kBackwardHook,
+  kBoundMethod,
+};
+inline constexpr std::size_t kTracedKinds = 10;
+/// "tensor", "constant", "device mesh", ...
+std::string_view to_string(TracedKind kind);
+
+/// What a value is at capture, where that is a constant. Equal where the objects are: placements
+/// with their types, meshes by layout, groups by identity (T-61).
+using TracedConstant = std::variant<Argument, EnumConstant, const PlacementType*, PlacementObject,
+                                    const MeshLayout*, const ProcessGroup*>;
+
+/// A tensor, which the recorder knows, or the node of a backward hook.
+struct TracedProxy {
+  DTensor value;
+  std::int64_t hook_node = -1;
+};
+
+struct TracedCall;
+
+class TracedValue {
+ public:
+  TracedKind kind() const;
+  /// Of the object: "Shard", "DeviceMesh", "int" (T-8).
+  std::string type_name() const;
+  const std::optional<Source>& source() const { return source_; }
+
+  /// The object. From here on the graph rests on it (T-56).
+  ///   fails  graph break: it has no constant form (T-18)
+  TracedConstant as_constant() const;
+  /// The same of a number, text or list.
+  const Argument& as_argument() const;
+  /// What stands for it in the graph.
+  ///   fails  graph break: it is no value of a graph (T-42)
+  TracedProxy as_proxy() const;
+
+  //   fail  graph break: what no table lists (T-6), arguments that are not constant (T-23). Else as
+  //         the object does
+  TracedValue get_attr(std::string_view name) const;
+  TracedValue call(const TracedCall& call) const;
+  TracedValue call_method(std::string_view name, const TracedCall& call) const;
+
+  /// Writes down how to make an equal object (T-25, T-60).
+  ///   fails  graph break: of this object that is not known
+  void reconstruct(Emitter& emitter) const;
+  /// Of the object; every value has one (T-10).
+  std::uint64_t hash() const;
+  /// Whether both constants are equal (T-11).
+  ///   fails  graph break: one has no constant form
+  bool equals(const TracedValue& other) const;
+
+ private:
+  friend class Tracing;
+  friend struct TracedObject;
+  struct Bound {
+    std::shared_ptr<const TracedValue> self;
+    std::string method;
+  };
+  // In the order of TracedKind. A placement is shared: what sets its fields sets them for all names
+  // that it has.
+  using Object = std::variant<DTensor, Argument, EnumConstant, WorldMeta, const PlacementType*,
+                              std::shared_ptr<PlacementObject>, const MeshLayout*, ProcessGroup*,
+                              std::shared_ptr<const BackwardHook>, Bound>;
+
+  TracedValue(Tracing& tracing, Object object, std::optional<Source> source)
+      : tracing_(&tracing), object_(std::move(object)), source_(std::move(source)) {}
+
+  TracedValue ask(const struct TracedMember& member, const TracedCall& call) const;
+  TracedValue bound(std::string_view method) const;
+  std::optional<TracedConstant> constant() const;
+  void guard() const;
+
+  Tracing* tracing_;
+  Object object_;
+  std::optional<Source> source_;
+};
+
+/// Arguments as the program gave them.
+struct TracedCall {
+  std::vector<TracedValue> positional;
+  std::vector<std::pair<std::string, TracedValue>> keywords;
+};
+
+/// What a capture is told of its surroundings.
+struct TraceOptions {
+  std::string backend;    ///< what process groups say that they run on
+  bool backward = false;  ///< backward is captured, too: hooks of modules need it (T-48)
+};
+
+/// The values of one capture on one rank, and what their answers make the graph rest on.
+class Tracing {
+ public:
+  explicit Tracing(TraceOptions options = {}) : options_(std::move(options)) {}
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+  /// Stands in for an object: a DTensor, an Argument, an EnumConstant, or one of those that
+  /// host_objects.h recognises.
+  ///   fails  graph break: no rank runs here (T-7), or an object of another type
+  TracedValue wrap(HostObject object, std::optional<Source> source = std::nullopt);
+  /// A number, text or list that the program makes.
+  TracedValue constant(Argument value);
+
+  const TraceOptions& options() const { return options_; }
+  /// Each once, in the order in which they were needed (T-4).
+  const std::vector<Guard>& guards() const { return guards_; }
+  /// What was asked of objects, in order.
+  const std::vector<Fold>& folds() const { return folds_; }
+  /// What was made on the way, in order: replay makes it again (T-62).
+  const std::vector<std::string>& setup_actions() const { return setup_actions_; }
+  /// What was done with backward hooks, in order (backward_hooks.h).
+  const std::vector<HookNode>& hook_nodes() const { return hook_nodes_; }
+  /// What backward is given in addition.
+  BackwardState& backward_state() { return backward_state_; }
+  /// All that were thrown.
+  const std::vector<GraphBreak>& breaks() const { return breaks_; }
+
+  // For the tables of members.
+  void guard(Guard guard);
+  void guard(Guard::Kind kind, const Source& source, std::string expected);
+  void fold(Fold fold);
+  /// Makes a mesh through the rank's calls, where it is not made yet; every rank of the world does.
+  void construct(const MeshLayout* layout, std::string action);
+  /// The same for dims over which one collective may run.
+  void flatten(const MeshLayout* layout);
+  std::int64_t add_node(HookNode node);
+  TracedValue hook_value(std::shared_ptr<const BackwardHook> hook);
+  [[noreturn]] void break_graph(GraphBreak reason);
+  /// T-6.
+  [[noreturn]] void refuse_member(std::string_view kind, std::string_view member,
+                                  const std::vector<std::string>& listed);
+
+ private:
+  TraceOptions options_;
+  std::vector<Guard> guards_;
+  std::vector<Fold> folds_;
+  std::vector<std::string> setup_actions_;
+  std::vector<HookNode> hook_nodes_;
+  BackwardState backward_state_;
+  std::vector<GraphBreak> breaks_;
+};
+
+// Facts as guards state them.
+/// "tp on ranks 0,1".
+std::string group_fact(const ProcessGroup& group);
+/// "Shard(0)": the text of an emitter.
+std::string placement_fact(const Placement& placement);
+
+}  // namespace shardlab
