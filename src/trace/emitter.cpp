@@ -140,32 +140,47 @@ Arguments made_all(const std::vector<FactoryEmitter::Factory>& factories) {
   return args;
 }
 
+[[noreturn]] void refuse_mesh(std::string_view why) {
+  fail(ErrorKind::kValue, Fix{"DeviceMesh(\"cpu\", [[0, 1], [2, 3]], [\"dp\", \"tp\"])"},
+       "the expression of a mesh: {}", why);
+}
+
+// Rows of one dim are as long as its first.
 void add_ranks(const Argument& ranks, std::size_t dim, MeshLayout::Init& init) {
   const auto add_size = [&](std::size_t size) {
     if (init.shape.size() == dim) init.shape.push_back(static_cast<std::int64_t>(size));
+    if (init.shape[dim] != static_cast<std::int64_t>(size)) refuse_mesh("rows of several lengths");
   };
   if (ranks.is_ints()) {
     add_size(ranks.ints().size());
     for (const std::int64_t rank : ranks.ints()) init.ranks.push_back(rank);
     return;
   }
+  if (!ranks.is_list()) refuse_mesh(ranks.text() + " among its ranks");
   add_size(ranks.list().size());
   for (const Argument& row : ranks.list()) add_ranks(row, dim + 1, init);
 }
 
-HostObject made_mesh(Arena& arena, const Arguments& args) {
-  if (args.size() != 3) {
-    fail(ErrorKind::kValue, Fix{"DeviceMesh(type, ranks, names)"}, "DeviceMesh takes 3 arguments");
+std::vector<std::string> names_in(const Argument& names) {
+  if (names.is_none()) return {};
+  std::vector<std::string> texts;
+  if (!names.is_list()) refuse_mesh("names that are no list of texts");
+  for (const Argument& name : names.list()) {
+    if (!name.is_string()) refuse_mesh("a name that is no text");
+    texts.push_back(name.string());
   }
+  return texts;
+}
+
+HostObject made_mesh(Arena& arena, const Arguments& args) {
+  if (args.size() != 3 || !args[0].is_string()) refuse_mesh("it takes device, ranks and names");
   if (args[0].string() != current_rank().device->type()) {
     fail(ErrorKind::kValue, Fix{"make it on its own device"}, "a mesh of {} on a rank of {}",
          args[0].string(), current_rank().device->type());
   }
   MeshLayout::Init init;
   add_ranks(args[1], 0, init);
-  if (!args[2].is_none()) {
-    for (const Argument& name : args[2].list()) init.names.push_back(name.string());
-  }
+  init.names = names_in(args[2]);
   const MeshLayout* layout = arena.layout(std::move(init));
   if (!current_rank().meshes->contains(layout)) program_calls().perform(MeshEvent{layout, {}});
   return layout;
@@ -243,10 +258,12 @@ void FactoryEmitter::method(std::string_view name, std::size_t arguments) {
   }
   stack_.push_back({.make = [self = self.make, args] {
     const HostObject mesh = self();
-    const auto* layout = std::any_cast<const MeshLayout*>(mesh);
-    const auto dim = layout->find_dim(made_all(args)[0].string());
-    check_invariant(dim.has_value(), "the mesh has the dim of its group");
-    return HostObject(&device_mesh(layout).group(*dim));
+    const auto* const* layout = std::any_cast<const MeshLayout*>(&mesh);
+    const Argument name = made_all(args)[0];
+    if (layout == nullptr || !name.is_string()) refuse_mesh("get_group takes a text, of a mesh");
+    const auto dim = (*layout)->find_dim(name.string());
+    if (!dim) refuse_mesh(name.text() + " is none of its dims");
+    return HostObject(&device_mesh(*layout).group(*dim));
   }});
 }
 

@@ -2,6 +2,8 @@
 // does not have itself it has from there.
 #include "trace/host_objects.h"
 
+#include <cstdlib>
+#include <limits>
 #include <typeinfo>
 
 #include "base/fix.h"
@@ -11,49 +13,64 @@ namespace shardlab {
 
 namespace {
 
-const Argument& first_of(const Arguments& args, std::string_view type) {
-  if (!args.empty()) return args[0];
-  fail(ErrorKind::kValue, Fix{"name the tensor dim: Shard(0)"}, "{}: argument 'dim' is missing",
-       type);
+// Arguments come from programs and from texts of files: what they are is asked.
+const Argument& given(const Arguments& args, std::size_t place, std::string_view name,
+                      const PlacementType& type) {
+  if (place < args.size() && !args[place].is_none()) return args[place];
+  fail(ErrorKind::kValue, Fix{fmt::format("give {}: Shard(0), StridedShard(0, 2)", name)},
+       "{}: argument '{}' is missing", type.name, name);
+}
+
+std::int64_t whole_number(const Argument& value, std::string_view name, const PlacementType& type) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const bool whole = value.is_scalar() && value.scalar().is_integral();
+  if (whole && std::abs(value.to_int()) <= kMost) return value.to_int();
+  fail(ErrorKind::kValue, Fix{"give a whole number of 32 bits"}, "{}: argument '{}' is {}",
+       type.name, name, value.text());
 }
 
 ReduceOp reduction_named(const Argument& name) {
-  if (const auto op = parse_reduce_op(name.string())) return *op;
-  fail(ErrorKind::kValue, Fix{"Partial(\"sum\")"}, "'{}' is not a reduction", name.string());
+  const auto op = name.is_string() ? parse_reduce_op(name.string()) : std::nullopt;
+  if (op) return *op;
+  fail(ErrorKind::kValue, Fix{"Partial(\"sum\")"}, "{} is not a reduction", name.text());
+}
+
+std::int64_t given_number(const PlacementObject& self, const Arguments& args, std::size_t place,
+                          std::string_view name) {
+  return whole_number(given(args, place, name, *self.type), name, *self.type);
 }
 
 Argument initialise_shard(PlacementObject& self, const Arguments& args) {
-  self.value = Placement::shard(first_of(args, self.type->name).to_int());
+  self.value = Placement::shard(given_number(self, args, 0, "dim"));
   return {};
 }
 
 Argument initialise_strided(PlacementObject& self, const Arguments& args) {
-  const std::int64_t dim = first_of(args, self.type->name).to_int();
-  if (args.size() < 2) {
-    fail(ErrorKind::kValue, Fix{"StridedShard(0, 2)"}, "{}: argument 'split_factor' is missing",
-         self.type->name);
-  }
-  self.value = Placement::strided_shard(dim, args[1].to_int());
+  self.value = Placement::strided_shard(given_number(self, args, 0, "dim"),
+                                        given_number(self, args, 1, "split_factor"));
   return {};
 }
 
 Argument initialise_partial(PlacementObject& self, const Arguments& args) {
-  self.value = Placement::partial(args.empty() ? ReduceOp::kSum : reduction_named(args[0]));
+  const bool named = !args.empty() && !args[0].is_none();
+  self.value = Placement::partial(named ? reduction_named(args[0]) : ReduceOp::kSum);
   return {};
 }
 
 // A field by its name: the object keeps its type.
 Argument set_field(PlacementObject& self, const Arguments& args) {
-  const std::string& field = args.at(0).string();
-  if (field == "dim") {
-    self.value.dim = static_cast<std::int32_t>(args.at(1).to_int());
-  } else if (field == "split_factor") {
-    self.value.split_factor = args.at(1).to_int();
-  } else if (field == "reduce_op") {
-    self.value.op = reduction_named(args.at(1));
+  const Argument& field = given(args, 0, "name", *self.type);
+  const Argument& value = given(args, 1, "value", *self.type);
+  const std::string name = field.is_string() ? field.string() : field.text();
+  if (name == "dim") {
+    self.value.dim = static_cast<std::int32_t>(whole_number(value, name, *self.type));
+  } else if (name == "split_factor") {
+    self.value.split_factor = whole_number(value, name, *self.type);
+  } else if (name == "reduce_op") {
+    self.value.op = reduction_named(value);
   } else {
     fail(ErrorKind::kValue, Fix{"dim, split_factor or reduce_op"}, "{} has no field '{}'",
-         self.type->name, field);
+         self.type->name, name);
   }
   return {};
 }
@@ -61,7 +78,8 @@ Argument set_field(PlacementObject& self, const Arguments& args) {
 // A strided shard is none, as in PyTorch.
 Argument answer_is_shard(PlacementObject& self, const Arguments& args) {
   const bool any = args.empty() || args[0].is_none();
-  return self.value.is_plain_shard() && (any || self.value.dim == args[0].to_int());
+  return self.value.is_plain_shard() &&
+         (any || self.value.dim == given_number(self, args, 0, "dim"));
 }
 
 Argument answer_is_partial(PlacementObject& self, const Arguments& args) {

@@ -19,6 +19,7 @@
 #include "sim/record/text_lines.h"
 #include "sim/scenario/scenario_file.h"
 #include "tests/fuzz/op_calls.h"
+#include "trace/emitter.h"
 #include "trace/graph_json.h"
 
 namespace shardlab::fuzz {
@@ -122,6 +123,34 @@ Answer feed_run(const std::string& text) {
   } catch (const std::bad_alloc&) {
     return Answer::kRefused;  // it may ask for more than a child has; the command line says so
   }
+}
+
+// Texts of objects that graphs rest on.
+std::vector<std::string> expression_texts() {
+  return {"Shard(0)",
+          "Partial(\"max\")",
+          "StridedShard(1, 4)",
+          "Replicate()",
+          "group.WORLD",
+          "DeviceMesh(\"cpu\", [[0, 1], [2, 3]], [\"dp\", \"tp\"]).get_group(\"tp\")",
+          "[\"dp\", [1, -2], None, True, 0.5]"};
+}
+
+// What needs no rank is made, too.
+Answer feed_expression(const std::string& text) {
+  TextEmitter printed;
+  read_expression(text, printed);
+  const std::string first = printed.take();
+  read_expression(first, printed);
+  if (printed.take() != first) broken("reads back as another expression");
+  Arena arena;
+  FactoryEmitter factory(arena);
+  read_expression(text, factory);
+  const auto make = factory.take();
+  const bool on_rank =
+      first.find("DeviceMesh") != std::string::npos || first.find("group") != std::string::npos;
+  if (!on_rank) make();
+  return Answer::kAccepted;
 }
 
 std::string texts_of_graphs(const std::vector<ProgramGraph>& graphs) {
@@ -396,7 +425,8 @@ std::vector<Target> make_targets(const std::string& root) {
       files_below(root + "/tests/golden/facts/kernels", ".jsonl.gz");
   return {
       {"graph", 2, {graph_texts(root), kFactTokens, 8192}, feed_graph},
-      {"type", 43, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
+      {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},
+      {"type", 41, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
       {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},

@@ -108,6 +108,16 @@ TEST_CASE("texts that make nothing are refused with the place") {
     CHECK(refused("DeviceMesh(\"cuda\", [0, 1], None)").find("a mesh of cuda") !=
           std::string::npos);
     CHECK(refused("").find("at byte 0") != std::string::npos);
+    // What can be read and makes nothing; none of it is a mistake of ours.
+    for (const char* text :
+         {"Shard(\"a\")", "Shard(None)", "Shard(99999999999)", "Shard()", "StridedShard(0)",
+          "Partial(3)", "DeviceMesh(1, [0, 1], None)", "DeviceMesh(\"cpu\", 3, None)",
+          "DeviceMesh(\"cpu\", [[0], [1, 2]], None)", "DeviceMesh(\"cpu\", [0, 1], [3])",
+          "DeviceMesh(\"cpu\", [0, 1], [\"a\"]).get_group(\"b\")", "Shard(0).get_group(\"b\")",
+          "group.WORLD.get_group(1)", "Shard(0).dim(1)"}) {
+      CAPTURE(text);
+      CHECK(test::kind_of([&] { made(text, mesh.layout()->arena()); }) == ErrorKind::kValue);
+    }
   });
 }
 
