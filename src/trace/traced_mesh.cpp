@@ -14,8 +14,7 @@ namespace {
 
 const MeshLayout& layout_of(const TracedValue& self) { return *TracedObject::mesh(self); }
 
-Argument names_of_mesh(const MeshLayout& layout) {
-  if (!layout.named()) return {};
+ArgumentList names_of_mesh(const MeshLayout& layout) {
   ArgumentList names;
   for (const std::string& name : layout.names()) names.emplace_back(name);
   return names;
@@ -70,7 +69,14 @@ TracedValue mesh_device_type(Tracing& tracing, const TracedValue&, const Argumen
 TracedValue mesh_dim_names(Tracing& tracing, const TracedValue& self, const Arguments&) {
   std::optional<Source> source;
   if (self.source()) source = self.source()->attribute("mesh_dim_names");
-  return tracing.wrap(names_of_mesh(layout_of(self)), std::move(source));
+  const MeshLayout& layout = layout_of(self);
+  return tracing.wrap(layout.named() ? Argument(names_of_mesh(layout)) : Argument(),
+                      std::move(source));
+}
+
+// Ours: m0, m1, ... where the user gave none.
+TracedValue mesh_names(Tracing& tracing, const TracedValue& self, const Arguments&) {
+  return tracing.constant(names_of_mesh(layout_of(self)));
 }
 
 TracedValue mesh_size(Tracing& tracing, const TracedValue& self, const Arguments& args) {
@@ -158,12 +164,14 @@ constexpr TracedMember kMesh[] = {
     {"_get_or_create_default_group", MemberUse::kMethod, Answers::kAlike, default_group},
     {"_is_current_rank_part_of_mesh", MemberUse::kMethod, Answers::kByRank, mesh_is_part},
     {"_sym_get_coordinate", MemberUse::kMethod, Answers::kByRank, mesh_sym_coordinate, {"index"}},
+    {"coordinate", MemberUse::kAttribute, Answers::kByRank, mesh_coordinate},
     attribute("device_type", mesh_device_type),
     {"get_coordinate", MemberUse::kMethod, Answers::kByRank, mesh_coordinate},
     {"get_group", MemberUse::kMethod, Answers::kAlike, mesh_group, {"mesh_dim"}},
     {"get_local_rank", MemberUse::kMethod, Answers::kByRank, mesh_local_rank, {"mesh_dim"}},
     {"get_rank", MemberUse::kMethod, Answers::kByRank, mesh_rank},
     attribute("mesh_dim_names", mesh_dim_names),
+    attribute("names", mesh_names),
     attribute("ndim", mesh_ndim),
     attribute("shape", mesh_shape),
     {"size", MemberUse::kMethod, Answers::kAlike, mesh_size, {"mesh_dim"}}};

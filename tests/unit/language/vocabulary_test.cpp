@@ -1,6 +1,7 @@
 // What programs ask of placements, meshes, process groups and contexts. Expected values: torch 2.15
 // on a fake process group of the same ranks, or worked out by hand where ours differ on purpose.
 #include "tests/unit/language/program_runner.h"
+#include "trace/traced_members.h"
 
 using namespace shardlab;
 using test::Lines;
@@ -113,6 +114,21 @@ TEST_CASE(
                 "tp = 2\ndp = 3") == Lines{"2 (2, 3) 6 3 3 ('tp', 'dp') cpu",
                                            "group(world) 6 world True False",
                                            "True [0, 1, 2, 3, 4, 5]", "True threads", "6"});
+}
+
+// Both are tables; a member that only one had would be a break in one of C++ and scenarios.
+TEST_CASE(
+    "T-6 T-64 what programs ask of meshes, placements and groups is listed for captures, too") {
+  const auto unlisted = [](TracedKind kind, BuiltinTable table) {
+    Lines names;
+    for (const Builtin& builtin : table) {
+      if (find_member(kind, builtin.name) == nullptr) names.push_back(builtin.name);
+    }
+    return names;
+  };
+  CHECK(unlisted(TracedKind::kDeviceMesh, mesh_methods()) == Lines{"get_all_groups"});  // a list
+  CHECK(unlisted(TracedKind::kPlacement, placement_methods()) == Lines{});
+  CHECK(unlisted(TracedKind::kProcessGroup, group_methods()) == Lines{});
 }
 
 TEST_CASE("T-38 a flattened mesh has one dim over several, and collectives over it") {

@@ -385,6 +385,7 @@ TEST_CASE(
     CHECK(text(m.get_attr("shape")) == "[2, 3]");
     CHECK(text(m.get_attr("device_type")) == "\"cpu\"");
     CHECK(text(m.get_attr("mesh_dim_names")) == "None");
+    CHECK(text(m.get_attr("names")) == "[\"m0\", \"m1\"]");
     CHECK(m.get_attr("mesh_dim_names").source()->text() == "arg0.mesh.mesh_dim_names");
     CHECK_FALSE(tracing.wrap(mesh.layout()).get_attr("mesh_dim_names").source().has_value());
     CHECK((ask("size") == "6" && ask("size", {0}) == "2" && ask("size", {-1}) == "3"));
@@ -401,7 +402,7 @@ TEST_CASE(
     CHECK(test::kind_of([&] { ask("get_local_rank", {"m7"}); }) == ErrorKind::kValue);
     CHECK(test::kind_of([&] { ask("size", {2}); }) == ErrorKind::kValue);
     if (rank.rank != 3) return;
-    CHECK(ask("get_coordinate") == "[0, 2]");
+    CHECK((ask("get_coordinate") == "[0, 2]" && text(m.get_attr("coordinate")) == "[0, 2]"));
     CHECK(ask("get_coordinate", {"ignored"}) == "[0, 2]");
     CHECK((ask("get_local_rank", {"m1"}) == "2" && ask("get_local_rank", {0}) == "0"));
     CHECK(ask("_sym_get_coordinate", {1}) == "2");
@@ -482,8 +483,8 @@ TEST_CASE("T-41 the log says what was folded, where, and whether other ranks get
         if (member.answers == Answers::kByRank) by_rank.emplace_back(member.name);
       }
     }
-    CHECK(by_rank == Lines{"_is_current_rank_part_of_mesh", "_sym_get_coordinate", "get_coordinate",
-                           "get_local_rank", "get_rank", "rank", "ranks"});
+    CHECK(by_rank == Lines{"_is_current_rank_part_of_mesh", "_sym_get_coordinate", "coordinate",
+                           "get_coordinate", "get_local_rank", "get_rank", "rank", "ranks"});
   });
 }
 
