@@ -37,7 +37,15 @@ int moving_steps(const Plan& plan) {
   return static_cast<int>(std::ranges::count_if(plan.steps, moves));
 }
 
+// A vector grows by copies of what may throw when it moves, which the type of arguments does not rule
+// out: a copy of each event costs more than all the rest of recording it.
 TraceEvent& Trace::add(TraceEvent::Kind kind) {
+  if (events_.size() == events_.capacity()) {
+    std::vector<TraceEvent> larger;
+    larger.reserve(std::max<std::size_t>(64, 2 * events_.size()));
+    std::ranges::move(events_, std::back_inserter(larger));
+    events_ = std::move(larger);
+  }
   TraceEvent& event = events_.emplace_back();
   event.kind = kind;
   event.depth = depth_;
