@@ -446,6 +446,19 @@ class Reports(Program):
         for line in output.splitlines():
             self.assertLessEqual(len(line), 100, line)
 
+    def test_a_model_of_two_layers_takes_two_screens(self):
+        output = self.fine("run", "llama3/small")
+        first = output[:output.index("\nok ")].splitlines()
+        self.assertLessEqual(len(first), 100)
+        self.assertIn("  27 to 31  5 lines, no collective: f32[2], f32[7, 2], and 2 more types"
+                      "                      bitwise", first)
+        # What sends, and what multiplies, has a row of its own.
+        rows = [line.split()[0] for line in first if line[4:5].isdigit() and line[5] == " "]
+        self.assertTrue({"25", "44", "45", "50", "58"}.issubset(rows), rows)
+        full = self.fine("run", "--full", "llama3/small")
+        self.assertIn("computed by rank 0, forward + backward, in products and convolutions by line\n",
+                      full)
+
     def test_a_summary_has_a_few_lines(self):
         output = self.fine("run", "--summary", text=LAYERS)
         self.assertLess(len(output.splitlines()), 8)
