@@ -108,15 +108,6 @@ void with_index(Ops& ops, const KernelCall& call) {
   put_rows(ops, call.outputs[1], found.indices);
 }
 
-// var.correction(self, dim, *, correction, keepdim), var.dim(self, dim, unbiased, keepdim) or
-// var(self, unbiased); None means 1.
-double correction_of(const KernelCall& call) {
-  const Scalar* second = optional_scalar_arg(call, 1);
-  const bool whole = second != nullptr && second->category() == Category::kBool;
-  const Scalar* correction = whole ? second : optional_scalar_arg(call, 2);
-  return correction == nullptr ? 1.0 : correction->to_double();
-}
-
 enum class Spread { kVariance, kDeviation };
 
 // In f64, rounded once.
@@ -252,15 +243,6 @@ void cumsum(Ops& ops, const KernelCall& call) {
   scan.rows.size = rows.size;
   if (scan.rows.shape.count > 0) ops.scan(scan);
   convert(ops, RowView(out, mask).tensor, sums);
-}
-
-// The last dims, as many as normalized_shape has.
-DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t argument) {
-  const Dims* normalized = optional_dims_arg(call, argument);
-  check_invariant(normalized != nullptr, "normalized_shape is a list");
-  DimMask mask(input.shape().size(), 0);
-  for (std::size_t i = 0; i < normalized->size(); ++i) mask[mask.size() - 1 - i] = 1;
-  return mask;
 }
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps) -> output, mean, rstd

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 
+#include "backends/shared/pieces.h"
 #include "backends/shared/reduce.h"
 #include "base/fix.h"
 #include "tensor/device.h"
@@ -18,6 +19,8 @@ namespace shardlab::mpi {
 namespace {
 
 using backends::Call;
+using backends::piece_of;
+using backends::Range;
 using Bytes = std::vector<std::byte>;
 
 // Part of a row-major array along one dim: `count` rows of `bytes`, `stride` apart.
@@ -30,18 +33,6 @@ struct Rows {
   std::size_t total() const { return count * bytes; }
   bool adjoin() const { return count <= 1 || bytes == stride; }
 };
-
-// Along one tensor dim, in elements.
-struct Range {
-  std::int64_t offset;
-  std::int64_t size;
-};
-
-Range piece_of(Lengths lengths, std::size_t index) {
-  Range range{0, lengths[index]};
-  for (std::size_t i = 0; i < index; ++i) range.offset += lengths[i];
-  return range;
-}
 
 Rows rows_of(const Dims& shape, std::int64_t dim, Range range, DType dtype) {
   auto inner = static_cast<std::size_t>(item_bytes(dtype));

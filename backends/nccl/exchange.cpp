@@ -49,6 +49,15 @@ void copy(const Tensor& to, const Tensor& from) {
   if (from.numel() > 0) to.device()->copy(to, from);
 }
 
+// The pieces one behind the other along `dim`, into a tensor of their size.
+void put_together(const Tensor& whole, std::size_t dim, const std::vector<Tensor>& pieces) {
+  std::int64_t offset = 0;
+  for (const Tensor& piece : pieces) {
+    copy(whole.narrow(dim, offset, piece.size(dim)), piece);
+    offset += piece.size(dim);
+  }
+}
+
 // Whether pieces along `dim` lie one after the other in a row-major tensor.
 bool follow_each_other(const Dims& shape, std::int64_t dim) {
   return std::all_of(shape.begin(), shape.begin() + dim, [](std::int64_t s) { return s == 1; });
@@ -335,11 +344,7 @@ Exchange Planner::all_to_all(const Tensor& x, const Call& call, const Dims& shap
     }
   }
   return done([=, dim = static_cast<std::size_t>(call.concat_dim)] {
-    std::int64_t offset = 0;
-    for (const Tensor& piece : pieces) {
-      copy(result.narrow(dim, offset, piece.size(dim)), piece);
-      offset += piece.size(dim);
-    }
+    put_together(result, dim, pieces);
     return result;
   });
 }
@@ -391,11 +396,7 @@ Exchange Planner::gather(const Call& call, const Dims& shape) {
     if (i != me()) receive(static_cast<std::int64_t>(i), pieces.back());
   }
   return done([result, pieces, dim = static_cast<std::size_t>(call.dim)] {
-    std::int64_t offset = 0;
-    for (const Tensor& piece : pieces) {
-      copy(result.narrow(dim, offset, piece.size(dim)), piece);
-      offset += piece.size(dim);
-    }
+    put_together(result, dim, pieces);
     return result;
   });
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/shared/pieces.h"
 #include "backends/shared/reduce.h"
 #include "backends/shared/stream_device.h"
 #include "base/error.h"
@@ -22,22 +23,12 @@ namespace {
 using backends::BatchPart;
 using backends::BytesPart;
 using backends::Call;
+using backends::piece_of;
+using backends::Range;
 using backends::reduce;
 using backends::Reduction;
 using backends::stream_of;
 using backends::StreamDevice;
-
-// Along one tensor dim, in elements.
-struct Range {
-  std::int64_t offset;
-  std::int64_t size;
-};
-
-Range piece_of(Lengths lengths, std::size_t index) {
-  Range range{0, lengths[index]};
-  for (std::size_t i = 0; i < index; ++i) range.offset += lengths[i];
-  return range;
-}
 
 Tensor cut(const Tensor& x, std::int64_t dim, Range range) {
   return x.narrow(static_cast<std::size_t>(dim), range.offset, range.size);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/policies.h"
 #include "comm/verdict.h"
 #include "sim/capture/input_recipe.h"
 #include "sim/capture/recorders.h"

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/policies.h"
 #include "base/rank_ranges.h"
 #include "mesh/mesh_layout.h"
 #include "mesh/spec.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/policies.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/parser.h"

@@ -100,12 +100,8 @@ void OrderWatcher::name_input(const std::string& name, const DTensor& input) {
   names_[input.impl()] = name;
 }
 
-std::int64_t OrderWatcher::line_of(SourceSpan span) const {
-  return source_.place(span.begin).line - first_line_ + 1;
-}
-
 void OrderWatcher::begins(SourceSpan statement) {
-  statement_line_ = line_of(statement);
+  statement_line_ = lines_.of(statement);
   in_pass_ = false;
   ++visits_[statement_line_];
 }
@@ -120,7 +116,7 @@ void OrderWatcher::computes(SourceSpan expression) {
       ++counts_[line_run(last.call)];
     }
   }
-  const std::int64_t line = line_of(expression);
+  const std::int64_t line = lines_.of(expression);
   OrderedCall call{line, std::max<std::int64_t>(0, visits_[line] - 1), 0};
   call.number = counts_[line_run(call)];
   made_.push_back({before, call});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/observer.h"
+#include "sim/facts/program_lines.h"
 #include "sim/language/interpreter.h"
 
 namespace shardlab {
@@ -59,9 +60,7 @@ OrderTexts order_texts(const OrderedPasses& recorded, const OrderedPasses& seen)
 /// Watches one rank while it runs a program.
 class OrderWatcher : public ValueSink, public Observer {
  public:
-  /// `source` outlives this; the program begins at `first_line` of it.
-  OrderWatcher(const SourceText& source, std::int64_t first_line)
-      : source_(source), first_line_(first_line) {}
+  explicit OrderWatcher(ProgramLines lines) : lines_(lines) {}
 
   /// A leaf that is reported under this name, also when the program binds it to other names.
   void name_input(const std::string& name, const DTensor& input);
@@ -86,11 +85,9 @@ class OrderWatcher : public ValueSink, public Observer {
     OrderedCall call;
   };
 
-  std::int64_t line_of(SourceSpan span) const;
   OrderedPass& pass();
 
-  const SourceText& source_;
-  std::int64_t first_line_;
+  ProgramLines lines_;
   std::int64_t statement_line_ = 0;              // of the statement that runs
   bool in_pass_ = false;                         // it has run a node or written a leaf
   int depth_ = 0;                                // of gradients inside of gradients

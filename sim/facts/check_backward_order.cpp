@@ -20,7 +20,8 @@ class OrderChecker : public FactChecker {
   void check(const Json& fact, CaseReport& report) override {
     std::optional<OrderWatcher> watcher;
     const auto watch = [&](const Scenario& scenario, std::int64_t first_line) {
-      return watched(scenario, watcher.emplace(*scenario.program->source, first_line));
+      return watched(scenario,
+                     watcher.emplace(ProgramLines{*scenario.program->source, first_line}));
     };
     programs_.run(fact, report, watch, [&] { compare(fact, watcher->passes(), report); });
   }

@@ -50,7 +50,7 @@ class PeaksChecker : public FactChecker {
   void check(const Json& fact, CaseReport& report) override {
     std::optional<MemoryWatcher> watcher;
     const auto watch = [&](const Scenario& scenario, std::int64_t first_line) {
-      return watched(fact, watcher.emplace(*scenario.program->source, first_line));
+      return watched(fact, watcher.emplace(ProgramLines{*scenario.program->source, first_line}));
     };
     programs_.run(fact, report, watch, [&] { compare(fact, *watcher, report); });
   }

@@ -52,10 +52,6 @@ void MemoryWatcher::run(const std::vector<std::string>& inputs, Interpreter& int
   end_bytes_ = account_.held_bytes;
 }
 
-std::int64_t MemoryWatcher::line_of(SourceSpan span) const {
-  return source_.place(span.begin).line - first_line_ + 1;
-}
-
 void MemoryWatcher::add_storages(const Value& value, Storages& storages) {
   visit_tensors(value, [&](const DTensor& x) {
     if (x.defined() && x.local().defined()) storages.insert(x.local().storage().get());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory_account.h"
+#include "sim/facts/program_lines.h"
 #include "sim/language/interpreter.h"
 
 namespace shardlab {
@@ -29,9 +30,7 @@ using MemoryPlace = std::pair<std::int64_t, Pass>;
 /// Watches one rank while it runs a program; the account of its memory is here.
 class MemoryWatcher : public ValueSink, public MemoryListener {
  public:
-  /// `source` outlives this; the program begins at `first_line` of it.
-  MemoryWatcher(const SourceText& source, std::int64_t first_line)
-      : source_(source), first_line_(first_line) {}
+  explicit MemoryWatcher(ProgramLines lines) : lines_(lines) {}
 
   /// The rank's memory counts on the account from here on. Before it has any.
   void watch(RankContext& rank);
@@ -52,16 +51,15 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
 
   void begins(SourceSpan statement) override {
     note_gradients();
-    line_ = line_of(statement);
+    line_ = lines_.of(statement);
   }
-  void computes(SourceSpan expression) override { line_ = line_of(expression); }
+  void computes(SourceSpan expression) override { line_ = lines_.of(expression); }
   void backward_begins(const DTensor& loss, const DTensor& seed) override;
   void assigned(const std::string&, std::int64_t, const Value&, const Where&) override {}
   void printed(const std::string&) override {}
   void changed(const MemoryAccount& account) override;
 
  private:
-  std::int64_t line_of(SourceSpan span) const;
   using Storages = std::unordered_set<Storage*>;
   static void add_storages(const Value& value, Storages& storages);
   /// The gradients of inputs and of leaves that a name holds.
@@ -72,8 +70,7 @@ class MemoryWatcher : public ValueSink, public MemoryListener {
   /// What a backward has left is a maximum: names change only after it.
   void note_gradients();
 
-  const SourceText& source_;
-  std::int64_t first_line_;
+  ProgramLines lines_;
   MemoryAccount account_;
   std::vector<std::pair<std::string, DTensor>> inputs_;
   const Interpreter* interpreter_ = nullptr;

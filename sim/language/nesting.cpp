@@ -14,10 +14,7 @@ constexpr std::int64_t kMostItems = 1'000'000;
 
 // Shared parts are counted as often as they appear.
 void count(const Value& value, std::int64_t& items) {
-  if (++items > kMostItems) {
-    fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
-         kMostItems);
-  }
+  count_item(items);
   if (value.is_sequence()) {
     for (const Value& item : items_of(value)) count(item, items);
   } else if (const auto* dict = value.get<DictValue>()) {
@@ -34,6 +31,12 @@ int* level_of(const Value& value) {
 }
 
 }  // namespace
+
+void count_item(std::int64_t& items) {
+  if (++items <= kMostItems) return;
+  fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
+       kMostItems);
+}
 
 void check_level(const Value& value, int level) {
   int* const known = level_of(value);

@@ -11,6 +11,10 @@ namespace shardlab {
 ///   fails  Value: deeper than kDeepestContainer
 void check_level(const Value& value, int level);
 
+/// One more item of a walk through a value that may hold one list many times.
+///   fails  Value: more than a million items in all
+void count_item(std::int64_t& items);
+
 /// Items of a new list or tuple.
 ///   fails  Value: more than a million items in all
 void check_size(const Values& items);

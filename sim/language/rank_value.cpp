@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "base/fix.h"
 #include "base/hash.h"
+#include "sim/language/nesting.h"
 
 namespace shardlab {
 
@@ -44,14 +43,8 @@ Value rank_value(std::function<Value(std::int64_t)> at, std::int64_t running) {
 
 namespace {
 
-// A list may hold one list many times, and that one another.
-constexpr std::int64_t kMostItems = 1'000'000;
-
 bool varies_in(const Value& value, std::int64_t& items) {
-  if (++items > kMostItems) {
-    fail(ErrorKind::kValue, Fix{"keep many numbers in a tensor"}, "a list holds more than {} items",
-         kMostItems);
-  }
+  count_item(items);
   const auto any = [&](const Values& values) {
     return std::any_of(values.begin(), values.end(),
                        [&](const Value& item) { return varies_in(item, items); });

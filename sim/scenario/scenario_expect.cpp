@@ -4,6 +4,7 @@
 
 #include "base/memory_account.h"
 #include "base/nearest.h"
+#include "base/policies.h"
 #include "sim/scenario/scenario_parts.h"
 #include "sim/scenario/type_text.h"
 
@@ -168,7 +169,7 @@ class ExpectReader {
   }
 
   void read_implicit(const TomlEntry& entry) {
-    static const std::vector<std::string> kNames = {"allow", "warn", "forbid"};
+    static const std::vector<std::string> kNames(kImplicitNames.begin(), kImplicitNames.end());
     out_.implicit = static_cast<ImplicitRedistribution>(read_choice(file_, entry, kNames));
   }
 

@@ -16,6 +16,7 @@
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "comm/call.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
 #include "sim/language/interpreter.h"
@@ -370,9 +371,15 @@ Scenario as_reference(const Scenario& scenario) {
 }
 
 const std::vector<std::string>& collective_names() {
-  static const std::vector<std::string> kNames = {"all_reduce", "all_gather", "reduce_scatter",
-                                                  "all_to_all", "broadcast",  "scatter",
-                                                  "gather",     "permute",    "batch"};
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
+      const auto kind = static_cast<CollectiveKind>(i);
+      const bool moves_tensors = gives_tensor(kind) || kind == CollectiveKind::kBatch;
+      if (moves_tensors) names.emplace_back(to_string(kind));
+    }
+    return names;
+  }();
   return kNames;
 }
 

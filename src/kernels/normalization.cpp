@@ -10,15 +10,6 @@ namespace shardlab {
 
 namespace {
 
-// The last dims, as many as normalized_shape has.
-DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t argument) {
-  const Dims* normalized = optional_dims_arg(call, argument);
-  check_invariant(normalized != nullptr, "normalized_shape is a list");
-  DimMask mask(input.shape().size(), 0);
-  for (std::size_t i = 0; i < normalized->size(); ++i) mask[mask.size() - 1 - i] = 1;
-  return mask;
-}
-
 // weight or bias in row-major order; `fallback` everywhere for None.
 template <typename T>
 std::vector<T> affine(const Tensor* tensor, std::int64_t size, T fallback) {

@@ -28,6 +28,21 @@ DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& so
   return DimMask(count, 1);
 }
 
+DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t index) {
+  const Dims* normalized = optional_dims_arg(call, index);
+  check_invariant(normalized != nullptr, "normalized_shape is a list");
+  DimMask mask(input.shape().size(), 0);
+  for (std::size_t i = 0; i < normalized->size(); ++i) mask[mask.size() - 1 - i] = 1;
+  return mask;
+}
+
+double correction_of(const KernelCall& call) {
+  const Scalar* second = optional_scalar_arg(call, 1);
+  const bool whole = second != nullptr && second->category() == Category::kBool;
+  const Scalar* correction = whole ? second : optional_scalar_arg(call, 2);
+  return correction == nullptr ? 1.0 : correction->to_double();
+}
+
 RowLayout::RowLayout(const Tensor& source, const DimMask& reduced) {
   TensorMeta meta{{}, {}, source.dtype()};
   for (const unsigned char wanted : {0, 1}) {

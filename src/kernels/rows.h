@@ -16,6 +16,11 @@ using DimMask = InlineVector<unsigned char, 8>;
 /// The dims that argument `index` names: a list (empty: all), an integer, or all for anything else.
 DimMask reduced_dims(const KernelCall& call, std::size_t index, const Tensor& source);
 DimMask single_dim(std::int64_t dim, const Tensor& source);
+/// The last dims, as many as the list `index` (normalized_shape) has sizes.
+DimMask normalized_dims(const Tensor& input, const KernelCall& call, std::size_t index);
+/// Of var and std: correction(self, dim, *, correction, keepdim), dim(self, dim, unbiased, keepdim)
+/// or (self, unbiased). None means 1.
+double correction_of(const KernelCall& call);
 
 /// How rows lie in memory: element r of row i is at offset_of(i) + r, counted in elements.
 class RowLayout {

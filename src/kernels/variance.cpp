@@ -31,15 +31,6 @@ Moments<T> moments_of(const T* row, std::int64_t count, double correction) {
   return {mean, total / std::max(static_cast<double>(count) - correction, 0.0)};
 }
 
-// var.correction(self, dim, *, correction, keepdim), var.dim(self, dim, unbiased, keepdim) or
-// var(self, unbiased); None means 1.
-double correction_of(const KernelCall& call) {
-  const Scalar* second = optional_scalar_arg(call, 1);
-  const bool whole = second != nullptr && second->category() == Category::kBool;
-  const Scalar* correction = whole ? second : optional_scalar_arg(call, 2);
-  return correction == nullptr ? 1.0 : correction->to_double();
-}
-
 // Calls run(T{}) with double or, for complex tensors, std::complex<double>.
 template <typename Run>
 void with_wide_type(const Tensor& self, Run&& run) {

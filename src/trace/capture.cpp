@@ -3,6 +3,7 @@
 #include "trace/capture.h"
 
 #include "base/fix.h"
+#include "base/policies.h"
 #include "base/rank_context.h"
 #include "mesh/spec.h"
 #include "mesh/type_string.h"

@@ -4,31 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 #include "mesh/mesh_layout.h"
 
 namespace shardlab {
-
-namespace {
-
-constexpr std::array<std::string_view, 3> kImplicitNames = {"allow", "warn", "forbid"};
-
-}  // namespace
-
-std::string_view policy_name(ImplicitRedistribution implicit) {
-  return kImplicitNames[static_cast<std::size_t>(implicit)];
-}
-
-std::optional<ImplicitRedistribution> parse_implicit(std::string_view name) {
-  const auto found = std::ranges::find(kImplicitNames, name);
-  if (found == kImplicitNames.end()) return std::nullopt;
-  return static_cast<ImplicitRedistribution>(found - kImplicitNames.begin());
-}
-
-std::string_view policy_name(MixedTensors mixed) {
-  return mixed == MixedTensors::kRefuse ? "refuse" : "replicate";
-}
 
 std::vector<CheckedGuard> checked(const std::vector<Guard>& guards,
                                   const std::vector<Guard>& facts) {

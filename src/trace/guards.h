@@ -29,12 +29,6 @@ std::optional<CheckedGuard> first_broken(const std::vector<Guard>& guards,
 /// Kind Value: source, found, expected, and the line that needed it.
 Error refusal_of(const CheckedGuard& broken);
 
-// Policies of a rank as guards and files write them.
-/// "allow", "warn", "forbid".
-std::string_view policy_name(ImplicitRedistribution implicit);
-std::optional<ImplicitRedistribution> parse_implicit(std::string_view name);
-/// "refuse", "replicate".
-std::string_view policy_name(MixedTensors mixed);
 /// "{dp:2, tp:4} on ranks 0-7".
 std::string mesh_fact(const MeshLayout& layout);
 
