@@ -1,6 +1,7 @@
-// Terms are added in ascending rank order whatever the width of the loop (K-21): blocks of inputs
-// are combined in registers from left to right, which is the same order of additions as one at a
-// time. Half-width floats add up in f32 and round once.
+// Terms are added in ascending rank order whatever the width of the loop (K-21): sums take up to
+// eight inputs in registers, from left to right, which is the same order of additions as one at a
+// time. Half-width floats add up in f32 and round once. Where types agree in the bits of a result
+// they share a loop: signed integers with unsigned ones, complex sums with those of their parts.
 #include "backends/shared/reduce.h"
 
 #include <algorithm>
@@ -40,27 +41,21 @@ struct Format<Float8E4M3> {
   static Float8E4M3 store(float value) { return to_float8(value); }
 };
 
-// Signed overflow wraps, as on devices.
-template <typename T, typename Function>
-T wrapping(T a, T b, Function function) {
-  if constexpr (std::is_integral_v<T>) {
-    using Wide = std::conditional_t<(sizeof(T) < 8), std::uint32_t, std::uint64_t>;
-    return static_cast<T>(function(static_cast<Wide>(a), static_cast<Wide>(b)));
-  } else {
-    return function(a, b);
-  }
-}
-
+// Integers are unsigned here: overflow wraps, as on devices.
 struct Sum {
   template <typename T>
   static T combine(T a, T b) {
-    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+    return static_cast<T>(a + b);
   }
 };
 struct Product {
   template <typename T>
   static T combine(T a, T b) {
-    return wrapping(a, b, [](auto x, auto y) { return x * y; });
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(std::uint64_t{a} * b);  // two u16 would be multiplied as signed ints
+    } else {
+      return a * b;
+    }
   }
 };
 struct Max {
@@ -96,7 +91,8 @@ struct BitXor {
 
 // Accumulators of one block stay in L1 while the inputs stream past.
 constexpr std::int64_t kBlockElements = 1024;
-// Inputs that are combined in registers at a time.
+// Inputs of a sum that are combined in registers at a time. What is asked for less often takes one
+// pass for each input, which needs an eighth of the loops.
 constexpr std::size_t kWidth = 8;
 
 template <typename Element, typename Op>
@@ -132,12 +128,17 @@ class Reducer {
   }
 
   void fold(std::int64_t from, Accumulator* sums, std::int64_t count, std::size_t inputs) const {
-    std::size_t done = std::min(inputs, kWidth);
-    add(done, true, 0, from, sums, count);
-    while (done < inputs) {
-      const std::size_t width = std::min(inputs - done, kWidth);
-      add(width, false, done, from, sums, count);
-      done += width;
+    if constexpr (std::is_same_v<Op, Sum>) {
+      std::size_t done = std::min(inputs, kWidth);
+      add(done, true, 0, from, sums, count);
+      while (done < inputs) {
+        const std::size_t width = std::min(inputs - done, kWidth);
+        add(width, false, done, from, sums, count);
+        done += width;
+      }
+    } else {
+      add<1, true>(0, from, sums, count);
+      for (std::size_t i = 1; i < inputs; ++i) add<1, false>(i, from, sums, count);
     }
   }
 
@@ -220,23 +221,36 @@ void reduce_real(const Reduction& work) {
   }
 }
 
+// The order of two numbers depends on their signs, all other results only on the bits.
 template <typename Element>
 void reduce_integer(const Reduction& work) {
+  using Bits = std::make_unsigned_t<Element>;
   switch (work.op) {
+    case ReduceOp::kMax:
+      return run<Element, Max>(work);
+    case ReduceOp::kMin:
+      return run<Element, Min>(work);
     case ReduceOp::kBitAnd:
-      return run<Element, BitAnd>(work);
+      return run<Bits, BitAnd>(work);
     case ReduceOp::kBitOr:
-      return run<Element, BitOr>(work);
+      return run<Bits, BitOr>(work);
     case ReduceOp::kBitXor:
-      return run<Element, BitXor>(work);
-    default:
-      return reduce_real<Element>(work);
+      return run<Bits, BitXor>(work);
+    case ReduceOp::kProduct:
+      return run<Bits, Product>(work);
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return run<Bits, Sum>(work);
   }
 }
 
-template <typename Element>
+template <typename Real>
 void reduce_complex(const Reduction& work) {
-  return work.op == ReduceOp::kProduct ? run<Element, Product>(work) : run<Element, Sum>(work);
+  if (work.op == ReduceOp::kProduct) return run<std::complex<Real>, Product>(work);
+  Reduction parts = work;
+  parts.row_elements *= 2;
+  parts.row_stride *= 2;
+  run<Real, Sum>(parts);
 }
 
 // Elements are 0 or 1.
@@ -280,9 +294,9 @@ void reduce(const Reduction& work) {
     case DType::kF64:
       return reduce_real<double>(work);
     case DType::kC64:
-      return reduce_complex<std::complex<float>>(work);
+      return reduce_complex<float>(work);
     case DType::kC128:
-      return reduce_complex<std::complex<double>>(work);
+      return reduce_complex<double>(work);
     case DType::kF8E4M3FN:
       return reduce_real<Float8E4M3>(work);
     case DType::kC32:

@@ -1,6 +1,7 @@
-// One conversion for every pair of dtypes, instantiated over the storage types: the source is
-// widened to a type of the language and then narrowed once, so that each element is rounded once. A
-// run whose source repeats one element (stride 0) converts it once and copies the result.
+// One conversion for every pair of dtypes, which rounds each element once. Loops are there for
+// pairs of types of the language; f16, bf16 and f8 have one from and one to f32, and go through
+// blocks of f32 to all others; the parts of complex numbers are runs of reals with twice the
+// stride. A run whose source repeats one element (stride 0) converts it once and copies the result.
 #include "kernels/convert.h"
 
 #include <algorithm>
@@ -75,19 +76,13 @@ To narrow_to(From value) {
     return value != From(0);
   } else if constexpr (kIsComplex<To>) {
     using Real = typename To::value_type;
-    if constexpr (kIsComplex<From>) {
-      return To(static_cast<Real>(value.real()), static_cast<Real>(value.imag()));
-    } else {
-      return To(static_cast<Real>(value));
-    }
-  } else if constexpr (kIsComplex<From>) {
-    return narrow_to<To>(value.real());
+    return To(static_cast<Real>(value.real()), static_cast<Real>(value.imag()));
   } else if constexpr (std::is_same_v<To, Half>) {
-    return float_to_half(static_cast<float>(value));
+    return float_to_half(value);
   } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return to_bfloat16(static_cast<float>(value));
+    return to_bfloat16(value);
   } else if constexpr (std::is_same_v<To, Float8E4M3>) {
-    return to_float8(static_cast<float>(value));
+    return to_float8(value);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return truncated<To>(value);
   } else {
@@ -108,6 +103,45 @@ void convert_typed(const MutableElementRun& to, const ElementRun& from, std::int
   }
 }
 
+// f16, bf16 and f8: kept as bits.
+template <typename T>
+constexpr bool kIsBits = !std::is_arithmetic_v<T> && !kIsComplex<T>;
+
+// The pairs that have a loop of their own.
+template <typename To, typename From>
+constexpr bool kDirect = (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>) ||
+                         (kIsBits<To> && std::is_same_v<From, float>) ||
+                         (kIsBits<From> && std::is_same_v<To, float>) ||
+                         (kIsComplex<From> && (kIsComplex<To> || std::is_same_v<To, bool>));
+
+bool has_parts(DType dtype) { return dtype == DType::kC64 || dtype == DType::kC128; }
+
+void convert_by_f32(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
+  constexpr std::int64_t kBlock = 512;
+  float block[kBlock];
+  auto* target = static_cast<std::byte*>(to.data);
+  const auto* source = static_cast<const std::byte*>(from.data);
+  for (std::int64_t done = 0; done < count; done += kBlock) {
+    const std::int64_t size = std::min(kBlock, count - done);
+    convert_run({block, 1, DType::kF32},
+                {source + done * from.stride * item_bytes(from.dtype), from.stride, from.dtype},
+                size);
+    convert_run({target + done * to.stride * item_bytes(to.dtype), to.stride, to.dtype},
+                {block, 1, DType::kF32}, size);
+  }
+}
+
+// The real parts, and zeros behind them.
+void convert_to_complex(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
+  const DType part = real_dtype(to.dtype);
+  const std::int64_t bytes = item_bytes(part), stride = 2 * to.stride;
+  convert_run({to.data, stride, part}, from, count);
+  const double zero = 0;
+  const std::int64_t zeros[] = {0}, shape[] = {count};
+  strided_copy({static_cast<std::byte*>(to.data) + bytes, {&stride, 1}}, {&zero, zeros}, shape,
+               bytes);
+}
+
 }  // namespace
 
 void convert_run(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
@@ -120,11 +154,19 @@ void convert_run(const MutableElementRun& to, const ElementRun& from, std::int64
                  shape, bytes);
     return;
   }
+  if (has_parts(to.dtype) && !is_complex(from.dtype)) return convert_to_complex(to, from, count);
+  if (has_parts(from.dtype) && !is_complex(to.dtype) && to.dtype != DType::kBool) {
+    return convert_run(to, {from.data, 2 * from.stride, real_dtype(from.dtype)}, count);
+  }
   with_storage_type(to.dtype, [&](auto to_tag) {
     with_storage_type(from.dtype, [&](auto from_tag) {
       using To = typename decltype(to_tag)::type;
       using From = typename decltype(from_tag)::type;
-      convert_typed<To, From>(to, from, count);
+      if constexpr (kDirect<To, From>) {
+        convert_typed<To, From>(to, from, count);
+      } else {
+        convert_by_f32(to, from, count);
+      }
     });
   });
 }

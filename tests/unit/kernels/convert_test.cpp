@@ -136,6 +136,29 @@ TEST_CASE("runs with strides: every second element, a repeated one, none") {
   CHECK(to[0] == 2);
 }
 
+TEST_CASE("16-bit floats from and to integers and complex numbers, with strides, block by block") {
+  // Every third of 3,000 integers i - 500 as bf16 and back: 8 bits of them are kept, exact to 256.
+  std::vector<std::int64_t> from(3000);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::int64_t>(i) - 500;
+  std::vector<std::uint16_t> bits(1000);
+  convert_run({bits.data(), 1, DType::kBF16}, {from.data(), 3, DType::kI64}, 1000);
+  CHECK(bits[0] == 0xC3FA);    // -500 = -1.953125 * 2^8
+  CHECK(bits[167] == 0x3F80);  // 1
+  CHECK(bits[999] == 0x451C);  // 2497 lies between 2496 and 2512: 1.21875 * 2^11
+  std::vector<std::complex<float>> to(2000, {7, 7});
+  convert_run({to.data(), 2, DType::kC64}, {bits.data(), 1, DType::kBF16}, 1000);
+  CHECK(to[0] == std::complex<float>(-500, 0));
+  CHECK(to[1] == std::complex<float>(7, 7));
+  CHECK(to[334] == std::complex<float>(1, 0));
+  CHECK(to[1998] == std::complex<float>(2496, 0));
+  std::vector<std::int16_t> back(1000, -1);
+  convert_run({back.data() + 999, -1, DType::kI16}, {to.data(), 2, DType::kC64}, 1000);
+  CHECK(back[999] == -500);
+  CHECK(back[832] == 1);
+  CHECK(back[0] == 2496);
+  CHECK(converted<std::uint16_t>(bits, DType::kBF16, DType::kF16)[999] == 0x68E0);  // 2496
+}
+
 TEST_CASE("dtypes that are names only are refused, with what to use instead") {
   std::uint32_t bits = 0;
   float number = 0;
