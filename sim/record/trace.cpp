@@ -37,8 +37,8 @@ int moving_steps(const Plan& plan) {
   return static_cast<int>(std::ranges::count_if(plan.steps, moves));
 }
 
-// A vector grows by copies of what may throw when it moves, which the type of arguments does not rule
-// out: a copy of each event costs more than all the rest of recording it.
+// A vector grows by copies of what may throw when it moves, which the type of arguments does not
+// rule out; a copy of an event is dear.
 TraceEvent& Trace::add(TraceEvent::Kind kind) {
   if (events_.size() == events_.capacity()) {
     std::vector<TraceEvent> larger;

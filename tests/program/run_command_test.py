@@ -456,8 +456,8 @@ class Reports(Program):
         rows = [line.split()[0] for line in first if line[4:5].isdigit() and line[5] == " "]
         self.assertTrue({"25", "44", "45", "50", "58"}.issubset(rows), rows)
         full = self.fine("run", "--full", "llama3/small")
-        self.assertIn("computed by rank 0, forward + backward, in products and convolutions by line\n",
-                      full)
+        self.assertIn("computed by rank 0, forward + backward, in products and convolutions by "
+                      "line\n", full)
 
     def test_a_summary_has_a_few_lines(self):
         output = self.fine("run", "--summary", text=LAYERS)
