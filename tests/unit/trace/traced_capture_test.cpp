@@ -29,7 +29,8 @@ std::string refused_on(const TracedFunction& f, const DTensor& x) {
   return "runs";
 }
 
-TEST_CASE("T-16 T-56 a graph rests on the meshes, placements, groups and numbers that it asked") {
+TEST_CASE(
+    "T-16 T-56 X-60 a graph rests on the meshes, placements, groups and numbers that it asked") {
   OpMesh mesh({3});
   OpMesh other({3});  // an arena of its own: equal, and another object
   mesh.run([&](RankContext& rank) {
