@@ -291,37 +291,11 @@ DTensor target_weights(Calls& calls, const Arguments& args, const DTensor& like)
   return calls.one("masked_fill.Scalar", {weights, ignored, 0.0});
 }
 
-/// nll_loss_nd(self, target, weight, reduction, ignore_index) for more than two dims, all of which
-/// but that of the classes are samples: no dim has to be joined with another, however it is cut.
-DTensor nll_loss_of_many(Calls& calls, const Arguments& args) {
-  const DTensor& logs = args[0].tensor();
-  const DTensor& target = args[1].tensor();
-  Dims samples = logs.shape();
-  samples.erase(1);
-  if (target.shape() != samples) {
-    refuse(fmt::format("nll_loss: target has the shape [{}], must have one class per sample: [{}]",
-                       fmt::join(target.shape(), ", "), fmt::join(samples, ", ")),
-           "leave the dim of the classes out of the target");
-  }
-  if (args[2].is_tensor() && args[2].tensor().requires_grad()) {
-    throw Error(ErrorKind::kRuntime, "nll_loss: has no gradient with respect to weight")
-        .with("fix", "weight.detach() requires none");
-  }
-  const DTensor weights = target_weights(calls, args, logs);
-  const DTensor ignored = calls.one("eq.Scalar", {target, args[4]});
-  const DTensor safe = calls.one("masked_fill.Scalar", {target, ignored, 0});
-  const DTensor chosen = calls.one("gather", {logs, 1, calls.one("unsqueeze", {safe, 1})});
-  const DTensor loss =
-      calls.one("neg", {calls.one("mul.Tensor", {calls.one("squeeze.dim", {chosen, 1}), weights})});
-  if (args[3].to_int() == kNone) return loss;
-  const DTensor total = calls.one("sum", {loss});
-  if (args[3].to_int() != kMean) return total;
-  return calls.one("div.Tensor", {total, calls.one("sum", {weights})});
-}
-
+/// nll_loss_nd(self, target, weight, reduction, ignore_index): all dims but that of the classes are
+/// samples; none has to be joined with another, however they are cut.
 Results nll_loss(Calls& calls, const Arguments& args) {
-  if (args[0].tensor().ndim() > 2) return single(nll_loss_of_many(calls, args));
-  return {calls("nll_loss_forward", args)[0]};
+  const bool places = args[0].tensor().ndim() > 2;
+  return {calls(places ? "nll_loss2d_forward" : "nll_loss_forward", args)[0]};
 }
 
 /// One weight per class beside logs.
@@ -385,6 +359,17 @@ Results cross_entropy(Calls& calls, const Arguments& args) {
   return single(smoothed_loss(calls, logs, loss, args));
 }
 
+/// threshold(self, threshold, value)
+Results threshold(Calls& calls, const Arguments& args) {
+  const DTensor low = calls.one("le.Scalar", {args[0], args[1]});
+  return single(calls.one("masked_fill.Scalar", {args[0], low, args[2]}));
+}
+
+std::vector<DTensor> grad_threshold(const GradContext& context) {
+  return {context.calls.one("threshold_backward",
+                            {context.grads[0], context.inputs[0], context.inputs[1]})};
+}
+
 // Spreads.
 
 /// var(self, unbiased) and var.dim(self, dim, unbiased, keepdim): the older way to say which
@@ -437,6 +422,8 @@ constexpr Row kCompositeRows[] = {
     {"softmax.int", nullptr, {}, softmax<kSoftmax>, {}, {}, "_softmax"},
     {"std", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
     {"std.dim", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
+    {"threshold", nullptr, {}, threshold, {}, {grad_threshold, "self"},
+     "a value for all that is small"},
     {"to.dtype", nullptr, {}, to_dtype, {}, {}, "_to_copy where something changes"},
     {"type_as", nullptr, {}, type_as, {}, {}, "_to_copy where something changes"},
     {"unflatten.int", nullptr, {}, unflatten, {}, {}, "view"},

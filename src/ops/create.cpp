@@ -202,6 +202,15 @@ Metas meta_triangle(const MetaArgs& args) {
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }
 
+/// scalar_tensor(s, *, dtype, ..): f32 unless a dtype is named, whatever the number is.
+Metas meta_scalar(const MetaArgs& args) {
+  return {{contiguous_meta(Dims{}, dtype_or(argument_or_none(args, "dtype"), DType::kF32))}};
+}
+
+Results scalar_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls("full", {Dims{}, args[0], dtype_or(args[1], DType::kF32)});
+}
+
 /// The mask that was drawn decides again; without training nothing was dropped.
 Gradients grad_native_dropout(const GradContext& context) {
   const bool train = context.inputs[2].is_none() || context.inputs[2].to_bool();
@@ -301,6 +310,8 @@ constexpr Row kCreateRows[] = {
      kDraws | kNotDifferentiable},
     {"randn_like", meta_likeness, rule_like, KernelId::kRandn, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable, kLike},
+    {"scalar_tensor", meta_scalar, {}, scalar_locally, {}, {}, "the same everywhere",
+     kNotDifferentiable},
     {"tril", meta_triangle, rule_whole, KernelId::kTril, {"tril_", "tril.out"}, {grad_tril, ""},
      "the diagonal is global", 0, kFirst},
     {"triu", meta_triangle, rule_whole, KernelId::kTriu, {"triu_", "triu.out"}, {grad_triu, ""},

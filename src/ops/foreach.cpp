@@ -1,101 +1,87 @@
-// Ops over lists of tensors, decided element by element with the rule of the op on one tensor. They
-// have no kernels of their own: each element runs as ops on one tensor do.
-#include "base/fix.h"
-#include "ops/meta.h"
+// Ops over lists of tensors. Those of ATen's table that do to each element what a registered op
+// does to one tensor have no rows here: they are derived from that op, which decides, computes and
+// differentiates each element.
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ops/pointwise.h"
 #include "ops/register.h"
 #include "ops/rows.h"
+#include "schema/aten_schemas.h"
+#include "schema/list_element.h"
 
 namespace shardlab {
 namespace {
 
-constexpr PointwiseRule kNone{""};
-constexpr PointwiseRule kLinear{"ss aa"};
-constexpr PointwiseRule kAdditive{"sss aaa aar XXr NNr ara"};
-constexpr PointwiseRule kProduct{"ss aa ssr aar srs ara"};
-constexpr PointwiseRule kQuotient{"ss aa ssr aar"};
-
-/// The number beside element `k`: a Scalar, or one of a list of them.
-void add_number(const Argument& argument, std::size_t k, Operands& operands) {
-  if (argument.is_scalar()) operands.numbers.push_back(argument.scalar());
-  if (argument.is_list() && k < argument.list().size() && argument.list()[k].is_scalar()) {
-    operands.numbers.push_back(argument.list()[k].scalar());
-  }
-}
-
-Operands element_operands(const MetaArgs& args, std::size_t k) {
-  Operands operands;
-  operands.tensors.push_back(args.tensors(0)[k]);
-  const SchemaType& other = args.op().arguments[1].type;
-  if (!other.is_tensor()) {
-    add_number(args[1], k, operands);
-  } else if (!other.is_list) {
-    operands.tensors.push_back(args.tensor(1));
-  } else {
-    if (args.tensors(1).size() != args.tensors(0).size()) {
-      fail(ErrorKind::kValue,
-           Fix{fmt::format("pass {} tensors in the second list, or one number for all",
-                           args.tensors(0).size())},
-           "{}: the lists have {} and {} tensors; they must be of one length", args.op().name(),
-           args.tensors(0).size(), args.tensors(1).size());
-    }
-    operands.tensors.push_back(args.tensors(1)[k]);
-  }
-  return operands;
-}
-
-template <DType (*kDType)(DType)>
-std::vector<OutputMeta> meta_foreach(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs;
-  for (std::size_t k = 0; k < args.tensors(0).size(); ++k) {
-    const Operands operands = element_operands(args, k);
-    outputs.push_back(elementwise_meta(args, operands, kDType(result_dtype(operands))));
-  }
-  return outputs;
-}
-
-DType unchanged(DType dtype) { return dtype; }
-constexpr MetaFn kPromoted = meta_foreach<unchanged>;
-constexpr MetaFn kPromotedFloat = meta_foreach<float_dtype>;
-
-// The op that one element of a foreach call is: "aten::_foreach_add_.ScalarList" ->
-// "aten::add_.Scalar".
-std::string element_op(const OpDescriptor& op) {
-  constexpr std::string_view kPrefix = "aten::_foreach_";
-  const bool number = op.overload == "Scalar" || op.overload == "ScalarList";
-  return fmt::format("aten::{}.{}", op.base.substr(kPrefix.size()), number ? "Scalar" : "Tensor");
-}
-
-// All lists are as long as the first; `may_be_empty`: one that is not read.
-void check_lists(const OpRow& row, const Arguments& args, std::size_t may_be_empty) {
-  const std::size_t count = args[0].list().size();
-  for (std::size_t i = 1; i < args.size(); ++i) {
-    if (!args[i].is_list() && !args[i].is_ints()) continue;
-    const std::size_t size = args[i].is_list() ? args[i].list().size() : args[i].ints().size();
-    if (size == count || (size == 0 && i == may_be_empty)) continue;
-    fail(ErrorKind::kValue,
-         Fix{fmt::format("pass {} elements in {}", count, row.op.arguments[i].name)},
-         "{}: list {} has {} elements, the first list has {}; they must be of one length",
-         row.name(), row.op.arguments[i].name, size, count);
-  }
-}
-
-// Element `k` of an operand: of a list, of the numbers of a list, or the one that all share.
-Argument element_of(const Argument& operand, std::size_t k) {
-  if (operand.is_list()) return operand.list()[k];
-  if (operand.is_ints()) return operand.ints()[k];
-  return operand;
-}
-
 Results run_elements(Calls& calls, const OpRow& row, const Arguments& args) {
-  check_lists(row, args, args.size());
-  const std::string op = element_op(row.op);
+  const std::size_t count = element_count(row, args);
   ArgumentList results;
-  for (std::size_t k = 0; k < args[0].list().size(); ++k) {
-    Arguments element;
-    for (const Argument& operand : args) element.push_back(element_of(operand, k));
-    results.push_back(calls(op, std::move(element))[0]);
+  for (std::size_t k = 0; k < count; ++k) {
+    results.push_back(calls.call(*element_row(row), element_arguments(row, args, k))[0]);
   }
   return {Argument(std::move(results))};
+}
+
+// What some foreach ops call the op that they do to each element.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"maximum", "clamp_min"},  // the bound may be a number, and stand in place
+    {"minimum", "clamp_max"},
+    {"norm", "linalg_vector_norm"},
+    {"powsum", "linalg__powsum"},
+};
+
+const OpRow* fitting(const OpRegistry& registry, const OpDescriptor& op, const std::string& name) {
+  for (const OpRow* row : registry.overloads("aten::" + name)) {
+    if (fits_element(op, row->op)) return row;
+  }
+  return nullptr;
+}
+
+// "_foreach_add_.ScalarList" -> "add_.Scalar"; null where no registered op does it.
+const OpRow* element_of(const OpRegistry& registry, const OpDescriptor& op) {
+  constexpr std::string_view kPrefix = "aten::_foreach_";
+  const std::string name = op.base.substr(kPrefix.size());
+  if (const OpRow* row = fitting(registry, op, name)) return row;
+  const bool inplace = name.ends_with('_');
+  const std::string_view stem = std::string_view(name).substr(0, name.size() - inplace);
+  for (const auto& [from, to] : kOtherNames) {
+    if (stem == from) return fitting(registry, op, std::string(to) + (inplace ? "_" : ""));
+  }
+  return nullptr;
+}
+
+// Elements are decided as the op on one tensor is, but for these, as recorded.
+constexpr std::pair<std::string_view, PointwiseRule> kOtherRules[] = {
+    {"aten::_foreach_clamp_max_.Scalar", kNonDecreasing},
+    {"aten::_foreach_clamp_min_.Scalar", kNonDecreasing},
+    {"aten::_foreach_maximum_.List", kMaxLike},
+    {"aten::_foreach_zero_", kNone},
+};
+
+ShardingRule rule_of(const OpDescriptor& op, const OpRow& element) {
+  for (const auto& [name, rule] : kOtherRules) {
+    if (op.name() == name) return rule;
+  }
+  return element.rule;
+}
+
+// Every foreach op of ATen whose element is a registered op.
+void add_derived(OpRegistry& registry) {
+  for (const std::string_view schema : aten_schemas_of("aten::_foreach_")) {
+    OpRow row;
+    row.op = parse_op_schema(schema);
+    if (row.op.is_out_variant()) continue;
+    const OpRow* element = element_of(registry, row.op);
+    if (element == nullptr) continue;
+    row.meta = element->meta;
+    row.rule = rule_of(row.op, *element);
+    row.compute = run_elements;
+    row.flags = element->flags | kIndependentLists;
+    row.why = "each element by itself";
+    row.base = element;
+    registry.add(std::move(row));
+  }
 }
 
 /// Whether weights decay by themselves (AdamW) or through the gradient (Adam).
@@ -159,15 +145,15 @@ class AdamStep {
 template <Decay kDecay>
 Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
   constexpr std::size_t kMaxSquares = 4, kAmsgrad = 11;
-  check_lists(row, args, args[kAmsgrad].to_bool() ? args.size() : kMaxSquares);
-  for (std::size_t k = 0; k < args[0].list().size(); ++k) AdamStep(calls, args, k).run(kDecay);
+  const std::size_t count =
+      element_count(row, args, args[kAmsgrad].to_bool() ? args.size() : kMaxSquares);
+  for (std::size_t k = 0; k < count; ++k) AdamStep(calls, args, k).run(kDecay);
   return {};
 }
 
 std::vector<OutputMeta> no_results(const MetaArgs&) { return {}; }
 
-constexpr std::uint32_t kLists = kAllowUneven | kIndependentLists;
-constexpr std::uint32_t kSteps = kLists | kNotDifferentiable;
+constexpr std::uint32_t kSteps = kAllowUneven | kIndependentLists | kNotDifferentiable;
 
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.
@@ -175,36 +161,6 @@ constexpr std::uint32_t kSteps = kLists | kNotDifferentiable;
 constexpr Row kForeachRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale_", nullptr, {}, {}, {}, {},
      "the handler shares the note of what is not finite (D-62)", kCollective | kNotDifferentiable},
-    {"_foreach_add.List", kPromoted, kAdditive, run_elements, {"_foreach_add_.List"}, {}, "as add",
-     kLists},
-    {"_foreach_add.Scalar", kPromoted, kNone, run_elements, {"_foreach_add_.Scalar"}, {},
-     "as add.Scalar", kLists},
-    {"_foreach_add.ScalarList", kPromoted, kNone, run_elements, {"_foreach_add_.ScalarList"}, {},
-     "as add.Scalar", kLists},
-    {"_foreach_add.Tensor", kPromoted, kAdditive, run_elements, {"_foreach_add_.Tensor"}, {},
-     "as add", kLists},
-    {"_foreach_div.List", kPromotedFloat, kQuotient, run_elements, {"_foreach_div_.List"}, {},
-     "as div", kLists},
-    {"_foreach_div.Scalar", kPromotedFloat, kLinear, run_elements, {"_foreach_div_.Scalar"}, {},
-     "as div.Scalar", kLists},
-    {"_foreach_div.ScalarList", kPromotedFloat, kLinear, run_elements, {"_foreach_div_.ScalarList"},
-     {}, "as div.Scalar", kLists},
-    {"_foreach_div.Tensor", kPromotedFloat, kQuotient, run_elements, {"_foreach_div_.Tensor"}, {},
-     "as div", kLists},
-    {"_foreach_mul.List", kPromoted, kProduct, run_elements, {"_foreach_mul_.List"}, {}, "as mul",
-     kLists},
-    {"_foreach_mul.Scalar", kPromoted, kLinear, run_elements, {"_foreach_mul_.Scalar"}, {},
-     "as mul.Scalar", kLists},
-    {"_foreach_mul.ScalarList", kPromoted, kLinear, run_elements, {"_foreach_mul_.ScalarList"}, {},
-     "as mul.Scalar", kLists},
-    {"_foreach_mul.Tensor", kPromoted, kProduct, run_elements, {"_foreach_mul_.Tensor"}, {},
-     "as mul", kLists},
-    {"_foreach_sub.List", kPromoted, kAdditive, run_elements, {"_foreach_sub_.List"}, {}, "as sub",
-     kLists},
-    {"_foreach_sub.Scalar", kPromoted, kNone, run_elements, {"_foreach_sub_.Scalar"}, {},
-     "as sub.Scalar", kLists},
-    {"_foreach_sub.ScalarList", kPromoted, kNone, run_elements, {"_foreach_sub_.ScalarList"}, {},
-     "as sub.Scalar", kLists},
     {"_fused_adam_", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
      "each step is pointwise; the step count is a replica", kSteps},
     {"_fused_adamw_", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
@@ -214,6 +170,9 @@ constexpr Row kForeachRows[] = {
 
 }  // namespace
 
-void register_foreach(OpRegistry& registry) { add_rows(registry, kForeachRows); }
+void register_foreach(OpRegistry& registry) {
+  add_rows(registry, kForeachRows);
+  add_derived(registry);
+}
 
 }  // namespace shardlab

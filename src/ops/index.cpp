@@ -292,6 +292,78 @@ Rows rule_index_put(const RuleContext& context) {
   return rows;
 }
 
+// index_add(self, dim, index, source, alpha)
+
+Metas meta_index_add(const MetaArgs& args) {
+  const TensorMeta &self = *args.tensor(0), &index = *args.tensor(2), &source = *args.tensor(3);
+  require_index(index);
+  Dims shape = self.shape;
+  if (!shape.empty()) {
+    shape[index_of(wrap_dim(args[1].to_int(), shape.size()))] = product(index.shape);
+  }
+  if (index.shape.size() > 1 || product(shape) != product(source.shape) ||
+      (!source.shape.empty() && shape != source.shape && !self.shape.empty())) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give a source of shape [{}]", fmt::join(shape, ", "))},
+         "{}: the source has shape [{}], there are {} indices for dim {} of [{}]", args.op().base,
+         fmt::join(source.shape, ", "), product(index.shape), args[1].to_int(),
+         fmt::join(self.shape, ", "));
+  }
+  if (source.dtype != self.dtype) {
+    fail(ErrorKind::kValue, Fix{"cast the source: source.to(x.dtype)"},
+         "{}: the source is {}, the tensor is {}; both must have one dtype", args.op().base,
+         to_string(source.dtype), to_string(self.dtype));
+  }
+  return meta_self(args);
+}
+
+/// Linear in self and source together: both carry a pending sum, or neither.
+Rows rule_index_add(const RuleContext& context) {
+  const std::int64_t dim = dim_argument(context);
+  const bool same_dims = context.tensors[0]->ndim() == context.tensors[2]->ndim();
+  Rows rows;
+  for (std::int64_t d = 0; same_dims && d < ndim_of(context); ++d) {
+    if (d != dim) rows.push_back({{any(d)}, {any(d), whole(), any(d)}});
+  }
+  for (const char letter : {'s', 'a'}) {
+    const RulePlacement pending = placement_of_letter(letter);
+    rows.push_back({{pending}, {pending, whole(), pending}});
+  }
+  return rows;
+}
+
+/// The index beside each element of `like`, whose dim `dim` it counts over.
+DTensor beside(Calls& calls, const DTensor& index, std::int64_t dim, const DTensor& like) {
+  Dims line(like.ndim(), 1);
+  if (!line.empty()) line[index_of(wrap_dim(dim, line.size()))] = index.numel();
+  return calls.one("aten::expand", {calls.one("aten::reshape", {index, line}), like.shape()});
+}
+
+Results index_add_locally(Calls& calls, const OpRow& row, const Arguments& args) {
+  const DTensor& self = args[0].tensor();
+  const std::int64_t dim = args[1].to_int();
+  DTensor source = args[3].tensor();
+  if (source.ndim() < self.ndim()) source = calls.one("aten::reshape", {source, self.shape()});
+  if (source.ndim() > self.ndim()) source = calls.one("aten::reshape", {source, Dims{}});
+  if (args[4].scalar() != Scalar(1)) source = calls.one("aten::mul.Scalar", {source, args[4]});
+  const DTensor places = beside(calls, args[2].tensor(), dim, source);
+  DTensor result = calls.one("aten::scatter_add", {self, dim, places, source});
+  if (row.inplace()) calls("aten::copy_", {self, result});
+  if (row.out_variant()) calls("aten::copy_", {args.back(), result});
+  return {Argument(std::move(result))};
+}
+
+Gradients grad_index_add(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(3);
+  if (context.needs(0)) gradients[0] = context.grads[0];
+  if (!context.needs(2)) return gradients;
+  const DTensor chosen =
+      calls.one("aten::index_select", {context.grads[0], context.inputs[1], input(context, 2)});
+  const DTensor shaped = calls.one("aten::reshape", {chosen, input(context, 3).shape()});
+  gradients[2] = times(calls, shaped, context.inputs[4].scalar());
+  return gradients;
+}
+
 Gradients grad_gather(const GradContext& context) {
   Gradients gradients(2);
   if (!context.needs(0)) return gradients;
@@ -336,13 +408,7 @@ Gradients grad_index_select(const GradContext& context) {
   if (!context.needs(0)) return gradients;
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
-  Dims line(gradient.ndim(), 1);
-  if (!line.empty()) {
-    const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), gradient.ndim());
-    line[static_cast<std::size_t>(dim)] = input(context, 2).numel();
-  }
-  const DTensor positions = calls.one(
-      "aten::expand", {calls.one("aten::reshape", {input(context, 2), line}), gradient.shape()});
+  const DTensor positions = beside(calls, input(context, 2), context.inputs[1].to_int(), gradient);
   const DTensor zeros = calls.one("aten::new_zeros", {gradient, input(context, 0).shape()});
   gradients[0] = calls.one("aten::scatter_add", {zeros, context.inputs[1], positions, gradient});
   return gradients;
@@ -381,6 +447,9 @@ constexpr Row kIndexRows[] = {
      "a mask tells which rank owns a position", kNeedsPosition | kExact, {1}},
     {"index.Tensor", meta_index, rule_index, index_locally, {nullptr, "index.Tensor_out"},
      {grad_index, "indices"}, "indices count over the whole dim", kExact},
+    {"index_add", meta_index_add, rule_index_add, index_add_locally,
+     {"index_add_", "index_add.out"}, {grad_index_add, "index:source source:source"},
+     "linear in both; indices count over the whole dim", 0, {1}},
     {"index_fill.int_Scalar", meta_scatter, rule_index_fill, {},
      {"index_fill_.int_Scalar", "index_fill.int_Scalar_out"}, {},
      "indices count over the whole dim", 0, {1}},

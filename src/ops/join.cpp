@@ -2,6 +2,7 @@
 // every rank, since its positions count over the whole tensor; all others may be sharded, and
 // partials pass, since values are only moved.
 #include <algorithm>
+#include <array>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -149,6 +150,81 @@ DTensor slice_of(Calls& calls, const DTensor& x, std::int64_t dim, std::int64_t 
   return calls.one("aten::slice.Tensor", {x, dim, start, start + size});
 }
 
+// constant_pad_nd(self, pad, value): pad counts from the last dim on, in front and behind; a
+// negative count cuts off.
+
+/// In front of and behind each dim.
+std::vector<std::array<std::int64_t, 2>> padding_of(const Argument& pad, std::size_t ndim) {
+  const Dims counts = ints_of(pad);
+  if (counts.size() % 2 != 0 || counts.size() / 2 > ndim) {
+    fail(ErrorKind::kValue, Fix{"give two counts per dim, the last dim first: pad(x, [1, 1])"},
+         "constant_pad_nd: there are {} counts for a tensor of {} dims", counts.size(), ndim);
+  }
+  std::vector<std::array<std::int64_t, 2>> padding(ndim);
+  for (std::size_t i = 0; i < counts.size() / 2; ++i) {
+    padding[ndim - 1 - i] = {counts[2 * i], counts[2 * i + 1]};
+  }
+  return padding;
+}
+
+Metas meta_pad(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  Dims shape = self.shape;
+  const auto padding = padding_of(args[1], shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    shape[d] += padding[d][0] + padding[d][1];
+    if (shape[d] >= 0) continue;
+    fail(ErrorKind::kValue, Fix{"cut off no more than there is"},
+         "constant_pad_nd: dim {} of size {} would have size {}", d, self.shape[d], shape[d]);
+  }
+  return {{contiguous_meta(shape, self.dtype)}};
+}
+
+/// A padded dim is whole. Terms of a sum pass beside zeros, all others beside any number.
+Rows rule_pad(const RuleContext& context) {
+  const auto padding = padding_of(context.schema.args[1], context.tensors[0]->ndim());
+  Rows rows;
+  bool pads = false;
+  for (std::size_t d = 0; d < padding.size(); ++d) {
+    const bool kept = padding[d][0] == 0 && padding[d][1] == 0;
+    if (kept) rows.push_back(uniform_row(any(static_cast<std::int64_t>(d)), 1, 1));
+    pads = pads || !kept;
+  }
+  const bool zero = !context.schema.args[2].scalar().to_bool();
+  append_passing(rows, !pads || zero ? "saxn" : "axn", 1, 1);
+  return rows;
+}
+
+Results pad_locally(Calls& calls, const OpRow& row, const Arguments& args) {
+  DTensor x = args[0].tensor();
+  const auto padding = padding_of(args[1], x.ndim());
+  for (std::size_t d = 0; d < padding.size(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    const auto [front, behind] = padding[d];
+    const std::int64_t first = std::max<std::int64_t>(-front, 0);
+    const std::int64_t last = x.shape()[d] + std::min<std::int64_t>(behind, 0);
+    ArgumentList parts;
+    const auto add_constants = [&](std::int64_t count) {
+      Dims shape = x.shape();
+      shape[d] = count;
+      if (count > 0) parts.emplace_back(calls.one("new_full", {x, shape, args[2]}));
+    };
+    add_constants(front);
+    parts.emplace_back(calls.one("slice.Tensor", {x, dim, first, std::max(first, last)}));
+    add_constants(behind);
+    x = calls.one("cat", {parts, dim});
+  }
+  if (padding.empty()) x = calls.one("clone", {x});
+  if (row.out_variant()) calls("copy_", {args.back(), x});
+  return {Argument(std::move(x))};
+}
+
+Gradients grad_pad(const GradContext& context) {
+  Dims back = ints_of(context.inputs[1]);
+  for (std::int64_t& count : back) count = -count;
+  return {context.calls.one("aten::constant_pad_nd", {context.grads[0], back, 0})};
+}
+
 Gradients grad_cat(const GradContext& context) {
   const ArgumentList& inputs = context.inputs[0].list();
   const std::int64_t dim = wrap_dim(context.inputs[1].to_int(), context.grads[0].ndim());
@@ -183,6 +259,8 @@ Gradients grad_stack(const GradContext& context) {
 constexpr Row kJoinRows[] = {
     {"cat", meta_cat, rule_cat, KernelId::kCat, {nullptr, "cat.out"}, {grad_cat, ""},
      "positions along the dim are global", 0, {1, nullptr, true}},
+    {"constant_pad_nd", meta_pad, rule_pad, pad_locally, {nullptr, "constant_pad_nd.out"},
+     {grad_pad, ""}, "a padded dim has its ends on some ranks only", 0, {1}},
     {"stack", meta_stack, rule_stack, KernelId::kStack, {}, {grad_stack, ""},
      "all tensors follow one layout", 0, {1, nullptr, true}},
 };

@@ -1,5 +1,7 @@
 // Losses over classes. The class dim stays whole; samples may be sharded, and a summed loss adds up
 // over the ranks. A mean of unequal shares does not, so it gathers.
+#include <fmt/ranges.h>
+
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
@@ -76,6 +78,82 @@ Metas meta_nll_loss_backward(const MetaArgs& args) {
   return {{contiguous_meta(self.shape, self.dtype)}};
 }
 
+/// self [samples, classes, places..], target [samples, places..]
+void require_places(const OpDescriptor& op, const TensorMeta& self, const TensorMeta& target,
+                    const TensorMeta* weight) {
+  Dims places = self.shape;
+  if (places.size() > 2) places.erase(1);
+  if (self.shape.size() < 3 || places != target.shape) {
+    fail(ErrorKind::kValue, Fix{"leave the dim of the classes, dim 1, out of the target"},
+         "{}: target has the shape [{}], must have one class per place: [{}]", op.name(),
+         fmt::join(target.shape, ", "), fmt::join(places, ", "));
+  }
+  if (weight != nullptr && product(weight->shape) != self.shape[1]) {
+    fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", self.shape[1])},
+         "{} takes one weight per class: there are {} classes and {} weights", op.name(),
+         self.shape[1], product(weight->shape));
+  }
+}
+
+/// nll_loss2d_forward(self, target, weight, reduction, ignore_index): output, total_weight
+Metas meta_nll_loss_of_places(const MetaArgs& args) {
+  const TensorMeta &self = *args.tensor(0), &target = *args.tensor(1);
+  require_places(args.op(), self, target, args.tensor(2));
+  const bool each = reduction_of(args[3]) == Reduction::kNone;
+  return {{contiguous_meta(each ? target.shape : Dims{}, self.dtype)},
+          {contiguous_meta(Dims{}, self.dtype)}};
+}
+
+/// nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight)
+Metas meta_nll_loss_of_places_backward(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(1);
+  require_places(args.op(), self, *args.tensor(2), args.tensor(3));
+  return {{contiguous_meta(self.shape, self.dtype)}};
+}
+
+// Places are samples, too: [samples, classes, places..] as [all, classes].
+DTensor rows_of_classes(Calls& calls, const DTensor& self) {
+  Dims order{0};
+  for (std::size_t d = 2; d < self.ndim(); ++d) order.push_back(static_cast<std::int64_t>(d));
+  order.push_back(1);
+  const DTensor last = calls.one("permute", {self, order});
+  const std::int64_t classes = self.shape()[1];
+  return calls.one("reshape", {last, Dims{classes == 0 ? 0 : self.numel() / classes, classes}});
+}
+
+DTensor flat(Calls& calls, const DTensor& x) { return calls.one("reshape", {x, Dims{x.numel()}}); }
+
+Results store(Calls& calls, const OpRow& row, const Arguments& args, Results results) {
+  if (!row.out_variant()) return results;
+  const std::size_t first = args.size() - results.size();
+  for (std::size_t i = 0; i < results.size(); ++i) calls("copy_", {args[first + i], results[i]});
+  return results;
+}
+
+Results nll_loss_of_places(Calls& calls, const OpRow& row, const Arguments& args) {
+  const DTensor& target = args[1].tensor();
+  Results results = calls("nll_loss_forward", {rows_of_classes(calls, args[0].tensor()),
+                                               flat(calls, target), args[2], args[3], args[4]});
+  if (reduction_of(args[3]) == Reduction::kNone) {
+    results[0] = calls.one("reshape", {results[0], target.shape()});
+  }
+  return store(calls, row, args, std::move(results));
+}
+
+Results nll_loss_of_places_backward(Calls& calls, const OpRow& row, const Arguments& args) {
+  const DTensor& self = args[1].tensor();
+  const bool each = reduction_of(args[4]) == Reduction::kNone;
+  const DTensor& gradient = args[0].tensor();
+  const DTensor slope = calls.one(
+      "nll_loss_backward", {each ? flat(calls, gradient) : gradient, rows_of_classes(calls, self),
+                            flat(calls, args[2].tensor()), args[3], args[4], args[5], args[6]});
+  Dims shape = args[2].tensor().shape(), order{0, static_cast<std::int64_t>(self.ndim()) - 1};
+  shape.push_back(self.shape()[1]);
+  for (std::size_t d = 2; d < self.ndim(); ++d) order.push_back(static_cast<std::int64_t>(d) - 1);
+  const DTensor last = calls.one("view", {slope, shape});
+  return store(calls, row, args, {calls.one("contiguous", {calls.one("permute", {last, order})})});
+}
+
 /// Dims of self other than the class dim, with the dim of the target that goes along.
 struct SampleDim {
   RulePlacement self, target;
@@ -124,26 +202,36 @@ Rows rule_nll_loss_backward(const RuleContext& context) {
   return rows;
 }
 
+template <const char* const& backward>
 Gradients grad_nll_loss(const GradContext& context) {
   Gradients gradients(3);
   if (!context.needs(0) || !context.grads[0].defined()) return gradients;
-  gradients[0] =
-      context.calls.one("aten::nll_loss_backward",
-                        {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
-                         context.inputs[3], context.inputs[4], context.outputs[1]});
+  gradients[0] = context.calls.one(
+      backward, {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2],
+                 context.inputs[3], context.inputs[4], context.outputs[1]});
   return gradients;
 }
+
+constexpr const char* kSampleBackward = "aten::nll_loss_backward";
+constexpr const char* kPlaceBackward = "aten::nll_loss2d_backward";
 
 // Sorted by name.
 // clang-format off
 constexpr Row kLossRows[] = {
+    {"nll_loss2d_backward", meta_nll_loss_of_places_backward, rule_nll_loss_backward,
+     nll_loss_of_places_backward, {nullptr, "nll_loss2d_backward.grad_input"}, {},
+     "samples are independent", 0, {4}},
+    {"nll_loss2d_forward", meta_nll_loss_of_places, rule_nll_loss, nll_loss_of_places,
+     {nullptr, "nll_loss2d_forward.output"},
+     {grad_nll_loss<kPlaceBackward>, "self target weight result1 !weight !result1"},
+     "sums over samples add up", 0, {3}},
     {"nll_loss_backward", meta_nll_loss_backward, rule_nll_loss_backward,
      KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"}, {},
      "samples are independent", 0, {4}},
     {"nll_loss_forward", meta_nll_loss, rule_nll_loss, KernelId::kNllLossForward,
      {nullptr, "nll_loss_forward.output"},
-     {grad_nll_loss, "self target weight result1 !weight !result1"}, "sums over samples add up", 0,
-     {3}},
+     {grad_nll_loss<kSampleBackward>, "self target weight result1 !weight !result1"},
+     "sums over samples add up", 0, {3}},
 };
 // clang-format on
 

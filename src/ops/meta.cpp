@@ -13,6 +13,7 @@
 #include "kernels/promotion.h"
 #include "ops/arguments.h"
 #include "ops/factor_rule.h"
+#include "schema/list_element.h"
 
 namespace shardlab {
 namespace {
@@ -132,9 +133,34 @@ std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args, M
   return results;
 }
 
+/// The metas of the tensor arguments of element `k` of a foreach call.
+MetaList element_metas(const OpRow& row, const MetaArgs& args, std::size_t k) {
+  MetaList metas;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const SchemaType& type = row.op.arguments[i].type;
+    if (type.is_tensor()) metas.push_back(type.is_list ? args.tensors(i)[k] : args.tensor(i));
+  }
+  return metas;
+}
+
+/// Each element's results are those of the op on one tensor.
+std::vector<OutputMeta> metas_of_elements(const OpRow& row, const Arguments& args, MetaList metas) {
+  const std::size_t count = element_count(row, args);
+  const MetaArgs lists(row.op, args, std::move(metas));
+  std::vector<OutputMeta> outputs;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::vector<OutputMeta> results = infer_metas(
+        *element_row(row), element_arguments(row, args, k), element_metas(row, lists, k));
+    outputs.insert(outputs.end(), results.begin(), results.end());
+  }
+  if (row.op.returns.empty()) outputs.clear();
+  return outputs;
+}
+
 }  // namespace
 
 std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+  if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
     return derived_metas(row, args, std::move(metas));
   }

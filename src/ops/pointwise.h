@@ -28,6 +28,7 @@ inline constexpr PointwiseRule kMinLike{"xxr xrx nnr nrn nnn"};
 void add_pointwise_rows(OpRegistry& registry, std::span<const Row> rows);
 
 // The tables, each a file.
+void register_activation(OpRegistry& registry);
 void register_elementary(OpRegistry& registry);
 void register_arithmetic(OpRegistry& registry);
 void register_logic(OpRegistry& registry);

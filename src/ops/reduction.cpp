@@ -212,6 +212,43 @@ const char* index_filter(const RuleContext& context, std::span<const Placements>
   return nullptr;
 }
 
+/// An empty list of dims reduces all of them, and keeps them with size 1, as recorded.
+bool names_no_dims(const Argument& dims) { return dims.is_ints() && dims.ints().empty(); }
+
+/// log(sum(exp(x))) around the maximum, so that nothing overflows; an infinite one counts as 0.
+Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args) {
+  DTensor x = args[0].tensor();
+  if (is_integral(x.dtype())) x = calls.one("_to_copy", {x, DType::kF32});
+  const Dims dims = dims_of(row.op, args[1], x.ndim(), NoDims::kAll);
+  std::int64_t reduced = 1;
+  for (const std::int64_t dim : dims) {
+    reduced *= x.ndim() == 0 ? 1 : x.shape()[static_cast<std::size_t>(dim)];
+  }
+  DTensor most;
+  const bool around = reduced > 0 && !is_complex(x.dtype());
+  if (around) {
+    most = calls.one("amax", {x, dims, true});
+    most = calls.one("masked_fill.Scalar", {most, calls.one("isinf", {most}), 0});
+    x = calls.one("sub.Tensor", {x, most});
+  }
+  DTensor result =
+      calls.one("log", {calls.one("sum.dim_IntList", {calls.one("exp", {x}), dims, true})});
+  if (around) result = calls.one("add.Tensor", {result, most});
+  const bool kept = args[2].to_bool() || names_no_dims(args[1]);
+  if (!kept) result = calls.one("squeeze.dims", {result, dims});
+  if (row.out_variant()) calls("copy_", {args.back(), result});
+  return {Argument(std::move(result))};
+}
+
+/// Integers become f32.
+std::vector<OutputMeta> meta_logsumexp(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  if (names_no_dims(args[1])) {
+    return {{contiguous_meta(Dims(self.shape.size(), 1), float_dtype(self.dtype))}};
+  }
+  return {{reduced_meta(args, float_dtype(self.dtype))}};
+}
+
 // Reduced dims of a dim-list argument; none or an empty list means all. A tensor without dims has
 // none.
 Dims reduced_dims(const Argument& dims, std::size_t ndim) {
@@ -333,6 +370,17 @@ Gradients grad_norm(const GradContext& context) {
   return {cast_like(calls, gradient, x)};
 }
 
+Gradients grad_logsumexp(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  const Dims dims = reduced_dims(context.inputs[1], x.ndim());
+  const bool kept = context.inputs[2].to_bool() || names_no_dims(context.inputs[1]);
+  const DTensor& result = context.outputs[0].tensor();
+  const DTensor whole = kept ? gathered(calls, result, dims) : unreduce(calls, result, dims, kept);
+  const DTensor share = calls.one("aten::exp", {calls.one("aten::sub.Tensor", {x, whole})});
+  return {calls.one("aten::mul.Tensor", {spread(context, dims, kept), share})};
+}
+
 Gradients grad_extremum_along(const GradContext& context) {
   const Argument& dim = context.inputs[1];
   const DTensor& index = context.outputs[1].tensor();
@@ -439,6 +487,9 @@ constexpr Row kReductionRows[] = {
     {"linalg_vector_norm", meta_norm, norm_rule, KernelId::kVectorNorm,
      {nullptr, "linalg_vector_norm.out"}, {grad_norm, "self result"}, "a norm of norms",
      kAllowUneven},
+    {"logsumexp", meta_logsumexp, kept_dims_rule<NoDims::kNone>, logsumexp_locally,
+     {nullptr, "logsumexp.out"}, {grad_logsumexp, "self result"},
+     "logarithms of sums do not add up", kAllowUneven, {1}},
     {"max", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kMax, {nullptr, "max.unary_out"},
      {grad_amax_amin, "self result"}, "a maximum of maxima", kAllowUneven},
     {"max.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMaxDim,

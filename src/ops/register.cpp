@@ -11,7 +11,7 @@ void register_families(OpRegistry& registry) {
   register_convolution(registry);
   register_copy(registry);
   register_create(registry);
-  register_foreach(registry);
+  register_diagonal(registry);
   register_index(registry);
   register_join(registry);
   register_lookup(registry);
@@ -20,10 +20,12 @@ void register_families(OpRegistry& registry) {
   register_matrix(registry);
   register_norm(registry);
   register_pointwise(registry);
+  register_pointwise_loss(registry);
   register_query(registry);
   register_reduction(registry);
   register_select(registry);
   register_view(registry);
+  register_foreach(registry);  // derived from all others
 }
 
 }  // namespace shardlab

@@ -431,11 +431,54 @@ Gradients grad_unbind(const GradContext& context) {
   return {context.calls.one("aten::stack", {present_grads(context), context.inputs[1]})};
 }
 
+// A copy of self, of which a view takes src's values.
+Results put_locally(Calls& calls, const OpRow& row, const Arguments& args, std::string_view view) {
+  DTensor result = calls.one("clone", {args[0]});
+  Arguments part(args.begin() + 2, args.end() - (row.out_variant() ? 1 : 0));
+  part.insert(part.begin(), Argument(result));
+  calls("copy_", {calls.one(view, std::move(part)), args[1]});
+  if (row.out_variant()) calls("copy_", {args.back(), result});
+  return {Argument(std::move(result))};
+}
+
+template <const char* const& view>
+Results put(Calls& calls, const OpRow& row, const Arguments& args) {
+  return put_locally(calls, row, args, view);
+}
+constexpr const char* kDiagonal = "diagonal";
+constexpr const char* kSelect = "select.int";
+constexpr const char* kSlice = "slice.Tensor";
+
+// The part belongs to src, all else to self. `scatter` and `view` take the same arguments behind
+// src and self.
+template <const char* const& scatter, const char* const& view>
+Gradients grad_put(const GradContext& context) {
+  Gradients gradients(2);
+  const Arguments place(context.inputs.begin() + 2, context.inputs.end());
+  if (context.needs(0)) {
+    Arguments args{context.grads[0], zeros_like(context.calls, input(context, 1))};
+    args.insert(args.end(), place.begin(), place.end());
+    gradients[0] =
+        cast_like(context.calls, context.calls.one(scatter, std::move(args)), input(context, 0));
+  }
+  if (context.needs(1)) {
+    Arguments args{context.grads[0]};
+    args.insert(args.end(), place.begin(), place.end());
+    gradients[1] =
+        cast_like(context.calls, context.calls.one(view, std::move(args)), input(context, 1));
+  }
+  return gradients;
+}
+constexpr const char* kDiagonalScatter = "diagonal_scatter";
+constexpr const char* kSelectScatter = "select_scatter";
+constexpr const char* kSliceScatter = "slice_scatter";
+
 // Sorted by name.
 // clang-format off
 constexpr Row kSelectRows[] = {
-    {"diagonal_scatter", meta_self, rule_diagonal_scatter, {}, {nullptr, "diagonal_scatter.out"},
-     {}, "both dims of the diagonal stay whole", 0, {1}},
+    {"diagonal_scatter", meta_self, rule_diagonal_scatter, put<kDiagonal>,
+     {nullptr, "diagonal_scatter.out"}, {grad_put<kDiagonalScatter, kDiagonal>, ""},
+     "both dims of the diagonal stay whole", 0, {1}},
     {"flip", meta_self, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"}, {grad_flip, ""},
      "a flipped dim crosses ranks", 0, {1}},
     {"roll", meta_roll, rule_other_dims<2>, roll_locally, {nullptr, "roll.out"}, {grad_roll, ""},
@@ -444,13 +487,15 @@ constexpr Row kSelectRows[] = {
      "the index is global", kAllowUneven, {1}},
     {"select_backward", meta_select_backward, rule_select_backward, KernelId::kSelectBackward,
      {nullptr, "select_backward.out"}, {}, "the index is global", kAllowUneven, {1}, nullptr, 1},
-    {"select_scatter", meta_self, rule_select_scatter, {}, {nullptr, "select_scatter.out"}, {},
+    {"select_scatter", meta_self, rule_select_scatter, put<kSelect>,
+     {nullptr, "select_scatter.out"}, {grad_put<kSelectScatter, kSelect>, ""},
      "the index is global", 0, {1}},
     {"slice.Tensor", meta_slice, rule_slice, view_slice, {}, {grad_slice, ""}, "bounds are global",
      kAllowUneven, {1}},
     {"slice_backward", meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward,
      {nullptr, "slice_backward.out"}, {}, "bounds are global", kAllowUneven, {1}, nullptr, 1},
-    {"slice_scatter", meta_self, rule_slice_scatter, {}, {nullptr, "slice_scatter.out"}, {},
+    {"slice_scatter", meta_self, rule_slice_scatter, put<kSlice>,
+     {nullptr, "slice_scatter.out"}, {grad_put<kSliceScatter, kSlice>, ""},
      "bounds are global", kAllowUneven, {2}},
     {"split.Tensor", meta_split, rule_split, view_split, {}, {grad_split, "~result"},
      "bounds are global", 0, {1}},

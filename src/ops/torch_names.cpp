@@ -55,6 +55,12 @@ Arguments embedding(const Arguments& torch) {
 // clang-format off
 const TorchSpellingRow kSpellings[] = {
     {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
+    {"binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "binary_cross_entropy", "input, target, weight, reduction"},
+    {"binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? pos_weight=None)",
+     "binary_cross_entropy_with_logits", "input, target, weight, pos_weight, reduction"},
     {"bool(Tensor self)", "to.dtype", "self, bool"},
     {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
      "ignore_index=-100, bool? reduce=None, str reduction=\"mean\", float label_smoothing=0.0)",
@@ -69,6 +75,8 @@ const TorchSpellingRow kSpellings[] = {
     {"floor_divide(Tensor input, Scalar other)", "div.Scalar_mode", "input, other, \"floor\""},
     {"floor_divide(Tensor input, Tensor other)", "div.Tensor_mode", "input, other, \"floor\""},
     {"half(Tensor self)", "to.dtype", "self, f16"},
+    {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0)",
+     "huber_loss", "input, target, reduction, delta"},
     {"int(Tensor self)", "to.dtype", "self, i32"},
     {"long(Tensor self)", "to.dtype", "self, i64"},
     {"max(Tensor input, Tensor other)", "maximum", "input, other"},
@@ -82,6 +90,9 @@ const TorchSpellingRow kSpellings[] = {
     {"norm(Tensor input, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
      "dtype=None)",
      "linalg_vector_norm", "input, p, dim, keepdim, dtype"},
+    {"smooth_l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+     "reduction=\"mean\", float beta=1.0)",
+     "smooth_l1_loss", "input, target, reduction, beta"},
     {"split(Tensor tensor, int split_size_or_sections, int dim=0)",
      "split.Tensor", "tensor, split_size_or_sections, dim"},
     {"split(Tensor tensor, int[] split_size_or_sections, int dim=0)",

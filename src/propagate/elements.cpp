@@ -1,8 +1,13 @@
-// A call over lists of independent tensors is one decision per element k, made on the op with its
-// lists replaced by their k-th elements.
+// A call over lists of independent tensors is one decision per element k, made on the op on one
+// tensor that is done to each element, or else on the op with its lists replaced by their k-th
+// elements.
 #include "propagate/elements.h"
 
+#include <algorithm>
+
 #include "base/fix.h"
+#include "propagate/propagator.h"
+#include "schema/list_element.h"
 
 namespace shardlab {
 
@@ -14,32 +19,57 @@ bool independent_lists(const OpSchema& schema) {
   return false;
 }
 
-std::vector<ElementOfList> list_elements(const OpSchema& schema) {
+namespace {
+
+// As calls of the op on one tensor.
+std::vector<ElementOfList> single_calls(const OpSchema& schema) {
+  const OpRow& row = *schema.row;
+  std::vector<ElementOfList> elements(element_count(row, schema.args));
+  for (std::size_t k = 0; k < elements.size(); ++k) {
+    elements[k].schema = {element_row(row), element_arguments(row, schema.args, k), schema.layout};
+    elements[k].outputs = infer_outputs(elements[k].schema);
+  }
+  return elements;
+}
+
+// As calls of the op itself, with lists replaced by their elements.
+std::vector<ElementOfList> calls_without_lists(const OpSchema& schema,
+                                               const std::vector<OutputMeta>& outputs) {
   const std::vector<SchemaArgument>& declared = schema.row->op.arguments;
   std::vector<ElementOfList> elements;
   bool sized = false;
   for (std::size_t i = 0; i < schema.args.size(); ++i) {
     if (!declared[i].type.is_tensor() || !schema.args[i].is_list()) continue;
-    const std::size_t count = schema.args[i].list().size();
-    if (count == 0 && sized) continue;
-    if (sized && count != elements.size()) {
+    const ArgumentList& list = schema.args[i].list();
+    if (list.empty() && sized) continue;
+    if (sized && list.size() != elements.size()) {
       fail(ErrorKind::kValue, Fix{"give lists of one length"},
            "{}: list {} has {} tensors, the first list has {}", schema.row->name(),
-           declared[i].name, count, elements.size());
+           declared[i].name, list.size(), elements.size());
     }
-    elements.resize(count, {schema, {}});
+    elements.resize(list.size(), {schema, {}, {}});
     sized = true;
+    for (std::size_t k = 0; k < list.size(); ++k) elements[k].schema.args[i] = list[k];
   }
+  for (std::size_t k = 0; k < std::min(elements.size(), outputs.size()); ++k) {
+    elements[k].outputs.push_back(outputs[k]);
+  }
+  return elements;
+}
+
+}  // namespace
+
+std::vector<ElementOfList> list_elements(const OpSchema& schema,
+                                         const std::vector<OutputMeta>& outputs) {
+  std::vector<ElementOfList> elements =
+      decided_as_element(*schema.row) ? single_calls(schema) : calls_without_lists(schema, outputs);
   std::size_t first = 0;
   for (std::size_t i = 0; i < schema.args.size(); ++i) {
     const Argument& argument = schema.args[i];
-    if (argument.is_list() && declared[i].type.is_tensor()) {
-      const ArgumentList& list = argument.list();
-      for (std::size_t k = 0; k < list.size(); ++k) {
-        elements[k].schema.args[i] = list[k];
-        elements[k].positions.push_back(first + k);
-      }
-      first += list.size();
+    if (argument.is_list() && schema.row->op.arguments[i].type.is_tensor()) {
+      const std::size_t count = argument.list().size();
+      for (std::size_t k = 0; k < count; ++k) elements[k].positions.push_back(first + k);
+      first += count;
     } else if (argument.is_spec()) {
       for (ElementOfList& element : elements) element.positions.push_back(first);
       ++first;

@@ -9,11 +9,14 @@ namespace shardlab {
 /// Where a list element's tensors stand among the call's.
 struct ElementOfList {
   OpSchema schema;                     ///< lists replaced by their element
+  std::vector<OutputMeta> outputs;     ///< of this element
   std::vector<std::size_t> positions;  ///< per tensor of the element: index among the call's
 };
 
-/// The elements of a foreach call. Fails with Value for lists of different lengths, or none at all.
-std::vector<ElementOfList> list_elements(const OpSchema& schema);
+/// The elements of a foreach call that gives `outputs`. Fails with Value for lists of different
+/// lengths, or none at all.
+std::vector<ElementOfList> list_elements(const OpSchema& schema,
+                                         const std::vector<OutputMeta>& outputs);
 /// True when the call is decided element by element.
 bool independent_lists(const OpSchema& schema);
 

@@ -109,16 +109,16 @@ OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& opt
   sharding.inputs = schema.tensor_specs();
   const std::vector<const DTensorSpec*> given = sharding.inputs;
   std::vector<bool> decided(given.size(), false);
-  const std::vector<ElementOfList> elements = list_elements(schema);
+  const std::vector<ElementOfList> elements = list_elements(schema, outputs);
   const TupleStrategy children = child_strategies(schema, outputs, elements.size());
   for (std::size_t k = 0; k < elements.size(); ++k) {
-    std::vector<OutputMeta> own;
-    if (k < outputs.size()) own.push_back(outputs[k]);
-    const Element element = make_element(elements[k].schema, std::move(own));
+    const Element element = make_element(elements[k].schema, elements[k].outputs);
     const Taken taken = children.children.empty()
                             ? cheapest_rows(element, options)
                             : cheapest_of(children.children[k], element, options);
-    sharding.outputs.insert(sharding.outputs.end(), taken.outputs.begin(), taken.outputs.end());
+    if (!outputs.empty()) {
+      sharding.outputs.insert(sharding.outputs.end(), taken.outputs.begin(), taken.outputs.end());
+    }
     for (std::size_t i = 0; i < element.positional; ++i) {
       const std::size_t position = elements[k].positions[i];
       if (decided[position]) continue;  // a tensor beside the lists follows the first element

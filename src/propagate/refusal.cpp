@@ -168,12 +168,10 @@ void explain_choice(const OpSchema& schema, const PlanOptions& options, Decision
     explain_element(make_element(schema, outputs), Expansion::Selection::kFull, options, record);
     return;
   }
-  const std::vector<ElementOfList> elements = list_elements(schema);
+  const std::vector<ElementOfList> elements = list_elements(schema, outputs);
   const TupleStrategy children = child_strategies(schema, outputs, elements.size());
   for (std::size_t k = 0; k < elements.size(); ++k) {
-    std::vector<OutputMeta> own;
-    if (k < outputs.size()) own.push_back(outputs[k]);
-    const Element element = make_element(elements[k].schema, std::move(own));
+    const Element element = make_element(elements[k].schema, elements[k].outputs);
     if (!children.children.empty()) {
       record_strategy(children.children[k], element, options, record);
     } else {

@@ -24,11 +24,8 @@ std::string_view line_at(std::size_t start) {
 
 std::string_view name_of(std::string_view line) { return line.substr(0, line.find('(')); }
 
-}  // namespace
-
-std::string_view aten_schema(std::string_view name) {
-  const std::string wanted =
-      name.find("::") == std::string_view::npos ? "aten::" + std::string(name) : std::string(name);
+/// Where the first line stands whose name is `wanted` or greater.
+std::size_t first_from(std::string_view wanted) {
   // Lines that begin before `low` have smaller names, those from `high` on have not.
   std::size_t low = next_line(0), high = kText.size();
   while (low < high) {
@@ -41,9 +38,27 @@ std::string_view aten_schema(std::string_view name) {
       high = start;
     }
   }
-  const std::string_view line = low < kText.size() ? line_at(low) : std::string_view();
+  return low;
+}
+
+}  // namespace
+
+std::string_view aten_schema(std::string_view name) {
+  const std::string wanted =
+      name.find("::") == std::string_view::npos ? "aten::" + std::string(name) : std::string(name);
+  const std::size_t found = first_from(wanted);
+  const std::string_view line = found < kText.size() ? line_at(found) : std::string_view();
   if (name_of(line) != wanted) fail(ErrorKind::kInternal, "ATen has no op {}", wanted);
   return line;
+}
+
+std::vector<std::string_view> aten_schemas_of(std::string_view beginning) {
+  std::vector<std::string_view> lines;
+  for (std::size_t at = first_from(beginning); at < kText.size(); at = next_line(at)) {
+    if (!line_at(at).starts_with(beginning)) break;
+    lines.push_back(line_at(at));
+  }
+  return lines;
 }
 
 }  // namespace shardlab

@@ -113,8 +113,10 @@ OpRow& OpRegistry::mutable_row(std::string_view name) {
 void OpRegistry::set_rule(std::string_view name, ShardingRule rule) {
   OpRow& changed = mutable_row(name);
   if (const PartsFn parts = changed.parts()) changed.compute = RuleOrParts{parts};
-  for (const std::unique_ptr<OpRow>& row : storage_) {
-    if (row.get() == &changed || row->base == &changed) row->rule = rule;
+  for (const std::unique_ptr<OpRow>& stored : storage_) {
+    const OpRow* row = stored.get();
+    while (row != nullptr && row != &changed) row = row->base;
+    if (row != nullptr) stored->rule = rule;
   }
 }
 

@@ -96,6 +96,7 @@ bool needs_no_sample(const OpRow& row) {
   if (!row.op.returns_tensor()) return true;            // answers with a number, or writes
   if (row.opaque()) return true;                        // takes cut classes only: has unit tests
   if (row.name() == "aten::view_as_real") return true;  // no sample is complex
+  if (row.has(kIndependentLists) && row.base != nullptr) return true;  // of an op that has one
   for (const SchemaArgument& argument : row.op.arguments) {
     if (argument.type.is_tensor()) return false;
   }

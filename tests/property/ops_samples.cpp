@@ -29,6 +29,14 @@ void add_unary(std::vector<Sample>& samples) {
        {"acos", "asin", "log", "reciprocal", "log1p", "rsqrt", "sqrt", "bernoulli"}) {
     samples.push_back({op, {unit({7, 5})}, {"$0"}});
   }
+  for (const char* op : {"angle", "celu", "conj_physical", "deg2rad", "elu", "hardshrink",
+                         "hardsigmoid", "hardswish", "hardtanh", "mish", "nan_to_num", "rad2deg",
+                         "relu6", "selu", "sinc", "softshrink", "isposinf", "isneginf", "elu_"}) {
+    samples.push_back({op, {real({7, 5})}, {"$0"}});
+  }
+  for (const char* op : {"atanh", "logit", "special_entr"}) {
+    samples.push_back({op, {unit({7, 5})}, {"$0"}});
+  }
   for (const char* op : {"exp", "zero_", "clone", "neg_", "sum", "mean"}) {
     samples.push_back({op, {real({0, 5})}, {"$0"}});
     samples.push_back({op, {real({1})}, {"$0"}});
@@ -46,6 +54,20 @@ void add_pointwise(std::vector<Sample>& samples) {
     samples.push_back({op, {real({7, 5}), real({7, 5})}, {"$0", "$1"}});
     samples.push_back({op, {real({7, 5}), real({5})}, {"$0", "$1"}});
     samples.push_back({op, {real({7, 5}), real({})}, {"$0", "$1"}});
+  }
+  for (const char* op : {"copysign.Tensor", "fmax", "fmin", "heaviside", "hypot", "ldexp.Tensor",
+                         "logaddexp", "logaddexp2"}) {
+    samples.push_back({op, {real({7, 5}), real({5})}, {"$0", "$1"}});
+  }
+  samples.push_back({"threshold", {real({7, 5})}, {"$0", 0.5, -1.0}});
+  samples.push_back({"threshold", {real({7, 5})}, {"$0", -0.5, 1.0}});
+  samples.push_back({"copysign.Scalar", {real({7, 5})}, {"$0", -1.0}});
+  samples.push_back({"float_power.Scalar", {real({7, 5})}, {2.0, "$0"}});
+  samples.push_back({"float_power.Tensor_Scalar", {unit({7, 5})}, {"$0", 3}});
+  samples.push_back({"xlogy.Scalar_Other", {real({7, 5})}, {"$0", 2.0}});
+  samples.push_back({"xlogy.Scalar_Self", {unit({7, 5})}, {2.0, "$0"}});
+  for (const char* op : {"float_power.Tensor_Tensor", "xlogy.Tensor"}) {
+    samples.push_back({op, {unit({7, 5}), unit({7, 1})}, {"$0", "$1"}});
   }
   for (const char* op : {"div.Tensor", "pow.Tensor_Tensor", "fmod.Tensor", "remainder.Tensor"}) {
     samples.push_back({op, {unit({7, 5}), unit({7, 1})}, {"$0", "$1"}});
@@ -95,7 +117,7 @@ void add_reductions(std::vector<Sample>& samples) {
     samples.push_back({op, {real({7, 5})}, {"$0", false}});
   }
   for (const bool keep : {false, true}) {
-    for (const char* op : {"sum.dim_IntList", "mean.dim", "amax", "amin"}) {
+    for (const char* op : {"sum.dim_IntList", "mean.dim", "amax", "amin", "logsumexp"}) {
       samples.push_back({op, {real({7, 5})}, {"$0", Dims{0}, keep}});
       samples.push_back({op, {real({7, 5, 2})}, {"$0", Dims{-1, 0}, keep}});
     }
@@ -137,7 +159,13 @@ void add_reductions(std::vector<Sample>& samples) {
        {"nll_loss_forward", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 1, 3}},
        {"nll_loss_forward", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 2, 3}},
        {"nll_loss_forward", {real({7, 5}), index({7}, 5)}, {"$0", "$1", Argument(), 0, 3}},
-       {"nll_loss_forward", {real({7, 5}), index({7}, 5), unit({5})}, {"$0", "$1", "$2", 1, 3}}});
+       {"nll_loss_forward", {real({7, 5}), index({7}, 5), unit({5})}, {"$0", "$1", "$2", 1, 3}},
+       {"nll_loss2d_forward",
+        {real({3, 5, 2, 7}), index({3, 2, 7}, 5)},
+        {"$0", "$1", Argument(), 2, 3}},
+       {"nll_loss2d_forward",
+        {real({7, 5, 2}), index({7, 2}, 5), unit({5})},
+        {"$0", "$1", "$2", 0, 3}}});
 }
 
 void add_products(std::vector<Sample>& samples) {
@@ -167,6 +195,18 @@ void add_lookups(std::vector<Sample>& samples) {
        {"index_put",
         {real({7, 5}), index({4}, 5), real({7, 4})},
         {"$0", ArgumentList{Argument(), "$1"}, "$2", true}},
+       {"index_add", {real({7, 5}), index({4}, 5), real({7, 4})}, {"$0", 1, "$1", "$2"}},
+       {"index_add", {real({7}), index({3}, 7), real({3})}, {"$0", 0, "$1", "$2", 2}},
+       {"constant_pad_nd", {real({7, 5})}, {"$0", Dims{1, 2}}},
+       {"constant_pad_nd", {real({7, 5})}, {"$0", Dims{-1, 0, 2, 1}, 0.5}},
+       {"diag_embed", {real({7, 5})}, {"$0", 1}},
+       {"diagonal", {real({7, 5})}, {"$0", -1}},
+       {"diagonal", {real({2, 7, 5})}, {"$0", 1, 0, 2}},
+       {"diagonal_backward", {real({5})}, {"$0", Dims{7, 5}, 0, 0, 1}},
+       {"diagonal_copy", {real({7, 5})}, {"$0", -1}},
+       {"diagonal_scatter", {real({7, 5}), real({5})}, {"$0", "$1"}},
+       {"select_scatter", {real({7, 5}), real({5})}, {"$0", "$1", 0, 3}},
+       {"slice_scatter", {real({7, 5}), real({7, 2})}, {"$0", "$1", 1, 1, 5, 2}},
        {"index_select", {real({7, 5}), index({4}, 7)}, {"$0", 0, "$1"}},
        {"scatter_add", {real({7, 5}), index({7, 2}, 5), real({7, 2})}, {"$0", 1, "$1", "$2"}},
        {"cat", {real({7, 5}), real({2, 5}), real({0, 5})}, {List{"$0", "$1", "$2"}, 0}},
@@ -207,6 +247,30 @@ void add_views(std::vector<Sample>& samples) {
                                  {"expand", {real({7, 1})}, {"$0", Dims{2, -1, 5}}},
                                  {"expand", {real({})}, {"$0", Dims{7, 5}}},
                                  {"expand", {real({1})}, {"$0", Dims{0, 1}}}});
+}
+
+/// Losses of two tensors, element by element.
+void add_pointwise_losses(std::vector<Sample>& samples) {
+  samples.insert(
+      samples.end(),
+      {{"binary_cross_entropy", {unit({7, 5}), unit({7, 5})}, {"$0", "$1"}},
+       {"binary_cross_entropy", {unit({7, 5}), unit({7, 5}), unit({5})}, {"$0", "$1", "$2", 2}},
+       {"binary_cross_entropy_with_logits",
+        {real({7, 5}), unit({7, 5}), unit({5}), unit({5})},
+        {"$0", "$1", "$2", "$3"}},
+       {"binary_cross_entropy_backward",
+        {real({}), unit({7, 5}), unit({7, 5})},
+        {"$0", "$1", "$2", Argument(), 1}},
+       {"huber_loss_backward", {real({}), real({7, 5}), real({7, 5})}, {"$0", "$1", "$2", 1, 0.5}},
+       {"smooth_l1_loss_backward",
+        {real({}), real({7, 5}), real({7, 5})},
+        {"$0", "$1", "$2", 1, 0.5}},
+       {"nll_loss2d_backward",
+        {real({}), real({3, 5, 2, 7}), index({3, 2, 7}, 5), unit({})},
+        {"$0", "$1", "$2", Argument(), 2, 3, "$3"}},
+       {"huber_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 1, 0.5}},
+       {"smooth_l1_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 0, 0.5}},
+       {"trace", {real({7, 5})}, {"$0"}}});
 }
 
 /// Composite ops.
@@ -297,10 +361,29 @@ void add_foreach(std::vector<Sample>& samples) {
     samples.push_back({name("Scalar"), {real({7, 5}), real({3})}, {List{"$0", "$1"}, 0.5}});
     samples.push_back(
         {name("ScalarList"), {real({7, 5}), real({3})}, {List{"$0", "$1"}, List{0.5, 2.0}}});
-    if (op == "sub") continue;
+    if (op == "sub") continue;  // ATen has no such overload
     samples.push_back(
         {name("Tensor"), {real({7, 5}), real({3}), unit({})}, {List{"$0", "$1"}, "$2"}});
   }
+}
+
+/// Foreach ops with other arguments.
+void add_derived_foreach(std::vector<Sample>& samples) {
+  const std::vector<SampleInput> two{real({7, 5}), real({3})};
+  const std::vector<SampleInput> six{real({7, 5}), real({3}),    real({7, 5}),
+                                     real({3}),    unit({7, 5}), unit({3})};
+  const List first{"$0", "$1"}, second{"$2", "$3"}, third{"$4", "$5"};
+  for (const char* op : {"_foreach_abs", "_foreach_neg", "_foreach_sigmoid_", "_foreach_max"}) {
+    samples.push_back({op, two, {first}});
+  }
+  samples.insert(samples.end(),
+                 {{"_foreach_addcmul.Scalar", six, {first, second, third, 0.5}},
+                  {"_foreach_addcdiv_.ScalarList", six, {first, second, third, List{0.5, 2.0}}},
+                  {"_foreach_lerp.Scalar", {six.begin(), six.end() - 2}, {first, second, 0.25}},
+                  {"_foreach_maximum.ScalarList", two, {first, List{0.5, -0.5}}},
+                  {"_foreach_norm.Scalar", two, {first, 2}},
+                  {"_foreach_pow.Scalar", two, {first, 2}},
+                  {"_foreach_pow.ScalarAndTensor", two, {2.0, first}}});
 }
 
 /// Gradients as ops.
@@ -411,9 +494,11 @@ std::span<const Sample> op_samples() {
     add_lookups(all);
     add_views(all);
     add_composites(all);
+    add_pointwise_losses(all);
     add_backwards(all);
     add_convolutions(all);
     add_foreach(all);
+    add_derived_foreach(all);
     add_more_pointwise(all);
     return all;
   }();

@@ -29,10 +29,11 @@ TEST_CASE(
   const DTensorSpec *a = f.spec("S(0)"), *b = f.spec("R");
   const OpSchema each = f.call("aten::_foreach_add.List", {ArgumentList{a, b}, ArgumentList{b, b}});
   REQUIRE(independent_lists(each));
-  const std::vector<ElementOfList> elements = list_elements(each);
+  const std::vector<ElementOfList> elements = list_elements(each, infer_outputs(each));
   REQUIRE(elements.size() == 2);
   CHECK(elements[0].schema.args[0].spec() == a);
   CHECK(elements[1].schema.args[1].spec() == b);
+  CHECK(elements[1].schema.row == &f.registry.at("aten::add.Tensor"));
   CHECK(elements[1].positions == std::vector<std::size_t>{1, 3});
   CHECK_FALSE(independent_lists(f.call("aten::cat", {ArgumentList{a, b}})));
 }

@@ -1,0 +1,184 @@
+// Diagonals of two dims, which have to be whole: a diagonal crosses the pieces of either.
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/fix.h"
+#include "ops/arguments.h"
+#include "ops/gradient_math.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+using Metas = std::vector<OutputMeta>;
+
+struct Diagonal {
+  TensorMeta meta;
+  std::int64_t offset = 0;  ///< of its first element, in elements
+};
+
+Diagonal diagonal_of(const OpDescriptor& op, const TensorMeta& self, std::int64_t offset,
+                     std::int64_t dim1, std::int64_t dim2) {
+  dim1 = wrap_dim(dim1, self.shape.size());
+  dim2 = wrap_dim(dim2, self.shape.size());
+  if (dim1 == dim2) {
+    fail(ErrorKind::kValue, Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}",
+         op.name(), dim1);
+  }
+  const std::int64_t rows = self.shape[index_of(dim1)], columns = self.shape[index_of(dim2)];
+  const std::int64_t length =
+      offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns);
+  Diagonal diagonal;
+  diagonal.meta.dtype = self.dtype;
+  for (std::size_t d = 0; d < self.shape.size(); ++d) {
+    if (d == index_of(dim1) || d == index_of(dim2)) continue;
+    diagonal.meta.shape.push_back(self.shape[d]);
+    diagonal.meta.stride.push_back(self.stride[d]);
+  }
+  diagonal.meta.shape.push_back(std::max<std::int64_t>(length, 0));
+  diagonal.meta.stride.push_back(self.stride[index_of(dim1)] + self.stride[index_of(dim2)]);
+  if (length > 0) {
+    diagonal.offset =
+        offset >= 0 ? offset * self.stride[index_of(dim2)] : -offset * self.stride[index_of(dim1)];
+  }
+  return diagonal;
+}
+
+Diagonal diagonal_of(const MetaArgs& args) {
+  return diagonal_of(args.op(), *args.tensor(0), args[1].to_int(), args[2].to_int(),
+                     args[3].to_int());
+}
+
+Metas meta_diagonal(const MetaArgs& args) { return {{diagonal_of(args).meta}}; }
+
+Metas meta_diagonal_copy(const MetaArgs& args) {
+  return {{contiguous_meta(diagonal_of(args).meta.shape, args.tensor(0)->dtype)}};
+}
+
+ViewResults view_diagonal(const Tensor& base, const MetaArgs& args) {
+  Diagonal diagonal = diagonal_of(args);
+  return {{std::move(diagonal.meta), base.offset() + diagonal.offset}};
+}
+
+/// diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
+Metas meta_diagonal_backward(const MetaArgs& args) {
+  const TensorMeta around = contiguous_meta(ints_of(args[1]), args.tensor(0)->dtype);
+  const Diagonal diagonal =
+      diagonal_of(args.op(), around, args[2].to_int(), args[3].to_int(), args[4].to_int());
+  if (diagonal.meta.shape != args.tensor(0)->shape) {
+    fail(ErrorKind::kValue, Fix{"pass the sizes of what the diagonal was taken from"},
+         "{}: the gradient does not have the shape of that diagonal", args.op().name());
+  }
+  return {{around}};
+}
+
+/// Zeros, of which the diagonal takes `values`.
+DTensor around_diagonal(Calls& calls, const DTensor& values, const Dims& sizes,
+                        const Argument& offset, const Argument& dim1, const Argument& dim2) {
+  DTensor zeros = calls.one("new_zeros", {values, sizes});
+  calls("copy_", {calls.one("diagonal", {zeros, offset, dim1, dim2}), values});
+  return zeros;
+}
+
+Results store_diagonal(Calls& calls, const OpRow& row, const Arguments& args, DTensor result) {
+  if (row.out_variant()) calls("copy_", {args.back(), result});
+  return {Argument(std::move(result))};
+}
+
+Results diagonal_backward(Calls& calls, const OpRow& row, const Arguments& args) {
+  return store_diagonal(
+      calls, row, args,
+      around_diagonal(calls, args[0].tensor(), ints_of(args[1]), args[2], args[3], args[4]));
+}
+
+Results diagonal_copy(Calls& calls, const OpRow& row, const Arguments& args) {
+  const DTensor view = calls.one("diagonal", {args[0], args[1], args[2], args[3]});
+  return store_diagonal(calls, row, args, calls.one("clone", {view}));
+}
+
+/// diag_embed(self, offset, dim1, dim2): self's last dim becomes the diagonal of two new dims.
+Dims embedded_sizes(const OpDescriptor& op, const Dims& shape, const Argument& offset,
+                    const Argument& first, const Argument& second) {
+  if (shape.empty()) {
+    fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) has a dim"}, "{}: the tensor has no dim",
+         op.name());
+  }
+  const std::size_t ndim = shape.size() + 1;
+  const std::int64_t dim1 = wrap_dim(first.to_int(), ndim), dim2 = wrap_dim(second.to_int(), ndim);
+  if (dim1 == dim2) {
+    fail(ErrorKind::kValue, Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}",
+         op.name(), dim1);
+  }
+  const std::int64_t length = shape.back() + std::abs(offset.to_int());
+  Dims sizes;
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < ndim; ++d) {
+    const bool added = d == index_of(dim1) || d == index_of(dim2);
+    sizes.push_back(added ? length : shape[next++]);
+  }
+  return sizes;
+}
+
+Metas meta_diag_embed(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  return {{contiguous_meta(embedded_sizes(args.op(), self.shape, args[1], args[2], args[3]),
+                           self.dtype)}};
+}
+
+Results diag_embed(Calls& calls, const OpRow& row, const Arguments& args) {
+  const DTensor& self = args[0].tensor();
+  const Dims sizes = embedded_sizes(row.op, self.shape(), args[1], args[2], args[3]);
+  return store_diagonal(calls, row, args,
+                        around_diagonal(calls, self, sizes, args[1], args[2], args[3]));
+}
+
+/// trace(self)
+Results trace(Calls& calls, const Arguments& args) {
+  return calls("sum", {calls.one("diagonal", {args[0]})});
+}
+
+Gradients grad_diagonal(const GradContext& context) {
+  return {context.calls.one("aten::diagonal_backward",
+                            {context.grads[0], input(context, 0).shape(), context.inputs[1],
+                             context.inputs[2], context.inputs[3]})};
+}
+
+Gradients grad_diagonal_backward(const GradContext& context) {
+  return {context.calls.one("aten::diagonal", {context.grads[0], context.inputs[2],
+                                               context.inputs[3], context.inputs[4]})};
+}
+
+Gradients grad_diag_embed(const GradContext& context) {
+  return {context.calls.one("aten::diagonal", {context.grads[0], context.inputs[1],
+                                               context.inputs[2], context.inputs[3]})};
+}
+
+/// No row but that of replicas.
+std::vector<RuleRow> rule_whole_matrix(const RuleContext&) { return {}; }
+
+constexpr const char* kWhy = "both dims of the diagonal stay whole";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kDiagonalRows[] = {
+    {"diag_embed", meta_diag_embed, rule_whole_matrix, diag_embed, {nullptr, "diag_embed.out"},
+     {grad_diag_embed, ""}, kWhy, 0, {1}},
+    {"diagonal", meta_diagonal, rule_whole_matrix, view_diagonal, {}, {grad_diagonal, ""}, kWhy, 0,
+     {1}},
+    {"diagonal_backward", meta_diagonal_backward, rule_whole_matrix, diagonal_backward,
+     {nullptr, "diagonal_backward.out"}, {grad_diagonal_backward, ""}, kWhy, 0, {1}},
+    {"diagonal_copy", meta_diagonal_copy, rule_whole_matrix, diagonal_copy,
+     {nullptr, "diagonal_copy.out"}, {grad_diagonal, ""}, kWhy, 0, {1}},
+    {"trace", nullptr, {}, trace, {}, {}, "a sum over the diagonal"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_diagonal(OpRegistry& registry) { add_rows(registry, kDiagonalRows, kExact); }
+
+}  // namespace shardlab

@@ -1,0 +1,68 @@
+// expression.h - formulas over tensors as one writes them on paper: each operator is a call of an
+// op, on global values in gradients and parts, on a rank's pieces in local programs.
+#pragma once
+
+#include <string_view>
+
+#include "schema/calls.h"
+
+namespace shardlab {
+
+/// A value in a formula; lives no longer than the calls that it was made with. Operands broadcast,
+/// dtypes are promoted, and failures are those of the ops.
+class Expression {
+ public:
+  Expression(Calls& calls, DTensor value) : calls_(&calls), value_(std::move(value)) {}
+  const DTensor& value() const { return value_; }
+  Calls& calls() const { return *calls_; }
+
+  /// The result of an op with one tensor argument: of("aten::cos").
+  Expression of(std::string_view op) const { return {*calls_, calls_->one(op, {value_})}; }
+  /// The result of an op with a second argument, a number or a tensor.
+  Expression with(std::string_view op, const Argument& other) const {
+    return {*calls_, calls_->one(op, {value_, other})};
+  }
+  /// `value` where `mask` holds, itself elsewhere.
+  Expression filled(const Expression& mask, Scalar value) const {
+    return {*calls_, calls_->one("aten::masked_fill.Scalar", {value_, mask.value_, value})};
+  }
+  /// Where this mask holds one, elsewhere the other.
+  Expression choose(const Expression& yes, const Expression& no) const {
+    return {*calls_, calls_->one("aten::where.self", {value_, yes.value_, no.value_})};
+  }
+  /// In `dtype`; itself when it is of that dtype.
+  Expression to(DType dtype) const {
+    if (value_.dtype() == dtype) return *this;
+    return {*calls_, calls_->one("aten::_to_copy", {value_, dtype})};
+  }
+
+  Expression operator-() const { return of("aten::neg"); }
+  Expression operator!() const { return of("aten::logical_not"); }
+  Expression operator+(const Expression& b) const { return with("aten::add.Tensor", b.value_); }
+  Expression operator-(const Expression& b) const { return with("aten::sub.Tensor", b.value_); }
+  Expression operator*(const Expression& b) const { return with("aten::mul.Tensor", b.value_); }
+  Expression operator/(const Expression& b) const { return with("aten::div.Tensor", b.value_); }
+  Expression operator+(double b) const { return with("aten::add.Scalar", b); }
+  Expression operator-(double b) const { return with("aten::sub.Scalar", b); }
+  Expression operator*(double b) const { return with("aten::mul.Scalar", b); }
+  Expression operator/(double b) const { return with("aten::div.Scalar", b); }
+  Expression operator&&(const Expression& b) const { return with("aten::logical_and", b.value_); }
+  Expression operator||(const Expression& b) const { return with("aten::logical_or", b.value_); }
+  // Masks: b is a number or another Expression's value.
+  Expression lt(const Argument& b) const { return compared("lt", b); }
+  Expression le(const Argument& b) const { return compared("le", b); }
+  Expression gt(const Argument& b) const { return compared("gt", b); }
+  Expression ge(const Argument& b) const { return compared("ge", b); }
+  Expression eq(const Argument& b) const { return compared("eq", b); }
+
+ private:
+  Expression compared(std::string_view relation, const Argument& b) const {
+    return with(
+        std::string("aten::") + std::string(relation) + (b.is_tensor() ? ".Tensor" : ".Scalar"), b);
+  }
+
+  Calls* calls_;
+  DTensor value_;
+};
+
+}  // namespace shardlab

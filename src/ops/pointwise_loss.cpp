@@ -1,0 +1,200 @@
+// Losses that compare two tensors element by element and then reduce, step for step on global
+// values: a mean divides by the global count, however unevenly the elements are cut. Each is one
+// kernel in the reference and recorded as one.
+#include "ops/expression.h"
+#include "ops/gradient_math.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+constexpr std::int64_t kEach = 0, kMeanOfAll = 1;
+
+Results reduced_loss(const Expression& terms, const Argument& reduction) {
+  if (reduction.to_int() == kEach) return {Argument(terms.value())};
+  return {
+      Argument(terms.of(reduction.to_int() == kMeanOfAll ? "aten::mean" : "aten::sum").value())};
+}
+
+/// What one element's loss counts for in the gradient.
+Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduction,
+                    const DTensor& terms) {
+  const Expression all(calls, gradient);
+  return reduction.to_int() == kMeanOfAll ? all / static_cast<double>(terms.numel()) : all;
+}
+
+Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
+
+/// The slope of a loss of the difference: its width takes part up to `bound`, its sign beyond.
+Expression bounded(const Expression& difference, double bound) {
+  return difference.with("aten::clamp_min", -bound).with("aten::clamp_max", bound);
+}
+
+/// huber_loss(self, target, reduction, delta)
+Results huber_loss(Calls& calls, const Arguments& args) {
+  const double delta = args[3].to_double();
+  const Expression width =
+      (expression(calls, args[0]) - expression(calls, args[1])).of("aten::abs");
+  const Expression near = width * width * 0.5, far = (width - 0.5 * delta) * delta;
+  return reduced_loss(width.lt(delta).choose(near, far), args[2]);
+}
+
+/// huber_loss_backward(grad_output, self, target, reduction, delta)
+Results huber_loss_backward(Calls& calls, const Arguments& args) {
+  const Expression difference = expression(calls, args[1]) - expression(calls, args[2]);
+  const Expression slope = bounded(difference, args[4].to_double());
+  const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
+  return {Argument((slope * share).value())};
+}
+
+/// smooth_l1_loss(self, target, reduction, beta)
+Results smooth_l1_loss(Calls& calls, const Arguments& args) {
+  const double beta = args[3].to_double();
+  const Expression width =
+      (expression(calls, args[0]) - expression(calls, args[1])).of("aten::abs");
+  const Expression terms =
+      beta == 0 ? width : width.lt(beta).choose(width * width * 0.5 / beta, width - 0.5 * beta);
+  Results loss = reduced_loss(terms, args[2]);
+  // In the reference a reduced loss of this kind stays in the memory of the terms.
+  const DTensor& result = loss[0].tensor();
+  if (result.local().defined() && terms.value().local().defined()) {
+    result.local().storage()->lie_in(terms.value().local().size_bytes());
+  }
+  return loss;
+}
+
+/// smooth_l1_loss_backward(grad_output, self, target, reduction, beta)
+Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
+  const double beta = args[4].to_double();
+  const Expression difference = expression(calls, args[1]) - expression(calls, args[2]);
+  const Expression slope =
+      beta == 0 ? difference.of("aten::sgn") : bounded(difference, beta) / beta;
+  const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
+  return {Argument((slope * share).value())};
+}
+
+/// binary_cross_entropy(self, target, weight, reduction): logarithms end at -100.
+Results binary_cross_entropy(Calls& calls, const Arguments& args) {
+  const Expression x = expression(calls, args[0]), target = expression(calls, args[1]);
+  constexpr double kLeast = -100;
+  const Expression yes = x.of("aten::log").with("aten::clamp_min", kLeast);
+  const Expression no = (-x).of("aten::log1p").with("aten::clamp_min", kLeast);
+  Expression terms = (target - 1.0) * no - target * yes;
+  if (args[2].is_tensor()) terms = terms * expression(calls, args[2]);
+  return reduced_loss(terms, args[3]);
+}
+
+/// binary_cross_entropy_backward(grad_output, self, target, weight, reduction)
+Results binary_cross_entropy_backward(Calls& calls, const Arguments& args) {
+  const Expression x = expression(calls, args[1]), target = expression(calls, args[2]);
+  const Expression spread = ((-x + 1.0) * x).with("aten::clamp_min", 1e-12);
+  Expression slope = (x - target) / spread;
+  if (args[3].is_tensor()) slope = slope * expression(calls, args[3]);
+  return {Argument((slope * share_of(calls, args[0].tensor(), args[4], x.value())).value())};
+}
+
+/// log(sigmoid(x)), without overflow.
+Expression log_sigmoid(const Expression& x) {
+  const Expression rest = (-x.of("aten::abs")).of("aten::exp").of("aten::log1p");
+  return x.with("aten::clamp_max", 0) - rest;
+}
+
+/// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
+Results binary_cross_entropy_with_logits(Calls& calls, const Arguments& args) {
+  const Expression x = expression(calls, args[0]), target = expression(calls, args[1]);
+  Expression chance = log_sigmoid(x);
+  if (args[3].is_tensor()) {
+    chance = ((expression(calls, args[3]) - 1.0) * target + 1.0) * chance;
+  }
+  Expression terms = (-target + 1.0) * x - chance;
+  if (args[2].is_tensor()) terms = terms * expression(calls, args[2]);
+  return reduced_loss(terms, args[4]);
+}
+
+// A loss of the difference: what one side gains the other loses.
+template <const char* const& backward>
+Gradients grad_of_difference(const GradContext& context) {
+  const DTensor& self = input(context, 0);
+  const DTensor& target = input(context, 1);
+  const DTensor slope =
+      context.calls.one(backward, {context.grads[0], context.inputs[0], context.inputs[1],
+                                   context.inputs[2], context.inputs[3]});
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = sum_to(context.calls, slope, self);
+  if (context.needs(1)) gradients[1] = sum_to(context.calls, negate(context.calls, slope), target);
+  return gradients;
+}
+constexpr const char* kHuberBackward = "aten::huber_loss_backward";
+constexpr const char* kSmoothBackward = "aten::smooth_l1_loss_backward";
+
+Gradients grad_binary_cross_entropy(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Argument& reduction = context.inputs[3];
+  Gradients gradients(3);
+  if (context.needs(0)) {
+    gradients[0] = calls.one(
+        "aten::binary_cross_entropy_backward",
+        {context.grads[0], context.inputs[0], context.inputs[1], context.inputs[2], reduction});
+  }
+  if (context.needs(1)) {
+    const Expression x(calls, input(context, 0));
+    Expression slope = (-x).of("aten::log1p") - x.of("aten::log");
+    if (context.inputs[2].is_tensor()) slope = slope * Expression(calls, input(context, 2));
+    const Expression share = share_of(calls, context.grads[0], reduction, x.value());
+    gradients[1] = sum_to(calls, (slope * share).value(), input(context, 1));
+  }
+  return gradients;
+}
+
+Gradients grad_cross_entropy_of_logits(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Expression x(calls, input(context, 0)), target(calls, input(context, 1));
+  Expression share = share_of(calls, context.grads[0], context.inputs[4], x.value());
+  if (context.inputs[2].is_tensor()) share = share * Expression(calls, input(context, 2));
+  const bool positive = context.inputs[3].is_tensor();
+  Gradients gradients(4);
+  if (context.needs(0)) {
+    Expression slope = x.of("aten::sigmoid") - target;
+    if (positive) {
+      const Expression weighted = Expression(calls, input(context, 3)) * target;
+      slope = (weighted - target + 1.0) * x.of("aten::sigmoid") - weighted;
+    }
+    gradients[0] = sum_to(calls, (slope * share).value(), x.value());
+  }
+  if (context.needs(1)) {
+    Expression slope = -x;
+    if (positive) slope = slope - (Expression(calls, input(context, 3)) - 1.0) * log_sigmoid(x);
+    gradients[1] = sum_to(calls, (slope * share).value(), target.value());
+  }
+  return gradients;
+}
+
+constexpr const char* kLossWhy = "a mean over the whole tensor";
+constexpr const char* kCountWhy = "divides by the global count";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kPointwiseLossRows[] = {
+    {"binary_cross_entropy", nullptr, {}, binary_cross_entropy, {},
+     {grad_binary_cross_entropy, "self target weight !weight"}, kLossWhy},
+    {"binary_cross_entropy_backward", nullptr, {}, binary_cross_entropy_backward, {}, {},
+     kCountWhy},
+    {"binary_cross_entropy_with_logits", nullptr, {}, binary_cross_entropy_with_logits, {},
+     {grad_cross_entropy_of_logits, "self target weight pos_weight !weight !pos_weight"}, kLossWhy},
+    {"huber_loss", nullptr, {}, huber_loss, {}, {grad_of_difference<kHuberBackward>, "self target"},
+     kLossWhy},
+    {"huber_loss_backward", nullptr, {}, huber_loss_backward, {}, {}, kCountWhy},
+    {"smooth_l1_loss", nullptr, {}, smooth_l1_loss, {},
+     {grad_of_difference<kSmoothBackward>, "self target"}, kLossWhy},
+    {"smooth_l1_loss_backward", nullptr, {}, smooth_l1_loss_backward, {}, {}, kCountWhy},
+};
+// clang-format on
+
+}  // namespace
+
+void register_pointwise_loss(OpRegistry& registry) { add_rows(registry, kPointwiseLossRows); }
+
+}  // namespace shardlab
