@@ -118,6 +118,29 @@ TEST_CASE("T-41 T-57 a graph that folded what depends on the rank is refused on 
   });
 }
 
+TEST_CASE("T-16 T-41 the function of the README rests on the mesh that it asked for its size") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {5}, {1, 2, 3, 4, 5});
+    const DTensor y = mesh.place("S(0)", {5}, {4, 8, 12, 16, 20});
+    const TracedFunction f = capture_traced(
+        [](Tracing& tracing, const std::vector<DTensor>& in) {
+          const Source source = Source::input("arg0").attribute("mesh");
+          const TracedValue mesh = tracing.wrap(in[0].spec()->layout(), source);
+          const double ranks = mesh.call_method("size", {}).as_argument().to_double();
+          return std::vector<DTensor>{mul(in[0], 1 / ranks)};
+        },
+        {x});
+    f.guards();     // arg0.mesh is {dp:4} on ranks 0-3, its device type is cpu
+    f.folds();      // arg0.mesh.size() was 4
+    f.replay({y});  // on another mesh: refused, with the guard
+    REQUIRE(f.folds().size() == 1);
+    CHECK(f.folds()[0].object + "." + f.folds()[0].member + " " + f.folds()[0].value ==
+          "arg0.mesh.size() 4");
+    CHECK(test::whole(f.replay({y})[0]) == std::vector<double>{1, 2, 3, 4, 5});
+  });
+}
+
 TEST_CASE(
     "T-37 T-38 T-62 meshes that a captured function makes are setup actions of its graph, "
     "done again in another world") {
