@@ -207,8 +207,8 @@ std::string inplace_unary(const Json& fact) {
   if (params.at("op") == "masked_fill_") {
     more = fmt::format("mask = {}\n", distributed(fmt::format("({} > 3)", kFour), whole));
   } else if (params.at("op") == "index_add_") {
-    more = fmt::format("index = {}\nsource = {}\n", distributed("arange(2)", whole),
-                       distributed("ones([2, 4])", whole));
+    more = fmt::format("index = {}\nsource = {}\n", distributed("arange(1)", whole),
+                       distributed("ones([1, 4])", whole));
   }
   return fmt::format(
       "x = {}\n{}print('comms')\nis_self = {}\nprint('')\nplacements = x.placements\n"

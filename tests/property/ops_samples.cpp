@@ -255,6 +255,7 @@ void add_pointwise_losses(std::vector<Sample>& samples) {
       samples.end(),
       {{"binary_cross_entropy", {unit({7, 5}), unit({7, 5})}, {"$0", "$1"}},
        {"binary_cross_entropy", {unit({7, 5}), unit({7, 5}), unit({5})}, {"$0", "$1", "$2", 2}},
+       {"binary_cross_entropy_with_logits", {real({7, 5}), unit({7, 5})}, {"$0", "$1"}},
        {"binary_cross_entropy_with_logits",
         {real({7, 5}), unit({7, 5}), unit({5}), unit({5})},
         {"$0", "$1", "$2", "$3"}},
@@ -362,8 +363,8 @@ void add_foreach(std::vector<Sample>& samples) {
     samples.push_back(
         {name("ScalarList"), {real({7, 5}), real({3})}, {List{"$0", "$1"}, List{0.5, 2.0}}});
     if (op == "sub") continue;  // ATen has no such overload
-    samples.push_back(
-        {name("Tensor"), {real({7, 5}), real({3}), unit({})}, {List{"$0", "$1"}, "$2"}});
+    // The gradient of what divides all of them is a long sum: few elements, for the sake of bf16.
+    samples.push_back({name("Tensor"), {unit({3}), unit({2}), unit({})}, {List{"$0", "$1"}, "$2"}});
   }
 }
 
@@ -452,7 +453,7 @@ void add_more_pointwise(std::vector<Sample>& samples) {
   samples.insert(
       samples.end(),
       {{"bitwise_not", {index({7}, 9)}, {"$0"}},
-       {"addcdiv", {real({7, 5}), real({7, 5}), unit({5})}, {"$0", "$1", "$2", 0.5}},
+       {"addcdiv", {real({7, 5}), real({7, 5}), unit({5})}, {"$0", "$1", "$2", 0.125}},
        {"clamp.Tensor", {real({7, 5}), real({5}), unit({7, 1})}, {"$0", "$1", "$2"}},
        {"lerp.Tensor", {real({7, 5}), real({7, 5}), unit({5})}, {"$0", "$1", "$2"}},
        {"div.Scalar_mode", {real({7, 5})}, {"$0", 0.75, "floor"}},

@@ -219,5 +219,25 @@ TEST_CASE("O-15 a foreach op is derived from the op on one tensor that it does t
   CHECK(registry.find("aten::_foreach_addcmul.Tensor") == nullptr);
 }
 
+TEST_CASE("X-13 index_add_ keeps the mean of its terms, and is refused where self would move") {
+  test::OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const std::vector<double> rows{0, 1, 2, 3, 4, 5, 6, 7};
+    const auto add = [&](const char* placement) {
+      const DTensor x = mesh.place(placement, {4, 2}, rows);
+      const DTensor source = mesh.place("R", {1, 2}, {1, 1});
+      const DTensor row = mesh.place("R", {1}, {2}, DType::kI64);
+      call("aten::index_add_", {x, 0, row, source, 1});
+      return x;
+    };
+    const DTensor mean = add("P(avg)");
+    CHECK(type_string(mean) == "f32[4, 2]{avg:m0}");
+    CHECK(test::whole(mean) == std::vector<double>{0, 1, 2, 3, 5, 6, 6, 7});
+    for (const char* placement : {"S(0)", "P(max)"}) {
+      CHECK(test::kind_of([&] { add(placement); }) == ErrorKind::kRuntime);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace shardlab
