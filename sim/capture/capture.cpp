@@ -86,8 +86,26 @@ void spread_over_classes(std::vector<ProgramGraph>& graphs, const Run& run) {
 
 }  // namespace
 
+std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders, const RankChoice& ranks,
+                                    std::vector<ProgramGraph>* of_ranks) {
+  std::vector<std::int64_t> rank_of;
+  std::vector<ProgramGraph> single = recorders.take(rank_of);
+  for (const std::int64_t rank : ranks.all ? rank_of : ranks.ranks) {
+    const auto found = std::ranges::find(rank_of, rank);
+    if (found == rank_of.end()) {
+      fail(ErrorKind::kValue, Fix{"give a rank of the world; on fake the first one of a class"},
+           "rank {} was not captured", rank);
+    }
+    of_ranks->push_back(single[static_cast<std::size_t>(found - rank_of.begin())]);
+  }
+  std::vector<ProgramGraph> graphs = joined(std::move(single), rank_of);
+  if (run.shapes_only()) spread_over_classes(graphs, run);
+  for (ProgramGraph& graph : graphs) describe(graph, run.scenario, graphs.size() == 1);
+  return graphs;
+}
+
 Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
-                          const ScenarioOptions& options, std::optional<std::int64_t> rank) {
+                          const ScenarioOptions& options, const RankChoice& ranks) {
   if (find_backend(options.backend).processes != nullptr) {
     fail(ErrorKind::kUnsupported,
          Fix{"capture with --backend threads --out g.json, then shardlab replay g.json --backend " +
@@ -95,25 +113,11 @@ Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
          "graphs are captured in one process, and backend {} has one for each rank",
          options.backend);
   }
-  Captured captured{.run = prepare_run(scenario, registry, options), .graphs = {}, .of_rank = {}};
-  ProgramRun ranks;
+  Captured captured{.run = prepare_run(scenario, registry, options), .graphs = {}, .of_ranks = {}};
+  ProgramRun program;
   Recorders recorders(captured.run.layout);
-  run_on_ranks(captured.run, &recorders, ranks);
-  std::vector<std::int64_t> rank_of;
-  std::vector<ProgramGraph> graphs = recorders.take(rank_of);
-  if (rank) {
-    const auto found = std::ranges::find(rank_of, *rank);
-    if (found == rank_of.end()) {
-      fail(ErrorKind::kValue, Fix{"give a rank of the world; on fake the first one of a class"},
-           "rank {} was not captured", *rank);
-    }
-    captured.of_rank = graphs[static_cast<std::size_t>(found - rank_of.begin())];
-  }
-  captured.graphs = joined(std::move(graphs), rank_of);
-  if (captured.run.shapes_only()) spread_over_classes(captured.graphs, captured.run);
-  for (ProgramGraph& graph : captured.graphs) {
-    describe(graph, scenario, captured.graphs.size() == 1);
-  }
+  run_on_ranks(captured.run, &recorders, program);
+  captured.graphs = graphs_of(captured.run, recorders, ranks, &captured.of_ranks);
   return captured;
 }
 

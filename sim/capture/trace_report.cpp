@@ -99,14 +99,15 @@ std::string trace_summary(const Captured& captured, const TraceReport& report) {
       sharing(captured), outcome_text(report));
 }
 
-std::string trace_text(const Captured& captured, const TraceReport& report,
-                       const ProgramGraph* of_rank) {
+std::string trace_text(const Captured& captured, const TraceReport& report) {
   std::string text = captured.run.scenario.title;
   if (!captured.run.scenario.point.empty()) text += " [" + captured.run.scenario.point + "]";
   text += fmt::format("  mesh {}\n", captured.run.layout->text());
-  if (of_rank != nullptr) {
-    add_part(text, "graph of this rank", graph_text(*of_rank, GraphLevel::kRank));
-  } else {
+  for (const ProgramGraph& graph : captured.of_ranks) {
+    add_part(text, fmt::format("graph of rank {}", graph.ranks.at(0)),
+             graph_text(graph, GraphLevel::kRank));
+  }
+  if (captured.of_ranks.empty()) {
     for (const ProgramGraph& graph : captured.graphs) {
       add_part(text, fmt::format("graph of {}", ranks_of(graph)),
                graph_text(graph, GraphLevel::kProgram));

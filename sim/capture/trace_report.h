@@ -31,9 +31,9 @@ struct TraceReport {
 /// Compares a run with the replay of its graphs.
 TraceReport compared(const Captured& captured, const ReplayRun& replayed);
 
-/// For people; `of_rank`: the graph of one rank instead of those of all classes.
-std::string trace_text(const Captured& captured, const TraceReport& report,
-                       const ProgramGraph* of_rank = nullptr);
+/// For people; with the graphs of single ranks instead of those of all classes, where there are
+/// any.
+std::string trace_text(const Captured& captured, const TraceReport& report);
 /// "ok  33 nodes, 3 collectives, 9 guards, 0 breaks, same on 8 ranks, replay bitwise"
 std::string trace_summary(const Captured& captured, const TraceReport& report);
 /// One JSON object: counts, guards, breaks, where ranks part.

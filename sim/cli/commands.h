@@ -74,7 +74,11 @@ struct TraceArguments {
   std::string out;    ///< file for the graph; empty: none
   std::string check;  ///< graph whose guards are looked at, instead of a run; empty: none
   bool dot = false;   ///< for Graphviz, instead of the report
-  /// `trace`: whose own graph is shown; `replay`: whose values are. None: those of all.
+  bool toml = false;  ///< the graph as a scenario, instead of the report
+  /// `trace`: "program" or "rank", whose graphs are shown; empty: of ranks where some are given.
+  std::string level;
+  std::string ranks;  ///< `trace`: "all", "0,3": whose own graphs are shown; empty: none
+  /// `trace`: the same of one rank; `replay`: whose values are told. None: those of all.
   std::optional<std::int64_t> rank;
   bool pinned = false;  ///< `replay`: decisions are compared with those of the capture
   std::optional<std::int64_t> until;  ///< `replay`: the last node; none: all

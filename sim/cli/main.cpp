@@ -211,7 +211,16 @@ void add_trace(CLI::App& app, Parsed& parsed) {
       ->add_option("--rank", arguments.rank,
                    "the graph of this rank: groups with their ranks, lengths of its pieces")
       ->check(CLI::NonNegativeNumber);
-  trace->add_flag("--dot", arguments.dot, "nodes and edges for Graphviz, instead");
+  trace->add_option("--ranks", arguments.ranks, "the same of several: all, or 0,3")
+      ->type_name("RANKS")
+      ->excludes("--rank");
+  trace
+      ->add_option("--level", arguments.level,
+                   "what ranks have in common (program), or the graph of each (rank)")
+      ->check(CLI::IsMember({"program", "rank"}));
+  auto* dot = trace->add_flag("--dot", arguments.dot, "nodes and edges for Graphviz, instead");
+  trace->add_flag("--toml", arguments.toml, "a scenario that does the same, instead")
+      ->excludes(dot);
   add_run_options(trace, arguments.run);
   add_common(trace, arguments.run.common);
   trace->footer(

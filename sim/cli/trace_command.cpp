@@ -1,7 +1,11 @@
 // `shardlab trace` and `shardlab replay`: a program becomes a graph, and a graph runs in place of a
 // program.
+#include <algorithm>
+#include <charconv>
+
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "sim/capture/graph_scenario.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/record/text_lines.h"
@@ -45,21 +49,58 @@ int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
   return kFailed;
 }
 
+[[noreturn]] void refuse_ranks(const std::string& text) {
+  fail(ErrorKind::kValue, Fix{"--ranks all, or --ranks 0,3"}, "--ranks {}: not a list of ranks",
+       text);
+}
+
+std::vector<std::int64_t> listed_ranks(const std::string& text) {
+  std::vector<std::int64_t> ranks;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::int64_t rank = 0;
+    const auto [last, error] = std::from_chars(&text[at], text.data() + end, rank);
+    if (error != std::errc() || last != text.data() + end || rank < 0) refuse_ranks(text);
+    ranks.push_back(rank);
+    at = end + 1;
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+RankChoice ranks_of(const TraceArguments& arguments) {
+  RankChoice choice;
+  if (arguments.rank) choice.ranks = {*arguments.rank};
+  if (arguments.ranks == "all") {
+    choice.all = true;
+  } else if (!arguments.ranks.empty()) {
+    choice.ranks = listed_ranks(arguments.ranks);
+  }
+  if (arguments.level == "program" && choice.any()) {
+    fail(ErrorKind::kValue, Fix{"--level rank, or leave the ranks out"},
+         "--level program: the graph of the program is no rank's own");
+  }
+  choice.all = choice.all || (arguments.level == "rank" && !choice.any());
+  return choice;
+}
+
 int trace_point(const Scenario& scenario, const OpRegistry& registry,
                 const TraceArguments& arguments) {
   if (!arguments.check.empty()) return check_guards(scenario, arguments);
   const ScenarioOptions options = options_of(arguments.run, scenario);
-  const Captured captured = capture_scenario(scenario, registry, options, arguments.rank);
+  const Captured captured = capture_scenario(scenario, registry, options, ranks_of(arguments));
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
   if (!arguments.out.empty()) write_file(arguments.out, files_text(captured.graphs));
   if (arguments.dot) {
     print({.out = graph_dot(captured.graphs.at(0))});
+  } else if (arguments.toml) {
+    print({.out = graph_scenario(captured.graphs, registry)});
   } else if (arguments.run.common.output == Output::kJson) {
     print({.out = trace_json(captured, report)});
   } else {
-    const ProgramGraph* one = captured.of_rank ? &*captured.of_rank : nullptr;
-    print({.out = trace_text(captured, report, one)});
+    print({.out = trace_text(captured, report)});
   }
   return report.ok() ? kFine : kFailed;
 }
@@ -106,9 +147,10 @@ int trace_command(const TraceArguments& arguments) {
   register_all_ops(registry);
   const std::string path = scenario_files({arguments.file}).front();
   const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
-  if (!arguments.out.empty() && file.points().size() > 1) {
+  if ((!arguments.out.empty() || arguments.toml) && file.points().size() > 1) {
     fail(ErrorKind::kValue, Fix{"choose one with --set " + file.points().front().name},
-         "--out: the scenario has {} points, each a program of its own", file.points().size());
+         "{}: the scenario has {} points, each a program of its own",
+         arguments.toml ? "--toml" : "--out", file.points().size());
   }
   int code = kFine;
   for (const MatrixPoint& point : file.points()) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/capture/recorders.h"
+#include "sim/judge/graph_expectations.h"
 #include "sim/judge/verdict.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
@@ -62,7 +64,7 @@ void check_missing_gradients(const Scenario& scenario, const ProgramRun& ranks,
 }
 
 // What the run means: the verdict on values, and expectations.
-void judge(ScenarioResult& result, const ProgramRun& ranks) {
+void judge(ScenarioResult& result, const ProgramRun& ranks, Recorders* recorders) {
   Run& run = result.run;
   ScenarioJudgement& judgement = result.judgement;
   Verdicts verdicts(run, judgement, ranks);
@@ -79,6 +81,7 @@ void judge(ScenarioResult& result, const ProgramRun& ranks) {
     judgement.expectations.push_back(std::move(report));
   }
   check_missing_gradients(run.scenario, ranks, judgement);
+  if (recorders != nullptr) check_graphs(run, *recorders, judgement.expectations);
   verdicts.verify();
 }
 
@@ -103,6 +106,17 @@ std::unique_ptr<Steps> steps_of(const Run& run, StepVerdict& verdict) {
   return std::make_unique<Steps>(std::move(steps));
 }
 
+// Writes down the graphs of the ranks; null where nothing is expected of them.
+std::unique_ptr<Recorders> recorders_of(const Run& run, ScenarioJudgement& judgement) {
+  if (!run.scenario.expect.asks_for_graphs()) return nullptr;
+  if (find_backend(run.options.backend).processes == nullptr) {
+    return std::make_unique<Recorders>(run.layout);
+  }
+  judgement.warnings.emplace_back(
+      "[expect]: graphs are not looked at where each rank is a process of its own");
+  return nullptr;
+}
+
 }  // namespace
 
 bool ScenarioResult::met() const {
@@ -124,7 +138,11 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
   result.run = prepare_run(scenario, all_ops, options);
   ProgramRun ranks;
   const std::unique_ptr<Steps> steps = steps_of(result.run, result.judgement.steps);
-  run_on_ranks(result.run, steps.get(), ranks);
+  const std::unique_ptr<Recorders> recorders = recorders_of(result.run, result.judgement);
+  CallListeners listeners;
+  if (steps != nullptr) listeners.add(*steps);
+  if (recorders != nullptr) listeners.add(*recorders);
+  run_on_ranks(result.run, listeners.empty() ? nullptr : &listeners, ranks);
   if (steps != nullptr) result.judgement.steps = steps->verdict();
   process::ControlChannel* channel = channel_of(options.backend);
   const std::int64_t reporter = result.run.reporting_rank;
@@ -132,7 +150,7 @@ ScenarioResult run_scenario(const Scenario& scenario, const OpRegistry& all_ops,
     result.judgement.met_elsewhere = share_finding(*channel, reporter, false);
     return result;
   }
-  judge(result, ranks);
+  judge(result, ranks, recorders.get());
   if (channel != nullptr) share_finding(*channel, reporter, result.met());
   return result;
 }

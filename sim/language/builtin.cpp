@@ -21,17 +21,17 @@ const Builtin* find_builtin(BuiltinTable table, std::string_view name) {
 
 std::span<const BuiltinTable> function_tables() {
   static const BuiltinTable kTables[] = {
-      python_builtins(),   distributed_builtins(), placement_builtins(),
-      parallel_builtins(), collective_builtins(),  group_builtins(),
-      factory_builtins(),  assert_builtins(),      context_builtins()};
+      python_builtins(),     distributed_builtins(), placement_builtins(), parallel_builtins(),
+      collective_builtins(), group_builtins(),       factory_builtins(),   assert_builtins(),
+      context_builtins(),    trace_builtins()};
   return kTables;
 }
 
 std::span<const BuiltinTable> member_tables() {
   static const BuiltinTable kTables[] = {
-      tensor_methods(),     container_methods(), mesh_methods(),
-      placement_methods(),  group_methods(),     function_methods(),
-      debug_mode_methods(), handle_methods(),    generator_methods()};
+      tensor_methods(),    container_methods(), mesh_methods(),       placement_methods(),
+      group_methods(),     function_methods(),  debug_mode_methods(), handle_methods(),
+      generator_methods(), traced_methods()};
   return kTables;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/op_call.h"
+#include "sim/language/size_value.h"
 #include "sim/language/tensor_data.h"
 
 namespace shardlab {
@@ -40,22 +41,6 @@ Generator drawn_from(std::string_view op, const Value& value) {
        "{}: argument 'generator' is {}, not a generator", op, a_kind(value));
 }
 
-// Factories without an argument for it draw from the rank's state, which this one takes the place
-// of.
-class DrawScope {
- public:
-  explicit DrawScope(Generator generator) : generator_(std::move(generator)) { swap(); }
-  ~DrawScope() { swap(); }
-  DrawScope(const DrawScope&) = delete;
-  DrawScope& operator=(const DrawScope&) = delete;
-
- private:
-  void swap() const {
-    if (generator_ != nullptr) std::swap(*generator_, current_rank().random);
-  }
-  Generator generator_;
-};
-
 Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
   Placing placing;
   std::vector<std::pair<std::string, Value>> rest;
@@ -76,10 +61,6 @@ Placing take_placing(Interpreter& in, std::string_view op, CallValues& call) {
   return placing;
 }
 
-DTensor whole(const ResolvedCall& call) {
-  return program_calls().call(*call.row, call.args).at(0).tensor();
-}
-
 // Every rank makes its piece; terms of a pending reduction are dealt out of it.
 DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
                const ResolvedCall& call) {
@@ -90,7 +71,7 @@ DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
   for (Placement& placement : pieces) {
     if (placement.is_partial()) placement = Placement::replicate();
   }
-  const DTensor made = make_tensor(*call.row, call.args, layout, pieces);
+  const DTensor made = make_tensor(*call.row, call.args, layout, pieces, placing.generator);
   if (pieces == placements) return made;
   const DTensorSpec* terms = spec_of(placements, layout, made.meta());
   return program_calls().perform(DealEvent{made, terms}).at(0).tensor();
@@ -98,13 +79,16 @@ DTensor placed(Interpreter& in, std::string_view op, const Placing& placing,
 
 Value make(Interpreter& in, std::string_view op, CallValues call) {
   const Placing placing = take_placing(in, op, call);
-  const ResolvedCall resolved =
-      resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
-  const DrawScope draws(placing.generator);
+  SizeTrace* sizes = in.sizes();
+  if (sizes != nullptr) call = sizes->marked(call);
+  ResolvedCall resolved = resolve_torch_call(*in.setup().registry, op, arguments_of(op, call));
+  if (sizes != nullptr) sizes->unmark(*resolved.row, resolved.args);
   // What is made as a leaf is a parameter.
   const MakingScope scope(placing.requires_grad ? HeldFor::kInput : HeldFor::kOther);
   const bool on_mesh = !in.plain() && !(placing.dims.empty() && placing.mesh.is_none());
-  const DTensor made = on_mesh ? placed(in, op, placing, resolved) : whole(resolved);
+  const DTensor made =
+      on_mesh ? placed(in, op, placing, resolved)
+              : make_tensor(*resolved.row, resolved.args, nullptr, {}, placing.generator);
   if (placing.requires_grad) require_grad(made);
   return made;
 }
@@ -156,14 +140,14 @@ Value run_generator(Interpreter&, const Value*, CallValues call) {
 
 Value run_manual_seed(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("manual_seed", {"seed"}, std::move(call));
-  *generator_of(*self)->state() = {static_cast<std::uint64_t>(given.integer("seed")), 0};
+  manual_seed(static_cast<std::uint64_t>(given.integer("seed")), generator_of(*self)->state());
   return *self;
 }
 
 // torch.manual_seed: of all draws that name no generator.
 Value run_seed(Interpreter&, const Value*, CallValues call) {
   const Parameters given("manual_seed", {"seed"}, std::move(call));
-  current_rank().random = {static_cast<std::uint64_t>(given.integer("seed")), 0};
+  manual_seed(static_cast<std::uint64_t>(given.integer("seed")));
   return {};
 }
 

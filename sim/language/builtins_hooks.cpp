@@ -26,8 +26,9 @@ class Handle final : public Object {
   std::function<void()> remove_;
 };
 
-Value run_remove(Interpreter&, const Value* self, CallValues call) {
+Value run_remove(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("remove", {}, std::move(call));
+  in.note_effect("remove of a hook");
   dynamic_cast<const Handle&>(*self->as<ObjectValue>().object).remove();
   return {};
 }
@@ -185,6 +186,7 @@ Value leave_hooked(const std::shared_ptr<HookedCall>& hooked, const FunctionValu
 template <ModuleHooks::When kWhen>
 Value run_register_module(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given(kHookName[static_cast<std::size_t>(kWhen)], {"hook"}, std::move(call));
+  in.note_effect("register_full_backward_hook");
   const std::shared_ptr<ModuleHooks>& all = self->as<FunctionValue>().hooks;
   const std::uint64_t id = ++all->made;
   all->hooks.push_back({id, kWhen, in.keep(hook_of(given))});
@@ -212,6 +214,7 @@ Value call_hooked(Interpreter& in, const FunctionValue& function, CallValues cal
 
 Value run_register_hook(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("register_hook", {"hook"}, std::move(call));
+  in.note_effect("register_hook");
   const auto run = [&in, hook = in.keep(hook_of(given))](const DTensor& gradient) {
     if (!hook->value) return DTensor();
     return gradient_of(in.call(*hook->value, {{gradient}, {}}), "register_hook");

@@ -7,6 +7,7 @@
 #include "sim/language/characters.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
+#include "sim/language/size_value.h"
 #include "sim/language/tensor_data.h"
 
 namespace shardlab {
@@ -57,7 +58,7 @@ Value run_range(Interpreter&, const Value*, CallValues call) {
   return range;
 }
 
-Value run_len(Interpreter&, const Value*, CallValues call) {
+Value run_len(Interpreter& in, const Value*, CallValues call) {
   check_count(call, "len(x)", 1, 1);
   const Value& value = call.positional[0];
   const auto size = [](std::size_t count) { return Value(static_cast<std::int64_t>(count)); };
@@ -66,7 +67,7 @@ Value run_len(Interpreter&, const Value*, CallValues call) {
   if (const auto* dict = value.get<DictValue>()) return size(dict->entries->size());
   if (const auto* range = value.get<RangeValue>()) return range->size();
   if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {
-    return tensor->shape()[0];
+    return in.sizes() != nullptr ? in.sizes()->size(*tensor, 0) : Value(tensor->shape()[0]);
   }
   fail(ErrorKind::kValue,
        Fix{"take the length of a list, a tuple, a dict, a string, a range or a tensor with dims"},

@@ -10,6 +10,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/language/module_hooks.h"
 #include "sim/language/rank_value.h"
+#include "sim/language/size_value.h"
 #include "sim/language/tensor_data.h"
 #include "sim/world/rank_questions.h"
 
@@ -19,11 +20,13 @@ namespace {
 
 const DTensor& self_tensor(const Value* self) { return self->as<DTensor>(); }
 
-Value run_size(Interpreter&, const Value* self, CallValues call) {
+Value run_size(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("size", {"dim="}, std::move(call));
-  const Dims& shape = self_tensor(self).shape();
-  if (!given.has("dim")) return make_tuple(shape);
-  return shape[static_cast<std::size_t>(wrap_dim(given.integer("dim"), shape.size()))];
+  const DTensor& tensor = self_tensor(self);
+  if (!given.has("dim")) return in.attribute(*self, "shape");
+  const auto dim = static_cast<std::size_t>(wrap_dim(given.integer("dim"), tensor.ndim()));
+  if (in.sizes() != nullptr) return in.sizes()->size(tensor, dim);
+  return tensor.shape()[dim];
 }
 
 Value run_dim(Interpreter&, const Value* self, CallValues call) {
@@ -31,8 +34,9 @@ Value run_dim(Interpreter&, const Value* self, CallValues call) {
   return static_cast<std::int64_t>(self_tensor(self).ndim());
 }
 
-Value run_numel(Interpreter&, const Value* self, CallValues call) {
+Value run_numel(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("numel", {}, std::move(call));
+  if (in.sizes() != nullptr) return in.sizes()->numel(self_tensor(self));
   return self_tensor(self).numel();
 }
 
@@ -40,6 +44,7 @@ Value run_numel(Interpreter&, const Value* self, CallValues call) {
 Value run_stride(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("stride", {}, std::move(call));
   const DTensor& tensor = self_tensor(self);
+  if (in.sizes() != nullptr) in.sizes()->fix(tensor);
   const auto own = [&] {
     return make_tuple(tensor.distributed() ? tensor.spec()->stride() : tensor.local().stride());
   };
@@ -132,6 +137,7 @@ Value placements_of(const DTensor& tensor) {
 
 std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
                                       const std::string& name) {
+  if (name == "shape" && in.sizes() != nullptr) return in.sizes()->shape(tensor);
   if (name == "shape") return make_tuple(tensor.shape());
   if (name == "dtype") return tensor.dtype();
   if (name == "ndim") return static_cast<std::int64_t>(tensor.ndim());
@@ -140,6 +146,7 @@ std::optional<Value> tensor_attribute(Interpreter& in, const DTensor& tensor,
   if (name == "requires_grad") return requires_grad(tensor);
   if (name == "is_leaf") return is_leaf(tensor);
   if (name == "type") {
+    if (in.sizes() != nullptr) in.sizes()->fix(tensor);
     const std::string own = type_string(tensor);
     return in.answer([&] { return Value(own); }, own);
   }
@@ -237,6 +244,9 @@ bool Interpreter::truth(const Value& value) {
 }
 
 bool Interpreter::own_truth(const Value& value) {
+  if (sizes_ != nullptr && size_of(value) != nullptr) {
+    return sizes_->compare(ast::CompareOp::kNotEqual, value, 0);
+  }
   if (value.is<RankValue>()) {
     setup_.questions->ask([&](std::int64_t rank) {
       return fingerprint([&] { return Value(own_truth(at_rank(value, rank))); });
@@ -275,6 +285,7 @@ Values Interpreter::iterate(const Value& value) {
     return out;
   }
   if (const auto* tensor = value.get<DTensor>(); tensor && tensor->ndim() > 0) {
+    if (sizes_ != nullptr) sizes_->fixed(sizes_->size(*tensor, 0));
     for (std::int64_t i = 0; i < tensor->shape()[0]; ++i) {
       out.emplace_back(tensor_op("select", {value, 0, i}));
     }

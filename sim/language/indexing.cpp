@@ -8,6 +8,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
 #include "sim/language/nesting.h"
+#include "sim/language/size_value.h"
 
 namespace shardlab {
 
@@ -149,6 +150,9 @@ class TensorIndexer {
   }
 
   void narrow(const SliceValue& slice) {
+    if (in_.sizes() != nullptr) {
+      in_.sizes()->fixed(in_.sizes()->size(tensor_, static_cast<std::size_t>(dim_)));
+    }
     const std::int64_t size = tensor_.shape()[static_cast<std::size_t>(dim_)];
     const SliceBounds bounds = clamp_slice(slice, size);
     if (bounds.step < 0) {
@@ -183,6 +187,10 @@ void store_by_mask(Interpreter& in, const DTensor& tensor, DTensor mask, const V
 /// A value may have more dims than its place, all of size 1, as in PyTorch, and may be a part of
 /// the same tensor that is repeated.
 DTensor fitting(Interpreter& in, DTensor value, const DTensor& part, const DTensor& whole) {
+  if (in.sizes() != nullptr) {
+    in.sizes()->fix(value);
+    in.sizes()->fix(part);
+  }
   while (value.ndim() > part.ndim() && value.shape()[0] == 1) {
     value = in.tensor_op("select", {value, std::int64_t{0}, std::int64_t{0}});
   }
@@ -202,6 +210,7 @@ void store_at_indices(Interpreter& in, const DTensor& tensor, const Values& part
     values = in.call_op("full", number).as<DTensor>();
   } else {
     values = value.as<DTensor>();
+    if (in.sizes() != nullptr) in.sizes()->fix(values);
     while (values.ndim() > 0 && values.shape()[0] == 1) {
       values = in.tensor_op("select", {values, std::int64_t{0}, std::int64_t{0}});
     }

@@ -388,6 +388,7 @@ std::shared_ptr<Cell> Interpreter::keep(Value value) {
 }
 
 void Interpreter::assert_close(const Value& a, const Value& b) {
+  note_effect("assert_close");
   const Where where{setup_.program->source, position_};
   if (setup_.sink != nullptr) setup_.sink->asserted_close(a, b, where);
 }
@@ -416,6 +417,7 @@ void Interpreter::backward_from(const DTensor& loss, const DTensor& seed, Graph 
 }
 
 void Interpreter::print(const std::string& line) {
+  note_effect("print");
   if (setup_.sink != nullptr) setup_.sink->printed(line);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,7 @@
 namespace shardlab {
 
 class Cells;
+class SizeTrace;  // size_value.h
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
 /// Told about every value that a statement gives a name, in the order of the program.
@@ -137,6 +139,19 @@ class Interpreter {
   /// To the sink, without an end of line.
   void print(const std::string& line);
   void assert_close(const Value& a, const Value& b);
+  /// What the program does beside its calls, by name: for captures.
+  void note_effect(const char* name) {
+    if (effects_ != nullptr) effects_->insert(name);
+  }
+  /// Where sizes that programs read stay symbols, while a function is traced for other sizes, too;
+  /// null: sizes are numbers.
+  SizeTrace* sizes() const { return sizes_; }
+  /// Gives what was there before.
+  SizeTrace* trace_sizes_in(SizeTrace* sizes) { return std::exchange(sizes_, sizes); }
+  /// From now on effects are put there; null: nowhere. Gives where they were put before.
+  std::set<std::string>* note_effects_in(std::set<std::string>* effects) {
+    return std::exchange(effects_, effects);
+  }
   /// Tells the sink that gradients of `loss` are computed.
   void tell_backward(const DTensor& loss, const DTensor& seed);
   /// backward(), and tells the sink which gradients were there before and are after it.
@@ -203,6 +218,7 @@ class Interpreter {
   bool own_truth(const Value& value);
   std::optional<Value> call_varying(const BuiltinValue& builtin, CallValues& call);
   Value binary_varying(ast::BinaryOp op, const Value& left, const Value& right);
+  Value binary_of_sizes(ast::BinaryOp op, const Value& left, const Value& right);
   Value call_function(const FunctionValue& function, CallValues call);
   Value call_unhooked(const FunctionValue& function, CallValues call);
   static void bind_locals(Frame& frame, const FunctionValue& function, CallValues call);
@@ -244,6 +260,8 @@ class Interpreter {
   int calls_ = 0;               ///< of defs that run right now
   const char* stack_base_ = nullptr;
   SourceSpan position_;
+  std::set<std::string>* effects_ = nullptr;
+  SizeTrace* sizes_ = nullptr;
 };
 
 }  // namespace shardlab

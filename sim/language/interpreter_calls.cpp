@@ -6,8 +6,10 @@
 #include "ops/torch_names.h"
 #include "sim/language/global_names.h"
 #include "sim/language/interpreter.h"
+#include "sim/language/object.h"
 #include "sim/language/op_call.h"
 #include "sim/language/rank_value.h"
+#include "sim/language/size_value.h"
 #include "sim/world/rank_questions.h"
 
 namespace shardlab {
@@ -17,6 +19,7 @@ bool Interpreter::varying(const Value& value) const {
 }
 
 Value Interpreter::settle(const Value& value) {
+  if (sizes_ != nullptr && holds_size(value)) return settle(sizes_->fixed(value));
   if (!varying(value)) return value;
   setup_.questions->ask(
       [&](std::int64_t rank) { return fingerprint([&] { return at_rank(value, rank); }); });
@@ -45,10 +48,24 @@ std::optional<Value> Interpreter::call_varying(const BuiltinValue& builtin, Call
   return std::nullopt;
 }
 
+namespace {
+
+// An op, or what makes a tensor of the sizes that it is given: sizes may be symbols.
+bool takes_sizes(const Value& function) {
+  if (const auto* builtin = function.get<BuiltinValue>()) {
+    return builtin->self == nullptr &&
+           find_builtin(factory_builtins(), builtin->builtin->name) != nullptr;
+  }
+  return function.is<OpValue>() || function.is<RowValue>() || function.is<ModuleValue>();
+}
+
+}  // namespace
+
 Value Interpreter::call(const Value& function, CallValues call) {
   check_stack();
   if (const auto* user = function.get<FunctionValue>())
     return call_function(*user, std::move(call));
+  if (sizes_ != nullptr && !takes_sizes(function)) settle_arguments(call);
   if (setup_.questions != nullptr) {
     const auto* builtin = function.get<BuiltinValue>();
     if (builtin != nullptr) {
@@ -63,9 +80,14 @@ Value Interpreter::call(const Value& function, CallValues call) {
     if (op->self) call.positional.insert(call.positional.begin(), *op->self);
     return call_op(op->name, std::move(call));
   }
+  if (sizes_ != nullptr) call = sizes_->marked(call);
   if (const auto* row = function.get<RowValue>()) {
     return call_row(*row->row, bind_arguments(*row->row, arguments_of(row->row->name(), call),
                                               BindRules::Style::kPython));
+  }
+  if (const auto* object = function.get<ObjectValue>()) {
+    auto* callable = dynamic_cast<Callable*>(object->object.get());
+    if (callable != nullptr) return callable->call(*this, std::move(call));
   }
   const auto* module = function.get<ModuleValue>();
   if (const std::string op = module ? op_of_module(module->path) : ""; !op.empty()) {
@@ -86,6 +108,7 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
     if (!adds) settle_arguments(call);
   }
   const Builtin* method = find_builtin(members_of(object), name);
+  if (sizes_ != nullptr && method != nullptr) settle_arguments(call);
   if (method != nullptr && method->member != Member::kValue) {
     return method->run(*this, &object, std::move(call));
   }
@@ -96,11 +119,13 @@ Value Interpreter::call_method(const Value& object, const std::string& name, Cal
 }
 
 Value Interpreter::call_op(std::string_view name, const CallValues& call) {
-  ResolvedCall resolved = resolve_torch_call(*setup_.registry, name, arguments_of(name, call));
+  ResolvedCall resolved = resolve_torch_call(
+      *setup_.registry, name, arguments_of(name, sizes_ != nullptr ? sizes_->marked(call) : call));
   return call_row(*resolved.row, std::move(resolved.args));
 }
 
 Value Interpreter::call_row(const OpRow& row, Arguments args) {
+  if (sizes_ != nullptr) sizes_->unmark(row, args);
   wrap_numbers(row, args);
   return value_of(program_calls().call(row, args));
 }

@@ -268,6 +268,7 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Forma
   for (const auto& part : node.parts) {
     values.push_back(part.expression ? evaluate(*part.expression) : Value());
     enter(expression.span);
+    if (sizes_ != nullptr) values.back() = settle(values.back());
   }
   return lift(std::move(values), [&node](const Values& given) -> Value {
     std::string out;

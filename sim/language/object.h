@@ -19,6 +19,12 @@ class Object {
   virtual std::string text() const { return std::string(kind()); }
 };
 
+/// What can be called, beside functions.
+class Callable : public Object {
+ public:
+  virtual Value call(Interpreter& interpreter, CallValues call) = 0;
+};
+
 /// What `with` enters and leaves; of one that is entered twice the calls nest.
 class ContextManager : public Object {
  public:

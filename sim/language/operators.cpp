@@ -7,6 +7,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
 #include "sim/language/rank_value.h"
+#include "sim/language/size_value.h"
 #include "sim/world/rank_questions.h"
 
 namespace shardlab {
@@ -180,8 +181,22 @@ Value Interpreter::binary_varying(ast::BinaryOp op, const Value& left, const Val
   return lift({left, right}, compute);
 }
 
+// A number beside a tensor goes to the op, which may take symbols; both in one list stay there.
+Value Interpreter::binary_of_sizes(ast::BinaryOp op, const Value& left, const Value& right) {
+  const Value known = sizes_->arithmetic(op, left, right);
+  if (!known.is_none()) return known;
+  const bool beside = left.is_tensor() && size_of(right) != nullptr && op != ast::BinaryOp::kMatMul;
+  if (beside) return call_op(torch_name(op), {{left, right}, {}});
+  const bool lists = left.is_sequence() && left.variant().index() == right.variant().index();
+  if (lists && op == ast::BinaryOp::kAdd) return concatenated(left, right);
+  return binary(op, settle(left), settle(right));
+}
+
 Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& right) {
   if (varying(left) || varying(right)) return binary_varying(op, left, right);
+  if (sizes_ != nullptr && (holds_size(left) || holds_size(right))) {
+    return binary_of_sizes(op, left, right);
+  }
   if (left.is_tensor() || right.is_tensor()) return tensor_binary(*this, op, left, right);
   if (left.is_number() && right.is_number()) {
     const Number result = arithmetic(op, number_of(left), number_of(right));
@@ -254,6 +269,15 @@ Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& ri
       return compare(op, operands[0], operands[1]);
     });
   }
+  if (sizes_ != nullptr && (holds_size(left) || holds_size(right))) {
+    const auto number = [](const Value& value) {
+      return size_of(value) != nullptr || value.is<std::int64_t>();
+    };
+    const bool orders = op != ast::CompareOp::kIs && op != ast::CompareOp::kIsNot &&
+                        op != ast::CompareOp::kIn && op != ast::CompareOp::kNotIn;
+    if (orders && number(left) && number(right)) return sizes_->compare(op, left, right);
+    return compare(op, settle(left), settle(right));
+  }
   if (op == ast::CompareOp::kIs) return identical(left, right);
   if (op == ast::CompareOp::kIsNot) return !identical(left, right);
   if (op == ast::CompareOp::kIn) return contains(right, left);
@@ -273,6 +297,10 @@ Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& ri
 
 Value Interpreter::unary(ast::UnaryOp op, const Value& operand) {
   if (op == ast::UnaryOp::kNot) return !truth(operand);
+  if (sizes_ != nullptr && size_of(operand) != nullptr) {
+    if (op == ast::UnaryOp::kNegative) return binary(ast::BinaryOp::kSub, 0, operand);
+    return unary(op, settle(operand));
+  }
   if (operand.is<RankValue>()) {
     return lift({operand}, [this, op](const Values& operands) { return unary(op, operands[0]); });
   }

@@ -27,4 +27,28 @@ class CallListener {
   virtual void finish(std::int64_t rank) = 0;
 };
 
+/// Several that all hear everything; they outlive this one.
+class CallListeners final : public CallListener {
+ public:
+  void add(CallListener& listener) { all_.push_back(&listener); }
+  bool empty() const { return all_.empty(); }
+
+  ProgramCalls& around(std::int64_t rank, ProgramCalls& next,
+                       const std::vector<GivenInput>& inputs) override {
+    ProgramCalls* calls = &next;
+    for (CallListener* listener : all_) calls = &listener->around(rank, *calls, inputs);
+    return *calls;
+  }
+  Observer& listen(std::int64_t rank, Observer* next) override {
+    for (CallListener* listener : all_) next = &listener->listen(rank, next);
+    return *next;
+  }
+  void finish(std::int64_t rank) override {
+    for (CallListener* listener : all_) listener->finish(rank);
+  }
+
+ private:
+  std::vector<CallListener*> all_;
+};
+
 }  // namespace shardlab

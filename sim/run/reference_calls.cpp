@@ -51,7 +51,7 @@ DType reference_dtype(DType dtype) {
 Results ReferenceCalls::perform(const ProgramEvent& event) {
   if (const auto* op = std::get_if<OpEvent>(&event)) {
     const Arguments args = in_reference(*op->row, *op->args);
-    Results results = next().perform(OpEvent{op->row, &args});
+    Results results = next().perform(OpEvent{op->row, &args, op->generator});
     return op->row->inplace() ? results : widened(std::move(results));
   }
   if (std::holds_alternative<FactoryEvent>(event)) return widened(next().perform(event));

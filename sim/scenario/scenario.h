@@ -120,6 +120,12 @@ enum class Verify : std::uint8_t { kEvery, kOutputs, kNone };
 /// How a world must stop. A rank that throws is an ExpectedError instead.
 enum class ExpectedVerdict : std::uint8_t { kMismatch, kDeadlock };
 
+/// [expect] graph: a file of graphs, which those of the program must be.
+struct ExpectedGraph {
+  std::string file;  ///< as written, relative to the scenario's folder
+  Where where;
+};
+
 /// All of [expect]. What is not in the file is not checked, but for `verify`: every value is
 /// compared with the single-device run unless the file says otherwise.
 struct Expectation {
@@ -137,6 +143,11 @@ struct Expectation {
   std::vector<std::pair<DType, double>> tolerance;
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
+  std::optional<ExpectedGraph> graph;
+  std::optional<Bound> graph_breaks;  ///< in the graph that has most
+  std::optional<Bound> graphs;        ///< different ones, of classes of ranks
+
+  bool asks_for_graphs() const { return graph || graph_breaks || graphs; }
 };
 
 /// Bandwidth (GiB/s) and latency of one mesh dim, for predicted times. A dim without an entry has

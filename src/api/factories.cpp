@@ -25,16 +25,21 @@ DTensor make(std::string_view name, Arguments positional, const Factory& options
 }  // namespace
 
 DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh,
-                    const Placements& placements) {
+                    const Placements& placements, const Generator& generator) {
+  ProgramCalls& calls = program_calls();
   if (mesh == nullptr) {
-    if (placements.empty()) return program_calls().call(row, args).at(0).tensor();
+    if (placements.empty()) return calls.perform(OpEvent{&row, &args, generator}).at(0).tensor();
     throw Error(ErrorKind::kValue, fmt::format("{}: placements are given, but no mesh", row.name()))
         .with("fix", "name the mesh that the placements are for");
   }
   const OutputMeta output = row.meta(MetaArgs(row.op, args, {})).at(0);
   const Placements all = placements.empty() ? Placements(mesh->ndim()) : placements;
   const DTensorSpec* spec = spec_of(all, mesh, output.meta);
-  return program_calls().perform(FactoryEvent{&row, &args, spec}).at(0).tensor();
+  return calls.perform(FactoryEvent{&row, &args, spec, generator}).at(0).tensor();
+}
+
+void manual_seed(std::uint64_t seed, const Generator& generator) {
+  program_calls().perform(SeedEvent{generator, seed});
 }
 
 DTensor zeros(const Dims& shape, const Factory& options) {

@@ -22,11 +22,15 @@ struct Factory {
 };
 
 /// What a row without tensor arguments makes, arguments in schema order: on a mesh every rank makes
-/// its piece, with placements as in Factory.
+/// its piece, with placements as in Factory. Random rows draw from `generator`, without one from
+/// the rank's own.
 ///   fails  Value: partial placements, or placements without a mesh. Runtime: a mesh that was not
 ///          constructed
 DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh = nullptr,
-                    const Placements& placements = {});
+                    const Placements& placements = {}, const Generator& generator = nullptr);
+
+/// A generator starts anew; without one the rank's own, from which all draws come that name none.
+void manual_seed(std::uint64_t seed, const Generator& generator = nullptr);
 
 // Fail with Value for partial placements, Runtime for a mesh that was not constructed.
 DTensor zeros(const Dims& shape, const Factory& options = {});

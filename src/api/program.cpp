@@ -15,6 +15,21 @@ namespace shardlab {
 
 namespace {
 
+// A generator in place of the rank's own, for rows that have no argument for one.
+class DrawScope {
+ public:
+  explicit DrawScope(const Generator& generator) : generator_(generator) { swap(); }
+  ~DrawScope() { swap(); }
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+
+ private:
+  void swap() const {
+    if (generator_ != nullptr) std::swap(*generator_, current_rank().random);
+  }
+  const Generator& generator_;
+};
+
 class PlainProgram final : public ProgramCalls {
  public:
   Results perform(const ProgramEvent& event) override {
@@ -23,11 +38,13 @@ class PlainProgram final : public ProgramCalls {
 
  private:
   static Results run(const OpEvent& event) {
+    const DrawScope draws(event.generator);
     return recording_calls().call(*event.row, *event.args);
   }
 
   static Results run(const FactoryEvent& event) {
     ++current_rank().step;
+    const DrawScope draws(event.generator);
     return {dispatch_factory(*event.row, *event.args, event.spec)};
   }
 
@@ -104,6 +121,14 @@ class PlainProgram final : public ProgramCalls {
     return {DTensor(checked_piece(event.local.local(), event.mesh, *event.placements))};
   }
   static Results run(const ReadEvent&) { return {}; }
+  static Results run(const SeedEvent& event) {
+    (event.generator != nullptr ? *event.generator : current_rank().random) = {event.seed, 0};
+    return {};
+  }
+  static Results run(const DropGradEvent& event) {
+    on_tape::drop_grad(event.leaf);
+    return {};
+  }
 
   // Every rank brings as much as this one; those that do not are told of as a mismatch.
   static std::vector<std::int64_t> equal_lengths(const ProcessGroup& group, std::int64_t length) {

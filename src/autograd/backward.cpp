@@ -277,11 +277,6 @@ DTensor grad_of(const DTensor& leaf) {
   return DTensor(Ref<DTensorImpl>(static_cast<DTensorImpl*>(leaf.impl()->grad.get())));
 }
 
-void drop_grad(const DTensor& leaf) {
-  leaf.impl()->grad = nullptr;
-  leaf.impl()->grad_memory = Hold();
-}
-
 std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
                                   const std::vector<DTensor>& inputs, Graph graph) {
   Walk walk(graph);
@@ -319,6 +314,11 @@ void require_no_grad(const DTensor& x) {
         .with("fix", "use x.detach()");
   }
   x.impl()->requires_grad = false;
+}
+
+void drop_grad(const DTensor& leaf) {
+  leaf.impl()->grad = nullptr;
+  leaf.impl()->grad_memory = Hold();
 }
 
 namespace {

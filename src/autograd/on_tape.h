@@ -17,6 +17,7 @@ void require_grad(const DTensor& x);
 void require_no_grad(const DTensor& x);
 DTensor detach(const DTensor& x);
 void detach_in_place(const DTensor& x);
+void drop_grad(const DTensor& leaf);
 void backward(const DTensor& loss, const DTensor& seed, Graph graph);
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph);

@@ -22,7 +22,8 @@ std::string_view kind_name(const ProgramEvent& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<ProgramEvent>> kNames = {
       "op",       "factory",    "distribute",  "redistribute", "from_local",
       "to_local", "collective", "mesh",        "require_grad", "detach",
-      "backward", "deal",       "check_piece", "read"};
+      "backward", "deal",       "check_piece", "read",         "seed",
+      "drop_grad"};
   return kNames[event.index()];
 }
 
@@ -82,6 +83,8 @@ DTensor full_tensor(const DTensor& x) {
 void require_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, true}); }
 
 void require_no_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, false}); }
+
+void drop_grad(const DTensor& leaf) { program_calls().perform(DropGradEvent{leaf}); }
 
 DTensor detach(const DTensor& x) { return one(DetachEvent{x, false}); }
 

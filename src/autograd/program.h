@@ -34,12 +34,15 @@ class ProcessGroup;
 struct OpEvent {
   const OpRow* row;
   const Arguments* args;
+  /// Draws come from it where the row has no argument for one; null: from the rank's own.
+  Generator generator = nullptr;
 };
 /// A row without tensor arguments, of which every rank makes its piece. Gives the tensor.
 struct FactoryEvent {
   const OpRow* row;
   const Arguments* args;
   const DTensorSpec* spec;
+  Generator generator = nullptr;  ///< as of an op
 };
 /// A plain tensor is placed on a mesh. Gives the new leaf.
 struct DistributeEvent {
@@ -104,6 +107,15 @@ struct CheckPieceEvent {
 struct ReadEvent {
   DTensor x;
 };
+/// A generator starts anew, null: the rank's own. Gives nothing.
+struct SeedEvent {
+  Generator generator;
+  std::uint64_t seed;
+};
+/// A leaf forgets its gradient. Gives nothing.
+struct DropGradEvent {
+  DTensor leaf;
+};
 /// Gives nothing, or with `inputs` their gradients, undefined where there is none.
 struct BackwardEvent {
   DTensor loss;
@@ -115,7 +127,7 @@ struct BackwardEvent {
 using ProgramEvent =
     std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent, FromLocalEvent,
                  ToLocalEvent, CollectiveEvent, MeshEvent, RequireGradEvent, DetachEvent,
-                 BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent>;
+                 BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent, SeedEvent, DropGradEvent>;
 /// "op", "factory", "redistribute", ...
 std::string_view kind_name(const ProgramEvent& event);
 

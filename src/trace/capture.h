@@ -7,12 +7,34 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "mesh/dtensor.h"
 #include "trace/graph.h"
 
 namespace shardlab {
+
+/// An input of a function, and what guards call it.
+struct NamedTensor {
+  std::string source;
+  DTensor value;
+  std::vector<std::int64_t> dynamic = {};  ///< dims that may have another size at the next call
+};
+/// What decisions of a function on these inputs rest on, in order, each with what it is now: their
+/// types and meshes, which of them are one tensor, the running rank's policies.
+std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs);
+
+/// The facts that stay guards of a graph: where sizes may differ (recorder.sized_at() has no line),
+/// not those that say what dynamic dims are.
+std::vector<Guard> guards_of(std::vector<Guard> facts, const std::vector<NamedTensor>& inputs,
+                             const std::optional<std::int32_t>& sized_at);
+
+/// A dim of an input, by their numbers.
+struct DynamicDim {
+  std::size_t input = 0;
+  std::int64_t dim = 0;
+};
 
 using TensorProgram = std::function<std::vector<DTensor>(const std::vector<DTensor>&)>;
 
@@ -27,7 +49,10 @@ class CapturedProgram {
   std::vector<DTensor> replay(const std::vector<DTensor>& inputs) const;
 
  private:
-  friend CapturedProgram capture(const TensorProgram&, const std::vector<DTensor>&);
+  friend CapturedProgram capture(const TensorProgram&, const std::vector<DTensor>&,
+                                 const std::vector<DynamicDim>&);
+  std::vector<NamedTensor> named(const std::vector<DTensor>& inputs) const;
+  std::vector<DynamicDim> dynamic_;
   ProgramGraph graph_;
   std::vector<DTensor> results_;
 };
@@ -35,6 +60,11 @@ class CapturedProgram {
 /// Runs `program` once and writes down what it does (T-1). At least one input is distributed; the
 /// program takes parts of its mesh.
 ///   fails  Value: no input has a mesh. Else as the program does
-CapturedProgram capture(const TensorProgram& program, const std::vector<DTensor>& inputs);
+/// `dynamic`: dims of inputs that may have other sizes when the graph runs. Then its guards ask
+/// that they are cut alike: still divided evenly, or still not, with rows for every rank, or not. A
+/// function that gives sizes to an op, which may be those of its inputs, holds for these sizes
+/// alone, and the guard that says so names the line.
+CapturedProgram capture(const TensorProgram& program, const std::vector<DTensor>& inputs,
+                        const std::vector<DynamicDim>& dynamic = {});
 
 }  // namespace shardlab

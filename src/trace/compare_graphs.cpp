@@ -17,8 +17,9 @@ void forget_piece(ValueType& type) {
 }
 
 // Without what belongs to a rank. The shape of a constant belongs to all: its elements do not.
-GraphNode common(GraphNode node) {
+GraphNode common(GraphNode node, Places places) {
   node.data.clear();
+  if (places == Places::kIgnored) node.line = node.column = 0;
   if (node.kind != NodeKind::kConstant) {
     for (GraphResult& result : node.results) forget_piece(result.type);
   }
@@ -79,11 +80,12 @@ void join(ProgramGraph& into, ProgramGraph& other, std::size_t ranks_before) {
 
 }  // namespace
 
-std::optional<GraphDifference> first_difference(const ProgramGraph& a, const ProgramGraph& b) {
+std::optional<GraphDifference> first_difference(const ProgramGraph& a, const ProgramGraph& b,
+                                                Places places) {
   const std::size_t most = std::max(a.nodes.size(), b.nodes.size());
   for (std::size_t i = 0; i < most; ++i) {
     const bool both = i < a.nodes.size() && i < b.nodes.size();
-    if (both && common(a.nodes[i]) == common(b.nodes[i])) continue;
+    if (both && common(a.nodes[i], places) == common(b.nodes[i], places)) continue;
     return GraphDifference{i, text_at(a, i), text_at(b, i)};
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 // differ between ranks of one program: elements of constants, shapes of pieces.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,10 @@ struct GraphDifference {
   std::size_t node = 0;
   std::string a, b;  ///< both nodes; "(ends)" where a graph has no more
 };
-std::optional<GraphDifference> first_difference(const ProgramGraph& a, const ProgramGraph& b);
+/// Whether a node counts as another one where its place in the program's text is another.
+enum class Places : std::uint8_t { kCompared, kIgnored };
+std::optional<GraphDifference> first_difference(const ProgramGraph& a, const ProgramGraph& b,
+                                                Places places = Places::kCompared);
 
 /// Graphs of one rank each, joined where they are the same: each of the result says whose it is.
 /// In the order of their first ranks. `rank_of[i]` is the rank of graphs[i].

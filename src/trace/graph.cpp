@@ -8,10 +8,11 @@ namespace shardlab {
 
 namespace {
 
-constexpr std::array<std::string_view, 17> kNodeKinds = {
+constexpr std::array<std::string_view, 22> kNodeKinds = {
     "input",      "const",    "op",          "factory",  "distribute",   "redistribute",
     "from_local", "to_local", "collective",  "mesh",     "require_grad", "detach",
-    "backward",   "deal",     "check_piece", "gradient", "read"};
+    "backward",   "deal",     "check_piece", "gradient", "seed",         "drop_grad",
+    "size",       "number",   "size_guard",  "read"};
 constexpr std::array<std::string_view, 4> kGuardKinds = {"identity", "equality", "type", "rank"};
 
 template <typename Kind, std::size_t N>
@@ -23,7 +24,8 @@ std::optional<Kind> named(const std::array<std::string_view, N>& names, std::str
 
 bool is_call(const GraphNode& node) {
   return node.kind != NodeKind::kInput && node.kind != NodeKind::kConstant &&
-         node.kind != NodeKind::kMesh;
+         node.kind != NodeKind::kMesh && node.kind != NodeKind::kSize &&
+         node.kind != NodeKind::kNumber && node.kind != NodeKind::kSizeGuard;
 }
 
 }  // namespace

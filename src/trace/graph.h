@@ -36,11 +36,18 @@ struct GeneratorRef {
   bool operator==(const GeneratorRef&) const = default;
 };
 
+/// A number that follows from sizes, by its number among them.
+struct NumberRef {
+  std::int32_t index = -1;
+  bool operator==(const NumberRef&) const = default;
+};
+
 /// An argument of a node: None, a number, a value, a list of sizes, a dtype, a text, a generator,
-/// or a list of arguments.
+/// a list of arguments, or a number that follows from sizes. A list of sizes among which there is
+/// one of those is a list of arguments.
 struct GraphArgument {
   std::variant<std::monostate, Scalar, ValueRef, Dims, DType, std::string, GeneratorRef,
-               std::vector<GraphArgument>>
+               std::vector<GraphArgument>, NumberRef>
       value;
   bool operator==(const GraphArgument&) const = default;
 };
@@ -125,6 +132,11 @@ enum class NodeKind : std::uint8_t {
   kDeal,        ///< pieces become terms of a pending reduction
   kCheckPiece,  ///< the pieces of all ranks are compared
   kGradient,    ///< the gradient of a leaf, as it is now
+  kSeed,        ///< a generator starts anew
+  kDropGrad,    ///< a leaf forgets its gradient
+  kSize,        ///< the size of args[0] along args[1] is a number
+  kNumber,      ///< two numbers make another: "+", "-", "*", "//", "%"
+  kSizeGuard,   ///< "==", "<", ...: whether it holds of two numbers must be `required`
   kRead,        ///< elements become numbers of the program: the graph breaks here
 };
 /// "input", "const", "op", "factory", ...
@@ -169,7 +181,8 @@ struct GraphNode {
   // mesh: which, and the dims that become one
   std::int32_t mesh = -1;
   std::vector<std::int64_t> mesh_dims;
-  bool required = true;        ///< require_grad
+  bool required = true;        ///< require_grad, size_guard
+  std::int32_t number = -1;    ///< size, number: which one it is
   bool in_place = false;       ///< detach
   bool retain = false;         ///< backward: what was kept for it stays
   bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on
@@ -178,7 +191,12 @@ struct GraphNode {
   /// const, read: the elements, row-major; by rank where ranks differ.
   std::vector<std::vector<Scalar>> data;
 
+  /// op, factory: draws come from it, where the row has no argument for one; seed: which starts
+  /// anew. None: the rank's own.
+  std::optional<GeneratorRef> generator;
+  std::uint64_t seed = 0;             ///< seed
   bool taped = true;                  ///< gradients are recorded
+  bool replicates = false;            ///< a plain tensor beside a DTensor is a replica
   bool target_view = false;           ///< views made here are there to be overwritten
   std::int32_t line = 0, column = 0;  ///< in the program; 0: none
   std::optional<NodeError> error;
@@ -228,9 +246,13 @@ struct ProgramGraph {
   std::vector<GraphNode> nodes;
   std::int32_t values = 0;              ///< how many there are
   std::vector<RandomState> generators;  ///< as they were when the program met them
-  std::vector<Guard> guards;            ///< in order, each once
-  std::vector<ValueRef> outputs;        ///< what a function gave; -1: nothing
-  std::vector<ValueRef> left;           ///< what the program still held at its end, on every rank
+  std::int32_t numbers = 0;             ///< that follow from sizes
+  /// Whether other sizes than those of the capture are admitted: what a node makes follows from
+  /// what it takes then, and the shapes written here are those of the capture.
+  bool dynamic = false;
+  std::vector<Guard> guards;      ///< in order, each once
+  std::vector<ValueRef> outputs;  ///< what a function gave; -1: nothing
+  std::vector<ValueRef> left;     ///< what the program still held at its end, on every rank
   /// By rank of `ranks`, or of the world: of the bits of all that is left. Empty: nobody took it.
   std::vector<std::uint64_t> digests;
   /// Of a graph that is not joined with others yet: by value of `left`. Not part of a file.

@@ -66,6 +66,7 @@ Json json_of(const GraphArgument& argument) {
     Json operator()(DType value) const { return {{"dtype", to_string(value)}}; }
     Json operator()(const std::string& value) const { return value; }
     Json operator()(GeneratorRef value) const { return {{"generator", value.index}}; }
+    Json operator()(NumberRef value) const { return {{"n", value.index}}; }
     Json operator()(const std::vector<GraphArgument>& items) const {
       Json list = Json::array();
       for (const GraphArgument& item : items) list.push_back(json_of(item));
@@ -176,6 +177,8 @@ Json header_of(const ProgramGraph& graph) {
   json["meshes"] = std::move(meshes);
   json["policies"] = json_of(graph.policies);
   json["n_values"] = graph.values;
+  if (graph.numbers > 0) json["n_numbers"] = graph.numbers;
+  if (graph.dynamic) json["dynamic"] = true;
   for (const RandomState& state : graph.generators) {
     json["generators"].push_back({{"seed", state.seed}, {"offset", state.offset}});
   }
@@ -215,6 +218,7 @@ void put_options(Json& json, const GraphNode& node) {
   if (node.mesh >= 0) json["mesh"] = node.mesh;
   if (!node.mesh_dims.empty()) json["mesh_dims"] = node.mesh_dims;
   if (!node.required) json["required"] = false;
+  if (node.number >= 0) json["number"] = node.number;
   if (node.in_place) json["in_place"] = true;
   if (node.retain) json["retain"] = true;
   if (node.of_inputs) json["of_inputs"] = true;
@@ -236,7 +240,10 @@ Json json_of(const GraphNode& node) {
   Json out = Json::array();
   for (const GraphResult& result : node.results) out.push_back(json_of(result));
   if (!out.empty()) json["out"] = std::move(out);
+  if (node.generator) json["generator"] = node.generator->index;
+  if (node.kind == NodeKind::kSeed) json["seed"] = node.seed;
   if (!node.taped) json["taped"] = false;
+  if (node.replicates) json["replicates"] = true;
   if (node.target_view) json["target_view"] = true;
   if (node.line > 0) json["at"] = {node.line, node.column};
   for (const GraphMove& move : node.moves) json["redist"].push_back(json_of(move));

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/rank_ranges.h"
@@ -22,6 +23,12 @@ class Printer {
       : graph_(graph), meshes_(graph.meshes, graph.ranks.empty() ? 0 : graph.ranks[0], arena_) {}
 
   std::string node(const GraphNode& node) {
+    if (node.kind == NodeKind::kSizeGuard) {
+      if (node.args.size() != 2) return "guard ?";
+      return fmt::format("guard {}{} {} {}{}", node.required ? "" : "not ",
+                         argument(node.args.at(0)), node.name, argument(node.args.at(1)),
+                         node.line > 0 ? fmt::format("    line {}", node.line) : "");
+    }
     const std::string call = fmt::format("{}({})", name_of(node), fmt::join(parts_of(node), ", "));
     std::vector<std::string> results;
     for (const GraphResult& result : node.results) {
@@ -69,6 +76,7 @@ class Printer {
       std::string operator()(GeneratorRef value) const {
         return fmt::format("generator {}", value.index);
       }
+      std::string operator()(NumberRef value) const { return number_text(printer.graph_, {value}); }
       std::string operator()(const std::vector<GraphArgument>& items) const {
         std::vector<std::string> texts;
         for (const GraphArgument& item : items) texts.push_back(printer.argument(item));
@@ -96,7 +104,12 @@ class Printer {
     if (node.in_place) parts.emplace_back("in_place=True");
     if (node.retain) parts.emplace_back("retain_graph=True");
     if (node.requires_grad) parts.emplace_back("requires_grad=True");
+    if (node.generator) {
+      parts.push_back(fmt::format("generator={}", node.generator->index));
+    }
+    if (node.kind == NodeKind::kSeed) parts.push_back(fmt::format("{}", node.seed));
     if (!node.taped) parts.emplace_back("no_grad=True");
+    if (node.replicates) parts.emplace_back("implicit_replication=True");
     if (!node.data.empty()) parts.push_back(data(node.data));
     return parts;
   }
@@ -173,6 +186,42 @@ std::string mesh_text(const GraphMesh& mesh) {
 
 }  // namespace
 
+namespace {
+
+std::string size_text(const ProgramGraph& graph, const GraphNode& size) {
+  const auto* of = std::get_if<ValueRef>(&size.args[0].value);
+  const auto* dim = std::get_if<Scalar>(&size.args[1].value);
+  if (of == nullptr || dim == nullptr) return "?";
+  const auto input = std::ranges::find_if(graph.nodes, [&](const GraphNode& one) {
+    return one.kind == NodeKind::kInput && !one.results.empty() && one.results[0].value == *of;
+  });
+  const bool named = input != graph.nodes.end();
+  return fmt::format("{}.shape[{}]", named ? input->name : fmt::format("%{}", of->id), dim->text());
+}
+
+// Deep ones are named, not spelled out: what they are made of may stand in them many times.
+std::string number_text(const ProgramGraph& graph, const GraphArgument& number, int depth) {
+  constexpr int kDeepest = 5;
+  if (const auto* scalar = std::get_if<Scalar>(&number.value)) return scalar->text();
+  const auto* wanted = std::get_if<NumberRef>(&number.value);
+  if (wanted == nullptr) return "?";
+  const auto node = std::ranges::find_if(graph.nodes, [&](const GraphNode& one) {
+    return wanted->index >= 0 && one.number == wanted->index;
+  });
+  if (node == graph.nodes.end() || node->args.size() != 2 || depth > kDeepest) {
+    return fmt::format("n{}", wanted->index);
+  }
+  if (node->kind == NodeKind::kSize) return size_text(graph, *node);
+  return fmt::format("({} {} {})", number_text(graph, node->args[0], depth + 1), node->name,
+                     number_text(graph, node->args[1], depth + 1));
+}
+
+}  // namespace
+
+std::string number_text(const ProgramGraph& graph, const GraphArgument& number) {
+  return number_text(graph, number, 0);
+}
+
 std::string recipe_text(const InputRecipe& recipe) {
   std::vector<std::string> arguments;
   for (const Scalar& argument : recipe.arguments) arguments.push_back(argument.text());
@@ -194,7 +243,9 @@ std::string graph_text(const ProgramGraph& graph, GraphLevel level) {
   Printer printer(graph);
   std::string text;
   for (const GraphNode& node : graph.nodes) {
-    if (node.kind == NodeKind::kMesh) continue;
+    const bool told_elsewhere = node.kind == NodeKind::kMesh || node.kind == NodeKind::kSize ||
+                                node.kind == NodeKind::kNumber;
+    if (told_elsewhere) continue;
     text += "  " + printer.node(node) + "\n";
     for (const GraphMove& move : node.moves) text += "        " + move_text(move) + "\n";
     for (const GraphCollective& collective : node.collectives) {

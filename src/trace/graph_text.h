@@ -21,6 +21,8 @@ std::string graph_text(const ProgramGraph& graph, GraphLevel level);
 std::string node_text(const ProgramGraph& graph, const GraphNode& node);
 /// The meshes that the program makes, in order, one a line; empty where it makes none.
 std::string setup_text(const ProgramGraph& graph);
+/// A number that follows from sizes, as arithmetic on them: "(x.shape[0] * 2) - 1".
+std::string number_text(const ProgramGraph& graph, const GraphArgument& number);
 /// The values that a node gives and takes: "f32[8@dp, 64@tp]".
 std::string type_text(const ProgramGraph& graph, const ValueType& type);
 /// "randn(1.0)", "values": how an input comes about.

@@ -176,6 +176,8 @@ std::vector<Scalar> scalars_of_list(const Json& list, const Fields& fields, cons
 struct Known {
   std::int64_t values = 0;
   std::int64_t given = 0;  ///< results so far
+  std::int64_t numbers = 0;
+  std::int64_t given_numbers = 0;
   std::size_t meshes = 0;
   std::size_t generators = 0;
   std::size_t ranks = 1;
@@ -210,6 +212,10 @@ GraphArgument argument_of(const Json& json, const Fields& fields, const Known& k
     const Json& inside = json.begin().value();
     if (key == "v") return {ValueRef{value_of(inside, fields, kKey, known)}};
     if (key == "list" && inside.is_array()) return list_of(inside);
+    if (key == "n") {
+      const std::int64_t index = fields.integer_of(inside, kKey, 0, known.given_numbers - 1);
+      return {NumberRef{static_cast<std::int32_t>(index)}};
+    }
     if (key == "generator") {
       const auto most = static_cast<std::int64_t>(known.generators) - 1;
       return {GeneratorRef{static_cast<std::int32_t>(fields.integer_of(inside, kKey, 0, most))}};
@@ -325,6 +331,9 @@ ProgramGraph header_of(Fields fields, Known& known) {
     graph.generators.push_back({state.natural("seed"), state.natural("offset")});
     state.end();
   }
+  graph.numbers = static_cast<std::int32_t>(fields.integer_or("n_numbers", 0, 0, INT32_MAX));
+  graph.dynamic = fields.flag("dynamic", false);
+  known.numbers = graph.numbers;
   known.values = graph.values;
   known.meshes = graph.meshes.size();
   known.generators = graph.generators.size();
@@ -489,7 +498,20 @@ GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
   read_options(fields, node, known);
   read_data(fields, node);
   read_results(fields, node, known);
+  if (fields.has("generator")) {
+    const auto most = static_cast<std::int64_t>(known.generators) - 1;
+    const std::int64_t index = fields.integer("generator", 0, most);
+    node.generator = GeneratorRef{static_cast<std::int32_t>(index)};
+  }
+  if (kind == NodeKind::kSize || kind == NodeKind::kNumber) {
+    const std::int64_t next = known.given_numbers;
+    if (next >= known.numbers) fields.refuse("number", "is more than 'n_numbers' allows");
+    node.number = static_cast<std::int32_t>(fields.integer("number", next, next));
+    ++known.given_numbers;
+  }
+  if (kind == NodeKind::kSeed) node.seed = fields.natural("seed");
   node.taped = fields.flag("taped", true);
+  node.replicates = fields.flag("replicates", false);
   node.target_view = fields.flag("target_view", false);
   read_place(fields, node);
   for (const Json& json : fields.list("redist")) {
@@ -552,6 +574,12 @@ class Reader {
 
   // A count that no lines stand for would be memory for nothing.
   void end_graph(std::size_t line) const {
+    if (known_.given_numbers < known_.numbers) {
+      fail(
+          ErrorKind::kValue, Fix{kSee},
+          "line {} of the graph: 'n_numbers' is {}, and the nodes before it give {}: it is cut off",
+          line, known_.numbers, known_.given_numbers);
+    }
     if (known_.given >= known_.values) return;
     fail(ErrorKind::kValue, Fix{kSee},
          "line {} of the graph: 'n_values' is {}, and the nodes before it give {}: it is cut off",

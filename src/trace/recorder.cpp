@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/grad_node.h"
+#include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "schema/op_row.h"
 #include "schema/op_strategy.h"
@@ -145,21 +146,100 @@ GraphNode Recorder::begun(NodeKind kind) const {
   node.line = rank.position.line;
   node.column = rank.position.column;
   node.taped = (rank.mode & kModeAutograd) != 0;
+  node.replicates = rank.mixed == MixedTensors::kReplicate;
   node.target_view = views_are_targets();
   return node;
 }
 
-GraphNode Recorder::node_of(const OpEvent& event) {
-  GraphNode node = begun(NodeKind::kOp);
-  node.name = event.row->name();
-  for (const Argument& argument : *event.args) node.args.push_back(taken(argument));
+namespace {
+
+// An item of a list of sizes that is not the capture's own makes it a list of arguments.
+void put_number(GraphArgument& argument, const Recorder::SizeArgument& follows) {
+  if (!follows.item) {
+    argument.value = follows.number;
+    return;
+  }
+  if (const auto* sizes = std::get_if<Dims>(&argument.value)) {
+    std::vector<GraphArgument> items;
+    for (const std::int64_t size : *sizes) items.push_back({Scalar(size)});
+    argument.value = std::move(items);
+  }
+  std::get<std::vector<GraphArgument>>(argument.value).at(*follows.item).value = follows.number;
+}
+
+// Sizes that are written out; -1 and 1 mean the same for tensors of any size.
+bool writes_sizes(const OpRow& row, const Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!row.op.arguments[i].type.spelling.starts_with("SymInt")) continue;
+    const auto size = [](std::int64_t value) { return value != 1 && value != -1; };
+    if (args[i].is_ints() && std::ranges::any_of(args[i].ints(), size)) return true;
+    if (args[i].is_scalar() && args[i].scalar().is_integral() && size(args[i].scalar().to_int())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+GraphNode Recorder::call_of(NodeKind kind, const OpRow& row, const Arguments& args,
+                            const Generator& generator) {
+  GraphNode node = begun(kind);
+  node.name = row.name();
+  for (const Argument& argument : args) node.args.push_back(taken(argument));
+  node.generator = numbered(generator);
+  if (!graph_.dynamic) return node;
+  if (following_) {
+    for (const SizeArgument& follows : *following_) {
+      put_number(node.args.at(follows.index), follows);
+    }
+  } else if (!sized_at_ && writes_sizes(row, args)) {
+    sized_at_ = node.line;
+  }
+  following_.reset();
   return node;
 }
 
+NumberRef Recorder::size(const DTensor& x, std::int64_t dim) {
+  GraphNode node = begun(NodeKind::kSize);
+  node.args = {taken(x), {Scalar(dim)}};
+  node.number = graph_.numbers++;
+  graph_.nodes.push_back(std::move(node));
+  return {graph_.numbers - 1};
+}
+
+namespace {
+
+GraphArgument argument_of(const Recorder::Number& number) {
+  if (const auto* known = std::get_if<NumberRef>(&number)) return {*known};
+  return {Scalar(std::get<std::int64_t>(number))};
+}
+
+}  // namespace
+
+NumberRef Recorder::number(const std::string& op, const Number& a, const Number& b) {
+  GraphNode node = begun(NodeKind::kNumber);
+  node.name = op;
+  node.args = {argument_of(a), argument_of(b)};
+  node.number = graph_.numbers++;
+  graph_.nodes.push_back(std::move(node));
+  return {graph_.numbers - 1};
+}
+
+void Recorder::guard_sizes(const std::string& op, const Number& a, const Number& b, bool holds) {
+  GraphNode node = begun(NodeKind::kSizeGuard);
+  node.name = op;
+  node.args = {argument_of(a), argument_of(b)};
+  node.required = holds;
+  graph_.nodes.push_back(std::move(node));
+}
+
+GraphNode Recorder::node_of(const OpEvent& event) {
+  return call_of(NodeKind::kOp, *event.row, *event.args, event.generator);
+}
+
 GraphNode Recorder::node_of(const FactoryEvent& event) {
-  GraphNode node = begun(NodeKind::kFactory);
-  node.name = event.row->name();
-  for (const Argument& argument : *event.args) node.args.push_back(taken(argument));
+  GraphNode node = call_of(NodeKind::kFactory, *event.row, *event.args, event.generator);
   node.target = meshes_.type_of(*event.spec);
   return node;
 }
@@ -186,6 +266,9 @@ GraphNode Recorder::node_of(const RedistributeEvent& event) {
 GraphNode Recorder::node_of(const FromLocalEvent& event) {
   GraphNode node = begun(NodeKind::kFromLocal);
   node.args = {taken(event.local)};
+  const TensorMeta equal =
+      global_meta(*event.spec->layout(), event.spec->placements(), event.local.local().meta());
+  if (graph_.dynamic && !sized_at_ && equal.shape != event.spec->shape()) sized_at_ = node.line;
   node.target = meshes_.type_of(*event.spec);
   return node;
 }
@@ -275,6 +358,19 @@ GraphNode Recorder::node_of(const ReadEvent& event) {
   return node;
 }
 
+GraphNode Recorder::node_of(const SeedEvent& event) {
+  GraphNode node = begun(NodeKind::kSeed);
+  node.generator = numbered(event.generator);
+  node.seed = event.seed;
+  return node;
+}
+
+GraphNode Recorder::node_of(const DropGradEvent& event) {
+  GraphNode node = begun(NodeKind::kDropGrad);
+  node.args = {taken(event.leaf)};
+  return node;
+}
+
 GraphArgument Recorder::taken(const DTensor& x) {
   if (!x.defined()) return {};
   return {number(x)};
@@ -292,7 +388,7 @@ GraphArgument Recorder::taken(const Argument& argument) {
     GraphArgument operator()(const Dims& value) const { return {value}; }
     GraphArgument operator()(DType value) const { return {value}; }
     GraphArgument operator()(const std::string& value) const { return {value}; }
-    GraphArgument operator()(const Generator& value) const { return recorder.numbered(value); }
+    GraphArgument operator()(const Generator& value) const { return recorder.taken(value); }
     GraphArgument operator()(const ArgumentList& value) const {
       std::vector<GraphArgument> items;
       for (const Argument& item : value) items.push_back(recorder.taken(item));
@@ -302,15 +398,20 @@ GraphArgument Recorder::taken(const Argument& argument) {
   return std::visit(Visitor{*this}, argument.variant());
 }
 
-GraphArgument Recorder::numbered(const Generator& generator) {
-  if (generator == nullptr) return {};
+GraphArgument Recorder::taken(const Generator& generator) {
+  const std::optional<GeneratorRef> number = numbered(generator);
+  return number ? GraphArgument{*number} : GraphArgument{};
+}
+
+std::optional<GeneratorRef> Recorder::numbered(const Generator& generator) {
+  if (generator == nullptr) return std::nullopt;
   const auto found = std::ranges::find(generators_, generator);
   const auto index = static_cast<std::int32_t>(found - generators_.begin());
   if (found == generators_.end()) {
     generators_.push_back(generator);
     graph_.generators.push_back(*generator);
   }
-  return {GeneratorRef{index}};
+  return GeneratorRef{index};
 }
 
 ValueRef Recorder::number(const DTensor& x) {
@@ -381,10 +482,14 @@ void Recorder::let_go_of_dead() {
   most_held_ = std::max<std::size_t>(1024, 2 * held_.size());
 }
 
-ProgramGraph Recorder::finish(const std::vector<DTensor>& outputs) {
+ProgramGraph Recorder::function(const std::vector<DTensor>& outputs) {
   for (const DTensor& x : outputs) {
     graph_.outputs.push_back(x.defined() ? number(x) : ValueRef{});
   }
+  return broken_off();
+}
+
+ProgramGraph Recorder::finish() {
   let_go_of_dead();
   std::vector<const Held*> left;
   for (const auto& [impl, held] : held_) left.push_back(&held);

@@ -10,8 +10,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <variant>
+#include <vector>
 
 #include "autograd/program.h"
 #include "comm/forwarding_observer.h"
@@ -32,12 +35,37 @@ class Recorder final : public ForwardingProgram {
   /// tells `next`, which may be null.
   Observer& listen(Observer* next);
 
+  /// From here on sizes may differ when the graph runs again: those that the program reads, and
+  /// numbers that it makes of them, are told to the recorder instead of being read.
+  void allow_other_sizes() { graph_.dynamic = true; }
+  /// A number that follows from sizes, or one that the program wrote.
+  using Number = std::variant<std::int64_t, NumberRef>;
+  NumberRef size(const DTensor& x, std::int64_t dim);
+  /// `op`: "+", "-", "*", "//" or "%".
+  NumberRef number(const std::string& op, const Number& a, const Number& b);
+  /// The rest of the graph rests on it: `op` is "==", "!=", "<", "<=", ">" or ">=".
+  void guard_sizes(const std::string& op, const Number& a, const Number& b, bool holds);
+  /// In the next event, the number that argument `index` has, or the list that it is has at
+  /// `item`, follows from sizes.
+  struct SizeArgument {
+    std::size_t index = 0;
+    std::optional<std::size_t> item;
+    NumberRef number;
+  };
+  void next_follows(std::vector<SizeArgument> arguments) { following_ = std::move(arguments); }
+  /// The line of the first event that was given sizes of which nothing was told: they may follow
+  /// from those of inputs, so that the graph holds for these alone. None: there was no such event.
+  const std::optional<std::int32_t>& sized_at() const { return sized_at_; }
+
   Results perform(const ProgramEvent& event) override;
+  /// Those that the program has drawn from so far, as the graph numbers them.
+  const std::vector<Generator>& generators() const { return generators_; }
 
   /// The graph so far, of this rank. What the program holds now is what it leaves behind; the
   /// recorder lets go of all values.
-  /// `outputs`: what the program gives, where it is a function.
-  ProgramGraph finish(const std::vector<DTensor>& outputs = {});
+  ProgramGraph finish();
+  /// The same of a function: what it gives counts, and not what it left behind.
+  ProgramGraph function(const std::vector<DTensor>& outputs);
   /// The same of a program that failed: nothing is left behind.
   ProgramGraph broken_off();
 
@@ -63,15 +91,20 @@ class Recorder final : public ForwardingProgram {
   GraphNode node_of(const DealEvent& event);
   GraphNode node_of(const CheckPieceEvent& event);
   GraphNode node_of(const ReadEvent& event);
+  GraphNode node_of(const SeedEvent& event);
+  GraphNode node_of(const DropGradEvent& event);
 
   GraphNode begun(NodeKind kind) const;
+  GraphNode call_of(NodeKind kind, const OpRow& row, const Arguments& args,
+                    const Generator& generator);
   GraphArgument taken(const Argument& argument);
   GraphArgument taken(const DTensor& x);
   ValueRef number(const DTensor& x);
   ValueRef number_new(const DTensor& x);
   GraphResult given(const DTensor& x);
   void give(GraphNode& node, const Results& results);
-  GraphArgument numbered(const Generator& generator);
+  GraphArgument taken(const Generator& generator);
+  std::optional<GeneratorRef> numbered(const Generator& generator);
   void let_go_of_dead();
   ValueRef appeared(const DTensor& x);
   const DTensor* leaf_of(const DTensor& gradient) const;
@@ -81,6 +114,8 @@ class Recorder final : public ForwardingProgram {
   std::unordered_map<const DTensorImpl*, Held> held_;
   std::vector<Generator> generators_;
   std::size_t most_held_ = 1024;
+  std::optional<std::vector<SizeArgument>> following_;
+  std::optional<std::int32_t> sized_at_;
   std::unique_ptr<Listener> listener_;
   bool inside_ = false;  ///< of an event
 };

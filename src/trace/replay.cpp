@@ -8,6 +8,7 @@
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
+#include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "plan/planner_name.h"
 #include "schema/op_row.h"
@@ -15,6 +16,8 @@
 #include "trace/digest.h"
 #include "trace/graph_break.h"
 #include "trace/graph_meshes.h"
+#include "trace/graph_text.h"
+#include "trace/sizes.h"
 
 namespace shardlab {
 
@@ -25,15 +28,17 @@ constexpr const char* kAgain = "capture the program again";
 // What decides how the calls of a node are taken, besides their arguments.
 class NodeScope {
  public:
-  NodeScope(const ProgramGraph& graph, const GraphNode& node)
-      : rank_(current_rank()), mode_(rank_.mode) {
-    rank_.position = {graph.file.c_str(), node.line, node.column};
+  NodeScope(const char* file, const GraphNode& node)
+      : rank_(current_rank()), mode_(rank_.mode), mixed_(rank_.mixed) {
+    rank_.position = {file, node.line, node.column};
     if (!node.taped) rank_.mode &= ~std::uint32_t{kModeAutograd};
+    if (node.replicates) rank_.mixed = MixedTensors::kReplicate;
     if (node.target_view) target_.emplace();
   }
   ~NodeScope() {
     target_.reset();
     rank_.mode = mode_;
+    rank_.mixed = mixed_;
   }
   NodeScope(const NodeScope&) = delete;
   NodeScope& operator=(const NodeScope&) = delete;
@@ -41,20 +46,27 @@ class NodeScope {
  private:
   RankContext& rank_;
   std::uint32_t mode_;
+  MixedTensors mixed_;
   std::optional<TargetScope> target_;
 };
 
 class Player {
  public:
-  Player(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs)
+  Player(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs,
+         const ReplayOptions& options)
       : graph_(graph),
+        options_(options),
+        file_(options.file != nullptr ? options.file : graph.file.c_str()),
         rank_(current_rank().rank),
         inputs_(inputs),
         meshes_(graph.meshes, rank_, arena),
         values_(static_cast<std::size_t>(graph.values)),
-        last_use_(values_.size(), 0) {
-    for (const RandomState& state : graph.generators) {
-      generators_.push_back(std::make_shared<RandomState>(state));
+        last_use_(values_.size(), 0),
+        numbers_(static_cast<std::size_t>(graph.numbers)) {
+    for (std::size_t i = 0; i < graph.generators.size(); ++i) {
+      const bool given = i < options.generators.size() && options.generators[i] != nullptr;
+      generators_.push_back(given ? options.generators[i]
+                                  : std::make_shared<RandomState>(graph.generators[i]));
     }
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) note_uses(i);
     for (const auto* kept : {&graph.left, &graph.outputs}) {
@@ -64,17 +76,19 @@ class Player {
     }
   }
 
-  Replayed run(const ReplayOptions& options) {
+  Replayed run() {
     const std::size_t all = graph_.nodes.size();
     const std::size_t end =
-        options.until < 0 ? all : std::min(all, static_cast<std::size_t>(options.until) + 1);
+        options_.until < 0 ? all : std::min(all, static_cast<std::size_t>(options_.until) + 1);
     for (std::size_t i = 0; i < end; ++i) {
-      if (options.listener != nullptr) options.listener->begins(i, values_);
+      if (options_.listener != nullptr) options_.listener->begins(i, values_);
       run_node(i);
-      if (options.listener != nullptr) options.listener->ended(i, values_);
+      if (options_.listener != nullptr) options_.listener->ended(i, values_);
       let_go(i);
     }
-    Replayed replayed{.left = {}, .outputs = {}, .digest = 0, .complete = end == all};
+    Replayed replayed;
+    replayed.complete = end == all;
+    replayed.numbers = numbers_;
     for (const ValueRef& value : graph_.outputs) {
       replayed.outputs.push_back(value.id >= 0 ? values_[index(value)] : DTensor());
     }
@@ -120,7 +134,7 @@ class Player {
     const GraphNode& node = graph_.nodes[number];
     Results results;
     try {
-      const NodeScope scope(graph_, node);
+      const NodeScope scope(file_, node);
       results = results_of(node);
       take(node, results);
     } catch (Error& error) {
@@ -177,6 +191,13 @@ class Player {
         return {};
       case NodeKind::kMesh:
         return make_mesh(node);
+      case NodeKind::kSize:
+      case NodeKind::kNumber:
+        numbers_.at(static_cast<std::size_t>(node.number)) = number_of(node);
+        return {};
+      case NodeKind::kSizeGuard:
+        check_sizes(node);
+        return {};
       default:
         return call(node);
     }
@@ -222,6 +243,44 @@ class Player {
     }
   }
 
+  std::int64_t number_at(const GraphNode& node, std::size_t position) const {
+    if (position >= node.args.size()) {
+      fail(ErrorKind::kValue, Fix{kAgain}, "argument {} must be a number", position);
+    }
+    const Argument number = taken(node.args[position]);
+    if (number.is_scalar() && number.scalar().is_integral()) return number.scalar().to_int();
+    fail(ErrorKind::kValue, Fix{kAgain}, "argument {} must be an integer", position);
+  }
+
+  std::int64_t number_of(const GraphNode& node) const {
+    if (node.kind == NodeKind::kSize) {
+      const Dims& shape = taken(node, 0).shape();
+      const std::int64_t dim = number_at(node, 1);
+      if (dim >= 0 && static_cast<std::size_t>(dim) < shape.size()) {
+        return shape[static_cast<std::size_t>(dim)];
+      }
+      fail(ErrorKind::kValue, Fix{kAgain}, "a tensor of {} dims has no dim {}", shape.size(), dim);
+    }
+    const auto result = size_arithmetic(node.name, number_at(node, 0), number_at(node, 1));
+    if (result) return *result;
+    fail(ErrorKind::kValue, Fix{kAgain}, "{} has no value here",
+         number_text(graph_, {NumberRef{node.number}}));
+  }
+
+  void check_sizes(const GraphNode& node) const {
+    const auto holds = size_comparison(node.name, number_at(node, 0), number_at(node, 1));
+    if (!holds) fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is no comparison", node.name);
+    if (*holds == node.required) return;
+    Error error(ErrorKind::kValue,
+                fmt::format("the graph does not fit: {} {} {} is {}, and was {}",
+                            number_text(graph_, node.args.at(0)), node.name,
+                            number_text(graph_, node.args.at(1)), *holds ? "True" : "False",
+                            node.required ? "True" : "False"));
+    if (node.line > 0) error.with("at", fmt::format("line {} needed it", node.line));
+    error.with("fix", kAgain);
+    throw error;
+  }
+
   // A NaN is the same as a NaN.
   static bool same_bits(const Scalar& a, const Scalar& b) {
     return a == b || (a.category() == b.category() && a.text() == b.text());
@@ -258,6 +317,10 @@ class Player {
         return calls.perform(DealEvent{taken(node, 0), target_of(node)});
       case NodeKind::kCheckPiece:
         return check_piece(calls, node);
+      case NodeKind::kSeed:
+        return calls.perform(SeedEvent{generator_of(node), node.seed});
+      case NodeKind::kDropGrad:
+        return calls.perform(DropGradEvent{taken(node, 0)});
       default:
         fail(ErrorKind::kInternal, "{} is no call", kind_name(node.kind));
     }
@@ -271,8 +334,16 @@ class Player {
     }
     Arguments args;
     for (const GraphArgument& argument : node.args) args.push_back(taken(argument));
-    if (node.kind == NodeKind::kOp) return calls.perform(OpEvent{&row, &args});
-    return calls.perform(FactoryEvent{&row, &args, target(node)});
+    if (node.kind == NodeKind::kOp) {
+      return calls.perform(OpEvent{&row, &args, generator_of(node)});
+    }
+    return calls.perform(FactoryEvent{&row, &args, target(node), generator_of(node)});
+  }
+
+  // Null: the rank's own.
+  Generator generator_of(const GraphNode& node) const {
+    if (!node.generator) return nullptr;
+    return generators_.at(static_cast<std::size_t>(node.generator->index));
   }
 
   Results redistribute_again(ProgramCalls& calls, const GraphNode& node) {
@@ -351,7 +422,49 @@ class Player {
          type_string(*wanted));
   }
 
-  const DTensorSpec* target(const GraphNode& node) { return meshes_.spec_of(target_type(node)); }
+  const DTensorSpec* target(const GraphNode& node) {
+    const ValueType& type = target_type(node);
+    return meshes_.spec_of(graph_.dynamic ? resized(node, type) : type);
+  }
+
+  // What the node makes of what it takes now.
+  ValueType resized(const GraphNode& node, ValueType type) {
+    TensorMeta meta;
+    if (node.kind == NodeKind::kFactory) {
+      Arguments args;
+      for (const GraphArgument& argument : node.args) args.push_back(taken(argument));
+      const OpRow& row = program_calls().find(node.name);
+      meta = row.meta(MetaArgs(row.op, args, {})).at(0).meta;
+    } else if (node.kind == NodeKind::kFromLocal) {
+      meta = taken(node, 0).local().meta();
+      const TensorMeta equal = global_meta(*meshes_.layout(type.mesh), type.placements, meta);
+      const GraphResult* then = result_of(node.args.at(0));
+      const bool told =
+          then == nullptr || global_meta(*meshes_.layout(type.mesh), type.placements,
+                                         {then->type.shape, then->type.stride, then->type.dtype})
+                                     .shape != type.shape;
+      if (told) return type;
+      meta = equal;
+    } else {
+      const DTensor& x = taken(node, 0);
+      meta = x.distributed() ? x.spec()->meta() : x.local().meta();
+    }
+    type.shape = meta.shape;
+    type.stride = meta.stride;
+    type.dtype = meta.dtype;
+    return type;
+  }
+
+  // What was known of an argument when the graph was captured.
+  const GraphResult* result_of(const GraphArgument& argument) const {
+    const auto* value = std::get_if<ValueRef>(&argument.value);
+    for (const GraphNode& node : graph_.nodes) {
+      for (const GraphResult& result : node.results) {
+        if (value != nullptr && result.value == *value) return &result;
+      }
+    }
+    return nullptr;
+  }
 
   const DTensor& taken(const GraphNode& node, std::size_t position) const {
     const ValueRef* value =
@@ -384,20 +497,33 @@ class Player {
       }
       Argument operator()(const std::vector<GraphArgument>& items) const {
         ArgumentList list;
-        for (const GraphArgument& item : items) list.push_back(player.taken(item));
-        return list;
+        bool sizes = false;
+        for (const GraphArgument& item : items) {
+          sizes = sizes || std::holds_alternative<NumberRef>(item.value);
+          list.push_back(player.taken(item));
+        }
+        if (!sizes) return list;
+        Dims dims;
+        for (const Argument& item : list) dims.push_back(item.scalar().to_int());
+        return dims;
+      }
+      Argument operator()(NumberRef number) const {
+        return Scalar(player.numbers_.at(static_cast<std::size_t>(number.index)));
       }
     };
     return std::visit(Visitor{*this}, argument.value);
   }
 
   const ProgramGraph& graph_;
+  const ReplayOptions& options_;
+  const char* file_;
   std::int64_t rank_;
   std::span<const DTensor> inputs_;
   std::size_t next_input_ = 0;
   GraphMeshes meshes_;
   std::vector<DTensor> values_;
   std::vector<std::size_t> last_use_;
+  std::vector<std::int64_t> numbers_;
   std::vector<Generator> generators_;
 };
 
@@ -416,7 +542,7 @@ const std::vector<Scalar>& data_on(const ProgramGraph& graph, const GraphNode& n
 
 Replayed replay(const ProgramGraph& graph, Arena& arena, std::span<const DTensor> inputs,
                 const ReplayOptions& options) {
-  return Player(graph, arena, inputs).run(options);
+  return Player(graph, arena, inputs, options).run();
 }
 
 }  // namespace shardlab

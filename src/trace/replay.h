@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mesh/dtensor.h"
+#include "schema/argument.h"
 #include "trace/graph.h"
 
 namespace shardlab {
@@ -29,14 +30,19 @@ class ReplayListener {
 struct ReplayOptions {
   std::int64_t until = -1;             ///< the last node that runs; -1: all
   ReplayListener* listener = nullptr;  ///< may be null
+  /// Of the program, for messages; outlives all that is told of the replay. Null: the graph's.
+  const char* file = nullptr;
+  /// In place of the graph's, which begin as they were when it was captured; null where it stays.
+  std::span<const Generator> generators = {};
 };
 
 /// What a replay leaves behind, as graph.left has it.
 struct Replayed {
   std::vector<DTensor> left;
-  std::vector<DTensor> outputs;  ///< as graph.outputs has them
-  std::uint64_t digest = 0;      ///< of the bits of all of them; to compare with the graph's
-  bool complete = true;          ///< false: it ended at `until`
+  std::vector<DTensor> outputs;       ///< as graph.outputs has them
+  std::vector<std::int64_t> numbers;  ///< that follow from sizes, by number
+  std::uint64_t digest = 0;           ///< of the bits of all of them; to compare with the graph's
+  bool complete = true;               ///< false: it ended at `until`
 };
 
 /// `inputs`: one value for each input node, in their order, with the types that they say. Meshes

@@ -32,7 +32,7 @@ LAW = {
     "sim/run": ["sim/scenario", "sim/record"],
     "sim/capture": ["sim/run"],
     "sim/verify": ["sim/run"],
-    "sim/judge": ["sim/verify"],
+    "sim/judge": ["sim/verify", "sim/capture"],
     "sim/report": ["sim/judge"],
     "sim/facts": ["sim/verify"],
     "sim/testing": ["sim/verify"],

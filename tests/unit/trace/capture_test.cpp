@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include "api/shardlab.h"
+#include "autograd/program.h"
 #include "tests/unit/dispatch/op_mesh.h"
+#include "trace/graph_json.h"
 
 namespace shardlab {
 namespace {
@@ -53,6 +55,61 @@ TEST_CASE("T-4 T-56 inputs of another type, and other policies, are refused by n
     rank.mixed = MixedTensors::kReplicate;
     CHECK(refused(mesh.place("S(0)", {4}, {1, 2, 3, 4})) ==
           "the graph does not fit: mixed is replicate, and was refuse");
+  });
+}
+
+std::string refusal(const CapturedProgram& f, const DTensor& x) {
+  try {
+    f.replay({x});
+  } catch (const Error& error) {
+    return error.summary();
+  }
+  return "runs";
+}
+
+TEST_CASE("T-58 T-59 where a dim is dynamic, a graph runs on other sizes that are cut alike") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const auto counted = [&](std::int64_t rows) {
+      return mesh.place("S(0)", {rows, 2}, test::counted(2 * rows));
+    };
+    const TensorProgram program = [](const std::vector<DTensor>& in) -> std::vector<DTensor> {
+      const DTensor y = redistribute(softmax(in[0], 1), "m0=R");
+      return {y, sum(mul(in[0], in[0])),
+              from_local(to_local(in[0]), in[0].spec()->layout(), "S(0)")};
+    };
+    const CapturedProgram f = capture(program, {counted(6)}, {{.input = 0, .dim = 0}});
+    const auto again = f.replay({counted(9)});
+    const std::vector<DTensor> own = program({counted(9)});
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      CHECK(again.at(i).spec() == own[i].spec());
+      CHECK(test::whole(again[i]) == test::whole(own[i]));
+    }
+    CHECK(refusal(f, counted(7)) ==
+          "the graph does not fit: arg0.shape[0] % 3 is not 0, and was 0");
+    CHECK(refusal(f, counted(0)) ==
+          "the graph does not fit: arg0.shape[0] >= 3 is False, and was True");
+    CHECK(refusal(f, mesh.place("S(0)", {6, 3}, test::counted(18))) ==
+          "the graph does not fit: arg0 is f32[*, 3] S(0), and was f32[*, 2] S(0)");
+    const std::string text = graph_json(f.graph());
+    CHECK(graph_json(read_graphs(text).at(0)) == text);
+  });
+}
+
+TEST_CASE("T-4 a function that gives an op sizes of its own holds for those alone") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const auto counted = [&](std::int64_t rows) {
+      return mesh.place("S(0)", {rows, 2}, test::counted(2 * rows));
+    };
+    const TensorProgram flat = [](const std::vector<DTensor>& in) -> std::vector<DTensor> {
+      const Dims shape = {in[0].shape()[0], 1, 2};
+      return {program_calls().one("aten::view", {in[0], shape})};
+    };
+    const CapturedProgram f = capture(flat, {counted(6)}, {{.input = 0, .dim = 0}});
+    CHECK(refusal(f, counted(6)) == "runs");
+    CHECK(refusal(f, counted(9)) == "the graph does not fit: arg0.shape[0] is 9, and was 6");
+    CHECK_THROWS_AS(capture(flat, {counted(6)}, {{.input = 0, .dim = 2}}), Error);
   });
 }
 

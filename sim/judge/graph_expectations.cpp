@@ -1,0 +1,82 @@
+// The graphs of the run are compared with those of the file class by class; where a node stands in
+// the program's text is not part of what is expected.
+#include "sim/judge/graph_expectations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/verdict.h"
+#include "sim/capture/capture.h"
+#include "sim/capture/recorders.h"
+#include "sim/record/text_lines.h"
+#include "sim/scenario/npy.h"
+#include "trace/compare_graphs.h"
+#include "trace/graph_break.h"
+#include "trace/graph_json.h"
+
+namespace shardlab {
+
+namespace {
+
+std::string ranks_text(const ProgramGraph& graph) {
+  return graph.ranks.empty() ? "all ranks" : fold_ranks(graph.ranks);
+}
+
+// The first difference; empty: there is none.
+std::string difference(const std::vector<ProgramGraph>& expected,
+                       const std::vector<ProgramGraph>& found) {
+  for (const ProgramGraph& graph : found) {
+    const auto same = std::ranges::find(expected, graph.ranks, &ProgramGraph::ranks);
+    if (same == expected.end()) return fmt::format("it has no graph of {}", ranks_text(graph));
+    const auto parts = first_difference(*same, graph, Places::kIgnored);
+    if (!parts) continue;
+    return fmt::format("node {} of {}: expected {}, got {}", parts->node, ranks_text(graph),
+                       parts->a, parts->b);
+  }
+  if (expected.size() == found.size()) return "";
+  return fmt::format("it has {} graphs, the program {}", expected.size(), found.size());
+}
+
+ExpectationReport check_file(const Run& run, const ExpectedGraph& expected,
+                             const std::vector<ProgramGraph>& graphs) {
+  ExpectationReport report{.what = "graph", .where = expected.where};
+  try {
+    std::string text;
+    const std::string path = path_beside(run.scenario.file->file(), expected.file);
+    for (const std::string& line : read_lines(path)) text += line + "\n";
+    report.text = difference(read_graphs(text), graphs);
+    report.met = report.text.empty();
+  } catch (const Error& error) {
+    report.text = fmt::format("{} (shardlab trace FILE --out writes one)", error.summary());
+  }
+  report.text = report.met ? expected.file : fmt::format("{}: {}", expected.file, report.text);
+  return report;
+}
+
+ExpectationReport check_count(const char* what, const Bound& bound, std::int64_t found) {
+  ExpectationReport report{.what = what, .met = bound.holds(found), .where = bound.where};
+  report.text =
+      report.met ? fmt::format("{}", found) : fmt::format("expected {}, got {}", bound.text, found);
+  return report;
+}
+
+}  // namespace
+
+void check_graphs(const Run& run, Recorders& recorders, std::vector<ExpectationReport>& reports) {
+  const Expectation& expect = run.scenario.expect;
+  const std::vector<ProgramGraph> graphs = graphs_of(run, recorders);
+  if (expect.graph) reports.push_back(check_file(run, *expect.graph, graphs));
+  if (expect.graph_breaks) {
+    std::size_t most = 0;
+    for (const ProgramGraph& graph : graphs) most = std::max(most, breaks_of(graph).size());
+    const auto found = static_cast<std::int64_t>(most);
+    reports.push_back(check_count("graph_breaks", *expect.graph_breaks, found));
+  }
+  if (expect.graphs) {
+    const auto found = static_cast<std::int64_t>(graphs.size());
+    reports.push_back(check_count("graphs", *expect.graphs, found));
+  }
+}
+
+}  // namespace shardlab

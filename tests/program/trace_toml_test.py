@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Graphs that are written as scenarios do what the scenarios did that they were captured from.
+
+    trace_toml_test.py PROGRAM SCENARIOS
+"""
+
+import json
+import pathlib
+import sys
+import unittest
+
+import program
+
+SCENARIOS = pathlib.Path(sys.argv[2]).resolve()
+# What cannot be a straight program of statements, and says so.
+REFUSED = ("has no statement", "different graphs", "points, each a program of its own",
+           "had been drawn from before")
+
+
+def places_apart(lines):
+    """The nodes of a graph file, without where they stood in a program's text."""
+    nodes = [json.loads(line) for line in lines]
+    for node in nodes:
+        node.pop("at", None)
+    return [node for node in nodes if node["k"] not in ("program", "guard")]
+
+
+class WrittenScenarios(program.Program):
+    def graph(self, scenario, name):
+        """Lines of the graph's file."""
+        self.shardlab("trace", str(scenario), "--out", name)
+        path = self.folder / name
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def test_each_shipped_scenario_is_written_as_it_was_or_refused(self):
+        written = 0
+        for path in sorted(SCENARIOS.glob("*/*.toml")):
+            if path.parent.name == "llama3":
+                continue
+            with self.subTest(path=path.name):
+                _, text, errors = self.shardlab("trace", str(path), "--toml")
+                if any(reason in errors for reason in REFUSED):
+                    continue
+                self.plant(written=text)
+                own = self.graph(path, "own.graph")
+                again = self.graph(self.folder / "written.toml", "again.graph")
+                self.assertEqual(places_apart(again), places_apart(own), text)
+                written += 1
+        self.assertGreater(written, 15)
+
+    def test_values_and_collectives_are_the_same(self):
+        text = """
+title = "two steps"
+seed = 4
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[7@dp, 6]"
+w = { type = "f32[6, 5@tp]", requires_grad = true, scale = 0.5 }
+none = "f32[0@dp, 3]"
+[program]
+code = '''
+y = (x @ w).softmax(-1).redistribute(tp=R)
+y.square().sum().backward()
+z = from_local(y.to_local() * 2.5, dp=P(sum), tp=R).redistribute("[7@tp, 5]")
+g = w.grad.full_tensor()
+e = none.sum(0)
+'''
+"""
+        self.plant(own=text)
+        written = self.fine("trace", "own.toml", "--toml")
+        self.plant(written=written)
+        self.fine("run", "written.toml")
+        own, again = self.graph("own.toml", "a.graph"), self.graph("written.toml", "b.graph")
+        self.assertEqual(places_apart(again), places_apart(own), written)
+        digests = [json.loads(lines[0])["digests"] for lines in (own, again)]
+        self.assertEqual(len(digests[0]), 4)
+        self.assertEqual(digests[1], digests[0], written)
+        wrong = written.replace("aten._softmax", "aten._log_softmax")
+        wrong = wrong.replace("aten.softmax", "aten.log_softmax")
+        self.assertNotEqual(wrong, written)
+        self.plant(written=wrong)
+        self.assertNotEqual(places_apart(self.graph("written.toml", "c.graph")), places_apart(own))
+
+    def test_ranks_that_part_are_refused(self):
+        code, _, errors = self.shardlab("trace", "--toml", text="""
+[mesh]
+x = 2
+[inputs]
+a = "f32[3@x]"
+[program]
+code = '''
+if rank == 0:
+    b = a * 2
+'''
+""")
+        self.assertNotEqual(code, 0)
+        self.assertIn("the ranks have 2 different graphs", errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
