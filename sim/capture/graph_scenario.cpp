@@ -32,7 +32,7 @@ std::string literal(double value) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string toml_text(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
     if (letter == '"' || letter == '\\') out += '\\';
@@ -77,10 +77,10 @@ class ScenarioWriter {
 
   std::string header() const {
     const GraphMesh& mesh = graph_.meshes.at(0);
-    std::string text = fmt::format("title = {}\nseed = {}\n", quoted(graph_.title), graph_.seed);
+    std::string text = fmt::format("title = {}\nseed = {}\n", toml_text(graph_.title), graph_.seed);
     if (graph_.world != product(mesh.shape)) text += fmt::format("world = {}\n", graph_.world);
     if (!graph_.policies.planner.empty()) {
-      text += fmt::format("planner = {}\n", quoted(graph_.policies.planner));
+      text += fmt::format("planner = {}\n", toml_text(graph_.policies.planner));
     }
     text += "[mesh]\n";
     for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
@@ -108,7 +108,7 @@ class ScenarioWriter {
     for (const GraphNode& node : graph_.nodes) {
       if (node.kind != NodeKind::kInput) continue;
       const ValueType& type = node.results.at(0).type;
-      text += fmt::format("{} = {{ type = {}", node.name, quoted(type_text(graph_, type)));
+      text += fmt::format("{} = {{ type = {}", node.name, toml_text(type_text(graph_, type)));
       const InputRecipe& recipe = node.recipe;
       if (!recipe.values.empty() || recipe.init == "values" || recipe.init == "file") {
         std::size_t next = 0;
@@ -116,7 +116,7 @@ class ScenarioWriter {
       } else {
         InputRecipe plain = recipe;
         plain.scale = 1;
-        text += fmt::format(", init = {}", quoted(recipe_text(plain)));
+        text += fmt::format(", init = {}", toml_text(recipe_text(plain)));
       }
       if (recipe.scale != 1) text += fmt::format(", scale = {}", literal(recipe.scale));
       if (node.requires_grad) text += ", requires_grad = true";
@@ -143,12 +143,12 @@ class ScenarioWriter {
   std::string expectations() const {
     std::string text = "[expect]\n";
     if (graph_.policies.implicit != "allow" && !graph_.policies.implicit.empty()) {
-      text += fmt::format("implicit = {}\n", quoted(graph_.policies.implicit));
+      text += fmt::format("implicit = {}\n", toml_text(graph_.policies.implicit));
     }
     if (!graph_.nodes.empty() && graph_.nodes.back().error) {
       const NodeError& error = *graph_.nodes.back().error;
-      text += fmt::format("error = {{ kind = {}, contains = {} }}\n", quoted(error.kind),
-                          quoted(error.message));
+      text += fmt::format("error = {{ kind = {}, contains = {} }}\n", toml_text(error.kind),
+                          toml_text(error.message));
     }
     return text;
   }
@@ -163,7 +163,7 @@ class ScenarioWriter {
       text += fmt::format("{} = {{ {} }}\n", link.mesh_dim, fmt::join(parts, ", "));
     }
     for (const auto& [op, rule] : graph_.policies.rules) {
-      text += fmt::format("[[rule]]\nop = {}\nrule = {}\n", quoted(op), quoted(rule));
+      text += fmt::format("[[rule]]\nop = {}\nrule = {}\n", toml_text(op), toml_text(rule));
     }
     return text;
   }
@@ -218,7 +218,7 @@ class ScenarioWriter {
         return fmt::format("[{}]", fmt::join(value, ", "));
       }
       std::string operator()(DType value) const { return std::string(to_string(value)); }
-      std::string operator()(const std::string& value) const { return quoted(value); }
+      std::string operator()(const std::string& value) const { return toml_text(value); }
       std::string operator()(GeneratorRef value) const { return fmt::format("g{}", value.index); }
       std::string operator()(NumberRef) const { writer.refuse("it follows from sizes"); }
       std::string operator()(const std::vector<GraphArgument>& items) const {
@@ -255,7 +255,7 @@ class ScenarioWriter {
 
   std::string part(const GraphMesh& mesh) {
     std::vector<std::string> dims;
-    for (const std::string& dim : mesh.part) dims.push_back(quoted(dim));
+    for (const std::string& dim : mesh.part) dims.push_back(toml_text(dim));
     return fmt::format("{}[{}]", this->mesh(mesh.base), fmt::join(dims, ", "));
   }
 
@@ -266,7 +266,7 @@ class ScenarioWriter {
     for (std::size_t dim = 0; dim < type.placements.size(); ++dim) {
       const Placement& placement = type.placements[dim];
       if (placement == Placement::replicate()) continue;
-      texts.push_back(fmt::format("{}={}", dim_name(on, dim), quoted(to_string(placement))));
+      texts.push_back(fmt::format("{}={}", dim_name(on, dim), toml_text(to_string(placement))));
     }
     if (texts.empty() || type.mesh != 0) texts.push_back("mesh=" + mesh(type.mesh));
     return texts;
@@ -275,7 +275,7 @@ class ScenarioWriter {
   // "[8@dp, 16]{sum:tp}"
   std::string layout(const ValueType& type) {
     const std::string text = type_text(graph_, type);
-    return quoted(text.substr(text.find('[')));
+    return toml_text(text.substr(text.find('[')));
   }
 
   // Statements.
@@ -399,7 +399,7 @@ class ScenarioWriter {
 
   std::string distribute(const GraphNode& node) {
     std::string call = fmt::format("distribute({}, {}", argument(node.args.at(0)),
-                                   quoted(type_text(graph_, *node.target)));
+                                   toml_text(type_text(graph_, *node.target)));
     if (node.target->mesh != 0) call += ", mesh=" + mesh(node.target->mesh);
     if (node.source) call += fmt::format(", src_data_rank={}", *node.source);
     return call + ")";
@@ -408,7 +408,7 @@ class ScenarioWriter {
   std::string redistribute(const GraphNode& node) {
     std::string call =
         fmt::format("redistribute({}, {}", argument(node.args.at(0)), layout(*node.target));
-    if (node.planner) call += ", planner=" + quoted(*node.planner);
+    if (node.planner) call += ", planner=" + toml_text(*node.planner);
     if (node.async) call += ", async_op=True";
     if (node.forward_dtype)
       call += fmt::format(", forward_dtype={}", to_string(*node.forward_dtype));
@@ -483,7 +483,7 @@ class ScenarioWriter {
   std::string group(const GraphGroup& group) {
     if (group.dims.size() != 1) refuse("a group along several mesh dims");
     const auto& on = graph_.meshes.at(static_cast<std::size_t>(group.mesh));
-    const std::string dim = quoted(dim_name(on, static_cast<std::size_t>(group.dims[0])));
+    const std::string dim = toml_text(dim_name(on, static_cast<std::size_t>(group.dims[0])));
     return group.mesh == 0 ? dim : fmt::format("{}.get_group({})", mesh(group.mesh), dim);
   }
 
@@ -493,7 +493,7 @@ class ScenarioWriter {
     if (!node.mesh_dims.empty() || !made.flattened) return;
     const GraphMesh& base = graph_.meshes.at(static_cast<std::size_t>(made.base));
     const std::string of = made.part == base.names ? mesh(made.base) : part(made);
-    statement(node, fmt::format("m{} = {}._flatten({})", node.mesh, of, quoted(made.names.at(0))));
+    statement(node, fmt::format("m{} = {}._flatten({})", node.mesh, of, toml_text(made.names.at(0))));
   }
 
   void write_backward(const GraphNode& node) {
