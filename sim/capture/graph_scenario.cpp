@@ -493,7 +493,8 @@ class ScenarioWriter {
     if (!node.mesh_dims.empty() || !made.flattened) return;
     const GraphMesh& base = graph_.meshes.at(static_cast<std::size_t>(made.base));
     const std::string of = made.part == base.names ? mesh(made.base) : part(made);
-    statement(node, fmt::format("m{} = {}._flatten({})", node.mesh, of, toml_text(made.names.at(0))));
+    statement(node,
+              fmt::format("m{} = {}._flatten({})", node.mesh, of, toml_text(made.names.at(0))));
   }
 
   void write_backward(const GraphNode& node) {

@@ -50,7 +50,11 @@ ExpectationReport check_file(const Run& run, const ExpectedGraph& expected,
   } catch (const Error& error) {
     report.text = fmt::format("{} (shardlab trace FILE --out writes one)", error.summary());
   }
-  report.text = report.met ? expected.file : fmt::format("{}: {}", expected.file, report.text);
+  if (report.met) {
+    report.text = expected.file;
+  } else if (!report.text.starts_with(expected.file)) {
+    report.text = fmt::format("{}: {}", expected.file, report.text);
+  }
   return report;
 }
 

@@ -1,6 +1,9 @@
 // trace(f), and what a program can ask of what it gives.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "base/fix.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/traced_def.h"
 #include "trace/graph_text.h"
@@ -28,12 +31,24 @@ DynamicArguments dynamic_of(const Parameters& given) {
   return dynamic;
 }
 
+// A name that no parameter has would make nothing dynamic. "x[0]" is the first item of a list.
+void check_names(const DynamicArguments& dynamic, const ast::Function& function) {
+  std::vector<std::string> known;
+  for (const auto& parameter : function.parameters) known.push_back(parameter.name);
+  for (const auto& [name, dims] : dynamic.dims) {
+    if (std::ranges::count(known, name.substr(0, name.find('['))) > 0) continue;
+    fail(ErrorKind::kValue, Fix{fmt::format("name one of {}", fmt::join(known, ", "))},
+         "trace: dynamic names '{}', which is not a parameter of {}", name, function.name);
+  }
+}
+
 Value run_trace(Interpreter& in, const Value*, CallValues call) {
   const Parameters given("trace", {"f", "dynamic="}, std::move(call));
-  if (!given["f"].is<FunctionValue>()) {
-    given.refuse("f", "a def", "block, after def block(x): return x * 2");
-  }
-  return ObjectValue{std::make_shared<TracedDef>(in.keep(given["f"]), dynamic_of(given))};
+  const auto* function = given["f"].get<FunctionValue>();
+  if (function == nullptr) given.refuse("f", "a def", "block, after def block(x): return x * 2");
+  DynamicArguments dynamic = dynamic_of(given);
+  check_names(dynamic, *function->function);
+  return ObjectValue{std::make_shared<TracedDef>(in.keep(given["f"]), std::move(dynamic))};
 }
 
 const TracedDef& traced(const Value* self) {

@@ -22,7 +22,7 @@
 namespace shardlab {
 
 class Cells;
-class SizeTrace;  // size_value.h
+class SizeTrace;                  // size_value.h
 enum class Graph : std::uint8_t;  // autograd/tape.h
 
 /// Told about every value that a statement gives a name, in the order of the program.

@@ -13,9 +13,9 @@ namespace shardlab {
 namespace {
 
 const std::vector<std::string>& expect_keys() {
-  static const std::vector<std::string> kKeys = {
-      "collectives", "bytes", "memory",  "grads", "implicit",     "verify",
-      "tolerance",   "error", "verdict", "graph", "graph_breaks", "graphs"};
+  static const std::vector<std::string> kKeys = {"collectives", "bytes",  "memory",       "grads",
+                                                 "implicit",    "verify", "tolerance",    "error",
+                                                 "verdict",     "graph",  "graph_breaks", "graphs"};
   return kKeys;
 }
 

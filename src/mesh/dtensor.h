@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "mesh/spec.h"
 #include "tensor/tensor.h"
@@ -30,6 +31,13 @@ class DTensorImpl : public Counted {
   Ref<Counted> grad;               ///< DTensorImpl: the accumulated gradient of a leaf
   Hold grad_memory;                ///< of grad
   std::shared_ptr<const TensorExtras> extras;
+
+ protected:
+  void destroy() const override;
+
+ private:
+  friend class DTensorWatch;
+  mutable std::uint32_t watches_ = 0;
 };
 
 /// A reference to a DTensorImpl, null by default. Accessors other than defined() need a defined
@@ -69,6 +77,27 @@ class DTensor {
 
  private:
   Ref<DTensorImpl> impl_;
+};
+
+/// Knows a handle without keeping what it holds: when the last DTensor lets go, the pieces go.
+/// Until the watch ends no other handle has the same address. Used by the rank of the handle.
+class DTensorWatch {
+ public:
+  explicit DTensorWatch(const DTensor& x) : impl_(x.impl()) { ++impl_->watches_; }
+  DTensorWatch(DTensorWatch&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  DTensorWatch& operator=(DTensorWatch&& other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~DTensorWatch();
+
+  /// Whether some DTensor still holds it.
+  bool alive() const { return impl_->use_count() > 0; }
+  /// Of one that is not alive the address alone means something.
+  DTensorImpl* impl() const { return impl_; }
+
+ private:
+  DTensorImpl* impl_;
 };
 
 /// The type string of a handle: "f32[8@dp, 16]" or, for a plain tensor, "f32[8, 16]".

@@ -130,7 +130,8 @@ Results Recorder::perform(const ProgramEvent& event) {
     Results results = next().perform(event);
     inside_ = false;
     give(graph_.nodes[index], results);
-    if (held_.size() > most_held_) let_go_of_dead();
+    if (std::holds_alternative<BackwardEvent>(event)) note_gradients();
+    if (known_.size() > most_known_) forget_dead();
     return results;
   } catch (const Error& error) {
     inside_ = false;
@@ -415,22 +416,22 @@ std::optional<GeneratorRef> Recorder::numbered(const Generator& generator) {
 }
 
 ValueRef Recorder::number(const DTensor& x) {
-  const auto found = held_.find(x.impl());
-  return found != held_.end() ? found->second.value : appeared(x);
+  const auto found = known_.find(x.impl());
+  return found != known_.end() ? found->second.value : appeared(x);
 }
 
 ValueRef Recorder::number_new(const DTensor& x) {
   const ValueRef value{graph_.values++};
-  held_.insert_or_assign(x.impl(), Held{x, value});
+  known_.insert_or_assign(x.impl(), Known{DTensorWatch(x), value});
   return value;
 }
 
 // A value that no event has made: the gradient of a leaf, or one from outside.
 ValueRef Recorder::appeared(const DTensor& x) {
   GraphNode node = begun(NodeKind::kConstant);
-  if (const DTensor* leaf = leaf_of(x)) {
+  if (const auto leaf = leaf_of(x)) {
     node.kind = NodeKind::kGradient;
-    node.args = {{held_.at(leaf->impl()).value}};
+    node.args = {{*leaf}};
   } else {
     // The tape knows of it and the stream does not: hooks of a def hand such values on (T-48).
     if (x.requires_grad() && !is_leaf(x)) {
@@ -456,16 +457,29 @@ ValueRef Recorder::appeared(const DTensor& x) {
   return value;
 }
 
-const DTensor* Recorder::leaf_of(const DTensor& gradient) const {
-  for (const auto& [impl, held] : held_) {
-    if (impl->grad.get() == gradient.impl()) return &held.handle;
+// A program may hold a gradient for longer than its leaf.
+void Recorder::note_gradients() {
+  for (const auto& [impl, known] : known_) {
+    if (!known.handle.alive()) continue;
+    const DTensor gradient = grad_of(DTensor(Ref<DTensorImpl>(known.handle.impl())));
+    if (!gradient.defined()) continue;
+    gradients_.insert_or_assign(gradient.impl(), Known{DTensorWatch(gradient), known.value});
   }
-  return nullptr;
+}
+
+// Those that leaves had before the graph began are found at the leaves.
+std::optional<ValueRef> Recorder::leaf_of(const DTensor& gradient) const {
+  const auto noted = gradients_.find(gradient.impl());
+  if (noted != gradients_.end()) return noted->second.value;
+  for (const auto& [impl, known] : known_) {
+    if (impl->grad.get() == gradient.impl()) return known.value;
+  }
+  return std::nullopt;
 }
 
 GraphResult Recorder::given(const DTensor& x) {
-  const auto found = held_.find(x.impl());
-  const ValueRef value = found != held_.end() ? found->second.value : number_new(x);
+  const auto found = known_.find(x.impl());
+  const ValueRef value = found != known_.end() ? found->second.value : number_new(x);
   return {value, x.distributed() ? meshes_.type_of(*x.spec()) : plain_type(x.local().meta())};
 }
 
@@ -476,10 +490,11 @@ void Recorder::give(GraphNode& node, const Results& results) {
   });
 }
 
-// A handle that nobody else holds can't come back; its address can.
-void Recorder::let_go_of_dead() {
-  std::erase_if(held_, [](const auto& entry) { return entry.first->use_count() == 1; });
-  most_held_ = std::max<std::size_t>(1024, 2 * held_.size());
+void Recorder::forget_dead() {
+  const auto dead = [](const auto& entry) { return !entry.second.handle.alive(); };
+  std::erase_if(known_, dead);
+  std::erase_if(gradients_, dead);
+  most_known_ = std::max<std::size_t>(1024, 2 * known_.size());
 }
 
 ProgramGraph Recorder::function(const std::vector<DTensor>& outputs) {
@@ -490,20 +505,21 @@ ProgramGraph Recorder::function(const std::vector<DTensor>& outputs) {
 }
 
 ProgramGraph Recorder::finish() {
-  let_go_of_dead();
-  std::vector<const Held*> left;
-  for (const auto& [impl, held] : held_) left.push_back(&held);
-  std::ranges::sort(left, {}, [](const Held* held) { return held->value.id; });
-  for (const Held* held : left) {
-    graph_.left.push_back(held->value);
-    graph_.left_digests.push_back(digest_of(held->handle.local()));
+  forget_dead();
+  std::vector<const Known*> left;
+  for (const auto& [impl, known] : known_) left.push_back(&known);
+  std::ranges::sort(left, {}, [](const Known* known) { return known->value.id; });
+  for (const Known* known : left) {
+    graph_.left.push_back(known->value);
+    graph_.left_digests.push_back(digest_of(known->handle.impl()->local));
   }
   graph_.digests = {combined_digest(graph_.left_digests)};
   return broken_off();
 }
 
 ProgramGraph Recorder::broken_off() {
-  held_.clear();
+  known_.clear();
+  gradients_.clear();
   generators_.clear();
   return std::move(graph_);
 }

@@ -61,8 +61,7 @@ class Recorder final : public ForwardingProgram {
   /// Those that the program has drawn from so far, as the graph numbers them.
   const std::vector<Generator>& generators() const { return generators_; }
 
-  /// The graph so far, of this rank. What the program holds now is what it leaves behind; the
-  /// recorder lets go of all values.
+  /// The graph so far, of this rank. What the program holds now is what it leaves behind.
   ProgramGraph finish();
   /// The same of a function: what it gives counts, and not what it left behind.
   ProgramGraph function(const std::vector<DTensor>& outputs);
@@ -71,8 +70,8 @@ class Recorder final : public ForwardingProgram {
 
  private:
   class Listener;
-  struct Held {
-    DTensor handle;
+  struct Known {
+    DTensorWatch handle;
     ValueRef value;
   };
 
@@ -105,15 +104,17 @@ class Recorder final : public ForwardingProgram {
   void give(GraphNode& node, const Results& results);
   GraphArgument taken(const Generator& generator);
   std::optional<GeneratorRef> numbered(const Generator& generator);
-  void let_go_of_dead();
+  void forget_dead();
   ValueRef appeared(const DTensor& x);
-  const DTensor* leaf_of(const DTensor& gradient) const;
+  void note_gradients();
+  std::optional<ValueRef> leaf_of(const DTensor& gradient) const;
 
   ProgramGraph graph_;
   GraphMeshes meshes_;
-  std::unordered_map<const DTensorImpl*, Held> held_;
+  std::unordered_map<const DTensorImpl*, Known> known_;
+  std::unordered_map<const DTensorImpl*, Known> gradients_;  ///< with the values of their leaves
   std::vector<Generator> generators_;
-  std::size_t most_held_ = 1024;
+  std::size_t most_known_ = 1024;
   std::optional<std::vector<SizeArgument>> following_;
   std::optional<std::int32_t> sized_at_;
   std::unique_ptr<Listener> listener_;

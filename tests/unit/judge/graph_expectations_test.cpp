@@ -62,6 +62,20 @@ TEST_CASE("T-63 the number of different graphs, and of breaks, are what is expec
   CHECK(answer("a = x.sum().item()\n", "graph_breaks = 0") == "graph_breaks: expected 0, got 1");
 }
 
+// What a program lets go of is gone, whether or not its graph is asked for.
+TEST_CASE("T-63 whoever asks for graphs changes no figure of memory") {
+  const std::string code =
+      "y = x @ w\nfor i in range(6):\n    y = y * 2\nt = (y + y).sum()\nt.item()\n";
+  const auto peaks = [&](const std::string& expect) {
+    const ScenarioResult result = run_scenario(scenario(code, expect), all_ops(), {});
+    std::vector<std::int64_t> bytes;
+    for (const PeakReport& peak : result.run.memory.peaks) bytes.push_back(peak.bytes);
+    return bytes;
+  };
+  CHECK(peaks("graph_breaks = 1") == peaks(""));
+  CHECK(peaks("").size() == 4);
+}
+
 TEST_CASE("T-63 the graph of a program is that of a file, wherever its lines stand") {
   const std::string path = graph_file(kProgram);
   const std::string expect = fmt::format("graph = \"{}\"", path);

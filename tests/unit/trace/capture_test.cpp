@@ -58,6 +58,27 @@ TEST_CASE("T-4 T-56 inputs of another type, and other policies, are refused by n
   });
 }
 
+// The leaf is gone when its gradient is used first, in the program and when its graph runs.
+TEST_CASE("T-58 a gradient that outlives its leaf is its gradient when the graph runs again") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const TensorProgram program = [](const std::vector<DTensor>& in) -> std::vector<DTensor> {
+      DTensor gradient;
+      {
+        const DTensor leaf = detach(in[0]);
+        require_grad(leaf);
+        backward(sum(mul(leaf, leaf)));
+        gradient = grad_of(leaf);
+      }
+      return {mul(gradient, gradient)};
+    };
+    const CapturedProgram f = capture(program, {mesh.place("S(0)", {4}, {1, 2, 3, 4})});
+    CHECK(test::whole(f.results().at(0)) == std::vector<double>{4, 16, 36, 64});
+    const auto again = f.replay({mesh.place("S(0)", {4}, {5, 0, -1, 2})});
+    CHECK(test::whole(again.at(0)) == std::vector<double>{100, 0, 4, 16});
+  });
+}
+
 std::string refusal(const CapturedProgram& f, const DTensor& x) {
   try {
     f.replay({x});
@@ -76,7 +97,7 @@ TEST_CASE("T-58 T-59 where a dim is dynamic, a graph runs on other sizes that ar
     const TensorProgram program = [](const std::vector<DTensor>& in) -> std::vector<DTensor> {
       const DTensor y = redistribute(softmax(in[0], 1), "m0=R");
       return {y, sum(mul(in[0], in[0])),
-              from_local(to_local(in[0]), in[0].spec()->layout(), "S(0)")};
+              from_local(to_local(in[0]), in[0].spec()->layout(), "m0=S(0)")};
     };
     const CapturedProgram f = capture(program, {counted(6)}, {{.input = 0, .dim = 0}});
     const auto again = f.replay({counted(9)});
