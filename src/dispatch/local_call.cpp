@@ -121,6 +121,28 @@ void append_tensors(const Argument& result, LocalTensors& outputs) {
   }
 }
 
+// An out= tensor of another shape is replaced; the caller hands the new one to its handle.
+void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, LocalTensors& outs) {
+  for (std::size_t i = 0; i < outs.size() && i < metas.size(); ++i) {
+    if (!outs[i].defined() || !metas[i].present) continue;
+    if (outs[i].shape() == metas[i].meta.shape) continue;
+    outs[i] = empty(*call.device, metas[i].meta.shape, outs[i].dtype());
+  }
+}
+
+// What an in-place or out= op writes takes the results of its program. Programs that write by
+// themselves, for each element of a list, give these very tensors, or nothing.
+LocalTensors stored(const LocalCall& call, std::span<const OutputMeta> metas,
+                    const LocalTensors& results) {
+  LocalTensors written = written_tensors(call);
+  if (call.row->out_variant()) resize_outs(call, metas, written);
+  for (std::size_t i = 0; i < std::min(results.size(), written.size()); ++i) {
+    if (results[i].storage() == written[i].storage()) continue;
+    plain_calls()("aten::copy_", {DTensor(written[i]), DTensor(results[i])});
+  }
+  return written;
+}
+
 // A row whose local computation is a program, or the parts of a composite op.
 LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> metas) {
   const OpRow& row = *call.row;
@@ -128,9 +150,9 @@ LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> meta
   const auto* program = std::get_if<ProgramFn>(&row.compute);
   const Results results =
       program != nullptr ? (*program)(plain_calls(), row, args) : row.parts()(plain_calls(), args);
-  if (row.inplace() || row.out_variant()) return written_tensors(call);
   LocalTensors outputs;
   for (const Argument& result : results) append_tensors(result, outputs);
+  if (row.inplace() || row.out_variant()) return stored(call, metas, outputs);
   if (outputs.size() != metas.size()) {
     fail(ErrorKind::kInternal, "{}: its local program gave {} results, its metadata function {}",
          row.name(), outputs.size(), metas.size());
@@ -150,15 +172,6 @@ LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> meta
         .with("fix", "make both agree for pieces of every size, empty ones included");
   }
   return outputs;
-}
-
-// An out= tensor of another shape is replaced; the caller hands the new one to its handle.
-void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, LocalTensors& outs) {
-  for (std::size_t i = 0; i < outs.size() && i < metas.size(); ++i) {
-    if (!outs[i].defined() || !metas[i].present) continue;
-    if (outs[i].shape() == metas[i].meta.shape) continue;
-    outs[i] = empty(*call.device, metas[i].meta.shape, outs[i].dtype());
-  }
 }
 
 LocalTensors run_view(const LocalCall& call) {

@@ -36,7 +36,7 @@ double largest_finite(DType dtype) {
 class Pieces {
  public:
   Pieces(Calls& calls, const OpRow& row, const Arguments& args)
-      : calls_(calls), row_(row), args_(args), dtype_(result_of_base()) {}
+      : calls_(calls), args_(args), dtype_(result_of(row.base != nullptr ? *row.base : row)) {}
 
   /// A tensor, or a number as one without dims.
   Expression operator[](std::size_t index) const {
@@ -49,18 +49,9 @@ class Pieces {
   const Argument& argument(std::size_t index) const { return args_[index]; }
   double number(std::size_t index) const { return args_[index].to_double(); }
   DType dtype() const { return dtype_; }
-  Calls& calls() const { return calls_; }
-
-  Results give(const Expression& result) const {
-    const DTensor value = result.to(dtype_).value();
-    if (row_.inplace()) calls_("aten::copy_", {args_[0], value});
-    if (row_.out_variant()) calls_("aten::copy_", {args_.back(), value});
-    return {Argument(value)};
-  }
 
  private:
-  DType result_of_base() const {
-    const OpRow& base = row_.base != nullptr ? *row_.base : row_;
+  DType result_of(const OpRow& base) const {
     const std::size_t count = base.op.arguments.size();
     const Arguments args(args_.begin(), args_.begin() + static_cast<std::ptrdiff_t>(count));
     MetaList metas;
@@ -72,7 +63,6 @@ class Pieces {
   }
 
   Calls& calls_;
-  const OpRow& row_;
   const Arguments& args_;
   DType dtype_;
 };
@@ -81,7 +71,7 @@ class Pieces {
 template <Expression (*formula)(const Pieces&)>
 Results per_element(Calls& calls, const OpRow& row, const Arguments& args) {
   const Pieces pieces(calls, row, args);
-  return pieces.give(formula(pieces));
+  return {Argument(formula(pieces).to(pieces.dtype()).value())};
 }
 
 Expression abs_of(const Expression& x) { return x.of("aten::abs"); }

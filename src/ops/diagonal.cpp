@@ -84,20 +84,13 @@ DTensor around_diagonal(Calls& calls, const DTensor& values, const Dims& sizes,
   return zeros;
 }
 
-Results store_diagonal(Calls& calls, const OpRow& row, const Arguments& args, DTensor result) {
-  if (row.out_variant()) calls("copy_", {args.back(), result});
-  return {Argument(std::move(result))};
+Results diagonal_backward(Calls& calls, const OpRow&, const Arguments& args) {
+  return {Argument(
+      around_diagonal(calls, args[0].tensor(), ints_of(args[1]), args[2], args[3], args[4]))};
 }
 
-Results diagonal_backward(Calls& calls, const OpRow& row, const Arguments& args) {
-  return store_diagonal(
-      calls, row, args,
-      around_diagonal(calls, args[0].tensor(), ints_of(args[1]), args[2], args[3], args[4]));
-}
-
-Results diagonal_copy(Calls& calls, const OpRow& row, const Arguments& args) {
-  const DTensor view = calls.one("diagonal", {args[0], args[1], args[2], args[3]});
-  return store_diagonal(calls, row, args, calls.one("clone", {view}));
+Results diagonal_copy(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls("clone", {calls.one("diagonal", {args[0], args[1], args[2], args[3]})});
 }
 
 /// diag_embed(self, offset, dim1, dim2): self's last dim becomes the diagonal of two new dims.
@@ -132,8 +125,7 @@ Metas meta_diag_embed(const MetaArgs& args) {
 Results diag_embed(Calls& calls, const OpRow& row, const Arguments& args) {
   const DTensor& self = args[0].tensor();
   const Dims sizes = embedded_sizes(row.op, self.shape(), args[1], args[2], args[3]);
-  return store_diagonal(calls, row, args,
-                        around_diagonal(calls, self, sizes, args[1], args[2], args[3]));
+  return {Argument(around_diagonal(calls, self, sizes, args[1], args[2], args[3]))};
 }
 
 /// trace(self)

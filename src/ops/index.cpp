@@ -338,7 +338,7 @@ DTensor beside(Calls& calls, const DTensor& index, std::int64_t dim, const DTens
   return calls.one("aten::expand", {calls.one("aten::reshape", {index, line}), like.shape()});
 }
 
-Results index_add_locally(Calls& calls, const OpRow& row, const Arguments& args) {
+Results index_add_locally(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& self = args[0].tensor();
   const std::int64_t dim = args[1].to_int();
   DTensor source = args[3].tensor();
@@ -346,10 +346,7 @@ Results index_add_locally(Calls& calls, const OpRow& row, const Arguments& args)
   if (source.ndim() > self.ndim()) source = calls.one("aten::reshape", {source, Dims{}});
   if (args[4].scalar() != Scalar(1)) source = calls.one("aten::mul.Scalar", {source, args[4]});
   const DTensor places = beside(calls, args[2].tensor(), dim, source);
-  DTensor result = calls.one("aten::scatter_add", {self, dim, places, source});
-  if (row.inplace()) calls("aten::copy_", {self, result});
-  if (row.out_variant()) calls("aten::copy_", {args.back(), result});
-  return {Argument(std::move(result))};
+  return calls("aten::scatter_add", {self, dim, places, source});
 }
 
 Gradients grad_index_add(const GradContext& context) {

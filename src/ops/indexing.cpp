@@ -181,16 +181,10 @@ void check_indices(const OpDescriptor& op, std::span<const TensorMeta* const> in
 Results index_locally(Calls& calls, const OpRow& row, const Arguments& args) {
   const DTensor& self = args[0].tensor();
   const ArgumentList& indices = args[1].list();
-  DTensor result;
-  if (indexes_nothing(indices)) {
-    result = calls.one("aten::clone", {self});
-  } else {
-    const Lookup lookup(calls, row, self.shape(), indices);
-    result = lookup.from_found(
-        calls.one("aten::index_select", {lookup.table_of(self), 0, lookup.positions()}));
-  }
-  if (row.out_variant()) calls("aten::copy_", {args.back(), result});
-  return {Argument(std::move(result))};
+  if (indexes_nothing(indices)) return calls("aten::clone", {self});
+  const Lookup lookup(calls, row, self.shape(), indices);
+  return {Argument(lookup.from_found(
+      calls.one("aten::index_select", {lookup.table_of(self), 0, lookup.positions()})))};
 }
 
 Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args) {
@@ -206,10 +200,7 @@ Results index_put_locally(Calls& calls, const OpRow& row, const Arguments& args)
   const DTensor rows = calls.one(
       "aten::expand", {calls.one("aten::unsqueeze", {lookup.positions(), 1}), values.shape()});
   const char* op = args[3].to_bool() ? "aten::scatter_add" : "aten::scatter.src";
-  DTensor result = lookup.from_table(calls.one(op, {lookup.table_of(self), 0, rows, values}));
-  if (row.inplace()) calls("aten::copy_", {self, result});
-  if (row.out_variant()) calls("aten::copy_", {args.back(), result});
-  return {Argument(std::move(result))};
+  return {Argument(lookup.from_table(calls.one(op, {lookup.table_of(self), 0, rows, values})))};
 }
 
 }  // namespace shardlab

@@ -123,24 +123,17 @@ DTensor rows_of_classes(Calls& calls, const DTensor& self) {
 
 DTensor flat(Calls& calls, const DTensor& x) { return calls.one("reshape", {x, Dims{x.numel()}}); }
 
-Results store(Calls& calls, const OpRow& row, const Arguments& args, Results results) {
-  if (!row.out_variant()) return results;
-  const std::size_t first = args.size() - results.size();
-  for (std::size_t i = 0; i < results.size(); ++i) calls("copy_", {args[first + i], results[i]});
-  return results;
-}
-
-Results nll_loss_of_places(Calls& calls, const OpRow& row, const Arguments& args) {
+Results nll_loss_of_places(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& target = args[1].tensor();
   Results results = calls("nll_loss_forward", {rows_of_classes(calls, args[0].tensor()),
                                                flat(calls, target), args[2], args[3], args[4]});
   if (reduction_of(args[3]) == Reduction::kNone) {
     results[0] = calls.one("reshape", {results[0], target.shape()});
   }
-  return store(calls, row, args, std::move(results));
+  return results;
 }
 
-Results nll_loss_of_places_backward(Calls& calls, const OpRow& row, const Arguments& args) {
+Results nll_loss_of_places_backward(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& self = args[1].tensor();
   const bool each = reduction_of(args[4]) == Reduction::kNone;
   const DTensor& gradient = args[0].tensor();
@@ -151,7 +144,7 @@ Results nll_loss_of_places_backward(Calls& calls, const OpRow& row, const Argume
   shape.push_back(self.shape()[1]);
   for (std::size_t d = 2; d < self.ndim(); ++d) order.push_back(static_cast<std::int64_t>(d) - 1);
   const DTensor last = calls.one("view", {slope, shape});
-  return store(calls, row, args, {calls.one("contiguous", {calls.one("permute", {last, order})})});
+  return calls("contiguous", {calls.one("permute", {last, order})});
 }
 
 /// Dims of self other than the class dim, with the dim of the target that goes along.

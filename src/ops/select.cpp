@@ -374,7 +374,7 @@ DTensor rolled(Calls& calls, const DTensor& x, std::int64_t shift, std::int64_t 
   return calls.one("cat", {parts, dim});
 }
 
-Results roll_locally(Calls& calls, const OpRow& row, const Arguments& args) {
+Results roll_locally(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const Dims shifts = ints_of(args[1]), dims = wrap_dims(ints_of(args[2]), x.ndim());
   DTensor result = x;
@@ -383,7 +383,6 @@ Results roll_locally(Calls& calls, const OpRow& row, const Arguments& args) {
     result = reshape(calls, rolled(calls, flat, shifts[0], 0), x.shape());
   }
   for (std::size_t i = 0; i < dims.size(); ++i) result = rolled(calls, result, shifts[i], dims[i]);
-  if (row.out_variant()) calls("copy_", {args.back(), result});
   return {Argument(std::move(result))};
 }
 
@@ -432,18 +431,13 @@ Gradients grad_unbind(const GradContext& context) {
 }
 
 // A copy of self, of which a view takes src's values.
-Results put_locally(Calls& calls, const OpRow& row, const Arguments& args, std::string_view view) {
+template <const char* const& view>
+Results put(Calls& calls, const OpRow& row, const Arguments& args) {
   DTensor result = calls.one("clone", {args[0]});
   Arguments part(args.begin() + 2, args.end() - (row.out_variant() ? 1 : 0));
   part.insert(part.begin(), Argument(result));
   calls("copy_", {calls.one(view, std::move(part)), args[1]});
-  if (row.out_variant()) calls("copy_", {args.back(), result});
   return {Argument(std::move(result))};
-}
-
-template <const char* const& view>
-Results put(Calls& calls, const OpRow& row, const Arguments& args) {
-  return put_locally(calls, row, args, view);
 }
 constexpr const char* kDiagonal = "diagonal";
 constexpr const char* kSelect = "select.int";
