@@ -1,6 +1,8 @@
 // Defaults and counting from the end, for arguments as programs give them.
 #include "ops/arguments.h"
 
+#include "base/fix.h"
+
 namespace shardlab {
 
 Dims wrap_dims(std::span<const std::int64_t> dims, std::size_t ndim) {
@@ -15,6 +17,15 @@ std::int64_t int_or(const Argument& argument, std::int64_t fallback) {
 
 DType dtype_or(const Argument& argument, DType fallback) {
   return argument.is_none() ? fallback : argument.dtype();
+}
+
+LossReduction loss_reduction(const Argument& argument) {
+  const std::int64_t number = argument.to_int();
+  if (number < 0 || number > 2) {
+    fail(ErrorKind::kValue, Fix{"pass 0 (none), 1 (mean) or 2 (sum)"}, "there is no reduction {}",
+         number);
+  }
+  return static_cast<LossReduction>(number);
 }
 
 Dims ints_of(const Argument& argument) {

@@ -18,6 +18,11 @@ DType dtype_or(const Argument& argument, DType fallback);
 /// An int list; one int counts as a list of one, None as an empty list.
 Dims ints_of(const Argument& argument);
 
+/// What becomes of the losses of all elements, as ATen numbers it.
+enum class LossReduction : std::uint8_t { kNone = 0, kMean = 1, kSum = 2 };
+///   fails  Value: another number
+LossReduction loss_reduction(const Argument& argument);
+
 /// A dim as a size_t index.
 inline std::size_t index_of(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 

@@ -240,45 +240,6 @@ Results dropout(Calls& calls, const Arguments& args) {
 
 // Losses.
 
-constexpr std::int64_t kNone = 0, kMean = 1;
-
-DTensor reduced(Calls& calls, const DTensor& x, const Argument& reduction) {
-  if (reduction.to_int() == kNone) return x;
-  return calls.one(reduction.to_int() == kMean ? "mean" : "sum", {x});
-}
-
-/// mse_loss(self, target, reduction): in the reference a reduced loss stays in the memory of the
-/// terms.
-Results mse_loss(Calls& calls, const Arguments& args) {
-  const DTensor difference = calls.one("sub.Tensor", {args[0], args[1]});
-  const DTensor terms = calls.one("pow.Tensor_Scalar", {difference, 2});
-  const DTensor loss = reduced(calls, terms, args[2]);
-  if (loss.local().defined() && terms.local().defined()) {
-    loss.local().storage()->lie_in(terms.local().size_bytes());
-  }
-  return single(loss);
-}
-
-/// mse_loss_backward(grad_output, self, target, reduction): a mean divides by the global count.
-Results mse_loss_backward(Calls& calls, const Arguments& args) {
-  const DTensor difference = calls.one("sub.Tensor", {args[1], args[2]});
-  const double count = args[3].to_int() == kMean ? static_cast<double>(difference.numel()) : 1.0;
-  const DTensor slope = calls.one("mul.Scalar", {difference, 2.0 / count});
-  return single(calls.one("mul.Tensor", {slope, args[0]}));
-}
-
-std::vector<DTensor> grad_mse_loss(const GradContext& context) {
-  const Argument &self = context.inputs[0], &target = context.inputs[1];
-  const DTensor slope =
-      context.calls.one("mse_loss_backward", {context.grads[0], self, target, context.inputs[2]});
-  std::vector<DTensor> gradients(2);
-  if (context.needs(0)) gradients[0] = grad::sum_to(context.calls, slope, self.tensor());
-  if (context.needs(1)) {
-    gradients[1] = grad::sum_to(context.calls, grad::negate(context.calls, slope), target.tensor());
-  }
-  return gradients;
-}
-
 std::int64_t class_dim(const DTensor& x) { return x.ndim() == 1 ? 0 : 1; }
 
 /// One weight for each target, or 1; 0 for those that are ignored.
@@ -319,11 +280,12 @@ DTensor probability_loss(Calls& calls, const DTensor& logs, const Arguments& arg
     product_of =
         calls.one("mul.Tensor", {product_of, beside_classes(calls, args[2].tensor(), logs)});
   }
-  if (args[3].to_int() == kNone) {
+  const LossReduction reduction = loss_reduction(args[3]);
+  if (reduction == LossReduction::kNone) {
     return calls.one("neg", {calls.one("sum.dim_IntList", {product_of, Dims{class_dim(logs)}})});
   }
   const DTensor loss = calls.one("neg", {calls.one("sum", {product_of})});
-  if (args[3].to_int() != kMean) return loss;
+  if (reduction == LossReduction::kSum) return loss;
   return calls.one("div.Scalar", {loss, static_cast<double>(logs.numel()) / classes});
 }
 
@@ -339,8 +301,9 @@ DTensor smoothed_loss(Calls& calls, const DTensor& logs, const DTensor& loss,
   smooth = calls.one("neg", {calls.one("sum.dim_IntList", {smooth, Dims{class_dim(logs)}})});
   const DTensor ignored = calls.one("eq.Scalar", {args[1], args[4]});
   smooth = calls.one("masked_fill.Scalar", {smooth, ignored, 0.0});
-  if (args[3].to_int() != kNone) smooth = calls.one("sum", {smooth});
-  if (args[3].to_int() == kMean) {
+  const LossReduction reduction = loss_reduction(args[3]);
+  if (reduction != LossReduction::kNone) smooth = calls.one("sum", {smooth});
+  if (reduction == LossReduction::kMean) {
     const DTensor counted = args[2].is_tensor() ? target_weights(calls, args, logs)
                                                 : calls.one("logical_not", {ignored});
     smooth = calls.one("div.Tensor", {smooth, calls.one("sum", {counted})});
@@ -410,9 +373,6 @@ constexpr Row kCompositeRows[] = {
     {"matmul", nullptr, {}, matmul_op, {}, {}, "views around mm, mv, bmm or dot"},
     {"movedim.int", nullptr, {}, movedim, {}, {}, "permute"},
     {"movedim.intlist", nullptr, {}, movedim, {}, {}, "permute"},
-    {"mse_loss", nullptr, {}, mse_loss, {}, {grad_mse_loss, "self target"},
-     "a mean over the whole tensor"},
-    {"mse_loss_backward", nullptr, {}, mse_loss_backward, {}, {}, "divides by the global count"},
     {"narrow", nullptr, {}, narrow, {}, {}, "slice"},
     {"nll_loss_nd", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
     {"numpy_T", nullptr, {}, reversed_dims, {}, {}, "permute"},

@@ -18,18 +18,6 @@ using namespace grad;
 using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
-/// As the reference numbers them.
-enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
-
-Reduction reduction_of(const Argument& argument) {
-  const std::int64_t number = argument.to_int();
-  if (number < 0 || number > 2) {
-    fail(ErrorKind::kValue, Fix{"pass 0 (none), 1 (mean) or 2 (sum)"}, "there is no reduction {}",
-         number);
-  }
-  return static_cast<Reduction>(number);
-}
-
 /// self [samples, classes] or [classes], target [samples] or []
 void require_classes(const TensorMeta& self, const TensorMeta& target, const TensorMeta* weight) {
   const std::size_t ndim = self.shape.size();
@@ -56,7 +44,7 @@ Metas meta_nll_loss(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   require_classes(self, *args.tensor(1), args.tensor(2));
   Dims shape;
-  if (reduction_of(args[3]) == Reduction::kNone && self.shape.size() == 2) {
+  if (loss_reduction(args[3]) == LossReduction::kNone && self.shape.size() == 2) {
     shape.push_back(self.shape[0]);
   }
   return {{contiguous_meta(shape, self.dtype)}, {contiguous_meta(Dims{}, self.dtype)}};
@@ -66,7 +54,7 @@ Metas meta_nll_loss(const MetaArgs& args) {
 Metas meta_nll_loss_backward(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(1);
   require_classes(self, *args.tensor(2), args.tensor(3));
-  const bool each = reduction_of(args[4]) == Reduction::kNone && self.shape.size() == 2;
+  const bool each = loss_reduction(args[4]) == LossReduction::kNone && self.shape.size() == 2;
   const std::int64_t gradients = product(args.tensor(0)->shape);
   const std::int64_t wanted = each ? self.shape[0] : 1;
   if (gradients != wanted || product(args.tensor(6)->shape) != 1) {
@@ -99,7 +87,7 @@ void require_places(const OpDescriptor& op, const TensorMeta& self, const Tensor
 Metas meta_nll_loss_of_places(const MetaArgs& args) {
   const TensorMeta &self = *args.tensor(0), &target = *args.tensor(1);
   require_places(args.op(), self, target, args.tensor(2));
-  const bool each = reduction_of(args[3]) == Reduction::kNone;
+  const bool each = loss_reduction(args[3]) == LossReduction::kNone;
   return {{contiguous_meta(each ? target.shape : Dims{}, self.dtype)},
           {contiguous_meta(Dims{}, self.dtype)}};
 }
@@ -127,7 +115,7 @@ Results nll_loss_of_places(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& target = args[1].tensor();
   Results results = calls("nll_loss_forward", {rows_of_classes(calls, args[0].tensor()),
                                                flat(calls, target), args[2], args[3], args[4]});
-  if (reduction_of(args[3]) == Reduction::kNone) {
+  if (loss_reduction(args[3]) == LossReduction::kNone) {
     results[0] = calls.one("reshape", {results[0], target.shape()});
   }
   return results;
@@ -135,7 +123,7 @@ Results nll_loss_of_places(Calls& calls, const OpRow&, const Arguments& args) {
 
 Results nll_loss_of_places_backward(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& self = args[1].tensor();
-  const bool each = reduction_of(args[4]) == Reduction::kNone;
+  const bool each = loss_reduction(args[4]) == LossReduction::kNone;
   const DTensor& gradient = args[0].tensor();
   const DTensor slope = calls.one(
       "nll_loss_backward", {each ? flat(calls, gradient) : gradient, rows_of_classes(calls, self),
@@ -163,12 +151,12 @@ std::vector<SampleDim> sample_dims(const DTensorSpec& self) {
 }
 
 Rows rule_nll_loss(const RuleContext& context) {
-  const Reduction reduction = reduction_of(context.schema.args[3]);
+  const LossReduction reduction = loss_reduction(context.schema.args[3]);
   Rows rows;
-  if (reduction == Reduction::kMean) return rows;
+  if (reduction == LossReduction::kMean) return rows;
   for (const SampleDim& dim : sample_dims(*context.tensors[0])) {
     RuleRow row{{sum(), sum()}, {dim.self, dim.target}};
-    if (reduction == Reduction::kNone) row.outputs = {dim.target, whole()};
+    if (reduction == LossReduction::kNone) row.outputs = {dim.target, whole()};
     if (!context.schema.args[2].is_none()) row.inputs.push_back(whole());
     rows.push_back(std::move(row));
   }
@@ -177,7 +165,7 @@ Rows rule_nll_loss(const RuleContext& context) {
 
 /// The total weight is looked at by a mean only: otherwise it may stay a partial sum.
 Rows rule_nll_loss_backward(const RuleContext& context) {
-  const Reduction reduction = reduction_of(context.schema.args[4]);
+  const LossReduction reduction = loss_reduction(context.schema.args[4]);
   const bool weighted = !context.schema.args[3].is_none();
   Rows rows;
   const auto append = [&](RuleRow row, RulePlacement total_weight) {
@@ -186,12 +174,12 @@ Rows rule_nll_loss_backward(const RuleContext& context) {
     rows.push_back(std::move(row));
   };
   for (const SampleDim& dim : sample_dims(*context.tensors[1])) {
-    const bool none = reduction == Reduction::kNone;
+    const bool none = reduction == LossReduction::kNone;
     const RuleRow row{{dim.self}, {none ? dim.target : whole(), dim.self, dim.target}};
     append(row, whole());
-    if (reduction == Reduction::kSum) append(row, sum());
+    if (reduction == LossReduction::kSum) append(row, sum());
   }
-  if (reduction != Reduction::kMean) append({{whole()}, {whole(), whole(), whole()}}, sum());
+  if (reduction != LossReduction::kMean) append({{whole()}, {whole(), whole(), whole()}}, sum());
   return rows;
 }
 

@@ -8,9 +8,6 @@
 namespace shardlab {
 namespace {
 
-/// As the reference numbers them.
-enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
-
 DTensor without_terms(Calls& calls, const DTensor& x) {
   return calls.redistribute(x, without_partials(x.spec()->placements()));
 }
@@ -19,7 +16,7 @@ DTensor without_terms(Calls& calls, const DTensor& x) {
 class ParallelLoss {
  public:
   ParallelLoss(Calls& calls, const Arguments& args)
-      : calls_(calls), args_(args), reduction_(static_cast<Reduction>(args[3].to_int())) {
+      : calls_(calls), args_(args), reduction_(loss_reduction(args[3])) {
     const DTensor& logits = args[0].tensor();
     if (logits.ndim() < 1 || logits.ndim() > 2) {
       fail(ErrorKind::kValue, Fix{"make them [samples, classes]: logits.flatten(0, -2)"},
@@ -61,14 +58,14 @@ class ParallelLoss {
     const DTensor counted =
         calls_.one("where.self", {known_, weighted, calls_.one("zeros_like", {weighted})});
     DTensor weight = calls_.one("sum", {shares});
-    if (reduction_ == Reduction::kMean) weight = without_terms(calls_, weight);
+    if (reduction_ == LossReduction::kMean) weight = without_terms(calls_, weight);
     return {reduced(counted, weight), logs, weight};
   }
 
   /// (softmax - one hot) * share of the sample * gradient of its loss
   DTensor backward(const DTensor& logs, const DTensor& weight, const DTensor& gradient) {
     DTensor rows = calls_.one("mul.Tensor", {sample_weights(logs.dtype()), gradient});
-    if (reduction_ == Reduction::kMean) rows = calls_.one("div.Tensor", {rows, weight});
+    if (reduction_ == LossReduction::kMean) rows = calls_.one("div.Tensor", {rows, weight});
     const DTensor hit = calls_.one("eq.Tensor", {beside_classes(class_), classes(logs)});
     const DTensor slope = calls_.one(
         "sub.Tensor", {calls_.one("exp", {logs}), calls_.one("_to_copy", {hit, logs.dtype()})});
@@ -116,14 +113,14 @@ class ParallelLoss {
   }
 
   DTensor reduced(const DTensor& losses, const DTensor& weight) const {
-    if (reduction_ == Reduction::kNone) return losses;
+    if (reduction_ == LossReduction::kNone) return losses;
     const DTensor sum = calls_.one("sum", {losses});
-    return reduction_ == Reduction::kSum ? sum : calls_.one("div.Tensor", {sum, weight});
+    return reduction_ == LossReduction::kSum ? sum : calls_.one("div.Tensor", {sum, weight});
   }
 
   Calls& calls_;
   const Arguments& args_;
-  Reduction reduction_;
+  LossReduction reduction_;
   std::int64_t dim_ = 0;
   std::size_t mesh_dim_ = 0;
   DTensor target_, known_, class_;

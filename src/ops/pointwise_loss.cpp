@@ -1,6 +1,8 @@
 // Losses that compare two tensors element by element and then reduce, step for step on global
 // values: a mean divides by the global count, however unevenly the elements are cut. Each is one
 // kernel in the reference and recorded as one.
+#include "base/fix.h"
+#include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/register.h"
@@ -11,40 +13,73 @@ namespace {
 
 using namespace grad;
 
-constexpr std::int64_t kEach = 0, kMeanOfAll = 1;
+Results reduced_loss(const Expression& terms, const Argument& argument) {
+  const LossReduction reduction = loss_reduction(argument);
+  if (reduction == LossReduction::kNone) return {Argument(terms.value())};
+  const bool mean = reduction == LossReduction::kMean;
+  return {Argument(terms.of(mean ? "aten::mean" : "aten::sum").value())};
+}
 
-Results reduced_loss(const Expression& terms, const Argument& reduction) {
-  if (reduction.to_int() == kEach) return {Argument(terms.value())};
-  return {
-      Argument(terms.of(reduction.to_int() == kMeanOfAll ? "aten::mean" : "aten::sum").value())};
+/// Of losses that the reference, when it reduces them, leaves in the memory of the terms.
+Results loss_in_place_of(const Expression& terms, const Argument& reduction) {
+  Results loss = reduced_loss(terms, reduction);
+  const DTensor& result = loss[0].tensor();
+  if (result.local().defined() && terms.value().local().defined()) {
+    result.local().storage()->lie_in(terms.value().local().size_bytes());
+  }
+  return loss;
+}
+
+/// Over how many elements' losses the gradient is spread.
+double sharers(const Argument& reduction, const DTensor& terms) {
+  return loss_reduction(reduction) == LossReduction::kMean ? static_cast<double>(terms.numel()) : 1;
 }
 
 /// What one element's loss counts for in the gradient.
 Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduction,
                     const DTensor& terms) {
-  const Expression all(calls, gradient);
-  return reduction.to_int() == kMeanOfAll ? all / static_cast<double>(terms.numel()) : all;
+  return Expression(calls, gradient) / sharers(reduction, terms);
 }
 
 Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
+
+Expression difference_of(Calls& calls, const Argument& self, const Argument& target) {
+  return expression(calls, self) - expression(calls, target);
+}
 
 /// The slope of a loss of the difference: its width takes part up to `bound`, its sign beyond.
 Expression bounded(const Expression& difference, double bound) {
   return difference.with("aten::clamp_min", -bound).with("aten::clamp_max", bound);
 }
 
+/// mse_loss(self, target, reduction)
+Results mse_loss(Calls& calls, const Arguments& args) {
+  const Expression difference = difference_of(calls, args[0], args[1]);
+  return loss_in_place_of(difference.with("aten::pow.Tensor_Scalar", 2), args[2]);
+}
+
+/// mse_loss_backward(grad_output, self, target, reduction)
+Results mse_loss_backward(Calls& calls, const Arguments& args) {
+  const Expression difference = difference_of(calls, args[1], args[2]);
+  const Expression slope = difference * (2.0 / sharers(args[3], difference.value()));
+  return {Argument((slope * expression(calls, args[0])).value())};
+}
+
 /// huber_loss(self, target, reduction, delta)
 Results huber_loss(Calls& calls, const Arguments& args) {
   const double delta = args[3].to_double();
-  const Expression width =
-      (expression(calls, args[0]) - expression(calls, args[1])).of("aten::abs");
+  if (!(delta > 0)) {
+    fail(ErrorKind::kValue, Fix{"give a delta above 0, or use l1_loss"},
+         "huber_loss: delta is {}, must be above 0", args[3].text());
+  }
+  const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
   const Expression near = width * width * 0.5, far = (width - 0.5 * delta) * delta;
   return reduced_loss(width.lt(delta).choose(near, far), args[2]);
 }
 
 /// huber_loss_backward(grad_output, self, target, reduction, delta)
 Results huber_loss_backward(Calls& calls, const Arguments& args) {
-  const Expression difference = expression(calls, args[1]) - expression(calls, args[2]);
+  const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope = bounded(difference, args[4].to_double());
   const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
   return {Argument((slope * share).value())};
@@ -53,23 +88,20 @@ Results huber_loss_backward(Calls& calls, const Arguments& args) {
 /// smooth_l1_loss(self, target, reduction, beta)
 Results smooth_l1_loss(Calls& calls, const Arguments& args) {
   const double beta = args[3].to_double();
-  const Expression width =
-      (expression(calls, args[0]) - expression(calls, args[1])).of("aten::abs");
+  if (beta < 0) {
+    fail(ErrorKind::kValue, Fix{"give a beta of at least 0"},
+         "smooth_l1_loss: beta is {}, must not be negative", args[3].text());
+  }
+  const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
   const Expression terms =
       beta == 0 ? width : width.lt(beta).choose(width * width * 0.5 / beta, width - 0.5 * beta);
-  Results loss = reduced_loss(terms, args[2]);
-  // In the reference a reduced loss of this kind stays in the memory of the terms.
-  const DTensor& result = loss[0].tensor();
-  if (result.local().defined() && terms.value().local().defined()) {
-    result.local().storage()->lie_in(terms.value().local().size_bytes());
-  }
-  return loss;
+  return loss_in_place_of(terms, args[2]);
 }
 
 /// smooth_l1_loss_backward(grad_output, self, target, reduction, beta)
 Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
   const double beta = args[4].to_double();
-  const Expression difference = expression(calls, args[1]) - expression(calls, args[2]);
+  const Expression difference = difference_of(calls, args[1], args[2]);
   const Expression slope =
       beta == 0 ? difference.of("aten::sgn") : bounded(difference, beta) / beta;
   const Expression share = share_of(calls, args[0].tensor(), args[3], difference.value());
@@ -119,15 +151,16 @@ template <const char* const& backward>
 Gradients grad_of_difference(const GradContext& context) {
   const DTensor& self = input(context, 0);
   const DTensor& target = input(context, 1);
-  const DTensor slope =
-      context.calls.one(backward, {context.grads[0], context.inputs[0], context.inputs[1],
-                                   context.inputs[2], context.inputs[3]});
+  Arguments args{context.grads[0]};
+  args.insert(args.end(), context.inputs.begin(), context.inputs.end());
+  const DTensor slope = context.calls.one(backward, std::move(args));
   Gradients gradients(2);
   if (context.needs(0)) gradients[0] = sum_to(context.calls, slope, self);
   if (context.needs(1)) gradients[1] = sum_to(context.calls, negate(context.calls, slope), target);
   return gradients;
 }
 constexpr const char* kHuberBackward = "aten::huber_loss_backward";
+constexpr const char* kSquareBackward = "aten::mse_loss_backward";
 constexpr const char* kSmoothBackward = "aten::smooth_l1_loss_backward";
 
 Gradients grad_binary_cross_entropy(const GradContext& context) {
@@ -187,6 +220,9 @@ constexpr Row kPointwiseLossRows[] = {
     {"huber_loss", nullptr, {}, huber_loss, {}, {grad_of_difference<kHuberBackward>, "self target"},
      kLossWhy},
     {"huber_loss_backward", nullptr, {}, huber_loss_backward, {}, {}, kCountWhy},
+    {"mse_loss", nullptr, {}, mse_loss, {}, {grad_of_difference<kSquareBackward>, "self target"},
+     kLossWhy},
+    {"mse_loss_backward", nullptr, {}, mse_loss_backward, {}, {}, kCountWhy},
     {"smooth_l1_loss", nullptr, {}, smooth_l1_loss, {},
      {grad_of_difference<kSmoothBackward>, "self target"}, kLossWhy},
     {"smooth_l1_loss_backward", nullptr, {}, smooth_l1_loss_backward, {}, {}, kCountWhy},
