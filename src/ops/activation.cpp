@@ -85,10 +85,7 @@ Expression nan_in(const Expression& x) { return x.of("aten::isnan"); }
 
 std::vector<OutputMeta> meta_floats(const MetaArgs& args) {
   std::vector<OutputMeta> outputs = meta_tensors(args);
-  if (is_integral(outputs[0].meta.dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
-         args.op().name(), to_string(outputs[0].meta.dtype));
-  }
+  require_float(args.op().name(), outputs[0].meta.dtype);
   return outputs;
 }
 
@@ -134,12 +131,18 @@ Expression deg2rad(const Pieces& p) { return p[0] * (kPi / 180); }
 Expression rad2deg(const Pieces& p) { return p[0] * (180 / kPi); }
 
 Expression elu_of(const Expression& x, double below, double above, double inner) {
-  return x.gt(0).choose(x * above, (x * inner).of("aten::expm1") * below);
+  return x.le(0).choose((x * inner).of("aten::expm1") * below, x * above);
 }
 Expression elu(const Pieces& p) {
   return elu_of(p[0], p.number(1) * p.number(2), p.number(2), p.number(3));
 }
-Expression celu(const Pieces& p) { return elu_of(p[0], p.number(1), 1, 1 / p.number(1)); }
+Expression celu(const Pieces& p) {
+  if (p.number(1) == 0) {
+    fail(ErrorKind::kValue, Fix{"give another alpha; relu is its limit"},
+         "celu: alpha is 0, which it divides by");
+  }
+  return elu_of(p[0], p.number(1), 1, 1 / p.number(1));
+}
 
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
@@ -161,6 +164,10 @@ Expression mish(const Pieces& p) {
 Expression softshrink(const Pieces& p) {
   const Expression x = p[0];
   const double width = p.number(1);
+  if (!(width >= 0)) {
+    fail(ErrorKind::kValue, Fix{"give a lambd of at least 0"},
+         "softshrink: lambd is {}, must not be negative", p.argument(1).text());
+  }
   return x.gt(width).choose(x - width, x.lt(-width).choose(x + width, x * 0.0));
 }
 
@@ -319,8 +326,9 @@ Expression slope_atanh(const GradContext& c) {
 }
 Expression slope_sinc(const GradContext& c) {
   const Expression x = in(c, 0), angle = x * kPi;
-  const Expression slope = (angle.of("aten::cos") * angle - angle.of("aten::sin")) / (angle * x);
-  return slope.filled(x.eq(0), 0);
+  const Expression square = angle * x;
+  const Expression slope = (angle.of("aten::cos") * angle - angle.of("aten::sin")) / square;
+  return slope.filled(square.eq(0), 0);
 }
 
 Gradients grad_deg2rad(const GradContext& c) { return {(flowing(c) * (kPi / 180)).value()}; }
@@ -333,7 +341,7 @@ Expression factor(const Expression& mask, const GradContext& c) {
 
 Expression slope_of_elu(const GradContext& c, double below, double above, double inner) {
   const Expression x = in(c, 0), beyond = exp_of(x * inner) * (below * inner);
-  return x.gt(0).choose(x.with("aten::full_like", above), beyond);
+  return x.le(0).choose(beyond, x.with("aten::full_like", above));
 }
 Expression slope_elu(const GradContext& c) {
   const double scale = c.inputs[2].to_double();
@@ -347,19 +355,18 @@ Expression slope_selu(const GradContext& c) {
   return slope_of_elu(c, kSeluAlpha * kSeluScale, kSeluScale, 1);
 }
 
-Expression between(const Expression& x, const Argument& low, const Argument& high) {
-  return x.gt(low) && x.lt(high);
+// NaN meets no bound: each slope has there what the reference's comparison leaves.
+Expression not_beyond(const GradContext& c, const Argument& low, const Argument& high) {
+  return factor(!(in(c, 0).le(low) || in(c, 0).ge(high)), c);
 }
-Expression slope_hardtanh(const GradContext& c) {
-  return factor(between(in(c, 0), c.inputs[1], c.inputs[2]), c);
-}
-Expression slope_relu6(const GradContext& c) { return factor(between(in(c, 0), 0, 6), c); }
+Expression slope_hardtanh(const GradContext& c) { return not_beyond(c, c.inputs[1], c.inputs[2]); }
+Expression slope_relu6(const GradContext& c) { return not_beyond(c, 0, 6); }
 Expression slope_hardsigmoid(const GradContext& c) {
-  return factor(between(in(c, 0), -3, 3), c) / 6;
+  return factor(in(c, 0).gt(-3) && in(c, 0).lt(3), c) / 6;
 }
 Expression slope_hardswish(const GradContext& c) {
   const Expression x = in(c, 0);
-  return (x / 3 + 0.5).filled(x.le(-3), 0).filled(x.ge(3), 1);
+  return (x / 3 + 0.5).filled(x.le(-3), 0).filled(!x.lt(3), 1);
 }
 Expression slope_mish(const GradContext& c) {
   const Expression x = in(c, 0), height = log1p_of(exp_of(x)).of("aten::tanh");
@@ -416,7 +423,7 @@ constexpr const char* kWinsLeast = "aten::lt.Tensor";
 Expression sign_kept(const GradContext& c) {
   return flowing(c) * (out(c) / in(c, 0)).filled(in(c, 0).eq(0), 0);
 }
-Expression nothing(const GradContext& c) { return flowing(c) * 0.0; }
+Expression nothing(const GradContext& c) { return flowing(c).of("aten::zeros_like"); }
 
 Expression power_of(const GradContext& c, std::size_t index) {
   const Argument& operand = c.inputs[index];
@@ -439,7 +446,7 @@ Expression by_twos(const GradContext& c) { return flowing(c) * out(c) * std::num
 
 Expression xlogy_first(const GradContext& c) {
   const Expression y = power_of(c, 1), x = in(c, 0);
-  return flowing(c) * log_of(y).filled(x.eq(0) && y.le(0), 0);
+  return flowing(c).with("aten::xlogy.Tensor", y.value()).filled(x.eq(0) && y.le(0), 0);
 }
 Expression xlogy_second(const GradContext& c) { return flowing(c) * power_of(c, 0) / in(c, 1); }
 
@@ -501,7 +508,7 @@ constexpr Row kActivationRows[] = {
      {grad_of<slope_hardtanh>, "self"}, "bounds hold for the whole, not for terms"},
     {"heaviside", meta_heaviside, kNone, per_element<heaviside>, {"heaviside_", "heaviside.out"},
      {}, kShape, kNotDifferentiable},
-    {"hypot", meta_promoted, kNone, per_element<hypot>, {"hypot_", "hypot.out"},
+    {"hypot", meta_floats, kNone, per_element<hypot>, {"hypot_", "hypot.out"},
      {grad_of_both<leg<0>, leg<1>>, "self:self other:other result"}, kShape},
     {"isneginf", meta_bool, kNone, per_element<isneginf>, {nullptr, "isneginf.out"}, {}, kShape,
      kNotDifferentiable},
@@ -509,9 +516,9 @@ constexpr Row kActivationRows[] = {
      kNotDifferentiable},
     {"ldexp.Tensor", meta_promoted_float, kNone, per_element<ldexp>, {"ldexp_", "ldexp.out"},
      {grad_of_both<by_mantissa, by_twos>, "other:self result:other"}, kProduct2},
-    {"logaddexp", meta_promoted, kMonotone, per_element<logaddexp>, {nullptr, "logaddexp.out"},
+    {"logaddexp", meta_floats, kMonotone, per_element<logaddexp>, {nullptr, "logaddexp.out"},
      {grad_of_both<share<kExp, 0>, share<kExp, 1>>, "self other"}, "monotone in each operand"},
-    {"logaddexp2", meta_promoted, kMonotone, per_element<logaddexp2>, {nullptr, "logaddexp2.out"},
+    {"logaddexp2", meta_floats, kMonotone, per_element<logaddexp2>, {nullptr, "logaddexp2.out"},
      {grad_of_both<share<kExp2, 0>, share<kExp2, 1>>, "self other"}, "monotone in each operand"},
     {"logit", meta_promoted_float, kNone, per_element<logit>, {"logit_", "logit.out"},
      {grad_of<slope_logit>, "self"}, kDomain},

@@ -89,6 +89,16 @@ std::vector<OutputMeta> meta_div_mode(const MetaArgs& args) {
   return args[2].is_none() ? meta_promoted_float(args) : meta_promoted(args);
 }
 
+/// masked_fill(self, mask, value): a tensor as value is one number.
+std::vector<OutputMeta> meta_masked_fill(const MetaArgs& args) {
+  const std::size_t ndim = args.tensor(2)->shape.size();
+  if (ndim > 0) {
+    fail(ErrorKind::kValue, Fix{"where(mask, value, x) takes an element of value for each of x"},
+         "{}: the value has {} dims, must have none", args.op().name(), ndim);
+  }
+  return meta_first(args);
+}
+
 /// The condition takes part in shape and strides, not in the dtype.
 std::vector<OutputMeta> meta_where(const MetaArgs& args) {
   Operands operands = tensor_operands(args);
@@ -96,6 +106,14 @@ std::vector<OutputMeta> meta_where(const MetaArgs& args) {
   values.tensors.erase(values.tensors.begin());
   return {elementwise_meta(args, operands, result_dtype(values))};
 }
+
+// As ATen's op of a rounding mode; but that one has a gradient.
+template <const char* const& div>
+Results floor_divide(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls(div, {args[0], args[1], "floor"});
+}
+constexpr const char* kDivTensorMode = "aten::div.Tensor_mode";
+constexpr const char* kDivScalarMode = "aten::div.Scalar_mode";
 
 // Two broadcast operands: each side is computed only when wanted.
 template <typename First, typename Second>
@@ -270,7 +288,6 @@ Gradients grad_clamp_tensors(const GradContext& context) {
     if (context.needs(2)) share(2, shares.of_high());
     return gradients;
   }
-  if (!low && !high) return {context.grads[0]};
   const std::size_t bound = low ? 1 : 2;
   const Arguments pair{context.inputs[0], context.inputs[bound]};
   const GradContext two{context.calls, pair, context.outputs, context.grads,
@@ -412,7 +429,7 @@ Gradients grad_masked_fill_tensor(const GradContext& context) {
   Gradients gradients = grad_masked_fill(context);
   gradients.resize(3);
   if (!context.needs(2)) return gradients;
-  const DTensor filled = multiply(context.calls, context.grads[0], input(context, 1));
+  const DTensor filled = Formula(context).where(input(context, 1), context.grads[0]);
   gradients[2] = sum_to(context.calls, filled, input(context, 2));
   return gradients;
 }
@@ -490,6 +507,10 @@ constexpr Row kArithmeticRows[] = {
      {grad_div, "self:other other"}, "linear in the numerator"},
     {"div.Tensor_mode", meta_div_mode, kNone, KernelId::kDiv, {"div_.Tensor_mode", "div.out_mode"},
      {grad_div_mode, "self:other other"}, "rounds: not linear"},
+    {"floor_divide", meta_promoted, kNone, floor_divide<kDivTensorMode>,
+     {"floor_divide_.Tensor", "floor_divide.out"}, {}, "rounds: not linear"},
+    {"floor_divide.Scalar", meta_promoted, kNone, floor_divide<kDivScalarMode>,
+     {"floor_divide_.Scalar", "floor_divide.Scalar_out"}, {}, "rounds: not linear"},
     {"fmod.Scalar", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Scalar", "fmod.Scalar_out"},
      {grad_pass, ""}, "periodic"},
     {"fmod.Tensor", meta_promoted, kNone, KernelId::kFmod, {"fmod_.Tensor", "fmod.Tensor_out"},
@@ -503,7 +524,7 @@ constexpr Row kArithmeticRows[] = {
     {"masked_fill.Scalar", meta_first, kNone, KernelId::kMaskedFill,
      {"masked_fill_.Scalar", "masked_fill.Scalar_out"}, {grad_masked_fill, "mask"},
      "the fill would be counted once per rank"},
-    {"masked_fill.Tensor", meta_first, kNone, KernelId::kMaskedFill,
+    {"masked_fill.Tensor", meta_masked_fill, kNone, KernelId::kMaskedFill,
      {"masked_fill_.Tensor", "masked_fill.Tensor_out"}, {grad_masked_fill_tensor, "mask"},
      "the fill would be counted once per rank"},
     {"maximum", meta_promoted, kMaxLike, KernelId::kMaximum, {nullptr, "maximum.out"},

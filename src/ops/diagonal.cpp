@@ -21,14 +21,17 @@ struct Diagonal {
   std::int64_t offset = 0;  ///< of its first element, in elements
 };
 
+void require_two(const OpDescriptor& op, std::int64_t dim1, std::int64_t dim2) {
+  if (dim1 != dim2) return;
+  fail(ErrorKind::kValue, Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}",
+       op.name(), dim1);
+}
+
 Diagonal diagonal_of(const OpDescriptor& op, const TensorMeta& self, std::int64_t offset,
                      std::int64_t dim1, std::int64_t dim2) {
   dim1 = wrap_dim(dim1, self.shape.size());
   dim2 = wrap_dim(dim2, self.shape.size());
-  if (dim1 == dim2) {
-    fail(ErrorKind::kValue, Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}",
-         op.name(), dim1);
-  }
+  require_two(op, dim1, dim2);
   const std::int64_t rows = self.shape[index_of(dim1)], columns = self.shape[index_of(dim2)];
   const std::int64_t length =
       offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns);
@@ -102,10 +105,7 @@ Dims embedded_sizes(const OpDescriptor& op, const Dims& shape, const Argument& o
   }
   const std::size_t ndim = shape.size() + 1;
   const std::int64_t dim1 = wrap_dim(first.to_int(), ndim), dim2 = wrap_dim(second.to_int(), ndim);
-  if (dim1 == dim2) {
-    fail(ErrorKind::kValue, Fix{"name two different dims"}, "{}: dim1 and dim2 are both dim {}",
-         op.name(), dim1);
-  }
+  require_two(op, dim1, dim2);
   const std::int64_t length = shape.back() + std::abs(offset.to_int());
   Dims sizes;
   std::size_t next = 0;
@@ -130,6 +130,11 @@ Results diag_embed(Calls& calls, const OpRow& row, const Arguments& args) {
 
 /// trace(self)
 Results trace(Calls& calls, const Arguments& args) {
+  const std::size_t ndim = args[0].tensor().ndim();
+  if (ndim != 2) {
+    fail(ErrorKind::kValue, Fix{"x.diagonal(0, -2, -1).sum(-1) adds up those of many matrices"},
+         "trace takes a matrix, not a tensor of {} dims", ndim);
+  }
   return calls("sum", {calls.one("diagonal", {args[0]})});
 }
 

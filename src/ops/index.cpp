@@ -301,8 +301,8 @@ Metas meta_index_add(const MetaArgs& args) {
   if (!shape.empty()) {
     shape[index_of(wrap_dim(args[1].to_int(), shape.size()))] = product(index.shape);
   }
-  if (index.shape.size() > 1 || product(shape) != product(source.shape) ||
-      (!source.shape.empty() && shape != source.shape && !self.shape.empty())) {
+  const bool one = !self.shape.empty() || product(index.shape) == 1;
+  if (index.shape.size() > 1 || shape != source.shape || !one) {
     fail(ErrorKind::kValue, Fix{fmt::format("give a source of shape [{}]", fmt::join(shape, ", "))},
          "{}: the source has shape [{}], there are {} indices for dim {} of [{}]", args.op().base,
          fmt::join(source.shape, ", "), product(index.shape), args[1].to_int(),
@@ -342,8 +342,6 @@ Results index_add_locally(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor& self = args[0].tensor();
   const std::int64_t dim = args[1].to_int();
   DTensor source = args[3].tensor();
-  if (source.ndim() < self.ndim()) source = calls.one("aten::reshape", {source, self.shape()});
-  if (source.ndim() > self.ndim()) source = calls.one("aten::reshape", {source, Dims{}});
   if (args[4].scalar() != Scalar(1)) source = calls.one("aten::mul.Scalar", {source, args[4]});
   const DTensor places = beside(calls, args[2].tensor(), dim, source);
   return calls("aten::scatter_add", {self, dim, places, source});

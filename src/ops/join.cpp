@@ -172,10 +172,15 @@ Metas meta_pad(const MetaArgs& args) {
   Dims shape = self.shape;
   const auto padding = padding_of(args[1], shape.size());
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    shape[d] += padding[d][0] + padding[d][1];
-    if (shape[d] >= 0) continue;
+    const auto [front, behind] = padding[d];
+    shape[d] += front + behind;
+    // What is cut off comes from the tensor, not from what the other end adds.
+    const std::int64_t kept =
+        self.shape[d] + std::min<std::int64_t>(front, 0) + std::min<std::int64_t>(behind, 0);
+    if (kept >= 0) continue;
     fail(ErrorKind::kValue, Fix{"cut off no more than there is"},
-         "constant_pad_nd: dim {} of size {} would have size {}", d, self.shape[d], shape[d]);
+         "constant_pad_nd: {} elements are cut off dim {} of size {}", self.shape[d] - kept, d,
+         self.shape[d]);
   }
   return {{contiguous_meta(shape, self.dtype)}};
 }
@@ -210,7 +215,7 @@ Results pad_locally(Calls& calls, const OpRow&, const Arguments& args) {
       if (count > 0) parts.emplace_back(calls.one("new_full", {x, shape, args[2]}));
     };
     add_constants(front);
-    parts.emplace_back(calls.one("slice.Tensor", {x, dim, first, std::max(first, last)}));
+    parts.emplace_back(calls.one("slice.Tensor", {x, dim, first, last}));
     add_constants(behind);
     x = calls.one("cat", {parts, dim});
   }

@@ -333,6 +333,14 @@ Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims) {
   return result;
 }
 
+DType require_float(std::string_view op, DType dtype) {
+  if (is_integral(dtype)) {
+    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}", op,
+         to_string(dtype));
+  }
+  return dtype;
+}
+
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name) {
   static const Argument none;
   const std::optional<std::size_t> index = args.op().find_argument(name);

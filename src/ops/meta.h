@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "schema/op_row.h"
@@ -51,6 +52,9 @@ bool is_dense(const TensorMeta& meta);
 /// The dims argument of a reduction: None, and an empty list, mean all; sorted, without doubles.
 Dims reduced_dims(const OpDescriptor& op, const Argument& dims, std::size_t ndim);
 Dims reduced_shape(const Dims& shape, const Dims& dims, bool keep_dims);
+
+/// `dtype`, of floats or complex numbers. Fails with Value, naming `op`.
+DType require_float(std::string_view op, DType dtype);
 
 /// The value of an argument by name; None when the op has no such argument.
 const Argument& argument_or_none(const MetaArgs& args, std::string_view name);

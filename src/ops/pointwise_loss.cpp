@@ -5,6 +5,7 @@
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/gradient_math.h"
+#include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 
@@ -44,7 +45,9 @@ Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduc
 Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
 
 Expression difference_of(Calls& calls, const Argument& self, const Argument& target) {
-  return expression(calls, self) - expression(calls, target);
+  const Expression difference = expression(calls, self) - expression(calls, target);
+  require_float("the loss", difference.value().dtype());
+  return difference;
 }
 
 /// The slope of a loss of the difference: its width takes part up to `bound`, its sign beyond.
@@ -69,8 +72,8 @@ Results mse_loss_backward(Calls& calls, const Arguments& args) {
 Results huber_loss(Calls& calls, const Arguments& args) {
   const double delta = args[3].to_double();
   if (!(delta > 0)) {
-    fail(ErrorKind::kValue, Fix{"give a delta above 0, or use l1_loss"},
-         "huber_loss: delta is {}, must be above 0", args[3].text());
+    fail(ErrorKind::kValue, Fix{"give a delta above 0"}, "huber_loss: delta is {}, must be above 0",
+         args[3].text());
   }
   const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
   const Expression near = width * width * 0.5, far = (width - 0.5 * delta) * delta;
@@ -111,6 +114,11 @@ Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
 /// binary_cross_entropy(self, target, weight, reduction): logarithms end at -100.
 Results binary_cross_entropy(Calls& calls, const Arguments& args) {
   const Expression x = expression(calls, args[0]), target = expression(calls, args[1]);
+  if (x.value().dtype() != target.value().dtype()) {
+    fail(ErrorKind::kValue, Fix{"cast the target: target.to(x.dtype)"},
+         "binary_cross_entropy: the target is {}, the input is {}; both must have one dtype",
+         to_string(target.value().dtype()), to_string(x.value().dtype()));
+  }
   constexpr double kLeast = -100;
   const Expression yes = x.of("aten::log").with("aten::clamp_min", kLeast);
   const Expression no = (-x).of("aten::log1p").with("aten::clamp_min", kLeast);

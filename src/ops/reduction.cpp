@@ -32,14 +32,6 @@ DType accumulated(const MetaArgs& args) {
   return is_integral(dtype) && !chosen ? DType::kI64 : dtype;
 }
 
-DType require_float(const MetaArgs& args, DType dtype) {
-  if (is_integral(dtype)) {
-    fail(ErrorKind::kValue, Fix{"cast it first: x.float()"}, "{} takes floats, not {}",
-         args.op().name(), to_string(dtype));
-  }
-  return dtype;
-}
-
 void require_elements(const MetaArgs& args, const Dims& dims) {
   for (const std::int64_t dim : dims) {
     const Dims& shape = args.tensor(0)->shape;
@@ -70,7 +62,7 @@ std::vector<OutputMeta> meta_sum(const MetaArgs& args) {
   return {{reduced_meta(args, accumulated(args))}};
 }
 std::vector<OutputMeta> meta_mean(const MetaArgs& args) {
-  return {{reduced_meta(args, require_float(args, wanted_dtype(args)))}};
+  return {{reduced_meta(args, require_float(args.op().name(), wanted_dtype(args)))}};
 }
 std::vector<OutputMeta> meta_extremum(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
@@ -91,14 +83,14 @@ std::vector<OutputMeta> meta_extremum_with_index(const MetaArgs& args) {
 }
 /// The spread of complex numbers is real.
 std::vector<OutputMeta> meta_spread(const MetaArgs& args) {
-  const DType dtype = require_float(args, args.tensor(0)->dtype);
+  const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
   return {{reduced_meta(args, real_dtype(dtype))}};
 }
 std::vector<OutputMeta> meta_spread_and_mean(const MetaArgs& args) {
   return {meta_spread(args)[0], {reduced_meta(args, args.tensor(0)->dtype)}};
 }
 std::vector<OutputMeta> meta_norm(const MetaArgs& args) {
-  return {{reduced_meta(args, real_dtype(require_float(args, wanted_dtype(args))))}};
+  return {{reduced_meta(args, real_dtype(require_float(args.op().name(), wanted_dtype(args))))}};
 }
 
 // Rules
@@ -215,9 +207,15 @@ const char* index_filter(const RuleContext& context, std::span<const Placements>
 /// An empty list of dims reduces all of them, and keeps them with size 1, as recorded.
 bool names_no_dims(const Argument& dims) { return dims.is_ints() && dims.ints().empty(); }
 
-/// log(sum(exp(x))) around the maximum, so that nothing overflows; an infinite one counts as 0.
+/// log(sum(exp(x))) around the maximum, so that nothing overflows; an infinite one counts as 0. As
+/// in the reference nothing is computed where no dims are named but all have to go.
 Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args) {
   DTensor x = args[0].tensor();
+  const bool kept = args[2].to_bool();
+  if (names_no_dims(args[1]) && !kept && x.ndim() > 0) {
+    fail(ErrorKind::kValue, Fix{"name the dims: torch.logsumexp(x, dim=(0, 1))"},
+         "logsumexp: the list of dims is empty");
+  }
   if (is_integral(x.dtype())) x = calls.one("_to_copy", {x, DType::kF32});
   const Dims dims = dims_of(row.op, args[1], x.ndim(), NoDims::kAll);
   std::int64_t reduced = 1;
@@ -234,7 +232,6 @@ Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args)
   DTensor result =
       calls.one("log", {calls.one("sum.dim_IntList", {calls.one("exp", {x}), dims, true})});
   if (around) result = calls.one("add.Tensor", {result, most});
-  const bool kept = args[2].to_bool() || names_no_dims(args[1]);
   if (!kept) result = calls.one("squeeze.dims", {result, dims});
   return {Argument(std::move(result))};
 }

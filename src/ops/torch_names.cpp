@@ -72,8 +72,6 @@ const TorchSpellingRow kSpellings[] = {
      "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
      "embedding", "", embedding},
     {"float(Tensor self)", "to.dtype", "self, f32"},
-    {"floor_divide(Tensor input, Scalar other)", "div.Scalar_mode", "input, other, \"floor\""},
-    {"floor_divide(Tensor input, Tensor other)", "div.Tensor_mode", "input, other, \"floor\""},
     {"half(Tensor self)", "to.dtype", "self, f16"},
     {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0)",
      "huber_loss", "input, target, reduction, delta"},

@@ -458,6 +458,8 @@ void add_more_pointwise(std::vector<Sample>& samples) {
        {"lerp.Tensor", {real({7, 5}), real({7, 5}), unit({5})}, {"$0", "$1", "$2"}},
        {"div.Scalar_mode", {real({7, 5})}, {"$0", 0.75, "floor"}},
        {"div.Tensor_mode", {real({7, 5}), unit({5})}, {"$0", "$1", "trunc"}},
+       {"floor_divide", {real({7, 5}), unit({5})}, {"$0", "$1"}},
+       {"floor_divide.Scalar", {real({7, 5})}, {"$0", 0.75}},
        {"new_empty", {real({7, 5})}, {"$0", Dims{7, 5}}},
        {"new_empty_strided", {real({7, 5})}, {"$0", Dims{7, 5}, Dims{1, 7}}},
        {"new_full", {real({7, 5})}, {"$0", Dims{7, 5}, 2.0}},

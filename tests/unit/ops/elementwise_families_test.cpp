@@ -1,6 +1,8 @@
 // Gradients of foreach ops, scatters, losses and activations, against numbers of PyTorch.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "dispatch/all_ops.h"
 #include "tests/unit/ops/gradient_rows.h"
 
@@ -16,6 +18,10 @@ using test::kPositive;
 using test::Leaves;
 using test::piece;
 using test::replica;
+using test::times;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 const GradientRow kFamilies[] = {
     {"an element of _foreach_addcmul",
@@ -198,6 +204,56 @@ const GradientRow kFamilies[] = {
      {{"S(0)", {5, 2}, kA}, {"S(0)", {5, 2}, kB}},
      [](const Leaves& x) { return call("aten::fmax", {x[0], x[1]}); },
      {{0, 0, 3, -2, 0, -6, 0, -4, 9, 0}, {1, -2, 0, -2, 5, 0, 7, -4, 0, -10}}},
+    {"elu of what is no number",
+     {{"S(0)", {5}, {kNan, 0, -0.5, 5, 2}}},
+     [](const Leaves& x) { return call("aten::elu", {x[0], 1.0, 1.0, 1.0}); },
+     {{1, -2, 1.8195919791379003, -4, 5}}},
+    {"hardtanh of what is no number, and at its bounds",
+     {{"S(0)", {5}, {kNan, 1, -1, 5, 0.5}}},
+     [](const Leaves& x) {
+       return call("aten::hardtanh", {x[0], -1.0, 1.0});
+     },
+     {{1, 0, 0, 0, 5}}},
+    {"relu6 of what is no number, and at its bounds",
+     {{"S(0)", {5}, {kNan, 0, 6, 5, 7}}},
+     [](const Leaves& x) { return call("aten::relu6", {x[0]}); },
+     {{1, 0, 0, -4, 0}}},
+    {"hardswish of what is no number, and at its bounds",
+     {{"S(0)", {5}, {kNan, 3, -3, 5, 0}}},
+     [](const Leaves& x) { return call("aten::hardswish", {x[0]}); },
+     {{1, -2, 0, -4, 2.5}}},
+    {"sinc where the square is too small for a number",
+     {{"S(0)", {5}, {1e-170, 0, 0.5, 1, -1e-200}}},
+     [](const Leaves& x) { return call("aten::sinc", {x[0]}); },
+     {{0, 0, -3.8197186342054876, 4, 0}}},
+    {"xlogy where no gradient flows, and at zeros",
+     {{"S(0)", {5}, {1, 0, 0, 2, 3}}, {"S(0)", {5}, {0, 0, kNan, 2, 1}}},
+     [](const Leaves& x) {
+       return times(call("aten::xlogy.Tensor", {x[0], x[1]}),
+                    replica({5}, {0, 1, 0, 1, 1}, DType::kF64));
+     },
+     {{0, 0, kNan, -2.772588722239781, 0}, {kNan, kNan, kNan, -4, 15}}},
+    {"copysign under an infinite gradient",
+     {{"S(0)", {5}, {1, 0, -2, 3, 4}}, {"S(0)", {5}, {-1, 1, 1, -0.0, 2}}},
+     [](const Leaves& x) {
+       return times(call("aten::copysign.Tensor", {x[0], x[1]}),
+                    replica({5}, {kInfinity, 1, 1, 1, 1}, DType::kF64));
+     },
+     {{-kInfinity, 0, -3, 4, 5}, {0, 0, 0, 0, 0}}},
+    {"masked_fill by a tensor, beside a gradient that is no number",
+     {{"S(0)", {5}, {1, 2, 3, 4, 5}}, {"R", {}, {0.25}}},
+     [](const Leaves& x) {
+       return times(call("aten::masked_fill.Tensor",
+                         {x[0], replica({5}, {1, 0, 1, 0, 1}, DType::kBool), x[1]}),
+                    replica({5}, {1, kNan, 2, 1, 1}, DType::kF64));
+     },
+     {{0, kNan, 0, -4, 0}, {12}}},
+    {"mse_loss of unequal shares",
+     {{"S(0)", {5}, {1, 2, 3, 4, 5}}, {"S(0)", {5}, {2, 2, 1, 0, 9}}},
+     [](const Leaves& x) {
+       return call("aten::mse_loss", {x[0], x[1]});
+     },
+     {{-0.4, 0, 0.8, 1.6, -1.6}, {0.4, 0, -0.8, -1.6, 1.6}}},
 };
 
 TEST_CASE("O-15 gradients of list elements, scatters, losses and activations") {
@@ -217,6 +273,62 @@ TEST_CASE("O-15 a foreach op is derived from the op on one tensor that it does t
   CHECK(element("aten::_foreach_copy_") == "aten::copy_");
   // Its numbers are elements of a tensor, which no op on one tensor takes.
   CHECK(registry.find("aten::_foreach_addcmul.Tensor") == nullptr);
+}
+
+TEST_CASE("what PyTorch refuses in new ops is refused, with what to write instead") {
+  test::OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {5, 2}, test::kA);
+    const DTensor whole = mesh.place("S(0)", {5, 2}, test::kA, DType::kI64);
+    const DTensor y = mesh.place("S(0)", {5, 2}, test::kPositive, DType::kF64);
+    const auto fix = [](std::string_view op, Arguments args) -> std::string {
+      try {
+        call(op, std::move(args));
+      } catch (const Error& error) {
+        const std::string* said = error.find("fix");
+        return error.kind() == ErrorKind::kValue && said != nullptr ? *said : error.summary();
+      }
+      return "not refused";
+    };
+    CHECK(fix("aten::celu", {x, 0.0}) == "give another alpha; relu is its limit");
+    CHECK(fix("aten::softshrink", {x, -1.0}) == "give a lambd of at least 0");
+    CHECK(fix("aten::huber_loss", {x, x, 1, 0.0}) == "give a delta above 0");
+    CHECK(fix("aten::smooth_l1_loss", {x, x, 1, -1.0}) == "give a beta of at least 0");
+    CHECK(fix("aten::huber_loss", {whole, whole}) == "cast it first: x.float()");
+    CHECK(fix("aten::mse_loss", {whole, whole, 2}) == "cast it first: x.float()");
+    CHECK(fix("aten::binary_cross_entropy", {x, y}) == "cast the target: target.to(x.dtype)");
+    CHECK(fix("aten::trace", {mesh.place("R", {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}) ==
+          "x.diagonal(0, -2, -1).sum(-1) adds up those of many matrices");
+    // On one device PyTorch fails here, and its DTensor on each piece.
+    CHECK(fix("aten::logsumexp", {x, Dims{}}) == "name the dims: torch.logsumexp(x, dim=(0, 1))");
+  });
+}
+
+TEST_CASE(
+    "D-48 an out= tensor of another shape takes the result's where programs compute it, too") {
+  test::OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("R", {2}, {1, 2});
+    const DTensor out = mesh.place("R", {3}, {7, 7, 7});
+    call("aten::constant_pad_nd.out", {x, Dims{1, 1}, 0.5, out});
+    CHECK(test::whole(out) == std::vector<double>{0.5, 1, 2, 0.5});
+    const DTensor kept = mesh.place("R", {2}, {7, 7});
+    call("aten::hypot.out", {x, mesh.place("R", {2}, {0, 0}), kept});
+    CHECK(test::whole(kept) == std::vector<double>{1, 2});
+  });
+}
+
+TEST_CASE("floor_divide has no gradient, as in PyTorch") {
+  test::OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {5}, {5, -5, 2, 0, 7});
+    CHECK(test::whole(call("aten::floor_divide.Scalar", {x, 2})) ==
+          std::vector<double>{2, -3, 1, 0, 3});
+    CHECK(test::whole(call("aten::floor_divide", {x, mesh.place("R", {}, {-2})})) ==
+          std::vector<double>{-3, 2, -1, 0, -4});
+    CHECK_FALSE(all_ops().at("aten::floor_divide").gradient);
+    CHECK_FALSE(all_ops().at("aten::floor_divide").gradient_reads().everything);
+  });
 }
 
 TEST_CASE("X-13 index_add_ keeps the mean of its terms, and is refused where self would move") {

@@ -25,7 +25,10 @@ std::vector<double> weights(std::int64_t count) {
 bool near(const std::vector<double>& got, const std::vector<double>& expected) {
   if (got.size() != expected.size()) return false;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    if (!(std::fabs(got[i] - expected[i]) <= 1e-9 * (1 + std::fabs(expected[i])))) return false;
+    const bool same = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
+    const double bound = 1e-9 * (1 + std::fabs(expected[i]));
+    if (same || (std::isfinite(bound) && std::fabs(got[i] - expected[i]) <= bound)) continue;
+    return false;
   }
   return true;
 }

@@ -66,6 +66,17 @@ TEST_CASE("joining: sizes add up along one dim, dtypes meet, empty vectors join 
         "use cat, or expand them to one shape");
 }
 
+TEST_CASE("padding: what is cut off comes from the tensor, not from the other end") {
+  Described c;
+  CHECK(c.results("constant_pad_nd", {c.x({0, 2}), Dims{0, 0, 1, 1}}) == "f32[2, 2]");
+  CHECK(c.results("constant_pad_nd", {c.x({2}), Dims{-1, -1}}) == "f32[0]");
+  for (const Dims& pad : {Dims{-3, 5}, Dims{5, -3}, Dims{-2, -1}}) {
+    CHECK(
+        c.refusal("constant_pad_nd", {c.x({2}), pad}) ==
+        "constant_pad_nd: 3 elements are cut off dim 0 of size 2 | cut off no more than there is");
+  }
+}
+
 TEST_CASE("taking a part: slices clip, selections do not") {
   Described c;
   CHECK(c.results("slice.Tensor", {c.x({7, 2}), 0, 2, 100, 2}) == "f32[3, 2]");
@@ -167,6 +178,15 @@ TEST_CASE("pointwise: sizes broadcast, numbers that are stored are in range") {
         "pow(x.float(), -1)");
   CHECK(c.refusal("addcdiv", {c.x({3}, kInt), c.x({3}, kInt), c.x({3}, kInt), 1}) ==
         "aten::addcdiv divides floats, not integers | cast the tensors first: x.float()");
+  CHECK(c.results("copysign.Tensor", {c.x({3}, kInt), c.x({3}, kInt)}) == "f32[3]");
+  for (const char* op : {"hypot", "logaddexp", "logaddexp2"}) {
+    CHECK(c.refusal(op, {c.x({3}, kInt), c.x({3}, kInt)}) ==
+          fmt::format("aten::{} takes floats, not i64 | cast it first: x.float()", op));
+  }
+  CHECK(c.results("masked_fill.Tensor", {c.x({3}), c.x({3}, DType::kBool), c.x({})}) == "f32[3]");
+  CHECK(c.refusal("masked_fill.Tensor", {c.x({3}), c.x({3}, DType::kBool), c.x({1})}) ==
+        "aten::masked_fill.Tensor: the value has 1 dims, must have none | where(mask, value, x) "
+        "takes an element of value for each of x");
 }
 
 TEST_CASE("in place: the shape and the category of the dtype stay") {
@@ -210,6 +230,16 @@ TEST_CASE("positions: indices are integers, as many dims as the tensor, no longe
         "narrow the index: index.narrow(1, 0, 3)");
   CHECK(c.refusal("index_select", {c.x({4}), 0, c.x({2, 2}, kInt)}) ==
         "index_select takes an index of one dim, not 2 | flatten it: index.flatten()");
+  CHECK(c.results("index_add", {c.x({3}), 0, c.x({}, kInt), c.x({1})}) == "f32[3]");
+  CHECK(c.results("index_add", {c.x({}), 0, c.x({1}, kInt), c.x({})}) == "f32[]");
+  CHECK(c.refusal("index_add", {c.x({3}), 0, c.x({}, kInt), c.x({})}) ==
+        "aten::index_add: the source has shape [], there are 1 indices for dim 0 of [3] | give a "
+        "source of shape [1]");
+  CHECK(c.refusal("index_add", {c.x({3, 1}), 0, c.x({3}, kInt), c.x({3})}) ==
+        "aten::index_add: the source has shape [3], there are 3 indices for dim 0 of [3, 1] | give "
+        "a source of shape [3, 1]");
+  CHECK(c.refusal("index_add", {c.x({}), 0, c.x({1}, kInt), c.x({1})})
+            .starts_with("aten::index_add: the source has shape [1]"));
 }
 
 TEST_CASE("lookups and losses") {

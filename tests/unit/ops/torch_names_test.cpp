@@ -57,8 +57,8 @@ TEST_CASE("a torch name is a row and its arguments") {
   CHECK(call_text("half", {{t}, {}}) == "aten::to.dtype f32[] f16 False False None");
   CHECK(call_text("to", {{t, DType::kBF16}, {}}) == "aten::to.dtype f32[] bf16 False False None");
   CHECK(call_text("to", {{t, t}, {}}) == "aten::type_as f32[] f32[]");
-  CHECK(call_text("floor_divide", {{t, t}, {}}) == "aten::div.Tensor_mode f32[] f32[] \"floor\"");
-  CHECK(call_text("floor_divide", {{t, 2}, {}}) == "aten::div.Scalar_mode f32[] 2 \"floor\"");
+  CHECK(call_text("floor_divide", {{t, t}, {}}) == "aten::floor_divide f32[] f32[]");
+  CHECK(call_text("floor_divide", {{t, 2}, {}}) == "aten::floor_divide.Scalar f32[] 2");
   CHECK(call_text("max", {{t}, {}}) == "aten::max f32[]");
   CHECK(call_text("max", {{t, t}, {}}) == "aten::maximum f32[] f32[]");
   CHECK(call_text("max", {{t, 1}, {}}) == "aten::max.dim f32[] 1 False");
