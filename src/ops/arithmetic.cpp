@@ -1,11 +1,10 @@
 // Arithmetic of several operands, element by element, and choosing between them.
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
+#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/pointwise.h"
@@ -229,48 +228,26 @@ Gradients grad_clamp(const GradContext& context) {
 class BoundShares {
  public:
   explicit BoundShares(const GradContext& context)
-      : f_(context),
-        calls_(context.calls),
-        x_(input(context, 0)),
+      : x_(context.calls, input(context, 0)),
+        lower_(context.calls, input(context, 1)),
         low_(input(context, 1)),
         high_(input(context, 2)),
-        apart_(is("lt", low_, high_)),
-        ordered_(is("le", low_, high_)) {}
+        apart_(lower_.lt(high_)),
+        ordered_(lower_.le(high_)) {}
 
-  DTensor of_self() const {
-    const DTensor outside = either(is("lt", x_, low_), is("gt", x_, high_));
-    const DTensor met = both_of(apart_, either(is("eq", x_, low_), is("eq", x_, high_)));
-    return calls_.one("aten::rsub.Scalar", {plus(outside, half(met)), Scalar(1)});
+  Expression of_self() const {
+    const Expression met = apart_ && (x_.eq(low_) || x_.eq(high_));
+    return ((x_.lt(low_) || x_.gt(high_)) + met * 0.5).with("aten::rsub.Scalar", 1);
   }
-  DTensor of_low() const {
-    const DTensor below = both_of(ordered_, is("lt", x_, low_));
-    return plus(below, half(both_of(apart_, is("eq", x_, low_))));
-  }
-  DTensor of_high() const {
-    const DTensor above = both_of(ordered_, is("gt", x_, high_));
-    const DTensor whole = either(is("gt", low_, high_), above);
-    return plus(whole, half(both_of(apart_, is("eq", x_, high_))));
+  Expression of_low() const { return (ordered_ && x_.lt(low_)) + (apart_ && x_.eq(low_)) * 0.5; }
+  Expression of_high() const {
+    return (lower_.gt(high_) || (ordered_ && x_.gt(high_))) + (apart_ && x_.eq(high_)) * 0.5;
   }
 
  private:
-  DTensor is(std::string_view relation, const DTensor& a, const DTensor& b) const {
-    return calls_.one(fmt::format("aten::{}.Tensor", relation), {a, b});
-  }
-  DTensor both_of(const DTensor& a, const DTensor& b) const {
-    return calls_.one("aten::logical_and", {a, b});
-  }
-  DTensor either(const DTensor& a, const DTensor& b) const {
-    return calls_.one("aten::logical_or", {a, b});
-  }
-  DTensor half(const DTensor& mask) const { return f_.times(mask, Scalar(0.5)); }
-  DTensor plus(const DTensor& a, const DTensor& b) const {
-    return calls_.one("aten::add.Tensor", {a, b});
-  }
-
-  const Formula f_;
-  Calls& calls_;
-  const DTensor &x_, &low_, &high_;
-  const DTensor apart_, ordered_;
+  const Expression x_, lower_;
+  const DTensor &low_, &high_;
+  const Expression apart_, ordered_;
 };
 
 // With one bound it is the larger or the smaller of both.
@@ -279,8 +256,8 @@ Gradients grad_clamp_tensors(const GradContext& context) {
   Gradients gradients(3);
   if (low && high) {
     const BoundShares shares(context);
-    const auto share = [&](std::size_t i, const DTensor& factor) {
-      const DTensor gradient = multiply(context.calls, context.grads[0], factor);
+    const auto share = [&](std::size_t i, const Expression& factor) {
+      const DTensor gradient = multiply(context.calls, context.grads[0], factor.value());
       gradients[i] = sum_to(context.calls, gradient, input(context, i));
     };
     if (context.needs(0)) share(0, shares.of_self());
