@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "comm/device_mesh.h"
+#include "mesh/mesh_dim.h"
 #include "sim/language/rank_value.h"
 
 namespace shardlab {
@@ -31,17 +32,6 @@ std::vector<std::string> names_of(const Value& key) {
   fail(ErrorKind::kValue, Fix{"write mesh[\"tp\"], or mesh[\"dp\", \"tp\"]"},
        "the index of a mesh must be names of its dims, not {}", repr(key));
 }
-
-[[noreturn]] void refuse_dim(const MeshLayout& layout, std::string_view name,
-                             std::string_view where) {
-  throw Error(ErrorKind::kValue, fmt::format("{}: '{}' is not a mesh dim", where, name))
-      .with("mesh", layout.text())
-      .with("fix", suggest(name, layout.names()));
-}
-
-}  // namespace
-
-namespace {
 
 // The dims of the scenario's mesh that one dim of a mesh runs over.
 Dims dims_along(const Interpreter& in, const MeshValue& mesh, std::size_t dim) {
@@ -81,9 +71,7 @@ MeshValue slice_mesh(const Interpreter& in, const MeshValue& mesh, const Value& 
   }
   std::vector<Dims> along;
   for (const std::string& name : names) {
-    const auto dim = mesh.reported->find_dim(name);
-    if (!dim) refuse_dim(*mesh.reported, name, "mesh[...]");
-    along.push_back(dims_along(in, mesh, *dim));
+    along.push_back(dims_along(in, mesh, mesh_dim_named(*mesh.reported, name, "mesh[...]")));
   }
   // No part holds a rank outside of the mesh: the first part gives the shape.
   return {slice_layout(mesh.layout, names, place_in(*mesh.layout, running_rank_of(in))),
@@ -123,17 +111,12 @@ MeshValue flattened(Interpreter& in, const MeshValue& mesh, std::string name) {
 }
 
 std::size_t mesh_dim(const MeshLayout& layout, const Value& dim) {
-  if (const auto* name = dim.get<std::string>()) {
-    if (const auto found = layout.find_dim(*name)) return *found;
-  } else if (const auto* index = dim.get<std::int64_t>()) {
-    const auto dims = static_cast<std::int64_t>(layout.ndim());
-    if (*index >= -dims && *index < dims) {
-      return static_cast<std::size_t>(*index < 0 ? *index + dims : *index);
-    }
-  }
+  constexpr std::string_view kAsker = "mesh";
+  if (const auto* name = dim.get<std::string>()) return mesh_dim_named(layout, *name, kAsker);
+  if (const auto* index = dim.get<std::int64_t>()) return mesh_dim_numbered(layout, *index, kAsker);
   throw Error(ErrorKind::kValue, fmt::format("{} is not a mesh dim", repr(dim)))
       .with("mesh", layout.text())
-      .with("fix", suggest(dim.is<std::string>() ? dim.as<std::string>() : "", layout.names()));
+      .with("fix", suggest("", layout.names()));
 }
 
 Value by_rank(const Interpreter& in, std::function<Value(std::int64_t)> at) {
@@ -187,9 +170,7 @@ Placements placements_of(const MeshLayout& layout, Placements base,
                          const std::vector<std::pair<std::string, Value>>& keywords,
                          std::string_view function) {
   for (const auto& [name, value] : keywords) {
-    const auto dim = layout.find_dim(name);
-    if (!dim) refuse_dim(layout, name, function);
-    base[*dim] = placement_of(value);
+    base[mesh_dim_named(layout, name, function)] = placement_of(value);
   }
   return base;
 }
@@ -228,9 +209,7 @@ ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
          repr(group));
   }
   if (name == "world") return *current_rank().world;
-  const auto dim = layout->find_dim(name);
-  if (!dim) refuse_dim(*layout, name, "group");
-  return device_mesh(layout).group(*dim);
+  return device_mesh(layout).group(mesh_dim_named(*layout, name, "group"));
 }
 
 const MeshLayout* layout_of(const Interpreter& interpreter, const Value& mesh) {

@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "mesh/mesh_dim.h"
 
 namespace shardlab {
 
@@ -23,10 +24,7 @@ std::size_t dim_named(const MeshLayout& mesh, std::string_view name, std::string
         .with("mesh", mesh.text())
         .with("fix", fmt::format("{}(mesh, \"{}\")", function, mesh.names()[0]));
   }
-  if (const auto dim = mesh.find_dim(name)) return *dim;
-  throw Error(ErrorKind::kValue, fmt::format("{}: '{}' is not a mesh dim", function, name))
-      .with("mesh", mesh.text())
-      .with("fix", suggest(name, mesh.names()));
+  return mesh_dim_named(mesh, name, function);
 }
 
 std::vector<ProcessGroup*> groups_of(const MeshLayout* mesh) {

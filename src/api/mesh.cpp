@@ -11,7 +11,7 @@
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
-#include "base/nearest.h"
+#include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
@@ -153,13 +153,7 @@ DTensor redistribute(const DTensor& x, std::string_view text, const Redistribute
 void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {
   std::vector<std::size_t> mesh_dims;
   for (const std::string& name : dims) {
-    const auto dim = mesh->find_dim(name);
-    if (!dim) {
-      throw Error(ErrorKind::kValue, fmt::format("flatten_mesh: the mesh has no dim '{}'", name))
-          .with("mesh", mesh->text())
-          .with("fix", suggest(name, mesh->names()));
-    }
-    mesh_dims.push_back(*dim);
+    mesh_dims.push_back(mesh_dim_named(*mesh, name, "flatten_mesh"));
   }
   program_calls().perform(MeshEvent{mesh, std::move(mesh_dims)});
 }

@@ -9,7 +9,7 @@
 
 #include "api/mesh.h"
 #include "autograd/program.h"
-#include "base/nearest.h"
+#include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
 
@@ -17,20 +17,13 @@ namespace shardlab {
 
 namespace {
 
-std::size_t index_of(const MeshLayout& mesh, std::string_view mesh_dim) {
-  if (const auto index = mesh.find_dim(mesh_dim)) return *index;
-  throw Error(ErrorKind::kValue, fmt::format("the mesh has no dim '{}'", mesh_dim))
-      .with("mesh", mesh.text())
-      .with("fix", suggest(mesh_dim, mesh.names()));
-}
-
 // A weight with `placement` on one mesh dim; a plain one is placed first, replicated elsewhere.
 DTensor placed(const DTensor& weight, const MeshLayout* mesh, std::string_view mesh_dim,
                Placement placement) {
   if (!weight.defined()) return {};
   if (weight.distributed()) return on_mesh_dim(weight, mesh_dim, placement);
   Placements placements(mesh->ndim());
-  placements[index_of(*mesh, mesh_dim)] = placement;
+  placements[mesh_dim_named(*mesh, mesh_dim, "a parallel layer")] = placement;
   return distribute_tensor(weight, mesh, placements);
 }
 
@@ -73,7 +66,7 @@ DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement place
         .with("fix", "distribute_tensor(x, mesh, ...) places it on the mesh");
   }
   Placements placements = x.spec()->placements();
-  placements[index_of(*x.spec()->layout(), mesh_dim)] = placement;
+  placements[mesh_dim_named(*x.spec()->layout(), mesh_dim, "on_mesh_dim")] = placement;
   placements = normalized(std::move(placements), x.ndim());
   return placements == x.spec()->placements() ? x : redistribute(x, placements);
 }
