@@ -3,6 +3,8 @@
 #include "base/fix.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"
+#include "sim/language/op_call.h"
+#include "trace/host_objects.h"
 
 namespace shardlab {
 
@@ -50,29 +52,18 @@ Value make_placement(Interpreter&, const Value*, CallValues) {
 
 const Placement& placement(const Value* self) { return self->as<Placement>(); }
 
-[[noreturn]] void refuse_member(const Placement& of, std::string_view member,
-                                std::string_view owners) {
+constexpr char kDim[] = "dim";
+constexpr char kReduction[] = "reduce_op";
+constexpr char kFactor[] = "split_factor";
+
+template <const char* kName>
+Value run_field(Interpreter&, const Value* self, CallValues) {
+  const Placement& of = placement(self);
+  const PlacementField& field = *find_placement_field(kName);
+  if (field.has(of)) return value_of(field.get(of));
   fail(ErrorKind::kValue,
-       Fix{fmt::format("{} have one; ask p.is_shard() or p.is_partial() first", owners)},
-       "the placement {} has no '{}'", to_string(of), member);
-}
-
-Value run_placement_dim(Interpreter&, const Value* self, CallValues) {
-  const Placement& of = placement(self);
-  if (!of.is_shard()) refuse_member(of, "dim", "shards");
-  return std::int64_t{of.dim};
-}
-
-Value run_split_factor(Interpreter&, const Value* self, CallValues) {
-  const Placement& of = placement(self);
-  if (!of.is_strided_shard()) refuse_member(of, "split_factor", "strided shards");
-  return of.split_factor;
-}
-
-Value run_reduce_op(Interpreter&, const Value* self, CallValues) {
-  const Placement& of = placement(self);
-  if (!of.is_partial()) refuse_member(of, "reduce_op", "partials");
-  return std::string(to_string(of.op));
+       Fix{fmt::format("{} have one; ask p.is_shard() or p.is_partial() first", field.owners)},
+       "the placement {} has no '{}'", to_string(of), field.name);
 }
 
 // A strided shard is none, as in PyTorch.
@@ -112,12 +103,12 @@ BuiltinTable placement_builtins() {
 
 BuiltinTable placement_methods() {
   static const Builtin kTable[] = {
-      {"dim", run_placement_dim, Member::kValue},
+      {"dim", run_field<kDim>, Member::kValue},
       {"is_partial", run_is_partial},
       {"is_replicate", run_is_replicate},
       {"is_shard", run_is_shard},
-      {"reduce_op", run_reduce_op, Member::kValue},
-      {"split_factor", run_split_factor, Member::kValue},
+      {"reduce_op", run_field<kReduction>, Member::kValue},
+      {"split_factor", run_field<kFactor>, Member::kValue},
   };
   return kTable;
 }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kMeshName = "DeviceMesh";
 constexpr std::string_view kWorldName = "group.WORLD";
+constexpr std::string_view kNoMemberName = "group.NON_GROUP_MEMBER";
 
 // Ranks as nested lists, the last dim inside.
 Argument nested_ranks(const MeshLayout& layout, std::size_t dim, std::int64_t& next) {
@@ -35,12 +36,10 @@ Argument nested_ranks(const MeshLayout& layout, std::size_t dim, std::int64_t& n
 
 void emit_mesh(const MeshLayout& layout, Emitter& emitter) {
   std::int64_t next = 0;
-  ArgumentList names;
-  for (const std::string& name : layout.names()) names.emplace_back(name);
   emitter.load(kMeshName);
   emitter.constant(std::string(current_rank().device->type()));
   emitter.constant(nested_ranks(layout, 0, next));
-  emitter.constant(layout.named() ? Argument(std::move(names)) : Argument());
+  emitter.constant(given_names(layout));
   emitter.call(3);
 }
 
@@ -85,7 +84,7 @@ bool emit(const TracedValue& value, Emitter& emitter) {
       emitter.constant(TracedObject::constant(value));
       return true;
     case TracedKind::kEnumConstant:
-      emitter.load("group.NON_GROUP_MEMBER");
+      emitter.load(kNoMemberName);
       return true;
     case TracedKind::kPlacementType:
       emitter.load(TracedObject::type(value));
@@ -199,7 +198,7 @@ void FactoryEmitter::load(std::string_view name) {
   if (name == kWorldName) {
     return stack_.push_back({.make = [] { return HostObject(current_rank().world); }});
   }
-  if (name == "group.NON_GROUP_MEMBER") {
+  if (name == kNoMemberName) {
     return stack_.push_back({.make = [] { return HostObject(EnumConstant()); }});
   }
   std::vector<const PlacementType*> known = {&shard_type(), &strided_shard_type(),

@@ -2,7 +2,9 @@
 // does not have itself it has from there.
 #include "trace/host_objects.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <typeinfo>
 
@@ -57,21 +59,37 @@ Argument initialise_partial(PlacementObject& self, const Arguments& args) {
   return {};
 }
 
+Argument dim_of(const Placement& placement) { return std::int64_t{placement.dim}; }
+Argument factor_of(const Placement& placement) { return placement.split_factor; }
+Argument reduction_of(const Placement& placement) { return std::string(to_string(placement.op)); }
+
+void set_dim(PlacementObject& self, const Argument& value) {
+  self.value.dim = static_cast<std::int32_t>(whole_number(value, "dim", *self.type));
+}
+void set_factor(PlacementObject& self, const Argument& value) {
+  self.value.split_factor = whole_number(value, "split_factor", *self.type);
+}
+void set_reduction(PlacementObject& self, const Argument& value) {
+  self.value.op = reduction_named(value);
+}
+
+constexpr PlacementField kPlacementFields[] = {
+    {"dim", "shards", [](const Placement& p) { return p.is_shard(); }, dim_of, set_dim},
+    {"reduce_op", "partials", [](const Placement& p) { return p.is_partial(); }, reduction_of,
+     set_reduction},
+    {"split_factor", "strided shards", [](const Placement& p) { return p.is_strided_shard(); },
+     factor_of, set_factor}};
+
 // A field by its name: the object keeps its type.
 Argument set_field(PlacementObject& self, const Arguments& args) {
-  const Argument& field = given(args, 0, "name", *self.type);
+  const Argument& name = given(args, 0, "name", *self.type);
   const Argument& value = given(args, 1, "value", *self.type);
-  const std::string name = field.is_string() ? field.string() : field.text();
-  if (name == "dim") {
-    self.value.dim = static_cast<std::int32_t>(whole_number(value, name, *self.type));
-  } else if (name == "split_factor") {
-    self.value.split_factor = whole_number(value, name, *self.type);
-  } else if (name == "reduce_op") {
-    self.value.op = reduction_named(value);
-  } else {
-    fail(ErrorKind::kValue, Fix{"dim, split_factor or reduce_op"}, "{} has no field '{}'",
-         self.type->name, name);
+  const PlacementField* field = name.is_string() ? find_placement_field(name.string()) : nullptr;
+  if (field == nullptr) {
+    fail(ErrorKind::kValue, Fix{"dim, split_factor or reduce_op"}, "{} has no field {}",
+         self.type->name, name.text());
   }
+  field->set(self, value);
   return {};
 }
 
@@ -124,6 +142,11 @@ bool trace_available() {
 
 std::string_view to_string(WorldMeta meta) {
   return meta == WorldMeta::kGroup ? "group" : "GroupMember";
+}
+
+const PlacementField* find_placement_field(std::string_view name) {
+  const auto found = std::ranges::find(kPlacementFields, name, &PlacementField::name);
+  return found == std::end(kPlacementFields) ? nullptr : &*found;
 }
 
 bool PlacementType::derives_from(const PlacementType& other) const {

@@ -51,6 +51,17 @@ struct PlacementMethod {
   Argument (*run)(PlacementObject& self, const Arguments& args);
 };
 
+/// A number or a name that placements of some kinds have, and that can be set in all.
+struct PlacementField {
+  std::string_view name;    ///< "dim"
+  std::string_view owners;  ///< "shards"
+  bool (*has)(const Placement& placement);
+  Argument (*get)(const Placement& placement);
+  void (*set)(PlacementObject& object, const Argument& value);
+};
+/// By its name; null: none has it.
+const PlacementField* find_placement_field(std::string_view name);
+
 /// A class of placements. Types live as long as the process; they are not changed.
 struct PlacementType {
   std::string_view name;                ///< "Shard"

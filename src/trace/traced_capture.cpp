@@ -1,5 +1,4 @@
-// A guard holds where the same source has the same fact now: facts are listed for every source that
-// an input or a global name leads to.
+// A guard holds where the same source, asked again, is guarded by the same fact.
 #include "trace/traced_capture.h"
 
 #include <fmt/ranges.h>
@@ -8,42 +7,31 @@
 
 #include "base/rank_context.h"
 #include "mesh/spec.h"
-#include "tensor/device.h"
 #include "trace/guards.h"
 
 namespace shardlab {
 
 namespace {
 
-void add_fact(std::vector<Guard>& facts, Guard::Kind kind, const Source& source, std::string text) {
-  facts.push_back({.kind = kind, .source = source.text(), .expected = std::move(text)});
-}
-
-void add_input(std::vector<Guard>& facts, const Source& source, const DTensorSpec& spec) {
-  const Source mesh = source.attribute("mesh");
-  add_fact(facts, Guard::Kind::kIdentity, mesh, mesh_fact(*spec.layout()));
-  add_fact(facts, Guard::Kind::kEquality, mesh.attribute("device_type"),
-           std::string(current_rank().device->type()));
-  for (std::size_t dim = 0; dim < spec.placements().size(); ++dim) {
-    add_fact(facts, Guard::Kind::kEquality, source.attribute(fmt::format("placements[{}]", dim)),
-             placement_fact(spec.placements()[dim]));
-  }
-}
-
+// What a capture would note now of all that inputs and global names lead to.
 std::vector<Guard> traced_facts(const std::vector<DTensor>& inputs) {
-  std::vector<Guard> facts;
+  Tracing now;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].distributed()) continue;
-    add_input(facts, Source::input(fmt::format("arg{}", i)), *inputs[i].spec());
+    const Source source = Source::input(fmt::format("arg{}", i));
+    const DTensorSpec& spec = *inputs[i].spec();
+    now.wrap(spec.layout(), source.attribute("mesh")).as_constant();
+    for (std::size_t dim = 0; dim < spec.placements().size(); ++dim) {
+      const std::string name = fmt::format("placements[{}]", dim);
+      now.wrap(spec.placements()[dim], source.attribute(name)).as_constant();
+    }
   }
   for (const WorldMeta meta : {WorldMeta::kGroup, WorldMeta::kGroupMember}) {
-    const Source source = Source::global(to_string(meta));
-    add_fact(facts, Guard::Kind::kIdentity, source.attribute("WORLD"),
-             group_fact(*current_rank().world));
-    add_fact(facts, Guard::Kind::kIdentity, source.attribute("NON_GROUP_MEMBER"),
-             EnumConstant().name);
+    const TracedValue world = now.wrap(meta, Source::global(to_string(meta)));
+    world.get_attr("WORLD");
+    world.get_attr("NON_GROUP_MEMBER");
   }
-  return facts;
+  return now.guards();
 }
 
 Error refusal_of_rank(const std::vector<Fold>& folds, std::int64_t captured, std::int64_t now) {

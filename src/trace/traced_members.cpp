@@ -37,13 +37,17 @@ const BackwardHook& TracedObject::hook(const TracedValue& value) {
   return *std::get<std::shared_ptr<const BackwardHook>>(value.object_);
 }
 
-namespace {
-
-// Keeps the source of an object for what is an attribute of it.
 std::optional<Source> source_of(const TracedValue& self, std::string_view attribute) {
   if (!self.source()) return std::nullopt;
   return self.source()->attribute(attribute);
 }
+
+Argument given_names(const MeshLayout& layout) {
+  if (!layout.named()) return {};
+  return ArgumentList(layout.names().begin(), layout.names().end());
+}
+
+namespace {
 
 // world
 
@@ -86,36 +90,27 @@ constexpr TracedMember kTensor[] = {
 
 // placement
 
-[[noreturn]] void refuse_field(Tracing& tracing, const TracedValue& self, std::string_view field,
-                               const char* owners) {
+template <const char* kName>
+TracedValue placement_field(Tracing& tracing, const TracedValue& self, const Arguments&) {
+  const PlacementObject& of = *TracedObject::placement(self);
+  const PlacementField& field = *find_placement_field(kName);
+  check_lookup(tracing, of);
+  if (field.has(of.value)) return tracing.constant(field.get(of.value));
   tracing.break_graph(
       {.gb_type = "a placement without this attribute",
-       .context = fmt::format("placement {}.{}", self.type_name(), field),
+       .context = fmt::format("placement {}.{}", self.type_name(), field.name),
        .explanation = "the program asks for what this kind does not have",
-       .hints = {fmt::format("{} have one: ask is_shard() or is_partial() first", owners)}});
+       .hints = {fmt::format("{} have one: ask is_shard() or is_partial() first", field.owners)}});
 }
 
-TracedValue placement_dim(Tracing& tracing, const TracedValue& self, const Arguments&) {
-  const PlacementObject& of = *TracedObject::placement(self);
-  check_lookup(tracing, of);
-  if (!of.value.is_shard()) refuse_field(tracing, self, "dim", "shards");
-  return tracing.constant(std::int64_t{of.value.dim});
+template <const char* kName>
+constexpr TracedMember field_row() {
+  return {kName, MemberUse::kAttribute, Answers::kAlike, placement_field<kName>};
 }
 
-TracedValue placement_factor(Tracing& tracing, const TracedValue& self, const Arguments&) {
-  const PlacementObject& of = *TracedObject::placement(self);
-  check_lookup(tracing, of);
-  if (!of.value.is_strided_shard()) refuse_field(tracing, self, "split_factor", "strided shards");
-  return tracing.constant(of.value.split_factor);
-}
-
-TracedValue placement_op(Tracing& tracing, const TracedValue& self, const Arguments&) {
-  const PlacementObject& of = *TracedObject::placement(self);
-  check_lookup(tracing, of);
-  if (!of.value.is_partial()) refuse_field(tracing, self, "reduce_op", "partials");
-  return tracing.constant(std::string(to_string(of.value.op)));
-}
-
+constexpr char kDim[] = "dim";
+constexpr char kReduction[] = "reduce_op";
+constexpr char kFactor[] = "split_factor";
 constexpr char kInit[] = "__init__";
 constexpr char kSet[] = "__setattr__";
 constexpr char kIsPartial[] = "is_partial";
@@ -132,15 +127,10 @@ constexpr TracedMember folded_row() {
   return {kName, MemberUse::kMethod, Answers::kAlike, nullptr, {}, folded<kName>};
 }
 
-constexpr TracedMember kPlacement[] = {
-    folded_row<kInit>(),
-    folded_row<kSet>(),
-    {"dim", MemberUse::kAttribute, Answers::kAlike, placement_dim},
-    folded_row<kIsPartial>(),
-    folded_row<kIsReplicate>(),
-    folded_row<kIsShard>(),
-    {"reduce_op", MemberUse::kAttribute, Answers::kAlike, placement_op},
-    {"split_factor", MemberUse::kAttribute, Answers::kAlike, placement_factor}};
+constexpr TracedMember kPlacement[] = {folded_row<kInit>(),        folded_row<kSet>(),
+                                       field_row<kDim>(),          folded_row<kIsPartial>(),
+                                       folded_row<kIsReplicate>(), folded_row<kIsShard>(),
+                                       field_row<kReduction>(),    field_row<kFactor>()};
 
 // process group
 

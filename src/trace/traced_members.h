@@ -51,6 +51,11 @@ struct TracedObject {
   static const BackwardHook& hook(const TracedValue& value);
 };
 
+/// The source of what is an attribute of an object that has one.
+std::optional<Source> source_of(const TracedValue& self, std::string_view attribute);
+/// Of the dims of a mesh; None where the program gave none.
+Argument given_names(const MeshLayout& layout);
+
 /// Arguments by name as constants; names that the parameters lack, and more of them, fail with
 /// Value. What is left out at the end is not among them, what is left out before is None.
 Arguments bound_constants(std::string_view member, std::array<std::string_view, 2> parameters,

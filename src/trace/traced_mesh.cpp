@@ -2,9 +2,9 @@
 #include <fmt/ranges.h>
 
 #include "base/fix.h"
-#include "base/nearest.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
+#include "mesh/mesh_dim.h"
 #include "tensor/device.h"
 #include "trace/traced_members.h"
 
@@ -13,12 +13,6 @@ namespace shardlab {
 namespace {
 
 const MeshLayout& layout_of(const TracedValue& self) { return *TracedObject::mesh(self); }
-
-ArgumentList names_of_mesh(const MeshLayout& layout) {
-  ArgumentList names;
-  for (const std::string& name : layout.names()) names.emplace_back(name);
-  return names;
-}
 
 // A dim by number or name; without one that of a mesh of one dim.
 std::size_t dim_of(const MeshLayout& layout, const Arguments& args, std::string_view method) {
@@ -30,18 +24,8 @@ std::size_t dim_of(const MeshLayout& layout, const Arguments& args, std::string_
         .with("mesh", layout.text())
         .with("fix", fmt::format("{}(\"{}\")", method, layout.names()[0]));
   }
-  if (dim->is_string()) {
-    if (const auto found = layout.find_dim(dim->string())) return *found;
-  } else {
-    const auto count = static_cast<std::int64_t>(layout.ndim());
-    const std::int64_t index = dim->to_int();
-    if (index >= -count && index < count) {
-      return static_cast<std::size_t>(index < 0 ? index + count : index);
-    }
-  }
-  throw Error(ErrorKind::kValue, fmt::format("{}: {} is not a mesh dim", method, dim->text()))
-      .with("mesh", layout.text())
-      .with("fix", suggest(dim->is_string() ? dim->string() : "", layout.names()));
+  if (dim->is_string()) return mesh_dim_named(layout, dim->string(), method);
+  return mesh_dim_numbered(layout, dim->to_int(), method);
 }
 
 std::optional<Coordinate> coordinate_of(const MeshLayout& layout) {
@@ -67,16 +51,13 @@ TracedValue mesh_device_type(Tracing& tracing, const TracedValue&, const Argumen
 }
 
 TracedValue mesh_dim_names(Tracing& tracing, const TracedValue& self, const Arguments&) {
-  std::optional<Source> source;
-  if (self.source()) source = self.source()->attribute("mesh_dim_names");
-  const MeshLayout& layout = layout_of(self);
-  return tracing.wrap(layout.named() ? Argument(names_of_mesh(layout)) : Argument(),
-                      std::move(source));
+  return tracing.wrap(given_names(layout_of(self)), source_of(self, "mesh_dim_names"));
 }
 
 // Ours: m0, m1, ... where the user gave none.
 TracedValue mesh_names(Tracing& tracing, const TracedValue& self, const Arguments&) {
-  return tracing.constant(names_of_mesh(layout_of(self)));
+  const std::vector<std::string>& names = layout_of(self).names();
+  return tracing.constant(ArgumentList(names.begin(), names.end()));
 }
 
 TracedValue mesh_size(Tracing& tracing, const TracedValue& self, const Arguments& args) {

@@ -358,9 +358,4 @@ std::string group_fact(const ProcessGroup& group) {
   return fmt::format("{} on ranks {}", group.name(), fmt::join(group.identity().ranks(), ","));
 }
 
-std::string placement_fact(const Placement& placement) {
-  Tracing tracing;
-  return text_of(tracing.wrap(placement));
-}
-
 }  // namespace shardlab

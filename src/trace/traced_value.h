@@ -193,10 +193,7 @@ class Tracing {
   std::vector<GraphBreak> breaks_;
 };
 
-// Facts as guards state them.
-/// "tp on ranks 0,1".
+/// A group as guards state it: "tp on ranks 0,1".
 std::string group_fact(const ProcessGroup& group);
-/// "Shard(0)": the text of an emitter.
-std::string placement_fact(const Placement& placement);
 
 }  // namespace shardlab
