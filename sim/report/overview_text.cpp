@@ -198,8 +198,8 @@ class LineTable {
       : run_(run), tight_(tight), color_(color) {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       std::size_t quiet = i;
-      while (quiet < lines.size() && is_quiet(lines[quiet])) ++quiet;
-      if (tight && quiet - i >= kLeastFolded) {
+      while (tight && quiet < lines.size() && is_quiet(lines[quiet])) ++quiet;
+      if (quiet - i >= kLeastFolded) {
         show_quiet(std::span(lines).subspan(i, quiet - i));
         i = quiet - 1;
       } else if (!begins_backward(lines[i])) {
