@@ -13,6 +13,7 @@
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
 #include "ops/meta.h"
+#include "schema/op_schema.h"
 
 namespace shardlab {
 
@@ -143,13 +144,26 @@ LocalTensors stored(const LocalCall& call, std::span<const OutputMeta> metas,
   return written;
 }
 
-// A row whose local computation is a program, or the parts of a composite op.
-LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> metas) {
+// A failure within names the op on pieces; which op of the program that is part of is told, too.
+Results program_results(const LocalCall& call) {
   const OpRow& row = *call.row;
   const Arguments args = with_locals(call);
   const auto* program = std::get_if<ProgramFn>(&row.compute);
-  const Results results =
-      program != nullptr ? (*program)(plain_calls(), row, args) : row.parts()(plain_calls(), args);
+  try {
+    return program != nullptr ? (*program)(plain_calls(), row, args)
+                              : row.parts()(plain_calls(), args);
+  } catch (Error& error) {
+    if (error.find("op") != nullptr) {
+      error.with("part of", OpSchema{&row, *call.args, nullptr}.text());
+    }
+    throw;
+  }
+}
+
+// A row whose local computation is a program, or the parts of a composite op.
+LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> metas) {
+  const OpRow& row = *call.row;
+  const Results results = program_results(call);
   LocalTensors outputs;
   for (const Argument& result : results) append_tensors(result, outputs);
   if (row.inplace() || row.out_variant()) return stored(call, metas, outputs);
