@@ -7,7 +7,6 @@
 #include <numbers>
 
 #include "base/fix.h"
-#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/pointwise.h"
@@ -294,12 +293,6 @@ Expression conj_physical(const Pieces& p) {
 }
 
 // Gradients
-
-Expression in(const GradContext& context, std::size_t index) {
-  return {context.calls, input(context, index)};
-}
-Expression out(const GradContext& context) { return {context.calls, output(context)}; }
-Expression flowing(const GradContext& context) { return {context.calls, context.grads[0]}; }
 
 /// The gradient of a function of one tensor: its slope times what flows in.
 template <Expression (*slope)(const GradContext&)>

@@ -4,7 +4,6 @@
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
-#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/pointwise.h"
@@ -125,17 +124,12 @@ Gradients both(const GradContext& context, First first, Second second) {
 
 /// Of the angle of the point (other, self); at the origin it has none.
 Gradients grad_atan2(const GradContext& context) {
-  const Formula f(context);
-  const DTensor &y = input(context, 0), &x = input(context, 1);
-  Calls& calls = context.calls;
-  const DTensor square = calls.one("aten::add.Tensor", {f.times(y, y), f.times(x, x)});
-  const DTensor share = calls.one(
-      "aten::masked_fill.Scalar",
-      {f.of("aten::reciprocal", square), calls.one("aten::eq.Scalar", {square, 0.0}), 0.0});
-  const DTensor scaled = f.times(context.grads[0], share);
+  const Expression y = in(context, 0), x = in(context, 1);
+  const Expression square = y * y + x * x;
+  const Expression share = square.of("aten::reciprocal").filled(square.eq(0.0), 0.0);
+  const Expression scaled = flowing(context) * share;
   return both(
-      context, [&] { return f.times(scaled, x); },
-      [&] { return negate(calls, f.times(scaled, y)); });
+      context, [&] { return (scaled * x).value(); }, [&] { return (-(scaled * y)).value(); });
 }
 
 // What is left of a division: the divisor counts as often as it was taken away.
@@ -183,27 +177,26 @@ Gradients grad_add(const GradContext& context) {
 }
 
 Gradients grad_addcdiv(const GradContext& context) {
-  const Formula f(context);
-  const DTensor scaled = f.times(context.grads[0], Scalar(context.inputs[3].to_double()));
-  const DTensor &above = input(context, 1), &below = input(context, 2);
+  Calls& calls = context.calls;
+  const Expression scaled = flowing(context) * context.inputs[3].to_double();
+  const Expression above = in(context, 1), below = in(context, 2);
   Gradients gradients(3);
-  if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
-  if (context.needs(1)) gradients[1] = sum_to(context.calls, f.over(scaled, below), above);
+  if (context.needs(0)) gradients[0] = sum_to(calls, context.grads[0], input(context, 0));
+  if (context.needs(1)) gradients[1] = sum_to(calls, (scaled / below).value(), above.value());
   if (context.needs(2)) {
-    const DTensor slope = f.of("aten::neg", f.over(above, f.times(below, below)));
-    gradients[2] = sum_to(context.calls, f.times(scaled, slope), below);
+    const Expression slope = -(above / (below * below));
+    gradients[2] = sum_to(calls, (scaled * slope).value(), below.value());
   }
   return gradients;
 }
 
 Gradients grad_addcmul(const GradContext& context) {
-  const Formula f(context);
-  const DTensor scaled = f.times(context.grads[0], context.inputs[3].scalar());
+  const Expression scaled = flowing(context).with("aten::mul.Scalar", context.inputs[3]);
   Gradients gradients(3);
   if (context.needs(0)) gradients[0] = sum_to(context.calls, context.grads[0], input(context, 0));
   for (const std::size_t i : {1, 2}) {
     if (!context.needs(i)) continue;
-    gradients[i] = sum_to(context.calls, f.times(scaled, input(context, 3 - i)), input(context, i));
+    gradients[i] = sum_to(context.calls, (scaled * in(context, 3 - i)).value(), input(context, i));
   }
   return gradients;
 }
@@ -275,15 +268,19 @@ Gradients grad_clamp_tensors(const GradContext& context) {
   return gradients;
 }
 
+// The gradient where the mask holds, 0 elsewhere.
+DTensor flowing_where(const GradContext& context, const Expression& mask) {
+  const Expression gradient = flowing(context);
+  return mask.choose(gradient, gradient.of("aten::zeros_like")).value();
+}
+
 // At the bound itself no gradient passes, as in the reference.
 Gradients grad_clamp_max(const GradContext& context) {
-  const DTensor kept = context.calls.one("aten::lt.Scalar", {input(context, 0), context.inputs[1]});
-  return {Formula(context).where(kept, context.grads[0])};
+  return {flowing_where(context, in(context, 0).lt(context.inputs[1]))};
 }
 
 Gradients grad_clamp_min(const GradContext& context) {
-  const DTensor kept = context.calls.one("aten::gt.Scalar", {input(context, 0), context.inputs[1]});
-  return {Formula(context).where(kept, context.grads[0])};
+  return {flowing_where(context, in(context, 0).gt(context.inputs[1]))};
 }
 
 Gradients grad_unscale(const GradContext& context) {
@@ -316,34 +313,29 @@ Gradients grad_unscale_mode(const GradContext& context) {
 }
 
 Gradients grad_lerp_scalar(const GradContext& context) {
-  const Formula f(context);
   const double weight = context.inputs[2].to_double();
   const double shares[] = {1 - weight, weight};
   Gradients gradients(2);
   for (const std::size_t i : {0, 1}) {
     if (!context.needs(i)) continue;
-    const DTensor share = f.times(context.grads[0], Scalar(shares[i]));
-    gradients[i] = sum_to(context.calls, share, input(context, i));
+    gradients[i] = sum_to(context.calls, (flowing(context) * shares[i]).value(), input(context, i));
   }
   return gradients;
 }
 
 Gradients grad_lerp_tensor(const GradContext& context) {
-  const Formula f(context);
   Calls& calls = context.calls;
-  const DTensor& gradient = context.grads[0];
-  const DTensor& weight = input(context, 2);
+  const Expression gradient = flowing(context), weight = in(context, 2);
   Gradients gradients(3);
   if (context.needs(0)) {
-    const DTensor rest = f.plus(f.of("aten::neg", weight), 1.0);
-    gradients[0] = sum_to(calls, f.times(gradient, rest), input(context, 0));
+    gradients[0] = sum_to(calls, (gradient * (-weight + 1.0)).value(), input(context, 0));
   }
   if (context.needs(1)) {
-    gradients[1] = sum_to(calls, f.times(gradient, weight), input(context, 1));
+    gradients[1] = sum_to(calls, (gradient * weight).value(), input(context, 1));
   }
   if (context.needs(2)) {
-    const DTensor way = calls.one("aten::sub.Tensor", {input(context, 1), input(context, 0)});
-    gradients[2] = sum_to(calls, f.times(gradient, way), weight);
+    const Expression way = in(context, 1) - in(context, 0);
+    gradients[2] = sum_to(calls, (gradient * way).value(), weight.value());
   }
   return gradients;
 }
@@ -406,8 +398,7 @@ Gradients grad_masked_fill_tensor(const GradContext& context) {
   Gradients gradients = grad_masked_fill(context);
   gradients.resize(3);
   if (!context.needs(2)) return gradients;
-  const DTensor filled = Formula(context).where(input(context, 1), context.grads[0]);
-  gradients[2] = sum_to(context.calls, filled, input(context, 2));
+  gradients[2] = sum_to(context.calls, flowing_where(context, in(context, 1)), input(context, 2));
   return gradients;
 }
 

@@ -216,10 +216,9 @@ Gradients grad_native_dropout(const GradContext& context) {
   const bool train = context.inputs[2].is_none() || context.inputs[2].to_bool();
   if (!context.grads[0].defined()) return Gradients(1);
   if (!train) return {context.grads[0]};
-  const Formula f(context);
   const double kept = 1 - context.inputs[1].to_double();
-  const DTensor& mask = context.outputs[1].tensor();
-  return {f.times(f.times(context.grads[0], mask), kept == 0 ? 0.0 : 1 / kept)};
+  const Expression mask(context.calls, context.outputs[1].tensor());
+  return {(flowing(context) * mask * (kept == 0 ? 0.0 : 1 / kept)).value()};
 }
 
 Gradients grad_tril(const GradContext& context) {

@@ -33,29 +33,23 @@ Gradients grad_abs(const GradContext& context) {
 }
 
 // The slope of asin.
-DTensor over_cosine(const GradContext& context) {
-  const Formula f(context);
-  const DTensor& x = input(context, 0);
-  return f.times(context.grads[0],
-                 f.of("aten::rsqrt", f.plus(f.of("aten::neg", f.times(x, x)), 1.0)));
+Expression over_cosine(const GradContext& context) {
+  const Expression x = in(context, 0);
+  return flowing(context) * (-(x * x) + 1.0).of("aten::rsqrt");
 }
 
-Gradients grad_acos(const GradContext& context) {
-  return {negate(context.calls, over_cosine(context))};
-}
+Gradients grad_acos(const GradContext& context) { return {(-over_cosine(context)).value()}; }
 
-Gradients grad_asin(const GradContext& context) { return {over_cosine(context)}; }
+Gradients grad_asin(const GradContext& context) { return {over_cosine(context).value()}; }
 
 Gradients grad_asinh(const GradContext& context) {
-  const Formula f(context);
-  const DTensor& x = input(context, 0);
-  return {f.times(context.grads[0], f.of("aten::rsqrt", f.plus(f.times(x, x), 1.0)))};
+  const Expression x = in(context, 0);
+  return {(flowing(context) * (x * x + 1.0).of("aten::rsqrt")).value()};
 }
 
 Gradients grad_atan(const GradContext& context) {
-  const Formula f(context);
-  const DTensor& x = input(context, 0);
-  return {f.over(context.grads[0], f.plus(f.times(x, x), 1.0))};
+  const Expression x = in(context, 0);
+  return {(flowing(context) / (x * x + 1.0)).value()};
 }
 
 Gradients grad_cos(const GradContext& context) {
@@ -64,15 +58,12 @@ Gradients grad_cos(const GradContext& context) {
 }
 
 Gradients grad_cosh(const GradContext& context) {
-  const Formula f(context);
-  return {f.times(context.grads[0], f.of("aten::sinh", input(context, 0)))};
+  return {(flowing(context) * in(context, 0).of("aten::sinh")).value()};
 }
 
 Gradients grad_erf(const GradContext& context) {
-  const Formula f(context);
-  const DTensor& x = input(context, 0);
-  const DTensor bell = f.of("aten::exp", f.of("aten::neg", f.times(x, x)));
-  return {f.times(context.grads[0], f.times(bell, 2 / std::sqrt(std::numbers::pi)))};
+  const Expression x = in(context, 0), bell = (-(x * x)).of("aten::exp");
+  return {(flowing(context) * (bell * (2 / std::sqrt(std::numbers::pi)))).value()};
 }
 
 Gradients grad_erfc(const GradContext& context) {
@@ -84,8 +75,7 @@ Gradients grad_exp(const GradContext& context) {
 }
 
 Gradients grad_exp2(const GradContext& context) {
-  const Formula f(context);
-  return {f.times(f.times(context.grads[0], context.outputs[0].tensor()), std::numbers::ln2)};
+  return {(flowing(context) * out(context) * std::numbers::ln2).value()};
 }
 
 Gradients grad_expm1(const GradContext& context) {
@@ -108,8 +98,7 @@ Gradients grad_log(const GradContext& context) {
 }
 
 Gradients grad_log10(const GradContext& context) {
-  const Formula f(context);
-  return {f.over(context.grads[0], f.times(input(context, 0), std::numbers::ln10))};
+  return {(flowing(context) / (in(context, 0) * std::numbers::ln10)).value()};
 }
 
 Gradients grad_log1p(const GradContext& context) {
@@ -118,8 +107,7 @@ Gradients grad_log1p(const GradContext& context) {
 }
 
 Gradients grad_log2(const GradContext& context) {
-  const Formula f(context);
-  return {f.over(context.grads[0], f.times(input(context, 0), std::numbers::ln2))};
+  return {(flowing(context) / (in(context, 0) * std::numbers::ln2)).value()};
 }
 
 Gradients grad_neg(const GradContext& context) { return {negate(context.calls, context.grads[0])}; }
@@ -153,8 +141,7 @@ Gradients grad_sin(const GradContext& context) {
 }
 
 Gradients grad_sinh(const GradContext& context) {
-  const Formula f(context);
-  return {f.times(context.grads[0], f.of("aten::cosh", input(context, 0)))};
+  return {(flowing(context) * in(context, 0).of("aten::cosh")).value()};
 }
 
 Gradients grad_softplus(const GradContext& context) {
@@ -173,9 +160,8 @@ Gradients grad_square(const GradContext& context) {
 }
 
 Gradients grad_tan(const GradContext& context) {
-  const Formula f(context);
-  const DTensor& y = context.outputs[0].tensor();
-  return {f.times(context.grads[0], f.plus(f.times(y, y), 1.0))};
+  const Expression y = out(context);
+  return {(flowing(context) * (y * y + 1.0)).value()};
 }
 
 Gradients grad_tanh(const GradContext& context) {

@@ -2,6 +2,7 @@
 // op, on global values in gradients and parts, on a rank's pieces in local programs.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "schema/calls.h"

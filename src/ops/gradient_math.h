@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "ops/expression.h"
 #include "schema/op_row.h"
 
 namespace shardlab::grad {
@@ -13,7 +14,7 @@ using Gradients = std::vector<DTensor>;
 
 /// The tensor argument at schema index `index`, and the first result, as they were in forward. Both
 /// belong to the context. Shapes are always there, elements only where the row says that its
-/// gradient reads them. ///   fails
+/// gradient reads them.
 const DTensor& input(const GradContext& context, std::size_t index);
 const DTensor& output(const GradContext& context);
 
@@ -32,32 +33,13 @@ DTensor divide(Calls& calls, const DTensor& a, const DTensor& b);
 DTensor negate(Calls& calls, const DTensor& a);
 DTensor zeros_like(Calls& calls, const DTensor& a);
 
-/// Writes functions as one would on paper.
-class Formula {
- public:
-  /// For the length of one gradient: it keeps the context's calls.
-  explicit Formula(const GradContext& context) : calls_(context.calls) {}
-
-  DTensor times(const DTensor& a, const DTensor& b) const {
-    return calls_.one("aten::mul.Tensor", {a, b});
-  }
-  DTensor times(const DTensor& a, Scalar b) const { return calls_.one("aten::mul.Scalar", {a, b}); }
-  DTensor over(const DTensor& a, const DTensor& b) const {
-    return calls_.one("aten::div.Tensor", {a, b});
-  }
-  DTensor plus(const DTensor& a, double b) const { return calls_.one("aten::add.Scalar", {a, b}); }
-  /// An op with one tensor argument by its name: of("aten::cos", x).
-  DTensor of(std::string_view function, const DTensor& a) const {
-    return calls_.one(function, {a});
-  }
-  /// `a` where `mask` holds, 0 elsewhere.
-  DTensor where(const DTensor& mask, const DTensor& a) const {
-    return calls_.one("aten::where.self", {mask, a, calls_.one("aten::zeros_like", {a})});
-  }
-
- private:
-  Calls& calls_;
-};
+// The same in formulas, for the length of one gradient.
+inline Expression in(const GradContext& context, std::size_t index) {
+  return {context.calls, input(context, index)};
+}
+inline Expression out(const GradContext& context) { return {context.calls, output(context)}; }
+/// The gradient of the first result.
+inline Expression flowing(const GradContext& context) { return {context.calls, context.grads[0]}; }
 
 /// Of values that were chosen along `dim`: goes to where they came from.
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,

@@ -125,10 +125,10 @@ Gradients grad_bmm(const GradContext& context) {
 }
 
 Gradients grad_dot(const GradContext& context) {
-  const Formula f(context);
   Gradients gradients(2);
   for (const std::size_t i : {0, 1}) {
-    if (context.needs(i)) gradients[i] = f.times(context.grads[0], input(context, 1 - i));
+    if (context.needs(i))
+      gradients[i] = multiply(context.calls, context.grads[0], input(context, 1 - i));
   }
   return gradients;
 }
@@ -151,8 +151,8 @@ Gradients grad_mv(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(2);
   if (context.needs(0)) {
-    gradients[0] = Formula(context).times(calls.one("aten::unsqueeze", {context.grads[0], 1}),
-                                          calls.one("aten::unsqueeze", {input(context, 1), 0}));
+    gradients[0] = multiply(calls, calls.one("aten::unsqueeze", {context.grads[0], 1}),
+                            calls.one("aten::unsqueeze", {input(context, 1), 0}));
   }
   if (context.needs(1)) {
     gradients[1] =

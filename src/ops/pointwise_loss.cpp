@@ -3,7 +3,6 @@
 // kernel in the reference and recorded as one.
 #include "base/fix.h"
 #include "ops/arguments.h"
-#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"

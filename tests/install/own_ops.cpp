@@ -31,10 +31,9 @@ Results energy(Calls& calls, const OpRow&, const Arguments& args) {
 
 // 2 * scale * x, times the gradient of x's row; on global values.
 std::vector<DTensor> energy_gradient(const GradContext& context) {
-  const grad::Formula f(context);
   const double scale = context.inputs[1].to_double();
-  const DTensor of_rows = context.calls.one("aten::unsqueeze", {context.grads[0], 1});
-  return {f.times(f.times(grad::input(context, 0), Scalar(2 * scale)), of_rows)};
+  const Expression of_rows = grad::flowing(context).with("aten::unsqueeze", 1);
+  return {(grad::in(context, 0) * (2 * scale) * of_rows).value()};
 }
 
 std::unique_ptr<const OpRegistry> ops_with_energy() {
