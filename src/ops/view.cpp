@@ -6,12 +6,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
+#include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
@@ -290,27 +292,45 @@ std::vector<OutputMeta> meta_as_strided(const MetaArgs& args) {
   return {{{size, stride, args.tensor(0)->dtype}}};
 }
 
-/// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
-MeshRuleResult rule_as_strided(const RuleContext& context) {
-  const DTensorSpec& self = *context.tensors[0];
-  const TensorMeta& wanted = context.outputs[0].meta;
-  const Argument& offset = context.schema.args[3];
-  Dims order, position(self.ndim(), -1);
+Dims inverse_of(const Dims& order) {
+  Dims inverse(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    inverse[index_of(order[i])] = static_cast<std::int64_t>(i);
+  }
+  return inverse;
+}
+
+/// The dims of self in the order in which as_strided wants them; empty where it wants anything but
+/// whole dims, each once.
+std::optional<Dims> exchanged_dims(const TensorMeta& self, const TensorMeta& wanted,
+                                   const Argument& offset) {
+  const std::size_t ndim = self.shape.size();
+  Dims order;
+  std::vector<bool> taken(ndim, false);
   for (std::size_t i = 0; i < wanted.shape.size(); ++i) {
-    for (std::size_t d = 0; d < self.ndim(); ++d) {
-      const bool fits = self.shape()[d] == wanted.shape[i] && self.stride()[d] == wanted.stride[i];
-      if (!fits || position[d] >= 0) continue;
-      position[d] = static_cast<std::int64_t>(i);
+    for (std::size_t d = 0; d < ndim; ++d) {
+      const bool fits = self.shape[d] == wanted.shape[i] && self.stride[d] == wanted.stride[i];
+      if (!fits || taken[d]) continue;
+      taken[d] = true;
       order.push_back(static_cast<std::int64_t>(d));
       break;
     }
   }
-  const bool permutes = order.size() == self.ndim() && wanted.shape.size() == self.ndim();
-  if (!permutes || !(offset.is_none() || offset.to_int() == 0)) {
+  const bool permutes = order.size() == ndim && wanted.shape.size() == ndim;
+  if (!permutes || !(offset.is_none() || offset.to_int() == 0)) return std::nullopt;
+  return order;
+}
+
+/// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
+MeshRuleResult rule_as_strided(const RuleContext& context) {
+  const DTensorSpec& self = *context.tensors[0];
+  const auto order = exchanged_dims(self.meta(), context.outputs[0].meta, context.schema.args[3]);
+  if (!order) {
     throw Error(ErrorKind::kRuntime,
                 "as_strided: a tensor in pieces takes only strides that exchange whole dims")
         .with("fix", "use view, permute, expand or slicing");
   }
+  const Dims position = inverse_of(*order);
   Placements moved = self.placements();
   for (Placement& placement : moved) {
     if (placement.is_shard()) {
@@ -322,7 +342,7 @@ MeshRuleResult rule_as_strided(const RuleContext& context) {
   result.outputs = {std::move(moved)};
   result.inputs = {self.placements()};
   result.local_op = "aten::permute";
-  result.adapted = {{1, AdaptedArgument::Token::kValue, 0, 0, Argument(order)}};
+  result.adapted = {{1, AdaptedArgument::Token::kValue, 0, 0, Argument(*order)}};
   return result;
 }
 
@@ -431,13 +451,35 @@ Gradients grad_repeat(const GradContext& context) {
   return {calls.one("aten::sum.dim_IntList", {apart, summed, false})};
 }
 
+// Elements go back to where they were taken from; those that were taken several times add up.
+Gradients grad_as_strided(const GradContext& context) {
+  Calls& calls = context.calls;
+  const TensorMeta& self = input(context, 0).meta();
+  const TensorMeta wanted{ints_of(context.inputs[1]), ints_of(context.inputs[2]), self.dtype};
+  if (const auto order = exchanged_dims(self, wanted, context.inputs[3])) {
+    return {calls.one("aten::permute", {context.grads[0], inverse_of(*order)})};
+  }
+  if (!is_dense(self) || !context.inputs[3].is_none()) {
+    fail(ErrorKind::kUnsupported, Fix{"take it of x.contiguous(), and slice instead of an offset"},
+         "as_strided: no gradient for a tensor with gaps, or with an offset");
+  }
+  std::int64_t held = product(self.shape), last = 0;
+  for (std::size_t d = 0; d < wanted.shape.size(); ++d) {
+    last += (wanted.shape[d] - 1) * wanted.stride[d];
+  }
+  if (product(wanted.shape) > 0) held = std::max(held, last + 1);
+  const auto flat = [&](const DTensor& x) { return calls.one("aten::reshape", {x, Dims{-1}}); };
+  const DTensor places = calls.one(
+      "aten::as_strided", {calls.one("aten::arange", {held}), wanted.shape, wanted.stride});
+  const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{held}});
+  const DTensor sums =
+      calls.one("aten::index_add", {zeros, 0, flat(places), flat(context.grads[0])});
+  return {calls.one("aten::as_strided", {sums, self.shape, self.stride})};
+}
+
 Gradients grad_permute(const GradContext& context) {
   const Dims& dims = context.inputs[1].ints();
-  Dims inverse(dims.size());
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    inverse[static_cast<std::size_t>(wrap_dim(dims[i], dims.size()))] =
-        static_cast<std::int64_t>(i);
-  }
+  const Dims inverse = inverse_of(wrap_dims(dims, dims.size()));
   return {context.calls.one("aten::permute", {context.grads[0], inverse})};
 }
 
@@ -477,7 +519,7 @@ constexpr Row kViewRows[] = {
      {grad_reshape, "~result"}, "a view of a temporary", 0, {1}},
     {"alias", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {grad_pass, ""},
      "the same tensor", kAllowUneven},
-    {"as_strided", meta_as_strided, rule_as_strided, view_as_strided, {}, {},
+    {"as_strided", meta_as_strided, rule_as_strided, view_as_strided, {}, {grad_as_strided, ""},
      "a permutation of pieces, or nothing", 0, {1}},
     {"contiguous", meta_contiguous, rule_alias, decompose_contiguous, {}, {},
      "a copy where it has to be", kAllowUneven},

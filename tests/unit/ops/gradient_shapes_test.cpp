@@ -1,6 +1,7 @@
 // Gradients of reductions and of ops that move elements against numbers of PyTorch.
 #include <doctest/doctest.h>
 
+#include "autograd/autograd.h"
 #include "tests/unit/ops/gradient_rows.h"
 
 namespace shardlab {
@@ -207,6 +208,12 @@ const GradientRow kShapes[] = {
        return call("aten::roll", {x[0], Dims{2}, Dims{0}});
      },
      {{5, -6, 7, -8, 9, -10, 1, -2, 3, -4}}},
+    {"as_strided that exchanges the dims",
+     {{"S(0)", {5, 2}, kA}},
+     [](const Leaves& x) {
+       return call("aten::as_strided", {x[0], Dims{2, 5}, Dims{1, 2}});
+     },
+     {{1, -6, -2, 7, 3, -8, -4, 9, 5, -10}}},
     {"gather",
      {{"S(0)", {5, 2}, kA}},
      [](const Leaves& x) {
@@ -234,6 +241,28 @@ const GradientRow kShapes[] = {
 };
 
 TEST_CASE("V-17 gradients of views, slices and chosen elements") { check_gradients(kShapes); }
+
+TEST_CASE("V-17 as_strided of a plain tensor: elements that are taken several times add up") {
+  using Values = std::vector<double>;
+  test::OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const auto gradient = [](const Dims& shape, bool turned, const Dims& size, const Dims& stride) {
+      const DTensor leaf =
+          test::plain(shape, Values(static_cast<std::size_t>(product(shape)), 1.5), DType::kF64);
+      require_grad(leaf);
+      const DTensor x = turned ? call("aten::t", {leaf}) : leaf;
+      const DTensor y = call("aten::as_strided", {x, size, stride});
+      const Values weights{1, -2, 3, -4};
+      const Values used(weights.begin(), weights.begin() + y.numel());
+      backward(test::sum(test::times(y, test::plain(y.shape(), used, DType::kF64))));
+      return test::whole(grad_of(leaf));
+    };
+    CHECK(gradient({3}, false, {2, 2}, {1, 1}) == Values{1, 1, -4});
+    CHECK(gradient({3}, false, {2, 2}, {0, 1}) == Values{4, -6, 0});
+    CHECK(gradient({5}, false, {0, 2}, {1, 1}) == Values{0, 0, 0, 0, 0});
+    CHECK(gradient({2, 3}, true, {2, 2}, {1, 1}) == Values{1, 1, -4, 0, 0, 0});
+  });
+}
 
 }  // namespace
 }  // namespace shardlab
