@@ -215,6 +215,10 @@ GraphBreak effect_break(const std::string& effect) {
           .hints = {"do it outside of the traced function"}};
 }
 
+bool registers_hook(const GraphNode& node) {
+  return node.kind == NodeKind::kHook || node.kind == NodeKind::kHooks;
+}
+
 }  // namespace
 
 std::string TracedDef::text() const {
@@ -281,6 +285,9 @@ Value TracedDef::capture(Interpreter& interpreter, CallValues call) {
   for (const std::string& effect : effects.found()) breaks_.push_back(effect_break(effect));
   if (!before.same_things(reads_of(interpreter, call))) {
     breaks_.push_back(effect_break("what the function reads from outside is changed by it"));
+  }
+  if (std::ranges::any_of(graph_.nodes, registers_hook)) {
+    breaks_.push_back(effect_break("a hook, which a backward behind the call would run"));
   }
   if (holds_code(result)) breaks_.push_back(effect_break("it gives a function or an object"));
   result_ = with_others(

@@ -130,6 +130,22 @@ class PlainProgram final : public ProgramCalls {
     return {};
   }
 
+  static Results run(const HookEvent& event) {
+    *event.handle = on_tape::register_hook(event.x, *event.hook);
+    return {};
+  }
+  static Results run(const HookGradientsEvent& event) {
+    Results passed;
+    for (DTensor& x : on_tape::hook_gradients(*event.tensors, event.missing, *event.hook)) {
+      passed.emplace_back(std::move(x));
+    }
+    return passed;
+  }
+  static Results run(const RemoveHookEvent& event) {
+    event.handle->take_off();
+    return {};
+  }
+
   // Every rank brings as much as this one; those that do not are told of as a mismatch.
   static std::vector<std::int64_t> equal_lengths(const ProcessGroup& group, std::int64_t length) {
     return std::vector<std::int64_t>(static_cast<std::size_t>(group.size()), length);

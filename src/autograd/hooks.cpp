@@ -108,12 +108,12 @@ TensorHooks& TapePlace::own_hooks() {
   return *hooks_;
 }
 
-void HookHandle::remove() {
+void HookHandle::take_off() const {
   const std::shared_ptr<TensorHooks> all = hooks_.lock();
   if (all != nullptr) std::erase_if(all->hooks, [&](const auto& hook) { return hook.id == id_; });
 }
 
-HookHandle register_hook(const DTensor& x, GradientHook hook) {
+HookHandle on_tape::register_hook(const DTensor& x, GradientHook hook) {
   if (!requires_grad(x)) {
     throw Error(ErrorKind::kRuntime, "register_hook: the tensor does not require a gradient")
         .with("op", type_string(x))
@@ -143,8 +143,8 @@ DTensor after_hooks(const TensorHooks& hooks, std::uint32_t output, DTensor grad
   return gradient;
 }
 
-std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, MissingGradients missing,
-                                    GradientsHook hook) {
+std::vector<DTensor> on_tape::hook_gradients(const std::vector<DTensor>& tensors,
+                                             MissingGradients missing, GradientsHook hook) {
   const auto node = make_ref<HookNode>(tensors, missing, std::move(hook));
   std::vector<DTensor> out;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

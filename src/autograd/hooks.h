@@ -36,6 +36,12 @@ class HookHandle {
       : hooks_(std::move(hooks)), id_(id) {}
   /// From now on it is not called. Does nothing the second time, or where the tensor is gone.
   void remove();
+  /// What remove() does, once it is not a matter of what stands around the program's calls.
+  void take_off() const;
+  /// Whether both are of the same registration.
+  friend bool operator==(const HookHandle& a, const HookHandle& b) {
+    return a.id_ == b.id_ && !a.hooks_.owner_before(b.hooks_) && !b.hooks_.owner_before(a.hooks_);
+  }
 
  private:
   std::weak_ptr<TensorHooks> hooks_;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "autograd/hooks.h"
 #include "autograd/tape.h"
 
 namespace shardlab::on_tape {
@@ -18,6 +19,9 @@ void require_no_grad(const DTensor& x);
 DTensor detach(const DTensor& x);
 void detach_in_place(const DTensor& x);
 void drop_grad(const DTensor& leaf);
+HookHandle register_hook(const DTensor& x, GradientHook hook);
+std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, MissingGradients missing,
+                                    GradientsHook hook);
 void backward(const DTensor& loss, const DTensor& seed, Graph graph);
 std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph);

@@ -20,9 +20,10 @@ DTensor one(const ProgramEvent& event) { return program_calls().perform(event).a
 
 std::string_view kind_name(const ProgramEvent& event) {
   static constexpr std::array<std::string_view, std::variant_size_v<ProgramEvent>> kNames = {
-      "op",          "factory", "distribute",   "redistribute", "from_local", "to_local",
-      "collective",  "mesh",    "require_grad", "detach",       "backward",   "deal",
-      "check_piece", "read",    "seed",         "drop_grad"};
+      "op",        "factory",    "distribute",     "redistribute", "from_local",
+      "to_local",  "collective", "mesh",           "require_grad", "detach",
+      "backward",  "deal",       "check_piece",    "read",         "seed",
+      "drop_grad", "hook",       "hook_gradients", "remove_hook"};
   return kNames[event.index()];
 }
 
@@ -84,6 +85,23 @@ void require_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x
 void require_no_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, false}); }
 
 void drop_grad(const DTensor& leaf) { program_calls().perform(DropGradEvent{leaf}); }
+
+HookHandle register_hook(const DTensor& x, GradientHook hook) {
+  HookHandle handle;
+  program_calls().perform(HookEvent{x, &hook, &handle});
+  return handle;
+}
+
+void HookHandle::remove() { program_calls().perform(RemoveHookEvent{this}); }
+
+std::vector<DTensor> hook_gradients(const std::vector<DTensor>& tensors, MissingGradients missing,
+                                    GradientsHook hook) {
+  std::vector<DTensor> passed;
+  for (const Argument& x : program_calls().perform(HookGradientsEvent{&tensors, missing, &hook})) {
+    passed.push_back(x.tensor());
+  }
+  return passed;
+}
 
 DTensor detach(const DTensor& x) { return one(DetachEvent{x, false}); }
 

@@ -22,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "autograd/hooks.h"
 #include "autograd/tape.h"
 #include "base/collective_kind.h"
 #include "base/reduce_op.h"
@@ -116,6 +117,22 @@ struct SeedEvent {
 struct DropGradEvent {
   DTensor leaf;
 };
+/// The gradient of x passes a hook. Gives nothing; `handle` is set.
+struct HookEvent {
+  DTensor x;
+  const GradientHook* hook;
+  HookHandle* handle;
+};
+/// Gradients pass a hook together on their way to these tensors. Gives the same values.
+struct HookGradientsEvent {
+  const std::vector<DTensor>* tensors;
+  MissingGradients missing;
+  const GradientsHook* hook;
+};
+/// A hook is not called any more. Gives nothing.
+struct RemoveHookEvent {
+  const HookHandle* handle;
+};
 /// Gives nothing, or with `inputs` their gradients, undefined where there is none.
 struct BackwardEvent {
   DTensor loss;
@@ -127,7 +144,8 @@ struct BackwardEvent {
 using ProgramEvent =
     std::variant<OpEvent, FactoryEvent, DistributeEvent, RedistributeEvent, FromLocalEvent,
                  ToLocalEvent, CollectiveEvent, MeshEvent, RequireGradEvent, DetachEvent,
-                 BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent, SeedEvent, DropGradEvent>;
+                 BackwardEvent, DealEvent, CheckPieceEvent, ReadEvent, SeedEvent, DropGradEvent,
+                 HookEvent, HookGradientsEvent, RemoveHookEvent>;
 /// "op", "factory", "redistribute", ...
 std::string_view kind_name(const ProgramEvent& event);
 

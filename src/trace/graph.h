@@ -134,6 +134,11 @@ enum class NodeKind : std::uint8_t {
   kGradient,    ///< the gradient of a leaf, as it is now
   kSeed,        ///< a generator starts anew
   kDropGrad,    ///< a leaf forgets its gradient
+  kHook,        ///< the gradient of args[0] passes a hook
+  kHooks,       ///< the gradients of all of args pass a hook together
+  kRemoveHook,  ///< it is not called any more
+  kHookCall,    ///< behind a backward: the hook is called inside of it, with the results
+  kHookGives,   ///< what the hook gave: all nodes from its call to here are its own
   kSize,        ///< the size of args[0] along args[1] is a number
   kNumber,      ///< two numbers make another: "+", "-", "*", "//", "%"
   kSizeGuard,   ///< "==", "<", ...: whether it holds of two numbers must be `required`
@@ -183,6 +188,8 @@ struct GraphNode {
   std::vector<std::int64_t> mesh_dims;
   bool required = true;        ///< require_grad, size_guard
   std::int32_t number = -1;    ///< size, number: which one it is
+  std::int32_t hook = -1;      ///< of the hooks: which one it is, in order of registration
+  bool zeros = false;          ///< hooks: zeros stand for gradients that do not arrive
   bool in_place = false;       ///< detach
   bool retain = false;         ///< backward: what was kept for it stays
   bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on

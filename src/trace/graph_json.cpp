@@ -219,6 +219,8 @@ void put_options(Json& json, const GraphNode& node) {
   if (!node.mesh_dims.empty()) json["mesh_dims"] = node.mesh_dims;
   if (!node.required) json["required"] = false;
   if (node.number >= 0) json["number"] = node.number;
+  if (node.hook >= 0) json["hook"] = node.hook;
+  if (node.zeros) json["zeros"] = true;
   if (node.in_place) json["in_place"] = true;
   if (node.retain) json["retain"] = true;
   if (node.of_inputs) json["of_inputs"] = true;

@@ -107,6 +107,8 @@ class Printer {
     if (node.generator) {
       parts.push_back(fmt::format("generator={}", node.generator->index));
     }
+    if (node.hook >= 0) parts.push_back(fmt::format("hook={}", node.hook));
+    if (node.zeros) parts.emplace_back("zeros=True");
     if (node.kind == NodeKind::kSeed) parts.push_back(fmt::format("{}", node.seed));
     if (!node.taped) parts.emplace_back("no_grad=True");
     if (node.replicates) parts.emplace_back("implicit_replication=True");

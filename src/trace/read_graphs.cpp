@@ -178,6 +178,7 @@ struct Known {
   std::int64_t given = 0;  ///< results so far
   std::int64_t numbers = 0;
   std::int64_t given_numbers = 0;
+  std::int64_t hooks = 0;  ///< registered so far
   std::size_t meshes = 0;
   std::size_t generators = 0;
   std::size_t ranks = 1;
@@ -488,6 +489,19 @@ void read_place(Fields& fields, GraphNode& node) {
   node.column = static_cast<std::int32_t>(place[1]);
 }
 
+// Hooks are numbered as they are registered.
+void read_hook(Fields& fields, GraphNode& node, Known& known) {
+  const bool registers = node.kind == NodeKind::kHook || node.kind == NodeKind::kHooks;
+  const bool refers = node.kind == NodeKind::kRemoveHook || node.kind == NodeKind::kHookCall ||
+                      node.kind == NodeKind::kHookGives;
+  if (!registers && !refers) return;
+  const std::int64_t least = registers ? known.hooks : 0;
+  const std::int64_t most = registers ? known.hooks : known.hooks - 1;
+  node.hook = static_cast<std::int32_t>(fields.integer("hook", least, most));
+  if (registers) ++known.hooks;
+  node.zeros = fields.flag("zeros", false);
+}
+
 GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
   GraphNode node;
   node.kind = kind;
@@ -509,6 +523,7 @@ GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
     node.number = static_cast<std::int32_t>(fields.integer("number", next, next));
     ++known.given_numbers;
   }
+  read_hook(fields, node, known);
   if (kind == NodeKind::kSeed) node.seed = fields.natural("seed");
   node.taped = fields.flag("taped", true);
   node.replicates = fields.flag("replicates", false);

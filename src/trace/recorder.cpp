@@ -4,6 +4,7 @@
 #include "trace/recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/grad_node.h"
 #include "mesh/local_shape.h"
@@ -74,7 +75,7 @@ class Recorder::Listener final : public ForwardingObserver {
   }
 
  private:
-  GraphNode& node() const { return recorder_.graph_.nodes.back(); }
+  GraphNode& node() const { return recorder_.graph_.nodes[recorder_.current_]; }
 
   static GraphCollective described(const CollectiveRecord& record) {
     GraphCollective collective{.kind = record.kind,
@@ -100,7 +101,7 @@ Recorder::Recorder(ProgramCalls& next, const MeshLayout* mesh)
   meshes_.number_of(mesh);
 }
 
-Recorder::~Recorder() = default;
+Recorder::~Recorder() { *self_ = nullptr; }
 
 Observer& Recorder::listen(Observer* next) {
   listener_ = std::make_unique<Listener>(*this, next);
@@ -117,24 +118,31 @@ void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor&
 }
 
 Results Recorder::perform(const ProgramEvent& event) {
-  // A hook of the program runs inside of a backward, which is marked: its ops are no nodes.
+  // A hook from before the graph runs inside of a backward, which is marked: its ops are no nodes.
   if (inside_) {
-    if (graph_.nodes.back().kind == NodeKind::kBackward) graph_.nodes.back().name = kWithHooks;
+    GraphNode& outer = graph_.nodes[current_];
+    if (outer.kind == NodeKind::kBackward) outer.name = kWithHooks;
     return next().perform(event);
   }
+  const auto* removed = std::get_if<RemoveHookEvent>(&event);
+  if (removed != nullptr && number_of(*removed->handle) < 0) return next().perform(event);
   GraphNode node = std::visit([this](const auto& one) { return node_of(one); }, event);
   const std::size_t index = graph_.nodes.size();
+  const std::int32_t hook = node.hook, values = graph_.values;
   graph_.nodes.push_back(std::move(node));
+  const std::size_t around = std::exchange(current_, index);
   inside_ = true;
   try {
-    Results results = next().perform(event);
+    Results results = pass_on(event, hook);
     inside_ = false;
+    current_ = around;
     give(graph_.nodes[index], results);
-    if (std::holds_alternative<BackwardEvent>(event)) note_gradients();
+    if (std::holds_alternative<BackwardEvent>(event)) note_gradients(values);
     if (known_.size() > most_known_) forget_dead();
     return results;
   } catch (const Error& error) {
     inside_ = false;
+    current_ = around;
     graph_.nodes[index].error = NodeError{std::string(to_string(error.kind())), error.summary()};
     throw;
   }
@@ -372,6 +380,89 @@ GraphNode Recorder::node_of(const DropGradEvent& event) {
   return node;
 }
 
+GraphNode Recorder::node_of(const HookEvent& event) {
+  GraphNode node = begun(NodeKind::kHook);
+  node.args = {taken(event.x)};
+  node.hook = static_cast<std::int32_t>(hooks_.size());
+  return node;
+}
+
+GraphNode Recorder::node_of(const HookGradientsEvent& event) {
+  GraphNode node = begun(NodeKind::kHooks);
+  for (const DTensor& x : *event.tensors) node.args.push_back(taken(x));
+  node.hook = static_cast<std::int32_t>(hooks_.size());
+  node.zeros = event.missing == MissingGradients::kZeros;
+  return node;
+}
+
+GraphNode Recorder::node_of(const RemoveHookEvent& event) {
+  GraphNode node = begun(NodeKind::kRemoveHook);
+  node.hook = number_of(*event.handle);
+  return node;
+}
+
+std::int32_t Recorder::number_of(const HookHandle& handle) const {
+  const auto found = std::ranges::find(hooks_, handle);
+  return found == hooks_.end() ? -1 : static_cast<std::int32_t>(found - hooks_.begin());
+}
+
+// Hooks are told to the calls below as ones that record what they do.
+Results Recorder::pass_on(const ProgramEvent& event, std::int32_t hook) {
+  if (const auto* one = std::get_if<HookEvent>(&event)) {
+    const GradientsHook all = recorded(hook, [run = *one->hook](const Gradients& gradients) {
+      return Gradients{run(gradients.at(0))};
+    });
+    const GradientHook single = [all](const DTensor& gradient) { return all({gradient}).at(0); };
+    hooks_.emplace_back();
+    Results results = next().perform(HookEvent{one->x, &single, one->handle});
+    hooks_.back() = *one->handle;
+    return results;
+  }
+  if (const auto* together = std::get_if<HookGradientsEvent>(&event)) {
+    const GradientsHook all = recorded(hook, *together->hook);
+    hooks_.emplace_back();
+    return next().perform(HookGradientsEvent{together->tensors, together->missing, &all});
+  }
+  return next().perform(event);
+}
+
+GradientsHook Recorder::recorded(std::int32_t hook, GradientsHook run) {
+  return [self = self_, hook, run = std::move(run)](Gradients gradients) {
+    // Of a backward that this recorder is not told of, it is not told what the hooks do.
+    const bool listens = *self != nullptr && (*self)->inside_;
+    return listens ? (*self)->run_hook(hook, run, std::move(gradients)) : run(gradients);
+  };
+}
+
+Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& run,
+                                       Gradients gradients) {
+  GraphNode call = begun(NodeKind::kHookCall);
+  call.hook = hook;
+  for (const DTensor& gradient : gradients) {
+    call.results.push_back(gradient.defined() ? given(gradient) : GraphResult{});
+  }
+  graph_.nodes.push_back(std::move(call));
+  const std::size_t around = current_;
+  inside_ = false;
+  const auto resume = [&] {
+    inside_ = true;
+    current_ = around;
+  };
+  Gradients out;
+  try {
+    out = run(std::move(gradients));
+  } catch (...) {
+    resume();
+    throw;
+  }
+  GraphNode end = begun(NodeKind::kHookGives);
+  end.hook = hook;
+  for (const DTensor& gradient : out) end.args.push_back(taken(gradient));
+  graph_.nodes.push_back(std::move(end));
+  resume();
+  return out;
+}
+
 GraphArgument Recorder::taken(const DTensor& x) {
   if (!x.defined()) return {};
   return {number(x)};
@@ -433,13 +524,11 @@ ValueRef Recorder::appeared(const DTensor& x) {
     node.kind = NodeKind::kGradient;
     node.args = {{*leaf}};
   } else {
-    // The tape knows of it and the stream does not: hooks of a def hand such values on (T-48).
     if (x.requires_grad() && !is_leaf(x)) {
-      throw error_of({.gb_type = "module backward hooks need backward capture",
-                      .context = "",
-                      .explanation = "",
-                      .hints = {"remove the hooks of the def with h.remove(), or call it in a "
-                                "program that is not traced"}});
+      throw error_of({.gb_type = "a value with a history from outside",
+                      .context = type_string(x),
+                      .explanation = "its gradient flows on into ops that are not in the graph",
+                      .hints = {"make it an input", "detach() it"}});
     }
     if (x.local().numel() > kMostConstantElements) {
       throw error_of({.gb_type = "a captured constant is too large",
@@ -457,14 +546,19 @@ ValueRef Recorder::appeared(const DTensor& x) {
   return value;
 }
 
-// A program may hold a gradient for longer than its leaf.
-void Recorder::note_gradients() {
+// A program may hold a gradient for longer than its leaf. What a hook gave may have become the
+// gradient of a leaf, or have been copied into it: from here on it is known as that gradient alone.
+// `first`: the first value that backward made.
+void Recorder::note_gradients(std::int32_t first) {
   for (const auto& [impl, known] : known_) {
     if (!known.handle.alive()) continue;
     const DTensor gradient = grad_of(DTensor(Ref<DTensorImpl>(known.handle.impl())));
     if (!gradient.defined()) continue;
     gradients_.insert_or_assign(gradient.impl(), Known{DTensorWatch(gradient), known.value});
   }
+  std::erase_if(known_, [&](const auto& entry) {
+    return entry.second.value.id >= first && gradients_.contains(entry.first);
+  });
 }
 
 // Those that leaves had before the graph began are found at the leaves.
@@ -518,6 +612,7 @@ ProgramGraph Recorder::finish() {
 }
 
 ProgramGraph Recorder::broken_off() {
+  hooks_.clear();
   known_.clear();
   gradients_.clear();
   generators_.clear();

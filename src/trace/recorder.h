@@ -93,6 +93,16 @@ class Recorder final : public ForwardingProgram {
   GraphNode node_of(const SeedEvent& event);
   GraphNode node_of(const DropGradEvent& event);
 
+  GraphNode node_of(const HookEvent& event);
+  GraphNode node_of(const HookGradientsEvent& event);
+  GraphNode node_of(const RemoveHookEvent& event);
+
+  Results pass_on(const ProgramEvent& event, std::int32_t hook);
+  using Gradients = std::vector<DTensor>;
+  GradientsHook recorded(std::int32_t hook, GradientsHook run);
+  Gradients run_hook(std::int32_t hook, const GradientsHook& run, Gradients gradients);
+  std::int32_t number_of(const HookHandle& handle) const;
+
   GraphNode begun(NodeKind kind) const;
   GraphNode call_of(NodeKind kind, const OpRow& row, const Arguments& args,
                     const Generator& generator);
@@ -106,7 +116,7 @@ class Recorder final : public ForwardingProgram {
   std::optional<GeneratorRef> numbered(const Generator& generator);
   void forget_dead();
   ValueRef appeared(const DTensor& x);
-  void note_gradients();
+  void note_gradients(std::int32_t first);
   std::optional<ValueRef> leaf_of(const DTensor& gradient) const;
 
   ProgramGraph graph_;
@@ -118,7 +128,11 @@ class Recorder final : public ForwardingProgram {
   std::optional<std::vector<SizeArgument>> following_;
   std::optional<std::int32_t> sized_at_;
   std::unique_ptr<Listener> listener_;
-  bool inside_ = false;  ///< of an event
+  bool inside_ = false;      ///< of an event
+  std::size_t current_ = 0;  ///< its node
+  std::vector<HookHandle> hooks_;
+  /// Hooks may be called when the recorder is gone.
+  std::shared_ptr<Recorder*> self_ = std::make_shared<Recorder*>(this);
 };
 
 }  // namespace shardlab

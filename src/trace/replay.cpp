@@ -76,18 +76,17 @@ class Player {
     }
   }
 
+  ~Player() { *self_ = nullptr; }
+  Player(const Player&) = delete;
+  Player& operator=(const Player&) = delete;
+
   Replayed run() {
     const std::size_t all = graph_.nodes.size();
     const std::size_t end =
         options_.until < 0 ? all : std::min(all, static_cast<std::size_t>(options_.until) + 1);
-    for (std::size_t i = 0; i < end; ++i) {
-      if (options_.listener != nullptr) options_.listener->begins(i, values_);
-      run_node(i);
-      if (options_.listener != nullptr) options_.listener->ended(i, values_);
-      let_go(i);
-    }
+    while (next_ < end) play();
     Replayed replayed;
-    replayed.complete = end == all;
+    replayed.complete = next_ == all;
     replayed.numbers = numbers_;
     for (const ValueRef& value : graph_.outputs) {
       replayed.outputs.push_back(value.id >= 0 ? values_[index(value)] : DTensor());
@@ -104,6 +103,70 @@ class Player {
   }
 
  private:
+  // One node, and with a backward the nodes of the hooks that are called inside of it.
+  void play() {
+    const std::size_t i = next_++;
+    if (options_.listener != nullptr) options_.listener->begins(i, values_);
+    run_node(i);
+    if (options_.listener != nullptr) options_.listener->ended(i, values_);
+    let_go(i);
+    const bool called =
+        next_ < graph_.nodes.size() && graph_.nodes[next_].kind == NodeKind::kHookCall;
+    if (!called || graph_.nodes[i].error) return;
+    fail(ErrorKind::kValue, Fix{kAgain}, "hook {} was called here, and is not now",
+         graph_.nodes[next_].hook);
+  }
+
+  // The nodes behind the backward that runs, up to what the hook gives.
+  std::vector<DTensor> play_hook(std::int32_t hook, const std::vector<DTensor>& gradients) {
+    const std::size_t begin = next_;
+    const bool here = begin < graph_.nodes.size() &&
+                      graph_.nodes[begin].kind == NodeKind::kHookCall &&
+                      graph_.nodes[begin].hook == hook;
+    if (!here) fail(ErrorKind::kValue, Fix{kAgain}, "hook {} is called, and was not here", hook);
+    const GraphNode& call = graph_.nodes[begin];
+    for (std::size_t i = 0; i < std::min(gradients.size(), call.results.size()); ++i) {
+      const GraphResult& expected = call.results[i];
+      if (expected.value.id >= 0) values_[index(expected.value)] = gradients[i];
+    }
+    let_go(begin);
+    ++next_;
+    while (next_ < graph_.nodes.size() && graph_.nodes[next_].kind != NodeKind::kHookGives) play();
+    std::vector<DTensor> out(gradients.size());
+    if (next_ == graph_.nodes.size()) return out;  // it failed when it was captured
+    const std::size_t end = next_++;
+    const GraphNode& gives = graph_.nodes[end];
+    for (std::size_t i = 0; i < std::min(out.size(), gives.args.size()); ++i) {
+      const bool none = std::holds_alternative<std::monostate>(gives.args[i].value);
+      if (!none) out[i] = taken(gives, i);
+    }
+    let_go(end);
+    return out;
+  }
+
+  // Hooks live on values, which may outlive the player.
+  GradientsHook hook_of(std::int32_t hook) {
+    return [self = self_, hook](const std::vector<DTensor>& gradients) {
+      if (*self != nullptr) return (*self)->play_hook(hook, gradients);
+      fail(ErrorKind::kValue, Fix{"let the graph run its backward itself"},
+           "hook {} belongs to a graph that is over", hook);
+    };
+  }
+
+  Results register_again(ProgramCalls& calls, const GraphNode& node) {
+    const GradientsHook all = hook_of(node.hook);
+    hooks_.resize(std::max(hooks_.size(), static_cast<std::size_t>(node.hook) + 1));
+    if (node.kind == NodeKind::kHook) {
+      const GradientHook one = [all](const DTensor& gradient) { return all({gradient}).at(0); };
+      return calls.perform(
+          HookEvent{taken(node, 0), &one, &hooks_[static_cast<std::size_t>(node.hook)]});
+    }
+    std::vector<DTensor> tensors;
+    for (std::size_t i = 0; i < node.args.size(); ++i) tensors.push_back(taken(node, i));
+    const auto missing = node.zeros ? MissingGradients::kZeros : MissingGradients::kUndefined;
+    return calls.perform(HookGradientsEvent{&tensors, missing, &all});
+  }
+
   std::size_t index(ValueRef value) const {
     if (value.id < 0 || value.id >= graph_.values) {
       fail(ErrorKind::kValue, Fix{kAgain}, "the graph has {} values, and no value {}",
@@ -321,6 +384,14 @@ class Player {
         return calls.perform(SeedEvent{generator_of(node), node.seed});
       case NodeKind::kDropGrad:
         return calls.perform(DropGradEvent{taken(node, 0)});
+      case NodeKind::kHook:
+      case NodeKind::kHooks:
+        return register_again(calls, node);
+      case NodeKind::kRemoveHook:
+        return calls.perform(RemoveHookEvent{&hooks_.at(static_cast<std::size_t>(node.hook))});
+      case NodeKind::kHookCall:
+      case NodeKind::kHookGives:
+        fail(ErrorKind::kValue, Fix{kAgain}, "hook {} is called outside of a backward", node.hook);
       default:
         fail(ErrorKind::kInternal, "{} is no call", kind_name(node.kind));
     }
@@ -525,6 +596,9 @@ class Player {
   std::vector<std::size_t> last_use_;
   std::vector<std::int64_t> numbers_;
   std::vector<Generator> generators_;
+  std::size_t next_ = 0;  ///< the node that comes next
+  std::vector<HookHandle> hooks_;
+  std::shared_ptr<Player*> self_ = std::make_shared<Player*>(this);
 };
 
 }  // namespace

@@ -37,6 +37,16 @@ ProgramGraph captured(const OpMesh& mesh, const DTensor& x, const Program& progr
   return recorder.finish();
 }
 
+// The same of a function, whose results are its graph's outputs.
+template <typename Program>
+ProgramGraph captured_function(const OpMesh& mesh, const DTensor& x, const Program& program) {
+  Recorder recorder(program_calls(), mesh.layout());
+  recorder.input("x", {.init = "randn", .arguments = {}, .values = {}}, x);
+  const ObserverScope observed(recorder.listen(nullptr));
+  const ProgramScope scope(recorder);
+  return recorder.function(program(x));
+}
+
 // Gradients, a view that is written to, a constant, a collective of its own and one of a move.
 std::vector<DTensor> step_of(const OpMesh& mesh, const DTensor& x) {
   require_grad(x);
@@ -144,17 +154,19 @@ TEST_CASE("T-6 elements that the program has read are compared when it is run ag
   });
 }
 
-TEST_CASE(
-    "T-5 hooks that run ops inside of backward are a break, and their graph is not replayed") {
+TEST_CASE("T-5 a hook from before the graph is a break, and its graph is not replayed") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
+    const auto make = [&] {
+      const DTensor x = mesh.place("S(0)", {3}, {1, 2, 3});
+      require_grad(x);
+      register_hook(x, [](const DTensor& gradient) { return mul(gradient, gradient); });
+      return x;
+    };
     const auto program = [&](const DTensor& in) {
-      require_grad(in);
-      register_hook(in, [](const DTensor& gradient) { return mul(gradient, gradient); });
       backward(redistribute(sum(mul(in, in)), "m0=R"));
       return std::vector<DTensor>{};
     };
-    const auto make = [&] { return mesh.place("S(0)", {3}, {1, 2, 3}); };
     const ProgramGraph graph = captured(mesh, make(), program);
     CHECK(counted(breaks_of(graph)) ==
           std::map<std::string, std::int64_t>{{"backward hooks need backward capture", 1}});
@@ -162,6 +174,46 @@ TEST_CASE(
     CHECK(test::kind_of([&] {
             replay(graph, mesh.layout()->arena(), std::span<const DTensor>(&again, 1));
           }) == ErrorKind::kUnsupported);
+  });
+}
+
+std::vector<NodeKind> kinds_of(const ProgramGraph& graph) {
+  std::vector<NodeKind> kinds;
+  for (const GraphNode& node : graph.nodes) kinds.push_back(node.kind);
+  return kinds;
+}
+
+// d/dx of x*x is 2x, which the hook squares; the third of 3 elements is alone on rank 1, and rank 2
+// has none.
+TEST_CASE("X-64 T-1 T-55 what hooks do inside of backward stands behind it, and runs again") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const auto program = [&](const DTensor& in) {
+      const DTensor leaf = detach(in);
+      require_grad(leaf);
+      HookHandle square =
+          register_hook(leaf, [](const DTensor& gradient) { return mul(gradient, gradient); });
+      backward(redistribute(sum(mul(leaf, leaf)), "m0=R"));
+      const DTensor first = mul(grad_of(leaf), 1);
+      square.remove();
+      backward(redistribute(sum(leaf), "m0=R"));
+      return std::vector<DTensor>{first, mul(grad_of(leaf), 1)};
+    };
+    const ProgramGraph graph = captured_function(mesh, mesh.place("S(0)", {3}, {1, 2, 3}), program);
+    using enum NodeKind;
+    CHECK(breaks_of(graph).empty());
+    CHECK(kinds_of(graph) == std::vector<NodeKind>{kInput, kDetach, kRequireGrad, kHook, kOp, kOp,
+                                                   kRedistribute, kBackward, kHookCall, kOp,
+                                                   kHookGives, kGradient, kOp, kRemoveHook, kOp,
+                                                   kRedistribute, kBackward, kOp});
+    CHECK(read_graphs(graph_json(graph)).at(0).nodes == graph.nodes);
+    const DTensor again = mesh.place("S(0)", {3}, {2, 0, -1});
+    const Replayed replayed =
+        replay(graph, mesh.layout()->arena(), std::span<const DTensor>(&again, 1));
+    CHECK(replayed.complete);
+    REQUIRE(replayed.outputs.size() == 2);
+    CHECK(test::whole(replayed.outputs[0]) == std::vector<double>{16, 0, 4});
+    CHECK(test::whole(replayed.outputs[1]) == std::vector<double>{17, 1, 5});
   });
 }
 
@@ -189,18 +241,42 @@ TEST_CASE("T-63 graphs of ranks are one where they are the same, and else part a
   CHECK(difference->b.find("aten::neg") != std::string::npos);
 }
 
-TEST_CASE("T-48 a value that hooks of a def hand on is a break, not a constant") {
+// The hook doubles the gradients of both, of which b has none but zeros.
+TEST_CASE("X-64 T-55 gradients that pass a hook together pass it again") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const auto hooked = [](const DTensor& in) {
+      const DTensor a = detach(in), b = detach(in);
+      require_grad(a);
+      require_grad(b);
+      const std::vector<DTensor> passed =
+          hook_gradients({a, b}, MissingGradients::kZeros, [](const auto& grads) {
+            return std::vector<DTensor>{mul(grads[0], 2), add(grads[1], grads[0])};
+          });
+      backward(redistribute(sum(mul(passed[0], passed[0])), "m0=R"));
+      return std::vector<DTensor>{mul(grad_of(a), 1), mul(grad_of(b), 1)};
+    };
+    const ProgramGraph graph =
+        captured_function(mesh, mesh.place("S(0)", {4}, {1, 2, 3, 4}), hooked);
+    CHECK(breaks_of(graph).empty());
+    CHECK(read_graphs(graph_json(graph)).at(0).nodes == graph.nodes);
+    const DTensor again = mesh.place("S(0)", {4}, {0, 1, -2, 5});
+    const Replayed replayed =
+        replay(graph, mesh.layout()->arena(), std::span<const DTensor>(&again, 1));
+    CHECK(test::whole(replayed.outputs.at(0)) == std::vector<double>{0, 4, -8, 20});
+    CHECK(test::whole(replayed.outputs.at(1)) == std::vector<double>{0, 2, -4, 10});
+  });
+}
+
+TEST_CASE("T-58 a result of an op from before the graph is a break, not a constant") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
     const DTensor x = mesh.place("S(0)", {7}, test::counted(7));
     require_grad(x);
-    const auto hooked = [](const DTensor& in) {
-      const std::vector<DTensor> passed =
-          hook_gradients({in}, MissingGradients::kZeros, [](const auto& grads) { return grads; });
-      return mul(passed[0], passed[0]);
-    };
-    CHECK_THROWS_WITH_AS(captured(mesh, x, hooked),
-                         doctest::Contains("module backward hooks need backward capture"), Error);
+    const DTensor outside = mul(x, x);
+    const auto program = [&](const DTensor& in) { return std::vector<DTensor>{mul(in, outside)}; };
+    CHECK_THROWS_WITH_AS(captured(mesh, x, program),
+                         doctest::Contains("a value with a history from outside"), Error);
   });
 }
 
