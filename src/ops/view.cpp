@@ -451,30 +451,58 @@ Gradients grad_repeat(const GradContext& context) {
   return {calls.one("aten::sum.dim_IntList", {apart, summed, false})};
 }
 
-// Elements go back to where they were taken from; those that were taken several times add up.
+/// The last element that a layout reaches, counted from its first; -1 where it has none.
+std::int64_t reach_of(const TensorMeta& meta) {
+  if (product(meta.shape) == 0) return -1;
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < meta.shape.size(); ++d) last += (meta.shape[d] - 1) * meta.stride[d];
+  return last;
+}
+
+/// Whether two elements may lie at one place: a dim does not step over all that the dims of smaller
+/// strides reach.
+bool may_overlap(const TensorMeta& meta) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+  for (std::size_t d = 0; d < meta.shape.size(); ++d) {
+    if (meta.shape[d] > 1) dims.emplace_back(meta.stride[d], meta.shape[d]);
+  }
+  std::ranges::sort(dims);
+  std::int64_t reached = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reached) return true;
+    reached += stride * (size - 1);
+  }
+  return false;
+}
+
+// Elements go back to where they were taken from; those that were taken several times add up, and
+// those that self does not have are dropped. Offsets count from the beginning of the storage.
 Gradients grad_as_strided(const GradContext& context) {
   Calls& calls = context.calls;
   const TensorMeta& self = input(context, 0).meta();
   const TensorMeta wanted{ints_of(context.inputs[1]), ints_of(context.inputs[2]), self.dtype};
-  if (const auto order = exchanged_dims(self, wanted, context.inputs[3])) {
+  const std::int64_t own = input(context, 0).local().offset();
+  const Argument& offset = context.inputs[3];
+  const std::int64_t from = offset.is_none() ? own : offset.to_int();
+  const bool shifted = !input(context, 0).distributed() && from != own;
+  const auto order = exchanged_dims(self, wanted, {});
+  if (order && !shifted) {
     return {calls.one("aten::permute", {context.grads[0], inverse_of(*order)})};
   }
-  if (!is_dense(self) || !context.inputs[3].is_none()) {
-    fail(ErrorKind::kUnsupported, Fix{"take it of x.contiguous(), and slice instead of an offset"},
-         "as_strided: no gradient for a tensor with gaps, or with an offset");
+  if (may_overlap(self)) {
+    fail(ErrorKind::kUnsupported, Fix{"take it of x.contiguous()"},
+         "as_strided: no gradient for a tensor whose elements lie on one another");
   }
-  std::int64_t held = product(self.shape), last = 0;
-  for (std::size_t d = 0; d < wanted.shape.size(); ++d) {
-    last += (wanted.shape[d] - 1) * wanted.stride[d];
-  }
-  if (product(wanted.shape) > 0) held = std::max(held, last + 1);
+  const std::int64_t first = std::min(own, from);
+  const std::int64_t held =
+      std::max({own + reach_of(self), from + reach_of(wanted), first}) - first + 1;
   const auto flat = [&](const DTensor& x) { return calls.one("aten::reshape", {x, Dims{-1}}); };
-  const DTensor places = calls.one(
-      "aten::as_strided", {calls.one("aten::arange", {held}), wanted.shape, wanted.stride});
+  const DTensor places = calls.one("aten::as_strided", {calls.one("aten::arange", {held}),
+                                                        wanted.shape, wanted.stride, from - first});
   const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{held}});
   const DTensor sums =
       calls.one("aten::index_add", {zeros, 0, flat(places), flat(context.grads[0])});
-  return {calls.one("aten::as_strided", {sums, self.shape, self.stride})};
+  return {calls.one("aten::as_strided", {sums, self.shape, self.stride, own - first})};
 }
 
 Gradients grad_permute(const GradContext& context) {

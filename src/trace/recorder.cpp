@@ -441,8 +441,8 @@ Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& r
   for (const DTensor& gradient : gradients) {
     call.results.push_back(gradient.defined() ? given(gradient) : GraphResult{});
   }
+  const std::size_t index = graph_.nodes.size(), around = current_;
   graph_.nodes.push_back(std::move(call));
-  const std::size_t around = current_;
   inside_ = false;
   const auto resume = [&] {
     inside_ = true;
@@ -457,6 +457,8 @@ Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& r
   }
   GraphNode end = begun(NodeKind::kHookGives);
   end.hook = hook;
+  end.line = graph_.nodes[index].line;
+  end.column = graph_.nodes[index].column;
   for (const DTensor& gradient : out) end.args.push_back(taken(gradient));
   graph_.nodes.push_back(std::move(end));
   resume();

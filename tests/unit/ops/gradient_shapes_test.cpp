@@ -264,5 +264,31 @@ TEST_CASE("V-17 as_strided of a plain tensor: elements that are taken several ti
   });
 }
 
+// Numbers of PyTorch 2.15: the offset counts from the beginning of the storage, also of a slice.
+TEST_CASE("V-17 as_strided with an offset, of slices and of every second column") {
+  using Values = std::vector<double>;
+  test::OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const auto gradient = [](const auto& slice, const Dims& size, const Dims& stride,
+                             const Argument& offset) {
+      const DTensor leaf = test::plain({3, 4}, test::counted(12), DType::kF64);
+      require_grad(leaf);
+      const DTensor y = call("aten::as_strided", {slice(leaf), size, stride, offset});
+      const DTensor weights = test::plain({2, 2}, {1, -2, 3, -4}, DType::kF64);
+      backward(test::sum(test::times(y, weights)));
+      return test::whole(grad_of(leaf));
+    };
+    const auto whole = [](const DTensor& x) { return x; };
+    const auto below = [](const DTensor& x) { return call("aten::slice.Tensor", {x, 0, 1, 3, 1}); };
+    const auto second = [](const DTensor& x) {
+      return call("aten::slice.Tensor", {x, 1, 1, 4, 2});
+    };
+    CHECK(gradient(whole, {2, 2}, {1, 2}, 5) == Values{0, 0, 0, 0, 0, 1, 3, -2, -4, 0, 0, 0});
+    CHECK(gradient(below, {2, 2}, {4, 1}, {}) == Values{0, 0, 0, 0, 1, -2, 0, 0, 3, -4, 0, 0});
+    CHECK(gradient(below, {2, 2}, {4, 1}, 2) == Values{0, 0, 0, 0, 0, 0, 3, -4, 0, 0, 0, 0});
+    CHECK(gradient(second, {2, 2}, {1, 1}, {}) == Values{0, 1, 0, -4, 0, 0, 0, 0, 0, 0, 0, 0});
+  });
+}
+
 }  // namespace
 }  // namespace shardlab
