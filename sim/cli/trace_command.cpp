@@ -11,6 +11,7 @@
 #include "sim/record/text_lines.h"
 #include "sim/run/process_records.h"
 #include "trace/graph_json.h"
+#include "trace/graph_lines.h"
 
 namespace shardlab {
 
@@ -29,14 +30,28 @@ bool is_recording(const std::string& text) {
          first.find("\"form\":\"capture\"") == std::string_view::npos;
 }
 
-std::string files_text(const std::vector<ProgramGraph>& graphs) {
+std::string file_text(const std::vector<ProgramGraph>& graphs, const TraceArguments& arguments) {
   std::string text;
-  for (const ProgramGraph& graph : graphs) text += graph_json(graph);
+  for (const ProgramGraph& graph : graphs) {
+    text += arguments.text ? graph_lines(graph) : graph_json(graph);
+  }
   return text;
 }
 
+// Whose text it is stands in front of what is wrong with it.
+std::vector<ProgramGraph> graphs_of_file(const std::string& path, const std::string& text) {
+  try {
+    return read_graphs(text);
+  } catch (const Error& error) {
+    Error named(error.kind(), fmt::format("{}: {}", path, error.summary()));
+    for (const auto& [key, value] : error.parts()) named.with(key, value);
+    throw named;
+  }
+}
+
 int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
-  const std::vector<ProgramGraph> graphs = read_graphs(read_whole(arguments.check));
+  const std::vector<ProgramGraph> graphs =
+      graphs_of_file(arguments.check, read_whole(arguments.check));
   const std::vector<Guard> facts = facts_of(scenario);
   const std::vector<CheckedGuard> answers = checked(graphs.front().guards, facts);
   print({.out = check_text(answers)});
@@ -92,11 +107,14 @@ int trace_point(const Scenario& scenario, const OpRegistry& registry,
   const Captured captured = capture_scenario(scenario, registry, options, ranks_of(arguments));
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
-  if (!arguments.out.empty()) write_file(arguments.out, files_text(captured.graphs));
+  if (!arguments.out.empty()) write_file(arguments.out, file_text(captured.graphs, arguments));
   if (arguments.dot) {
     print({.out = graph_dot(captured.graphs.at(0))});
   } else if (arguments.toml) {
     print({.out = graph_scenario(captured.graphs, registry)});
+  } else if (arguments.text && arguments.out.empty()) {
+    const bool of_ranks = !captured.of_ranks.empty();
+    print({.out = file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)});
   } else if (arguments.run.common.output == Output::kJson) {
     print({.out = trace_json(captured, report)});
   } else {
@@ -170,7 +188,7 @@ int replay_command(const TraceArguments& arguments) {
     if (is_recording(text)) {
       recordings.files.push_back(path);
     } else {
-      code = std::max(code, replay_graphs(read_graphs(text), registry, arguments));
+      code = std::max(code, replay_graphs(graphs_of_file(path, text), registry, arguments));
     }
   }
   if (recordings.files.empty()) return code;

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "mesh/mesh_layout.h"
 #include "tensor/tensor.h"
+#include "trace/graph_objects.h"
 
 namespace shardlab {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = GraphObject;
 
 Json json_of(const Dims& sizes) {
   Json list = Json::array();
@@ -166,7 +166,9 @@ Json json_of(const InputRecipe& recipe) {
 
 std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
-Json header_of(const ProgramGraph& graph) {
+}  // namespace
+
+GraphObject object_of(const ProgramGraph& graph) {
   Json json = {{"k", "program"}, {"form", "capture"}, {"program", graph.title}};
   if (!graph.file.empty()) json["file"] = graph.file;
   json["world"] = graph.world;
@@ -192,7 +194,7 @@ Json header_of(const ProgramGraph& graph) {
   return json;
 }
 
-Json json_of(const Guard& guard) {
+GraphObject object_of(const Guard& guard) {
   Json json = {{"k", "guard"},
                {"guard", to_string(guard.kind)},
                {"source", guard.source},
@@ -200,6 +202,8 @@ Json json_of(const Guard& guard) {
   if (guard.line > 0) json["line"] = guard.line;
   return json;
 }
+
+namespace {
 
 void put_options(Json& json, const GraphNode& node) {
   if (node.target) json["to"] = json_of(*node.target);
@@ -228,7 +232,9 @@ void put_options(Json& json, const GraphNode& node) {
   if (!node.recipe.init.empty()) json["recipe"] = json_of(node.recipe);
 }
 
-Json json_of(const GraphNode& node) {
+}  // namespace
+
+GraphObject object_of(const GraphNode& node) {
   Json json = {{"k", kind_name(node.kind)}};
   if (!node.name.empty()) json["name"] = node.name;
   Json args = Json::array();
@@ -254,16 +260,14 @@ Json json_of(const GraphNode& node) {
   return json;
 }
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string json_text(const GraphObject& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace
-
 std::string graph_json(const ProgramGraph& graph) {
-  std::string text = line_of(header_of(graph));
-  for (const Guard& guard : graph.guards) text += line_of(json_of(guard));
-  for (const GraphNode& node : graph.nodes) text += line_of(json_of(node));
+  std::string text = json_text(object_of(graph)) + "\n";
+  for (const Guard& guard : graph.guards) text += json_text(object_of(guard)) + "\n";
+  for (const GraphNode& node : graph.nodes) text += json_text(object_of(node)) + "\n";
   return text;
 }
 

@@ -15,7 +15,8 @@ namespace shardlab {
 
 std::string graph_json(const ProgramGraph& graph);
 
-/// Never takes more memory than a small multiple of the text.
+/// Reads this form, or that of graph_lines.h: the first character tells which it is. Never takes
+/// more memory than a small multiple of the text.
 ///   fails  Value: what is no graph, with the line and the field
 std::vector<ProgramGraph> read_graphs(std::string_view text);
 

@@ -3,20 +3,20 @@
 // as far as the file is long: counts follow from lines, never the other way round.
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/fix.h"
 #include "tensor/tensor.h"
 #include "trace/graph_json.h"
+#include "trace/graph_lines.h"
+#include "trace/graph_objects.h"
 
 namespace shardlab {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = GraphObject;
 
-constexpr const char* kSee = "capture the program again; the form is that of graph_json.h";
 constexpr int kDeepest = 8;  // lists in lists of arguments
 
 // One object of a line, whose fields are taken one by one.
@@ -33,7 +33,7 @@ class Fields {
     throw Error(ErrorKind::kValue,
                 fmt::format("line {} of the graph: {}{}{}", line_,
                             field.empty() ? "the line" : "'" + field + "'", " ", what))
-        .with("fix", kSee);
+        .with("fix", kCaptureAgain);
   }
 
   bool has(const char* key) const { return json_.contains(key); }
@@ -546,28 +546,8 @@ GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
 
 class Reader {
  public:
-  std::vector<ProgramGraph> read(std::string_view text) {
-    std::size_t line = 1;
-    for (std::size_t at = 0; at < text.size(); ++line) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      const std::string_view one = text.substr(at, end - at);
-      if (!one.empty()) read_line(one, line);
-      at = end + 1;
-    }
-    if (graphs_.empty()) {
-      fail(ErrorKind::kValue, Fix{kSee}, "the file is empty: a graph begins with its program");
-    }
-    end_graph(line);
-    return std::move(graphs_);
-  }
-
- private:
-  void read_line(std::string_view text, std::size_t line) {
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_discarded()) {
-      fail(ErrorKind::kValue, Fix{kSee},
-           "line {} of the graph is no JSON: it is damaged or cut off", line);
-    }
+  void take(const Json& json, std::size_t line) {
+    last_ = line;
     Fields fields(json, line, "");
     const std::string kind = fields.text("k");
     if (kind == "program") {
@@ -587,26 +567,61 @@ class Reader {
     }
   }
 
+  std::vector<ProgramGraph> end() {
+    if (graphs_.empty()) {
+      fail(ErrorKind::kValue, Fix{kCaptureAgain},
+           "the file is empty: a graph begins with its program");
+    }
+    end_graph(last_ + 1);
+    return std::move(graphs_);
+  }
+
+ private:
   // A count that no lines stand for would be memory for nothing.
   void end_graph(std::size_t line) const {
     if (known_.given_numbers < known_.numbers) {
       fail(
-          ErrorKind::kValue, Fix{kSee},
+          ErrorKind::kValue, Fix{kCaptureAgain},
           "line {} of the graph: 'n_numbers' is {}, and the nodes before it give {}: it is cut off",
           line, known_.numbers, known_.given_numbers);
     }
     if (known_.given >= known_.values) return;
-    fail(ErrorKind::kValue, Fix{kSee},
+    fail(ErrorKind::kValue, Fix{kCaptureAgain},
          "line {} of the graph: 'n_values' is {}, and the nodes before it give {}: it is cut off",
          line, known_.values, known_.given);
   }
 
   std::vector<ProgramGraph> graphs_;
   Known known_;
+  std::size_t last_ = 0;
 };
 
 }  // namespace
 
-std::vector<ProgramGraph> read_graphs(std::string_view text) { return Reader().read(text); }
+std::vector<ProgramGraph> read_graph_objects(const NextGraphLine& next) {
+  Reader reader;
+  while (const auto line = next()) reader.take(line->object, line->number);
+  return reader.end();
+}
+
+std::vector<ProgramGraph> read_graphs(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] != '{') return read_graph_lines(text);
+  std::size_t at = 0, number = 0;
+  return read_graph_objects([&]() -> std::optional<GraphLine> {
+    while (at < text.size()) {
+      ++number;
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view one = text.substr(at, end - at);
+      at = end + 1;
+      if (one.empty()) continue;
+      Json object = Json::parse(one, nullptr, false);
+      if (!object.is_discarded()) return GraphLine{std::move(object), number};
+      fail(ErrorKind::kValue, Fix{kCaptureAgain},
+           "line {} of the graph is no JSON: it is damaged or cut off", number);
+    }
+    return std::nullopt;
+  });
+}
 
 }  // namespace shardlab

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""A graph's text form at the command line: written, compared, run, held against a scenario.
+
+    trace_text_test.py PROGRAM
+"""
+
+import sys
+import unittest
+
+import program
+
+SCENARIO = """
+title = "two steps"
+[mesh]
+dp = 2
+tp = 2
+[inputs]
+x = "f32[7@dp, 6]"
+w = { type = "f32[6, 5@tp]", requires_grad = true, scale = 0.5 }
+none = "f32[0@dp, 3]"
+[program]
+code = '''
+y = (x @ w).redistribute(tp=R)
+y.sum().backward()
+e = none.sum(0)
+'''
+"""
+
+
+class TextForm(program.Program):
+    def text_of(self, scenario, name):
+        self.fine("trace", scenario, "--text", "--out", name)
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def test_it_is_a_line_a_node_and_stands_for_the_program(self):
+        self.plant(own=SCENARIO)
+        text = self.text_of("own.toml", "own.graph")
+        self.assertIn("%1: f32[6, 5@tp] = input w(init=randn, scale=0.5, requires_grad=True)\n",
+                      text)
+        self.assertIn("%2: f32[0@dp, 3] = input none(init=randn)\n", text)
+        self.assertIn("%4: f32[7@dp, 5] = redistribute(%3, to=f32[7@dp, 5])    line 12:13\n"
+                      "    all_gather(f32[4, 3], group=tp, ranks=[0, 1])\n", text)
+        self.assertEqual(self.fine("trace", "own.toml", "--text"), text)
+        of_rank = self.fine("trace", "own.toml", "--text", "--rank", "3")
+        self.assertIn("    all_gather(f32[3, 2], group=tp, ranks=[2, 3])\n", of_rank)
+        self.assertIn("bitwise", self.fine("replay", "own.graph"))
+        self.assertIn("guards hold", self.fine("trace", "--check", "own.graph", "own.toml"))
+
+    def test_a_scenario_expects_it_and_its_difference_is_the_line_that_changed(self):
+        self.plant(own=SCENARIO)
+        text = self.text_of("own.toml", "own.graph")
+        expecting = SCENARIO + '[expect]\ngraph = "own.graph"\n'
+        self.plant(own=expecting)
+        self.fine("run", "own.toml")
+        changed = expecting.replace("none.sum(0)", "none.amax(1)")
+        self.plant(own=changed)
+        code, output, _ = self.shardlab("run", "own.toml")
+        self.assertEqual(code, 1)
+        self.assertIn("aten::sum", output)
+        self.assertIn("aten::amax", output)
+        old, new = text.splitlines()[1:], self.text_of("own.toml", "new.graph").splitlines()[1:]
+        apart = [(a, b) for a, b in zip(old, new)
+                 if a.split("    line")[0] != b.split("    line")[0]]
+        self.assertEqual(len(apart), 1, apart)
+        self.assertEqual(len(old), len(new))
+
+    def test_a_damaged_file_is_named_with_the_line_and_the_field(self):
+        self.plant(own=SCENARIO)
+        text = self.text_of("own.toml", "own.graph")
+        (self.folder / "bad.graph").write_text(text.replace("to=f32[7@dp, 5]", "to=f32[7@pp, 5]"),
+                                               encoding="utf-8")
+        for command in (["replay", "bad.graph"], ["trace", "--check", "bad.graph", "own.toml"]):
+            code, _, errors = self.shardlab(*command)
+            self.assertEqual(code, 2)
+            self.assertRegex(errors, r"bad.graph: line \d+ of the graph, column \d+: 'to': ")
+            self.assertIn("has no dim 'pp'", errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
