@@ -230,6 +230,22 @@ GraphArgument argument_of(const Json& json, const Fields& fields, const Known& k
   return {scalar_of(json, fields, kKey)};
 }
 
+// One place for each mesh dim that cuts, 0, 1, ... in each tensor dim; -1 for the others (M-11).
+bool is_order_of(const Placements& placements, const ShardOrder& order) {
+  if (order.size() != placements.size()) return false;
+  for (std::size_t mesh_dim = 0; mesh_dim < placements.size(); ++mesh_dim) {
+    if (!placements[mesh_dim].is_shard()) {
+      if (order[mesh_dim] != -1) return false;
+      continue;
+    }
+    const auto sequence = cutting_order(placements, order, placements[mesh_dim].dim);
+    for (std::size_t place = 0; place < sequence.size(); ++place) {
+      if (order[sequence[place]] != static_cast<std::int32_t>(place)) return false;
+    }
+  }
+  return true;
+}
+
 ValueType type_of(Fields& fields, const Known& known) {
   ValueType type;
   type.dtype = fields.dtype("dtype");
@@ -242,17 +258,21 @@ ValueType type_of(Fields& fields, const Known& known) {
       fields.integer_or("mesh", 0, 0, static_cast<std::int64_t>(known.meshes) - 1));
   for (const std::string& text : fields.texts("placements")) {
     const auto placement = parse_placement(text);
-    if (!placement) fields.refuse("placements", fmt::format("'{}' is no placement", text));
+    if (!placement || placement->dim < 0) {
+      fields.refuse("placements", fmt::format("'{}' is no placement", text));
+    }
     type.placements.push_back(*placement);
   }
+  if (type.placements.size() > 64) fields.refuse("placements", "are more than 64");
   type.order = default_order(type.placements);
   if (!fields.has("order")) return type;
   type.order.clear();
   for (const std::int64_t place : fields.integers("order", -1, 64)) {
     type.order.push_back(static_cast<std::int32_t>(place));
   }
-  if (type.order.size() != type.placements.size())
-    fields.refuse("order", "is not one per placement");
+  if (!is_order_of(type.placements, type.order)) {
+    fields.refuse("order", "does not say which mesh dim cuts first, second, ...");
+  }
   return type;
 }
 

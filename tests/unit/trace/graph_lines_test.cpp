@@ -111,8 +111,8 @@ TEST_CASE("T-60 a type says placements, order, strides, mesh, and whether it is 
        R"j("shape":[],"dtype":"f32","placements":["S(0)","R"])j"},
       {"f32[7] placements=[\"SS(0,3)\", \"S(0)\"]",
        R"j("shape":[7],"dtype":"f32","placements":["SS(0,3)","S(0)"])j"},
-      {"f32[7] placements=[\"S(0)\", \"S(0)\"] order=[0, 0]",
-       R"j("shape":[7],"dtype":"f32","placements":["S(0)","S(0)"],"order":[0,0])j"},
+      {"f32[7] placements=[\"SS(0,2)\", \"S(0)\"] order=[1, 0]",
+       R"j("shape":[7],"dtype":"f32","placements":["SS(0,2)","S(0)"],"order":[1,0])j"},
   };
   for (const auto& [text, object] : types) {
     check_node(
@@ -166,6 +166,8 @@ TEST_CASE("damaged text is refused with its line, column and field") {
     CAPTURE(node);
     CHECK(text_refusal(kHeaderLine + kInputLine + node) == "line 3 of the graph" + said);
   }
+  CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm()" + '\0' + "x") ==
+        "line 3 of the graph, column 11: \"\\u0000x\": does not belong to the line");
   CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm()\n    all_reduce(2)") ==
         "line 4 of the graph, column 16: \"2\": is no type");
 }
