@@ -256,8 +256,7 @@ int explain_program(const std::string& function, const OpRegistry& registry,
 int explain_command(const SpecArguments& given) {
   SpecArguments arguments = given;
   for (std::string& text : arguments.texts) text = fmt::format("{}", trimmed(text));
-  OpRegistry registry;
-  register_all_ops(registry);
+  const OpRegistry& registry = all_ops();
   const MeshLayout* layout = parse_mesh(arguments.mesh);
   const std::string& name = arguments.texts.front();
   const bool of_torch = name.starts_with("F.") || name.starts_with("torch.");

@@ -67,8 +67,7 @@ ScenarioResult watched(const Scenario& scenario, const std::string& path,
 }  // namespace
 
 int run_command(const RunArguments& arguments) {
-  OpRegistry registry;
-  register_all_ops(registry);
+  const OpRegistry& registry = all_ops();
   int code = kFine;
   Reports reports(arguments);
   std::vector<std::string> pages;

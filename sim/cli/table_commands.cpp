@@ -18,8 +18,7 @@
 namespace shardlab {
 
 int ops_command(const OpsArguments& arguments) {
-  OpRegistry registry;
-  register_all_ops(registry);
+  const OpRegistry& registry = all_ops();
   const std::string text = arguments.common.output == Output::kJson
                                ? ops_json(registry, arguments.name) + "\n"
                                : ops_text(registry, arguments.name);

@@ -198,8 +198,7 @@ int test_command(const RunArguments& arguments) {
   check_arguments(arguments);
   const std::vector<TestCase> cases = cases_of(arguments);
   if (arguments.list) return list_cases(cases);
-  OpRegistry registry;
-  register_all_ops(registry);
+  const OpRegistry& registry = all_ops();
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
   // Ranks in processes of their own meet in the order of the cases.
   const bool in_order = channel_of(arguments) != nullptr;

@@ -161,8 +161,7 @@ int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& reg
 }  // namespace
 
 int trace_command(const TraceArguments& arguments) {
-  OpRegistry registry;
-  register_all_ops(registry);
+  const OpRegistry& registry = all_ops();
   const std::string path = scenario_files({arguments.file}).front();
   const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
   if ((!arguments.out.empty() || arguments.toml) && file.points().size() > 1) {
@@ -178,8 +177,7 @@ int trace_command(const TraceArguments& arguments) {
 }
 
 int replay_command(const TraceArguments& arguments) {
-  OpRegistry registry;
-  register_all_ops(registry);
+  const OpRegistry& registry = all_ops();
   CheckArguments recordings;
   recordings.common = arguments.run.common;
   int code = kFine;

@@ -14,16 +14,12 @@ namespace {
 /// What all lines of a file share.
 class PropagateChecker : public FactChecker {
  public:
-  PropagateChecker() : propagator_(registered(registry_), PlanOptions{}) {}
+  PropagateChecker() : propagator_(all_ops(), PlanOptions{}) {}
 
  protected:
-  static OpRegistry& registered(OpRegistry& registry) {
-    register_all_ops(registry);
-    return registry;
-  }
   /// The row of the line's op, or null with the reason reported.
   const OpRow* row_of(const Json& fact, CaseReport& report) const {
-    const OpRow* row = registry_.find(fact.at("op").get<std::string>());
+    const OpRow* row = all_ops().find(fact.at("op").get<std::string>());
     if (row == nullptr) report.skip(SkipReason::kNotRegistered);
     if (row != nullptr && std::holds_alternative<NoRule>(row->rule)) {
       report.skip(SkipReason::kIncomplete);
@@ -33,7 +29,6 @@ class PropagateChecker : public FactChecker {
   }
 
   Arena arena_;
-  OpRegistry registry_;
   Propagator propagator_;
 };
 

@@ -16,7 +16,7 @@
 namespace shardlab {
 
 struct FactScenarios::State {
-  State() : device(make_cpu_device(cpu_kernel_table())) { register_all_ops(registry); }
+  State() : device(make_cpu_device(cpu_kernel_table())) {}
 
   World& world(std::int64_t ranks) {
     std::unique_ptr<World>& world = worlds[ranks];
@@ -32,8 +32,7 @@ struct FactScenarios::State {
 
   Arena arena;
   std::unique_ptr<Device> device;
-  OpRegistry registry;
-  Propagator propagator{registry, PlanOptions{}};
+  Propagator propagator{all_ops(), PlanOptions{}};
   std::unique_ptr<SharingDevice> sharing;  // of the run in progress
   std::map<std::int64_t, std::unique_ptr<World>> worlds;
 };
@@ -44,7 +43,7 @@ FactScenarios::~FactScenarios() = default;
 Scenario FactScenarios::read(const std::string& name, const std::string& text) const {
   const ScenarioFile file = ScenarioFile::read(std::make_shared<const SourceText>(name, text), {});
   Scenario scenario = file.at(file.points().front());
-  check_names(scenario, state_->registry);
+  check_names(scenario, all_ops());
   return scenario;
 }
 
@@ -57,7 +56,7 @@ void FactScenarios::run(const Scenario& scenario, const OnRank& on_rank,
     rank.meshes->construct(layout);
     Interpreter interpreter({.program = scenario.program.get(),
                              .params = &scenario.params,
-                             .registry = &state_->registry,
+                             .registry = &all_ops(),
                              .layout = layout,
                              .reported = layout,
                              .rank = rank.rank,

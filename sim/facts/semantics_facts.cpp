@@ -186,8 +186,7 @@ bool close(const Json& recorded, const Json& got) {
 class SemanticsChecker : public FactChecker {
  public:
   SemanticsChecker()
-      : device_(make_cpu_device(cpu_kernel_table())),
-        propagator_(registered(registry_), PlanOptions{}) {}
+      : device_(make_cpu_device(cpu_kernel_table())), propagator_(all_ops(), PlanOptions{}) {}
 
   void check(const Json& fact, CaseReport& report) override {
     if (fact.value("asymmetric", false)) return report.skip(SkipReason::kReferenceHangs);
@@ -214,11 +213,6 @@ class SemanticsChecker : public FactChecker {
   }
 
  private:
-  static OpRegistry& registered(OpRegistry& registry) {
-    register_all_ops(registry);
-    return registry;
-  }
-
   static bool lacks_kernel(const Json& recorded, const RankOutcome& outcome) {
     return outcome.error == ErrorKind::kUnsupported && recorded_error(recorded).empty();
   }
@@ -254,7 +248,7 @@ class SemanticsChecker : public FactChecker {
   /// False when the program uses an op that has no row yet.
   bool known(const Scenario& scenario) {
     try {
-      check_names(scenario, registry_);
+      check_names(scenario, all_ops());
       return true;
     } catch (const ScenarioError&) {
       return false;
@@ -299,7 +293,7 @@ class SemanticsChecker : public FactChecker {
     StretchObserver observer;
     Interpreter interpreter({.program = scenario.program.get(),
                              .params = &scenario.params,
-                             .registry = &registry_,
+                             .registry = &all_ops(),
                              .layout = layout,
                              .reported = layout,
                              .rank = context.rank,
@@ -331,7 +325,6 @@ class SemanticsChecker : public FactChecker {
 
   Arena arena_;
   std::unique_ptr<Device> device_;
-  OpRegistry registry_;
   Propagator propagator_;
 };
 
