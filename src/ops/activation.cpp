@@ -455,7 +455,7 @@ constexpr const char* kShape = "neither linear nor known to be monotone";
 constexpr const char* kDomain = "not defined for every number";
 constexpr const char* kRises = "non-decreasing: it commutes with max and min";
 constexpr const char* kNumbers = "NaN loses, which terms cannot know of the whole";
-constexpr const char* kProduct2 = "a product of two sums is no sum of products";
+constexpr const char* kProduct2 = "a product of two sums is not a sum of products";
 
 // Sorted by name.
 // clang-format off

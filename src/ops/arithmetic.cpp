@@ -502,7 +502,7 @@ constexpr Row kArithmeticRows[] = {
     {"mul.Scalar", meta_promoted, kLinear, KernelId::kMul, {"mul_.Scalar", "mul.Scalar_out"},
      {grad_scale, "other"}, "linear"},
     {"mul.Tensor", meta_promoted, kProduct, KernelId::kMul, {"mul_.Tensor", "mul.out"},
-     {grad_mul, "self:other other:self"}, "a product of two sums is no sum of products"},
+     {grad_mul, "self:other other:self"}, "a product of two sums is not a sum of products"},
     {"pow.Scalar", meta_promoted, kNone, KernelId::kPow, {nullptr, "pow.Scalar_out"},
      {grad_scalar_pow, "exponent result"}, "a power of a sum"},
     {"pow.Tensor_Scalar", meta_pow_scalar, kNone, KernelId::kPow,

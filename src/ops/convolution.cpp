@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/meta.h"
@@ -93,7 +94,7 @@ void check_convolution(const MetaArgs& args, const Direction& direction) {
     fail(ErrorKind::kValue, Fix{"leave groups out: its default is 1"},
          "{}: groups is {}; it must be at least 1", args.op().base, groups);
   }
-  const std::int64_t channels = transposed ? weight[0] : product(Dims{weight[1], groups});
+  const std::int64_t channels = transposed ? weight[0] : saturating_product(weight[1], groups);
   if (weight[0] % groups != 0) {
     fail(ErrorKind::kValue, Fix{fmt::format("pass a divisor of {} as groups", weight[0])},
          "{}: dim 0 of the weight has size {}, which groups={} does not divide", args.op().base,
@@ -123,7 +124,7 @@ Dims output_shape(const MetaArgs& args, const Direction& direction) {
   };
   const bool transposed = args[kTransposed - direction.shift].to_bool();
   const std::int64_t groups = args[kGroups - direction.shift].to_int();
-  Dims shape = {input[0], transposed ? product(Dims{weight[1], groups}) : weight[0]};
+  Dims shape = {input[0], transposed ? saturating_product(weight[1], groups) : weight[0]};
   for (std::size_t i = 0; i + 2 < input.size(); ++i) {
     const std::int64_t reach = at(kDilation, i) * (weight[i + 2] - 1) + 1;
     const std::int64_t room = input[i + 2] + 2 * at(kPadding, i) - reach;

@@ -168,6 +168,9 @@ Gradients grad_tanh(const GradContext& context) {
   return {context.calls.one("aten::tanh_backward", {context.grads[0], output(context)})};
 }
 
+constexpr const char* kWholeDecides =
+    "the result depends on the whole value; a pending term is only a part of it";
+
 // Sorted by name.
 // clang-format off
 constexpr Row kElementaryRows[] = {
@@ -204,13 +207,11 @@ constexpr Row kElementaryRows[] = {
     {"gelu", meta_tensors, kNone, KernelId::kGelu, {"gelu_", "gelu.out"}, {grad_gelu, "self"},
      "neither linear nor known to be monotone"},
     {"gelu_backward", meta_tensors, kNone, KernelId::kGeluBackward,
-     {nullptr, "gelu_backward.grad_input"}, {},
-     "decided by the value of the whole, which terms do not have"},
+     {nullptr, "gelu_backward.grad_input"}, {}, kWholeDecides},
     {"leaky_relu", meta_tensors, kNone, KernelId::kLeakyRelu, {"leaky_relu_", "leaky_relu.out"},
      {grad_leaky_relu, "self"}, "neither linear nor known to be monotone"},
     {"leaky_relu_backward", meta_tensors, kNone, KernelId::kLeakyReluBackward,
-     {nullptr, "leaky_relu_backward.grad_input"}, {},
-     "decided by the value of the whole, which terms do not have"},
+     {nullptr, "leaky_relu_backward.grad_input"}, {}, kWholeDecides},
     {"log", meta_promoted_float, kNone, KernelId::kLog, {"log_", "log.out"}, {grad_log, "self"},
      "undefined at x <= 0"},
     {"log10", meta_promoted_float, kNone, KernelId::kLog10, {"log10_", "log10.out"},
@@ -237,14 +238,12 @@ constexpr Row kElementaryRows[] = {
     {"sigmoid", meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
      {"sigmoid_", "sigmoid.out"}, {grad_sigmoid, "result"},
      "non-decreasing: it commutes with max and min"},
-    {"sigmoid_backward", meta_tensors, kNone, KernelId::kSigmoidBackward, {}, {},
-     "decided by the value of the whole, which terms do not have"},
+    {"sigmoid_backward", meta_tensors, kNone, KernelId::kSigmoidBackward, {}, {}, kWholeDecides},
     {"sign", meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {"sign_", "sign.out"},
      {grad_zeros, ""}, "the sign of NaN is 0, which the largest of some signs need not be"},
     {"silu", meta_tensors, kNone, KernelId::kSilu, {"silu_", "silu.out"}, {grad_silu, "self"},
      "neither linear nor known to be monotone"},
-    {"silu_backward", meta_tensors, kNone, KernelId::kSiluBackward, {}, {},
-     "decided by the value of the whole, which terms do not have"},
+    {"silu_backward", meta_tensors, kNone, KernelId::kSiluBackward, {}, {}, kWholeDecides},
     {"sin", meta_promoted_float, kNone, KernelId::kSin, {"sin_", "sin.out"}, {grad_sin, "self"},
      "neither linear nor monotone"},
     {"sinh", meta_promoted_float, kNonDecreasing, KernelId::kSinh, {"sinh_", "sinh.out"},
@@ -252,8 +251,7 @@ constexpr Row kElementaryRows[] = {
     {"softplus", meta_tensors, kNone, KernelId::kSoftplus, {nullptr, "softplus.out"},
      {grad_softplus, "self"}, "neither linear nor known to be monotone"},
     {"softplus_backward", meta_tensors, kNone, KernelId::kSoftplusBackward,
-     {nullptr, "softplus_backward.grad_input"}, {},
-     "decided by the value of the whole, which terms do not have"},
+     {nullptr, "softplus_backward.grad_input"}, {}, kWholeDecides},
     {"sqrt", meta_promoted_float, kNone, KernelId::kSqrt, {"sqrt_", "sqrt.out"},
      {grad_sqrt, "result"}, "undefined at x < 0"},
     {"square", meta_square, kNone, KernelId::kSquare, {"square_", "square.out"},
@@ -262,11 +260,9 @@ constexpr Row kElementaryRows[] = {
      "neither linear nor monotone"},
     {"tanh", meta_promoted_float, kNonDecreasing, KernelId::kTanh, {"tanh_", "tanh.out"},
      {grad_tanh, "result"}, "non-decreasing: it commutes with max and min"},
-    {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {}, {},
-     "decided by the value of the whole, which terms do not have"},
+    {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {}, {}, kWholeDecides},
     {"threshold_backward", meta_tensors, kNone, KernelId::kThresholdBackward,
-     {nullptr, "threshold_backward.grad_input"}, {},
-     "decided by the value of the whole, which terms do not have"},
+     {nullptr, "threshold_backward.grad_input"}, {}, kWholeDecides},
     {"trunc", meta_tensors, kNonDecreasing, KernelId::kTrunc, {"trunc_", "trunc.out"},
      {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
 };

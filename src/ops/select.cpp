@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -69,7 +70,7 @@ Metas meta_slice(const MetaArgs& args) {
   const Slice slice = read_slice(args.tensor(0)->shape, args[1], args[2], args[3], args[4]);
   TensorMeta result = with_size(*args.tensor(0), slice.dim, slice.size);
   std::int64_t& stride = result.stride[index_of(slice.dim)];
-  stride = product(Dims{stride, slice.step});  // the largest number, not an overflow
+  stride = saturating_product(stride, slice.step);
   return {{result}};
 }
 

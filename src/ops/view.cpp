@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -133,7 +134,7 @@ Metas meta_repeat(const MetaArgs& args) {
       fail(ErrorKind::kValue, Fix{"1 leaves a dim as it is"},
            "repeat: the count of dim {} is {}; it must be 0 or more", i, shape[i]);
     }
-    if (i >= pad) shape[i] = product(Dims{shape[i], self.shape[i - pad]});
+    if (i >= pad) shape[i] = saturating_product(shape[i], self.shape[i - pad]);
   }
   return {{contiguous_meta(shape, self.dtype)}};
 }

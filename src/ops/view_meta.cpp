@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "ops/arguments.h"
 
 namespace shardlab {
@@ -18,7 +19,7 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
   std::int64_t known = 1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] >= 0) {
-      known = product(Dims{known, sizes[i]});
+      known = saturating_product(known, sizes[i]);
       continue;
     }
     if (sizes[i] != -1) {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/saturating.h"
+
 using namespace shardlab;
 
 namespace {
@@ -61,4 +63,7 @@ TEST_CASE("a product that does not fit is the largest number, but zero stays zer
   CHECK(product(Dims{kLarge, kLarge}) == std::numeric_limits<std::int64_t>::max());
   CHECK(product(Dims{kLarge, kLarge, 0}) == 0);
   CHECK(product(Dims{0, kLarge, kLarge}) == 0);
+  CHECK(saturating_product(kLarge, 1 << 20) == std::int64_t{1} << 60);
+  CHECK(saturating_product(kLarge, kLarge) == std::numeric_limits<std::int64_t>::max());
+  CHECK(saturating_product(0, kLarge) == 0);
 }
