@@ -68,6 +68,19 @@ void describe(ProgramGraph& graph, const Scenario& scenario, bool alone) {
       {.kind = Guard::Kind::kRank, .source = "rank", .expected = fold_ranks(graph.ranks)});
 }
 
+// A graph needs its ranks from the line on at which it parts from that of other ranks.
+void note_where_ranks_part(std::vector<ProgramGraph>& graphs) {
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    std::size_t first = graphs[i].nodes.size();
+    for (std::size_t other = 0; other < graphs.size(); ++other) {
+      if (i != 0 && other != 0) continue;  // one of the two is the first: all part from it
+      const auto difference = first_difference(graphs[i], graphs[other]);
+      if (difference) first = std::min(first, difference->node);
+    }
+    if (first < graphs[i].nodes.size()) graphs[i].guards.back().line = graphs[i].nodes[first].line;
+  }
+}
+
 // On a shape-only mesh a graph stands for all ranks of its class.
 void spread_over_classes(std::vector<ProgramGraph>& graphs, const Run& run) {
   for (ProgramGraph& graph : graphs) {
@@ -101,6 +114,7 @@ std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders, const 
   std::vector<ProgramGraph> graphs = joined(std::move(single), rank_of);
   if (run.shapes_only()) spread_over_classes(graphs, run);
   for (ProgramGraph& graph : graphs) describe(graph, run.scenario, graphs.size() == 1);
+  if (graphs.size() > 1) note_where_ranks_part(graphs);
   return graphs;
 }
 

@@ -30,8 +30,16 @@ std::uint64_t number_of_graph(const std::vector<ProgramGraph>& graphs, std::int6
 const ProgramGraph& graph_of(const std::vector<ProgramGraph>& graphs, std::int64_t rank) {
   const std::uint64_t number = number_of_graph(graphs, rank);
   if (number < graphs.size()) return graphs[number];
-  throw Error(ErrorKind::kValue, fmt::format("the file has no graph for rank {}", rank))
-      .with("fix", "capture the program on all ranks");
+  Error error(ErrorKind::kValue, fmt::format("the file has no graph for rank {}", rank));
+  for (const ProgramGraph& graph : graphs) {
+    if (graph.guards.empty() || graph.guards.back().kind != Guard::Kind::kRank) continue;
+    const Guard& guard = graph.guards.back();
+    error.with("has",
+               fmt::format("that of {}{}", guard.expected,
+                           guard.line > 0 ? fmt::format(", which part at line {}", guard.line)
+                                          : std::string()));
+  }
+  throw error.with("fix", "capture the program on all ranks");
 }
 
 // Fails with Assert where the bits that are left are not the program's.

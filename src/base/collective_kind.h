@@ -29,12 +29,26 @@ inline constexpr std::size_t kCollectiveKinds =
 /// "all_reduce", "all_gather", ...
 std::string_view to_string(CollectiveKind kind);
 
+// A ring cuts a tensor into n pieces and each hop moves one piece between neighbours, so that all
+// links work at once: n - 1 hops bring every piece to one rank, or every rank to every piece.
+// Inline, since every candidate of a decision is priced with them.
+
+/// Whether it sends all at once, from one rank to another.
+inline bool is_single_hop(CollectiveKind kind) {
+  return kind == CollectiveKind::kPermute || kind == CollectiveKind::kBatch;
+}
 /// How often a ring of n ranks passes pieces on: 2 (n - 1) times for an all_reduce, once for a
 /// permute or a batch, else n - 1 times.
-std::int64_t ring_hops(CollectiveKind kind, std::int64_t n);
+inline std::int64_t ring_hops(CollectiveKind kind, std::int64_t n) {
+  if (is_single_hop(kind)) return 1;
+  return kind == CollectiveKind::kAllReduce ? 2 * (n - 1) : n - 1;
+}
 /// What a ring of n ranks sends from each, on average: an n-th of `size` per hop; a permute or a
 /// batch sends all of it at once. `size`, in any unit, is that of the input; of an all_gather and a
 /// broadcast that of the whole result; of a permute and a batch what the rank sends.
-double ring_sends(CollectiveKind kind, double size, std::int64_t n);
+inline double ring_sends(CollectiveKind kind, double size, std::int64_t n) {
+  if (is_single_hop(kind)) return size;
+  return size * static_cast<double>(ring_hops(kind, n)) / static_cast<double>(n);
+}
 
 }  // namespace shardlab

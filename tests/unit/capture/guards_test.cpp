@@ -109,6 +109,9 @@ TEST_CASE("T-57 X-58 a program that depends on the rank has a graph for each cla
   CHECK(captured.graphs[0].guards.back().kind == Guard::Kind::kRank);
   CHECK(captured.graphs[0].guards.back().expected == "ranks 0-2");
   CHECK(captured.graphs[1].guards.back().expected == "rank 3");
+  // Rank 3 multiplies in line 18; the others go on to the loss.
+  CHECK(captured.graphs[1].guards.back().line == 18);
+  CHECK(captured.graphs[0].guards.back().line == 20);
   OpRegistry registry;
   register_all_ops(registry);
   const ReplayRun replayed = replay_on_ranks(captured.graphs, registry, {});
@@ -117,6 +120,7 @@ TEST_CASE("T-57 X-58 a program that depends on the rank has a graph for each cla
   const ReplayRun alone = replay_on_ranks({captured.graphs[0]}, registry, {});
   REQUIRE(alone.run.error.has_value());
   CHECK(alone.run.error->summary() == "the file has no graph for rank 3");
+  CHECK(*alone.run.error->find("has") == "that of ranks 0-2, which part at line 20");
 }
 
 TEST_CASE("T-5 T-6 what the program reads is a break with its line, and counted") {
