@@ -65,8 +65,24 @@ def constant(name):
     return "planted_" + name.replace("-", "_")
 
 
+def check_whole(patch):
+    """An expression or statements, whose brackets all end in it: parts of them are no branch."""
+    for what in (patch.text, patch.replacement):
+        code = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'', "", what)
+        depth = 0
+        for letter in code:
+            depth += (letter in "([{") - (letter in ")]}")
+            if depth < 0:
+                break
+        if depth != 0:
+            raise Unclear(f"{patch.fault}: its brackets do not end in it; name a whole expression "
+                          f"or statement: {what}")
+
+
 def choice(original, patches):
     """A replacement where its fault is planted, or else the original."""
+    for patch in patches:
+        check_whole(patch)
     if original.endswith(";") or (original.endswith("}") and ";" in original):
         if original.count(";") == 1 and DECLARATION.match(original):
             raise Unclear(f"{patches[0].fault}: its text is a declaration, which ends with its "

@@ -45,6 +45,16 @@ class Patched(unittest.TestCase):
         with self.assertRaisesRegex(Unclear, "overlaps another fault of half.cpp"):
             planted(("third", "return x / 2;", ""), ("fourth", "x / 2", "x / 4"))
 
+    def test_a_part_of_a_statement_is_refused(self):
+        with self.assertRaisesRegex(Unclear, "third: its brackets do not end in it"):
+            patched("a.cpp", "if (x > 2) { return f(x, '('); }",
+                    [Patch("third", "a.cpp", "if (x > 2) {", "if (x > 3) {")])
+        with self.assertRaisesRegex(Unclear, "third: its brackets do not end in it"):
+            patched("a.cpp", "f(x) + g(y)", [Patch("third", "a.cpp", "x) + g(y", "y) + g(x")])
+        text = patched("a.cpp", "return f(x, '(');",
+                       [Patch("third", "a.cpp", "f(x, '(')", 'f(x, "[")')])
+        self.assertIn("(planted_third ? (f(x, \"[\")) : (f(x, '(')))", text)
+
     def test_a_declaration_is_refused(self):
         with self.assertRaisesRegex(Unclear, "third: its text is a declaration"):
             patched("a.cpp", "int& half = halves[1];",
