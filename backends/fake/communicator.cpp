@@ -229,7 +229,7 @@ std::vector<std::size_t> ShapeCommunicator::mesh_dims_of(const MeshLayout& layou
     if (same && whole.size(*same) == 1) return {*same};
   }
   if (own && whole.group_ranks(dims, *own) == members) return dims;
-  throw Error(ErrorKind::kUnsupported, "a group that is no line of the scenario's mesh")
+  throw Error(ErrorKind::kUnsupported, "a group that is not a line of the scenario's mesh")
       .with("mesh", fmt::format("{} beside {}", layout.text(), whole.text()))
       .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
 }

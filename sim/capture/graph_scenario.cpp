@@ -346,7 +346,7 @@ class ScenarioWriter {
       case NodeKind::kRead:
         return statement(node, argument(node.args.at(0)) + ".tolist()");
       default:
-        refuse("it is no call");
+        refuse("it is not a call");
     }
   }
 

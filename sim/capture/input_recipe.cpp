@@ -24,7 +24,7 @@ const InitRow& init_named(const std::string& name) {
   if (const InitRow* row = find_init(name)) return *row;
   const auto list = std::ranges::find(kLists, name, &InitRow::name);
   if (list != std::end(kLists)) return *list;
-  fail(ErrorKind::kValue, Fix{"capture the program again"}, "'{}' is no way to make an input",
+  fail(ErrorKind::kValue, Fix{"capture the program again"}, "'{}' is not a way to make an input",
        name);
 }
 
@@ -125,14 +125,14 @@ Scenario scenario_of(const ProgramGraph& graph) {
       parse_program(std::make_shared<const SourceText>(graph.file, "pass\n")));
   const auto implicit = parse_implicit(graph.policies.implicit);
   if (!implicit) {
-    fail(ErrorKind::kValue, Fix{"allow, warn or forbid"}, "'{}' is no implicit policy",
+    fail(ErrorKind::kValue, Fix{"allow, warn or forbid"}, "'{}' is not an implicit policy",
          graph.policies.implicit);
   }
   scenario.expect.implicit = *implicit;
   if (!graph.policies.planner.empty()) {
     scenario.planner = parse_planner(graph.policies.planner);
     if (!scenario.planner) {
-      fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is no planner",
+      fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is not a planner",
            graph.policies.planner);
     }
   }

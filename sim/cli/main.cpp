@@ -137,7 +137,7 @@ void add_run(CLI::App& app, Parsed& parsed) {
       ->check([](const std::string& text) {
         const bool number = !text.empty() && text.size() < 18 && text != "0" &&
                             text.find_first_not_of("0123456789") == std::string::npos;
-        return number || text == "all" ? std::string() : "'" + text + "' is no count, nor 'all'";
+        return number || text == "all" ? std::string() : "'" + text + "' is not a count, nor 'all'";
       })
       ->type_name("COUNT|all");
   add_run_options(run, parsed.run);
@@ -399,7 +399,7 @@ void add_doctor(CLI::App& app, Parsed& parsed) {
       "Examples:\n  shardlab doctor --color never\n  shardlab doctor --json\n"
       "Processor, memory, limits, links, MPI, CUDA and NCCL, with versions; what runs, and what "
       "to\n"
-      "type for what is missing. Absence is no failure: the exit code is 0.");
+      "type for what is missing. Absence is not a failure: the exit code is 0.");
   doctor->callback(
       [&parsed] { parsed.chosen = [&parsed] { return doctor_command(parsed.doctor); }; });
 }

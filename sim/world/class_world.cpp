@@ -76,7 +76,7 @@ class KnownCuts {
     for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {
       const auto same = layout_.find_dim(layout.names()[dim]);
       if (!same || layout_.size(*same) != layout.size(dim)) {
-        throw Error(ErrorKind::kUnsupported, "a mesh that is no part of the scenario's")
+        throw Error(ErrorKind::kUnsupported, "a mesh that is not part of the scenario's")
             .with("mesh", fmt::format("{} beside {}", layout.text(), layout_.text()))
             .with("fix", "a shape-only mesh has parts (mesh[\"tp\"]), but no second mesh");
       }

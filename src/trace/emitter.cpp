@@ -130,7 +130,7 @@ namespace {
 
 Argument argument_in(const HostObject& object) {
   if (const auto* argument = std::any_cast<Argument>(&object)) return *argument;
-  fail(ErrorKind::kValue, Fix{"give numbers, texts and lists"}, "an argument is no constant");
+  fail(ErrorKind::kValue, Fix{"give numbers, texts and lists"}, "an argument is not a constant");
 }
 
 Arguments made_all(const std::vector<FactoryEmitter::Factory>& factories) {
@@ -165,7 +165,7 @@ std::vector<std::string> names_in(const Argument& names) {
   std::vector<std::string> texts;
   if (!names.is_list()) refuse_mesh("names that are no list of texts");
   for (const Argument& name : names.list()) {
-    if (!name.is_string()) refuse_mesh("a name that is no text");
+    if (!name.is_string()) refuse_mesh("a name that is not a text");
     texts.push_back(name.string());
   }
   return texts;
@@ -207,7 +207,7 @@ void FactoryEmitter::load(std::string_view name) {
   const auto found = std::ranges::find(known, name, &PlacementType::name);
   if (found == known.end()) {
     fail(ErrorKind::kValue, Fix{"Shard, StridedShard, Replicate, Partial, DeviceMesh, group.WORLD"},
-         "'{}' is no name that objects are made with", name);
+         "'{}' is not a name that objects are made with", name);
   }
   load(**found);
 }
@@ -242,7 +242,7 @@ void FactoryEmitter::call(std::size_t arguments) {
         {.make = [arena = arena_, args] { return made_mesh(*arena, made_all(args)); }});
   }
   if (called.type == nullptr) {
-    fail(ErrorKind::kValue, Fix{"call a class"}, "what the expression calls is no class");
+    fail(ErrorKind::kValue, Fix{"call a class"}, "what the expression calls is not a class");
   }
   stack_.push_back(
       {.make = [type = called.type, args] { return made_placement(*type, made_all(args)); }});

@@ -80,7 +80,7 @@ std::int64_t LineParser::natural() {
   at_ = std::min(text_.find_first_not_of(kDigits, at_), text_.size());
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text_.data() + start, text_.data() + at_, value);
-  if (error != std::errc() || end != text_.data() + at_) refuse_at(start, "is no number");
+  if (error != std::errc() || end != text_.data() + at_) refuse_at(start, "is not a number");
   return value;
 }
 
@@ -106,7 +106,7 @@ GraphObject LineParser::quoted() {
   if (end >= text_.size()) refuse_at(start, "its quotes do not end");
   at_ = end + 1;
   GraphObject text = GraphObject::parse(text_.substr(start, at_ - start), nullptr, false);
-  if (!text.is_string()) refuse_at(start, "is no text");
+  if (!text.is_string()) refuse_at(start, "is not a text");
   return text;
 }
 
@@ -116,7 +116,7 @@ GraphObject LineParser::number() {
   const std::string_view found = text_.substr(start, at_ - start);
   if (found == "-inf") return {{"f", "-inf"}};
   GraphObject number = GraphObject::parse(found, nullptr, false);
-  if (!number.is_number()) refuse_at(start, "is no value");
+  if (!number.is_number()) refuse_at(start, "is not a value");
   return number;
 }
 
@@ -208,11 +208,11 @@ GraphObject LineParser::value(WordIs word_is, int depth) {
 std::string_view LineParser::type_extent() {
   const std::size_t start = here();
   std::size_t end = text_.find(']', at_);
-  if (identifier().empty() || end == std::string_view::npos) refuse_at(start, "is no type");
+  if (identifier().empty() || end == std::string_view::npos) refuse_at(start, "is not a type");
   at_ = end + 1;
   if (at_ < text_.size() && text_[at_] == '{') {
     end = text_.find('}', at_);
-    if (end == std::string_view::npos) refuse_at(start, "is no type");
+    if (end == std::string_view::npos) refuse_at(start, "is not a type");
     at_ = end + 1;
   }
   return text_.substr(start, at_ - start);

@@ -25,7 +25,8 @@ class ExpressionReader {
  private:
   [[noreturn]] void refuse(std::string_view expected) const {
     fail(ErrorKind::kValue, Fix{"give a text that a graph has, such as Shard(0)"},
-         "\"{}\" is no expression of an object: {} is expected at byte {}", text_, expected, at_);
+         "\"{}\" is not an expression of an object: {} is expected at byte {}", text_, expected,
+         at_);
   }
 
   void skip() {

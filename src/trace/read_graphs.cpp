@@ -122,7 +122,7 @@ class Fields {
   }
   DType dtype(const char* key) {
     const auto dtype = parse_dtype(text(key));
-    if (!dtype) refuse(key, "is no dtype");
+    if (!dtype) refuse(key, "is not a dtype");
     return *dtype;
   }
   Fields inside(const Json& json, const char* key) const {
@@ -259,7 +259,7 @@ ValueType type_of(Fields& fields, const Known& known) {
   for (const std::string& text : fields.texts("placements")) {
     const auto placement = parse_placement(text);
     if (!placement || placement->dim < 0) {
-      fields.refuse("placements", fmt::format("'{}' is no placement", text));
+      fields.refuse("placements", fmt::format("'{}' is not a placement", text));
     }
     type.placements.push_back(*placement);
   }
@@ -380,7 +380,7 @@ ProgramGraph header_of(Fields fields, Known& known) {
 Guard guard_of(Fields fields) {
   Guard guard;
   const auto kind = parse_guard_kind(fields.text("guard"));
-  if (!kind) fields.refuse("guard", "is no kind of guard");
+  if (!kind) fields.refuse("guard", "is not a kind of guard");
   guard.kind = *kind;
   guard.source = fields.text("source");
   guard.expected = fields.text("expected");
@@ -392,7 +392,7 @@ Guard guard_of(Fields fields) {
 std::optional<ReduceOp> reduce_op(Fields& fields) {
   if (!fields.has("reduce")) return std::nullopt;
   const auto op = parse_reduce_op(fields.text("reduce"));
-  if (!op) fields.refuse("reduce", "is no reduction");
+  if (!op) fields.refuse("reduce", "is not a reduction");
   return op;
 }
 
@@ -401,7 +401,7 @@ CollectiveKind collective_kind(Fields& fields) {
   for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
     if (to_string(static_cast<CollectiveKind>(i)) == name) return static_cast<CollectiveKind>(i);
   }
-  fields.refuse("c", "is no collective");
+  fields.refuse("c", "is not a collective");
 }
 
 GraphCollective collective_of(Fields fields) {
@@ -583,7 +583,7 @@ class Reader {
     } else if (const auto node = parse_node_kind(kind)) {
       graph.nodes.push_back(node_of(std::move(fields), *node, known_));
     } else {
-      fields.refuse("k", fmt::format("is '{}', which is no kind of node", kind));
+      fields.refuse("k", fmt::format("is '{}', which is not a kind of node", kind));
     }
   }
 
@@ -638,7 +638,7 @@ std::vector<ProgramGraph> read_graphs(std::string_view text) {
       Json object = Json::parse(one, nullptr, false);
       if (!object.is_discarded()) return GraphLine{std::move(object), number};
       fail(ErrorKind::kValue, Fix{kCaptureAgain},
-           "line {} of the graph is no JSON: it is damaged or cut off", number);
+           "line {} of the graph is not JSON: it is damaged or cut off", number);
     }
     return std::nullopt;
   });

@@ -332,7 +332,7 @@ class Player {
 
   void check_sizes(const GraphNode& node) const {
     const auto holds = size_comparison(node.name, number_at(node, 0), number_at(node, 1));
-    if (!holds) fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is no comparison", node.name);
+    if (!holds) fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is not a comparison", node.name);
     if (*holds == node.required) return;
     Error error(ErrorKind::kValue,
                 fmt::format("the graph does not fit: {} {} {} is {}, and was {}",
@@ -393,7 +393,7 @@ class Player {
       case NodeKind::kHookGives:
         fail(ErrorKind::kValue, Fix{kAgain}, "hook {} is called outside of a backward", node.hook);
       default:
-        fail(ErrorKind::kInternal, "{} is no call", kind_name(node.kind));
+        fail(ErrorKind::kInternal, "{} is not a call", kind_name(node.kind));
     }
   }
 
@@ -423,7 +423,8 @@ class Player {
     if (node.planner) {
       options.planner = parse_planner(*node.planner);
       if (!options.planner) {
-        fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is no planner", *node.planner);
+        fail(ErrorKind::kValue, Fix{"greedy, graph or bytes"}, "'{}' is not a planner",
+             *node.planner);
       }
     }
     return calls.perform(RedistributeEvent{
@@ -445,7 +446,7 @@ class Player {
       const auto kind = static_cast<CollectiveKind>(i);
       if (to_string(kind) == name) return kind;
     }
-    fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is no collective", name);
+    fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is not a collective", name);
   }
 
   ProcessGroup& group_of(const GraphGroup& group) {

@@ -161,7 +161,7 @@ TracedConstant TracedValue::as_constant() const {
     guard();
     return std::move(*value);
   }
-  tracing_->break_graph({.gb_type = "a value that is no constant",
+  tracing_->break_graph({.gb_type = "a value that is not a constant",
                          .context = std::string(to_string(kind())),
                          .explanation = "its object is not known before the program runs, or is "
                                         "not compared by what it is",
@@ -173,7 +173,7 @@ const Argument& TracedValue::as_argument() const {
     guard();
     return *argument;
   }
-  tracing_->break_graph({.gb_type = "an argument that is no plain constant",
+  tracing_->break_graph({.gb_type = "an argument that is not a plain constant",
                          .context = fmt::format("{} {}", to_string(kind()), text_of(*this)),
                          .explanation = "members of traced objects are folded over constants",
                          .hints = {"give a number or a text"}});
@@ -182,7 +182,7 @@ const Argument& TracedValue::as_argument() const {
 TracedProxy TracedValue::as_proxy() const {
   if (const auto* x = std::get_if<DTensor>(&object_)) return {*x, -1};
   if (kind() == TracedKind::kBackwardHook) return {DTensor(), TracedObject::hook(*this).node};
-  tracing_->break_graph({.gb_type = "a value that is no part of a graph",
+  tracing_->break_graph({.gb_type = "a value that is not part of a graph",
                          .context = std::string(to_string(kind())),
                          .explanation = "it becomes constants and guards",
                          .hints = {"take the tensor, or ask for the constant"}});

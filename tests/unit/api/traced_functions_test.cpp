@@ -69,6 +69,6 @@ TEST_CASE("T-14 five group functions run at capture and become constants") {
     CHECK_THROWS_AS(call(&get_group_tag, {}), Error);
     CHECK_THROWS_AS(call(&get_group_tag, {tracing.constant({})}), Error);
     CHECK_THROWS_WITH_AS(call(&get_group_tag, {tracing.wrap(WorldMeta::kGroup)}),
-                         doctest::Contains("a value that is no constant"), Error);
+                         doctest::Contains("a value that is not a constant"), Error);
   });
 }

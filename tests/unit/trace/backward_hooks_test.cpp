@@ -102,7 +102,7 @@ TEST_CASE(
     CHECK(broken_by(tracing, [&] { hook.get_attr("module"); }) ==
           std::string(test::kUnlisted) + "backward hook.module");
     CHECK(broken_by(tracing, [&] { hook.as_constant(); }) ==
-          "a value that is no constant: backward hook");
+          "a value that is not a constant: backward hook");
   });
 }
 

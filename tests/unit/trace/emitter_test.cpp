@@ -97,10 +97,10 @@ TEST_CASE("texts that make nothing are refused with the place") {
       return test::error_of_call([&] { made(text, mesh.layout()->arena()); });
     };
     CHECK(refused("Shard(0") ==
-          "\"Shard(0\" is no expression of an object: ')' is expected at byte 7\n"
+          "\"Shard(0\" is not an expression of an object: ')' is expected at byte 7\n"
           "  fix         give a text that a graph has, such as Shard(0)");
     CHECK(refused("Shard(0) 1").find("nothing behind the expression") != std::string::npos);
-    CHECK(refused("Shards(0)").find("'Shards' is no name") != std::string::npos);
+    CHECK(refused("Shards(0)").find("'Shards' is not a name") != std::string::npos);
     CHECK(refused("group.WORLD()").find("nothing behind") != std::string::npos);
     CHECK(refused("Partial(\"sun\")").find("\"sun\" is not a reduction") != std::string::npos);
     CHECK(refused("Shard(Shard(0))").find("a number, a text") != std::string::npos);

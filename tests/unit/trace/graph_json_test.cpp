@@ -64,24 +64,24 @@ TEST_CASE("a damaged graph is refused with its line and field") {
         "line 2 of the graph: 'n_values' is 1, and the nodes before it give 0: "
         "it is cut off");
   CHECK(refusal(kHeader + kInput.substr(0, 40)) ==
-        "line 2 of the graph is no JSON: it is damaged or cut off");
+        "line 2 of the graph is not JSON: it is damaged or cut off");
   const std::pair<std::string, std::string> nodes[] = {
-      {R"j({"k":"hop"})j", "'k' is 'hop', which is no kind of node"},
+      {R"j({"k":"hop"})j", "'k' is 'hop', which is not a kind of node"},
       {R"j({"k":"op","args":[{"v":1}]})j", "'args' is 1; it must be from 0 to 0"},
       {R"j({"k":"op","args":{}})j", "'args' must be a list"},
       {R"j({"k":"op","at":[1]})j", "'at' must be a line and a column"},
       {R"j({"k":"op","name":3})j", "'name' must be a text"},
       {R"j({"k":"op","colour":3})j", "'colour' is not known"},
-      {R"j({"k":"op","comm":[{"c":"all_hop"}]})j", "'comm.c' is no collective"},
+      {R"j({"k":"op","comm":[{"c":"all_hop"}]})j", "'comm.c' is not a collective"},
       {R"j({"k":"op","to":{"dtype":"f32","shape":[-1]}})j",
        "'to.shape' is -1; it must be from 0 to 281474976710656"},
-      {R"j({"k":"op","to":{"dtype":"f33","shape":[1]}})j", "'to.dtype' is no dtype"},
+      {R"j({"k":"op","to":{"dtype":"f33","shape":[1]}})j", "'to.dtype' is not a dtype"},
       {R"j({"k":"op","to":{"dtype":"f32","shape":[100000000000,100000000000]}})j",
        "'to.shape' is too large"},
       {R"j({"k":"op","to":{"dtype":"f32","shape":[1],"placements":["Q"]}})j",
-       "'to.placements' 'Q' is no placement"},
+       "'to.placements' 'Q' is not a placement"},
       {R"j({"k":"op","to":{"dtype":"f32","shape":[1],"placements":["S(-1)"]}})j",
-       "'to.placements' 'S(-1)' is no placement"},
+       "'to.placements' 'S(-1)' is not a placement"},
       {R"j({"k":"op","to":{"dtype":"f32","shape":[1],"placements":["S(0)"],"order":[1]}})j",
        "'to.order' does not say which mesh dim cuts first, second, ..."},
       {R"j({"k":"op","to":{"dtype":"f32","shape":[1],"placements":["R"],"order":[0]}})j",

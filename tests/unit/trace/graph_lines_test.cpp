@@ -133,7 +133,7 @@ std::string text_refusal(const std::string& text) {
 }
 
 TEST_CASE("damaged text is refused with its line, column and field") {
-  CHECK(text_refusal("\n  \n") == "line 2 of the graph is no JSON: it is damaged or cut off");
+  CHECK(text_refusal("\n  \n") == "line 2 of the graph is not JSON: it is damaged or cut off");
   CHECK(text_refusal(kInputLine) ==
         "line 1 of the graph, column 1: \"%0:\": a graph begins with its program");
   CHECK(text_refusal("    moves()") ==
@@ -144,23 +144,23 @@ TEST_CASE("damaged text is refused with its line, column and field") {
         "line 1 of the graph, column 36: 'meshes': \"f32\": no type stands here");
   const std::pair<std::string, std::string> nodes[] = {
       {"hop(", ", column 5: 'args': the line ends, a value is missing"},
-      {"hop()", ": 'k' is 'hop', which is no kind of node"},
+      {"hop()", ": 'k' is 'hop', which is not a kind of node"},
       {"aten::mm(%1)", ": 'args' is 1; it must be from 0 to 0"},
-      {"aten::mm(%)", ", column 11: 'args': \")\": is no number"},
+      {"aten::mm(%)", ", column 11: 'args': \")\": is not a number"},
       {"aten::mm(%0", ", column 12: the line ends, ')' is missing"},
       {"aten::mm(%0) 3", ", column 14: \"3\": does not belong to the line"},
       {"aten::mm(\"a)", ", column 10: 'args': \"\\\"a\": its quotes do not end"},
-      {"aten::mm(1e999)", ", column 10: 'args': \"1e999\": is no value"},
+      {"aten::mm(1e999)", ", column 10: 'args': \"1e999\": is not a value"},
       {"aten::mm(x=1, x=2)", ", column 18: 'x': \")\": 'x' is given twice"},
       {"aten::mm(colour=3)", ": 'colour' is not known"},
       {"aten::mm(args=[])", ", column 18: the line ends, 'args' is not known"},
-      {"aten::mm()    line x", ", column 20: \"x\": is no number"},
+      {"aten::mm()    line x", ", column 20: \"x\": is not a number"},
       {"aten::mm()    line 3", ": 'at' must be a line and a column"},
       {"%0: f32[7@z] = detach(%0)", ", column 11: \"z\": mesh {x:2, y:3} has no dim 'z'"},
       {"%0: f32[7] mesh=2 = detach(%0)", ", column 5: \"f32\": the graph has no mesh 2"},
       {"%0: f32[7@x] local = detach(%0)", ", column 11: \"x\": mesh {} has no dim 'x'"},
       {"detach(%0, to=f32[-1])", ", column 19: 'to': \"-1\": size -1 is negative"},
-      {"aten::mm()\n    all_hop(f32[2])", ": 'comm.c' is no collective"},
+      {"aten::mm()\n    all_hop(f32[2])", ": 'comm.c' is not a collective"},
   };
   for (const auto& [node, said] : nodes) {
     CAPTURE(node);
@@ -169,7 +169,7 @@ TEST_CASE("damaged text is refused with its line, column and field") {
   CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm()" + '\0' + "x") ==
         "line 3 of the graph, column 11: \"\\u0000x\": does not belong to the line");
   CHECK(text_refusal(kHeaderLine + kInputLine + "aten::mm()\n    all_reduce(2)") ==
-        "line 4 of the graph, column 16: \"2\": is no type");
+        "line 4 of the graph, column 16: \"2\": is not a type");
 }
 
 TEST_CASE("text takes no more memory than it is long") {

@@ -97,10 +97,10 @@ TEST_CASE(
             unlisted(fmt::format("device mesh.{}()", name).c_str()));
     }
     CHECK(broken_by(tracing, [&] { tracing.wrap(WorldMeta::kGroup).as_constant(); }) ==
-          "a value that is no constant: world");
+          "a value that is not a constant: world");
     CHECK(counted(tracing.breaks()) ==
           std::map<std::string, std::int64_t>{{"an unlisted member of a traced value", 2},
-                                              {"a value that is no constant", 1}});
+                                              {"a value that is not a constant", 1}});
     const GraphBreak& first = tracing.breaks()[0];
     CHECK(
         first.text().starts_with("an unlisted member of a traced value\n"
@@ -109,7 +109,7 @@ TEST_CASE(
     Error second = error_of(tracing.breaks()[2]);
     second.caused_by(error_of(first));
     CHECK(second.text().find("device mesh.barrier()") != std::string::npos);
-    CHECK(second.text().find("a value that is no constant") != std::string::npos);
+    CHECK(second.text().find("a value that is not a constant") != std::string::npos);
   });
 }
 
@@ -203,8 +203,10 @@ TEST_CASE("T-10 T-11 T-61 every value has a hash, and constants are equal as the
     CHECK(tracing.wrap(rank.world).get_attr("rank").hash() !=
           tracing.wrap(rank.world).get_attr("size").hash());
     // T-18: neither side may be without a constant form.
-    CHECK(broken_by(tracing, [&] { world.equals(shard); }) == "a value that is no constant: world");
-    CHECK(broken_by(tracing, [&] { shard.equals(world); }) == "a value that is no constant: world");
+    CHECK(broken_by(tracing, [&] { world.equals(shard); }) ==
+          "a value that is not a constant: world");
+    CHECK(broken_by(tracing, [&] { shard.equals(world); }) ==
+          "a value that is not a constant: world");
   });
 }
 
@@ -257,7 +259,8 @@ TEST_CASE("T-16 T-17 T-18 the world gives its group and the sentinel, each with 
       CHECK(test::kind_of([&] { tracing.wrap(WorldMeta::kGroup).get_attr(name); }) ==
             ErrorKind::kInternal);
     }
-    CHECK(broken_by(tracing, [&] { group.as_constant(); }) == "a value that is no constant: world");
+    CHECK(broken_by(tracing, [&] { group.as_constant(); }) ==
+          "a value that is not a constant: world");
   });
 }
 
@@ -340,7 +343,7 @@ TEST_CASE("T-23 predicates of placements are folded over constants, found on the
     CHECK(given.equals(shard));
     CHECK(broken_by(tracing, [&] {
             shard.call_method("is_shard", {{shard}, {}});
-          }) == "an argument that is no plain constant: placement Shard(2)");
+          }) == "an argument that is not a plain constant: placement Shard(2)");
     CHECK(test::kind_of([&] {
             shard.call_method("is_shard", {{}, {{"dims", shard}}});
           }) == ErrorKind::kValue);
@@ -450,7 +453,7 @@ TEST_CASE("T-42 T-44 T-45 T-46 T-64 a process group becomes constants, and metho
         tracing.wrap(mesh.layout()).call_method("get_group", {{tracing.constant(1)}, {}});
     CHECK(group.as_constant() == TracedConstant(&real));
     CHECK(broken_by(tracing, [&] { group.as_proxy(); }) ==
-          "a value that is no part of a graph: process group");
+          "a value that is not part of a graph: process group");
     const std::string place = std::to_string(rank.rank % 3);
     CHECK(asked(tracing, group, "rank") == place);
     CHECK(asked(tracing, group, "size") == "3");
