@@ -39,6 +39,8 @@ std::string run_text(const ScenarioResult& result, const RunTextOptions& options
 std::string calls_text(const ScenarioResult& result, Color color);
 /// What the ops warned of, and what `implicit = "warn"` asks for.
 std::vector<std::string> warnings_of(const ScenarioResult& result);
+/// "1 class", "3 classes": of ranks that do the same.
+std::string classes_text(const Run& run);
 /// One line for `shardlab test`: "ok   Megatron MLP   8 ranks  14 values, 6 collectives".
 std::string run_line(const ScenarioResult& result, const RunTextOptions& options);
 

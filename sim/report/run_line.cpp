@@ -1,0 +1,125 @@
+// What is said of a run in a line or two: how it ended, its first failure, and the command that
+// does it again.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_text.h"
+#include "sim/report/implicit_moves.h"
+#include "sim/report/paint.h"
+#include "sim/report/run_listing.h"
+#include "sim/report/run_text.h"
+
+namespace shardlab {
+
+namespace {
+
+// "1 value verified", "12 values verified, 2 wrong".
+std::string verified_text(const ScenarioJudgement& judgement) {
+  std::int64_t verified = 0, wrong = 0;
+  for (const ValueReport& value : judgement.values) {
+    if (!value.verified) continue;
+    ++verified;
+    if (value.comparison.agreement == Agreement::kWrong) ++wrong;
+  }
+  return fmt::format("{} verified{}", counted(verified, "value"),
+                     wrong > 0 ? fmt::format(", {} wrong", wrong) : "");
+}
+
+// One word for a shell.
+std::string quoted(const std::string& word) {
+  static constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string result = "'";
+  for (const char letter : word) {
+    if (letter == '\'') {
+      result += "'\\''";
+    } else {
+      result += letter;
+    }
+  }
+  return result + "'";
+}
+
+}  // namespace
+
+std::string classes_text(const Run& run) {
+  const std::size_t count = run.classes.size();
+  return fmt::format("{} {}", count, count == 1 ? "class" : "classes");
+}
+
+std::string replay_command(const Run& run) {
+  const ProcessBackend* processes = find_backend(run.options.backend).processes;
+  const SchedulerOptions& schedule = run.options.schedule;
+  const bool seeded = schedule.kind == SchedulerKind::kSeeded;
+  std::string command =
+      processes != nullptr ? processes->launcher(run.scenario.world) + " " : std::string();
+  command += "shardlab run " + quoted(run.scenario.file->file());
+  for (const std::string& setting : run.scenario.settings) {
+    if (!seeded && setting.starts_with("seed=")) continue;
+    command += " --set " + quoted(setting);
+  }
+  if (run.options.backend != run.scenario.backend) command += " --backend " + run.options.backend;
+  if (schedule.kind != SchedulerKind::kPool) {
+    command += fmt::format(" --scheduler {}", to_string(schedule.kind));
+  }
+  return command + fmt::format(" --seed {}", seeded ? schedule.seed : run.scenario.seed);
+}
+
+std::vector<std::string> warnings_of(const ScenarioResult& result) {
+  std::vector<std::string> texts = result.run.warnings;
+  const std::vector<std::string>& undecided = result.judgement.warnings;
+  texts.insert(texts.end(), undecided.begin(), undecided.end());
+  const std::vector<std::string> implicit = implicit_warnings(result.run);
+  texts.insert(texts.end(), implicit.begin(), implicit.end());
+  return texts;
+}
+
+std::string failure_text(const ScenarioResult& result) {
+  const ScenarioJudgement& judgement = result.judgement;
+  if (result.met()) return "";
+  if (result.run.error && !judgement.error_expected) return result.run.error->summary();
+  if (judgement.steps.wrong) {
+    return fmt::format("wrong call {}: {}", to_string(judgement.steps.wrong->place),
+                       judgement.steps.wrong->text());
+  }
+  for (const ValueReport& value : judgement.values) {
+    if (!value.verified || value.comparison.agreement != Agreement::kWrong) continue;
+    return fmt::format("wrong value {} ({}): {}", shown_name(value), value.where.at(),
+                       value.comparison.what);
+  }
+  for (const ExpectationReport& expectation : judgement.expectations) {
+    if (!expectation.met) return fmt::format("{}: {}", expectation.what, expectation.text);
+  }
+  return "not as expected";
+}
+
+std::string run_line(const ScenarioResult& result, const RunTextOptions& options) {
+  const Run& run = result.run;
+  std::int64_t collectives = 0;
+  for (const CollectiveCounts& rank : run.counts) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < kCollectiveKinds; ++i) sum += rank.forward[i] + rank.backward[i];
+    collectives = std::max(collectives, sum);
+  }
+  const std::string verdict = result.met() ? paint("ok    ", Ink::kGood, options.color)
+                                           : paint("FAILED", Ink::kBad, options.color);
+  std::string name = run.scenario.file->file();
+  if (!run.scenario.point.empty()) name += " [" + run.scenario.point + "]";
+  const std::string ranks = counted(run.scenario.world, "rank");
+  std::string facts = fmt::format("{}, {}, {}", ranks, verified_text(result.judgement),
+                                  counted(collectives, "collective"));
+  if (run.shapes_only()) {
+    facts = fmt::format("{} in {}, {}, {}", ranks, classes_text(run), result.judgement.not_verified,
+                        counted(collectives, "collective"));
+  }
+  const bool warns = run.scenario.expect.implicit == ImplicitRedistribution::kWarn;
+  if (warns && run.implicit_count > 0) {
+    facts += ", " + counted(run.implicit_count, "implicit redistribution");
+  }
+  if (run.error) facts = fmt::format("{}, {}", ranks, run.error->summary());
+  return fmt::format("{} {}  {}", verdict, name, facts);
+}
+
+}  // namespace shardlab
