@@ -7,30 +7,19 @@
 
 #include "base/hash.h"
 #include "sim/language/nesting.h"
+#include "sim/language/replaced.h"
 
 namespace shardlab {
 
 namespace {
 
 // The value with `pick` applied to every RankValue in it.
-Value replaced(const Value& value, const std::function<Value(const RankValue&)>& pick) {
-  if (const auto* ranks = value.get<RankValue>()) return pick(*ranks);
-  if (!varies(value)) return value;
-  const auto each = [&](const Values& items) {
-    Values out;
-    for (const Value& item : items) out.push_back(replaced(item, pick));
-    return out;
-  };
-  if (value.is<ListValue>()) return make_list(each(items_of(value)));
-  if (value.is<TupleValue>()) return make_tuple(each(items_of(value)));
-  if (const auto* slice = value.get<SliceValue>()) {
-    return SliceValue{std::make_shared<const Values>(each(*slice->parts))};
-  }
-  const DictValue dict = make_dict();
-  for (const auto& [key, item] : *value.as<DictValue>().entries) {
-    dict.entries->emplace_back(key, replaced(item, pick));
-  }
-  return dict;
+template <typename Pick>
+Value picked(const Value& value, const Pick& pick) {
+  return replaced(value, [&](const Value& part) -> std::optional<Value> {
+    if (const auto* ranks = part.get<RankValue>()) return pick(*ranks);
+    return varies(part) ? std::nullopt : std::optional(part);
+  });
 }
 
 }  // namespace
@@ -71,11 +60,11 @@ bool varies(const Value& value) {
 }
 
 Value at_rank(const Value& value, std::int64_t rank) {
-  return replaced(value, [rank](const RankValue& ranks) { return (*ranks.at)(rank); });
+  return picked(value, [rank](const RankValue& ranks) { return (*ranks.at)(rank); });
 }
 
 Value here(const Value& value) {
-  return replaced(value, [](const RankValue& ranks) { return *ranks.here; });
+  return picked(value, [](const RankValue& ranks) { return *ranks.here; });
 }
 
 namespace {
@@ -84,7 +73,7 @@ namespace {
 std::int64_t told_rank(const Values& values) {
   std::int64_t running = 0;
   for (const Value& value : values) {
-    replaced(value, [&](const RankValue& ranks) {
+    picked(value, [&](const RankValue& ranks) {
       running = ranks.running;
       return Value();
     });

@@ -8,6 +8,7 @@
 #include "autograd/program.h"
 #include "schema/op_row.h"
 #include "sim/language/interpreter.h"
+#include "sim/language/replaced.h"
 #include "trace/sizes.h"
 
 namespace shardlab {
@@ -48,23 +49,10 @@ const char* arithmetic_name(ast::BinaryOp op) {
 // The value with `change` applied to every size in it.
 template <typename Change>
 Value changed(const Value& value, const Change& change) {
-  if (const SizeObject* size = size_of(value)) return change(*size);
-  if (!holds_size(value)) return value;
-  const auto each = [&](const Values& items) {
-    Values out;
-    for (const Value& item : items) out.push_back(changed(item, change));
-    return out;
-  };
-  if (value.is<ListValue>()) return make_list(each(items_of(value)));
-  if (value.is<TupleValue>()) return make_tuple(each(items_of(value)));
-  if (const auto* slice = value.get<SliceValue>()) {
-    return SliceValue{std::make_shared<const Values>(each(*slice->parts))};
-  }
-  const DictValue dict = make_dict();
-  for (const auto& [key, item] : *value.as<DictValue>().entries) {
-    dict.entries->emplace_back(changed(key, change), changed(item, change));
-  }
-  return dict;
+  return replaced(value, [&](const Value& part) -> std::optional<Value> {
+    if (const SizeObject* size = size_of(part)) return change(*size);
+    return holds_size(part) ? std::nullopt : std::optional(part);
+  });
 }
 
 }  // namespace

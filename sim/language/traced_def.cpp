@@ -14,6 +14,7 @@
 #include "sim/language/generator.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/rank_value.h"
+#include "sim/language/replaced.h"
 #include "sim/language/size_value.h"
 #include "trace/guards.h"
 #include "trace/recorder.h"
@@ -148,23 +149,11 @@ using VisitSize = std::function<Value(const SizeObject& size)>;
 
 // The value with other tensors, and other things for sizes, in it.
 Value with_others(const Value& value, const VisitTensor& visit, const VisitSize& visit_size) {
-  if (const auto* tensor = value.get<DTensor>()) return visit(*tensor);
-  if (const SizeObject* size = size_of(value)) return visit_size(*size);
-  if (value.is_sequence()) {
-    Values items;
-    for (const Value& item : items_of(value)) {
-      items.push_back(with_others(item, visit, visit_size));
-    }
-    return value.is<ListValue>() ? make_list(std::move(items)) : make_tuple(std::move(items));
-  }
-  if (const auto* dict = value.get<DictValue>()) {
-    const DictValue copy = make_dict();
-    for (const auto& [key, item] : *dict->entries) {
-      copy.entries->emplace_back(key, with_others(item, visit, visit_size));
-    }
-    return copy;
-  }
-  return value;
+  return replaced(value, [&](const Value& part) -> std::optional<Value> {
+    if (const auto* tensor = part.get<DTensor>()) return visit(*tensor);
+    if (const SizeObject* size = size_of(part)) return visit_size(*size);
+    return std::nullopt;
+  });
 }
 
 // What may hold tensors that a graph cannot put others in place of.

@@ -26,25 +26,28 @@ std::vector<std::string> words_of(const ProgramGraph& graph) {
   return words;
 }
 
-// What `program` does with x, which is given as the input "x".
-template <typename Program>
-ProgramGraph captured(const OpMesh& mesh, const DTensor& x, const Program& program) {
+// What `program` does with x, which is given as the input "x"; `end` makes a graph of what it
+// gives.
+template <typename Program, typename End>
+ProgramGraph recorded(const OpMesh& mesh, const DTensor& x, const Program& program,
+                      const End& end) {
   Recorder recorder(program_calls(), mesh.layout());
   recorder.input("x", {.init = "randn", .arguments = {}, .values = {}}, x);
   const ObserverScope observed(recorder.listen(nullptr));
   const ProgramScope scope(recorder);
   const auto held = program(x);
-  return recorder.finish();
+  return end(recorder, held);
 }
-
-// The same of a function, whose results are its graph's outputs.
+template <typename Program>
+ProgramGraph captured(const OpMesh& mesh, const DTensor& x, const Program& program) {
+  return recorded(mesh, x, program,
+                  [](Recorder& recorder, const auto&) { return recorder.finish(); });
+}
+// Of a function, whose results are its graph's outputs.
 template <typename Program>
 ProgramGraph captured_function(const OpMesh& mesh, const DTensor& x, const Program& program) {
-  Recorder recorder(program_calls(), mesh.layout());
-  recorder.input("x", {.init = "randn", .arguments = {}, .values = {}}, x);
-  const ObserverScope observed(recorder.listen(nullptr));
-  const ProgramScope scope(recorder);
-  return recorder.function(program(x));
+  return recorded(mesh, x, program,
+                  [](Recorder& recorder, const auto& held) { return recorder.function(held); });
 }
 
 // Gradients, a view that is written to, a constant, a collective of its own and one of a move.
