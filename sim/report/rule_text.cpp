@@ -67,7 +67,7 @@ class Example {
       if (named) shown += fmt::format(", dim={}", value.text());
     }
     try {
-      const std::vector<OutputMeta> outputs = infer_metas(row_, schema.args, std::move(metas));
+      const OutputMetas outputs = infer_metas(row_, schema.args, std::move(metas));
       std::vector<const DTensorSpec*> tensors = schema.tensor_specs();
       if (!row_.out_variant()) {
         for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);

@@ -64,8 +64,6 @@ Position position_of(const OpRow& row, const OutputSharding& decision,
   return position;
 }
 
-using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
-
 LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
                          const OutputSharding& decision, const Coordinate& coordinate,
                          const LocalTensors& locals, const RandomState& random) {
@@ -103,7 +101,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
       metas.push_back({.meta = contiguous_meta(locals[1].shape(), DType::kBool), .present = true});
     }
   }
-  return run_local(local, {metas.data(), metas.size()});
+  return run_placed(local, metas);
 }
 
 // Groups `count` flat tensors as the op's declared returns have them (D-54); `take` makes the next
@@ -227,7 +225,7 @@ Results run_plain(const Unwrapped& call, const Arguments& args) {
                   .args = &args,
                   .tensors = {locals.data(), locals.size()},
                   .device = current_rank().device};
-  std::vector<OutputMeta> metas;
+  OutputMetas metas;
   if (row.view() == nullptr) {
     MetaList given;
     given.reserve(call.slots.size());

@@ -63,7 +63,7 @@ class Search {
     const OutputMeta output{contiguous_meta(shape, rows.dtype())};
     const LocalCall call{
         .row = &op, .args = &args, .tensors = {&rows, 1}, .device = current_rank().device};
-    return DTensor(run_local(call, {&output, 1}).front());
+    return DTensor(run_placed(call, {output}).front());
   }
 
   /// Where in the global tensor they stand.

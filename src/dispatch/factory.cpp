@@ -44,7 +44,7 @@ DTensor dispatch_factory(const OpRow& row, const Arguments& args, const DTensorS
                        .random = before,
                        .device = current_rank().device};
   const OutputMeta meta{.meta = local_meta(*spec, *mesh.coordinate()), .present = true};
-  Results results{DTensor(run_local(call, {&meta, 1}).front(), spec)};
+  Results results{DTensor(run_local(call, {meta}).front(), spec)};
   observed.ended(results);
   return results.front().tensor();
 }

@@ -1,6 +1,6 @@
 // A row computes in one of three ways: as a view (new metadata on the same memory), as a program
-// over other ops, or as a kernel of the device. Kernels trust their outputs' sizes, which the
-// placements have chosen; so they are held against what the local inputs imply first, and a wrong
+// over other ops, or as a kernel of the device. Kernels trust their outputs' sizes; where
+// placements have chosen them, they are held against what the local inputs imply first, and a wrong
 // rule becomes an error and no write behind the end of a tensor.
 #include "dispatch/local_call.h"
 
@@ -123,7 +123,7 @@ void append_tensors(const Argument& result, LocalTensors& outputs) {
 }
 
 // An out= tensor of another shape is replaced; the caller hands the new one to its handle.
-void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, LocalTensors& outs) {
+void resize_outs(const LocalCall& call, const OutputMetas& metas, LocalTensors& outs) {
   for (std::size_t i = 0; i < outs.size() && i < metas.size(); ++i) {
     if (!outs[i].defined() || !metas[i].present) continue;
     if (outs[i].shape() == metas[i].meta.shape) continue;
@@ -133,8 +133,7 @@ void resize_outs(const LocalCall& call, std::span<const OutputMeta> metas, Local
 
 // What an in-place or out= op writes takes the results of its program. Programs that write by
 // themselves, for each element of a list, give these very tensors, or nothing.
-LocalTensors stored(const LocalCall& call, std::span<const OutputMeta> metas,
-                    const LocalTensors& results) {
+LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const LocalTensors& results) {
   LocalTensors written = written_tensors(call);
   if (call.row->out_variant()) resize_outs(call, metas, written);
   for (std::size_t i = 0; i < std::min(results.size(), written.size()); ++i) {
@@ -161,7 +160,7 @@ Results program_results(const LocalCall& call) {
 }
 
 // A row whose local computation is a program, or the parts of a composite op.
-LocalTensors run_program(const LocalCall& call, std::span<const OutputMeta> metas) {
+LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   const OpRow& row = *call.row;
   const Results results = program_results(call);
   LocalTensors outputs;
@@ -198,12 +197,20 @@ LocalTensors run_view(const LocalCall& call) {
   return outputs;
 }
 
+bool computed_by_program(const OpRow& row) {
+  return std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
+}
+
+bool computed_by_kernel(const OpRow& row) {
+  return row.view() == nullptr && !computed_by_program(row);
+}
+
 // Kernels read sizes off their inputs and write outputs that the placements have sized: where both
 // disagree, a rule is wrong, and a kernel would write behind its output. Shape inference may refuse
 // pieces without elements; nothing is written for these.
-void check_output_sizes(const LocalCall& call, std::span<const OutputMeta> metas) {
-  if (call.row->meta == nullptr || call.tensors.empty()) return;
-  std::vector<OutputMeta> made;
+void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
+  if (call.row->meta == nullptr || !computed_by_kernel(*call.row)) return;
+  OutputMetas made;
   try {
     made = infer_local(call);
   } catch (const Error&) {
@@ -222,8 +229,7 @@ void check_output_sizes(const LocalCall& call, std::span<const OutputMeta> metas
   }
 }
 
-LocalTensors run_kernel(const LocalCall& call, KernelId kernel, std::span<const OutputMeta> metas) {
-  check_output_sizes(call, metas);
+LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMetas& metas) {
   const OpRow& row = *call.row;
   LocalTensors outputs;
   if (row.inplace() || row.out_variant()) {
@@ -246,7 +252,7 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, std::span<const 
 
 }  // namespace
 
-std::vector<OutputMeta> infer_local(const LocalCall& call) {
+OutputMetas infer_local(const LocalCall& call) {
   if (call.row->meta == nullptr) {
     fail(ErrorKind::kUnsupported, Fix{"give its row a metadata function: `meta`"},
          "{}: no shapes can be inferred, its row has no metadata function", call.row->name());
@@ -254,11 +260,10 @@ std::vector<OutputMeta> infer_local(const LocalCall& call) {
   return infer_metas(*call.row, *call.args, tensor_metas(call));
 }
 
-LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas) {
+LocalTensors run_local(const LocalCall& call, const OutputMetas& metas) {
   const OpRow& row = *call.row;
   if (row.view() != nullptr) return run_view(call);
-  const bool program = std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
-  if (program) return run_program(call, metas);
+  if (computed_by_program(row)) return run_program(call, metas);
   const KernelId kernel = call.kernel != KernelId::kNone ? call.kernel : row.kernel();
   // Where nothing computes, shapes are all there is to an op.
   if (kernel == KernelId::kNone && !call.device->shape_only()) {
@@ -266,6 +271,11 @@ LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas)
         .with("fix", "shardlab ops lists the ops that run");
   }
   return run_kernel(call, kernel, metas);
+}
+
+LocalTensors run_placed(const LocalCall& call, const OutputMetas& metas) {
+  check_output_sizes(call, metas);
+  return run_local(call, metas);
 }
 
 }  // namespace shardlab

@@ -27,12 +27,16 @@ struct LocalCall {
 };
 
 /// Results of shape inference over the local tensors.
-std::vector<OutputMeta> infer_local(const LocalCall& call);
+OutputMetas infer_local(const LocalCall& call);
 
 /// Runs the call and returns its tensor results, Tensor[] flattened: views of the base for view
 /// rows, the written arguments for in-place and out= rows, else new tensors of `metas` (absent ones
-/// are undefined).
-LocalTensors run_local(const LocalCall& call, std::span<const OutputMeta> metas);
+/// are undefined). `metas` are those that infer_local() gives.
+LocalTensors run_local(const LocalCall& call, const OutputMetas& metas);
+
+/// The same where placements chose `metas`. Fails with Internal where the local inputs make other
+/// sizes: a kernel would write behind its output.
+LocalTensors run_placed(const LocalCall& call, const OutputMetas& metas);
 
 /// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None
 /// included, in schema order.

@@ -82,29 +82,29 @@ Expression nan_in(const Expression& x) { return x.of("aten::isnan"); }
 
 // Shape and dtype
 
-std::vector<OutputMeta> meta_floats(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_tensors(args);
+OutputMetas meta_floats(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
   require_float(args.op().name(), outputs[0].meta.dtype);
   return outputs;
 }
 
 /// f64, or c128.
-std::vector<OutputMeta> meta_float_power(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_promoted(args);
+OutputMetas meta_float_power(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
   DType& dtype = outputs[0].meta.dtype;
   dtype = is_complex(dtype) ? DType::kC128 : DType::kF64;
   return outputs;
 }
 
 /// The angle is real.
-std::vector<OutputMeta> meta_angle(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_promoted_float(args);
+OutputMetas meta_angle(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted_float(args);
   outputs[0].meta.dtype = real_dtype(outputs[0].meta.dtype);
   return outputs;
 }
 
 /// Both operands have one dtype.
-std::vector<OutputMeta> meta_heaviside(const MetaArgs& args) {
+OutputMetas meta_heaviside(const MetaArgs& args) {
   if (args.tensor(0)->dtype != args.tensor(1)->dtype) {
     fail(ErrorKind::kValue, Fix{"cast one of them: values.to(x.dtype)"},
          "{} takes tensors of one dtype, not {} and {}", args.op().name(),

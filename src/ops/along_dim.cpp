@@ -16,7 +16,7 @@ namespace {
 
 using namespace grad;
 
-std::vector<OutputMeta> meta_softmax(const MetaArgs& args) {
+OutputMetas meta_softmax(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   wrap_dim(args[1].to_int(), meta.shape.size());
   if (args[2].to_bool()) meta.dtype = DType::kF32;
@@ -24,14 +24,14 @@ std::vector<OutputMeta> meta_softmax(const MetaArgs& args) {
   return {{meta}};
 }
 
-std::vector<OutputMeta> meta_softmax_backward(const MetaArgs& args) {
+OutputMetas meta_softmax_backward(const MetaArgs& args) {
   const TensorMeta &gradient = *args.tensor(0), &output = *args.tensor(1);
   wrap_dim(args[2].to_int(), output.shape.size());
   check_gradient_shape(args, gradient.shape, output.shape, "the output");
   return {elementwise_meta(args, tensor_operands(args), args[3].dtype())};
 }
 
-std::vector<OutputMeta> meta_cumsum(const MetaArgs& args) {
+OutputMetas meta_cumsum(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   wrap_dim(args[1].to_int(), meta.shape.size());
   const Argument& dtype = argument_or_none(args, "dtype");
@@ -42,7 +42,7 @@ std::vector<OutputMeta> meta_cumsum(const MetaArgs& args) {
   return {{meta}};
 }
 
-std::vector<OutputMeta> meta_topk(const MetaArgs& args) {
+OutputMetas meta_topk(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::int64_t dim = wrap_dim(args[2].to_int(), input.shape.size());
   const std::int64_t k = args[1].to_int();
@@ -56,7 +56,7 @@ std::vector<OutputMeta> meta_topk(const MetaArgs& args) {
   return {{contiguous_meta(shape, input.dtype)}, {contiguous_meta(shape, DType::kI64)}};
 }
 
-std::vector<OutputMeta> meta_sort(const MetaArgs& args) {
+OutputMetas meta_sort(const MetaArgs& args) {
   TensorMeta values = *args.tensor(0);
   wrap_dim(argument_or_none(args, "dim").to_int(), values.shape.size());
   values.stride = preserved_strides(values);

@@ -14,8 +14,8 @@ namespace {
 using namespace grad;
 
 /// A factor of integers is an integer.
-std::vector<OutputMeta> meta_scaled(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_promoted(args);
+OutputMetas meta_scaled(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
   const DType dtype = outputs[0].meta.dtype;
   if (is_integral(dtype) && !argument_or_none(args, "alpha").scalar().is_integral()) {
     fail(ErrorKind::kValue, Fix{"give an integer alpha, or cast the tensor first: x.float()"},
@@ -38,28 +38,28 @@ void require_bounds(const MetaArgs& args, const Argument& least, const Argument&
        (too_high ? least : most).text());
 }
 
-std::vector<OutputMeta> meta_clamp(const MetaArgs& args) {
+OutputMetas meta_clamp(const MetaArgs& args) {
   if (args[1].is_none() && args[2].is_none()) {
     fail(ErrorKind::kValue, Fix{"write clamp(x, min=0), or max=, or both"},
          "{} takes a lower or an upper bound", args.op().name());
   }
-  std::vector<OutputMeta> outputs = meta_promoted(args);
+  OutputMetas outputs = meta_promoted(args);
   require_bounds(args, args[1], args[2], outputs[0].meta.dtype);
   return outputs;
 }
-std::vector<OutputMeta> meta_clamp_min(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_promoted(args);
+OutputMetas meta_clamp_min(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
   require_bounds(args, args[1], {}, outputs[0].meta.dtype);
   return outputs;
 }
-std::vector<OutputMeta> meta_clamp_max(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_promoted(args);
+OutputMetas meta_clamp_max(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
   require_bounds(args, {}, args[1], outputs[0].meta.dtype);
   return outputs;
 }
 
-std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_promoted(args);
+OutputMetas meta_pow_scalar(const MetaArgs& args) {
+  OutputMetas outputs = meta_promoted(args);
   if (is_integral(outputs[0].meta.dtype) && args[1].scalar().to_double() < 0) {
     fail(ErrorKind::kValue, Fix{"cast the base first: pow(x.float(), -1)"},
          "{}: integers have no negative integer powers", args.op().name());
@@ -73,8 +73,8 @@ std::vector<OutputMeta> meta_pow_scalar(const MetaArgs& args) {
 }
 
 /// Integers would have to be rounded.
-std::vector<OutputMeta> meta_addcdiv(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_tensors(args);
+OutputMetas meta_addcdiv(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
   if (is_integral(outputs[0].meta.dtype)) {
     fail(ErrorKind::kValue, Fix{"cast the tensors first: x.float()"},
          "{} divides floats, not integers", args.op().name());
@@ -83,12 +83,12 @@ std::vector<OutputMeta> meta_addcdiv(const MetaArgs& args) {
 }
 
 /// True division gives floats, a rounded one keeps integers.
-std::vector<OutputMeta> meta_div_mode(const MetaArgs& args) {
+OutputMetas meta_div_mode(const MetaArgs& args) {
   return args[2].is_none() ? meta_promoted_float(args) : meta_promoted(args);
 }
 
 /// masked_fill(self, mask, value): a tensor as value is one number.
-std::vector<OutputMeta> meta_masked_fill(const MetaArgs& args) {
+OutputMetas meta_masked_fill(const MetaArgs& args) {
   const std::size_t ndim = args.tensor(2)->shape.size();
   if (ndim > 0) {
     fail(ErrorKind::kValue, Fix{"where(mask, value, x) takes an element of value for each of x"},
@@ -98,10 +98,10 @@ std::vector<OutputMeta> meta_masked_fill(const MetaArgs& args) {
 }
 
 /// The condition takes part in shape and strides, not in the dtype.
-std::vector<OutputMeta> meta_where(const MetaArgs& args) {
+OutputMetas meta_where(const MetaArgs& args) {
   Operands operands = tensor_operands(args);
   Operands values = operands;
-  values.tensors.erase(values.tensors.begin());
+  values.tensors.erase(0);
   return {elementwise_meta(args, operands, result_dtype(values))};
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kOutputs = 9;  // two of them numbers, which have no layout
 
 /// query, key, value [batch, heads, length, width]
-std::vector<OutputMeta> meta_flash_attention(const MetaArgs& args) {
+OutputMetas meta_flash_attention(const MetaArgs& args) {
   const TensorMeta& query = *args.tensor(0);
   for (const std::size_t i : {0, 1, 2}) {
     if (args.tensor(i)->shape.size() != 4) {
@@ -26,7 +26,7 @@ std::vector<OutputMeta> meta_flash_attention(const MetaArgs& args) {
     }
   }
   const Dims& shape = query.shape;
-  std::vector<OutputMeta> outputs(kOutputs, OutputMeta{{}, false});
+  OutputMetas outputs(kOutputs, OutputMeta{{}, false});
   outputs[0] = {contiguous_meta(shape, query.dtype)};
   outputs[1] = {contiguous_meta(Dims{shape[0], shape[1], shape[2]}, DType::kF32)};
   outputs[6] = {contiguous_meta(Dims{2}, DType::kU64)};

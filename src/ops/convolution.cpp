@@ -145,7 +145,7 @@ Dims output_shape(const MetaArgs& args, const Direction& direction) {
   return shape;
 }
 
-std::vector<OutputMeta> meta_convolution(const MetaArgs& args) {
+OutputMetas meta_convolution(const MetaArgs& args) {
   const Dims shape = output_shape(args, kForward);
   const TensorMeta* bias = args.tensor(2);
   if (bias != nullptr && bias->shape != Dims{shape[1]}) {
@@ -161,15 +161,15 @@ Dims bias_shape(const MetaArgs& args) {
   return Dims{args.tensor(0)->shape[1]};
 }
 
-std::vector<OutputMeta> meta_convolution_backward(const MetaArgs& args) {
+OutputMetas meta_convolution_backward(const MetaArgs& args) {
   const Dims shape = output_shape(args, kBackward);
   check_gradient_shape(args, args.tensor(0)->shape, shape, "the output");
   const TensorMeta& input = *args.tensor(1);
   const TensorMeta& weight = *args.tensor(2);
   const ArgumentList& mask = args[kOutputMask].list();
-  std::vector<OutputMeta> outputs = {{contiguous_meta(input.shape, input.dtype)},
-                                     {contiguous_meta(weight.shape, weight.dtype)},
-                                     {contiguous_meta(bias_shape(args), weight.dtype)}};
+  OutputMetas outputs = {{contiguous_meta(input.shape, input.dtype)},
+                         {contiguous_meta(weight.shape, weight.dtype)},
+                         {contiguous_meta(bias_shape(args), weight.dtype)}};
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].present = mask[i].to_bool();
   if (outputs[2].present && outputs[2].meta.shape != Dims{shape[1]}) {
     fail(ErrorKind::kValue, Fix{fmt::format("pass bias_sizes=[{}]", shape[1])},

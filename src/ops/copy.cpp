@@ -54,13 +54,13 @@ OutputMeta formatted(const MetaArgs& args, DType dtype) {
   return {meta};
 }
 
-std::vector<OutputMeta> meta_copy(const MetaArgs& args) {
+OutputMetas meta_copy(const MetaArgs& args) {
   const DType own = args.tensor(0)->dtype;
   return {formatted(args, dtype_or(argument_or_none(args, "dtype"), own))};
 }
 
 /// The target: the source only has to fit.
-std::vector<OutputMeta> meta_target(const MetaArgs& args) {
+OutputMetas meta_target(const MetaArgs& args) {
   const TensorMeta& target = *args.tensor(0);
   if (args.op().arguments.size() > 1 && args.tensor(1) != nullptr) {
     const TensorMeta* const both[] = {&target, args.tensor(1)};

@@ -17,7 +17,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
 DType dtype_argument(const MetaArgs& args, DType fallback) {
@@ -38,19 +37,19 @@ Dims sizes_of(const Argument& argument) {
   return sizes;
 }
 
-Metas meta_sized(const MetaArgs& args) {
+OutputMetas meta_sized(const MetaArgs& args) {
   return {{contiguous_meta(sizes_of(args[0]), dtype_argument(args, DType::kF32))}};
 }
 
 /// full(size, fill_value): the dtype of the number, unless it is given.
-Metas meta_full(const MetaArgs& args) {
+OutputMetas meta_full(const MetaArgs& args) {
   const DType dtype = default_dtype(args[1].scalar().category());
   return {{contiguous_meta(sizes_of(args[0]), dtype_argument(args, dtype))}};
 }
 
 /// randint(high, size) and randint.low(low, high, size)
 template <std::size_t size_argument>
-Metas meta_randint(const MetaArgs& args) {
+OutputMetas meta_randint(const MetaArgs& args) {
   return {{contiguous_meta(sizes_of(args[size_argument]), dtype_argument(args, DType::kI64))}};
 }
 
@@ -68,7 +67,7 @@ std::int64_t count_of_steps(std::int64_t start, std::int64_t end, std::int64_t s
 
 /// arange(end), arange(start, end) and arange(start, end, step)
 template <std::size_t numbers>
-Metas meta_arange(const MetaArgs& args) {
+OutputMetas meta_arange(const MetaArgs& args) {
   bool floating = false;
   for (std::size_t i = 0; i < numbers; ++i) {
     floating = floating || args[i].scalar().category() == Category::kFloat;
@@ -95,11 +94,11 @@ Metas meta_arange(const MetaArgs& args) {
   return {{contiguous_meta(Dims{count}, dtype_argument(args, dtype))}};
 }
 
-Metas meta_linspace(const MetaArgs& args) {
+OutputMetas meta_linspace(const MetaArgs& args) {
   return {{contiguous_meta(Dims{args[2].to_int()}, dtype_argument(args, DType::kF32))}};
 }
 
-Metas meta_eye(const MetaArgs& args) {
+OutputMetas meta_eye(const MetaArgs& args) {
   const std::int64_t rows = args[0].to_int();
   const bool has_columns = args.op().overload.starts_with('m');
   const std::int64_t columns = has_columns ? args[1].to_int() : rows;
@@ -108,7 +107,7 @@ Metas meta_eye(const MetaArgs& args) {
 
 // In the likeness of another tensor.
 
-Metas meta_likeness(const MetaArgs& args) {
+OutputMetas meta_likeness(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const Argument& format = argument_or_none(args, "memory_format");
   const bool rows_first = format.is_string() && format.string() == "contiguous_format";
@@ -116,12 +115,12 @@ Metas meta_likeness(const MetaArgs& args) {
             dtype_argument(args, self.dtype)}}};
 }
 
-Metas meta_new(const MetaArgs& args) {
+OutputMetas meta_new(const MetaArgs& args) {
   const DType dtype = dtype_argument(args, args.tensor(0)->dtype);
   return {{contiguous_meta(ints_of(args[1]), dtype)}};
 }
 
-Metas meta_new_strided(const MetaArgs& args) {
+OutputMetas meta_new_strided(const MetaArgs& args) {
   const DType dtype = dtype_argument(args, args.tensor(0)->dtype);
   return {{{ints_of(args[1]), ints_of(args[2]), dtype}}};
 }
@@ -158,7 +157,7 @@ Rows rule_new(const RuleContext& context) {
 // Random values: any dim may be sharded, since the draw of an element depends on its global index.
 
 /// In-place ops write self, out= variants write out.
-Metas meta_drawn(const MetaArgs& args) {
+OutputMetas meta_drawn(const MetaArgs& args) {
   const std::optional<std::size_t> out = args.op().find_argument("out");
   if (!out) return {{*args.tensor(0)}};
   const TensorMeta& self = *args.tensor(0);
@@ -167,13 +166,13 @@ Metas meta_drawn(const MetaArgs& args) {
   return {{{self.shape, preserved_strides(self), target.dtype}}};
 }
 
-Metas meta_dropout(const MetaArgs& args) {
+OutputMetas meta_dropout(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const Dims strides = preserved_strides(self);
   return {{{self.shape, strides, self.dtype}}, {{self.shape, strides, DType::kBool}}};
 }
 
-Metas meta_multinomial(const MetaArgs& args) {
+OutputMetas meta_multinomial(const MetaArgs& args) {
   Dims shape = args.tensor(0)->shape;
   if (shape.empty()) {
     fail(ErrorKind::kValue, Fix{"give weights of shape [categories] or [rows, categories]"},
@@ -193,7 +192,7 @@ Rows rule_multinomial(const RuleContext& context) {
 /// The diagonal of a piece is not a piece of the diagonal.
 Rows rule_whole(const RuleContext&) { return {}; }
 
-Metas meta_triangle(const MetaArgs& args) {
+OutputMetas meta_triangle(const MetaArgs& args) {
   if (args.tensor(0)->shape.size() < 2) {
     fail(ErrorKind::kValue, Fix{"x.unsqueeze(0) makes a matrix of a vector"},
          "{} takes a tensor of at least two dims, not {}", args.op().name(),
@@ -203,7 +202,7 @@ Metas meta_triangle(const MetaArgs& args) {
 }
 
 /// scalar_tensor(s, *, dtype, ..): f32 unless a dtype is named, whatever the number is.
-Metas meta_scalar(const MetaArgs& args) {
+OutputMetas meta_scalar(const MetaArgs& args) {
   return {{contiguous_meta(Dims{}, dtype_or(argument_or_none(args, "dtype"), DType::kF32))}};
 }
 

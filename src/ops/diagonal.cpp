@@ -14,8 +14,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
-
 struct Diagonal {
   TensorMeta meta;
   std::int64_t offset = 0;  ///< of its first element, in elements
@@ -56,9 +54,9 @@ Diagonal diagonal_of(const MetaArgs& args) {
                      args[3].to_int());
 }
 
-Metas meta_diagonal(const MetaArgs& args) { return {{diagonal_of(args).meta}}; }
+OutputMetas meta_diagonal(const MetaArgs& args) { return {{diagonal_of(args).meta}}; }
 
-Metas meta_diagonal_copy(const MetaArgs& args) {
+OutputMetas meta_diagonal_copy(const MetaArgs& args) {
   return {{contiguous_meta(diagonal_of(args).meta.shape, args.tensor(0)->dtype)}};
 }
 
@@ -68,7 +66,7 @@ ViewResults view_diagonal(const Tensor& base, const MetaArgs& args) {
 }
 
 /// diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
-Metas meta_diagonal_backward(const MetaArgs& args) {
+OutputMetas meta_diagonal_backward(const MetaArgs& args) {
   const TensorMeta around = contiguous_meta(ints_of(args[1]), args.tensor(0)->dtype);
   const Diagonal diagonal =
       diagonal_of(args.op(), around, args[2].to_int(), args[3].to_int(), args[4].to_int());
@@ -116,7 +114,7 @@ Dims embedded_sizes(const OpDescriptor& op, const Dims& shape, const Argument& o
   return sizes;
 }
 
-Metas meta_diag_embed(const MetaArgs& args) {
+OutputMetas meta_diag_embed(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   return {{contiguous_meta(embedded_sizes(args.op(), self.shape, args[1], args[2], args[3]),
                            self.dtype)}};

@@ -14,15 +14,15 @@ namespace {
 using namespace grad;
 
 /// c64 -> f32: the magnitude.
-std::vector<OutputMeta> meta_real(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_tensors(args);
+OutputMetas meta_real(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
   outputs[0].meta.dtype = real_dtype(outputs[0].meta.dtype);
   return outputs;
 }
 
 /// Truth values count as numbers.
-std::vector<OutputMeta> meta_square(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs = meta_tensors(args);
+OutputMetas meta_square(const MetaArgs& args) {
+  OutputMetas outputs = meta_tensors(args);
   if (outputs[0].meta.dtype == DType::kBool) outputs[0].meta.dtype = DType::kI64;
   return outputs;
 }

@@ -38,7 +38,7 @@ std::vector<std::string_view> operands_of(std::string_view text) {
 
 }  // namespace
 
-std::vector<OutputMeta> factor_metas(const FactorRule& rule, const MetaArgs& args) {
+OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args) {
   const std::string_view text = rule.text;
   const std::size_t arrow = text.find("->");
   const std::vector<std::string_view> operands = operands_of(text.substr(0, arrow));

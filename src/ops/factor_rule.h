@@ -16,6 +16,6 @@ void set_factor_rule(OpRegistry& registry, std::string_view op, std::string rule
 
 /// The result of an op that has no metadata function but such a rule: sizes by letter, dtype as the
 /// operands' together. Fails with Value when operands disagree about a size.
-std::vector<OutputMeta> factor_metas(const FactorRule& rule, const MetaArgs& args);
+OutputMetas factor_metas(const FactorRule& rule, const MetaArgs& args);
 
 }  // namespace shardlab

@@ -151,7 +151,7 @@ Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
   return {};
 }
 
-std::vector<OutputMeta> no_results(const MetaArgs&) { return {}; }
+OutputMetas no_results(const MetaArgs&) { return {}; }
 
 constexpr std::uint32_t kSteps = kAllowUneven | kIndependentLists | kNotDifferentiable;
 

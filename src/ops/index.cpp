@@ -20,7 +20,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
 std::int64_t dim_argument(const RuleContext& context) {
@@ -34,7 +33,7 @@ void require_index(const TensorMeta& index) {
   }
 }
 
-Metas meta_self(const MetaArgs& args) {
+OutputMetas meta_self(const MetaArgs& args) {
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }
 
@@ -68,7 +67,7 @@ void check_index_fits(const MetaArgs& args, const TensorMeta& addressed, std::si
 
 // gather(self, dim, index)
 
-Metas meta_gather(const MetaArgs& args) {
+OutputMetas meta_gather(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const TensorMeta& index = *args.tensor(2);
   require_index(index);
@@ -98,15 +97,15 @@ Rows rule_gather(const RuleContext& context) {
 
 // scatter(self, dim, index, src or value), scatter_add
 
-Metas meta_scatter(const MetaArgs& args) {
+OutputMetas meta_scatter(const MetaArgs& args) {
   require_index(*args.tensor(2));
   wrap_dim(args[1].to_int(), args.tensor(0)->shape.size());
   return meta_self(args);
 }
 
-Metas meta_scatter_elements(const MetaArgs& args) {
+OutputMetas meta_scatter_elements(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
-  const Metas metas = meta_scatter(args);
+  const OutputMetas metas = meta_scatter(args);
   check_index_fits(args, self, index_of(wrap_dim(args[1].to_int(), self.shape.size())));
   if (const TensorMeta* source = args.tensor(3)) check_index_fits(args, *source, kNoDim);
   return metas;
@@ -133,7 +132,7 @@ Rows rule_scatter(const RuleContext& context) {
 
 // index_select(self, dim, index), index_fill, index_reduce
 
-Metas meta_index_select(const MetaArgs& args) {
+OutputMetas meta_index_select(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const TensorMeta& index = *args.tensor(2);
   require_index(index);
@@ -198,7 +197,7 @@ Indexing read_indices(const RuleContext& context) {
   return read_indices(context.schema.row->op, metas);
 }
 
-Metas meta_index(const MetaArgs& args) {
+OutputMetas meta_index(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   refuse_masks(args.op(), args.tensors(1));
   check_indices(args.op(), args.tensors(1), self);
@@ -206,7 +205,7 @@ Metas meta_index(const MetaArgs& args) {
   return {{contiguous_meta(indexing.result_shape(self.shape), self.dtype)}};
 }
 
-Metas meta_index_put(const MetaArgs& args) {
+OutputMetas meta_index_put(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   check_indices(args.op(), args.tensors(1), self);
   const auto masks = [](const TensorMeta* index) { return index != nullptr && is_mask(*index); };
@@ -294,7 +293,7 @@ Rows rule_index_put(const RuleContext& context) {
 
 // index_add(self, dim, index, source, alpha)
 
-Metas meta_index_add(const MetaArgs& args) {
+OutputMetas meta_index_add(const MetaArgs& args) {
   const TensorMeta &self = *args.tensor(0), &index = *args.tensor(2), &source = *args.tensor(3);
   require_index(index);
   Dims shape = self.shape;

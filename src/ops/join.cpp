@@ -18,7 +18,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
 /// Tensors of shape [0] join anything, as they did before tensors could be empty in other ways.
@@ -30,7 +29,7 @@ DType joined_dtype(std::span<const TensorMeta* const> tensors) {
   return dtype;
 }
 
-Metas meta_cat(const MetaArgs& args) {
+OutputMetas meta_cat(const MetaArgs& args) {
   const auto tensors = args.tensors(0);
   if (tensors.empty()) {
     fail(ErrorKind::kValue, Fix{"give a list of tensors: cat([x, y])"},
@@ -82,7 +81,7 @@ Rows rule_cat(const RuleContext& context) {
   return rows;
 }
 
-Metas meta_stack(const MetaArgs& args) {
+OutputMetas meta_stack(const MetaArgs& args) {
   const auto tensors = args.tensors(0);
   if (tensors.empty()) {
     fail(ErrorKind::kValue, Fix{"give a list of tensors: stack([x, y])"},
@@ -167,7 +166,7 @@ std::vector<std::array<std::int64_t, 2>> padding_of(const Argument& pad, std::si
   return padding;
 }
 
-Metas meta_pad(const MetaArgs& args) {
+OutputMetas meta_pad(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   Dims shape = self.shape;
   const auto padding = padding_of(args[1], shape.size());

@@ -18,7 +18,7 @@ namespace {
 using namespace grad;
 
 /// embedding(weight [rows, columns], indices): [.., columns]
-std::vector<OutputMeta> meta_embedding(const MetaArgs& args) {
+OutputMetas meta_embedding(const MetaArgs& args) {
   const TensorMeta& weight = *args.tensor(0);
   const TensorMeta& indices = *args.tensor(1);
   if (weight.shape.size() != 2) {
@@ -47,7 +47,7 @@ std::vector<RuleRow> rule_embedding(const RuleContext& context) {
 }
 
 /// embedding_dense_backward(grad_output, indices, num_weights, ..): [num_weights, columns]
-std::vector<OutputMeta> meta_embedding_backward(const MetaArgs& args) {
+OutputMetas meta_embedding_backward(const MetaArgs& args) {
   const TensorMeta& grad = *args.tensor(0);
   const Dims& indices = args.tensor(1)->shape;
   if (grad.shape.empty()) {

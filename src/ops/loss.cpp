@@ -15,7 +15,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
 /// self [samples, classes] or [classes], target [samples] or []
@@ -40,7 +39,7 @@ void require_classes(const TensorMeta& self, const TensorMeta& target, const Ten
 }
 
 /// nll_loss_forward(self, target, weight, reduction, ignore_index): output, total_weight
-Metas meta_nll_loss(const MetaArgs& args) {
+OutputMetas meta_nll_loss(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   require_classes(self, *args.tensor(1), args.tensor(2));
   Dims shape;
@@ -51,7 +50,7 @@ Metas meta_nll_loss(const MetaArgs& args) {
 }
 
 /// nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight)
-Metas meta_nll_loss_backward(const MetaArgs& args) {
+OutputMetas meta_nll_loss_backward(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(1);
   require_classes(self, *args.tensor(2), args.tensor(3));
   const bool each = loss_reduction(args[4]) == LossReduction::kNone && self.shape.size() == 2;
@@ -84,7 +83,7 @@ void require_places(const OpDescriptor& op, const TensorMeta& self, const Tensor
 }
 
 /// nll_loss2d_forward(self, target, weight, reduction, ignore_index): output, total_weight
-Metas meta_nll_loss_of_places(const MetaArgs& args) {
+OutputMetas meta_nll_loss_of_places(const MetaArgs& args) {
   const TensorMeta &self = *args.tensor(0), &target = *args.tensor(1);
   require_places(args.op(), self, target, args.tensor(2));
   const bool each = loss_reduction(args[3]) == LossReduction::kNone;
@@ -93,7 +92,7 @@ Metas meta_nll_loss_of_places(const MetaArgs& args) {
 }
 
 /// nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight)
-Metas meta_nll_loss_of_places_backward(const MetaArgs& args) {
+OutputMetas meta_nll_loss_of_places_backward(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(1);
   require_places(args.op(), self, *args.tensor(2), args.tensor(3));
   return {{contiguous_meta(self.shape, self.dtype)}};

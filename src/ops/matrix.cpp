@@ -37,12 +37,12 @@ TensorMeta product_meta(const OpDescriptor& op, const TensorMeta& a, const Tenso
 }
 
 template <std::size_t kNdim>
-std::vector<OutputMeta> meta_product(const MetaArgs& args) {
+OutputMetas meta_product(const MetaArgs& args) {
   return {{product_meta(args.op(), *args.tensor(0), *args.tensor(1), kNdim)}};
 }
 
 template <std::size_t kNdim>
-std::vector<OutputMeta> meta_product_plus(const MetaArgs& args) {
+OutputMetas meta_product_plus(const MetaArgs& args) {
   const TensorMeta product = product_meta(args.op(), *args.tensor(1), *args.tensor(2), kNdim);
   const TensorMeta* const both[] = {&product, args.tensor(0)};
   if (!(broadcast_shapes(args.op(), both) == product.shape) ||
@@ -56,7 +56,7 @@ std::vector<OutputMeta> meta_product_plus(const MetaArgs& args) {
   return {{product}};
 }
 
-std::vector<OutputMeta> meta_dot(const MetaArgs& args) {
+OutputMetas meta_dot(const MetaArgs& args) {
   const TensorMeta& a = *args.tensor(0);
   const TensorMeta& b = *args.tensor(1);
   if (a.shape.size() != 1 || !(a.shape == b.shape) || a.dtype != b.dtype) {
@@ -65,7 +65,7 @@ std::vector<OutputMeta> meta_dot(const MetaArgs& args) {
   return {{contiguous_meta(Dims{}, a.dtype)}};
 }
 
-std::vector<OutputMeta> meta_mv(const MetaArgs& args) {
+OutputMetas meta_mv(const MetaArgs& args) {
   const TensorMeta& matrix = *args.tensor(0);
   const TensorMeta& vector = *args.tensor(1);
   const bool fits = matrix.shape.size() == 2 && vector.shape.size() == 1 &&

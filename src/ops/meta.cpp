@@ -97,7 +97,7 @@ OutputMeta out_meta(const OpRow& row, const OutputMeta& result, const TensorMeta
 
 /// Numbers that are stored, or that scale an operand, have to be in range. Those that stand for an
 /// operand wrap.
-void check_numbers(const MetaArgs& args, const std::vector<OutputMeta>& results) {
+void check_numbers(const MetaArgs& args, const OutputMetas& results) {
   if (results.empty() || !is_integral(results[0].meta.dtype)) return;
   const DType dtype = results[0].meta.dtype;
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -110,19 +110,19 @@ void check_numbers(const MetaArgs& args, const std::vector<OutputMeta>& results)
   }
 }
 
-std::vector<OutputMeta> checked_metas(const OpRow& row, const MetaArgs& args) {
-  std::vector<OutputMeta> results = row.meta(args);
+OutputMetas checked_metas(const OpRow& row, const MetaArgs& args) {
+  OutputMetas results = row.meta(args);
   check_numbers(args, results);
   return results;
 }
 
 /// Results of the base row written to the targets of a derived one.
-std::vector<OutputMeta> derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+OutputMetas derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   const std::size_t base_count = row.base->op.arguments.size();
   const Arguments base_args(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count));
   const std::size_t outs = args.size() - base_count;
   MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
-  std::vector<OutputMeta> results =
+  OutputMetas results =
       checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
   if (row.op.returns.empty()) return {};
   if (row.inplace()) return {inplace_meta(row, results[0], *metas[0])};
@@ -144,13 +144,13 @@ MetaList element_metas(const OpRow& row, const MetaArgs& args, std::size_t k) {
 }
 
 /// Each element's results are those of the op on one tensor.
-std::vector<OutputMeta> metas_of_elements(const OpRow& row, const Arguments& args, MetaList metas) {
+OutputMetas metas_of_elements(const OpRow& row, const Arguments& args, MetaList metas) {
   const std::size_t count = element_count(row, args);
   const MetaArgs lists(row.op, args, std::move(metas));
-  std::vector<OutputMeta> outputs;
+  OutputMetas outputs;
   for (std::size_t k = 0; k < count; ++k) {
-    const std::vector<OutputMeta> results = infer_metas(
-        *element_row(row), element_arguments(row, args, k), element_metas(row, lists, k));
+    const OutputMetas results = infer_metas(*element_row(row), element_arguments(row, args, k),
+                                            element_metas(row, lists, k));
     outputs.insert(outputs.end(), results.begin(), results.end());
   }
   if (row.op.returns.empty()) outputs.clear();
@@ -159,7 +159,7 @@ std::vector<OutputMeta> metas_of_elements(const OpRow& row, const Arguments& arg
 
 }  // namespace
 
-std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
+OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));
   if (row.base != nullptr && (row.inplace() || row.out_variant())) {
     return derived_metas(row, args, std::move(metas));
@@ -246,31 +246,35 @@ OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DTyp
   return {meta};
 }
 
-std::vector<OutputMeta> meta_promoted(const MetaArgs& args) {
+OutputMetas meta_promoted(const MetaArgs& args) {
   const Operands operands = positional_operands(args);
   return {elementwise_meta(args, operands, result_dtype(operands))};
 }
 
-std::vector<OutputMeta> meta_promoted_float(const MetaArgs& args) {
+OutputMetas meta_promoted_float(const MetaArgs& args) {
   const Operands operands = positional_operands(args);
   return {elementwise_meta(args, operands, float_dtype(result_dtype(operands)))};
 }
 
-std::vector<OutputMeta> meta_tensors(const MetaArgs& args) {
+OutputMetas meta_tensors(const MetaArgs& args) {
   const Operands operands = tensor_operands(args);
   return {elementwise_meta(args, operands, result_dtype(operands))};
 }
 
-std::vector<OutputMeta> meta_bool(const MetaArgs& args) {
+OutputMetas meta_bool(const MetaArgs& args) {
   return {elementwise_meta(args, tensor_operands(args), DType::kBool)};
 }
 
-std::vector<OutputMeta> meta_first(const MetaArgs& args) {
+OutputMetas meta_first(const MetaArgs& args) {
   const Operands operands = tensor_operands(args);
-  return {elementwise_meta(args, operands, operands.tensors.at(0)->dtype)};
+  if (operands.tensors.empty()) {
+    fail(ErrorKind::kValue, Fix{"make the number a tensor: torch.tensor(2.0)"},
+         "{}: its first argument is not a tensor", args.op().name());
+  }
+  return {elementwise_meta(args, operands, operands.tensors[0]->dtype)};
 }
 
-std::vector<OutputMeta> meta_like(const MetaArgs& args) {
+OutputMetas meta_like(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
   meta.stride = preserved_strides(meta);
   return {{meta}};

@@ -15,7 +15,7 @@ namespace shardlab {
 /// Metadata of a call's results, for base rows and derived ones: an in-place op gives its target's
 /// (and refuses another shape or a higher category of dtype), out= gives the out tensors' dtype,
 /// and their strides where the shape is right already.
-std::vector<OutputMeta> infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
+OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
 
 /// Common shape; sizes of 1 stretch.
 Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands);
@@ -25,8 +25,8 @@ Dims elementwise_strides(const Dims& shape, std::span<const TensorMeta* const> o
 
 /// Operands of an elementwise op: tensors, and numbers that stand for one.
 struct Operands {
-  std::vector<const TensorMeta*> tensors;
-  std::vector<Scalar> numbers;
+  MetaList tensors;
+  InlineVector<Scalar, 2> numbers;
 };
 /// All positional arguments but alpha, a mere factor.
 Operands positional_operands(const MetaArgs& args);
@@ -37,13 +37,13 @@ DType result_dtype(const Operands& operands);
 OutputMeta elementwise_meta(const MetaArgs& args, const Operands& operands, DType dtype);
 
 // Shape functions of pointwise ops: named after what decides the dtype.
-std::vector<OutputMeta> meta_promoted(const MetaArgs& args);        ///< tensors and numbers
-std::vector<OutputMeta> meta_promoted_float(const MetaArgs& args);  ///< the same; integers give f32
-std::vector<OutputMeta> meta_tensors(const MetaArgs& args);         ///< tensors only
-std::vector<OutputMeta> meta_bool(const MetaArgs& args);            ///< always bool
-std::vector<OutputMeta> meta_first(const MetaArgs& args);           ///< dtype of the first tensor
+OutputMetas meta_promoted(const MetaArgs& args);        ///< tensors and numbers
+OutputMetas meta_promoted_float(const MetaArgs& args);  ///< the same; integers give f32
+OutputMetas meta_tensors(const MetaArgs& args);         ///< tensors only
+OutputMetas meta_bool(const MetaArgs& args);            ///< always bool
+OutputMetas meta_first(const MetaArgs& args);           ///< dtype of the first tensor
 /// Shape, dtype and (where dense) strides of the first tensor.
-std::vector<OutputMeta> meta_like(const MetaArgs& args);
+OutputMetas meta_like(const MetaArgs& args);
 
 /// Strides kept where they cover memory without gaps or overlap, else computed from their order.
 Dims preserved_strides(const TensorMeta& meta);

@@ -15,7 +15,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
 /// How many leading dims are left alone.
@@ -56,7 +55,7 @@ TensorMeta statistics_meta(const Dims& shape, std::size_t outer, DType dtype) {
 }
 
 /// native_layer_norm(input, normalized_shape, weight, bias, eps): output, mean, rstd
-Metas meta_layer_norm(const MetaArgs& args) {
+OutputMetas meta_layer_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
   for (const std::size_t index : {2, 3}) check_parameter(args, index, ints_of(args[1]));
@@ -65,7 +64,7 @@ Metas meta_layer_norm(const MetaArgs& args) {
 }
 
 /// _fused_rms_norm(input, normalized_shape, weight, eps): output, rstd
-Metas meta_rms_norm(const MetaArgs& args) {
+OutputMetas meta_rms_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
   check_parameter(args, 2, ints_of(args[1]));
@@ -110,12 +109,12 @@ void check_backward(const MetaArgs& args, std::size_t statistics) {
   for (std::size_t i = parameters; i + 1 < args.size(); ++i) check_parameter(args, i, normalized);
 }
 
-Metas meta_layer_norm_backward(const MetaArgs& args) {
+OutputMetas meta_layer_norm_backward(const MetaArgs& args) {
   check_backward(args, 2);
   return {masked_grad(args, 1, 0), masked_grad(args, 5, 1), masked_grad(args, 6, 2)};
 }
 
-Metas meta_rms_norm_backward(const MetaArgs& args) {
+OutputMetas meta_rms_norm_backward(const MetaArgs& args) {
   check_backward(args, 1);
   return {masked_grad(args, 1, 0), masked_grad(args, 4, 1)};
 }

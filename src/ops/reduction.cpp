@@ -58,38 +58,34 @@ TensorMeta reduced_meta(const MetaArgs& args, DType dtype, NoDims no_dims = NoDi
   return contiguous_meta(reduced_shape(input.shape, dims, keep_dims), dtype);
 }
 
-std::vector<OutputMeta> meta_sum(const MetaArgs& args) {
-  return {{reduced_meta(args, accumulated(args))}};
-}
-std::vector<OutputMeta> meta_mean(const MetaArgs& args) {
+OutputMetas meta_sum(const MetaArgs& args) { return {{reduced_meta(args, accumulated(args))}}; }
+OutputMetas meta_mean(const MetaArgs& args) {
   return {{reduced_meta(args, require_float(args.op().name(), wanted_dtype(args)))}};
 }
-std::vector<OutputMeta> meta_extremum(const MetaArgs& args) {
+OutputMetas meta_extremum(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   require_elements(args,
                    reduced_dims(args.op(), argument_or_none(args, "dim"), input.shape.size()));
   return {{reduced_meta(args, input.dtype)}};
 }
 template <NoDims kNoDims>
-std::vector<OutputMeta> meta_truth(const MetaArgs& args) {
+OutputMetas meta_truth(const MetaArgs& args) {
   const DType dtype = args.tensor(0)->dtype;
   return {{reduced_meta(args, dtype == DType::kU8 ? dtype : DType::kBool, kNoDims)}};
 }
-std::vector<OutputMeta> meta_index(const MetaArgs& args) {
-  return {{reduced_meta(args, DType::kI64)}};
-}
-std::vector<OutputMeta> meta_extremum_with_index(const MetaArgs& args) {
+OutputMetas meta_index(const MetaArgs& args) { return {{reduced_meta(args, DType::kI64)}}; }
+OutputMetas meta_extremum_with_index(const MetaArgs& args) {
   return {meta_extremum(args)[0], {reduced_meta(args, DType::kI64)}};
 }
 /// The spread of complex numbers is real.
-std::vector<OutputMeta> meta_spread(const MetaArgs& args) {
+OutputMetas meta_spread(const MetaArgs& args) {
   const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
   return {{reduced_meta(args, real_dtype(dtype))}};
 }
-std::vector<OutputMeta> meta_spread_and_mean(const MetaArgs& args) {
+OutputMetas meta_spread_and_mean(const MetaArgs& args) {
   return {meta_spread(args)[0], {reduced_meta(args, args.tensor(0)->dtype)}};
 }
-std::vector<OutputMeta> meta_norm(const MetaArgs& args) {
+OutputMetas meta_norm(const MetaArgs& args) {
   return {{reduced_meta(args, real_dtype(require_float(args.op().name(), wanted_dtype(args))))}};
 }
 
@@ -237,7 +233,7 @@ Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args)
 }
 
 /// Integers become f32.
-std::vector<OutputMeta> meta_logsumexp(const MetaArgs& args) {
+OutputMetas meta_logsumexp(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   if (names_no_dims(args[1])) {
     return {{contiguous_meta(Dims(self.shape.size(), 1), float_dtype(self.dtype))}};

@@ -21,7 +21,6 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
 using Rows = std::vector<RuleRow>;
 
 /// Argument `index` as a dim of the first tensor.
@@ -65,7 +64,7 @@ Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, 
   return slice;
 }
 
-Metas meta_slice(const MetaArgs& args) {
+OutputMetas meta_slice(const MetaArgs& args) {
   require_dims(args);
   const Slice slice = read_slice(args.tensor(0)->shape, args[1], args[2], args[3], args[4]);
   TensorMeta result = with_size(*args.tensor(0), slice.dim, slice.size);
@@ -104,7 +103,7 @@ std::int64_t selected_index(const Dims& shape, std::int64_t dim, std::int64_t in
   return index < 0 ? index + length : index;
 }
 
-Metas meta_select(const MetaArgs& args) {
+OutputMetas meta_select(const MetaArgs& args) {
   require_dims(args);
   const TensorMeta& self = *args.tensor(0);
   const std::int64_t dim = wrap_dim(args[1].to_int(), self.shape.size());
@@ -135,7 +134,7 @@ Rows rule_select(const RuleContext& context) {
 
 // Their backwards: zeros of shape `input_sizes` with the gradient put in place.
 
-Metas zeros_around(const MetaArgs& args, const Dims& shape, const Dims& part) {
+OutputMetas zeros_around(const MetaArgs& args, const Dims& shape, const Dims& part) {
   const TensorMeta& gradient = *args.tensor(0);
   check_gradient_shape(args, gradient.shape, part, "the part that was taken");
   return {{contiguous_meta(shape, gradient.dtype)}};
@@ -152,7 +151,7 @@ Dims input_sizes(const MetaArgs& args) {
   return sizes;
 }
 
-Metas meta_select_backward(const MetaArgs& args) {
+OutputMetas meta_select_backward(const MetaArgs& args) {
   const Dims sizes = input_sizes(args);
   const std::int64_t dim = wrap_dim(args[2].to_int(), sizes.size());
   selected_index(sizes, dim, args[3].to_int());
@@ -161,7 +160,7 @@ Metas meta_select_backward(const MetaArgs& args) {
   return zeros_around(args, sizes, part);
 }
 
-Metas meta_slice_backward(const MetaArgs& args) {
+OutputMetas meta_slice_backward(const MetaArgs& args) {
   const Dims sizes = input_sizes(args);
   const Slice slice = read_slice(sizes, args[2], args[3], args[4], args[5]);
   Dims part = sizes;
@@ -188,7 +187,7 @@ Rows rule_slice_backward(const RuleContext& context) {
 
 // self with a part replaced by src
 
-Metas meta_self(const MetaArgs& args) {
+OutputMetas meta_self(const MetaArgs& args) {
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }
 
@@ -245,12 +244,12 @@ Dims split_sizes(const MetaArgs& args, std::int64_t length) {
   return sizes;
 }
 
-Metas meta_split(const MetaArgs& args) {
+OutputMetas meta_split(const MetaArgs& args) {
   require_dims(args);
   const TensorMeta& self = *args.tensor(0);
   const std::int64_t dim = wrap_dim(args[2].to_int(), self.shape.size());
   const std::int64_t length = self.shape[index_of(dim)];
-  Metas metas;
+  OutputMetas metas;
   std::int64_t sum = 0;
   for (const std::int64_t size : split_sizes(args, length)) {
     if (size < 0) {
@@ -267,8 +266,8 @@ Metas meta_split(const MetaArgs& args) {
   return metas;
 }
 
-Metas meta_split_copy(const MetaArgs& args) {
-  Metas metas = meta_split(args);
+OutputMetas meta_split_copy(const MetaArgs& args) {
+  OutputMetas metas = meta_split(args);
   for (OutputMeta& output : metas) output.meta.stride = contiguous_strides(output.meta.shape);
   return metas;
 }
@@ -298,12 +297,12 @@ Rows rule_split(const RuleContext& context) {
 
 // unbind(self, dim)
 
-Metas meta_unbind(const MetaArgs& args) {
+OutputMetas meta_unbind(const MetaArgs& args) {
   require_dims(args);
   const TensorMeta& self = *args.tensor(0);
   const std::int64_t dim = wrap_dim(args[1].to_int(), self.shape.size());
   require_few_pieces(self.shape[index_of(dim)], args);
-  return Metas(index_of(self.shape[index_of(dim)]), {remove_dims(self, Dims{dim})});
+  return OutputMetas(index_of(self.shape[index_of(dim)]), {remove_dims(self, Dims{dim})});
 }
 
 ViewResults view_unbind(const Tensor& base, const MetaArgs& args) {
@@ -350,7 +349,7 @@ Rows rule_other_dims(const RuleContext& context) {
 }
 
 // roll(self, shifts, dims)
-Metas meta_roll(const MetaArgs& args) {
+OutputMetas meta_roll(const MetaArgs& args) {
   const std::size_t shifts = ints_of(args[1]).size(), dims = ints_of(args[2]).size();
   if (shifts == 0 || (dims != shifts && !(dims == 0 && shifts == 1))) {
     fail(ErrorKind::kValue,

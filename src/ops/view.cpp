@@ -27,11 +27,9 @@ namespace {
 
 using namespace grad;
 
-using Metas = std::vector<OutputMeta>;
-
 // Shapes. Argument 0 is the tensor, argument 1 the sizes or dims.
 
-Metas meta_view(const MetaArgs& args) {
+OutputMetas meta_view(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const Dims shape = infer_sizes(ints_of(args[1]), product(self.shape));
   const std::optional<Dims> strides = view_strides(self, shape);
@@ -44,28 +42,28 @@ Metas meta_view(const MetaArgs& args) {
   return {{{shape, *strides, self.dtype}}};
 }
 
-Metas meta_reshape(const MetaArgs& args) {
+OutputMetas meta_reshape(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const Dims shape = infer_sizes(ints_of(args[1]), product(self.shape));
   const std::optional<Dims> strides = view_strides(self, shape);
   return {{{shape, strides ? *strides : contiguous_strides(shape), self.dtype}}};
 }
 
-Metas meta_view_copy(const MetaArgs& args) {
+OutputMetas meta_view_copy(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   return {{contiguous_meta(infer_sizes(ints_of(args[1]), product(self.shape)), self.dtype)}};
 }
 
-Metas meta_expand(const MetaArgs& args) {
+OutputMetas meta_expand(const MetaArgs& args) {
   return {{expand_meta(*args.tensor(0), ints_of(args[1]))}};
 }
 
-Metas meta_expand_copy(const MetaArgs& args) {
+OutputMetas meta_expand_copy(const MetaArgs& args) {
   const TensorMeta expanded = expand_meta(*args.tensor(0), ints_of(args[1]));
   return {{contiguous_meta(expanded.shape, expanded.dtype)}};
 }
 
-Metas meta_permute(const MetaArgs& args) {
+OutputMetas meta_permute(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   return {{permute_meta(self, wrap_dims(ints_of(args[1]), self.shape.size()))}};
 }
@@ -82,12 +80,12 @@ Dims transposed_dims(std::size_t ndim, const Argument& dim0, const Argument& dim
   return exchanged(ndim, wrap_dim(dim0.to_int(), ndim), wrap_dim(dim1.to_int(), ndim));
 }
 
-Metas meta_transpose(const MetaArgs& args) {
+OutputMetas meta_transpose(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   return {{permute_meta(self, transposed_dims(self.shape.size(), args[1], args[2]))}};
 }
 
-Metas meta_t(const MetaArgs& args) {
+OutputMetas meta_t(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   if (self.shape.size() > 2) {
     fail(ErrorKind::kValue, Fix{"use transpose(0, 1), or mT for the last two dims"},
@@ -111,17 +109,17 @@ Dims squeezed_dims(const Dims& shape, const Argument* dims) {
   return removed;
 }
 
-Metas meta_squeeze(const MetaArgs& args) {
+OutputMetas meta_squeeze(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   return {{remove_dims(self, squeezed_dims(self.shape, args.size() > 1 ? &args[1] : nullptr))}};
 }
 
-Metas meta_unsqueeze(const MetaArgs& args) {
+OutputMetas meta_unsqueeze(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   return {{unsqueeze_meta(self, wrap_dim(args[1].to_int(), self.shape.size() + 1))}};
 }
 
-Metas meta_repeat(const MetaArgs& args) {
+OutputMetas meta_repeat(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   Dims shape = ints_of(args[1]);
   if (shape.size() < self.shape.size()) {
@@ -139,7 +137,7 @@ Metas meta_repeat(const MetaArgs& args) {
   return {{contiguous_meta(shape, self.dtype)}};
 }
 
-Metas meta_view_as_real(const MetaArgs& args) {
+OutputMetas meta_view_as_real(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   if (!is_complex(result.dtype)) {
     fail(ErrorKind::kValue, Fix{"leave it out: the tensor is real"},
@@ -152,7 +150,7 @@ Metas meta_view_as_real(const MetaArgs& args) {
   return {{result}};
 }
 
-Metas meta_view_as_complex(const MetaArgs& args) {
+OutputMetas meta_view_as_complex(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   if (result.shape.empty() || result.shape.back() != 2 || result.stride.back() != 1) {
     fail(ErrorKind::kValue, Fix{"put the two parts last: x.reshape(..., 2).contiguous()"},
@@ -175,14 +173,14 @@ Metas meta_view_as_complex(const MetaArgs& args) {
   return {{result}};
 }
 
-Metas meta_alias(const MetaArgs& args) { return {{*args.tensor(0)}}; }
+OutputMetas meta_alias(const MetaArgs& args) { return {{*args.tensor(0)}}; }
 
-Metas meta_contiguous(const MetaArgs& args) {
+OutputMetas meta_contiguous(const MetaArgs& args) {
   return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
 }
 
 /// The bytes under another dtype: the last dim stretches or shrinks with the size of an element.
-Metas meta_view_dtype(const MetaArgs& args) {
+OutputMetas meta_view_dtype(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);
   const std::int64_t from = item_bytes(result.dtype), to = item_bytes(args[1].dtype());
   result.dtype = args[1].dtype();
@@ -281,7 +279,7 @@ MeshRuleResult rule_squeeze(const RuleContext& context) {
 }
 
 /// as_strided(self, size, stride, storage_offset)
-std::vector<OutputMeta> meta_as_strided(const MetaArgs& args) {
+OutputMetas meta_as_strided(const MetaArgs& args) {
   const Dims size = ints_of(args[1]), stride = ints_of(args[2]);
   const bool negative = std::ranges::any_of(stride, [](std::int64_t step) { return step < 0; }) ||
                         std::ranges::any_of(size, [](std::int64_t length) { return length < 0; });

@@ -33,8 +33,7 @@ std::vector<ElementOfList> single_calls(const OpSchema& schema) {
 }
 
 // As calls of the op itself, with lists replaced by their elements.
-std::vector<ElementOfList> calls_without_lists(const OpSchema& schema,
-                                               const std::vector<OutputMeta>& outputs) {
+std::vector<ElementOfList> calls_without_lists(const OpSchema& schema, const OutputMetas& outputs) {
   const std::vector<SchemaArgument>& declared = schema.row->op.arguments;
   std::vector<ElementOfList> elements;
   bool sized = false;
@@ -59,8 +58,7 @@ std::vector<ElementOfList> calls_without_lists(const OpSchema& schema,
 
 }  // namespace
 
-std::vector<ElementOfList> list_elements(const OpSchema& schema,
-                                         const std::vector<OutputMeta>& outputs) {
+std::vector<ElementOfList> list_elements(const OpSchema& schema, const OutputMetas& outputs) {
   std::vector<ElementOfList> elements =
       decided_as_element(*schema.row) ? single_calls(schema) : calls_without_lists(schema, outputs);
   std::size_t first = 0;
@@ -78,7 +76,7 @@ std::vector<ElementOfList> list_elements(const OpSchema& schema,
   return elements;
 }
 
-Element make_element(const OpSchema& schema, std::vector<OutputMeta> outputs) {
+Element make_element(const OpSchema& schema, OutputMetas outputs) {
   Element element{schema, std::move(outputs), schema.tensor_specs(), 0, 0};
   element.positional = element.tensors.size();
   for (const DTensorSpec* spec : schema.keyword_tensor_specs()) element.tensors.push_back(spec);

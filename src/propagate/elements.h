@@ -9,18 +9,17 @@ namespace shardlab {
 /// Where a list element's tensors stand among the call's.
 struct ElementOfList {
   OpSchema schema;                     ///< lists replaced by their element
-  std::vector<OutputMeta> outputs;     ///< of this element
+  OutputMetas outputs;                 ///< of this element
   std::vector<std::size_t> positions;  ///< per tensor of the element: index among the call's
 };
 
 /// The elements of a foreach call that gives `outputs`. Fails with Value for lists of different
 /// lengths, or none at all.
-std::vector<ElementOfList> list_elements(const OpSchema& schema,
-                                         const std::vector<OutputMeta>& outputs);
+std::vector<ElementOfList> list_elements(const OpSchema& schema, const OutputMetas& outputs);
 /// True when the call is decided element by element.
 bool independent_lists(const OpSchema& schema);
 
 /// The call, or list element, as the expansion takes it. `schema` must outlive the result.
-Element make_element(const OpSchema& schema, std::vector<OutputMeta> outputs);
+Element make_element(const OpSchema& schema, OutputMetas outputs);
 
 }  // namespace shardlab

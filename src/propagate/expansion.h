@@ -18,7 +18,7 @@ namespace shardlab {
 /// One decision to make: a call, or one list element of a foreach call.
 struct Element {
   const OpSchema& schema;                   ///< lists of independent elements replaced by one
-  std::vector<OutputMeta> outputs;          ///< empty when the op has none
+  OutputMetas outputs;                      ///< empty when the op has none
   std::vector<const DTensorSpec*> tensors;  ///< positional, keyword, then out= tensors
   std::size_t positional = 0;               ///< how many of them are positional
   std::size_t outs = 0;                     ///< how many of them are out= tensors

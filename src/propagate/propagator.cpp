@@ -104,7 +104,7 @@ Taken cheapest_of(const OpStrategy& strategy, const Element& element, const Plan
 }
 
 OutputSharding decide_per_element(const OpSchema& schema, const PlanOptions& options) {
-  const std::vector<OutputMeta> outputs = infer_outputs(schema);
+  const OutputMetas outputs = infer_outputs(schema);
   OutputSharding sharding;
   sharding.inputs = schema.tensor_specs();
   const std::vector<const DTensorSpec*> given = sharding.inputs;
@@ -195,7 +195,7 @@ OutputSharding decide(const OpSchema& schema, const OpRegistry& registry,
 
 }  // namespace
 
-std::vector<OutputMeta> infer_outputs(const OpSchema& schema) {
+OutputMetas infer_outputs(const OpSchema& schema) {
   return infer_metas(*schema.row, schema.args, argument_metas(schema));
 }
 

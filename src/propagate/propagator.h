@@ -62,6 +62,6 @@ class Propagator {
 };
 
 /// Global metadata of a call's results (K-22).
-std::vector<OutputMeta> infer_outputs(const OpSchema& schema);
+OutputMetas infer_outputs(const OpSchema& schema);
 
 }  // namespace shardlab

@@ -158,7 +158,7 @@ void explain_choice(const OpSchema& schema, const PlanOptions& options, Decision
     record.choice = to_string(ChoiceRule::kOnly);
     return;
   }
-  const std::vector<OutputMeta> outputs = infer_outputs(schema);
+  const OutputMetas outputs = infer_outputs(schema);
   if (const auto* rule = std::get_if<StrategyFn>(&schema.row->rule)) {
     const Element element = make_element(schema, outputs);
     record_strategy((*rule)({schema, outputs, element.tensors}), element, options, record);

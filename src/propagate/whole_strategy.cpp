@@ -66,7 +66,7 @@ PricedStrategy price_strategy(const OpStrategy& given_strategy, const Element& e
   return result;
 }
 
-TupleStrategy child_strategies(const OpSchema& schema, const std::vector<OutputMeta>& outputs,
+TupleStrategy child_strategies(const OpSchema& schema, const OutputMetas& outputs,
                                std::size_t elements) {
   const auto* rule = std::get_if<TupleStrategyFn>(&schema.row->rule);
   if (rule == nullptr) return {};

@@ -18,7 +18,7 @@ PricedStrategy price_strategy(const OpStrategy& given, const Element& element,
 
 /// What a rule per list element answers: a strategy per element; none for rules of other kinds.
 ///   fails  Internal: another number of children than the lists have elements
-TupleStrategy child_strategies(const OpSchema& schema, const std::vector<OutputMeta>& outputs,
+TupleStrategy child_strategies(const OpSchema& schema, const OutputMetas& outputs,
                                std::size_t elements);
 
 }  // namespace shardlab

@@ -3,6 +3,7 @@
 // shared by all ranks.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -55,15 +56,18 @@ struct OutputMeta {
   TensorMeta meta;
   bool present = true;
 };
-/// Shape, stride and dtype of every tensor result, Tensor[] flattened (K-22). Fails with Value for
-/// what the op refuses. Pure.
-using MetaFn = std::vector<OutputMeta> (*)(const MetaArgs& args);
+/// Of every tensor result, Tensor[] flattened. Most ops have one, which needs no memory of its own:
+/// shapes are inferred at every call, to hold the local pieces against the placements.
+using OutputMetas = boost::container::small_vector<OutputMeta, 2>;
+/// Shape, stride and dtype of every tensor result (K-22). Fails with Value for what the op refuses.
+/// Pure.
+using MetaFn = OutputMetas (*)(const MetaArgs& args);
 
 /// What a rule may look at: the call with global specs and the output metas. Rules of a base row
 /// also serve its in-place and out= variants: they see the call without the out= tensors.
 struct RuleContext {
   const OpSchema& schema;
-  const std::vector<OutputMeta>& outputs;
+  const OutputMetas& outputs;
   std::vector<const DTensorSpec*> tensors;  ///< positional then keyword, lists flattened, no out=
 };
 

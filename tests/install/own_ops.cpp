@@ -9,7 +9,7 @@
 using namespace shardlab;
 
 // One number per row: scale * (x[i, 0]^2 + x[i, 1]^2 + ...).
-std::vector<OutputMeta> energy_shape(const MetaArgs& args) {
+OutputMetas energy_shape(const MetaArgs& args) {
   const TensorMeta& x = *args.tensor(0);
   if (x.shape.size() != 2) {
     fail(ErrorKind::kValue, "{}: x has {} dims, must have 2", args.op().name(), x.shape.size());

@@ -70,8 +70,8 @@ Results doubled_each(Calls& calls, const OpRow&, const Arguments& args) {
   for (const Argument& x : args[0].list()) doubled.push_back(calls.one("aten::mul.Scalar", {x, 2}));
   return {Argument(std::move(doubled))};
 }
-std::vector<OutputMeta> like_each(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs;
+OutputMetas like_each(const MetaArgs& args) {
+  OutputMetas outputs;
   for (const TensorMeta* meta : args.tensors(0)) outputs.push_back({*meta});
   return outputs;
 }

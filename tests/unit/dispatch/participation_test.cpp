@@ -44,7 +44,7 @@ Results probe(Calls& calls, const OpRow&, const Arguments& args) {
   mine.shape = first.shape();
   return calls("aten::clone", {first});
 }
-std::vector<OutputMeta> meta_of_first(const MetaArgs& args) {
+OutputMetas meta_of_first(const MetaArgs& args) {
   const TensorMeta& first = *args.tensors(0)[0];
   return {{contiguous_meta(first.shape, first.dtype)}};
 }

@@ -20,8 +20,8 @@ using test::Seen;
 using test::whole;
 using Values = std::vector<double>;
 
-std::vector<OutputMeta> meta_each(const MetaArgs& args) {
-  std::vector<OutputMeta> outputs;
+OutputMetas meta_each(const MetaArgs& args) {
+  OutputMetas outputs;
   for (const TensorMeta* meta : args.tensors(0)) outputs.push_back({*meta});
   return outputs;
 }
@@ -36,7 +36,7 @@ std::vector<RuleRow> value_and_count(const RuleContext&) {
           {{RulePlacement::of(Placement::replicate()), RulePlacement::none()},
            {RulePlacement::of(Placement::replicate())}}};
 }
-std::vector<OutputMeta> meta_value_and_count(const MetaArgs& args) {
+OutputMetas meta_value_and_count(const MetaArgs& args) {
   return {{*args.tensor(0)}, {contiguous_meta(Dims{}, DType::kF32), false}};
 }
 template <int dims>

@@ -53,7 +53,7 @@ const OpRegistry& registry() {
     register_all_ops(*filled);
     OpRow row;
     row.op = parse_op_schema("older::add(Tensor x, Tensor y, int scale=1) -> Tensor");
-    row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> { return {{*args.tensor(0)}}; };
+    row.meta = [](const MetaArgs& args) -> OutputMetas { return {{*args.tensor(0)}}; };
     row.rule = MeshRuleFn{older::run<follow_first>};
     row.compute = sum_of_two;
     filled->add(std::move(row));
@@ -114,8 +114,8 @@ Results sum_and_difference(Calls& calls, const OpRow&, const Arguments& args) {
 OpRow strategy_row(const char* schema, StrategyFn rule, ProgramFn local) {
   OpRow row;
   row.op = parse_op_schema(schema);
-  row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> {
-    return std::vector<OutputMeta>(args.op().returns.size(), {*args.tensor(0)});
+  row.meta = [](const MetaArgs& args) -> OutputMetas {
+    return OutputMetas(args.op().returns.size(), {*args.tensor(0)});
   };
   row.rule = rule;
   row.compute = local;
@@ -259,7 +259,7 @@ TEST_CASE(
   OpRegistry ops;
   const OpRow& stored = ops.add(std::move(row));
   const shardlab::OpSchema call{&stored, {f.rows, f.rows, 4, 0}, f.layout};
-  const std::vector<OutputMeta> outputs = {{f.rows->meta()}};
+  const OutputMetas outputs = {{f.rows->meta()}};
   const MeshRuleResult result = older::mesh_rule_result({call, outputs, {f.rows, f.rows}},
                                                         {adapted, {f.rows, {}, std::nullopt}});
   REQUIRE(result.adapted.size() == 1);

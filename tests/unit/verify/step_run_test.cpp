@@ -159,7 +159,7 @@ Results column_by_column(Calls& calls, const OpRow&, const Arguments& args) {
   }
   return {total};
 }
-std::vector<OutputMeta> shape_of_rows(const MetaArgs& args) {
+OutputMetas shape_of_rows(const MetaArgs& args) {
   return {{contiguous_meta(Dims{args.tensor(0)->shape[0]}, args.tensor(0)->dtype)}};
 }
 std::vector<RuleRow> terms_by_column(const RuleContext&) {

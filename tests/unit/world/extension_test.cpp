@@ -81,7 +81,7 @@ TEST_CASE("a composite op with several results under a user's rule adds up their
   const auto ops = ops_with([](OpRegistry& registry) {
     OpRow row;
     row.op = parse_op_schema("my::pair(Tensor x) -> (Tensor, Tensor)");
-    row.meta = [](const MetaArgs& args) -> std::vector<OutputMeta> {
+    row.meta = [](const MetaArgs& args) -> OutputMetas {
       return {{*args.tensor(0)}, {*args.tensor(0)}};
     };
     row.rule = PointwiseRule{""};
