@@ -118,15 +118,17 @@ std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders, const 
   return graphs;
 }
 
+void refuse_processes(const ScenarioOptions& options) {
+  if (find_backend(options.backend).processes == nullptr) return;
+  fail(ErrorKind::kUnsupported,
+       Fix{"capture with --backend threads --out g.json, then shardlab replay g.json --backend " +
+           options.backend},
+       "graphs are captured in one process, and backend {} has one for each rank", options.backend);
+}
+
 Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
                           const ScenarioOptions& options, const RankChoice& ranks) {
-  if (find_backend(options.backend).processes != nullptr) {
-    fail(ErrorKind::kUnsupported,
-         Fix{"capture with --backend threads --out g.json, then shardlab replay g.json --backend " +
-             options.backend},
-         "graphs are captured in one process, and backend {} has one for each rank",
-         options.backend);
-  }
+  refuse_processes(options);
   Captured captured{.run = prepare_run(scenario, registry, options), .graphs = {}, .of_ranks = {}};
   ProgramRun program;
   Recorders recorders(captured.run.layout);

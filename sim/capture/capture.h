@@ -34,6 +34,10 @@ struct RankChoice {
 Captured capture_scenario(const Scenario& scenario, const OpRegistry& registry,
                           const ScenarioOptions& options, const RankChoice& ranks = {});
 
+/// Graphs are captured in one process, and run again on any backend.
+///   fails  Unsupported: a backend whose ranks are processes
+void refuse_processes(const ScenarioOptions& options);
+
 class Recorders;
 /// The graphs of a run that is over, with these recorders around its calls, one for each class of
 /// ranks. Those of `ranks` by themselves are put into `of_ranks`, which may be null where there are

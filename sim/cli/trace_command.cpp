@@ -5,10 +5,11 @@
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
+#include "sim/capture/graph_file.h"
 #include "sim/capture/graph_scenario.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
-#include "sim/record/text_lines.h"
+#include "sim/facts/recorded_capture.h"
 #include "sim/run/process_records.h"
 #include "trace/graph_json.h"
 #include "trace/graph_lines.h"
@@ -16,19 +17,6 @@
 namespace shardlab {
 
 namespace {
-
-std::string read_whole(const std::string& path) {
-  std::string text;
-  for (const std::string& line : read_lines(path)) text += line + "\n";
-  return text;
-}
-
-// Recorded elsewhere: its calls are those of another library, with what it answered.
-bool is_recording(const std::string& text) {
-  const std::string_view first = std::string_view(text).substr(0, text.find('\n'));
-  return first.find("\"k\":\"program\"") != std::string_view::npos &&
-         first.find("\"form\":\"capture\"") == std::string_view::npos;
-}
 
 std::string file_text(const std::vector<ProgramGraph>& graphs, const TraceArguments& arguments) {
   std::string text;
@@ -38,20 +26,13 @@ std::string file_text(const std::vector<ProgramGraph>& graphs, const TraceArgume
   return text;
 }
 
-// Whose text it is stands in front of what is wrong with it.
-std::vector<ProgramGraph> graphs_of_file(const std::string& path, const std::string& text) {
-  try {
-    return read_graphs(text);
-  } catch (const Error& error) {
-    Error named(error.kind(), fmt::format("{}: {}", path, error.summary()));
-    for (const auto& [key, value] : error.parts()) named.with(key, value);
-    throw named;
-  }
-}
-
 int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
-  const std::vector<ProgramGraph> graphs =
-      graphs_of_file(arguments.check, read_whole(arguments.check));
+  if (recording_of_file(arguments.check)) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("shardlab trace {} --out g.graph, then --check g.graph", arguments.check)},
+         "{}: a recording has no guards, a graph that was captured of it has", arguments.check);
+  }
+  const std::vector<ProgramGraph> graphs = graphs_of_file(arguments.check);
   const std::vector<Guard> facts = facts_of(scenario);
   const std::vector<CheckedGuard> answers = checked(graphs.front().guards, facts);
   print({.out = check_text(answers)});
@@ -100,11 +81,9 @@ RankChoice ranks_of(const TraceArguments& arguments) {
   return choice;
 }
 
-int trace_point(const Scenario& scenario, const OpRegistry& registry,
-                const TraceArguments& arguments) {
-  if (!arguments.check.empty()) return check_guards(scenario, arguments);
-  const ScenarioOptions options = options_of(arguments.run, scenario);
-  const Captured captured = capture_scenario(scenario, registry, options, ranks_of(arguments));
+// What was captured, in the form that is asked for.
+int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOptions& options,
+         const TraceArguments& arguments) {
   const TraceReport report =
       compared(captured, replay_on_ranks(captured.graphs, registry, options));
   if (!arguments.out.empty()) write_file(arguments.out, file_text(captured.graphs, arguments));
@@ -121,6 +100,31 @@ int trace_point(const Scenario& scenario, const OpRegistry& registry,
     print({.out = trace_text(captured, report)});
   }
   return report.ok() ? kFine : kFailed;
+}
+
+int trace_point(const Scenario& scenario, const OpRegistry& registry,
+                const TraceArguments& arguments) {
+  if (!arguments.check.empty()) return check_guards(scenario, arguments);
+  const ScenarioOptions options = options_of(arguments.run, scenario);
+  return tell(capture_scenario(scenario, registry, options, ranks_of(arguments)), registry, options,
+              arguments);
+}
+
+ScenarioOptions options_of(const RecordedProgram& recording, const TraceArguments& arguments) {
+  Scenario wants;
+  wants.backend = recording.backend;
+  return options_of(arguments.run, wants);
+}
+
+int trace_recording(const RecordedProgram& recording, const OpRegistry& registry,
+                    const TraceArguments& arguments) {
+  if (!arguments.check.empty()) {
+    fail(ErrorKind::kValue, Fix{"shardlab replay " + recording.path + " compares every call"},
+         "{}: facts are checked against a scenario, and this is a recording", recording.path);
+  }
+  const ScenarioOptions options = options_of(recording, arguments);
+  return tell(capture_recording(recording, registry, options, ranks_of(arguments)), registry,
+              options, arguments);
 }
 
 // One line for a graph that does what its program did.
@@ -163,6 +167,10 @@ int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& reg
 int trace_command(const TraceArguments& arguments) {
   const OpRegistry& registry = all_ops();
   const std::string path = scenario_files({arguments.file}).front();
+  if (!path.ends_with(".toml")) {
+    const auto recording = recording_of_file(path);
+    if (recording) return trace_recording(*recording, registry, arguments);
+  }
   const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
   if ((!arguments.out.empty() || arguments.toml) && file.points().size() > 1) {
     fail(ErrorKind::kValue, Fix{"choose one with --set " + file.points().front().name},
@@ -180,13 +188,20 @@ int replay_command(const TraceArguments& arguments) {
   const OpRegistry& registry = all_ops();
   CheckArguments recordings;
   recordings.common = arguments.run.common;
+  // As it is, a recording is compared call by call; else it is captured, and its graph runs.
+  const bool as_graph =
+      arguments.until || arguments.rank || arguments.pinned || !arguments.run.backend.empty();
   int code = kFine;
   for (const std::string& path : arguments.run.files) {
-    const std::string text = read_whole(path);
-    if (is_recording(text)) {
+    const auto recording = recording_of_file(path);
+    if (recording && !as_graph) {
       recordings.files.push_back(path);
+    } else if (recording) {
+      const Captured captured =
+          capture_recording(*recording, registry, {.backend = recording->backend});
+      code = std::max(code, replay_graphs(captured.graphs, registry, arguments));
     } else {
-      code = std::max(code, replay_graphs(graphs_of_file(path, text), registry, arguments));
+      code = std::max(code, replay_graphs(graphs_of_file(path), registry, arguments));
     }
   }
   if (recordings.files.empty()) return code;

@@ -101,26 +101,12 @@ class ProgramChecker : public FactChecker {
 
   std::optional<SkipReason> why_not(const Json& event, bool calls) const {
     if (!player_->has_operands(event)) return SkipReason::kNoValue;
-    if (event.value("loss_parallel", false) && is_of_loss_parallel(event)) {
-      return SkipReason::kNotSupported;
-    }
+    if (of_loss_parallel(event)) return SkipReason::kNotSupported;
     if (!calls) return std::nullopt;
-    const OpRow* row = player_->row_of(event);
+    const OpRow* row = recorded_row(event);
     if (row == nullptr) return SkipReason::kNotRegistered;
     if (!row->runs()) return SkipReason::kIncomplete;
     return std::nullopt;
-  }
-
-  // Under loss_parallel() these ops have collectives of their own; here they are one op,
-  // shardlab::loss_parallel.
-  static bool is_of_loss_parallel(const Json& event) {
-    if (event.at("k") != "op") return false;
-    const std::string op = event.at("op").get<std::string>();
-    for (const char* name :
-         {"_log_softmax", "nll_loss_forward", "nll_loss_backward", "_log_softmax_backward_data"}) {
-      if (op == fmt::format("aten.{}.default", name)) return true;
-    }
-    return false;
   }
 
   // What the reference can't do we may do; what it does we must.
@@ -143,7 +129,7 @@ class ProgramChecker : public FactChecker {
 
   void compare_moves(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     // Of a composite op its parts are told.
-    if (player_->row_of(event)->parts() != nullptr) return;
+    if (recorded_row(event)->parts() != nullptr) return;
     const Json recorded = event.value("redist", Json::array());
     Json expected = Json::array();
     for (const Json& move : recorded) {

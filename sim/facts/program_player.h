@@ -4,18 +4,16 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "propagate/propagator.h"
+#include "sim/facts/recorded_event.h"
 #include "sim/world/world.h"
 #include "tensor/device.h"
 
 namespace shardlab {
-
-using Json = nlohmann::json;
 
 /// What one event did.
 struct PlayedEvent {
@@ -43,8 +41,6 @@ class ProgramPlayer {
   bool one_rank_recorded() const { return one_rank_recorded_; }
   /// Nothing holds data: values are shapes.
   bool shapes_only() const { return shapes_only_; }
-  /// The row of a recorded op, or null.
-  const OpRow* row_of(const Json& event) const;
   /// Whether every value that the event takes is there.
   bool has_operands(const Json& event) const;
 
@@ -61,7 +57,6 @@ class ProgramPlayer {
   std::vector<DTensor> values(std::int64_t number) const;
 
  private:
-  class Rank;
   std::optional<Error> run_ranks(const RankBody& body);
 
   Arena arena_;
@@ -75,8 +70,5 @@ class ProgramPlayer {
   /// By rank, then by number; of shapes alone the first rank's.
   std::vector<std::vector<DTensor>> values_;
 };
-
-/// Recorded elements, row-major: numbers, booleans and {"f": "inf"}, in lists however deep.
-std::vector<double> recorded_numbers(const Json& data);
 
 }  // namespace shardlab

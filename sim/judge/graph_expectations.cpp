@@ -8,12 +8,11 @@
 
 #include "comm/verdict.h"
 #include "sim/capture/capture.h"
+#include "sim/capture/graph_file.h"
 #include "sim/capture/recorders.h"
-#include "sim/record/text_lines.h"
 #include "sim/scenario/npy.h"
 #include "trace/compare_graphs.h"
 #include "trace/graph_break.h"
-#include "trace/graph_json.h"
 
 namespace shardlab {
 
@@ -42,10 +41,8 @@ ExpectationReport check_file(const Run& run, const ExpectedGraph& expected,
                              const std::vector<ProgramGraph>& graphs) {
   ExpectationReport report{.what = "graph", .where = expected.where};
   try {
-    std::string text;
     const std::string path = path_beside(run.scenario.file->file(), expected.file);
-    for (const std::string& line : read_lines(path)) text += line + "\n";
-    report.text = difference(read_graphs(text), graphs);
+    report.text = difference(graphs_of_file(path), graphs);
     report.met = report.text.empty();
   } catch (const Error& error) {
     report.text = fmt::format("{} (shardlab trace FILE --out writes one)", error.summary());

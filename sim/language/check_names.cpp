@@ -1,5 +1,7 @@
 // Names, ops and methods of a program, checked before it runs: a name that is not defined is an
 // error in the file (exit code 2).
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -222,6 +224,10 @@ class NameChecker {
     if (!op_of_module(module).empty()) {
       refuse(source_, node.name_span, fmt::format("{} has no overload '{}'", module, node.name),
              suggest(node.name, known));
+    }
+    if (has_members_only(module)) {
+      refuse(source_, node.name_span, fmt::format("{} has no '{}'", module, node.name),
+             fmt::format("it has {}", fmt::join(known, ", ")));
     }
     refuse(source_, node.name_span, fmt::format("unknown op '{}.{}'", module, node.name),
            nearest_or_nothing(node.name, known));

@@ -55,10 +55,6 @@ constexpr WorldRow kWorldRows[] = {
     {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},
 };
 
-bool has_members_only(std::string_view module) {
-  return std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
-}
-
 bool is_module(std::string_view path) {
   return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
 }
@@ -84,6 +80,10 @@ std::set<std::string, std::less<>> op_namespaces(const OpRegistry& registry) {
 }
 
 }  // namespace
+
+bool has_members_only(std::string_view module) {
+  return std::ranges::find(kWorldRows, module, &WorldRow::module) != std::end(kWorldRows);
+}
 
 std::string op_of_module(std::string_view module) {
   const std::size_t dot = module.rfind('.');

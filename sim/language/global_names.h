@@ -29,6 +29,8 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
                                     const OpRegistry& registry);
 /// Everything find_in_module knows of a module, for suggestions.
 std::vector<std::string> names_in_module(std::string_view module, const OpRegistry& registry);
+/// Whether a module is a class of torch's that holds no ops: torch.distributed.group.
+bool has_members_only(std::string_view module);
 /// The op whose overloads a module holds: "my::op" for torch.ops.my.op, "aten::add" for aten.add;
 /// empty for other modules.
 std::string op_of_module(std::string_view module);

@@ -12,13 +12,12 @@
 
 namespace shardlab {
 
-std::vector<std::string> read_lines(const std::string& path) {
+std::string read_text(const std::string& path) {
   // zlib reads files that are not compressed as they are.
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
   if (!file)
     fail(ErrorKind::kValue, Fix{"give the path of a file that is there"},
          "{}: the file cannot be read", path);
-  std::vector<std::string> lines;
   std::string text;
   std::array<char, 1 << 16> block;
   int count = 0;
@@ -33,6 +32,12 @@ std::vector<std::string> read_lines(const std::string& path) {
          "{}: the file is damaged or cut short", path);
   if (text.empty())
     fail(ErrorKind::kValue, Fix{"write or fetch the file again"}, "{}: the file is empty", path);
+  return text;
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  const std::string text = read_text(path);
+  std::vector<std::string> lines;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     lines.push_back(text.substr(start, end - start));

@@ -1,4 +1,4 @@
-// text_lines.h - the lines of a recorded file, plain or compressed.
+// text_lines.h - recorded files, plain or compressed.
 #pragma once
 
 #include <string>
@@ -6,8 +6,11 @@
 
 namespace shardlab {
 
-/// All lines of a text file, or of a .gz one. Blank lines are kept, so that line numbers stay true.
-/// Fails with Value when the file is missing, empty or damaged; the message names it.
+// Both fail with Value when the file is missing, empty or damaged; the message names it.
+
+/// What stands in a text file, or in a .gz one.
+std::string read_text(const std::string& path);
+/// All of its lines. Blank ones are kept, so that line numbers stay true.
 std::vector<std::string> read_lines(const std::string& path);
 
 }  // namespace shardlab

@@ -34,7 +34,7 @@ LAW = {
     "sim/verify": ["sim/run"],
     "sim/judge": ["sim/verify", "sim/capture"],
     "sim/report": ["sim/judge"],
-    "sim/facts": ["sim/verify"],
+    "sim/facts": ["sim/verify", "sim/capture"],
     "sim/testing": ["sim/verify"],
     "sim/faults": ["src/comm", "src/kernels"],
     "sim/doctor": ["sim/report"],

@@ -157,6 +157,27 @@ TEST_CASE("T-38 a flattened mesh has one dim over several, and collectives over 
   CHECK(parts.lines[5] == Lines{"4 2 [1, 3, 5, 7] both 4", "i64[7] [0, 1, 2, 3, 4, 5, 6] 5"});
 }
 
+TEST_CASE("X-65 T-6 a member that no kind has is named with the kind, in a traced def too") {
+  const std::vector<std::pair<std::string, std::string>> asked = {
+      {"mesh.is_shard()", "a mesh has no 'is_shard'"},
+      {"mesh.reduce_op", "a mesh has no 'reduce_op'"},
+      {"mesh.get_group('tp').mesh_dim_names", "a group has no 'mesh_dim_names'"},
+      {"distribute(arange(5)).placements[0].get_group()", "a placement has no 'get_group'"},
+      {"Shard(0).reduce_op", "the placement S(0) has no 'reduce_op'"}};
+  for (const auto& [member, message] : asked) {
+    CAPTURE(member);
+    const std::string traced =
+        "def f(x):\n    q = " + member + "\n    return x + 1\nstep = trace(f)\nstep(arange(4))\n";
+    const std::string alone = member + "\n";
+    check_refused({{alone.c_str(), {message.c_str()}}, {traced.c_str(), {message.c_str()}}});
+  }
+  // Of classes that are always there before anything runs.
+  CHECK_THROWS_WITH_AS(run("dist.group.FOO\n", "tp = 2"),
+                       doctest::Contains("torch.distributed.group has no 'FOO'"), Error);
+  CHECK_THROWS_WITH_AS(run("dist.GroupMember.rank()\n", "tp = 2"),
+                       doctest::Contains("torch.distributed.GroupMember has no 'rank'"), Error);
+}
+
 TEST_CASE("meshes and groups refuse what they do not have") {
   check_refused({{"mesh.get_group()\n",
                   {"get_group: the mesh has 2 dims, and none is named", "mesh.get_group("}},

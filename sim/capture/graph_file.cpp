@@ -1,0 +1,26 @@
+// Errors of the readers say line and field; here they get the file.
+#include "sim/capture/graph_file.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "sim/record/text_lines.h"
+#include "trace/graph_json.h"
+
+namespace shardlab {
+
+std::vector<ProgramGraph> graphs_in(const std::string& path, const std::string& text) {
+  try {
+    return read_graphs(text);
+  } catch (const Error& error) {
+    Error named(error.kind(), fmt::format("{}: {}", path, error.summary()));
+    for (const auto& [key, value] : error.parts()) named.with(key, value);
+    throw named;
+  }
+}
+
+std::vector<ProgramGraph> graphs_of_file(const std::string& path) {
+  return graphs_in(path, read_text(path));
+}
+
+}  // namespace shardlab

@@ -1,0 +1,65 @@
+// recorded_event.h - one line of a program that was recorded elsewhere
+// (tests/golden/facts/programs/README.md), as what a program of ours does.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "mesh/dtensor.h"
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+using Json = nlohmann::json;
+
+/// The mesh of a recording, by its first line.
+///   fails  Value: what is malformed. Unsupported: more ranks than fit in one process
+const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
+/// How many values a recording has, by its first line; they are numbered from 0.
+///   fails  Value: more than a file can have
+std::size_t recorded_values(const Json& program);
+/// The row of a recorded op, or null.
+const OpRow* recorded_row(const Json& event);
+/// A call under loss_parallel() of an op that has collectives of its own there; here they are one
+/// op, shardlab::loss_parallel.
+bool of_loss_parallel(const Json& event);
+/// Recorded elements, row-major: numbers, booleans and {"f": "inf"}, in lists however deep.
+std::vector<double> recorded_numbers(const Json& data);
+/// The elements of an input or a constant that all ranks hold alike, of a complex one both parts.
+///   fails  Value: too many for a test
+std::vector<double> recorded_elements(const Json& event, DType dtype, std::int64_t count);
+
+/// Calls visit(number) for every value in a recorded argument, result or list of them.
+template <typename Visit>
+void for_each_number(const Json& json, const Visit& visit) {
+  if (json.is_array()) {
+    for (const Json& item : json) for_each_number(item, visit);
+  } else if (json.is_object() && json.contains("v")) {
+    visit(json.at("v").get<std::size_t>());
+  }
+}
+/// The same for every value that an event takes.
+template <typename Visit>
+void for_each_operand(const Json& event, const Visit& visit) {
+  // Of a call that failed, "in" says how its operands lay.
+  if (event.contains("in") && !event.contains("args")) visit(event.at("in").get<std::size_t>());
+  if (event.contains("args")) for_each_number(event.at("args"), visit);
+  if (event.contains("kwargs")) {
+    for (const auto& [name, value] : event.at("kwargs").items()) for_each_number(value, visit);
+  }
+  const bool looks = event.at("k") == "check";
+  if (looks) visit(event.at("v").get<std::size_t>());
+}
+
+/// Does on the running rank, through its calls, what the event says, below autograd as it was
+/// recorded: a recorded gradient is a call like any other. `mesh` is the program's, constructed
+/// like the parts of it that values lie on; `values` are this rank's by number. Gives the results,
+/// lists flattened, None undefined; of a check the value that is looked at.
+///   fails  as the calls do; Value: a kind of event that does not exist
+Results run_recorded(const Json& event, const MeshLayout* mesh, const std::vector<DTensor>& values);
+
+/// What results hold under the numbers of the event's "out": those that are there already stay.
+void keep_recorded(const Json& event, const Results& results, std::vector<DTensor>& values);
+
+}  // namespace shardlab
