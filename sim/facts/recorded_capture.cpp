@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <stdexcept>
 
 #include "autograd/program.h"
 #include "base/fix.h"
@@ -18,6 +19,12 @@
 namespace shardlab {
 
 namespace {
+
+[[noreturn]] void refuse_line(const std::string& path, std::size_t line, const std::string& why) {
+  fail(ErrorKind::kValue,
+       Fix{"record the program again: tests/golden/facts/programs/README.md has the form"},
+       "{}:{}: not a line of a recording: {}", path, line, why);
+}
 
 bool is_input_of_graph(const Json& event) {
   return event.at("k") == "input" && !event.value("local", false) && !event.contains("mesh");
@@ -111,7 +118,7 @@ class RecordedRank {
       const Json& event = recording_.lines[line];
       if (event.is_null()) continue;
       current_rank().position = {recording_.path.c_str(), static_cast<std::int32_t>(line + 1), 1};
-      if (event.at("k") != "check") run(event);
+      if (event.at("k") != "check") run_line(event, line + 1);
     }
   }
 
@@ -122,6 +129,20 @@ class RecordedRank {
   }
 
  private:
+  // What no program can ask for, a file can.
+  void run_line(const Json& event, std::size_t line) {
+    try {
+      run(event);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInternal) throw;
+      refuse_line(recording_.path, line, error.summary());
+    } catch (const std::logic_error& error) {  // a number that there is no value for
+      refuse_line(recording_.path, line, error.what());
+    } catch (const Json::exception& error) {
+      refuse_line(recording_.path, line, error.what());
+    }
+  }
+
   void run(const Json& event) {
     if (is_input_of_graph(event)) {
       values_.at(event.at("v").get<std::size_t>()) = given_.at(next_input_++).value;
@@ -164,7 +185,11 @@ class RecordedRank {
 }  // namespace
 
 std::optional<RecordedProgram> recording_of_file(const std::string& path) {
-  const std::vector<std::string> lines = read_lines(path);
+  return read_recording(path, read_lines(path));
+}
+
+std::optional<RecordedProgram> read_recording(const std::string& path,
+                                              const std::vector<std::string>& lines) {
   if (!begins_recording(lines[0])) return std::nullopt;
   RecordedProgram recording{
       .path = path, .lines = {}, .backend = "threads", .given = {}, .kept = {}};
@@ -181,9 +206,7 @@ std::optional<RecordedProgram> recording_of_file(const std::string& path) {
         read_line(event, recording, taken);
       }
     } catch (const std::exception& error) {
-      fail(ErrorKind::kValue,
-           Fix{"record the program again: tests/golden/facts/programs/README.md has the form"},
-           "{}:{}: not a line of a recording: {}", path, recording.lines.size(), error.what());
+      refuse_line(path, recording.lines.size(), error.what());
     }
   }
   if (recording.kept.empty()) {

@@ -24,6 +24,9 @@ struct RecordedProgram {
 ///   fails  Value: a file that cannot be read; a line that is not JSON, or does not say what it has
 ///          to, with its number
 std::optional<RecordedProgram> recording_of_file(const std::string& path);
+/// The same of the lines of a file; at least one.
+std::optional<RecordedProgram> read_recording(const std::string& path,
+                                              const std::vector<std::string>& lines);
 
 /// Runs the recorded calls on all ranks. Nodes have the file's line numbers. Where a call is
 /// decided otherwise here than it was there, ours goes on: `shardlab check` tells the difference.

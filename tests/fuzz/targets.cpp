@@ -13,6 +13,7 @@
 #include "sim/capture/capture.h"
 #include "sim/capture/replay_run.h"
 #include "sim/facts/check.h"
+#include "sim/facts/recorded_capture.h"
 #include "sim/judge/scenario_run.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/parser.h"
@@ -194,6 +195,38 @@ Answer feed_graph(const std::string& text) {
     const ReplayRun replayed = replay_on_ranks(graphs, all_ops(), options);
     const auto& error = replayed.run.error;
     if (error && error->kind() == ErrorKind::kInternal) broken(error->text());
+  } catch (const std::bad_alloc&) {
+    return Answer::kRefused;
+  }
+  return Answer::kAccepted;
+}
+
+// Small recordings.
+std::vector<std::string> recording_texts(const std::string& root) {
+  std::vector<std::string> texts;
+  for (const char* name :
+       {"views2__4_S0", "fsdp_mlp__4_uneven", "mlp_tp_module__2", "chain__2x2"}) {
+    texts.push_back(
+        read_text(fmt::format("{}/tests/golden/facts/programs/{}.jsonl.gz", root, name)));
+  }
+  return texts;
+}
+
+// What is read is captured and runs again, when it is small, or its program fails.
+Answer feed_recording(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  if (lines.empty()) return Answer::kRefused;
+  const auto recording = read_recording("fuzz.jsonl", lines);
+  if (!recording || recording->given.world > 16) return Answer::kRefused;
+  ScenarioOptions options;
+  options.memory = MemoryLimits{.bytes_per_rank = 4 << 20, .available_bytes = 64 << 20};
+  try {
+    const Captured captured = capture_recording(*recording, all_ops(), options);
+    const auto& error = captured.run.error;
+    if (error && error->kind() == ErrorKind::kInternal) broken(error->text());
+    replay_on_ranks(captured.graphs, all_ops(), options);
   } catch (const std::bad_alloc&) {
     return Answer::kRefused;
   }
@@ -464,7 +497,8 @@ std::vector<Target> make_targets(const std::string& root) {
       {"graph", 2, {graph_texts(root, texts_of_graphs), kFactTokens, 8192}, feed_graph},
       {"graph_text", 4, {graph_texts(root, lines_of_graphs), kLineTokens, 8192}, feed_graph},
       {"expression", 2, {expression_texts(), kTypeTokens, 256}, feed_expression},
-      {"type", 37, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
+      {"recording", 1, {recording_texts(root), kFactTokens, 32768}, feed_recording},
+      {"type", 36, {type_texts(scenarios), kTypeTokens, 256}, feed_type},
       {"program", 30, {programs_of(scenarios), kProgramTokens, 4096}, feed_program},
       {"scenario", 9, {scenarios, kScenarioTokens, 4096}, feed_scenario},
       {"fact", 5, {fact_lines(root), kFactTokens, 4096}, feed_fact},
