@@ -136,6 +136,23 @@ TEST_CASE("an infinity norm of pending maxima reduces them first") {
   });
 }
 
+TEST_CASE("X-66 of placements that cost as much the op's own first row is taken") {
+  OpMesh mesh({2, 2, 2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(1) S(1) R", {2, 8}, counted(16));
+    const DTensor y = ops().one("aten::mv", {x, mesh.place("R R R", {8}, Values(8, 1))});
+    CHECK(to_string(y.spec()->placements()) == "P(sum)P(sum)R");
+    CHECK(whole(y) == Values{28, 92});
+    const DTensor self = mesh.place("R S(0) R", {2, 2}, {1, 2, 3, 4});
+    const DTensor source = mesh.place("R S(0) R", {2, 2}, {10, 20, 30, 40});
+    const DTensor added = ops().one(
+        "aten::index_add",
+        {self, 0, from_local(plain({2}, {1, 1}, DType::kI64), mesh.layout(), Placements(3)),
+         source});
+    CHECK(whole(added) == Values{1, 2, 43, 64});
+  });
+}
+
 TEST_CASE("D-48 a tensor given as out= keeps its placements where the op can write them") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
