@@ -69,6 +69,7 @@ void put_spec(Writer& writer, const DTensorSpec& spec) {
     if (placement.mask >= 0) writer.put_list<std::int64_t>(mask_shape(placement.mask));
   }
   for (const std::int32_t place : spec.order()) writer.put(place);
+  writer.put(spec.strided());
   put_meta(writer, spec.meta());
 }
 
@@ -89,9 +90,10 @@ const DTensorSpec* get_spec(Reader& reader) {
   }
   ShardOrder order;
   for (std::size_t i = 0; i < init.shape.size(); ++i) order.push_back(reader.get<std::int32_t>());
+  const auto strided = reader.get<StridedShards>();
   const TensorMeta meta = get_meta(reader);
   Arena& arena = process_arena();
-  return arena.spec(arena.layout(std::move(init)), placements, order, meta);
+  return arena.spec(arena.layout(std::move(init)), placements, order, meta, strided);
 }
 
 void put_value(Writer& writer, const DTensor& value) {

@@ -89,10 +89,12 @@ struct SpecKey {
   const Placements& placements;
   const ShardOrder& order;
   const TensorMeta& meta;
+  StridedShards strided;
 
   /// A sum of terms that do not wait for one another; `position` keeps their order.
   std::uint64_t hash() const {
-    std::uint64_t sum = layout->hash(), position = static_cast<std::uint64_t>(meta.dtype) << 8;
+    std::uint64_t sum = layout->hash() + static_cast<std::uint64_t>(strided);
+    std::uint64_t position = static_cast<std::uint64_t>(meta.dtype) << 8;
     for (const Placement& placement : placements) sum += hash_mix(++position, hash_of(placement));
     for (const std::int32_t place : order) {
       sum += hash_mix(++position, static_cast<std::uint64_t>(place + 1));
@@ -107,9 +109,16 @@ struct SpecKey {
   }
   bool operator()(const DTensorSpec& spec) const {
     return spec.layout() == layout && spec.placements() == placements && spec.order() == order &&
-           spec.meta() == meta;
+           spec.meta() == meta && spec.strided() == strided;
   }
 };
+
+/// Specs without strided shards are all alike.
+StridedShards meaning_of(const Placements& placements, StridedShards strided) {
+  if (strided == StridedShards::kOrder) return strided;
+  const bool any = std::ranges::any_of(placements, &Placement::is_strided_shard);
+  return any ? strided : StridedShards::kOrder;
+}
 
 [[noreturn]] void refuse(const SpecKey& key, ErrorKind kind, std::string summary,
                          std::string fix = "") {
@@ -194,13 +203,14 @@ void check_spec(const SpecKey& key) {
 }  // namespace
 
 DTensorSpec::DTensorSpec(const MeshLayout* layout, Placements placements, ShardOrder order,
-                         TensorMeta meta, std::uint64_t hash)
+                         TensorMeta meta, StridedShards strided, std::uint64_t hash)
     : layout_(layout),
       placements_(std::move(placements)),
       order_(std::move(order)),
       meta_(std::move(meta)),
       hash_(hash),
-      default_order_(is_default_order(placements_, order_)) {
+      default_order_(is_default_order(placements_, order_)),
+      strided_shards_(strided) {
   for (std::size_t mesh_dim = 0; mesh_dim < placements_.size(); ++mesh_dim) {
     const Placement& placement = placements_[mesh_dim];
     replicated_ &= placement.is_replicate();
@@ -212,15 +222,24 @@ DTensorSpec::DTensorSpec(const MeshLayout* layout, Placements placements, ShardO
 }
 
 const DTensorSpec* DTensorSpec::with(const Placements& placements) const {
-  return arena().spec(layout_, placements, meta_);
+  return with(placements, default_order(placements));
 }
 
 const DTensorSpec* DTensorSpec::with(const Placements& placements, const ShardOrder& order) const {
-  return arena().spec(layout_, placements, order, meta_);
+  return arena().spec(layout_, placements, order, meta_, strided_shards_);
 }
 
 const DTensorSpec* DTensorSpec::with(const TensorMeta& meta) const {
-  return arena().spec(layout_, placements_, order_, meta);
+  return arena().spec(layout_, placements_, order_, meta, strided_shards_);
+}
+
+const DTensorSpec* DTensorSpec::with(StridedShards strided) const {
+  if (strided == strided_shards_) return this;
+  return arena().spec(layout_, placements_, order_, meta_, strided);
+}
+
+bool DTensorSpec::same_pieces(const DTensorSpec& other) const {
+  return &other == this || (strided_ && other.with(strided_shards_) == this);
 }
 
 struct Arena::Impl {
@@ -251,14 +270,15 @@ const DTensorSpec* Arena::spec(const MeshLayout* layout, const Placements& place
 }
 
 const DTensorSpec* Arena::spec(const MeshLayout* layout, const Placements& placements,
-                               const ShardOrder& order, const TensorMeta& meta) {
-  const SpecKey key{layout, placements, order, meta};
+                               const ShardOrder& order, const TensorMeta& meta,
+                               StridedShards strided) {
+  const SpecKey key{layout, placements, order, meta, meaning_of(placements, strided)};
   const std::uint64_t hash = key.hash();
   if (const DTensorSpec* found = impl_->specs.find(hash, key)) return found;
   check_spec(key);
   const auto make = [&] {
     return std::unique_ptr<const DTensorSpec>(
-        new DTensorSpec(layout, placements, order, meta, hash));
+        new DTensorSpec(layout, placements, order, meta, key.strided, hash));
   };
   return impl_->specs.find_or_insert(hash, key, make);
 }

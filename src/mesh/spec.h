@@ -15,6 +15,12 @@
 
 namespace shardlab {
 
+/// What the strided shards of a spec say.
+enum class StridedShards : std::uint8_t {
+  kOrder,   ///< a cutting order, written as placements: what a user gives (M-12, K-19)
+  kPieces,  ///< which pieces a view left on each rank, cut in mesh order; no order is meant
+};
+
 /// A layout, one placement per mesh dim, the order in which mesh dims cut (M-9), and the global
 /// metadata. Made by Arena::spec and valid: whoever holds one need not check it. Lives as long as
 /// its arena.
@@ -44,20 +50,29 @@ class DTensorSpec {
   bool is_sharded() const { return sharded_; }
   bool has_partial() const { return partial_; }
   bool has_strided() const { return strided_; }
+  /// kOrder where there are none.
+  StridedShards strided() const { return strided_shards_; }
+  /// Some placement is strided and means an order.
+  bool has_strided_order() const { return strided_ && strided_shards_ == StridedShards::kOrder; }
   std::uint64_t hash() const { return hash_; }
 
   Arena& arena() const { return layout_->arena(); }
-  /// Same layout and meta, other placements (default order).
+  /// Same layout and meta, other placements (default order). Strided shards mean what they did in
+  /// all specs that are made of this one.
   const DTensorSpec* with(const Placements& placements) const;
   /// The same with an order of its own.
   const DTensorSpec* with(const Placements& placements, const ShardOrder& order) const;
   /// The same placements and order on another tensor, for example of another dtype.
   const DTensorSpec* with(const TensorMeta& meta) const;
+  /// The same placements, read otherwise.
+  const DTensorSpec* with(StridedShards strided) const;
+  /// The pieces of `other`, which may say of strided shards what it likes: nothing moves.
+  bool same_pieces(const DTensorSpec& other) const;
 
  private:
   friend class Arena;
   DTensorSpec(const MeshLayout* layout, Placements placements, ShardOrder order, TensorMeta meta,
-              std::uint64_t hash);
+              StridedShards strided, std::uint64_t hash);
 
   // All of it is fixed when the spec is interned; flags below are read off the placements.
   const MeshLayout* layout_;
@@ -68,6 +83,7 @@ class DTensorSpec {
   std::int64_t num_shards_ = 1;
   bool default_order_ = true, replicated_ = true, sharded_ = false, partial_ = false,
        strided_ = false;
+  StridedShards strided_shards_;
 };
 
 /// Owns layouts and specs. One per process normally (process_arena); tests and fuzzers use their
@@ -89,7 +105,8 @@ class Arena {
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
                           const TensorMeta& meta);
   const DTensorSpec* spec(const MeshLayout* layout, const Placements& placements,
-                          const ShardOrder& order, const TensorMeta& meta);
+                          const ShardOrder& order, const TensorMeta& meta,
+                          StridedShards strided = StridedShards::kOrder);
 
   /// How many are interned, for tests and reports.
   std::size_t layout_count() const;

@@ -1,7 +1,8 @@
 // What selection among candidates pays for a move: the walk of the greedy planner priced
 // step by step, or the steps of the plan where cutting orders are not the default. The size carries
 // over from step to step: gathering multiplies it, and cutting divides it. Unreachable targets cost
-// infinity and are not an error.
+// infinity and are not an error. As in the reference, strided shards that mean an order do not
+// move, whether this would be possible or not, and those that a view left move for nothing.
 #include "plan/cost.h"
 
 #include <limits>
@@ -57,6 +58,7 @@ StepPricer::StepPricer(const DTensorSpec& source, std::int64_t shards, const Pla
 
 double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Placement& to) {
   if (from == to) return 0;
+  if (from.is_strided_shard() || to.is_strided_shard()) return 0;  // the reference prices none
   const std::int64_t n = layout_.size(mesh_dim);
   const auto count = static_cast<double>(n);
   if (to.is_partial()) {
@@ -82,10 +84,10 @@ double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Plac
 double redistribute_cost(const DTensorSpec& source, const Placements& target,
                          const PlanOptions& options) {
   if (source.is_replicated()) return 0;
-  const bool same_placements = source.placements() == target;
-  const bool same_order = source.has_strided() || source.has_default_order();
-  if (same_placements && same_order) return 0;
-  if (source.has_strided() || has_strided(target)) return kInfinity;
+  if (source.has_default_order() && source.placements() == target) return 0;
+  if (source.has_strided() || has_strided(target)) {
+    return redistribute_cost(source, *source.with(target), options);
+  }
   if (source.has_default_order()) return greedy_cost(source, target, options);
   return planned_cost(source, *source.with(target), options);
 }
@@ -94,8 +96,10 @@ double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
                          const PlanOptions& options) {
   if (source.layout() != target.layout()) return kInfinity;
   if (source.is_replicated()) return 0;
-  if (source.placements() == target.placements() && source.order() == target.order()) return 0;
-  if (source.has_strided() || target.has_strided()) return kInfinity;
+  const bool same_order = source.order() == target.order() && source.strided() == target.strided();
+  if (source.placements() == target.placements() && same_order) return 0;
+  if (source.has_strided_order() || target.has_strided_order()) return kInfinity;
+  if (source.has_strided() || target.has_strided()) return planned_cost(source, target, options);
   if (target.has_default_order()) return redistribute_cost(source, target.placements(), options);
   return planned_cost(source, target, options);
 }

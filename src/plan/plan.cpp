@@ -1,8 +1,8 @@
 // The choice of a planner, the text of plans and their logical shapes. A greedy plan takes the
 // shapes of its source throughout, a graph plan those of the state before each step, without
 // the step's own cut; that is right because only the last cut of a tensor dim may change
-// . Specs with strided shards are planned in the order that they stand for, if every rank
-// owns the same elements under both.
+// . Strided shards that mean an order are planned in it, if every rank owns the same elements
+// under both; those that a view left are planned as they are.
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -83,12 +83,13 @@ bool cuts_evenly(const DTensorSpec& spec) {
 }  // namespace
 
 bool stands_for_order(const DTensorSpec& spec) {
-  return !spec.has_strided() ||
+  return !spec.has_strided_order() ||
          decode_strided(spec.placements(), spec.layout()->shape()).has_value();
 }
 
 bool decodable(const DTensorSpec& spec) {
   if (!spec.has_strided()) return true;
+  if (!spec.has_strided_order()) return false;
   const MeshLayout& layout = *spec.layout();
   const auto decoded = decode_strided(spec.placements(), layout.shape());
   if (!decoded) return false;
@@ -176,7 +177,7 @@ std::string Plan::text() const {
 std::optional<std::string> path_fault(const Plan& plan) {
   PlanState state = ordered_state(*plan.source);
   for (const Placement& placement : state.placements) {
-    if (!placement.is_strided_shard()) continue;
+    if (!placement.is_strided_shard() || !plan.source->has_strided_order()) continue;
     return fmt::format("{} stands for no order", to_string(state.placements));
   }
   for (const PlanStep& step : plan.steps) {

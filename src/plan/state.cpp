@@ -62,7 +62,7 @@ PlanState first_state(const Plan& plan) {
 }
 
 PlanState ordered_state(const DTensorSpec& spec) {
-  if (spec.has_strided()) {
+  if (spec.has_strided_order()) {
     const auto decoded = decode_strided(spec.placements(), spec.layout()->shape());
     if (decoded) return {decoded->placements, decoded->order};
   }

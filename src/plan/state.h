@@ -22,11 +22,12 @@ void advance(PlanState& state, std::size_t mesh_dim, const Placement& to);
 /// Appends the step that takes `state` to `to` on one mesh dim, and advances the state.
 void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Placement& to);
 
-/// True when the strided shards of a spec, if any, are what some order is written as (layout
-/// README).
+/// True when a graph plan may start or end at a spec: its strided shards, if they mean an order,
+/// are what some order is written as (layout README).
 bool stands_for_order(const DTensorSpec& spec);
 /// True when the strided shards of a spec stand for an order that holds the same elements on every
-/// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2).
+/// rank. Where cuts leave remainders the two may differ (7 rows as SS(0,2)S(0) on 3x2). Those that
+/// a view left stand for none.
 bool decodable(const DTensorSpec& spec);
 
 /// This coordinate's piece in a state.
@@ -38,7 +39,8 @@ LocalView state_view(const DTensorSpec& spec, const PlanState& state, const Coor
 PlanState state_before(const Plan& plan, std::size_t index);
 /// The state a plan starts from.
 PlanState first_state(const Plan& plan);
-/// A spec's state with strided shards decoded to the order they stand for, where there is one.
+/// A spec's state with strided shards decoded to the order they stand for, where they mean one and
+/// there is one.
 PlanState ordered_state(const DTensorSpec& spec);
 
 }  // namespace shardlab

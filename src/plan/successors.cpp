@@ -53,6 +53,12 @@ EdgeRules edge_rules(const DTensorSpec& source, const DTensorSpec& target, PlanR
     collect(edges, source.placements());
     collect(edges, target.placements());
   }
+  if (target.has_strided() && !target.has_strided_order()) {
+    for (const Placement& placement : target.placements()) {
+      const bool known = std::ranges::find(edges.strided, placement) != edges.strided.end();
+      if (placement.is_strided_shard() && !known) edges.strided.push_back(placement);
+    }
+  }
   return edges;
 }
 
@@ -60,8 +66,16 @@ std::vector<Change> successors(const PlanState& state, const EdgeRules& rules) {
   std::vector<Change> changes;
   const Placements& placements = state.placements;
   const auto movable = last_cuts(state, rules.tensor_dims);
-  for (const std::size_t cut : movable) add_shards(changes, cut, placements[cut], rules);
-  for (const std::size_t cut : movable) changes.push_back({cut, Placement::replicate()});
+  const auto gathered = [&](bool strided) {
+    for (const std::size_t cut : movable) {
+      if (placements[cut].is_strided_shard() != strided) continue;
+      changes.push_back({cut, Placement::replicate()});
+    }
+  };
+  for (const std::size_t cut : movable) {
+    if (placements[cut].is_plain_shard()) add_shards(changes, cut, placements[cut], rules);
+  }
+  gathered(false);
   for (std::size_t dim = 0; dim < placements.size(); ++dim) {
     if (placements[dim].is_partial()) changes.push_back({dim, Placement::replicate()});
   }
@@ -77,6 +91,11 @@ std::vector<Change> successors(const PlanState& state, const EdgeRules& rules) {
       if (rules.rules == PlanRules::kV2_15 && mixes(placements, op)) continue;
       changes.push_back({dim, Placement::partial(op)});
     }
+  }
+  gathered(true);
+  for (std::size_t dim = 0; dim < placements.size(); ++dim) {
+    if (!placements[dim].is_replicate()) continue;
+    for (const Placement& strided : rules.strided) changes.push_back({dim, strided});
   }
   return changes;
 }

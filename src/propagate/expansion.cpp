@@ -81,7 +81,23 @@ bool mixes_partials(const Placements& placements) {
   return false;
 }
 
+bool is_strided(const DTensorSpec* spec) { return spec->has_strided(); }
+
 }  // namespace
+
+StridedShards strided_of_candidates(const Element& element) {
+  const auto first = std::ranges::find_if(element.tensors, is_strided);
+  return first == element.tensors.end() ? StridedShards::kPieces : (*first)->strided();
+}
+
+StridedShards strided_of_results(const Element& element) {
+  const std::span positional(element.tensors.data(), element.positional);
+  if (std::ranges::any_of(positional, &DTensorSpec::has_strided_order)) {
+    return StridedShards::kOrder;
+  }
+  const bool any = std::ranges::any_of(positional, is_strided);
+  return any ? StridedShards::kPieces : strided_of_candidates(element);
+}
 
 std::string_view to_string(ChoiceRule rule) {
   switch (rule) {
@@ -103,6 +119,7 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
       options_(options),
       layout_(*element.schema.layout),
       sequence_(cutting_sequence(element)),
+      strided_(strided_of_candidates(element)),
       context_(context_of(element)) {
   std::vector<RuleRow> rows = rule_rows(row_.rule, context_);
   const std::size_t inputs = context_.tensors.size();
@@ -280,10 +297,14 @@ bool Expansion::walk(Combination& rows, const Visit& visit) {
 
 double Expansion::input_cost(const Combination& rows, std::size_t index) const {
   const DTensorSpec& given = *element_.tensors[index];
-  if (sequence_.empty() && given.has_default_order()) {
-    return redistribute_cost(given, input_placements(rows, index), options_);
+  const Placements placements = input_placements(rows, index);
+  const bool strided =
+      given.has_strided() || std::ranges::any_of(placements, &Placement::is_strided_shard);
+  if (sequence_.empty() && given.has_default_order() && !strided) {
+    return redistribute_cost(given, placements, options_);
   }
-  return redistribute_cost(given, *input_spec(rows, index), options_);
+  const DTensorSpec* wanted = input_spec(rows, index);
+  return redistribute_cost(given, strided ? *wanted->with(strided_) : *wanted, options_);
 }
 
 double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
@@ -377,14 +398,19 @@ const DTensorSpec* Expansion::input_spec(const Combination& rows, std::size_t in
   const Placements placements = input_placements(rows, index);
   const ShardOrder order = order_in(sequence_, placements);
   const bool stays = given->placements() == placements && given->order() == order;
-  return stays ? given : given->with(placements, order);
+  return stays ? given
+               : layout_.arena().spec(&layout_, placements, order, given->meta(),
+                                      strided_of_results(element_));
 }
 
 const DTensorSpec* Expansion::output_spec(const Combination& rows, std::size_t index) const {
   const OutputMeta& output = element_.outputs[index];
   if (!output.present || index >= output_count_ || !output_present(rows, index)) return nullptr;
   const Placements placements = output_placements(rows, index);
-  return layout_.arena().spec(&layout_, placements, order_in(sequence_, placements), output.meta);
+  const DTensorSpec* written = columns_[index].required;
+  return layout_.arena().spec(
+      &layout_, placements, order_in(sequence_, placements), output.meta,
+      written != nullptr ? written->strided() : strided_of_results(element_));
 }
 
 const char* Expansion::withheld(const Combination& rows) const {

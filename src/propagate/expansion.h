@@ -24,6 +24,11 @@ struct Element {
   std::size_t outs = 0;                     ///< how many of them are out= tensors
 };
 
+/// What strided shards mean to candidates, and in what a call gives: the pieces that a view left,
+/// unless some strided input means an order (as the reference: unless the first does).
+StridedShards strided_of_candidates(const Element& element);
+StridedShards strided_of_results(const Element& element);
+
 /// Why a combination is dropped; the first one that holds.
 enum class Drop : std::uint8_t { kKept, kMixedPartials, kInplace, kOut, kTooShort, kFilter };
 
@@ -122,6 +127,7 @@ class Expansion {
   const PlanOptions& options_;
   const MeshLayout& layout_;
   CuttingSequence sequence_;
+  StridedShards strided_;  ///< of candidates
   RuleContext context_;
   std::vector<RuleRow> rows_;
   std::vector<const char*> withheld_;  ///< per row

@@ -139,18 +139,22 @@ OutputSharding decide_by_mesh_rule(const OpSchema& schema, MeshRuleFn rule,
   check_invariant(
       result.outputs.size() >= element.outputs.size() && result.inputs.size() >= element.positional,
       "a rule gives placements for every output and input (D-18)");
-  Arena& arena = schema.layout->arena();
+  const StridedShards strided = strided_of_results(element);
+  const auto spec_of = [&](const Placements& placements, const TensorMeta& meta) {
+    const ShardOrder order = default_order(placements);
+    return schema.layout->arena().spec(schema.layout, placements, order, meta, strided);
+  };
   OutputSharding sharding;
   for (std::size_t i = 0; i < element.outputs.size(); ++i) {
     const OutputMeta& output = element.outputs[i];
-    sharding.outputs.push_back(
-        output.present ? arena.spec(schema.layout, result.outputs[i], output.meta) : nullptr);
+    sharding.outputs.push_back(output.present ? spec_of(result.outputs[i], output.meta) : nullptr);
   }
   double cost = 0;
   for (std::size_t i = 0; i < element.positional; ++i) {
     const DTensorSpec* given = element.tensors[i];
     // Whole-mesh rules take mesh dims to cut in ascending order, so other orders move.
-    sharding.inputs.push_back(given->with(result.inputs[i]));
+    const DTensorSpec* wanted = spec_of(result.inputs[i], given->meta());
+    sharding.inputs.push_back(wanted->same_pieces(*given) ? given : wanted);
     cost += given->has_default_order() ? redistribute_cost(*given, result.inputs[i], options)
                                        : redistribute_cost(*given, *sharding.inputs[i], options);
     sharding.needs_redistribute = sharding.needs_redistribute || sharding.inputs[i] != given;

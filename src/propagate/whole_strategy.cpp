@@ -37,22 +37,26 @@ void check_fits(const Element& element, const OpSpec& given) {
 PricedStrategy price_strategy(const OpStrategy& given_strategy, const Element& element,
                               const PlanOptions& options) {
   const OpSchema& schema = element.schema;
-  Arena& arena = schema.layout->arena();
+  const bool strided = std::ranges::any_of(element.tensors, &DTensorSpec::has_strided);
+  const auto spec_of = [&](const DTensorSpec& candidate, const TensorMeta& meta) {
+    const Placements& placements = candidate.placements();
+    return schema.layout->arena().spec(schema.layout, placements, default_order(placements), meta,
+                                       strided ? strided_of_results(element) : candidate.strided());
+  };
   PricedStrategy result;
   for (const OpSpec& given : given_strategy.candidates) {
     check_fits(element, given);
     OpSpec spec;
     for (std::size_t i = 0; i < element.outputs.size(); ++i) {
       const bool present = element.outputs[i].present && given.outputs[i] != nullptr;
-      spec.outputs.push_back(present ? arena.spec(schema.layout, given.outputs[i]->placements(),
-                                                  element.outputs[i].meta)
+      spec.outputs.push_back(present ? spec_of(*given.outputs[i], element.outputs[i].meta)
                                      : nullptr);
     }
     for (std::size_t i = 0; i < element.positional; ++i) {
       const DTensorSpec* now = element.tensors[i];
       spec.inputs.push_back(given.inputs[i]->placements() == now->placements()
                                 ? now
-                                : now->with(given.inputs[i]->placements()));
+                                : spec_of(*given.inputs[i], now->meta()));
       spec.input_costs.push_back(redistribute_cost(*now, *spec.inputs[i], options));
     }
     if (schema.row->inplace() && spec.inputs[0] != element.tensors[0]) continue;

@@ -1,6 +1,7 @@
 // A plan is found for the specs, which is the same on all ranks, and its steps run one after the
 // other, each on the result of the one before. Equal specs are one pointer: there is nothing
-// to do. Ranks outside the mesh keep what they have.
+// to do, nor where only what strided shards mean is another. Ranks outside the mesh keep
+// what they have.
 #include "redistribute/redistribute.h"
 
 #include "comm/observer.h"
@@ -66,7 +67,7 @@ Tensor redistribute_local(const Tensor& local, const DTensorSpec* source, const 
 DTensor redistribute_tensor(const DTensor& x, const DTensorSpec* target,
                             const RedistributeOptions& options) {
   const DTensorSpec* source = x.spec();
-  if (source == target) return x;
+  if (source->same_pieces(*target)) return x;
   check_one_mesh(source, target);
   const DeviceMesh& mesh = device_mesh(source->layout());
   if (!mesh.participates()) return DTensor(x.local(), target);
@@ -91,8 +92,7 @@ const DTensorSpec* gradient_target(const DTensorSpec* gradient, const DTensorSpe
                        gradient->placement(mesh_dim) == placements[mesh_dim];
     if (placements[mesh_dim].is_partial() && !stays) placements[mesh_dim] = Placement::replicate();
   }
-  return forward_source->arena().spec(forward_source->layout(), placements, forward_source->order(),
-                                      gradient->meta());
+  return forward_source->with(placements, forward_source->order())->with(gradient->meta());
 }
 
 }  // namespace shardlab

@@ -62,6 +62,26 @@ TEST_CASE("flags of a spec") {
   CHECK(arena.spec(mesh, {kR, Placement::partial()}, meta)->has_partial());
 }
 
+TEST_CASE("K-19 what strided shards mean belongs to a spec, and nothing else has it") {
+  Arena arena;
+  const TensorMeta meta = contiguous_meta(Dims{8, 8}, DType::kF32);
+  const MeshLayout* mesh = arena.layout({{2, 3}, {}, {}});
+  const DTensorSpec* order = arena.spec(mesh, {Placement::strided_shard(0, 2), kR}, meta);
+  CHECK(order->has_strided_order());
+  const DTensorSpec* pieces = order->with(StridedShards::kPieces);
+  CHECK(pieces != order);
+  CHECK(pieces->hash() != order->hash());
+  CHECK_FALSE(pieces->has_strided_order());
+  CHECK(pieces->same_pieces(*order));
+  CHECK(pieces->with(StridedShards::kOrder) == order);
+  CHECK(pieces->with(contiguous_meta(Dims{8, 8}, DType::kF64))->strided() ==
+        StridedShards::kPieces);
+  const DTensorSpec* plain = pieces->with({kS0, kR});
+  CHECK(plain == arena.spec(mesh, {kS0, kR}, meta));
+  CHECK(plain->with(StridedShards::kPieces) == plain);
+  CHECK_FALSE(plain->same_pieces(*order));
+}
+
 TEST_CASE("M-11 X-41 X-42 specs that make no sense are refused, and nothing is kept") {
   Arena arena;
   const MeshLayout* mesh = arena.layout({{2, 2}, {}, {}});

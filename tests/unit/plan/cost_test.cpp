@@ -49,6 +49,30 @@ TEST_CASE("X-31 a strided shard costs nothing where it stays and everything wher
   CHECK(redistribute_cost(*spec("SS(0,4)"), test::placements("SS(0,4)"), {}) == 0);
 }
 
+/// Prices of PyTorch 2.15 on a mesh of 2x4 for strided shards that a view left.
+TEST_CASE("X-31 strided shards that a view left move for nothing, others beside them do not") {
+  SpecMaker spec({2, 4}, {16, 32});
+  const auto price = [&](const char* from, const char* to) {
+    return redistribute_cost(*spec(from)->with(StridedShards::kPieces),
+                             *spec(to)->with(StridedShards::kPieces), {});
+  };
+  CHECK(price("SS(0,2) R", "R R") == 0);
+  CHECK(price("SS(0,2) R", "P R") == 0);
+  CHECK(price("SS(0,2) S(1)", "S(0) S(1)") == 0);
+  CHECK(price("R S(1)", "SS(0,2) S(1)") == 0);
+  CHECK(price("SS(0,2) S(1)", "R R") == doctest::Approx(14.737071407551815).epsilon(1e-12));
+  CHECK(price("SS(0,2) S(0)", "SS(0,2) R") == doctest::Approx(14.737071407551815).epsilon(1e-12));
+  CHECK(price("S(1) SS(1,2)", "R S(0)") == doctest::Approx(9.303089283962652).epsilon(1e-12));
+  CHECK(price("P S(1)", "SS(0,2) S(1)") == doctest::Approx(12.024714271701209).epsilon(1e-12));
+  CHECK(price("S(0) SS(1,2)", "S(1) SS(1,2)") == doctest::Approx(9.312357135850606).epsilon(1e-12));
+  // One that means an order beside one that means none: told apart, and priced as impossible.
+  const DTensorSpec* left = spec("SS(0,2) R")->with(StridedShards::kPieces);
+  CHECK(left != spec("SS(0,2) R"));
+  CHECK(left->same_pieces(*spec("SS(0,2) R")));
+  CHECK(std::isinf(redistribute_cost(*left, *spec("SS(0,2) R"), {})));
+  CHECK(std::isinf(redistribute_cost(*spec("SS(0,2) R"), *left, {})));
+}
+
 TEST_CASE("X-31 another order is priced along its graph plan") {
   SpecMaker spec({2, 2}, {8, 8});
   const DTensorSpec* swapped = spec("S(0) S(0)", {{0, {1, 0}}});

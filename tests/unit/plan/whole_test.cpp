@@ -34,6 +34,28 @@ TEST_CASE("X-6 the plan cache never hands out a plan that mixes up elements") {
   CHECK(plan.text() == "S(1)SS(0,3)->RSS(0,3)->RR->S(0)R->S(0)[0]SS(0,3)[1]");
 }
 
+/// Paths of PyTorch 2.15 on a mesh of 2x2.
+TEST_CASE("R-39 strided shards that a view left are planned as they are, whatever order they fit") {
+  SpecMaker spec({2, 2}, {16, 16});
+  const auto path = [&](const char* from, const char* to) {
+    const PlanResult result = make_safe_plan(*spec(from)->with(StridedShards::kPieces),
+                                             *spec(to)->with(StridedShards::kPieces), {});
+    return std::get<Plan>(result).text();
+  };
+  CHECK(path("S(1) SS(1,2)", "R S(0)") == "S(1)[0]SS(1,2)[1]->S(1)R->S(1)S(0)->RS(0)");
+  CHECK(path("SS(0,2) S(1)", "R R") == "SS(0,2)S(1)->SS(0,2)R->RR");
+  CHECK(path("SS(0,2) S(0)", "R R") == "SS(0,2)[0]S(0)[1]->SS(0,2)R->RR");
+  CHECK(path("R S(1)", "SS(0,4) S(1)") == "RS(1)->SS(0,4)S(1)");
+  CHECK(path("P S(1)", "SS(0,2) S(1)") == "P(sum)S(1)->RS(1)->SS(0,2)S(1)");
+  CHECK(path("S(0) SS(0,2)", "S(0) S(0)") == "S(0)[0]SS(0,2)[1]->S(0)R->S(0)[0]S(0)[1]");
+  CHECK(path("SS(0,2) S(0)", "S(0) SS(0,4)") ==
+        "SS(0,2)[0]S(0)[1]->SS(0,2)R->RR->S(0)R->S(0)[0]SS(0,4)[1]");
+  CHECK(path("SS(0,4) SS(1,2)", "P R") == "SS(0,4)SS(1,2)->RSS(1,2)->P(sum)SS(1,2)->P(sum)R");
+  // The same placements, meant as an order: the mesh dim that cuts last is gathered first.
+  CHECK(std::get<Plan>(make_safe_plan(*spec("SS(0,2) S(0)"), *spec("R R"), {})).text() ==
+        "S(0)[1]S(0)[0]->RS(0)->RR");
+}
+
 /// Plans of PyTorch 2.15 for a mesh of 3x2, as its rank 0 sees them: strided shards that some order
 /// is written as are planned as that order, whether the cuts are even or not.
 TEST_CASE("X-6 strided shards are planned as the order that they stand for, also on uneven cuts") {
