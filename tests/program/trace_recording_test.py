@@ -18,8 +18,8 @@ RECORDINGS = pathlib.Path(sys.argv[2]).resolve()
 # Forward, backward and optimizers; meshes of one and two dims; even and uneven pieces; moves of
 # pieces and of terms; values on a part of a mesh.
 PROGRAMS = ("fsdp_mlp__4_uneven", "views2__2x2", "views__4_S2_uneven", "mlp_tp__4_uneven",
-            "block_module_submesh__2x2", "mlp_tp_module__4", "block_dtensor__2x2", "optim_adam__2x2",
-            "partial_chain__4_uneven", "redistribute__2x2x2_uneven")
+            "block_module_submesh__2x2", "mlp_tp_module__4", "block_dtensor__2x2",
+            "optim_adam__2x2", "partial_chain__4_uneven", "redistribute__2x2x2_uneven")
 OURS = {"all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter",
         "all_reduce": "all_reduce", "shard_dim_alltoall": "all_to_all"}
 
