@@ -28,17 +28,6 @@ const InitRow& init_named(const std::string& name) {
        name);
 }
 
-std::string_view name_of(InputInit init) {
-  const std::span<const InitRow> rows = init_rows();
-  const auto row = std::ranges::find(rows, init, &InitRow::init);
-  if (row != rows.end()) return row->name;
-  return init == InputInit::kFile ? "file" : "values";
-}
-
-Scalar scalar_of(const Number& number) {
-  return std::visit([](auto value) { return Scalar(value); }, number);
-}
-
 Number number_of_scalar(const Scalar& scalar) {
   if (scalar.is_integral()) return scalar.to_int();
   return scalar.to_double();
@@ -96,15 +85,6 @@ ScenarioMesh mesh_of(const ProgramGraph& graph) {
 }
 
 }  // namespace
-
-InputRecipe recipe_of(const ScenarioInput& input) {
-  InputRecipe recipe;
-  recipe.init = name_of(input.init);
-  recipe.scale = input.scale;
-  for (const Number& argument : input.arguments) recipe.arguments.push_back(scalar_of(argument));
-  for (const Number& value : input.values) recipe.values.push_back(scalar_of(value));
-  return recipe;
-}
 
 Scenario scenario_of(const ProgramGraph& graph) {
   Scenario scenario;

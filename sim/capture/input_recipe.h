@@ -1,4 +1,4 @@
-// input_recipe.h - inputs of scenarios as graphs write them, and back.
+// input_recipe.h - a graph as the scenario that its ranks are given before it runs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,6 @@
 
 namespace shardlab {
 
-InputRecipe recipe_of(const ScenarioInput& input);
 /// A scenario without a program: what the ranks of a graph are given before it runs.
 ///   fails  Value: a recipe or a policy that nobody knows, which is named
 Scenario scenario_of(const ProgramGraph& graph);

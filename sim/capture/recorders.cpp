@@ -1,7 +1,6 @@
 // A class of ranks may run twice: what it did last counts.
 #include "sim/capture/recorders.h"
 
-#include "sim/capture/input_recipe.h"
 #include "sim/run/inputs.h"
 
 namespace shardlab {

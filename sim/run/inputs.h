@@ -5,6 +5,7 @@
 #include "sim/language/interpreter.h"
 #include "sim/run/reference_calls.h"
 #include "sim/scenario/scenario.h"
+#include "trace/graph.h"
 
 namespace shardlab {
 
@@ -13,6 +14,9 @@ struct GivenInput {
   const ScenarioInput* from = nullptr;
   DTensor value;
 };
+
+/// How its elements come about, as graphs and programs in C++ say it.
+InputRecipe recipe_of(const ScenarioInput& input);
 
 /// The spec an input or an expectation names, on `layout`.
 ///   fails  ScenarioError at the type string: unknown mesh dims, cuts outside the shape

@@ -114,9 +114,10 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
   if (rank.rank == run.reporting_rank) run.inputs.clear();
   std::vector<GivenInput> given;
   for (const ScenarioInput& input : run.scenario->inputs) {
-    const auto make = run.tensors == Tensors::kPlain ? make_plain_input : make_input;
     const MakingScope scope(HeldFor::kInput);
-    const DTensor value = make(*run.scenario, input, run.layout, run.precision);
+    const DTensor value = run.tensors == Tensors::kPlain
+                              ? make_plain_input(*run.scenario, input, run.layout, run.precision)
+                              : make_input(*run.scenario, input, run.layout, run.precision);
     if (input.requires_grad) require_grad(value);
     if (rank.rank == run.reporting_rank) {
       run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});

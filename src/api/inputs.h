@@ -1,0 +1,24 @@
+// inputs.h - tensors whose elements follow from a seed, their name and their place in the whole
+// value alone, as those in [inputs] of scenarios and of graphs: placed otherwise, or on another
+// mesh, they are the same numbers.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "mesh/dtensor.h"
+#include "trace/graph.h"
+
+namespace shardlab {
+
+/// This rank's piece of a value with this spec; of a pending reduction its term, dealt out as
+/// distribute() does. Drawn from a generator of its own.
+///   fails  Value: a recipe that nobody knows, or one that does not say all elements
+DTensor make_input(std::uint64_t seed, std::string_view name, const InputRecipe& recipe,
+                   const DTensorSpec* spec);
+/// The same for a type, "f32[8@dp, 16]", and the seed of the rank's own generator. Without a recipe
+/// the numbers are those of randn.
+DTensor make_input(std::string_view name, std::string_view type, const MeshLayout* mesh,
+                   const InputRecipe& recipe = {"randn", {}, 1, {}});
+
+}  // namespace shardlab
