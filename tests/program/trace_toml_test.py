@@ -93,6 +93,31 @@ e = none.sum(0)
         self.plant(written=wrong)
         self.assertNotEqual(places_apart(self.graph("written.toml", "c.graph")), places_apart(own))
 
+    def test_texts_and_names_are_read_as_they_were(self):
+        text = r"""
+title = "two\nlines,\ta \"quote\", \u0001, \u007f and \\"
+[mesh]
+x = 2
+[inputs]
+g0 = "f32[4@x]"
+v3 = "f32[4@x]"
+[program]
+code = '''
+g = torch.Generator()
+y = g0 + v3 + randn([4], generator=g, x=S(0))
+z = y.repeat(1)
+'''
+"""
+        self.plant(own=text)
+        written = self.fine("trace", "own.toml", "--toml")
+        self.assertEqual(written.splitlines()[0], text.splitlines()[1].replace(r"\n", r"\u000a")
+                         .replace(r"\t", r"\u0009"))
+        self.plant(written=written)
+        own, again = self.graph("own.toml", "a.graph"), self.graph("written.toml", "b.graph")
+        self.assertEqual(json.loads(again[0])["program"],
+                         json.loads(own[0])["program"])
+        self.assertEqual(places_apart(again), places_apart(own), written)
+
     def test_ranks_that_part_are_refused(self):
         code, _, errors = self.shardlab("trace", "--toml", text="""
 [mesh]
