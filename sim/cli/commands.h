@@ -75,6 +75,7 @@ struct TraceArguments {
   std::string check;  ///< graph whose guards are looked at, instead of a run; empty: none
   bool dot = false;   ///< for Graphviz, instead of the report
   bool toml = false;  ///< the graph as a scenario, instead of the report
+  bool cpp = false;   ///< the graph as a program in C++, instead of the report
   bool text = false;  ///< the graph's text form: of `out`, or instead of the report
   /// `trace`: "program" or "rank", whose graphs are shown; empty: of ranks where some are given.
   std::string level;

@@ -220,13 +220,17 @@ void add_trace(CLI::App& app, Parsed& parsed) {
       ->check(CLI::IsMember({"program", "rank"}));
   auto* dot = trace->add_flag("--dot", arguments.dot, "nodes and edges for Graphviz, instead");
   auto* toml = trace->add_flag("--toml", arguments.toml, "a scenario that does the same, instead");
+  auto* cpp =
+      trace->add_flag("--cpp", arguments.cpp, "a program in C++ that does the same, instead");
   trace
       ->add_flag("--text", arguments.text,
                  "one line a node, for people to read and compare: what --out writes instead of "
                  "JSON, or what is printed")
       ->excludes(dot)
-      ->excludes(toml);
-  toml->excludes(dot);
+      ->excludes(toml)
+      ->excludes(cpp);
+  toml->excludes(dot)->excludes(cpp);
+  cpp->excludes(dot);
   add_run_options(trace, arguments.run);
   add_common(trace, arguments.run.common);
   trace->footer(
@@ -235,6 +239,7 @@ void add_trace(CLI::App& app, Parsed& parsed) {
       "  shardlab trace models/megatron_mlp --out mlp.graph\n"
       "  shardlab trace models/megatron_mlp --text --out mlp.txt\n"
       "  shardlab trace --check mlp.graph models/megatron_mlp\n"
+      "  shardlab trace models/megatron_mlp --cpp > program.cpp\n"
       "The graph is run again at once: its bits must be the program's, on every rank.\n"
       "Exit codes: 0 fine, 1 the replay differs, the program fails, or a guard is broken.");
   trace->callback([&parsed] {

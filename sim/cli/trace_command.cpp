@@ -6,6 +6,7 @@
 #include "base/fix.h"
 #include "dispatch/all_ops.h"
 #include "sim/capture/graph_file.h"
+#include "sim/capture/graph_program.h"
 #include "sim/capture/graph_scenario.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
@@ -91,6 +92,8 @@ int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOpt
     print({.out = graph_dot(captured.graphs.at(0))});
   } else if (arguments.toml) {
     print({.out = graph_scenario(captured.graphs, registry)});
+  } else if (arguments.cpp) {
+    print({.out = graph_program(captured.graphs, registry)});
   } else if (arguments.text && arguments.out.empty()) {
     const bool of_ranks = !captured.of_ranks.empty();
     print({.out = file_text(of_ranks ? captured.of_ranks : captured.graphs, arguments)});
@@ -172,10 +175,14 @@ int trace_command(const TraceArguments& arguments) {
     if (recording) return trace_recording(*recording, registry, arguments);
   }
   const ScenarioFile file = ScenarioFile::open(path, settings_of(arguments.run));
-  if ((!arguments.out.empty() || arguments.toml) && file.points().size() > 1) {
-    fail(ErrorKind::kValue, Fix{"choose one with --set " + file.points().front().name},
-         "{}: the scenario has {} points, each a program of its own",
-         arguments.toml ? "--toml" : "--out", file.points().size());
+  const char* one = arguments.toml ? "--toml" : arguments.cpp ? "--cpp" : "--out";
+  if ((!arguments.out.empty() || arguments.toml || arguments.cpp) && file.points().size() > 1) {
+    std::string chosen = file.points().front().name;
+    for (std::size_t at = 0; (at = chosen.find(',', at)) != std::string::npos;) {
+      chosen.replace(at, 1, " --set ");
+    }
+    fail(ErrorKind::kValue, Fix{"choose one with --set " + chosen},
+         "{}: the scenario has {} points, each a program of its own", one, file.points().size());
   }
   int code = kFine;
   for (const MatrixPoint& point : file.points()) {

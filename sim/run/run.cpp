@@ -13,22 +13,13 @@
 #include "sim/run/inputs.h"
 #include "sim/run/process_records.h"
 #include "sim/run/program_run.h"
+#include "sim/run/topology.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/world/backends.h"
 
 namespace shardlab {
 
 namespace {
-
-Topology topology_of(const Scenario& scenario, const MeshLayout* layout) {
-  Topology topology;
-  topology.mesh = layout;
-  for (const TopologyDim& dim : scenario.topology) {
-    const Link link = topology.link(*layout, *layout->find_dim(dim.mesh_dim));
-    topology.links[dim.mesh_dim] = {dim.gbps.value_or(link.gbps), dim.us.value_or(link.us)};
-  }
-  return topology;
-}
 
 // Type strings and names are looked at before any rank starts: what is wrong with them is the
 // file's fault, not the run's.
@@ -127,6 +118,16 @@ void keep(Run& run, ProgramRun& program) {
 
 }  // namespace
 
+Topology topology_of(const std::vector<TopologyDim>& dims, const MeshLayout* layout) {
+  Topology topology;
+  topology.mesh = layout;
+  for (const TopologyDim& dim : dims) {
+    const Link link = topology.link(*layout, *layout->find_dim(dim.mesh_dim));
+    topology.links[dim.mesh_dim] = {dim.gbps.value_or(link.gbps), dim.us.value_or(link.us)};
+  }
+  return topology;
+}
+
 Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
                 const ScenarioOptions& options) {
   Run run;
@@ -141,7 +142,7 @@ Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
   check_as_written(scenario, run.layout, *run.registry);
   if (options.memory && !shapes_only) check_input_memory(scenario, run.layout, *options.memory);
   PlanOptions plans;
-  plans.topology = topology_of(scenario, run.layout);
+  plans.topology = topology_of(scenario.topology, run.layout);
   plans.planner = options.planner ? options.planner : scenario.planner;
   run.propagator = std::make_unique<Propagator>(*run.registry, plans);
   run.reporting_rank = run.layout->rank_at_index(0);

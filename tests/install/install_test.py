@@ -8,6 +8,7 @@ ranks_test.cpp outside of the repository and runs them; runs an installed scenar
 installed program. What is in the repository is found by nothing of it.
 """
 
+import json
 import os
 import pathlib
 import shlex
@@ -60,10 +61,12 @@ class Install(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def build(self, name, package="shardlab"):
-        """The program made from a source of this folder, copied away from the repository."""
+    def build(self, name, package="shardlab", text=None):
+        """The program made from a source of this folder, copied away from the repository, or from
+        another text."""
         source = self.folder / f"{name}.cpp"
-        source.write_text((HERE / source.name).read_text(encoding="utf-8"), encoding="utf-8")
+        source.write_text(text or (HERE / source.name).read_text(encoding="utf-8"),
+                          encoding="utf-8")
         program = self.folder / name
         warnings = ("-Wall", "-Wextra", "-Werror")
         output(*COMPILER, *warnings, source, *self.flags(package), "-o", program)
@@ -130,6 +133,14 @@ class Install(unittest.TestCase):
             "not a rule: wrong in line 11, aten::exp, y f32[7, 5]{sum:tp}, z f32[7, 5]{sum:tp},"
             " u f32[7, 5]{sum:tp}, v f32[7]{sum:tp}, 0 all_reduce, 0 all_gather\n",
         )
+
+    def test_a_program_that_was_written_from_a_graph(self):
+        scenario = self.prefix / "share/shardlab/scenarios/models/fsdp_linear.toml"
+        graph = self.folder / "linear.graph"
+        trace = (self.prefix / "bin/shardlab", "trace", scenario, "--cpp", "--out", graph)
+        told = output(self.build("written", text=output(*trace))).splitlines()
+        head = json.loads(graph.read_text(encoding="utf-8").splitlines()[0])
+        self.assertEqual(told[-1].split(), ["digests", *head["digests"]])
 
     def test_the_program_and_its_scenarios(self):
         scenario = self.prefix / "share/shardlab/scenarios/smoke/add.toml"

@@ -1,5 +1,5 @@
 // A user's program: two shards of a matrix product, added up.
-#include <shardlab/shardlab.h>
+#include <shardlab/trace.h>
 
 #include <cstdio>
 
@@ -8,7 +8,7 @@ using namespace shardlab;
 int main() {
   spmd(4, [](RankContext& rank) {
     const MeshLayout* mesh = init_mesh({{"tp", 4}});
-    const DTensor x = distribute_tensor(ones({3, 10}), mesh, "tp=S(1)");
+    const DTensor x = make_input("x", "f32[3, 10@tp]", mesh, {"ones", {}, 1, {}});
     const DTensor w = distribute_tensor(ones({10, 2}), mesh, "tp=S(0)");
     const DTensor pending = matmul(x, w);
     const DTensor y = redistribute(pending, "tp=R");
