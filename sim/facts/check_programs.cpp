@@ -105,7 +105,6 @@ class ProgramChecker : public FactChecker {
 
   std::optional<SkipReason> why_not(const Json& event, bool calls) const {
     if (!player_->has_operands(event)) return SkipReason::kNoValue;
-    if (of_loss_parallel(event)) return SkipReason::kNotSupported;
     if (!calls) return std::nullopt;
     const OpRow* row = recorded_row(event);
     if (row == nullptr) return SkipReason::kNotRegistered;
@@ -187,7 +186,7 @@ class ProgramChecker : public FactChecker {
 
   void compare_moves(const Json& event, const PlayedEvent& played, CaseReport& report) const {
     // Of a composite op its parts are told.
-    if (recorded_row(event)->parts() != nullptr) return;
+    if (recorded_row(event)->parts() != nullptr || of_loss_parallel(event)) return;
     const Json recorded = event.value("redist", Json::array());
     Json expected = Json::array();
     for (const Json& move : recorded) {

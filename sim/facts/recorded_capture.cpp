@@ -164,10 +164,6 @@ class RecordedRank {
       fail(ErrorKind::kUnsupported, Fix{"shardlab ops lists the ops that are there"},
            "{} does not exist here", op);
     }
-    if (of_loss_parallel(event)) {
-      fail(ErrorKind::kUnsupported, Fix{"call loss_parallel(logits, target), which is one op"},
-           "{} under loss_parallel() does not exist here", op);
-    }
     for_each_operand(event, [&](std::size_t number) {
       if (values_.at(number).defined()) return;
       fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},

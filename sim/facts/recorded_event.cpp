@@ -7,9 +7,11 @@
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
 #include "base/fix.h"
+#include "base/tensor_dim.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"
+#include "ops/loss_parallel.h"
 #include "redistribute/redistribute.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"
@@ -97,6 +99,7 @@ class RecordedEvent {
   Results run() const {
     const std::string kind = event_.at("k").get<std::string>();
     if (kind == "input" || kind == "const") return {given(kind == "const")};
+    if (of_loss_parallel(event_)) return call_of_loss();
     if (kind == "op" || kind == "local_op") return call();
     if (kind == "check") return {value(event_.at("v"))};
     const DTensor& x = value(event_.at("in"));
@@ -177,7 +180,7 @@ class RecordedEvent {
 
   Results call() const {
     GivenArguments given;
-    for (const Json& recorded : event_.at("args")) given.positional.push_back(argument(recorded));
+    given.positional = arguments();
     const Json keywords = event_.value("kwargs", Json::object());
     for (const auto& [name, recorded] : keywords.items()) {
       given.keywords.emplace_back(name, argument(recorded));
@@ -185,6 +188,33 @@ class RecordedEvent {
     ResolvedCall call = resolved(*recorded_row(event_), given);
     wrap_numbers(*call.row, call.args);
     return flattened(program_calls().perform(OpEvent{call.row, &call.args}));
+  }
+
+  // Positional arguments as they are.
+  Arguments arguments() const {
+    Arguments given;
+    for (const Json& recorded : event_.at("args")) given.push_back(argument(recorded));
+    return given;
+  }
+
+  // Under loss_parallel() these ops share what ranks need of the other classes.
+  Results call_of_loss() const {
+    Calls& calls = program_calls();
+    const Arguments given = arguments();
+    const std::string op = row_name(event_.at("op").get<std::string>());
+    if (op == "aten::_log_softmax") {
+      const DTensor& x = given.at(0).tensor();
+      return {log_softmax_of_pieces(calls, x, wrap_dim(given.at(1).to_int(), x.ndim()))};
+    }
+    if (op == "aten::_log_softmax_backward_data") return {calls.one("aten::alias", {given.at(0)})};
+    if (op == "aten::nll_loss_forward") {
+      const NllOfPieces result = nll_of_pieces(calls, given, given.at(0).tensor());
+      return {result.loss, local_of(calls.one("aten::alias", {result.total_weight}))};
+    }
+    const DTensor& logs = given.at(1).tensor();
+    const DTensor& weight = given.at(6).tensor();
+    const Arguments loss(given.begin() + 1, given.begin() + 6);
+    return {nll_gradient_of_pieces(calls, loss, logs, weight, given.at(0).tensor())};
   }
 
   static DTensor one(const ProgramEvent& event) {

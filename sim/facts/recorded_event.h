@@ -21,8 +21,7 @@ const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
 std::size_t recorded_values(const Json& program);
 /// The row of a recorded op, or null.
 const OpRow* recorded_row(const Json& event);
-/// A call under loss_parallel() of an op that has collectives of its own there; here they are one
-/// op, shardlab::loss_parallel.
+/// A call under loss_parallel() of an op that has collectives of its own there.
 bool of_loss_parallel(const Json& event);
 /// Recorded elements, row-major: numbers, booleans and {"f": "inf"}, in lists however deep.
 std::vector<double> recorded_numbers(const Json& data);

@@ -16,6 +16,7 @@
 #include "ops/meta.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
+#include "schema/list_element.h"
 
 namespace shardlab {
 
@@ -270,16 +271,26 @@ bool has_tensor_beside_lists(const Arguments& args) {
   });
 }
 
-// what is written to keeps its placements.
-void refuse_written_terms(const OpRow& row, const ArgumentList& list) {
-  for (const Argument& item : list) {
-    if (!item.is_tensor() || !item.tensor().distributed()) continue;
-    if (!item.tensor().spec()->has_partial()) continue;
+// Whether the op on element k moves nothing.
+bool takes_as_it_lies(const OpRow& row, const Arguments& args, std::size_t k) {
+  const OpRow* one = element_row(row);
+  if (one == nullptr) return false;
+  const Unwrapped call = unwrap(*one, element_arguments(row, args, k));
+  return !call.distributed || !decide(call).needs_redistribute;
+}
+
+// what is written to keeps its placements, and so does the tensor beside it where the first
+// element, whose wish counts for all, and this one take it as it lies.
+void check_written_terms(const OpRow& row, const Arguments& args, const ArgumentList& list) {
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    if (!list[k].is_tensor() || !list[k].tensor().distributed()) continue;
+    if (!list[k].tensor().spec()->has_partial()) continue;
+    if (takes_as_it_lies(row, args, k) && takes_as_it_lies(row, args, 0)) continue;
     throw Error(ErrorKind::kRuntime,
                 fmt::format("{}: a pending reduction would need the tensor beside the lists "
                             "differently than the other elements",
                             row.name()))
-        .with("op", fmt::format("element {}", type_string(item.tensor())))
+        .with("op", fmt::format("element {}", type_string(list[k].tensor())))
         .with("fix", "redistribute it to R first, or call the op for each element");
   }
 }
@@ -291,11 +302,13 @@ Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
   if (!has_tensor_beside_lists(args)) return args;
   Arguments whole = args;
   for (Argument& argument : whole) {
-    if (argument.is_tensor() && argument.tensor().defined()) {
-      argument = without_terms(argument.tensor());
-    } else if (argument.is_list()) {
+    if (!argument.is_tensor() || !argument.tensor().defined()) continue;
+    argument = without_terms(argument.tensor());
+  }
+  for (Argument& argument : whole) {
+    if (argument.is_list()) {
       if (row.inplace()) {
-        refuse_written_terms(row, argument.list());
+        check_written_terms(row, whole, argument.list());
         continue;
       }
       ArgumentList items = argument.list();

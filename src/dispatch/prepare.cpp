@@ -121,10 +121,12 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
       locals.push_back(slot.handle.local());
       continue;
     }
-    if (row.op.arguments[slot.argument].alias.write) {
+    const SchemaArgument& declared = row.op.arguments[slot.argument];
+    const bool only_read = row.has(kReadsGradients) && declared.name == "grads";
+    if (declared.alias.write && !only_read) {
       throw Error(ErrorKind::kRuntime,
                   fmt::format("{}: in-place would need {} to change its placements", row.name(),
-                              row.op.arguments[slot.argument].name))
+                              declared.name))
           .with("fix", "redistribute it first, or use the op that returns a new tensor");
     }
     const Plan& plan = current_rank().propagator->plans().find(slot.spec, want);

@@ -153,7 +153,8 @@ Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
 
 OutputMetas no_results(const MetaArgs&) { return {}; }
 
-constexpr std::uint32_t kSteps = kAllowUneven | kIndependentLists | kNotDifferentiable;
+constexpr std::uint32_t kSteps =
+    kAllowUneven | kIndependentLists | kNotDifferentiable | kReadsGradients;
 
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.

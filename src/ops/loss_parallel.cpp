@@ -1,5 +1,7 @@
 // Cross entropy over logits whose classes are cut: three small all_reduces instead of a gather of
 // the logits, and none on the way back. As torch.distributed.tensor.parallel.loss_parallel does it.
+#include "ops/loss_parallel.h"
+
 #include "base/fix.h"
 #include "ops/arguments.h"
 #include "ops/matmul.h"
@@ -11,6 +13,8 @@ namespace {
 DTensor without_terms(Calls& calls, const DTensor& x) {
   return calls.redistribute(x, without_partials(x.spec()->placements()));
 }
+
+bool is_16_bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 // One loss, forward or back: logits [samples, classes] or [classes], target [samples] or [].
 class ParallelLoss {
@@ -44,13 +48,7 @@ class ParallelLoss {
     class_ = calls.one("mul.Tensor", {target_, known_});  // what is ignored reads class 0
   }
 
-  Results forward() {
-    const DTensor logits = without_terms(calls_, args_[0].tensor());
-    const DTensor largest = whole(calls_.one("amax", {logits, Dims{dim_}, true}));
-    const DTensor shifted = calls_.one("sub.Tensor", {logits, largest});
-    const DTensor total =
-        whole(calls_.one("sum.dim_IntList", {calls_.one("exp", {shifted}), Dims{dim_}, true}));
-    const DTensor logs = calls_.one("sub.Tensor", {shifted, calls_.one("log", {total})});
+  NllOfPieces forward(const DTensor& logs) {
     const DTensor chosen = whole(calls_.one("gather", {logs, dim_, beside_classes(class_)}));
     const DTensor losses = calls_.one("neg", {calls_.one("squeeze.dim", {chosen, dim_})});
     const DTensor shares = sample_weights(logs.dtype());
@@ -59,7 +57,7 @@ class ParallelLoss {
         calls_.one("where.self", {known_, weighted, calls_.one("zeros_like", {weighted})});
     DTensor weight = calls_.one("sum", {shares});
     if (reduction_ == LossReduction::kMean) weight = without_terms(calls_, weight);
-    return {reduced(counted, weight), logs, weight};
+    return {reduced(counted, weight), weight};
   }
 
   /// (softmax - one hot) * share of the sample * gradient of its loss
@@ -127,7 +125,11 @@ class ParallelLoss {
 };
 
 Results loss_parallel(Calls& calls, const OpRow&, const Arguments& args) {
-  return ParallelLoss(calls, args).forward();
+  ParallelLoss loss(calls, args);
+  const DTensor& logits = args[0].tensor();
+  const DTensor logs = log_softmax_of_pieces(calls, logits, logits.ndim() > 1 ? 1 : 0);
+  NllOfPieces result = loss.forward(logs);
+  return {result.loss, logs, result.total_weight};
 }
 
 std::vector<DTensor> loss_parallel_gradient(const GradContext& context) {
@@ -137,12 +139,34 @@ std::vector<DTensor> loss_parallel_gradient(const GradContext& context) {
   }
   const DTensor& gradient = context.grads[0];
   if (!gradient.defined() || !context.needs(0)) return std::vector<DTensor>(3);
-  ParallelLoss loss(context.calls, context.inputs);
-  return {
-      loss.backward(context.outputs[1].tensor(), context.outputs[2].tensor(), gradient), {}, {}};
+  return {nll_gradient_of_pieces(context.calls, context.inputs, context.outputs[1].tensor(),
+                                 context.outputs[2].tensor(), gradient),
+          {},
+          {}};
 }
 
 }  // namespace
+
+DTensor log_softmax_of_pieces(Calls& calls, const DTensor& logits, std::int64_t dim) {
+  const DType dtype = logits.dtype();
+  DTensor x = without_terms(calls, logits);
+  if (is_16_bit(dtype)) x = calls.one("_to_copy", {x, DType::kF32});
+  const DTensor largest = without_terms(calls, calls.one("amax", {x, Dims{dim}, true}));
+  const DTensor shifted = calls.one("sub.Tensor", {x, largest});
+  const DTensor total = without_terms(
+      calls, calls.one("sum.dim_IntList", {calls.one("exp", {shifted}), Dims{dim}, true}));
+  const DTensor logs = calls.one("sub.Tensor", {shifted, calls.one("log", {total})});
+  return is_16_bit(dtype) ? calls.one("_to_copy", {logs, dtype}) : logs;
+}
+
+NllOfPieces nll_of_pieces(Calls& calls, const Arguments& args, const DTensor& logs) {
+  return ParallelLoss(calls, args).forward(logs);
+}
+
+DTensor nll_gradient_of_pieces(Calls& calls, const Arguments& args, const DTensor& logs,
+                               const DTensor& total_weight, const DTensor& gradient) {
+  return ParallelLoss(calls, args).backward(logs, total_weight, gradient);
+}
 
 void register_loss_parallel(OpRegistry& registry) {
   OpRow row;

@@ -209,10 +209,12 @@ enum OpFlag : std::uint32_t {
   kNeedsPosition = 1u << 5,  ///< the kernel gets a LocalView, see position_argument
   kNotDifferentiable = 1u << 6,  ///< no gradient flows (comparisons, integer results)
   kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
-  kExact = 1u << 8,        ///< elements are moved or computed one by one: bits don't depend on
-                           ///< the cut
-  kStepOfDtype = 1u << 9,  ///< an eps of None is the step of the input's dtype, a default that
-                           ///< follows the dtype which the program names
+  kExact = 1u << 8,            ///< elements are moved or computed one by one: bits don't depend on
+                               ///< the cut
+  kStepOfDtype = 1u << 9,      ///< an eps of None is the step of the input's dtype, a default that
+                               ///< follows the dtype which the program names
+  kReadsGradients = 1u << 10,  ///< the schema writes `grads` back unscaled; here they are read,
+                               ///< so that pending ones may be moved
 };
 
 /// An op: its schema, and one column per question that the library asks about it. Filled in by its

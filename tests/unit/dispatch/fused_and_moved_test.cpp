@@ -70,34 +70,56 @@ const AdamCase kSteps[] = {
      kLargest},
 };
 
+void check_step(OpMesh& mesh, const AdamCase& row, const char* kept, const char* of_gradient) {
+  CAPTURE(row.op);
+  CAPTURE(row.maximize);
+  CAPTURE(of_gradient);
+  const auto place = [&](const Values& values) { return mesh.place(kept, {5}, values); };
+  const DTensor weight = place({1, -2, 3, 0.5, 2}), mean = place({0.1, 0.2, -0.3, 0.4, 0.5}),
+                square = place({0.01, 0.04, 0.09, 0.16, 0.25}), largest = place(kLargest),
+                gradient = mesh.place(of_gradient, {5}, {0.5, 1, -1.5, 2, -0.25});
+  const ArgumentList spread = row.amsgrad ? ArgumentList{largest} : ArgumentList{};
+  const Argument scale = row.found ? Argument(mesh.place("R", {}, {2})) : Argument();
+  const Argument found = row.found ? Argument(mesh.place("R", {}, {*row.found})) : Argument();
+  ops()(row.op, {ArgumentList{weight}, ArgumentList{gradient}, ArgumentList{mean},
+                 ArgumentList{square}, spread, ArgumentList{mesh.place("R", {}, {3})}, 0.1, 0.9,
+                 0.99, 0.05, 1e-8, row.amsgrad, row.maximize, scale, found});
+  check_close(weight, row.weights);
+  check_close(mean, row.means);
+  check_close(square, row.squares);
+  check_close(largest, row.largest);
+}
+
 TEST_CASE("a fused Adam step on shards is the recorded one, skipped where a gradient overflowed") {
   for (const std::int64_t ranks : {3, 7}) {  // two, two, one; and ranks without elements
     OpMesh mesh({ranks});
     mesh.run([&](RankContext&) {
       for (const AdamCase& row : kSteps) {
-        CAPTURE(row.op);
-        CAPTURE(row.maximize);
-        const auto place = [&](const char* text, const Values& values) {
-          return mesh.place(text, {5}, values);
-        };
-        const DTensor weight = place("S(0)", {1, -2, 3, 0.5, 2}),
-                      gradient = place("S(0)", {0.5, 1, -1.5, 2, -0.25}),
-                      mean = place("S(0)", {0.1, 0.2, -0.3, 0.4, 0.5}),
-                      square = place("S(0)", {0.01, 0.04, 0.09, 0.16, 0.25}),
-                      largest = place("S(0)", kLargest);
-        const ArgumentList spread = row.amsgrad ? ArgumentList{largest} : ArgumentList{};
-        const Argument scale = row.found ? Argument(mesh.place("R", {}, {2})) : Argument();
-        const Argument found = row.found ? Argument(mesh.place("R", {}, {*row.found})) : Argument();
-        ops()(row.op, {ArgumentList{weight}, ArgumentList{gradient}, ArgumentList{mean},
-                       ArgumentList{square}, spread, ArgumentList{mesh.place("R", {}, {3})}, 0.1,
-                       0.9, 0.99, 0.05, 1e-8, row.amsgrad, row.maximize, scale, found});
-        check_close(weight, row.weights);
-        check_close(mean, row.means);
-        check_close(square, row.squares);
-        check_close(largest, row.largest);
+        check_step(mesh, row, "S(0)", "S(0)");
+        // Pending gradients are added up on the way; they are not written.
+        check_step(mesh, row, "R", "P(sum)");
+        check_step(mesh, row, "S(0)", "P(sum)");
       }
     });
   }
+}
+
+TEST_CASE("X-13 X-46 lists in place keep pending sums where the tensor beside them may stay") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor cut = mesh.place("S(0)", {4}, {1, 2, 3, 4}),
+                  pending = mesh.place("P(sum)", {2}, {5, -6}), by = mesh.place("R", {}, {2});
+    const Seen seen;
+    ops()("aten::_foreach_mul_.Tensor", {ArgumentList{cut, pending}, by});
+    CHECK(seen.collectives.empty());
+    CHECK(whole(cut) == Values{2, 4, 6, 8});
+    CHECK(to_string(pending.spec()->placements()) == "P(sum)");
+    CHECK(whole(pending) == Values{10, -12});
+    // A sum takes the tensor as a term, where the first element wants all of it.
+    CHECK(kind_of([&] {
+            ops()("aten::_foreach_add_.Tensor", {ArgumentList{cut, pending}, by, 1});
+          }) == ErrorKind::kRuntime);
+  });
 }
 
 TEST_CASE("roll along any dims, flattened, backwards and round: cut dims that stay are not moved") {
