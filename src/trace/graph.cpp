@@ -31,6 +31,22 @@ bool is_call(const GraphNode& node) {
 
 }  // namespace
 
+bool same_number(const Scalar& a, const Scalar& b) {
+  return a == b || (a.category() == b.category() && a.text() == b.text());
+}
+
+bool GraphArgument::operator==(const GraphArgument& other) const {
+  const auto* number = std::get_if<Scalar>(&value);
+  const auto* others = std::get_if<Scalar>(&other.value);
+  if (number != nullptr && others != nullptr) return same_number(*number, *others);
+  return value == other.value;
+}
+
+bool InputRecipe::operator==(const InputRecipe& other) const {
+  return init == other.init && std::ranges::equal(arguments, other.arguments, same_number) &&
+         same_number(scale, other.scale) && std::ranges::equal(values, other.values, same_number);
+}
+
 std::string_view kind_name(NodeKind kind) { return kNodeKinds[static_cast<std::size_t>(kind)]; }
 
 std::optional<NodeKind> parse_node_kind(std::string_view name) {

@@ -24,6 +24,9 @@
 
 namespace shardlab {
 
+/// Whether two numbers are the same; a NaN is the same as a NaN.
+bool same_number(const Scalar& a, const Scalar& b);
+
 /// A value by its number.
 struct ValueRef {
   std::int32_t id = -1;
@@ -49,7 +52,8 @@ struct GraphArgument {
   std::variant<std::monostate, Scalar, ValueRef, Dims, DType, std::string, GeneratorRef,
                std::vector<GraphArgument>, NumberRef>
       value;
-  bool operator==(const GraphArgument&) const = default;
+  /// A NaN is the same as a NaN.
+  bool operator==(const GraphArgument& other) const;
 };
 
 /// What a value looks like on every rank: of a plain tensor its own shape, of a distributed one
@@ -112,7 +116,8 @@ struct InputRecipe {
   std::vector<Scalar> arguments;  ///< randn(scale), full(value), randint(low, high)
   double scale = 1;               ///< multiplies what init gives
   std::vector<Scalar> values;     ///< "values": row-major
-  bool operator==(const InputRecipe&) const = default;
+  /// A NaN is the same as a NaN.
+  bool operator==(const InputRecipe& other) const;
 };
 
 enum class NodeKind : std::uint8_t {

@@ -297,7 +297,7 @@ class Player {
     const std::vector<Scalar> now = scalars_of(x.local());
     const std::vector<Scalar>& then = data_on(graph_, node, rank_);
     for (std::size_t i = 0; i < std::max(now.size(), then.size()); ++i) {
-      if (i < now.size() && i < then.size() && same_bits(now[i], then[i])) continue;
+      if (i < now.size() && i < then.size() && same_number(now[i], then[i])) continue;
       fail(ErrorKind::kValue,
            Fix{"the rest of the graph may rest on it: capture the program on these inputs"},
            "the program read {} here, which is {} now",
@@ -342,11 +342,6 @@ class Player {
     if (node.line > 0) error.with("at", fmt::format("line {} needed it", node.line));
     error.with("fix", kAgain);
     throw error;
-  }
-
-  // A NaN is the same as a NaN.
-  static bool same_bits(const Scalar& a, const Scalar& b) {
-    return a == b || (a.category() == b.category() && a.text() == b.text());
   }
 
   Results make_mesh(const GraphNode& node) {

@@ -27,10 +27,26 @@ e = none.sum(0)
 """
 
 
+NOT_A_NUMBER = """
+[mesh]
+x = 2
+[inputs]
+a = { type = "f32[4@x]", values = [1.0, nan, 3.0, 4.0] }
+[program]
+code = '''
+b = a.masked_fill(a > 2, float("nan"))
+'''
+"""
+
+
 class TextForm(program.Program):
     def text_of(self, scenario, name):
         self.fine("trace", scenario, "--text", "--out", name)
         return (self.folder / name).read_text(encoding="utf-8")
+
+    def test_ranks_that_hold_a_nan_have_one_graph(self):
+        report = self.fine("trace", text=NOT_A_NUMBER)
+        self.assertIn("same on 2 ranks, replay bitwise", report)
 
     def test_it_is_a_line_a_node_and_stands_for_the_program(self):
         self.plant(own=SCENARIO)
