@@ -71,7 +71,7 @@ void check_graphs(const Run& run, Recorders& recorders, std::vector<ExpectationR
   if (expect.graph_breaks) {
     std::size_t most = 0;
     for (const ProgramGraph& graph : graphs) most = std::max(most, breaks_of(graph).size());
-    const auto found = static_cast<std::int64_t>(most);
+    const auto found = static_cast<std::int64_t>(most + run.traced_breaks);
     reports.push_back(check_count("graph_breaks", *expect.graph_breaks, found));
   }
   if (expect.graphs) {

@@ -15,21 +15,22 @@ namespace shardlab {
 
 namespace {
 
+using Remove = std::function<void(Interpreter& in)>;
+
 class Handle final : public Object {
  public:
-  explicit Handle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  explicit Handle(Remove remove) : remove_(std::move(remove)) {}
   std::string_view kind() const override { return "handle"; }
   BuiltinTable members() const override;
-  void remove() const { remove_(); }
+  void remove(Interpreter& in) const { remove_(in); }
 
  private:
-  std::function<void()> remove_;
+  Remove remove_;
 };
 
 Value run_remove(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("remove", {}, std::move(call));
-  in.note_effect("remove of a hook");
-  dynamic_cast<const Handle&>(*self->as<ObjectValue>().object).remove();
+  dynamic_cast<const Handle&>(*self->as<ObjectValue>().object).remove(in);
   return {};
 }
 
@@ -186,11 +187,16 @@ Value leave_hooked(const std::shared_ptr<HookedCall>& hooked, const FunctionValu
 template <ModuleHooks::When kWhen>
 Value run_register_module(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given(kHookName[static_cast<std::size_t>(kWhen)], {"hook"}, std::move(call));
-  in.note_effect("register_full_backward_hook");
   const std::shared_ptr<ModuleHooks>& all = self->as<FunctionValue>().hooks;
   const std::uint64_t id = ++all->made;
   all->hooks.push_back({id, kWhen, in.keep(hook_of(given))});
-  const auto remove = [hooks = std::weak_ptr<ModuleHooks>(all), id] {
+  // A capture sees at its end which hooks the defs around it have: all but those that it began with
+  // and are gone.
+  if (in.effects() != nullptr) in.effects()->hooks.insert({all.get(), id});
+  const auto remove = [hooks = std::weak_ptr<ModuleHooks>(all), id](Interpreter& here) {
+    const Effects* effects = here.effects();
+    const bool own = effects != nullptr && effects->hooks.contains({hooks.lock().get(), id});
+    if (!own) here.note_effect("remove of a hook");
     if (const auto left = hooks.lock()) {
       std::erase_if(left->hooks, [id](const auto& hook) { return hook.id == id; });
     }
@@ -214,13 +220,12 @@ Value call_hooked(Interpreter& in, const FunctionValue& function, CallValues cal
 
 Value run_register_hook(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("register_hook", {"hook"}, std::move(call));
-  in.note_effect("register_hook");
   const auto run = [&in, hook = in.keep(hook_of(given))](const DTensor& gradient) {
     if (!hook->value) return DTensor();
     return gradient_of(in.call(*hook->value, {{gradient}, {}}), "register_hook");
   };
   HookHandle handle = register_hook(self->as<DTensor>(), run);
-  return ObjectValue{std::make_shared<Handle>([handle]() mutable { handle.remove(); })};
+  return ObjectValue{std::make_shared<Handle>([handle](Interpreter&) mutable { handle.remove(); })};
 }
 
 BuiltinTable handle_methods() {

@@ -40,6 +40,8 @@ class ValueSink {
   virtual void printed(const std::string& line) = 0;
   /// Two tensors or numbers of which the program says that they are the same up to rounding.
   virtual void asserted_close(const Value& /*a*/, const Value& /*b*/, const Where& /*where*/) {}
+  /// A def has become a graph with so many breaks.
+  virtual void traced(std::size_t /*breaks*/) {}
   /// backward() or grad() begins; `seed` may be undefined.
   virtual void backward_begins(const DTensor& /*loss*/, const DTensor& /*seed*/) {}
   /// A backward pass begins: `grad` is what the tensor of this name has from before, or undefined.
@@ -53,6 +55,13 @@ class ValueSink {
 enum class Tensors : std::uint8_t { kOnMesh, kPlain };
 
 class RankQuestions;
+
+/// What a program does beside its calls, while a part of it is captured.
+struct Effects {
+  std::set<std::string> found;  ///< by name
+  /// Hooks that defs got meanwhile: whose, and which.
+  std::set<std::pair<const void*, std::uint64_t>> hooks;
+};
 
 /// What a program runs on, beside the running rank and its calls (autograd/program.h).
 struct ProgramSetup {
@@ -141,17 +150,17 @@ class Interpreter {
   void assert_close(const Value& a, const Value& b);
   /// What the program does beside its calls, by name: for captures.
   void note_effect(const char* name) {
-    if (effects_ != nullptr) effects_->insert(name);
+    if (effects_ != nullptr) effects_->found.insert(name);
   }
+  /// Null where nobody captures.
+  Effects* effects() const { return effects_; }
   /// Where sizes that programs read stay symbols, while a function is traced for other sizes, too;
   /// null: sizes are numbers.
   SizeTrace* sizes() const { return sizes_; }
   /// Gives what was there before.
   SizeTrace* trace_sizes_in(SizeTrace* sizes) { return std::exchange(sizes_, sizes); }
   /// From now on effects are put there; null: nowhere. Gives where they were put before.
-  std::set<std::string>* note_effects_in(std::set<std::string>* effects) {
-    return std::exchange(effects_, effects);
-  }
+  Effects* note_effects_in(Effects* effects) { return std::exchange(effects_, effects); }
   /// Tells the sink that gradients of `loss` are computed.
   void tell_backward(const DTensor& loss, const DTensor& seed);
   /// backward(), and tells the sink which gradients were there before and are after it.
@@ -260,7 +269,7 @@ class Interpreter {
   int calls_ = 0;               ///< of defs that run right now
   const char* stack_base_ = nullptr;
   SourceSpan position_;
-  std::set<std::string>* effects_ = nullptr;
+  Effects* effects_ = nullptr;
   SizeTrace* sizes_ = nullptr;
 };
 

@@ -13,6 +13,7 @@
 #include "base/tensor_dim.h"
 #include "sim/language/generator.h"
 #include "sim/language/interpreter.h"
+#include "sim/language/module_hooks.h"
 #include "sim/language/rank_value.h"
 #include "sim/language/replaced.h"
 #include "sim/language/size_value.h"
@@ -43,6 +44,7 @@ class TracedDef::Reads {
       if (std::ranges::count(given, name) == 0) add(name, (*function.defaults)[i]);
     }
     add_fact(Guard::Kind::kEquality, "arguments", fmt::format("{}", fmt::join(given, ", ")));
+    add_hooks("function", function);
     add_outside(function);
   }
 
@@ -79,6 +81,7 @@ class TracedDef::Reads {
       add_entries(source, *dict);
     } else if (const auto* function = value.get<FunctionValue>()) {
       add_fact(Guard::Kind::kIdentity, source, traced_.name_of(in_, value));
+      add_hooks(source, *function);
       add_outside(*function);
     } else if (value.is<ObjectValue>()) {
       add_fact(Guard::Kind::kIdentity, source, traced_.name_of(in_, value));
@@ -118,6 +121,22 @@ class TracedDef::Reads {
     }
   }
 
+  // Hooks of backward on a def are called with it, and read what they like.
+  void add_hooks(const std::string& source, const FunctionValue& function) {
+    if (!hooked_.insert(function.hooks.get()).second) return;
+    std::vector<std::string> names;
+    const std::vector<ModuleHooks::Hook> hooks = function.hooks->hooks;
+    for (const ModuleHooks::Hook& hook : hooks) {
+      if (hook.run->value) names.push_back(traced_.name_of(in_, *hook.run->value));
+    }
+    add_fact(Guard::Kind::kIdentity, source + ".hooks",
+             names.empty() ? "none" : fmt::format("{}", fmt::join(names, "; ")));
+    for (const ModuleHooks::Hook& hook : hooks) {
+      const auto* called = hook.run->value ? hook.run->value->get<FunctionValue>() : nullptr;
+      if (called != nullptr) add_outside(*called);
+    }
+  }
+
   // Names that the def reads and does not bind, and those that the defs read which it calls.
   void add_outside(const FunctionValue& function) {
     if (!visited_.insert(function.function.get()).second) return;
@@ -140,6 +159,7 @@ class TracedDef::Reads {
   std::vector<Guard> facts_;
   std::vector<Generator> generators_;
   std::set<const ast::Function*> visited_;
+  std::set<const ModuleHooks*> hooked_;
 };
 
 namespace {
@@ -169,19 +189,21 @@ bool holds_code(const Value& value) {
 // What the def does that no event tells of.
 class EffectScope {
  public:
-  explicit EffectScope(Interpreter& in) : in_(in), before_(in.note_effects_in(&found_)) {}
+  explicit EffectScope(Interpreter& in) : in_(in), before_(in.note_effects_in(&effects_)) {}
   ~EffectScope() {
     in_.note_effects_in(before_);
-    if (before_ != nullptr) before_->insert(found_.begin(), found_.end());
+    if (before_ == nullptr) return;
+    before_->found.insert(effects_.found.begin(), effects_.found.end());
+    before_->hooks.insert(effects_.hooks.begin(), effects_.hooks.end());
   }
   EffectScope(const EffectScope&) = delete;
   EffectScope& operator=(const EffectScope&) = delete;
-  const std::set<std::string>& found() const { return found_; }
+  const std::set<std::string>& found() const { return effects_.found; }
 
  private:
   Interpreter& in_;
-  std::set<std::string> found_;
-  std::set<std::string>* before_;
+  Effects effects_;
+  Effects* before_;
 };
 
 // Sizes are symbols of this capture, or numbers.
@@ -202,10 +224,6 @@ GraphBreak effect_break(const std::string& effect) {
           .context = effect,
           .explanation = "a replay would not do it again",
           .hints = {"do it outside of the traced function"}};
-}
-
-bool registers_hook(const GraphNode& node) {
-  return node.kind == NodeKind::kHook || node.kind == NodeKind::kHooks;
 }
 
 }  // namespace
@@ -267,6 +285,7 @@ Value TracedDef::capture(Interpreter& interpreter, CallValues call) {
     const bool outside = std::ranges::count(before.generators(), met) > 0;
     generators_.push_back(outside ? met : nullptr);
   }
+  const bool hooks_left = recorder.hooks_left();
   graph_ = recorder.function(outputs);
   graph_.title = function_->value->as<FunctionValue>().function->name;
   graph_.guards = guards_of(std::move(facts), before.tensors(), recorder.sized_at());
@@ -275,9 +294,10 @@ Value TracedDef::capture(Interpreter& interpreter, CallValues call) {
   if (!before.same_things(reads_of(interpreter, call))) {
     breaks_.push_back(effect_break("what the function reads from outside is changed by it"));
   }
-  if (std::ranges::any_of(graph_.nodes, registers_hook)) {
+  if (hooks_left) {
     breaks_.push_back(effect_break("a hook, which a backward behind the call would run"));
   }
+  if (recorder.removed_other_hooks()) breaks_.push_back(effect_break("remove of a hook"));
   if (holds_code(result)) breaks_.push_back(effect_break("it gives a function or an object"));
   result_ = with_others(
       result, [](const DTensor&) { return Value(DTensor()); },
@@ -285,6 +305,7 @@ Value TracedDef::capture(Interpreter& interpreter, CallValues call) {
         return Value(ObjectValue{std::make_shared<SizeObject>(size.number(), size.now())});
       });
   captured_ = true;
+  if (interpreter.setup().sink != nullptr) interpreter.setup().sink->traced(breaks_.size());
   return given;
 }
 

@@ -52,6 +52,9 @@ class Recording : public ValueSink {
                 const Where& where) override;
   void printed(const std::string& line) override;
   void asserted_close(const Value& a, const Value& b, const Where& where) override;
+  void traced(std::size_t breaks) override { traced_breaks_ += breaks; }
+  /// Of all defs that became graphs.
+  std::size_t traced_breaks() const { return traced_breaks_; }
   void gradient_kept(const std::string& name, const DTensor& grad) override;
   void gradient_came(const std::string& name, const DTensor& grad) override;
   /// How many backward passes a gradient adds up since it was last written by anything else.
@@ -109,6 +112,7 @@ class Recording : public ValueSink {
   std::vector<AssertedPair> pairs_;
   std::map<std::string, double> numbers_;
   std::unordered_map<std::string, Accumulated> gradients_;
+  std::size_t traced_breaks_ = 0;
 };
 
 }  // namespace shardlab

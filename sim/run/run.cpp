@@ -106,7 +106,10 @@ void keep(Run& run, ProgramRun& program) {
   // Of classes the reporting rank's comes first.
   const auto reporter = run.shapes_only() ? 0 : static_cast<std::size_t>(run.reporting_rank);
   run.events = program.traces[reporter].take_events();
-  for (const Recording& recording : program.recordings) run.printed.push_back(recording.lines());
+  for (const Recording& recording : program.recordings) {
+    run.printed.push_back(recording.lines());
+    run.traced_breaks = std::max(run.traced_breaks, recording.traced_breaks());
+  }
   run.class_of = program.class_of;
   run.warnings = program.traces[reporter].warnings();
   if (program.device) run.ran_on_host = ran_on_host(run.options.device, *program.device);

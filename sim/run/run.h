@@ -35,6 +35,7 @@ struct Run {
   std::vector<CollectiveCounts> counts;  ///< by rank; on a shape-only mesh by class
   std::int64_t implicit_count = 0;
   std::vector<std::vector<PrintedLine>> printed;  ///< by rank; on a shape-only mesh by class
+  std::size_t traced_breaks = 0;  ///< of defs that became graphs, on the rank that has most
   std::vector<std::string> warnings;
   std::vector<std::string> ran_on_host;  ///< ops that the device has left to the host
   std::optional<Error> error;  ///< of the program; also an assert_close that is found not to hold

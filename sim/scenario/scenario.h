@@ -144,7 +144,7 @@ struct Expectation {
   std::optional<ExpectedError> error;
   std::optional<ExpectedVerdict> verdict;
   std::optional<ExpectedGraph> graph;
-  std::optional<Bound> graph_breaks;  ///< in the graph that has most
+  std::optional<Bound> graph_breaks;  ///< in the graph that has most, and those of defs
   std::optional<Bound> graphs;        ///< different ones, of classes of ranks
 
   bool asks_for_graphs() const { return graph || graph_breaks || graphs; }

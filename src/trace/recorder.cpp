@@ -115,6 +115,7 @@ void Recorder::input(const std::string& name, InputRecipe recipe, const DTensor&
   node.requires_grad = value.requires_grad();
   node.results.push_back(given(value));
   graph_.nodes.push_back(std::move(node));
+  inputs_ = graph_.values;
 }
 
 Results Recorder::perform(const ProgramEvent& event) {
@@ -125,7 +126,10 @@ Results Recorder::perform(const ProgramEvent& event) {
     return next().perform(event);
   }
   const auto* removed = std::get_if<RemoveHookEvent>(&event);
-  if (removed != nullptr && number_of(*removed->handle) < 0) return next().perform(event);
+  if (removed != nullptr && number_of(*removed->handle) < 0) {
+    removed_other_hooks_ = true;
+    return next().perform(event);
+  }
   GraphNode node = std::visit([this](const auto& one) { return node_of(one); }, event);
   const std::size_t index = graph_.nodes.size();
   const std::int32_t hook = node.hook, values = graph_.values;
@@ -409,6 +413,7 @@ std::int32_t Recorder::number_of(const HookHandle& handle) const {
 // Hooks are told to the calls below as ones that record what they do.
 Results Recorder::pass_on(const ProgramEvent& event, std::int32_t hook) {
   if (const auto* one = std::get_if<HookEvent>(&event)) {
+    lives_.push_back({.registered = {}, .stays = stays_on_tape(one->x)});
     const GradientsHook all = recorded(hook, [run = *one->hook](const Gradients& gradients) {
       return Gradients{run(gradients.at(0))};
     });
@@ -419,6 +424,7 @@ Results Recorder::pass_on(const ProgramEvent& event, std::int32_t hook) {
     return results;
   }
   if (const auto* together = std::get_if<HookGradientsEvent>(&event)) {
+    lives_.emplace_back();
     const GradientsHook all = recorded(hook, *together->hook);
     hooks_.emplace_back();
     return next().perform(HookGradientsEvent{together->tensors, together->missing, &all});
@@ -427,11 +433,24 @@ Results Recorder::pass_on(const ProgramEvent& event, std::int32_t hook) {
 }
 
 GradientsHook Recorder::recorded(std::int32_t hook, GradientsHook run) {
-  return [self = self_, hook, run = std::move(run)](Gradients gradients) {
+  const auto registered = std::make_shared<char>();
+  lives_.back().registered = registered;
+  return [self = self_, hook, run = std::move(run), registered](Gradients gradients) {
     // Of a backward that this recorder is not told of, it is not told what the hooks do.
     const bool listens = *self != nullptr && (*self)->inside_;
     return listens ? (*self)->run_hook(hook, run, std::move(gradients)) : run(gradients);
   };
+}
+
+bool Recorder::stays_on_tape(const DTensor& x) const {
+  const auto known = known_.find(x.impl());
+  return is_leaf(x) || known == known_.end() || known->second.value.id < inputs_;
+}
+
+bool Recorder::hooks_left() const {
+  return std::ranges::any_of(lives_, [](const HookLife& life) {
+    return !life.registered.expired() && (life.stays || !life.passed);
+  });
 }
 
 Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& run,
@@ -442,6 +461,8 @@ Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& r
     call.results.push_back(gradient.defined() ? given(gradient) : GraphResult{});
   }
   const std::size_t index = graph_.nodes.size(), around = current_;
+  HookLife& life = lives_.at(static_cast<std::size_t>(hook));
+  life.passed = life.passed || !graph_.nodes[around].retain;
   graph_.nodes.push_back(std::move(call));
   inside_ = false;
   const auto resume = [&] {

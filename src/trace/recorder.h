@@ -61,6 +61,12 @@ class Recorder final : public ForwardingProgram {
   /// Those that the program has drawn from so far, as the graph numbers them.
   const std::vector<Generator>& generators() const { return generators_; }
 
+  /// Whether a backward behind the graph would call one of its hooks: one that is neither taken off
+  /// nor gone with its tensor, and that no backward of the graph has come by for the last time.
+  bool hooks_left() const;
+  /// Whether the program has taken a hook off that it had registered before the graph began.
+  bool removed_other_hooks() const { return removed_other_hooks_; }
+
   /// The graph so far, of this rank. What the program holds now is what it leaves behind.
   ProgramGraph finish();
   /// The same of a function: what it gives counts, and not what it left behind.
@@ -100,6 +106,8 @@ class Recorder final : public ForwardingProgram {
   Results pass_on(const ProgramEvent& event, std::int32_t hook);
   using Gradients = std::vector<DTensor>;
   GradientsHook recorded(std::int32_t hook, GradientsHook run);
+  /// Whether x got its place on the tape before the graph began, or keeps it for good, as a leaf.
+  bool stays_on_tape(const DTensor& x) const;
   Gradients run_hook(std::int32_t hook, const GradientsHook& run, Gradients gradients);
   std::int32_t number_of(const HookHandle& handle) const;
 
@@ -131,6 +139,14 @@ class Recorder final : public ForwardingProgram {
   bool inside_ = false;      ///< of an event
   std::size_t current_ = 0;  ///< its node
   std::vector<HookHandle> hooks_;
+  struct HookLife {
+    std::weak_ptr<void> registered;  ///< as long as something may call it
+    bool stays = false;              ///< backward does not free the place that it is on
+    bool passed = false;             ///< by a backward that freed what it came by
+  };
+  std::vector<HookLife> lives_;  ///< by hook
+  bool removed_other_hooks_ = false;
+  std::int32_t inputs_ = 0;
   /// Hooks may be called when the recorder is gone.
   std::shared_ptr<Recorder*> self_ = std::make_shared<Recorder*>(this);
 };

@@ -62,6 +62,86 @@ assert len(step.graphs) == 1 and 'softmax' in step.graphs[0] and len(step.breaks
   }
 }
 
+TEST_CASE("T-55 X-64 hooks that a traced def registers and is done with run again in its graph") {
+  // On an intermediate value, on a leaf that is gone, on one from outside that they are taken off,
+  // and on a def; each changes the gradient, so that a replay without it would differ.
+  CHECK(outcome(R"(
+def layer(v):
+    return (v @ w).tanh()
+def tripled(module, grad_input, grad_output):
+    return (grad_input[0] * 3,)
+def f(a):
+    leaf = a.detach().requires_grad_()
+    leaf.register_hook(lambda g: g * 5)
+    on_w = w.register_hook(lambda g: g.clamp(-0.5, 0.5))
+    on_layer = layer.register_full_backward_hook(tripled)
+    w.grad = None
+    h = layer(leaf)
+    h.register_hook(lambda g: g * 2)
+    h.square().sum().backward()
+    on_w.remove()
+    on_layer.remove()
+    return leaf.grad * 1, w.grad * 1
+step = trace(f)
+step(x)
+a = step(y)
+b = step(y)
+own = f(y)
+assert len(step.breaks) == 0
+assert 'calls' in step.graphs[0] or 'hook' in step.graphs[0]
+assert a[0].equal(own[0]) and a[1].equal(own[1]) and b[1].equal(own[1])
+)") == "fine");
+}
+
+TEST_CASE("T-55 hooks from around a traced def that its calls pass are part of its graph") {
+  CHECK(outcome(R"(
+factor = x.sum() * 0 + 3
+def layer(v):
+    return v @ w
+def scaled(module, grad_input, grad_output):
+    return (grad_input[0] * factor,)
+h = layer.register_full_backward_hook(scaled)
+def f(a):
+    leaf = a.detach().requires_grad_()
+    layer(leaf).square().sum().backward()
+    w.grad = None
+    return leaf.grad * 1
+step = trace(f)
+step(x)
+assert len(step.breaks) == 0
+factor = factor * 2
+assert step(y).equal(f(y))
+)") == "fine");
+  // Another hook is another def.
+  CHECK(outcome(R"(
+def layer(v):
+    return v * 2
+def f(a):
+    return layer(a)
+step = trace(f)
+step(x)
+layer.register_full_backward_hook(lambda m, i, o: None)
+step(x)
+)")
+            .find("outside.layer.hooks") != std::string::npos);
+}
+
+TEST_CASE("T-6 X-63 hooks that outlive a traced def are a break: on a leaf, a def, what it gives") {
+  for (const char* body :
+       {"    w.register_hook(lambda g: g * 2)\n    return a @ w\n",
+        "    layer.register_full_backward_hook(lambda m, i, o: None)\n"
+        "    return layer(a)\n",
+        "    h = a @ w\n    h.register_hook(lambda g: g * 2)\n    return h\n",
+        "    early.remove()\n    return a @ w\n", "    other.remove()\n    return a @ w\n"}) {
+    CAPTURE(body);
+    CHECK(outcome(std::string("def layer(v):\n    return v * 2\n"
+                              "early = w.register_hook(lambda g: g)\n"
+                              "other = layer.register_full_backward_hook(lambda m, i, o: None)\n"
+                              "def f(a):\n") +
+                  body + "step = trace(f)\nstep(x)\nassert len(step.breaks) > 0\n") == "fine");
+  }
+}
+
 TEST_CASE("T-58 what a traced def reads from outside is as it is at the call") {
   CHECK(outcome(R"(
 table = {'scale': x * 0 + 1}

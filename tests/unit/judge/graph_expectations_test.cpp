@@ -62,6 +62,10 @@ TEST_CASE("T-63 the number of different graphs, and of breaks, are what is expec
   }
   CHECK(answer("a = x.sum().item()\n", "graph_breaks = 1") == "met");
   CHECK(answer("a = x.sum().item()\n", "graph_breaks = 0") == "graph_breaks: expected 0, got 1");
+  // That of the def alone, which prints, beside none of the program's.
+  const char* const kTraced = "def f(a):\n    print('here')\n    return a * 2\ny = trace(f)(x)\n";
+  CHECK(answer(kTraced, "graph_breaks = 1") == "met");
+  CHECK(answer(kTraced, "graph_breaks = 0") == "graph_breaks: expected 0, got 1");
 }
 
 // What a program lets go of is gone, whether or not its graph is asked for.
