@@ -11,6 +11,7 @@
 #include "sim/capture/recorders.h"
 #include "sim/run/program_run.h"
 #include "sim/world/backends.h"
+#include "trace/capture.h"
 #include "trace/compare_graphs.h"
 #include "trace/guards.h"
 
@@ -34,8 +35,9 @@ GraphPolicies policies_of(const Scenario& scenario) {
 // all else the first call.
 std::int32_t line_of(const Guard& guard, const ProgramGraph& graph) {
   ValueRef wanted;
+  const std::string source = guard.source.substr(0, guard.source.find(".shape["));
   for (const GraphNode& node : graph.nodes) {
-    if (node.kind == NodeKind::kInput && guard.source == "inputs." + node.name) {
+    if (node.kind == NodeKind::kInput && source == "inputs." + node.name) {
       wanted = node.results[0].value;
     }
   }
@@ -50,13 +52,18 @@ std::int32_t line_of(const Guard& guard, const ProgramGraph& graph) {
   return 0;
 }
 
-void describe(ProgramGraph& graph, const Scenario& scenario, bool alone) {
+void describe(ProgramGraph& graph, const Scenario& scenario, bool alone,
+              const std::optional<std::int32_t>& sized_at) {
   graph.title = scenario.title;
   graph.file = scenario.file->file();
   graph.world = scenario.world;
   graph.seed = scenario.seed;
   graph.policies = policies_of(scenario);
   graph.guards = facts_of(scenario);
+  if (graph.dynamic) {
+    graph.sizes = size_params(scenario);
+    graph.guards = guards_of(std::move(graph.guards), sized_at);
+  }
   for (Guard& guard : graph.guards) {
     if (guard.line == 0) guard.line = line_of(guard, graph);
   }
@@ -113,7 +120,8 @@ std::vector<ProgramGraph> graphs_of(const Run& run, Recorders& recorders, const 
   }
   std::vector<ProgramGraph> graphs = joined(std::move(single), rank_of);
   if (run.shapes_only()) spread_over_classes(graphs, run);
-  for (ProgramGraph& graph : graphs) describe(graph, run.scenario, graphs.size() == 1);
+  const std::optional<std::int32_t> sized_at = recorders.sized_at();
+  for (ProgramGraph& graph : graphs) describe(graph, run.scenario, graphs.size() == 1, sized_at);
   if (graphs.size() > 1) note_where_ranks_part(graphs);
   return graphs;
 }

@@ -17,6 +17,10 @@ namespace shardlab {
 namespace {
 
 const ProgramGraph& only(const std::vector<ProgramGraph>& graphs) {
+  if (graphs.size() == 1 && graphs.front().dynamic) {
+    fail(ErrorKind::kUnsupported, Fix{"shardlab trace FILE --out g.graph keeps its sizes open"},
+         "the graph admits other sizes, and a program that is written out has those of now");
+  }
   if (graphs.size() == 1) return graphs.front();
   fail(ErrorKind::kUnsupported, Fix{"shardlab trace FILE --out g.graph keeps all of them"},
        "the ranks have {} different graphs, and a program is one", graphs.size());

@@ -14,6 +14,7 @@
 #include "sim/language/lexer.h"
 #include "sim/run/inputs.h"
 #include "sim/scenario/scenario_file.h"
+#include "trace/capture.h"
 #include "trace/guards.h"
 
 namespace shardlab {
@@ -52,6 +53,19 @@ void add_params(const Scenario& scenario, std::vector<Guard>& facts) {
   }
 }
 
+// A graph draws its inputs anew for other sizes, with the numbers of its capture.
+void add_drawn(const Scenario& scenario, std::vector<Guard>& facts) {
+  if (!is_dynamic(scenario)) return;
+  for (const auto& [name, value] : size_params(scenario)) {
+    const bool draws = std::ranges::any_of(scenario.inputs, [&](const ScenarioInput& input) {
+      return std::ranges::count(input.drawn_with, name) > 0;
+    });
+    if (draws) {
+      facts.push_back(fact(Guard::Kind::kEquality, "params." + name, std::to_string(value)));
+    }
+  }
+}
+
 void add_mesh(const Scenario& scenario, const MeshLayout& layout, std::vector<Guard>& facts) {
   facts.push_back(fact(Guard::Kind::kIdentity, "mesh", mesh_fact(layout)));
   facts.push_back(fact(Guard::Kind::kEquality, "world_size", std::to_string(scenario.world)));
@@ -84,10 +98,11 @@ std::vector<Guard> facts_of(const Scenario& scenario) {
   add_mesh(scenario, *layout, facts);
   add_policies(scenario, facts);
   for (const ScenarioInput& input : scenario.inputs) {
-    std::string type = type_string(*spec_of(input.type, layout, DType::kF32));
-    if (input.requires_grad) type += " requires_grad";
-    facts.push_back(fact(Guard::Kind::kType, "inputs." + input.name, std::move(type)));
+    const DTensorSpec* spec = spec_of(input.type, layout, DType::kF32);
+    add_input_facts(facts, "inputs." + input.name, {spec->meta(), spec, input.requires_grad},
+                    input.dynamic);
   }
+  add_drawn(scenario, facts);
   add_params(scenario, facts);
   return facts;
 }

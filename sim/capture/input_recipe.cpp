@@ -66,6 +66,7 @@ ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
   }
   input.scale = node.recipe.scale;
   input.requires_grad = node.requires_grad;
+  input.dynamic = node.recipe.dynamic;
   return input;
 }
 

@@ -1,6 +1,9 @@
 // A class of ranks may run twice: what it did last counts.
 #include "sim/capture/recorders.h"
 
+#include <algorithm>
+
+#include "sim/language/size_value.h"
 #include "sim/run/inputs.h"
 
 namespace shardlab {
@@ -8,13 +11,36 @@ namespace shardlab {
 ProgramCalls& Recorders::around(std::int64_t rank, ProgramCalls& next,
                                 const std::vector<GivenInput>& inputs) {
   auto recorder = std::make_unique<Recorder>(next, layout_);
+  const bool dynamic = std::ranges::any_of(
+      inputs, [](const GivenInput& input) { return !input.from->dynamic.empty(); });
+  std::vector<NamedTensor> named;
   for (const GivenInput& input : inputs) {
-    recorder->input(input.from->name, recipe_of(*input.from), input.value);
+    InputRecipe recipe = recipe_of(*input.from);
+    if (dynamic) {
+      recipe.sizes = input.from->type.written;
+      recipe.dynamic = input.from->dynamic;
+    }
+    recorder->input(input.from->name, std::move(recipe), input.value);
+    named.push_back({input.from->name, input.value, input.from->dynamic});
+  }
+  std::shared_ptr<SizeTrace> sizes;
+  if (dynamic) {
+    recorder->allow_other_sizes();
+    sizes = std::make_shared<SizeTrace>(*recorder, std::move(named));
   }
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[rank];
-  entry = {std::move(recorder), std::nullopt};
+  entry = {std::move(recorder), std::move(sizes), std::nullopt};
   return *entry.recorder;
+}
+
+SizeTrace* Recorders::sizes(std::int64_t rank) { return entry_of(rank).sizes.get(); }
+
+std::optional<std::int32_t> Recorders::sized_at() {
+  for (const auto& [rank, entry] : entries_) {
+    if (entry.recorder->sized_at()) return entry.recorder->sized_at();
+  }
+  return std::nullopt;
 }
 
 Observer& Recorders::listen(std::int64_t rank, Observer* next) {

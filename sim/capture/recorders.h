@@ -19,16 +19,20 @@ class Recorders final : public CallListener {
 
   ProgramCalls& around(std::int64_t rank, ProgramCalls& next,
                        const std::vector<GivenInput>& inputs) override;
+  SizeTrace* sizes(std::int64_t rank) override;
   Observer& listen(std::int64_t rank, Observer* next) override;
   void finish(std::int64_t rank) override;
 
   /// The graph of each rank that ran, in ascending order, whose numbers are put into `ranks`; of
   /// one that failed, up to there. Once the run is over.
   std::vector<ProgramGraph> take(std::vector<std::int64_t>& ranks);
+  /// Of the first rank that has one: Recorder::sized_at().
+  std::optional<std::int32_t> sized_at();
 
  private:
   struct Entry {
     std::unique_ptr<Recorder> recorder;
+    std::shared_ptr<SizeTrace> sizes;  ///< null: sizes are numbers
     std::optional<ProgramGraph> graph;
   };
   Entry& entry_of(std::int64_t rank);

@@ -41,6 +41,17 @@ std::string parting(const Captured& captured) {
                      ranks_of(a), difference->a, ranks_of(b), difference->b);
 }
 
+std::string sharing(const Captured& captured) {
+  if (captured.graphs.size() > 1) return counted(std::ssize(captured.graphs), "graph");
+  return fmt::format("same on {}", counted(captured.graphs[0].world, "rank"));
+}
+
+void add_part(std::string& text, std::string_view title, const std::string& part) {
+  if (!part.empty()) text += fmt::format("\n{}\n{}", title, part);
+}
+
+}  // namespace
+
 std::string outcome_text(const TraceReport& report) {
   switch (report.outcome) {
     case ReplayOutcome::kBitwise:
@@ -53,17 +64,6 @@ std::string outcome_text(const TraceReport& report) {
       return "replay differs: " + report.why;
   }
 }
-
-std::string sharing(const Captured& captured) {
-  if (captured.graphs.size() > 1) return counted(std::ssize(captured.graphs), "graph");
-  return fmt::format("same on {}", counted(captured.graphs[0].world, "rank"));
-}
-
-void add_part(std::string& text, std::string_view title, const std::string& part) {
-  if (!part.empty()) text += fmt::format("\n{}\n{}", title, part);
-}
-
-}  // namespace
 
 TraceReport compared(const Captured& captured, const ReplayRun& replayed) {
   TraceReport report;

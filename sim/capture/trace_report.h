@@ -28,6 +28,8 @@ struct TraceReport {
   bool ok() const { return outcome != ReplayOutcome::kDiffers && expected; }
 };
 
+/// "replay bitwise"
+std::string outcome_text(const TraceReport& report);
 /// Compares a run with the replay of its graphs.
 TraceReport compared(const Captured& captured, const ReplayRun& replayed);
 

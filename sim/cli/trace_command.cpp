@@ -8,6 +8,7 @@
 #include "sim/capture/graph_file.h"
 #include "sim/capture/graph_program.h"
 #include "sim/capture/graph_scenario.h"
+#include "sim/capture/open_sizes.h"
 #include "sim/capture/trace_report.h"
 #include "sim/cli/run_arguments.h"
 #include "sim/facts/recorded_capture.h"
@@ -27,7 +28,32 @@ std::string file_text(const std::vector<ProgramGraph>& graphs, const TraceArgume
   return text;
 }
 
-int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
+// A graph of dynamic sizes is run beside its program, for the sizes that the scenario has here.
+int check_sizes(const Scenario& scenario, const std::vector<ProgramGraph>& captured,
+                const OpRegistry& registry, const TraceArguments& arguments) {
+  const NamedSizes sizes = size_params(scenario);
+  std::vector<ProgramGraph> graphs = with_sizes(captured, sizes);
+  const ScenarioOptions options = options_of(arguments.run, scenario);
+  const Captured now = capture_scenario(scenario, registry, options);
+  for (ProgramGraph& graph : graphs) {
+    const auto same = std::ranges::find(now.graphs, graph.ranks, &ProgramGraph::ranks);
+    if (same != now.graphs.end()) graph.digests = same->digests;
+  }
+  const TraceReport report = compared(now, replay_on_ranks(graphs, registry, options));
+  if (report.ok()) {
+    print({.out = fmt::format("ok  {} guards hold, {} for {}\n", graphs.front().guards.size(),
+                              outcome_text(report), sizes_text(sizes))});
+    return kFine;
+  }
+  const std::string why = report.why.empty() ? "the program fails" : report.why;
+  print(
+      {.err = fmt::format("error: {}\n  sizes       {}\n  fix         capture the program again\n",
+                          why, sizes_text(sizes))});
+  return kFailed;
+}
+
+int check_guards(const Scenario& scenario, const OpRegistry& registry,
+                 const TraceArguments& arguments) {
   if (recording_of_file(arguments.check)) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("shardlab trace {} --out g.graph, then --check g.graph", arguments.check)},
@@ -38,6 +64,9 @@ int check_guards(const Scenario& scenario, const TraceArguments& arguments) {
   const std::vector<CheckedGuard> answers = checked(graphs.front().guards, facts);
   print({.out = check_text(answers)});
   const auto broken = first_broken(graphs.front().guards, facts);
+  if (!broken && graphs.front().dynamic) {
+    return check_sizes(scenario, graphs, registry, arguments);
+  }
   if (!broken) {
     print({.out = fmt::format("ok  {} guards hold\n", answers.size())});
     return kFine;
@@ -107,7 +136,7 @@ int tell(const Captured& captured, const OpRegistry& registry, const ScenarioOpt
 
 int trace_point(const Scenario& scenario, const OpRegistry& registry,
                 const TraceArguments& arguments) {
-  if (!arguments.check.empty()) return check_guards(scenario, arguments);
+  if (!arguments.check.empty()) return check_guards(scenario, registry, arguments);
   const ScenarioOptions options = options_of(arguments.run, scenario);
   return tell(capture_scenario(scenario, registry, options, ranks_of(arguments)), registry, options,
               arguments);
@@ -130,9 +159,27 @@ int trace_recording(const RecordedProgram& recording, const OpRegistry& registry
               options, arguments);
 }
 
+// What --set gives a graph: sizes of its inputs.
+NamedSizes sizes_of(const TraceArguments& arguments) {
+  NamedSizes sizes;
+  for (const std::string& text : arguments.run.settings) {
+    const Setting setting = parse_setting(text);
+    const bool params = setting.key.starts_with("params.");
+    const auto* size = std::get_if<std::int64_t>(&setting.value);
+    if (size == nullptr) {
+      fail(ErrorKind::kValue, Fix{fmt::format("--set {}=8", setting.key)},
+           "a graph takes sizes, and '{}' is none", text);
+    }
+    sizes.emplace_back(params ? setting.key.substr(7) : setting.key, *size);
+  }
+  return sizes;
+}
+
 // One line for a graph that does what its program did.
-int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& registry,
+int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
                   const TraceArguments& arguments) {
+  const NamedSizes sizes = sizes_of(arguments);
+  if (!sizes.empty()) graphs = with_sizes(std::move(graphs), sizes);
   const ReplayRunOptions asked{
       .until = arguments.until.value_or(-1), .rank = arguments.rank, .pinned = arguments.pinned};
   const ScenarioOptions options = options_of(arguments.run, {});
@@ -152,10 +199,11 @@ int replay_graphs(const std::vector<ProgramGraph>& graphs, const OpRegistry& reg
     print({.err = "error: " + error->text() + "\n", .urgent = true});
     return kFailed;
   }
-  const char* how = error                    ? "fails as it did"
-                    : replayed.bits_compared ? "bitwise"
-                    : arguments.until        ? "as far as asked for"
-                                             : "on shapes";
+  const std::string how = error                    ? "fails as it did"
+                          : replayed.bits_compared ? "bitwise"
+                          : arguments.until        ? "as far as asked for"
+                          : !sizes.empty()         ? "for " + sizes_text(sizes)
+                                                   : "on shapes";
   if (arguments.run.common.output == Output::kJson) {
     print({.out = replay_json(first, how)});
     return kFine;

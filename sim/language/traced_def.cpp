@@ -288,7 +288,7 @@ Value TracedDef::capture(Interpreter& interpreter, CallValues call) {
   const bool hooks_left = recorder.hooks_left();
   graph_ = recorder.function(outputs);
   graph_.title = function_->value->as<FunctionValue>().function->name;
-  graph_.guards = guards_of(std::move(facts), before.tensors(), recorder.sized_at());
+  graph_.guards = guards_of(std::move(facts), recorder.sized_at());
   breaks_ = breaks_of(graph_);
   for (const std::string& effect : effects.found()) breaks_.push_back(effect_break(effect));
   if (!before.same_things(reads_of(interpreter, call))) {

@@ -8,6 +8,7 @@ namespace shardlab {
 
 class Observer;
 class ProgramCalls;
+class SizeTrace;
 struct GivenInput;  // sim/run/inputs.h
 
 class CallListener {
@@ -19,6 +20,11 @@ class CallListener {
                                const std::vector<GivenInput>& inputs) {
     static_cast<void>(rank), static_cast<void>(inputs);
     return next;
+  }
+  /// Where the sizes go that the rank's program reads; null: they are numbers. Behind around().
+  virtual SizeTrace* sizes(std::int64_t rank) {
+    static_cast<void>(rank);
+    return nullptr;
   }
   /// What the rank tells from here on; passes everything on to `next`, which outlives it or is
   /// null. Once per rank, before its program.
@@ -38,6 +44,13 @@ class CallListeners final : public CallListener {
     ProgramCalls* calls = &next;
     for (CallListener* listener : all_) calls = &listener->around(rank, *calls, inputs);
     return *calls;
+  }
+  /// Of one of them.
+  SizeTrace* sizes(std::int64_t rank) override {
+    for (CallListener* listener : all_) {
+      if (SizeTrace* sizes = listener->sizes(rank)) return sizes;
+    }
+    return nullptr;
   }
   Observer& listen(std::int64_t rank, Observer* next) override {
     for (CallListener* listener : all_) next = &listener->listen(rank, next);

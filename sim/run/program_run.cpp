@@ -141,7 +141,10 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     const ObserverScope observed(marks);
     run_told(run, rank, [&] {
       if (run.body) return run.body(runs, given);
+      SizeTrace* sizes = run.listener != nullptr ? run.listener->sizes(rank.rank) : nullptr;
+      interpreter.trace_sizes_in(sizes);
       interpreter.run();
+      interpreter.trace_sizes_in(nullptr);
     });
     if (run.listener != nullptr) run.listener->finish(rank.rank);
   }

@@ -8,6 +8,7 @@
 #include "autograd/grad_node.h"
 #include "base/fix.h"
 #include "base/rank_context.h"
+#include "sim/language/size_value.h"
 #include "tensor/device.h"
 
 namespace shardlab {
@@ -25,6 +26,7 @@ void Recording::adopt(RecordedValue value) {
 void Recording::assigned(const std::string& name, std::int64_t occurrence, const Value& value,
                          const Where& where) {
   if (value.is_number()) numbers_[name] = to_double(number_of(value));
+  if (const SizeObject* size = size_of(value)) numbers_[name] = static_cast<double>(size->now());
   std::int64_t visited = 0;
   const auto record = [&](const std::string& full, const DTensor& tensor) {
     const DTensor kept = detached(tensor);

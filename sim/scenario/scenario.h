@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct TypeText {
   SourcePtr text;              ///< places are those of the expressions it came from
   std::optional<DType> dtype;  ///< none: placements alone, "[8@dp, 64]"
   std::vector<std::int64_t> sizes;
+  std::vector<std::string> written;  ///< the same as in the file: "8", "4*hidden"
 };
 
 /// One entry of [mesh].
@@ -77,6 +79,9 @@ struct ScenarioInput {
   std::string file;               ///< where the values came from, as written; empty: from here
   // As x.requires_grad_() at the start of the program.
   bool requires_grad = false;     ///< asked for here, or listed in [expect] grads
+  /// Dims that may have another size when a graph of the program runs again.
+  std::vector<std::int64_t> dynamic;
+  std::vector<std::string> drawn_with;  ///< names in `arguments` and `scale`
 };
 
 /// A limit of [expect] on a count or on bytes: "<= 2", or exact.
@@ -196,6 +201,13 @@ struct Scenario {
   /// Params and mesh dims, for expressions that are not in the program.
   Environment environment() const;
 };
+
+/// Whether an input has dynamic dims.
+bool is_dynamic(const Scenario& scenario);
+/// Integer params that sizes of inputs are written with, each once, in the order of [params].
+std::vector<std::pair<std::string, std::int64_t>> size_params(const Scenario& scenario);
+/// Names in a constant expression, "4*hidden": "hidden".
+std::vector<std::string> names_in(std::string_view expression);
 
 /// The same scenario whose program is its [reference], which must be there.
 Scenario as_reference(const Scenario& scenario);

@@ -201,6 +201,25 @@ void check_distinct_names(const Scenario& scenario) {
   }
 }
 
+/// A size that is a number has no other one.
+void check_dynamic(const Scenario& scenario) {
+  const auto sizes = size_params(scenario);
+  for (const ScenarioInput& input : scenario.inputs) {
+    for (const std::int64_t dim : input.dynamic) {
+      const std::string& written = input.type.written[static_cast<std::size_t>(dim)];
+      const std::vector<std::string> names = names_in(written);
+      const bool named = std::ranges::any_of(
+          sizes, [&](const auto& size) { return std::ranges::count(names, size.first) > 0; });
+      if (named) continue;
+      input.where.refuse(fmt::format("dim {} of input '{}' is dynamic, and its size {} names no "
+                                     "param that could be another number",
+                                     dim, input.name, written),
+                         fmt::format("write n in its type, and [params] n = {}",
+                                     input.type.sizes[static_cast<std::size_t>(dim)]));
+    }
+  }
+}
+
 void check_types(const Scenario& scenario) {
   Arena arena;
   const MeshLayout* layout = layout_of(scenario.mesh, arena);
@@ -321,6 +340,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   const Environment environment = out.environment();
   out.inputs = read_inputs(root, environment);
   check_distinct_names(out);
+  check_dynamic(out);
   std::vector<std::string> values;
   for (const ScenarioInput& input : out.inputs) values.push_back(input.name);
   for (std::string& name : ast::bound_names(program_->body)) values.push_back(std::move(name));

@@ -1,5 +1,6 @@
 // [inputs]: types, and how the elements come about.
 #include <algorithm>
+#include <cctype>
 
 #include "base/nearest.h"
 #include "sim/language/parser.h"
@@ -59,7 +60,7 @@ class InputReader {
   }
 
   void read_section(const TomlSection& section, const TomlEntry& entry) {
-    section.check_keys({"type", "init", "scale", "values", "file", "requires_grad"});
+    section.check_keys({"type", "init", "scale", "values", "file", "requires_grad", "dynamic"});
     const TomlEntry* type = section.find("type");
     if (type == nullptr) {
       section.where(entry).refuse(fmt::format("{} has no type", section.name),
@@ -77,6 +78,7 @@ class InputReader {
     if (const TomlEntry* scale = section.find("scale")) {
       input_.scale = to_double(scalar(*scale));
     }
+    if (const TomlEntry* dynamic = section.find("dynamic")) read_dynamic(section, *dynamic);
     if (const TomlEntry* grad = section.find("requires_grad")) {
       input_.requires_grad = read_bool(file_, *grad);
       const bool floating = is_floating(*input_.type.dtype) || is_complex(*input_.type.dtype);
@@ -88,9 +90,51 @@ class InputReader {
     }
   }
 
+  // As in trace(f, dynamic={"x": 0}): a dim, a list of dims, or true for all that a param sizes.
+  void read_dynamic(const TomlSection& section, const TomlEntry& entry) {
+    const auto ndim = static_cast<std::int64_t>(input_.type.sizes.size());
+    std::vector<std::int64_t> given;
+    if (const auto* all = std::get_if<bool>(&entry.value.value)) {
+      for (std::int64_t dim = 0; *all && dim < ndim; ++dim) {
+        if (!names_in(input_.type.written[at(dim)]).empty()) given.push_back(dim);
+      }
+    } else if (const auto* items = std::get_if<std::vector<TomlValue>>(&entry.value.value)) {
+      for (const TomlValue& item : *items) given.push_back(dim_of(item));
+    } else {
+      given.push_back(dim_of(entry.value));
+    }
+    for (const std::int64_t dim : given) {
+      if (dim < -ndim || dim >= ndim) {
+        section.where(entry.value)
+            .refuse(fmt::format("{} has no dim {}: it has {}", section.name, dim, ndim),
+                    "count dims from 0");
+      }
+      input_.dynamic.push_back(dim < 0 ? dim + ndim : dim);
+    }
+    std::ranges::sort(input_.dynamic);
+    const auto twice = std::ranges::unique(input_.dynamic);
+    input_.dynamic.erase(twice.begin(), twice.end());
+    if (input_.init != InputInit::kValues || input_.dynamic.empty()) return;
+    section.where(entry.value)
+        .refuse(fmt::format("{} has dynamic dims and lists its values", section.name),
+                "give it an init, as randn or arange, which has values for every size");
+  }
+
+  std::int64_t dim_of(const TomlValue& value) const {
+    if (const auto* dim = std::get_if<std::int64_t>(&value.value)) return *dim;
+    refuse_kind(file_, value, "dynamic", "a dim, a list of dims, or true");
+  }
+
+  static std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
+
+  void draws_with(std::string_view expression) {
+    for (std::string& name : names_in(expression)) input_.drawn_with.push_back(std::move(name));
+  }
+
   // A number, or an expression over params.
-  Number scalar(const TomlEntry& entry) const {
+  Number scalar(const TomlEntry& entry) {
     if (const auto* text = std::get_if<SourcePtr>(&entry.value.value)) {
+      draws_with((*text)->text());
       const auto end = static_cast<std::uint32_t>((*text)->text().size());
       return evaluate_number(**text, {0, end}, environment_);
     }
@@ -125,6 +169,7 @@ class InputReader {
                  "leave the name out: full(0.5)");
         }
         const SourceSpan span = argument.value->span;
+        draws_with(text->text(span));
         input_.arguments.push_back(evaluate_number(*text, span, environment_));
       }
     }
@@ -235,6 +280,42 @@ std::vector<ScenarioInput> read_inputs(const TomlSection& root, const Environmen
     check_default(out.back());
   }
   return out;
+}
+
+std::vector<std::string> names_in(std::string_view expression) {
+  const auto part = [](char c, bool first) {
+    return c == '_' || std::isalpha(static_cast<unsigned char>(c)) != 0 ||
+           (!first && std::isdigit(static_cast<unsigned char>(c)) != 0);
+  };
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    if (!part(expression[i], true)) continue;
+    const std::size_t begin = i;
+    while (i < expression.size() && part(expression[i], false)) ++i;
+    names.emplace_back(expression.substr(begin, i - begin));
+  }
+  return names;
+}
+
+bool is_dynamic(const Scenario& scenario) {
+  return std::ranges::any_of(scenario.inputs,
+                             [](const ScenarioInput& input) { return !input.dynamic.empty(); });
+}
+
+std::vector<std::pair<std::string, std::int64_t>> size_params(const Scenario& scenario) {
+  std::vector<std::pair<std::string, std::int64_t>> sizes;
+  for (const auto& [name, value] : scenario.params) {
+    const auto* number = std::get_if<std::int64_t>(&value);
+    const auto sized_by = [&](const ScenarioInput& input) {
+      return std::ranges::any_of(input.type.written, [&](const std::string& text) {
+        return std::ranges::count(names_in(text), name) > 0;
+      });
+    };
+    if (number != nullptr && std::ranges::any_of(scenario.inputs, sized_by)) {
+      sizes.emplace_back(name, *number);
+    }
+  }
+  return sizes;
 }
 
 std::span<const InitRow> init_rows() { return kInits; }

@@ -112,6 +112,9 @@ class Resolver {
         {static_cast<std::uint32_t>(canonical_.size()), static_cast<std::uint32_t>(first)});
     canonical_ += std::to_string(size);
     out_.sizes.push_back(size);
+    std::string_view written = text_.substr(first, cut - first);
+    written = written.substr(0, written.find_last_not_of(" \t\n") + 1);
+    out_.written.emplace_back(written);
     keep(cut, end);
   }
 

@@ -24,22 +24,18 @@ void add(std::vector<Guard>& facts, Guard::Kind kind, std::string source, std::s
   facts.push_back({.kind = kind, .source = std::move(source), .expected = std::move(expected)});
 }
 
-bool is_dynamic(const NamedTensor& input, std::size_t dim) {
-  return std::ranges::count(input.dynamic, static_cast<std::int64_t>(dim)) > 0;
-}
-
 // What stays of a type where sizes may differ: "f32[*, 6] S(0)R".
-std::string open_type(const NamedTensor& input) {
-  const DTensor& x = input.value;
+std::string open_type(const InputType& type, const std::vector<std::int64_t>& dynamic) {
   std::vector<std::string> sizes;
-  for (std::size_t dim = 0; dim < x.ndim(); ++dim) {
-    sizes.push_back(is_dynamic(input, dim) ? "*" : fmt::format("{}", x.shape()[dim]));
+  for (std::size_t dim = 0; dim < type.meta.shape.size(); ++dim) {
+    const bool open = std::ranges::count(dynamic, static_cast<std::int64_t>(dim)) > 0;
+    sizes.push_back(open ? "*" : fmt::format("{}", type.meta.shape[dim]));
   }
-  std::string text = fmt::format("{}[{}]", to_string(x.dtype()), fmt::join(sizes, ", "));
-  if (!x.distributed()) return text;
-  text += " " + to_string(x.spec()->placements());
-  const ShardOrder& order = x.spec()->order();
-  if (order != default_order(x.spec()->placements())) {
+  std::string text = fmt::format("{}[{}]", to_string(type.meta.dtype), fmt::join(sizes, ", "));
+  if (type.spec == nullptr) return text;
+  text += " " + to_string(type.spec->placements());
+  const ShardOrder& order = type.spec->order();
+  if (order != default_order(type.spec->placements())) {
     text += fmt::format(" in the order {}", fmt::join(order, ", "));
   }
   return text;
@@ -47,23 +43,14 @@ std::string open_type(const NamedTensor& input) {
 
 // A dynamic dim as a fact for each thing that decisions ask of it: its size, whether it is divided
 // evenly, whether every rank has a part.
-void add_sizes(std::vector<Guard>& facts, const NamedTensor& input) {
-  const DTensor& x = input.value;
-  for (const std::int64_t dim : input.dynamic) {
-    const std::int64_t size = x.shape()[static_cast<std::size_t>(dim)];
-    const std::string source = fmt::format("{}.shape[{}]", input.source, dim);
-    add(facts, Guard::Kind::kEquality, source, std::to_string(size));
-    std::int64_t parts = 1;
-    for (std::size_t m = 0; x.distributed() && m < x.spec()->placements().size(); ++m) {
-      const Placement& placement = x.spec()->placements()[m];
-      if (placement.is_shard(dim)) parts *= x.spec()->layout()->shape()[m];
-    }
-    if (parts == 1) continue;
-    add(facts, Guard::Kind::kEquality, fmt::format("{} % {}", source, parts),
-        size % parts == 0 ? "0" : "not 0");
-    add(facts, Guard::Kind::kEquality, fmt::format("{} >= {}", source, parts),
-        size >= parts ? "True" : "False");
-  }
+void add_size(std::vector<Guard>& facts, const std::string& source, std::int64_t size,
+              std::int64_t parts) {
+  add(facts, Guard::Kind::kEquality, source, std::to_string(size));
+  if (parts == 1) return;
+  add(facts, Guard::Kind::kEquality, fmt::format("{} % {}", source, parts),
+      size % parts == 0 ? "0" : "not 0");
+  add(facts, Guard::Kind::kEquality, fmt::format("{} >= {}", source, parts),
+      size >= parts ? "True" : "False");
 }
 
 const MeshLayout* mesh_of_inputs(const std::vector<DTensor>& inputs) {
@@ -76,14 +63,30 @@ const MeshLayout* mesh_of_inputs(const std::vector<DTensor>& inputs) {
 
 }  // namespace
 
+void add_input_facts(std::vector<Guard>& facts, const std::string& source, const InputType& type,
+                     const std::vector<std::int64_t>& dynamic) {
+  const bool open = !dynamic.empty();
+  const std::string closed =
+      type.spec != nullptr ? type_string(*type.spec) : type_string(type.meta);
+  add(facts, Guard::Kind::kType, source,
+      (open ? open_type(type, dynamic) : closed) + (type.requires_grad ? " requires_grad" : ""));
+  for (const std::int64_t dim : dynamic) {
+    std::int64_t parts = 1;
+    for (std::size_t m = 0; type.spec != nullptr && m < type.spec->placements().size(); ++m) {
+      if (type.spec->placement(m).is_shard(dim)) parts *= type.spec->layout()->size(m);
+    }
+    add_size(facts, fmt::format("{}.shape[{}]", source, dim),
+             type.meta.shape[static_cast<std::size_t>(dim)], parts);
+  }
+}
+
 std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs) {
   std::vector<Guard> facts;
   for (const NamedTensor& input : inputs) {
     const auto& [source, x, dynamic] = input;
-    add(facts, Guard::Kind::kType, source,
-        (dynamic.empty() ? type_string(x) : open_type(input)) +
-            (x.requires_grad() ? " requires_grad" : ""));
-    add_sizes(facts, input);
+    const TensorMeta& meta = x.distributed() ? x.spec()->meta() : x.local().meta();
+    add_input_facts(facts, source, {meta, x.distributed() ? x.spec() : nullptr, x.requires_grad()},
+                    dynamic);
     // The graph knows them as one value.
     const auto first = std::ranges::find(inputs, x, &NamedTensor::value);
     if (first->source != source)
@@ -101,13 +104,12 @@ std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs) {
   return facts;
 }
 
-std::vector<Guard> guards_of(std::vector<Guard> facts, const std::vector<NamedTensor>& inputs,
+std::vector<Guard> guards_of(std::vector<Guard> facts,
                              const std::optional<std::int32_t>& sized_at) {
-  const auto says_size = [&](const Guard& fact) {
-    return std::ranges::any_of(inputs, [&](const NamedTensor& input) {
-      return !input.dynamic.empty() && fact.source.starts_with(input.source + ".shape[") &&
-             fact.source.ends_with(']');
-    });
+  // "x.shape[0]", and not what is asked of it.
+  const auto says_size = [](const Guard& fact) {
+    const std::size_t begin = fact.source.rfind(".shape[");
+    return begin != std::string::npos && fact.source.find(']', begin) + 1 == fact.source.size();
   };
   if (!sized_at) {
     std::erase_if(facts, says_size);
@@ -150,7 +152,7 @@ CapturedProgram capture(const TensorProgram& program, const std::vector<DTensor>
     captured.results_ = program(inputs);
   }
   captured.graph_ = recorder.function(captured.results_);
-  captured.graph_.guards = guards_of(std::move(facts), names, recorder.sized_at());
+  captured.graph_.guards = guards_of(std::move(facts), recorder.sized_at());
   return captured;
 }
 

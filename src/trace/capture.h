@@ -25,10 +25,19 @@ struct NamedTensor {
 /// types and meshes, which of them are one tensor, the running rank's policies.
 std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs);
 
+/// What one input is: its type, and of each dynamic dim its size, whether it is divided evenly and
+/// whether every rank has a part.
+struct InputType {
+  const TensorMeta& meta;   ///< of the whole
+  const DTensorSpec* spec;  ///< null: a plain tensor
+  bool requires_grad = false;
+};
+void add_input_facts(std::vector<Guard>& facts, const std::string& source, const InputType& type,
+                     const std::vector<std::int64_t>& dynamic);
+
 /// The facts that stay guards of a graph: where sizes may differ (recorder.sized_at() has no line),
 /// not those that say what dynamic dims are.
-std::vector<Guard> guards_of(std::vector<Guard> facts, const std::vector<NamedTensor>& inputs,
-                             const std::optional<std::int32_t>& sized_at);
+std::vector<Guard> guards_of(std::vector<Guard> facts, const std::optional<std::int32_t>& sized_at);
 
 /// A dim of an input, by their numbers.
 struct DynamicDim {

@@ -44,7 +44,8 @@ bool GraphArgument::operator==(const GraphArgument& other) const {
 
 bool InputRecipe::operator==(const InputRecipe& other) const {
   return init == other.init && std::ranges::equal(arguments, other.arguments, same_number) &&
-         same_number(scale, other.scale) && std::ranges::equal(values, other.values, same_number);
+         same_number(scale, other.scale) && std::ranges::equal(values, other.values, same_number) &&
+         sizes == other.sizes && dynamic == other.dynamic;
 }
 
 std::string_view kind_name(NodeKind kind) { return kNodeKinds[static_cast<std::size_t>(kind)]; }

@@ -116,6 +116,9 @@ struct InputRecipe {
   std::vector<Scalar> arguments;  ///< randn(scale), full(value), randint(low, high)
   double scale = 1;               ///< multiplies what init gives
   std::vector<Scalar> values;     ///< "values": row-major
+  // Of a graph that admits other sizes:
+  std::vector<std::string> sizes;     ///< by dim, as the program's file writes them: "n", "4*n"
+  std::vector<std::int64_t> dynamic;  ///< dims that may have another size
   /// A NaN is the same as a NaN.
   bool operator==(const InputRecipe& other) const;
 };
@@ -262,6 +265,8 @@ struct ProgramGraph {
   /// Whether other sizes than those of the capture are admitted: what a node makes follows from
   /// what it takes then, and the shapes written here are those of the capture.
   bool dynamic = false;
+  /// What the sizes of its inputs are written with, and what that was: "n", 8.
+  std::vector<std::pair<std::string, std::int64_t>> sizes;
   std::vector<Guard> guards;      ///< in order, each once
   std::vector<ValueRef> outputs;  ///< what a function gave; -1: nothing
   std::vector<ValueRef> left;     ///< what the program still held at its end, on every rank

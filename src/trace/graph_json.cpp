@@ -161,6 +161,8 @@ Json json_of(const InputRecipe& recipe) {
   if (!recipe.arguments.empty()) json["arguments"] = json_of(recipe.arguments);
   if (recipe.scale != 1) json["scale"] = json_of(recipe.scale);
   if (!recipe.values.empty()) json["values"] = json_of(recipe.values);
+  if (!recipe.sizes.empty()) json["written"] = recipe.sizes;
+  if (!recipe.dynamic.empty()) json["open"] = recipe.dynamic;
   return json;
 }
 
@@ -181,6 +183,9 @@ GraphObject object_of(const ProgramGraph& graph) {
   json["n_values"] = graph.values;
   if (graph.numbers > 0) json["n_numbers"] = graph.numbers;
   if (graph.dynamic) json["dynamic"] = true;
+  for (const auto& [name, size] : graph.sizes) {
+    json["sizes"].push_back({{"name", name}, {"size", size}});
+  }
   for (const RandomState& state : graph.generators) {
     json["generators"].push_back({{"seed", state.seed}, {"offset", state.offset}});
   }

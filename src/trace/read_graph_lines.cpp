@@ -157,7 +157,8 @@ class LinesReader {
   // Fields keep their names; those of an input's recipe stand among them.
   static void put_fields(const LineParser& parser, LineCall call, GraphObject& object,
                          std::initializer_list<std::string_view> elsewhere) {
-    constexpr std::array<std::string_view, 4> kRecipe = {"init", "arguments", "scale", "values"};
+    constexpr std::array<std::string_view, 6> kRecipe = {"init",   "arguments", "scale",
+                                                         "values", "written",   "open"};
     if (!call.arguments.empty()) parser.refuse("only nodes have arguments");
     GraphObject recipe = GraphObject::object();
     for (auto& [key, value] : call.fields.items()) {

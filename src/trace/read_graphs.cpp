@@ -354,6 +354,11 @@ ProgramGraph header_of(Fields fields, Known& known) {
   }
   graph.numbers = static_cast<std::int32_t>(fields.integer_or("n_numbers", 0, 0, INT32_MAX));
   graph.dynamic = fields.flag("dynamic", false);
+  for (const Json& json : fields.list("sizes")) {
+    Fields size = fields.inside(json, "sizes");
+    graph.sizes.emplace_back(size.text("name"), size.integer("size", INT64_MIN, INT64_MAX));
+    size.end();
+  }
   known.numbers = graph.numbers;
   known.values = graph.values;
   known.meshes = graph.meshes.size();
@@ -435,6 +440,9 @@ InputRecipe recipe_of(Fields fields) {
   recipe.arguments = scalars_of_list(fields.list("arguments"), fields, "arguments");
   if (const Json* scale = fields.find("scale")) recipe.scale = real_of(*scale, fields, "scale");
   recipe.values = scalars_of_list(fields.list("values"), fields, "values");
+  recipe.sizes = fields.texts("written");
+  const auto dims = static_cast<std::int64_t>(recipe.sizes.size());
+  recipe.dynamic = fields.integers("open", 0, dims - 1);
   fields.end();
   return recipe;
 }
