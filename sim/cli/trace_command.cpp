@@ -45,7 +45,8 @@ int check_sizes(const Scenario& scenario, const std::vector<ProgramGraph>& captu
                               outcome_text(report), sizes_text(sizes))});
     return kFine;
   }
-  const std::string why = report.why.empty() ? "the program fails" : report.why;
+  std::string why = report.why;
+  if (why.empty() && now.run.error) why = "the program fails: " + now.run.error->summary();
   print(
       {.err = fmt::format("error: {}\n  sizes       {}\n  fix         capture the program again\n",
                           why, sizes_text(sizes))});

@@ -305,18 +305,17 @@ Arguments with_whole_operands(const OpRow& row, const Arguments& args) {
     if (!argument.is_tensor() || !argument.tensor().defined()) continue;
     argument = without_terms(argument.tensor());
   }
-  for (Argument& argument : whole) {
-    if (argument.is_list()) {
-      if (row.inplace()) {
-        check_written_terms(row, whole, argument.list());
-        continue;
-      }
-      ArgumentList items = argument.list();
-      for (Argument& item : items) {
-        if (item.is_tensor() && item.tensor().defined()) item = without_terms(item.tensor());
-      }
-      argument = std::move(items);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (!whole[i].is_list()) continue;
+    if (row.inplace() && !only_read(row, i)) {
+      check_written_terms(row, whole, whole[i].list());
+      continue;
     }
+    ArgumentList items = whole[i].list();
+    for (Argument& item : items) {
+      if (item.is_tensor() && item.tensor().defined()) item = without_terms(item.tensor());
+    }
+    whole[i] = std::move(items);
   }
   return whole;
 }

@@ -100,6 +100,10 @@ const DTensorSpec* wanted_pieces(const DTensorSpec* want) {
 
 }  // namespace
 
+bool only_read(const OpRow& row, std::size_t argument) {
+  return row.has(kReadsGradients) && row.op.arguments[argument].name == "grads";
+}
+
 LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decision,
                             const DeviceMesh& mesh) {
   const OpRow& row = *call.schema.row;
@@ -122,8 +126,7 @@ LocalTensors prepare_inputs(const Unwrapped& call, const OutputSharding& decisio
       continue;
     }
     const SchemaArgument& declared = row.op.arguments[slot.argument];
-    const bool only_read = row.has(kReadsGradients) && declared.name == "grads";
-    if (declared.alias.write && !only_read) {
+    if (declared.alias.write && !only_read(row, slot.argument)) {
       throw Error(ErrorKind::kRuntime,
                   fmt::format("{}: in-place would need {} to change its placements", row.name(),
                               declared.name))

@@ -17,6 +17,8 @@ std::string place_text(const RankContext& rank);
 void add_context(Error& error, const Unwrapped& call);
 /// The same for a call that others make up, and for one of plain tensors.
 void add_context(Error& error, const OpRow& row, const Arguments& args);
+/// Whether an argument that the schema writes is only read here (kReadsGradients).
+bool only_read(const OpRow& row, std::size_t argument);
 /// The local tensors of a call, brought to what the decision wants (D-30 to D-36); None is
 /// undefined.
 /// Fails with Runtime when a written argument would have to move, or when communication is

@@ -117,8 +117,8 @@ struct InputRecipe {
   double scale = 1;               ///< multiplies what init gives
   std::vector<Scalar> values;     ///< "values": row-major
   // Of a graph that admits other sizes:
-  std::vector<std::string> sizes;     ///< by dim, as the program's file writes them: "n", "4*n"
-  std::vector<std::int64_t> dynamic;  ///< dims that may have another size
+  std::vector<std::string> sizes = {};  ///< by dim, as the program's file writes them: "n", "4*n"
+  std::vector<std::int64_t> dynamic = {};  ///< dims that may have another size
   /// A NaN is the same as a NaN.
   bool operator==(const InputRecipe& other) const;
 };
