@@ -20,8 +20,6 @@ constexpr AbsentName kRows[] = {
     {"argsort", "x.sort(dim)[1]"},
     {"autocast", "x.to(bf16) where it is wanted"},
     {"autograd", "grad(loss, [w1, w2]) or backward(loss)"},
-    {"clip", "clamp(x, min, max)"},
-    {"clip_", "x.clamp_(min, max)"},
     {"clip_grad_norm_", "the norm of the gradients, and their product with a factor"},
     {"device_mesh", "the dims under [mesh]; the program has it as mesh"},
     {"distribute_tensor", "distribute(t, mesh=mesh, tp=S(0))"},

@@ -1,4 +1,5 @@
-// Ops along one dim that keep it: softmax and its gradients, running sums, sorting.
+// Ops along one dim that keep it: softmax and its gradients, running sums, products and extrema,
+// sorting.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -12,21 +13,6 @@
 namespace shardlab {
 
 namespace {
-
-// The output with `dim` innermost, computed row by row. Made before any input is read.
-template <typename T>
-class OutputRows {
- public:
-  OutputRows(const Tensor& out, const DimMask& dim)
-      : permuted_(RowLayout(out, dim).permuted()), result_(permuted_) {}
-
-  T* row(std::int64_t index, std::int64_t size) const { return result_.data() + index * size; }
-  void store() const { result_.store(); }
-
- private:
-  Tensor permuted_;
-  RowMajorOutput<T> result_;
-};
 
 // to = exp(x - largest); returns the sum of them.
 template <typename T>
@@ -85,6 +71,40 @@ struct CumsumRow {
   }
 };
 
+// The same for products.
+struct CumprodRow {
+  template <typename T>
+  static void apply(const T* x, T* to, std::int64_t count) {
+    using Product = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    Product product(1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      product = product_of(product, Product(x[i]));
+      to[i] = static_cast<T>(product);
+    }
+  }
+};
+
+// log(exp(a) + exp(b)) around the one with the larger real part, so that nothing overflows.
+template <typename T>
+T log_of_sum(T a, T b) {
+  if (is_nan(a) || is_nan(b)) return a + b;
+  const T most = std::real(a) > std::real(b) ? a : b, least = std::real(a) > std::real(b) ? b : a;
+  if (std::isinf(std::real(most)) && std::real(most) == std::real(least)) return most;
+  return most + std::log(T(1) + std::exp(least - most));
+}
+
+struct LogcumsumexpRow {
+  template <typename T>
+  static void apply(const T* x, T* to, std::int64_t count) {
+    using Sum = std::conditional_t<Real<T>, double, std::complex<double>>;
+    Sum sum(-std::numeric_limits<double>::infinity());
+    for (std::int64_t i = 0; i < count; ++i) {
+      sum = i == 0 ? Sum(x[i]) : log_of_sum(sum, Sum(x[i]));
+      to[i] = static_cast<T>(sum);
+    }
+  }
+};
+
 template <typename Row, typename T>
 void map_rows(const KernelCall& call, std::size_t dim_argument) {
   const Tensor& self = tensor_arg(call, 0);
@@ -103,9 +123,38 @@ void softmax_kernel(const KernelCall& call) {
                                [&](auto type) { map_rows<Row, decltype(type)>(call, 1); });
 }
 
-void cumsum_kernel(const KernelCall& call) {
-  with_compute_type<kAllKinds>(call.outputs[0].dtype(),
-                               [&](auto type) { map_rows<CumsumRow, decltype(type)>(call, 1); });
+template <typename Row, unsigned kinds>
+void scan_kernel(const KernelCall& call) {
+  with_compute_type<kinds>(call.outputs[0].dtype(),
+                           [&](auto type) { map_rows<Row, decltype(type)>(call, 1); });
+}
+
+// The largest or smallest so far and the latest place where it stood; NaN wins over every number.
+template <typename Op>
+void running_extremum_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const DimMask dim = single_dim(int_arg(call, 1), self);
+    OutputRows<T> values(call.outputs[0], dim);
+    OutputRows<std::int64_t> indices(call.outputs[1], dim);
+    Rows<T> rows(self, dim);
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const T* row = rows.row(i);
+      T* value = values.row(i, rows.size());
+      std::int64_t* index = indices.row(i, rows.size());
+      std::int64_t best = 0;
+      for (std::int64_t j = 0; j < rows.size(); ++j) {
+        const bool wins =
+            is_nan(row[j]) || (!is_nan(row[best]) && Op::combine(row[j], row[best]) == row[j]);
+        if (wins) best = j;
+        value[j] = row[best];
+        index[j] = best;
+      }
+    }
+    values.store();
+    indices.store();
+  });
 }
 
 // (grad_output, output, dim, input_dtype)
@@ -189,7 +238,11 @@ void add_along_dim_kernels(KernelTable& table) {
   table.set(KernelId::kLogSoftmax, softmax_kernel<LogSoftmaxRow>);
   table.set(KernelId::kSoftmaxBackward, softmax_backward_kernel<SoftmaxGradRow>);
   table.set(KernelId::kLogSoftmaxBackward, softmax_backward_kernel<LogSoftmaxGradRow>);
-  table.set(KernelId::kCumsum, cumsum_kernel);
+  table.set(KernelId::kCumsum, scan_kernel<CumsumRow, kAllKinds>);
+  table.set(KernelId::kCumprod, scan_kernel<CumprodRow, kAllKinds>);
+  table.set(KernelId::kLogcumsumexp, scan_kernel<LogcumsumexpRow, kFloatKinds>);
+  table.set(KernelId::kCummax, running_extremum_kernel<MaxOp>);
+  table.set(KernelId::kCummin, running_extremum_kernel<MinOp>);
   table.set(KernelId::kSort, sort_kernel<1>);
   table.set(KernelId::kSortStable, sort_kernel<2>);
   table.set(KernelId::kTopk, topk_kernel);

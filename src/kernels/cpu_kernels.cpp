@@ -19,9 +19,12 @@ KernelTable make_table() {
   add_loss_kernels(table);
   add_matmul_kernels(table);
   add_normalization_kernels(table);
+  add_linalg_kernels(table);
+  add_order_statistics_kernels(table);
   add_pointwise_kernels(table);
   add_random_kernels(table);
   add_reduce_kernels(table);
+  add_resample_kernels(table);
   add_selection_kernels(table);
   add_sequence_kernels(table);
   add_variance_kernels(table);

@@ -94,6 +94,47 @@ enum Kinds : unsigned {
   X(SiluBackward,       2, kFloatKinds,  promoted)   \
   X(TanhBackward,       2, kFloatKinds,  promoted)   \
   X(SigmoidBackward,    2, kFloatKinds,  promoted)   \
+  /* Special functions. */                            \
+  X(Acosh,              1, kFloatKinds,  floating) \
+  X(AiryAi,             1, kRealKind,    floating) \
+  X(BesselJ0,           1, kRealKind,    floating) \
+  X(BesselJ1,           1, kRealKind,    floating) \
+  X(BesselY0,           1, kRealKind,    floating) \
+  X(BesselY1,           1, kRealKind,    floating) \
+  X(Digamma,            1, kRealKind,    floating) \
+  X(Erfcx,              1, kRealKind,    floating) \
+  X(Erfinv,             1, kRealKind,    floating) \
+  X(I0,                 1, kRealKind,    floating) \
+  X(I0e,                1, kRealKind,    floating) \
+  X(I1,                 1, kRealKind,    floating) \
+  X(I1e,                1, kRealKind,    floating) \
+  X(K0,                 1, kRealKind,    floating) \
+  X(K1,                 1, kRealKind,    floating) \
+  X(Lgamma,             1, kRealKind,    floating) \
+  X(LogNdtr,            1, kRealKind,    floating) \
+  X(Ndtri,              1, kRealKind,    floating) \
+  X(ScaledK0,           1, kRealKind,    floating) \
+  X(ScaledK1,           1, kRealKind,    floating) \
+  X(SphericalBesselJ0,  1, kRealKind,    floating) \
+  X(ChebyshevT,         2, kRealKind,    floating) \
+  X(ChebyshevU,         2, kRealKind,    floating) \
+  X(ChebyshevV,         2, kRealKind,    floating) \
+  X(ChebyshevW,         2, kRealKind,    floating) \
+  X(HermiteH,           2, kRealKind,    floating) \
+  X(HermiteHe,          2, kRealKind,    floating) \
+  X(Igamma,             2, kRealKind,    floating) \
+  X(Igammac,            2, kRealKind,    floating) \
+  X(LaguerreL,          2, kRealKind,    floating) \
+  X(LegendreP,          2, kRealKind,    floating) \
+  X(Polygamma,          2, kRealKind,    floating) \
+  X(ShiftedChebyshevT,  2, kRealKind,    floating) \
+  X(ShiftedChebyshevU,  2, kRealKind,    floating) \
+  X(ShiftedChebyshevV,  2, kRealKind,    floating) \
+  X(ShiftedChebyshevW,  2, kRealKind,    floating) \
+  X(Xlog1py,            2, kRealKind,    floating) \
+  X(Zeta,               2, kRealKind,    floating) \
+  X(Gcd,                2, kIntegerKind, promoted) \
+  X(Lcm,                2, kIntegerKind, promoted) \
   /* Three and four operands. */                     \
   X(Where,              3, kAllKinds,    chosen)     \
   X(Lerp,               3, kFloatKinds,  promoted)   \
@@ -109,6 +150,10 @@ enum Kinds : unsigned {
   X(BitwiseNot,         1, kIntegerKind, part)       \
   X(Gelu,               1, kRealKind,    part)       \
   X(GeluTanh,           1, kRealKind,    part)       \
+  X(Nextafter,          2, kRealKind,    part)       \
+  X(NextafterBF16,      2, kRealKind,    part)       \
+  X(FrexpExponent,      1, kRealKind,    part)       \
+  X(FrexpMantissa,      1, kRealKind,    part)       \
   X(Add,                2, kAllKinds,    part)       \
   X(Sub,                2, kAllKinds,    part)       \
   X(Div,                2, kFloatKinds,  part)       \

@@ -36,6 +36,8 @@ enum class KernelId : std::uint16_t {
 #undef SHARDLAB_NAME
 
   // Pointwise kernels that choose between functions, or bring their operands into order first.
+  kFrexp,  ///< outputs: mantissa, exponent
+  kNextafter,
   kGelu,
   kBitwiseNot,
   kAdd,
@@ -85,6 +87,18 @@ enum class KernelId : std::uint16_t {
   kSort,        ///< sort(self, dim, descending); always stable
   kSortStable,  ///< sort.stable(self, stable, dim, descending)
   kTopk,
+  kCumprod,
+  kLogcumsumexp,
+  kCummax,
+  kCummin,     ///< outputs: values, indices
+  kKthvalue,   ///< kthvalue(self, k, dim, keepdim); outputs: values, indices
+  kMedian,     ///< of all elements
+  kNanMedian,  ///< of all that are numbers
+  kMedianDim,  ///< median(self, dim, keepdim); outputs: values, indices
+  kNanMedianDim,
+  kMode,       ///< mode(self, dim, keepdim); outputs: values, indices
+  kHistc,      ///< histc(self, bins, min, max)
+  kBucketize,  ///< bucketize(self, boundaries, .., right)
 
   // Normalisation and losses.
   kNativeLayerNorm,
@@ -98,6 +112,47 @@ enum class KernelId : std::uint16_t {
   kConvolution,            ///< a input, b weight
   kConvolutionInputGrad,   ///< a gradient of the output, b weight
   kConvolutionWeightGrad,  ///< a input, b gradient of the output
+
+  // Resampling of the last dims, as many as output_size has sizes; see resample.cpp.
+  kUpsampleNearest,
+  kUpsampleNearestExact,
+  kUpsampleLinear,
+  kUpsampleCubic,
+  kUpsampleLinearAa,
+  kUpsampleCubicAa,
+  kUpsampleLanczosAa,
+  kUpsampleNearestBackward,
+  kUpsampleNearestExactBackward,
+  kUpsampleLinearBackward,
+  kUpsampleCubicBackward,
+  kUpsampleLinearAaBackward,
+  kUpsampleCubicAaBackward,
+  kUpsampleLanczosAaBackward,
+  kAvgPool,
+  kAvgPoolBackward,
+  kAdaptiveAvgPool,
+  kAdaptiveAvgPoolBackward,
+  kMaxPool,          ///< outputs: values, indices within the pooled dims
+  kAdaptiveMaxPool,  ///< outputs: values, indices within the pooled dims
+
+  // Linear algebra of the last two dims; see linalg.cpp.
+  kCholeskyEx,
+  kCholeskyInverse,
+  kCholeskySolve,
+  kDet,
+  kEigh,
+  kInvEx,
+  kLu,
+  kLuFactorEx,
+  kLuSolve,
+  kLuUnpack,
+  kMatrixExp,
+  kQr,
+  kSlogdet,
+  kSolveEx,
+  kSolveTriangular,
+  kSvd,
+  kTriangularSolve,
 
   // Selection.
   kCat,

@@ -2,7 +2,7 @@
 // Devices may have faster forms for runs of elements; the functions here define the result.
 #pragma once
 
-#include "kernels/functors.h"
+#include "kernels/special_functors.h"
 
 namespace shardlab::element {
 

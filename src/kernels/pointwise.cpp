@@ -124,6 +124,22 @@ void bitwise_not(ElementRunner& runner, const KernelCall& call) {
   promoted<Element::kBitwiseNot, 1>(runner, call);
 }
 
+// frexp(self): mantissa and exponent.
+void frexp(ElementRunner& runner, const KernelCall& call) {
+  const std::span<const LocalArg> given = call.args.first(1);
+  const DType dtype = promote_operands(given);
+  runner.run(Element::kFrexpMantissa, dtype, call.outputs[0], given);
+  runner.run(Element::kFrexpExponent, dtype, call.outputs[1], given);
+}
+
+// bf16 is computed in f32, whose neighbours are nearer.
+void nextafter(ElementRunner& runner, const KernelCall& call) {
+  const std::span<const LocalArg> given = call.args.first(2);
+  const DType dtype = promote_operands(given);
+  const bool half = dtype == DType::kBF16;
+  runner.run(half ? Element::kNextafterBF16 : Element::kNextafter, dtype, call.outputs[0], given);
+}
+
 // The argument behind the operands says how gelu is computed.
 template <Element exact, Element approximated, std::size_t operands>
 void gelu(ElementRunner& runner, const KernelCall& call) {
@@ -154,6 +170,8 @@ constexpr KernelTable make_table() {
   set(KernelId::kClampMax, bound<Element::kMinimum>);
   set(KernelId::kMaskedFill, masked_fill);
   set(KernelId::kBitwiseNot, bitwise_not);
+  set(KernelId::kFrexp, frexp);
+  set(KernelId::kNextafter, nextafter);
   set(KernelId::kGelu, gelu<Element::kGelu, Element::kGeluTanh, 1>);
   set(KernelId::kGeluBackward, gelu<Element::kGeluBackward, Element::kGeluTanhBackward, 2>);
   return table;

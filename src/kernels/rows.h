@@ -88,4 +88,19 @@ class Rows {
   bool copied_ = false;
 };
 
+/// The output with `dim` innermost, computed row by row. Made before any input is read.
+template <typename T>
+class OutputRows {
+ public:
+  OutputRows(const Tensor& out, const DimMask& dim)
+      : permuted_(RowLayout(out, dim).permuted()), result_(permuted_) {}
+
+  T* row(std::int64_t index, std::int64_t size) const { return result_.data() + index * size; }
+  void store() const { result_.store(); }
+
+ private:
+  Tensor permuted_;
+  RowMajorOutput<T> result_;
+};
+
 }  // namespace shardlab

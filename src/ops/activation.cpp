@@ -294,6 +294,15 @@ Expression conj_physical(const Pieces& p) {
 
 // Gradients
 
+/// Of real numbers steps; around the origin the angle turns by 1 / |z| per length of way.
+Gradients grad_angle(const GradContext& c) {
+  const Expression z = in(c, 0);
+  if (!is_complex(z.value().dtype())) return {zeros_like(c.calls, input(c, 0))};
+  const Expression size = z.of("aten::abs"), turn = flowing(c) / (size * size);
+  const Expression across = z.with("aten::mul.Scalar", Scalar(std::complex<double>(0, 1)));
+  return {(across * turn.filled(size.eq(0), 0)).value()};
+}
+
 /// The gradient of a function of one tensor: its slope times what flows in.
 template <Expression (*slope)(const GradContext&)>
 Gradients grad_of(const GradContext& context) {
@@ -460,7 +469,8 @@ constexpr const char* kProduct2 = "a product of two sums is not a sum of product
 // Sorted by name.
 // clang-format off
 constexpr Row kActivationRows[] = {
-    {"angle", meta_angle, kNone, per_element<angle>, {nullptr, "angle.out"}, {}, kShape},
+    {"angle", meta_angle, kNone, per_element<angle>, {nullptr, "angle.out"},
+     {grad_angle, "self"}, kShape},
     {"atanh", meta_promoted_float, kNone, per_element<atanh>, {"atanh_", "atanh.out"},
      {grad_of<slope_atanh>, "self"}, kDomain},
     {"celu", meta_floats, kNone, per_element<celu>, {"celu_", "celu.out"},

@@ -1,5 +1,6 @@
 // Ops along one dim, which must be whole on every rank; all others may be cut.
 #include <algorithm>
+#include <limits>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -15,6 +16,8 @@ namespace shardlab {
 namespace {
 
 using namespace grad;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 OutputMetas meta_softmax(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(0);
@@ -38,6 +41,24 @@ OutputMetas meta_cumsum(const MetaArgs& args) {
   meta.dtype = dtype.is_dtype()          ? dtype.dtype()
                : is_integral(meta.dtype) ? DType::kI64
                                          : meta.dtype;
+  meta.stride = preserved_strides(meta);
+  return {{meta}};
+}
+
+/// One of each dtype: floats, or f32.
+OutputMetas meta_logcumsumexp(const MetaArgs& args) {
+  TensorMeta meta = *args.tensor(0);
+  wrap_dim(args[1].to_int(), meta.shape.size());
+  meta.dtype = require_float(args.op().name(), meta.dtype);
+  meta.stride = preserved_strides(meta);
+  return {{meta}};
+}
+
+/// _safe_softmax(self, dim, dtype)
+OutputMetas meta_safe_softmax(const MetaArgs& args) {
+  TensorMeta meta = *args.tensor(0);
+  wrap_dim(args[1].to_int(), meta.shape.size());
+  meta.dtype = dtype_or(args[2], meta.dtype);
   meta.stride = preserved_strides(meta);
   return {{meta}};
 }
@@ -76,6 +97,70 @@ std::vector<RuleRow> cumsum_rule(const RuleContext& context) {
   return rows;
 }
 
+/// Rows of nothing but -inf, which have no sum to be divided by, become 0.
+Results safe_softmax(Calls& calls, const OpRow&, const Arguments& args) {
+  Expression x(calls, args[0].tensor());
+  x = x.to(dtype_or(args[2], x.value().dtype()));
+  const Expression shares(calls, calls.one("aten::_softmax", {x.value(), args[1], false}));
+  const Expression none(calls,
+                        calls.one("aten::all.dim", {x.eq(-kInfinity).value(), args[1], true}));
+  return {Argument(shares.filled(none, 0).value())};
+}
+
+Gradients grad_safe_softmax(const GradContext& context) {
+  return {context.calls.one(
+      "aten::_softmax_backward_data",
+      {context.grads[0], output(context), context.inputs[1], input(context, 0).dtype()})};
+}
+
+Gradients grad_cumulated_extremum(const GradContext& context) {
+  return chosen(context, context.inputs[1], context.grads[0], context.outputs[1].tensor());
+}
+
+// Sums of all later terms, each times what comes before: without zeros; y / x stands for the rest.
+Gradients grad_cumprod(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  if (x.ndim() == 0) return {cast_like(calls, context.grads[0], x)};
+  const Dims dims{context.inputs[1].to_int()};
+  const auto backwards = [&](const Expression& values) {
+    const DTensor turned = calls.one("aten::flip", {values.value(), dims});
+    const DTensor sums = calls.one("aten::cumsum", {turned, dims[0]});
+    return Expression(calls, calls.one("aten::flip", {sums, dims}));
+  };
+  const auto products = [&](const Expression& values) {
+    return Expression(calls, calls.one("aten::cumprod", {values.value(), dims[0]}));
+  };
+  // Up to the first zero products are quotients; at it, those of the others until the second.
+  const Expression value = in(context, 0), gradient = flowing(context), zero = value.eq(0);
+  const Expression zeros(calls, calls.one("aten::cumsum", {zero.value(), dims[0]}));
+  const Expression rest = products(value.filled(zero, 1));
+  const DType dtype = x.dtype();
+  const Expression before = backwards(gradient * rest * zeros.eq(0).to(dtype));
+  const Expression at = backwards(gradient * rest * zeros.eq(1).to(dtype));
+  const Expression first = zero && zeros.eq(1);
+  const Expression quotient = before / value.filled(zero, 1);
+  const Expression none = quotient.of("aten::zeros_like");
+  return {cast_like(calls, first.choose(at, zero.choose(none, quotient)).value(), x)};
+}
+
+// Each later sum takes the share exp(x - y) of its gradient from x; by signs, as logarithms.
+Gradients grad_logcumsumexp(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& x = input(context, 0);
+  if (x.ndim() == 0) return {context.grads[0]};
+  const Dims dims{context.inputs[1].to_int()};
+  const Expression gradient = flowing(context), y = out(context), value = in(context, 0);
+  const auto part = [&](const Expression& size) {
+    const Expression logs = size.of("aten::log") - y;
+    const DTensor turned = calls.one("aten::flip", {logs.value(), dims});
+    const DTensor sums = calls.one("aten::logcumsumexp", {turned, dims[0]});
+    return (Expression(calls, calls.one("aten::flip", {sums, dims})) + value).of("aten::exp");
+  };
+  const auto side = [&](double sign) { return (gradient * sign).with("aten::clamp_min", 0); };
+  return {(part(side(1)) - part(side(-1))).value()};
+}
+
 Gradients grad_log_softmax(const GradContext& context) {
   return {context.calls.one("aten::_log_softmax_backward_data",
                             {context.grads[0], context.outputs[0].tensor(), context.inputs[1],
@@ -111,6 +196,7 @@ Gradients grad_topk(const GradContext& context) {
   return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
 }
 
+constexpr const char* kScan = "what comes before decides";
 constexpr const char* kOrder = "order and positions count within the whole dim";
 
 // Sorted by name.
@@ -122,12 +208,22 @@ constexpr Row kAlongDimRows[] = {
     {"_log_softmax_backward_data", meta_softmax_backward, others_rule,
      KernelId::kLogSoftmaxBackward, {nullptr, "_log_softmax_backward_data.out"}, {},
      "sums the gradient over the dim"},
+    {"_safe_softmax", meta_safe_softmax, others_rule, safe_softmax, {},
+     {grad_safe_softmax, "result"}, "normalised by a sum over the dim"},
     {"_softmax", meta_softmax, others_rule, KernelId::kSoftmax, {nullptr, "_softmax.out"},
      {grad_softmax, "result"}, "normalised by a sum over the dim"},
     {"_softmax_backward_data", meta_softmax_backward, others_rule, KernelId::kSoftmaxBackward,
      {nullptr, "_softmax_backward_data.out"}, {}, "sums the gradient over the dim"},
+    {"cummax", meta_sort, others_rule, KernelId::kCummax, {nullptr, "cummax.out"},
+     {grad_cumulated_extremum, "self result1"}, kScan},
+    {"cummin", meta_sort, others_rule, KernelId::kCummin, {nullptr, "cummin.out"},
+     {grad_cumulated_extremum, "self result1"}, kScan},
+    {"cumprod", meta_cumsum, others_rule, KernelId::kCumprod, {"cumprod_", "cumprod.out"},
+     {grad_cumprod, "self result"}, kScan},
     {"cumsum", meta_cumsum, cumsum_rule, KernelId::kCumsum, {"cumsum_", "cumsum.out"},
      {grad_cumsum, ""}, "linear; sums run over the whole dim"},
+    {"logcumsumexp", meta_logcumsumexp, others_rule, KernelId::kLogcumsumexp,
+     {nullptr, "logcumsumexp.out"}, {grad_logcumsumexp, "self result"}, kScan},
     {"sort", meta_sort, others_rule, KernelId::kSort, {nullptr, "sort.values"},
      {grad_sort, "result1"}, kOrder},
     {"sort.stable", meta_sort, others_rule, KernelId::kSortStable,

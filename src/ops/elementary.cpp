@@ -127,6 +127,20 @@ Gradients grad_rsqrt(const GradContext& context) {
   return {multiply(context.calls, times(context.calls, context.grads[0], Scalar(-0.5)), cubed)};
 }
 
+/// Of real numbers steps; a complex direction turns with the part of the gradient across it.
+Gradients grad_sgn(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Expression z = in(context, 0), direction = z.of("aten::sgn"), gradient = flowing(context);
+  if (!is_complex(z.value().dtype())) return grad_zeros(context);
+  const auto parts = [](const Expression& x) { return x.of("aten::view_as_real"); };
+  const Expression along(
+      calls,
+      calls.one("aten::sum.dim_IntList", {(parts(gradient) * parts(direction)).value(), Dims{-1}}));
+  const Expression size = z.of("aten::abs");
+  const Expression slope = (gradient - direction * along) / size.filled(size.eq(0), 1);
+  return {slope.filled(z.eq(0), 0).value()};
+}
+
 Gradients grad_sigmoid(const GradContext& context) {
   return {context.calls.one("aten::sigmoid_backward", {context.grads[0], output(context)})};
 }
@@ -233,7 +247,8 @@ constexpr Row kElementaryRows[] = {
      {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
     {"rsqrt", meta_promoted_float, kNone, KernelId::kRsqrt, {"rsqrt_", "rsqrt.out"},
      {grad_rsqrt, "result"}, "undefined at x <= 0"},
-    {"sgn", meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {"sgn_", "sgn.out"}, {},
+    {"sgn", meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {"sgn_", "sgn.out"},
+     {grad_sgn, "self"},
      "the sign of NaN is 0, which the largest of some signs need not be"},
     {"sigmoid", meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
      {"sigmoid_", "sigmoid.out"}, {grad_sigmoid, "result"},

@@ -44,6 +44,7 @@ void register_pointwise(OpRegistry& registry) {
   register_elementary(registry);
   register_arithmetic(registry);
   register_logic(registry);
+  register_special(registry);
 }
 
 }  // namespace shardlab

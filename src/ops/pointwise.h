@@ -32,5 +32,6 @@ void register_activation(OpRegistry& registry);
 void register_elementary(OpRegistry& registry);
 void register_arithmetic(OpRegistry& registry);
 void register_logic(OpRegistry& registry);
+void register_special(OpRegistry& registry);
 
 }  // namespace shardlab

@@ -82,6 +82,25 @@ OutputMetas meta_spread(const MetaArgs& args) {
   const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
   return {{reduced_meta(args, real_dtype(dtype))}};
 }
+/// Powers of integers are integers.
+OutputMetas meta_powsum(const MetaArgs& args) {
+  return {{reduced_meta(args, real_dtype(accumulated(args)))}};
+}
+/// Of all elements, also of none.
+OutputMetas meta_overall(const MetaArgs& args) {
+  return {{contiguous_meta({}, args.tensor(0)->dtype)}};
+}
+OutputMetas meta_kthvalue(const MetaArgs& args) {
+  const Dims& shape = args.tensor(0)->shape;
+  const std::int64_t dim = wrap_dim(args[2].to_int(), shape.size());
+  const std::int64_t length = shape.empty() ? 1 : shape[static_cast<std::size_t>(dim)];
+  if (args[1].to_int() < 1 || args[1].to_int() > length) {
+    fail(ErrorKind::kValue, Fix{fmt::format("k={} is the largest element", length)},
+         "{}: k is {}; it must be from 1 to {}, the size of the dim", args.op().name(),
+         args[1].text(), length);
+  }
+  return meta_extremum_with_index(args);
+}
 OutputMetas meta_spread_and_mean(const MetaArgs& args) {
   return {meta_spread(args)[0], {reduced_meta(args, args.tensor(0)->dtype)}};
 }
@@ -154,7 +173,8 @@ std::vector<RuleRow> kept_dims_rule(const RuleContext& context) {
 }
 
 std::vector<RuleRow> norm_rule(const RuleContext& context) {
-  const double ord = context.schema.arg("ord").to_double();
+  const bool named = context.schema.row->op.find_argument("ord").has_value();
+  const double ord = context.schema.arg(named ? "ord" : "p").to_double();
   if (std::isinf(ord)) {
     // A pending maximum of negative numbers has a smaller magnitude than its terms.
     const Placement partial = Placement::partial(ord > 0 ? ReduceOp::kMax : ReduceOp::kMin);
@@ -166,6 +186,16 @@ std::vector<RuleRow> norm_rule(const RuleContext& context) {
   }
   return reduction_rows(
       context, ord == 0 ? Placement::partial(ReduceOp::kSum) : Placement::norm_partial(ord));
+}
+
+/// What is asked of the whole value cannot be asked of its terms.
+const char* whole_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  const auto has_terms = [](const Placements& placements) {
+    return std::ranges::any_of(placements,
+                               [](const Placement& p) { return p.is_partial(ReduceOp::kSum); });
+  };
+  const bool passes = has_terms(context.tensors[0]->placements()) && has_terms(inputs[0]);
+  return passes ? "terms say nothing about the elements of the whole" : nullptr;
 }
 
 /// Means of uneven pieces do not average to the mean.
@@ -230,6 +260,29 @@ Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args)
   if (around) result = calls.one("add.Tensor", {result, most});
   if (!kept) result = calls.one("squeeze.dims", {result, dims});
   return {Argument(std::move(result))};
+}
+
+/// nansum(self, dim, keepdim, *, dtype)
+Results nansum_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  Expression x(calls, args[0].tensor());
+  if (!is_integral(x.value().dtype())) x = x.filled(x.of("aten::isnan"), 0);
+  return calls("sum.dim_IntList", {x.value(), args[1], args[2], args[3]});
+}
+
+/// norm.Scalar(self, p)
+Results norm_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls("linalg_vector_norm", {args[0], args[1]});
+}
+
+/// linalg__powsum(self, ord, dim, keepdim, *, dtype)
+Results powsum_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  Expression x(calls, args[0].tensor());
+  if (args[4].is_dtype()) x = x.to(args[4].dtype());
+  const DType dtype = real_dtype(x.value().dtype());
+  const Expression terms = args[1].to_double() == 0
+                               ? Expression(calls, calls.one("ne.Scalar", {x.value(), 0})).to(dtype)
+                               : x.of("aten::abs").with("aten::pow.Tensor_Scalar", args[1]);
+  return calls("sum.dim_IntList", {terms.value(), args[2], args[3]});
 }
 
 /// Integers become f32.
@@ -385,6 +438,34 @@ Gradients grad_extremum_along(const GradContext& context) {
                 context.calls.one("aten::unsqueeze", {index, at}));
 }
 
+/// kthvalue(self, k, dim, keepdim)
+Gradients grad_kthvalue(const GradContext& context) {
+  const Arguments along{context.inputs[0], context.inputs[2], context.inputs[3]};
+  return grad_extremum_along({context.calls, along, context.outputs, context.grads, context.needs});
+}
+
+Gradients grad_nansum(const GradContext& context) {
+  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
+  const Expression whole(context.calls, spread(context, dims, context.inputs[2].to_bool()));
+  return {whole.filled(in(context, 0).of("aten::isnan"), 0).value()};
+}
+
+/// norm.Scalar(self, p): of all elements.
+Gradients grad_norm_all(const GradContext& context) {
+  const Arguments all{context.inputs[0], context.inputs[1], Argument(), Argument(false)};
+  return grad_norm({context.calls, all, context.outputs, context.grads, context.needs});
+}
+
+/// sum(|x|^ord): ord |x|^(ord - 1) sgn(x)
+Gradients grad_powsum(const GradContext& context) {
+  const double ord = context.inputs[1].to_double();
+  const Dims dims = reduced_dims(context.inputs[2], input(context, 0).ndim());
+  const Expression x = in(context, 0);
+  const Expression whole(context.calls, spread(context, dims, context.inputs[3].to_bool()));
+  const Expression power = x.of("aten::abs").with("aten::pow.Tensor_Scalar", ord - 1);
+  return {(whole * power.filled(x.eq(0), ord == 1 ? 1.0 : 0.0) * x.of("aten::sgn") * ord).value()};
+}
+
 Gradients grad_sum_all(const GradContext& context) {
   const DTensor& x = input(context, 0);
   const DTensor whole = context.calls.one("aten::expand", {context.grads[0], x.shape()});
@@ -462,6 +543,8 @@ constexpr Row kReductionRows[] = {
      {nullptr, "all.all_out"}, {}, kTruth, kAllowUneven},
     {"all.dim", meta_truth<NoDims::kAll>, kept_dims_rule<NoDims::kAll>, KernelId::kAll,
      {nullptr, "all.out"}, {}, kTruth, kAllowUneven},
+    {"all.dims", meta_truth<NoDims::kNone>, kept_dims_rule<NoDims::kNone>, KernelId::kAll,
+     {nullptr, "all.dims_out"}, {}, kTruth, kAllowUneven},
     {"amax", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kAmax, {},
      {grad_amax_amin, "self result"}, "a maximum of maxima", kAllowUneven},
     {"amin", meta_extremum, linear_rule<ReduceOp::kMin>, KernelId::kAmin, {},
@@ -476,6 +559,10 @@ constexpr Row kReductionRows[] = {
      {}, kCandidates, kAllowUneven | kExact, {}, index_filter},
     {"argmin", meta_index, kept_dims_rule<NoDims::kAll>, KernelId::kArgmin, {nullptr, "argmin.out"},
      {}, kCandidates, kAllowUneven | kExact, {}, index_filter},
+    {"kthvalue", meta_kthvalue, kept_dims_rule<NoDims::kAll>, KernelId::kKthvalue,
+     {nullptr, "kthvalue.values"}, {grad_kthvalue, "result1"}, kIndices, kAllowUneven},
+    {"linalg__powsum", meta_powsum, linear_rule<ReduceOp::kSum>, powsum_locally, {},
+     {grad_powsum, "self"}, "a sum of sums of powers", kAllowUneven, {}, whole_filter},
     {"linalg_vector_norm", meta_norm, norm_rule, KernelId::kVectorNorm,
      {nullptr, "linalg_vector_norm.out"}, {grad_norm, "self result"}, "a norm of norms",
      kAllowUneven},
@@ -490,10 +577,25 @@ constexpr Row kReductionRows[] = {
      {grad_mean_all, ""}, "a mean of means of equally many", 0, {}, mean_filter},
     {"mean.dim", meta_mean, linear_rule<ReduceOp::kAvg>, KernelId::kMean, {}, {grad_mean_dims, ""},
      "a mean of means of equally many", 0, {}, mean_filter},
+    {"median", meta_overall, kept_dims_rule<NoDims::kAll>, KernelId::kMedian,
+     {nullptr, "median.out"}, {grad_amax_amin, "self result"}, kIndices, kAllowUneven},
+    {"median.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMedianDim,
+     {nullptr, "median.dim_values"}, {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
     {"min", meta_extremum, linear_rule<ReduceOp::kMin>, KernelId::kMin, {nullptr, "min.unary_out"},
      {grad_amax_amin, "self result"}, "a minimum of minima", kAllowUneven},
     {"min.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMinDim,
      {nullptr, "min.dim_min"}, {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
+    {"mode", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>, KernelId::kMode,
+     {nullptr, "mode.values"}, {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
+    {"nanmedian", meta_overall, kept_dims_rule<NoDims::kAll>, KernelId::kNanMedian,
+     {nullptr, "nanmedian.out"}, {grad_amax_amin, "self result"}, kIndices, kAllowUneven},
+    {"nanmedian.dim", meta_extremum_with_index, kept_dims_rule<NoDims::kAll>,
+     KernelId::kNanMedianDim, {nullptr, "nanmedian.dim_values"},
+     {grad_extremum_along, "result1"}, kIndices, kAllowUneven},
+    {"nansum", meta_sum, linear_rule<ReduceOp::kSum>, nansum_locally, {nullptr, "nansum.out"},
+     {grad_nansum, "self"}, "a sum of sums", kAllowUneven, {}, whole_filter},
+    {"norm.Scalar", meta_norm, norm_rule, norm_locally, {nullptr, "norm.Scalar_out"},
+     {grad_norm_all, "self result"}, "a norm of norms", kAllowUneven},
     {"prod", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {nullptr, "prod.out"},
      {grad_prod, "self result"}, "a product of products", kAllowUneven},
     {"prod.dim_int", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {},

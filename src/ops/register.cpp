@@ -10,10 +10,12 @@ void register_families(OpRegistry& registry) {
   register_composite(registry);
   register_convolution(registry);
   register_copy(registry);
+  register_counting(registry);
   register_create(registry);
   register_diagonal(registry);
   register_index(registry);
   register_join(registry);
+  register_linalg(registry);
   register_lookup(registry);
   register_loss(registry);
   register_loss_parallel(registry);
@@ -23,8 +25,10 @@ void register_families(OpRegistry& registry) {
   register_pointwise_loss(registry);
   register_query(registry);
   register_reduction(registry);
+  register_resample(registry);
   register_select(registry);
   register_view(registry);
+  register_alias(registry);    // of the others
   register_foreach(registry);  // derived from all others
 }
 

@@ -10,15 +10,18 @@ void register_families(OpRegistry& registry);
 
 // Families; each is one file with one table.
 void register_along_dim(OpRegistry& registry);
+void register_alias(OpRegistry& registry);  // of the others
 void register_attention(OpRegistry& registry);
 void register_composite(OpRegistry& registry);
 void register_convolution(OpRegistry& registry);
 void register_copy(OpRegistry& registry);
+void register_counting(OpRegistry& registry);
 void register_create(OpRegistry& registry);
 void register_diagonal(OpRegistry& registry);
 void register_foreach(OpRegistry& registry);
 void register_index(OpRegistry& registry);
 void register_join(OpRegistry& registry);
+void register_linalg(OpRegistry& registry);
 void register_lookup(OpRegistry& registry);
 void register_loss(OpRegistry& registry);
 void register_loss_parallel(OpRegistry& registry);
@@ -28,6 +31,7 @@ void register_pointwise(OpRegistry& registry);
 void register_pointwise_loss(OpRegistry& registry);
 void register_query(OpRegistry& registry);
 void register_reduction(OpRegistry& registry);
+void register_resample(OpRegistry& registry);
 void register_select(OpRegistry& registry);
 void register_view(OpRegistry& registry);
 

@@ -37,6 +37,22 @@ void add_unary(std::vector<Sample>& samples) {
   for (const char* op : {"atanh", "logit", "special_entr"}) {
     samples.push_back({op, {unit({7, 5})}, {"$0"}});
   }
+  for (const char* op : {"digamma", "i0", "lgamma", "special_airy_ai", "special_bessel_j0",
+                         "special_bessel_j1", "special_erfcx", "special_i0e", "special_i1",
+                         "special_i1e", "special_log_ndtr", "special_modified_bessel_i0",
+                         "special_modified_bessel_i1", "special_spherical_bessel_j0"}) {
+    samples.push_back({op, {real({7, 5})}, {"$0"}});
+  }
+  for (const char* op :
+       {"erfinv", "special_bessel_y0", "special_bessel_y1", "special_modified_bessel_k0",
+        "special_modified_bessel_k1", "special_ndtri", "special_scaled_modified_bessel_k0",
+        "special_scaled_modified_bessel_k1"}) {
+    samples.push_back({op, {unit({7, 5})}, {"$0"}});
+  }
+  samples.push_back({"frexp.Tensor", {real({7, 5})}, {"$0"}});
+  samples.push_back({"mvlgamma", {unit({7, 5})}, {"$0", 1}});
+  samples.push_back({"polygamma", {unit({7, 5})}, {2, "$0"}});
+  samples.push_back({"detach", {real({7, 5})}, {"$0"}});
   for (const char* op : {"exp", "zero_", "clone", "neg_", "sum", "mean"}) {
     samples.push_back({op, {real({0, 5})}, {"$0"}});
     samples.push_back({op, {real({1})}, {"$0"}});
@@ -321,6 +337,161 @@ void add_composites(std::vector<Sample>& samples) {
        {"contiguous", {real({7, 5})}, {"$0"}}});
 }
 
+/// Special functions of two operands.
+void add_special_functions(std::vector<Sample>& samples) {
+  for (const char* op :
+       {"special_chebyshev_polynomial_t", "special_chebyshev_polynomial_u",
+        "special_chebyshev_polynomial_v", "special_chebyshev_polynomial_w",
+        "special_hermite_polynomial_h", "special_hermite_polynomial_he",
+        "special_laguerre_polynomial_l", "special_legendre_polynomial_p",
+        "special_shifted_chebyshev_polynomial_t", "special_shifted_chebyshev_polynomial_u",
+        "special_shifted_chebyshev_polynomial_v", "special_shifted_chebyshev_polynomial_w"}) {
+    samples.push_back({op, {real({7, 5}), index({7, 1}, 9)}, {"$0", "$1"}});
+  }
+  for (const char* op : {"igamma", "igammac"}) {
+    samples.push_back({op, {index({5}, 4), unit({7, 5})}, {"$0", "$1"}});
+  }
+  samples.push_back({"special_zeta.self_scalar", {unit({7, 5})}, {2.5, "$0"}});
+  samples.push_back({"special_xlog1py", {real({7, 5}), unit({7, 1})}, {"$0", "$1"}});
+  samples.push_back({"nextafter", {real({7, 5}), real({7, 1})}, {"$0", "$1"}});
+  samples.push_back({"acosh", {index({7, 5}, 9)}, {"$0"}});
+  samples.push_back({"logit_backward", {real({7, 5}), unit({7, 5})}, {"$0", "$1"}});
+  samples.push_back({"native_dropout_backward", {real({7, 5}), truth({7, 5})}, {"$0", "$1", 2.0}});
+  samples.push_back({"bucketize.Scalar", {unit({7})}, {0.5, "$0"}});
+  samples.push_back({"norm.ScalarOpt_dtype", {real({7, 5})}, {"$0", 2, DType::kF64}});
+  samples.push_back(
+      {"norm.ScalarOpt_dim_dtype", {real({7, 5})}, {"$0", 2, Dims{0}, false, DType::kF64}});
+  samples.push_back({"lcm", {index({7, 5}, 9), index({7, 1}, 9)}, {"$0", "$1"}});
+  samples.push_back({"gcd", {index({7, 5}, 9), index({7, 1}, 9)}, {"$0", "$1"}});
+  samples.push_back({"true_divide.Tensor", {real({7, 5}), unit({5})}, {"$0", "$1"}});
+}
+
+/// What order and counting say of a dim.
+void add_statistics(std::vector<Sample>& samples) {
+  for (const bool keep : {false, true}) {
+    samples.push_back({"median.dim", {real({7, 5})}, {"$0", 0, keep}});
+    samples.push_back({"nanmedian.dim", {real({7, 5})}, {"$0", 1, keep}});
+    samples.push_back({"mode", {index({7, 5}, 3)}, {"$0", 1, keep}});
+    samples.push_back({"kthvalue", {real({7, 5})}, {"$0", 3, 0, keep}});
+    samples.push_back({"nansum", {real({7, 5})}, {"$0", Dims{0}, keep}});
+    samples.push_back({"all.dims", {truth({7, 5})}, {"$0", Dims{0}, keep}});
+    samples.push_back({"linalg__powsum", {real({7, 5})}, {"$0", 3, Dims{0}, keep}});
+    samples.push_back({"norm.ScalarOpt_dim", {real({7, 5})}, {"$0", 2, Dims{0}, keep}});
+  }
+  samples.insert(samples.end(), {{"cumprod", {real({7, 5})}, {"$0", 0}},
+                                 {"cummax", {real({7, 5})}, {"$0", 0}},
+                                 {"cummin", {real({7, 5})}, {"$0", 1}},
+                                 {"logcumsumexp", {real({7, 5})}, {"$0", 0}},
+                                 {"_safe_softmax", {real({7, 5})}, {"$0", 1}},
+                                 {"median", {real({7, 5})}, {"$0"}},
+                                 {"nanmedian", {real({7, 5})}, {"$0"}},
+                                 {"norm.Scalar", {real({7, 5})}, {"$0", 3}},
+                                 {"histc", {real({7, 5})}, {"$0", 4, -1, 2}},
+                                 {"bucketize.Tensor", {real({7, 5}), real({1})}, {"$0", "$1"}},
+                                 {"aminmax", {real({7, 5})}, {"$0", 0}},
+                                 {"count_nonzero", {index({7, 5}, 3)}, {"$0"}},
+                                 {"count_nonzero.dim_IntList", {index({7, 5}, 3)}, {"$0", Dims{0}}},
+                                 {"std_mean.correction", {real({7, 5})}, {"$0", Dims{0}, 1}}});
+}
+
+/// Upsampling there and back: names, how many dims, whether corners may be aligned.
+void add_upsampling(std::vector<Sample>& samples) {
+  struct Family {
+    const char* forward;
+    const char* backward;
+    std::size_t dims;
+    bool aligns;
+  };
+  for (const Family& family : {
+           Family{"upsample_nearest1d", "upsample_nearest1d_backward", 1, false},
+           {"upsample_nearest2d", "upsample_nearest2d_backward", 2, false},
+           {"upsample_nearest3d", "upsample_nearest3d_backward", 3, false},
+           {"_upsample_nearest_exact1d", "_upsample_nearest_exact1d_backward", 1, false},
+           {"_upsample_nearest_exact2d", "_upsample_nearest_exact2d_backward", 2, false},
+           {"_upsample_nearest_exact3d", "_upsample_nearest_exact3d_backward", 3, false},
+           {"upsample_linear1d", "upsample_linear1d_backward", 1, true},
+           {"upsample_bilinear2d", "upsample_bilinear2d_backward", 2, true},
+           {"upsample_trilinear3d", "upsample_trilinear3d_backward", 3, true},
+           {"upsample_bicubic2d", "upsample_bicubic2d_backward", 2, true},
+           {"_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa_backward", 2, true},
+           {"_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa_backward", 2, true},
+           {"_upsample_lanczos2d_aa", "_upsample_lanczos2d_aa_backward", 2, true},
+       }) {
+    const std::int64_t from[] = {4, 3, 2}, to[] = {3, 5, 3};
+    Dims small{2, 3}, large{2, 3}, sizes;
+    for (std::size_t i = 0; i < family.dims; ++i) {
+      small.push_back(from[i]);
+      large.push_back(to[i]);
+      sizes.push_back(to[i]);
+    }
+    Arguments there{"$0", sizes}, back{"$0", sizes, small};
+    if (family.aligns) there.push_back(false);
+    if (family.aligns) back.push_back(false);
+    samples.push_back({family.forward, {real(small)}, there});
+    samples.push_back({family.backward, {real(large)}, back});
+  }
+}
+
+/// Pooling, and the way back of the largest.
+void add_pooling(std::vector<Sample>& samples) {
+  const SampleInput plane = real({2, 3, 7, 5}), room = real({2, 2, 4, 3, 5});
+  const Dims two{2, 2}, three{2, 2, 2}, none{0, 0}, one{1, 1}, no_room{0, 0, 0}, ones{1, 1, 1};
+  samples.insert(
+      samples.end(),
+      {{"avg_pool2d", {plane}, {"$0", Dims{3, 2}, Dims{2, 1}, Dims{1, 0}}},
+       {"avg_pool3d", {room}, {"$0", three}},
+       {"adaptive_avg_pool1d", {real({3, 7})}, {"$0", Dims{2}}},
+       {"adaptive_max_pool1d", {real({3, 7})}, {"$0", Dims{2}}},
+       {"_adaptive_avg_pool2d_backward", {real({2, 3, 3, 2}), plane}, {"$0", "$1"}},
+       {"_adaptive_avg_pool3d_backward", {real({2, 2, 3, 2, 2}), room}, {"$0", "$1"}},
+       {"avg_pool2d_backward",
+        {real({2, 3, 3, 2}), plane},
+        {"$0", "$1", two, two, none, false, true, Argument()}},
+       {"avg_pool3d_backward",
+        {real({2, 2, 2, 1, 2}), room},
+        {"$0", "$1", three, three, no_room, false, true, Argument()}},
+       {"_adaptive_avg_pool2d", {plane}, {"$0", Dims{3, 2}}},
+       {"_adaptive_avg_pool3d", {room}, {"$0", Dims{3, 2, 2}}},
+       {"adaptive_max_pool2d", {plane}, {"$0", Dims{3, 2}}},
+       {"adaptive_max_pool3d", {room}, {"$0", Dims{3, 2, 2}}},
+       {"adaptive_max_pool2d_backward",
+        {real({2, 3, 3, 2}), plane, index({2, 3, 3, 2}, 35)},
+        {"$0", "$1", "$2"}},
+       {"adaptive_max_pool3d_backward",
+        {real({2, 2, 3, 2, 2}), room, index({2, 2, 3, 2, 2}, 60)},
+        {"$0", "$1", "$2"}},
+       {"max_pool1d_with_indices", {real({3, 7})}, {"$0", Dims{3}, Dims{2}}},
+       {"max_pool2d_with_indices", {plane}, {"$0", Dims{3, 2}, Dims{2, 1}}},
+       {"max_pool3d_with_indices", {room}, {"$0", three}},
+       {"max_pool2d_with_indices_backward",
+        {real({2, 3, 3, 2}), plane, index({2, 3, 3, 2}, 35)},
+        {"$0", "$1", two, two, none, one, false, "$2"}},
+       {"max_pool3d_with_indices_backward",
+        {real({2, 2, 2, 1, 2}), room, index({2, 2, 2, 1, 2}, 60)},
+        {"$0", "$1", three, three, no_room, ones, false, "$2"}},
+       {"max_unpool2d", {real({2, 3, 1, 1}), index({2, 3, 1, 1}, 6)}, {"$0", "$1", Dims{2, 3}}}});
+}
+
+/// Matrices in batches.
+void add_linear_algebra(std::vector<Sample>& samples) {
+  samples.insert(samples.end(),
+                 {{"_linalg_det", {real({3, 4, 4})}, {"$0"}},
+                  {"_linalg_slogdet", {real({3, 4, 4})}, {"$0"}},
+                  {"linalg_inv_ex", {real({3, 4, 4})}, {"$0"}},
+                  {"_linalg_solve_ex", {real({3, 4, 4}), real({3, 4, 2})}, {"$0", "$1"}},
+                  {"linalg_solve_triangular",
+                   {unit({3, 4, 4}), real({3, 4, 2})},
+                   {"$0", "$1", true, true, true}},
+                  {"linalg_lu_factor_ex", {real({3, 4, 5})}, {"$0"}},
+                  {"linalg_lu", {real({3, 5, 4})}, {"$0"}},
+                  {"linalg_qr", {real({2, 5, 4})}, {"$0"}},
+                  {"cholesky_inverse", {unit({3, 4, 4})}, {"$0"}},
+                  {"cholesky_solve", {real({3, 4, 2}), unit({3, 4, 4})}, {"$0", "$1"}},
+                  {"triangular_solve", {real({3, 4, 2}), unit({3, 4, 4})}, {"$0", "$1"}},
+                  {"lu_unpack", {real({3, 4, 5}), index({3, 4}, 1)}, {"$0", "$1", true, false}},
+                  {"linalg_matrix_exp", {real({3, 4, 4})}, {"$0"}}});
+}
+
 /// Windows that reach into neighbours: padded, strided, dilated, transposed, in groups.
 void add_convolutions(std::vector<Sample>& samples) {
   const Argument none;
@@ -499,6 +670,11 @@ std::span<const Sample> op_samples() {
     add_composites(all);
     add_pointwise_losses(all);
     add_backwards(all);
+    add_special_functions(all);
+    add_statistics(all);
+    add_upsampling(all);
+    add_pooling(all);
+    add_linear_algebra(all);
     add_convolutions(all);
     add_foreach(all);
     add_derived_foreach(all);

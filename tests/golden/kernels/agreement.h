@@ -9,7 +9,7 @@ namespace shardlab {
 
 /// True for cases whose recorded value is wrong in digits that matter.
 bool differs_on_purpose(const std::string& id);
-/// Which of several equal values topk names is not determined; its values are.
+/// Outputs of which several values are right: places of equal elements, signs of singular vectors.
 bool is_undetermined(const std::string& op, std::size_t output);
 /// The tolerance factor that is needed: 1, 10, or 0 for a mismatch. `where` tells the element.
 double agreement(const Tensor& got, const RecordedOutput& expected, std::string& where);

@@ -36,6 +36,49 @@ TEST_CASE("X-42 an empty list of dims reduces all: no result is cut along a dim 
   });
 }
 
+TEST_CASE("X-50 what is no number is left out, and powers are taken, of a sum that is there") {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor none = ops().one("aten::sum", {mesh.place("S(0)", {3}, {1, kNan, 3})});
+    CHECK(whole(ops().one("aten::nansum", {none})) == Values{0});  // of the terms: 4
+    const DTensor six = ops().one("aten::sum", {mesh.place("S(0)", {3}, {1, 2, 3})});
+    CHECK(whole(ops().one("aten::linalg__powsum", {six})) == Values{36});  // of the terms: 14
+  });
+}
+
+TEST_CASE("X-50 the place of NaN is the last, also of a pending minimum") {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor least = ops().one("aten::amin", {mesh.place("S(0)", {3}, {1, kNan, 2})});
+    const DTensor boundaries = mesh.place("R", {2}, {0, 1.5});
+    CHECK(whole(ops().one("aten::bucketize.Tensor", {least, boundaries})) == Values{2});
+  });
+}
+
+TEST_CASE("X-50 right sides are not cut beside matrices that have the cut dim") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor matrices = mesh.place("R", {2, 1, 1}, {2, 4});
+    const DTensor sides = mesh.place("S(0)", {2, 1, 1}, {8, 8});
+    const DTensor x =
+        ops().one("aten::linalg_solve_triangular", {matrices, sides, true});
+    CHECK(whole(x) == Values{4, 2});
+  });
+}
+
+TEST_CASE("special functions of integers are floats, and have fractions") {
+  OpMesh mesh({4});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {2}, {0, 3}, DType::kI64);
+    const DTensor y = ops().one("prims::bessel_i0e", {x});
+    CHECK(y.dtype() == DType::kF32);
+    CHECK(whole(y)[0] == 1);
+    CHECK(whole(y)[1] == doctest::Approx(0.2430003541618254));
+  });
+}
+
 TEST_CASE("a mean over uneven pieces is not averaged, with out= neither") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {

@@ -1,0 +1,677 @@
+// Linear algebra of the last two dims, one matrix of the batch after the other, in f64 or c128 and
+// rounded once. Factorisations with a choice follow LAPACK's: rows are exchanged for the largest
+// pivot, Householder's reflections make the diagonal. Eigen does what takes iterations.
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "kernels/functors.h"
+#include "kernels/kernel_table.h"
+#include "kernels/scratch.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <typename Run>
+void with_wide_type(const Tensor& self, Run&& run) {
+  if (is_complex(self.dtype())) return run(std::complex<double>{});
+  run(double{});
+}
+
+std::int64_t last_size(const Tensor& tensor, std::size_t from_end) {
+  return tensor.size(tensor.shape().size() - from_end);
+}
+
+// The sizes in front of the last `count` dims.
+Dims front_of(const Tensor& tensor, std::size_t count) {
+  return Dims(tensor.shape().begin(), tensor.shape().end() - static_cast<std::ptrdiff_t>(count));
+}
+
+std::int64_t count_of(const Dims& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+// Matrices to be read; the front may be stretched to `batch`.
+template <typename T>
+class Batch {
+ public:
+  Batch(const Tensor& tensor, Dims batch)
+      : rows_(last_size(tensor, 2)), columns_(last_size(tensor, 1)), count_(count_of(batch)) {
+    batch.push_back(rows_);
+    batch.push_back(columns_);
+    const TensorMeta meta{batch, broadcast_strides(tensor, batch), tensor.dtype()};
+    elements_ = scratch<T>(count_ * rows_ * columns_);
+    load_row_major(elements_.get(), dtype_of<T>(), tensor.as_view(meta, tensor.offset()));
+  }
+  explicit Batch(const Tensor& tensor) : Batch(tensor, front_of(tensor, 2)) {}
+
+  std::int64_t count() const { return count_; }
+  Matrix<T> operator[](std::int64_t i) const {
+    return Eigen::Map<const Matrix<T>>(elements_.get() + i * rows_ * columns_, rows_, columns_);
+  }
+
+ private:
+  std::int64_t rows_, columns_, count_;
+  std::unique_ptr<T[]> elements_;
+};
+
+// Results of one size each, written one after the other.
+template <typename T>
+class Written {
+ public:
+  explicit Written(const Tensor& out) : out_(out), elements_(scratch<T>(out.numel())) {}
+  template <typename Values>
+  void append(const Values& values) {
+    for (Eigen::Index i = 0; i < values.rows(); ++i) {
+      for (Eigen::Index j = 0; j < values.cols(); ++j) elements_[next_++] = values(i, j);
+    }
+  }
+  void append_number(T value) { elements_[next_++] = value; }
+  void store() const { store_row_major(out_, elements_.get(), dtype_of<T>()); }
+
+ private:
+  const Tensor& out_;
+  std::unique_ptr<T[]> elements_;
+  std::int64_t next_ = 0;
+};
+
+// L and U in one matrix, and with which row each row was exchanged, in this order.
+template <typename T>
+struct Factors {
+  Matrix<T> lu;
+  std::vector<std::int64_t> exchanged;
+  std::int64_t info = 0;  ///< 0, or the first pivot that is 0, from 1 on
+
+  double parity() const {
+    double sign = 1;
+    for (std::size_t i = 0; i < exchanged.size(); ++i) {
+      if (exchanged[i] != static_cast<std::int64_t>(i)) sign = -sign;
+    }
+    return sign;
+  }
+};
+
+double pivot_size(double x) { return std::abs(x); }
+double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
+
+template <typename T>
+Factors<T> factorise(Matrix<T> a, bool pivot = true) {
+  Factors<T> factors;
+  const Eigen::Index steps = std::min(a.rows(), a.cols());
+  for (Eigen::Index k = 0; k < steps; ++k) {
+    Eigen::Index best = k;
+    for (Eigen::Index i = k + 1; pivot && i < a.rows(); ++i) {
+      if (pivot_size(a(i, k)) > pivot_size(a(best, k))) best = i;
+    }
+    factors.exchanged.push_back(best);
+    a.row(k).swap(a.row(best));
+    if (a(k, k) == T(0)) {
+      if (factors.info == 0) factors.info = k + 1;
+      continue;
+    }
+    for (Eigen::Index i = k + 1; i < a.rows(); ++i) {
+      a(i, k) /= a(k, k);
+      for (Eigen::Index j = k + 1; j < a.cols(); ++j) a(i, j) -= a(i, k) * a(k, j);
+    }
+  }
+  factors.lu = std::move(a);
+  return factors;
+}
+
+template <typename T>
+void append_exchanged(Written<std::int64_t>& pivots, const Factors<T>& factors) {
+  for (const std::int64_t row : factors.exchanged) pivots.append_number(row + 1);
+}
+
+// Solutions of A x = B from the factors of A; `turned`: of the transpose.
+template <typename T>
+Matrix<T> solve(const Factors<T>& factors, Matrix<T> b, bool turned) {
+  const auto lower = factors.lu.template triangularView<Eigen::UnitLower>();
+  const auto upper = factors.lu.template triangularView<Eigen::Upper>();
+  const std::size_t count = factors.exchanged.size();
+  const auto exchange = [&](std::size_t i) {
+    b.row(static_cast<Eigen::Index>(i)).swap(b.row(factors.exchanged[i]));
+  };
+  if (b.size() == 0) return b;
+  if (!turned) {
+    for (std::size_t i = 0; i < count; ++i) exchange(i);
+    lower.solveInPlace(b);
+    upper.solveInPlace(b);
+    return b;
+  }
+  upper.transpose().solveInPlace(b);
+  lower.transpose().solveInPlace(b);
+  for (std::size_t i = count; i-- > 0;) exchange(i);
+  return b;
+}
+
+// linalg_lu_factor_ex(A, *, pivot, check_errors): LU, pivots, info
+void lu_factor_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool pivot = scalar_arg(call, 1).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> lu(call.outputs[0]);
+    Written<std::int64_t> pivots(call.outputs[1]), info(call.outputs[2]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Factors<T> factors = factorise<T>(a[i], pivot);
+      lu.append(factors.lu);
+      append_exchanged(pivots, factors);
+      info.append_number(factors.info);
+    }
+    lu.store();
+    pivots.store();
+    info.store();
+  });
+}
+
+// The reference factorises the transpose of a real matrix, which lies as it wants it.
+template <typename T>
+Factors<T> factors_of(const Matrix<T>& a) {
+  if constexpr (Real<T>) return factorise<T>(a.transpose());
+  return factorise<T>(a);
+}
+
+// _linalg_det(A): determinant, LU, pivots
+void det_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> result(call.outputs[0]), lu(call.outputs[1]);
+    Written<std::int64_t> pivots(call.outputs[2]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Factors<T> factors = factors_of<T>(a[i]);
+      T product = T(factors.parity());
+      for (Eigen::Index k = 0; k < factors.lu.rows(); ++k) product *= factors.lu(k, k);
+      result.append_number(product);
+      lu.append(factors.lu);
+      append_exchanged(pivots, factors);
+    }
+    result.store();
+    lu.store();
+    pivots.store();
+  });
+}
+
+// _linalg_slogdet(A): sign, logarithm of the size, LU, pivots
+void slogdet_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> sign(call.outputs[0]), lu(call.outputs[2]);
+    Written<double> size(call.outputs[1]);
+    Written<std::int64_t> pivots(call.outputs[3]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Factors<T> factors = factors_of<T>(a[i]);
+      T direction = T(factors.parity());
+      double logs = 0;
+      for (Eigen::Index k = 0; k < factors.lu.rows(); ++k) {
+        const T pivot = factors.lu(k, k);
+        logs += std::log(std::abs(pivot));
+        direction *= pivot == T(0) ? T(0) : pivot / std::abs(pivot);
+      }
+      sign.append_number(direction);
+      size.append_number(logs);
+      lu.append(factors.lu);
+      append_exchanged(pivots, factors);
+    }
+    sign.store();
+    size.store();
+    lu.store();
+    pivots.store();
+  });
+}
+
+// linalg_inv_ex(A, *, check_errors): inverse, info
+void inv_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> inverse(call.outputs[0]);
+    Written<std::int64_t> info(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Factors<T> factors = factorise<T>(a[i]);
+      const Eigen::Index n = factors.lu.rows();
+      inverse.append(solve<T>(factors, Matrix<T>::Identity(n, n), false));
+      info.append_number(factors.info);
+    }
+    inverse.store();
+    info.store();
+  });
+}
+
+// One vector per matrix, as a matrix of one column.
+Tensor as_columns(const Tensor& b) {
+  TensorMeta meta = b.meta();
+  meta.shape.push_back(1);
+  meta.stride.push_back(1);
+  return b.as_view(meta, b.offset());
+}
+
+// _linalg_solve_ex(A, B, *, left, check_errors): solution, LU, pivots, info
+void solve_kernel(const KernelCall& call) {
+  const Tensor &self = tensor_arg(call, 0), &other = tensor_arg(call, 1);
+  const bool left = scalar_arg(call, 2).to_bool();
+  const bool vector =
+      call.outputs[0].dim() + 1 == self.dim() ||
+      (other.dim() < 2 || (other.dim() + 1 == self.dim() && other.shape() == front_of(self, 1)));
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    Written<T> result(call.outputs[0]), lu(call.outputs[1]);
+    Written<std::int64_t> pivots(call.outputs[2]), info(call.outputs[3]);
+    const Batch<T> matrices(self), factored(self, front_of(call.outputs[0], vector ? 1 : 2));
+    const Batch<T> b(vector ? as_columns(other) : other, front_of(call.outputs[0], vector ? 1 : 2));
+    for (std::int64_t i = 0; i < matrices.count(); ++i) {
+      const Factors<T> factors = factorise<T>(matrices[i]);
+      lu.append(factors.lu);
+      append_exchanged(pivots, factors);
+      info.append_number(factors.info);
+    }
+    for (std::int64_t i = 0; i < b.count(); ++i) {
+      const Factors<T> factors = factorise<T>(factored[i]);
+      if (left) {
+        result.append(solve<T>(factors, b[i], false));
+      } else {
+        result.append(Matrix<T>(solve<T>(factors, b[i].transpose(), true).transpose()));
+      }
+    }
+    result.store();
+    lu.store();
+    pivots.store();
+    info.store();
+  });
+}
+
+template <typename T>
+Factors<T> given_factors(Matrix<T> lu, const std::int64_t* pivots) {
+  Factors<T> factors{std::move(lu), {}};
+  for (Eigen::Index k = 0; k < std::min(factors.lu.rows(), factors.lu.cols()); ++k) {
+    factors.exchanged.push_back(pivots[k] - 1);
+  }
+  return factors;
+}
+
+// Pivots are one list per matrix.
+class Pivots {
+ public:
+  Pivots(const Tensor& pivots, Dims batch) : size_(last_size(pivots, 1)) {
+    batch.push_back(size_);
+    const TensorMeta meta{batch, broadcast_strides(pivots, batch), pivots.dtype()};
+    rows_ = scratch<std::int64_t>(count_of(batch));
+    load_row_major(rows_.get(), DType::kI64, pivots.as_view(meta, pivots.offset()));
+  }
+  const std::int64_t* operator[](std::int64_t i) const { return rows_.get() + i * size_; }
+
+ private:
+  std::int64_t size_;
+  std::unique_ptr<std::int64_t[]> rows_;
+};
+
+// linalg_lu_solve(LU, pivots, B, *, left, adjoint)
+void lu_solve_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const bool left = scalar_arg(call, 3).to_bool(), adjoint = scalar_arg(call, 4).to_bool();
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    const Batch<T> lu(tensor_arg(call, 0), batch), b(tensor_arg(call, 2), batch);
+    const Pivots pivots(tensor_arg(call, 1), batch);
+    Written<T> result(out);
+    for (std::int64_t i = 0; i < b.count(); ++i) {
+      const Factors<T> factors = given_factors<T>(lu[i], pivots[i]);
+      // x A = B is A' x' = B'; the adjoint is the transpose of the conjugate.
+      Matrix<T> given = left ? b[i] : Matrix<T>(b[i].transpose());
+      if (adjoint) given = Matrix<T>(given.conjugate());
+      Matrix<T> x = solve<T>(factors, given, left == adjoint);
+      if (adjoint) x = Matrix<T>(x.conjugate());
+      if (left) {
+        result.append(x);
+      } else {
+        result.append(Matrix<T>(x.transpose()));
+      }
+    }
+    result.store();
+  });
+}
+
+template <typename T>
+Matrix<T> permutation(const Factors<T>& factors, Eigen::Index rows) {
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(rows));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = 0; i < factors.exchanged.size(); ++i) {
+    std::swap(order[i], order[static_cast<std::size_t>(factors.exchanged[i])]);
+  }
+  Matrix<T> p = Matrix<T>::Zero(rows, rows);
+  for (std::size_t i = 0; i < order.size(); ++i) p(order[i], static_cast<Eigen::Index>(i)) = T(1);
+  return p;
+}
+
+template <typename T>
+Matrix<T> lower_of(const Matrix<T>& lu) {
+  const Eigen::Index k = std::min(lu.rows(), lu.cols());
+  Matrix<T> lower = lu.leftCols(k);
+  for (Eigen::Index i = 0; i < lower.rows(); ++i) {
+    for (Eigen::Index j = i; j < k; ++j) lower(i, j) = i == j ? T(1) : T(0);
+  }
+  return lower;
+}
+
+template <typename T>
+Matrix<T> upper_of(const Matrix<T>& lu) {
+  Matrix<T> upper = lu.topRows(std::min(lu.rows(), lu.cols()));
+  for (Eigen::Index i = 0; i < upper.rows(); ++i) {
+    for (Eigen::Index j = 0; j < std::min(i, upper.cols()); ++j) upper(i, j) = T(0);
+  }
+  return upper;
+}
+
+template <typename T, typename FactorsOf>
+void unpack(const KernelCall& call, std::int64_t count, bool data, bool pivots, FactorsOf of) {
+  const auto& outputs = call.outputs;
+  Written<T> p(outputs[0]), lower(outputs[1]), upper(outputs[2]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Factors<T> factors = of(i);
+    if (pivots && outputs[0].numel() > 0) p.append(permutation(factors, factors.lu.rows()));
+    if (data) lower.append(lower_of(factors.lu));
+    if (data) upper.append(upper_of(factors.lu));
+  }
+  if (pivots) p.store();
+  if (data) lower.store();
+  if (data) upper.store();
+}
+
+// linalg_lu(A, *, pivot): P, L, U; without pivots P is empty
+void lu_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool pivot = scalar_arg(call, 1).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    unpack<T>(call, a.count(), true, pivot,
+              [&](std::int64_t i) { return factorise<T>(a[i], pivot); });
+  });
+}
+
+// lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots): P, L, U
+void lu_unpack_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> lu(self);
+    const Pivots pivots(tensor_arg(call, 1), front_of(self, 2));
+    unpack<T>(call, lu.count(), scalar_arg(call, 2).to_bool(), scalar_arg(call, 3).to_bool(),
+              [&](std::int64_t i) { return given_factors<T>(lu[i], pivots[i]); });
+  });
+}
+
+template <typename T>
+void solve_triangle(const Matrix<T>& a, Matrix<T>& b, bool upper, bool unit) {
+  if (b.size() == 0) return;
+  if (upper && unit) {
+    a.template triangularView<Eigen::UnitUpper>().solveInPlace(b);
+  } else if (upper) {
+    a.template triangularView<Eigen::Upper>().solveInPlace(b);
+  } else if (unit) {
+    a.template triangularView<Eigen::UnitLower>().solveInPlace(b);
+  } else {
+    a.template triangularView<Eigen::Lower>().solveInPlace(b);
+  }
+}
+
+// linalg_solve_triangular(self, B, *, upper, left, unitriangular)
+void solve_triangular_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const bool upper = scalar_arg(call, 2).to_bool(), left = scalar_arg(call, 3).to_bool();
+  const bool unit = scalar_arg(call, 4).to_bool();
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    const Batch<T> a(tensor_arg(call, 0), batch), b(tensor_arg(call, 1), batch);
+    Written<T> result(out);
+    for (std::int64_t i = 0; i < b.count(); ++i) {
+      Matrix<T> x = left ? b[i] : Matrix<T>(b[i].transpose());
+      const Matrix<T> matrix = left ? a[i] : Matrix<T>(a[i].transpose());
+      solve_triangle(matrix, x, upper == left, unit);
+      if (!left) x = Matrix<T>(x.transpose());
+      result.append(x);
+    }
+    result.store();
+  });
+}
+
+// triangular_solve(self, A, upper, transpose, unitriangular): solution, a copy of A
+void triangular_solve_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const bool upper = scalar_arg(call, 2).to_bool(), turned = scalar_arg(call, 3).to_bool();
+  const bool unit = scalar_arg(call, 4).to_bool();
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    const Batch<T> b(tensor_arg(call, 0), batch), a(tensor_arg(call, 1), batch);
+    Written<T> result(out), copy(call.outputs[1]);
+    for (std::int64_t i = 0; i < b.count(); ++i) {
+      Matrix<T> x = b[i];
+      solve_triangle(turned ? Matrix<T>(a[i].transpose()) : a[i], x, upper != turned, unit);
+      result.append(x);
+      copy.append(a[i]);
+    }
+    result.store();
+    copy.store();
+  });
+}
+
+// linalg_cholesky_ex(self, *, upper, check_errors): L, info: the first minor that is not positive
+void cholesky_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool upper = scalar_arg(call, 1).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> result(call.outputs[0]);
+    Written<std::int64_t> info(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      Matrix<T> l = upper ? Matrix<T>(a[i].adjoint()) : a[i];
+      std::int64_t failed = 0;
+      for (Eigen::Index j = 0; j < l.rows() && failed == 0; ++j) {
+        const double rest = std::real(l(j, j)) - l.row(j).head(j).squaredNorm();
+        if (!(rest > 0)) failed = j + 1;
+        l(j, j) = std::sqrt(rest);
+        for (Eigen::Index k = j + 1; k < l.rows(); ++k) {
+          l(k, j) = (l(k, j) - l.row(j).head(j).dot(l.row(k).head(j))) / l(j, j);
+        }
+      }
+      for (Eigen::Index j = 0; j < l.rows(); ++j) l.row(j).tail(l.cols() - j - 1).setZero();
+      if (upper) l = Matrix<T>(l.adjoint());
+      result.append(l);
+      info.append_number(failed);
+    }
+    result.store();
+    info.store();
+  });
+}
+
+// X with A X = B, of the triangle that A is the square of.
+template <typename T>
+Matrix<T> solve_square(const Matrix<T>& triangle, Matrix<T> b, bool upper) {
+  const Matrix<T> other = triangle.adjoint();
+  solve_triangle(upper ? other : triangle, b, false, false);
+  solve_triangle(upper ? triangle : other, b, true, false);
+  return b;
+}
+
+// cholesky_solve(self, input2, upper)
+void cholesky_solve_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    const Batch<T> b(tensor_arg(call, 0), batch), a(tensor_arg(call, 1), batch);
+    Written<T> result(out);
+    for (std::int64_t i = 0; i < b.count(); ++i) {
+      result.append(solve_square<T>(a[i], b[i], scalar_arg(call, 2).to_bool()));
+    }
+    result.store();
+  });
+}
+
+// cholesky_inverse(self, upper)
+void cholesky_inverse_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> result(call.outputs[0]);
+    const std::int64_t n = last_size(self, 1);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      result.append(
+          solve_square<T>(a[i], Matrix<T>::Identity(n, n), scalar_arg(call, 1).to_bool()));
+    }
+    result.store();
+  });
+}
+
+// linalg_matrix_exp(self): Taylor's series of a small enough part, squared as often.
+void matrix_exp_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> result(call.outputs[0]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const double size = a[i].size() == 0 ? 0 : a[i].cwiseAbs().rowwise().sum().maxCoeff();
+      const int squarings = size > 0.25 ? static_cast<int>(std::ceil(std::log2(size * 4))) : 0;
+      const Matrix<T> part = a[i] * T(std::ldexp(1.0, -squarings));
+      Matrix<T> term = Matrix<T>::Identity(part.rows(), part.rows()), sum = term;
+      for (int k = 1; k <= 16; ++k) {
+        term = Matrix<T>(term * part) / T(k);
+        sum += term;
+      }
+      for (int k = 0; k < squarings; ++k) sum = Matrix<T>(sum * sum);
+      result.append(sum);
+    }
+    result.store();
+  });
+}
+
+// linalg_qr(A, mode): Q, R
+void qr_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const std::string* text = optional_text_arg(call, 1);
+  const std::string mode = text == nullptr ? "reduced" : *text;
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> q(call.outputs[0]), r(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Matrix<T> matrix = a[i];
+      const Eigen::Index m = matrix.rows(), k = std::min(m, matrix.cols());
+      const Eigen::Index kept = mode == "complete" ? m : k;
+      Matrix<T> packed = Matrix<T>::Zero(m, 0), whole = Matrix<T>::Identity(m, m);
+      if (matrix.size() > 0) {
+        const Eigen::HouseholderQR<Matrix<T>> qr(matrix);
+        packed = qr.matrixQR();
+        whole = qr.householderQ() * Matrix<T>::Identity(m, m);
+      }
+      if (mode != "r") q.append(whole.leftCols(kept));
+      Matrix<T> upper = packed.topRows(std::min(kept, packed.rows()));
+      for (Eigen::Index row = 0; row < upper.rows(); ++row) {
+        upper.row(row).head(std::min(row, upper.cols())).setZero();
+      }
+      r.append(upper);
+    }
+    if (mode != "r") q.store();
+    r.store();
+  });
+}
+
+// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
+void svd_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
+    Written<double> s(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> matrix = a[i];
+      if (matrix.size() == 0) {
+        if (vectors && full) u.append(Matrix<T>::Identity(matrix.rows(), matrix.rows()));
+        if (vectors && full) vh.append(Matrix<T>::Identity(matrix.cols(), matrix.cols()));
+        continue;
+      }
+      const unsigned wanted = !vectors ? 0
+                              : full   ? Eigen::ComputeFullU | Eigen::ComputeFullV
+                                       : Eigen::ComputeThinU | Eigen::ComputeThinV;
+      const Eigen::JacobiSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> svd(matrix, wanted);
+      s.append(svd.singularValues());
+      if (vectors) u.append(svd.matrixU());
+      if (vectors) vh.append(svd.matrixV().adjoint().eval());
+    }
+    s.store();
+    if (vectors) u.store();
+    if (vectors) vh.store();
+  });
+}
+
+// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
+void eigh_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const std::string* triangle = optional_text_arg(call, 1);
+  const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
+  const bool wanted = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+    const Batch<T> a(self);
+    Written<double> values(call.outputs[0]);
+    Written<T> vectors(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (a[i].size() == 0) continue;
+      const Columns lower = upper ? Columns(a[i].adjoint()) : Columns(a[i]);
+      const Eigen::SelfAdjointEigenSolver<Columns> solver(lower);
+      values.append(solver.eigenvalues());
+      if (wanted) vectors.append(solver.eigenvectors());
+    }
+    values.store();
+    if (wanted) vectors.store();
+  });
+}
+
+}  // namespace
+
+void add_linalg_kernels(KernelTable& table) {
+  table.set(KernelId::kCholeskyEx, cholesky_kernel);
+  table.set(KernelId::kCholeskyInverse, cholesky_inverse_kernel);
+  table.set(KernelId::kCholeskySolve, cholesky_solve_kernel);
+  table.set(KernelId::kDet, det_kernel);
+  table.set(KernelId::kEigh, eigh_kernel);
+  table.set(KernelId::kInvEx, inv_kernel);
+  table.set(KernelId::kLu, lu_kernel);
+  table.set(KernelId::kLuFactorEx, lu_factor_kernel);
+  table.set(KernelId::kLuSolve, lu_solve_kernel);
+  table.set(KernelId::kLuUnpack, lu_unpack_kernel);
+  table.set(KernelId::kMatrixExp, matrix_exp_kernel);
+  table.set(KernelId::kQr, qr_kernel);
+  table.set(KernelId::kSlogdet, slogdet_kernel);
+  table.set(KernelId::kSolveEx, solve_kernel);
+  table.set(KernelId::kSolveTriangular, solve_triangular_kernel);
+  table.set(KernelId::kSvd, svd_kernel);
+  table.set(KernelId::kTriangularSolve, triangular_solve_kernel);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,183 @@
+// What order and counting say of a dim: medians, k-th values, the most frequent value; histograms,
+// and places among sorted boundaries. NaN is the largest.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "kernels/functors.h"
+#include "kernels/kernel_table.h"
+#include "kernels/rows.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+bool is_less(T a, T b) {
+  return is_nan(a) ? false : is_nan(b) || a < b;
+}
+
+// The place of the k-th smallest, from 0 on; the first one among equals.
+template <typename T>
+std::int64_t place_of_kth(const T* row, std::int64_t count, std::int64_t k) {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(count));
+  std::iota(places.begin(), places.end(), 0);
+  const auto before = [row](std::int64_t a, std::int64_t b) {
+    return is_less(row[a], row[b]) || (!is_less(row[b], row[a]) && a < b);
+  };
+  std::nth_element(places.begin(), places.begin() + k, places.end(), before);
+  return places[static_cast<std::size_t>(k)];
+}
+
+// The lower one of two in the middle; NaN where one is.
+struct Median {
+  template <typename T>
+  static std::int64_t place(const T* row, std::int64_t count) {
+    const T* nan = std::find_if(row, row + count, is_nan<T>);
+    return nan != row + count ? nan - row : place_of_kth(row, count, (count - 1) / 2);
+  }
+};
+
+// Of the numbers; NaN where there are none.
+struct NanMedian {
+  template <typename T>
+  static std::int64_t place(const T* row, std::int64_t count) {
+    const std::int64_t numbers = count - std::count_if(row, row + count, is_nan<T>);
+    return numbers == 0 ? 0 : place_of_kth(row, count, (numbers - 1) / 2);
+  }
+};
+
+// The least among the most frequent values, at its last place; NaN is less than every number here.
+struct Mode {
+  template <typename T>
+  static bool comes_first(T a, T b) {
+    return is_nan(a) ? !is_nan(b) : a < b;
+  }
+  template <typename T>
+  static std::int64_t place(const T* row, std::int64_t count) {
+    std::vector<std::int64_t> places(static_cast<std::size_t>(count));
+    std::iota(places.begin(), places.end(), 0);
+    std::stable_sort(places.begin(), places.end(),
+                     [row](std::int64_t a, std::int64_t b) { return comes_first(row[a], row[b]); });
+    std::int64_t best = places[0], most = 0, run = 0;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      run = i > 0 && row[places[i]] == row[places[i - 1]] ? run + 1 : 1;
+      const bool ends = i + 1 == places.size() || row[places[i + 1]] != row[places[i]];
+      if (!ends || run <= most) continue;
+      most = run;
+      best = places[i];
+    }
+    return best;
+  }
+};
+
+// (self, dim, keepdim): values and places; `place(row, count)` gives the place.
+template <typename Place>
+void selected_rows(const KernelCall& call, std::size_t dim_argument, Place place) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    Rows<T> rows(self, single_dim(int_arg(call, dim_argument), self));
+    const auto values = scratch<T>(rows.count());
+    const auto indices = scratch<std::int64_t>(rows.count());
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      const T* row = rows.row(i);
+      indices[i] = place(row, rows.size());
+      values[i] = row[indices[i]];
+    }
+    store_row_major(call.outputs[0], values.get(), dtype_of<T>());
+    store_row_major(call.outputs[1], indices.get(), DType::kI64);
+  });
+}
+
+template <typename Statistic>
+void along_dim_kernel(const KernelCall& call) {
+  selected_rows(call, 1,
+                [](const auto* row, std::int64_t count) { return Statistic::place(row, count); });
+}
+
+// kthvalue(self, k, dim, keepdim)
+void kthvalue_kernel(const KernelCall& call) {
+  const std::int64_t k = int_arg(call, 1) - 1;
+  selected_rows(call, 2,
+                [k](const auto* row, std::int64_t count) { return place_of_kth(row, count, k); });
+}
+
+// Of all elements; of none NaN, or the least integer.
+template <typename Statistic>
+void overall_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const RowMajor<T> all(self);
+    T value = std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN()
+                                                    : std::numeric_limits<T>::lowest();
+    if (self.numel() > 0) value = all.data()[Statistic::place(all.data(), self.numel())];
+    store_row_major(call.outputs[0], &value, dtype_of<T>());
+  });
+}
+
+// histc(self, bins, min, max): without bounds those of the elements; what is beyond is not counted.
+void histc_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const std::int64_t bins = int_arg(call, 1);
+  double low = scalar_arg(call, 2).to_double(), high = scalar_arg(call, 3).to_double();
+  const bool wide = self.dtype() == DType::kF64;
+  const RowMajor<double> all(self);
+  const double* const first = all.data();
+  const double* const last = first + self.numel();
+  if (low == high && first != last) {
+    low = *std::min_element(first, last);
+    high = *std::max_element(first, last);
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  std::vector<double> counts(static_cast<std::size_t>(bins), 0);
+  for (const double* x = first; x != last; ++x) {
+    if (!(*x >= low && *x <= high)) continue;
+    const double place = (*x - low) * static_cast<double>(bins) / (high - low);
+    const auto bin = static_cast<std::int64_t>(wide ? place : static_cast<float>(place));
+    ++counts[static_cast<std::size_t>(std::min(bin, bins - 1))];
+  }
+  store_row_major(call.outputs[0], counts.data(), DType::kF64);
+}
+
+// bucketize(self, boundaries, *, out_int32, right): how many boundaries lie below, or not above.
+void bucketize_kernel(const KernelCall& call) {
+  const RowMajor<double> boundaries(tensor_arg(call, 1));
+  const double* const first = boundaries.data();
+  const double* const last = first + tensor_arg(call, 1).numel();
+  const bool right = scalar_arg(call, 3).to_bool();
+  const auto bucket = [&](double x) -> std::int64_t {
+    const double* const place = right ? std::upper_bound(first, last, x, is_less<double>)
+                                      : std::lower_bound(first, last, x, is_less<double>);
+    return place - first;
+  };
+  const Tensor& out = call.outputs[0];
+  const auto buckets = scratch<std::int64_t>(out.numel());
+  if (const auto* number = std::get_if<Scalar>(&call.args[0])) {
+    buckets[0] = bucket(number->to_double());
+  } else {
+    const RowMajor<double> self(tensor_arg(call, 0));
+    std::transform(self.data(), self.data() + out.numel(), buckets.get(), bucket);
+  }
+  store_row_major(out, buckets.get(), DType::kI64);
+}
+
+}  // namespace
+
+void add_order_statistics_kernels(KernelTable& table) {
+  table.set(KernelId::kKthvalue, kthvalue_kernel);
+  table.set(KernelId::kMedian, overall_kernel<Median>);
+  table.set(KernelId::kNanMedian, overall_kernel<NanMedian>);
+  table.set(KernelId::kMedianDim, along_dim_kernel<Median>);
+  table.set(KernelId::kNanMedianDim, along_dim_kernel<NanMedian>);
+  table.set(KernelId::kMode, along_dim_kernel<Mode>);
+  table.set(KernelId::kHistc, histc_kernel);
+  table.set(KernelId::kBucketize, bucketize_kernel);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,274 @@
+// special_functors.h - special functions and orthogonal polynomials of one element; shared by all
+// devices.
+#pragma once
+
+#include "kernels/special_functions.h"
+
+namespace shardlab::element {
+
+/// A function of one number that is computed in double.
+#define SHARDLAB_SPECIAL(Name, value)      \
+  struct Name {                            \
+    template <typename T>                  \
+    SHARDLAB_HD static T apply(T number) { \
+      const double x = number;             \
+      return static_cast<T>(value);        \
+    }                                      \
+  };
+
+SHARDLAB_SPECIAL(AiryAi, special::airy_ai(x))
+SHARDLAB_SPECIAL(BesselJ0, ::j0(x))
+SHARDLAB_SPECIAL(BesselJ1, ::j1(x))
+SHARDLAB_SPECIAL(BesselY0, x < 0 ? special::kNan : ::y0(x))
+SHARDLAB_SPECIAL(BesselY1, x < 0 ? special::kNan : ::y1(x))
+SHARDLAB_SPECIAL(Digamma, special::digamma(x))
+SHARDLAB_SPECIAL(Erfcx, special::erfcx(x))
+SHARDLAB_SPECIAL(Erfinv, special::erfinv(x))
+SHARDLAB_SPECIAL(I0, special::bessel_i(0, x))
+SHARDLAB_SPECIAL(I0e, special::scaled_bessel_i(0, x))
+SHARDLAB_SPECIAL(I1, special::bessel_i(1, x))
+SHARDLAB_SPECIAL(I1e, special::scaled_bessel_i(1, x))
+SHARDLAB_SPECIAL(K0, special::bessel_k(0, x))
+SHARDLAB_SPECIAL(K1, special::bessel_k(1, x))
+SHARDLAB_SPECIAL(Lgamma, std::lgamma(x))
+SHARDLAB_SPECIAL(LogNdtr, special::log_ndtr(x))
+SHARDLAB_SPECIAL(Ndtri, special::ndtri(x))
+SHARDLAB_SPECIAL(ScaledK0, special::scaled_bessel_k(0, x))
+SHARDLAB_SPECIAL(ScaledK1, special::scaled_bessel_k(1, x))
+SHARDLAB_SPECIAL(SphericalBesselJ0, special::spherical_bessel_j0(x))
+#undef SHARDLAB_SPECIAL
+
+struct Igamma {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T x) {
+    return static_cast<T>(special::incomplete_gamma(a, x, false));
+  }
+};
+struct Igammac {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T x) {
+    return static_cast<T>(special::incomplete_gamma(a, x, true));
+  }
+};
+struct Polygamma {
+  template <typename T>
+  SHARDLAB_HD static T apply(T order, T x) {
+    return static_cast<T>(special::polygamma(order, x));
+  }
+};
+struct Zeta {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x, T q) {
+    return static_cast<T>(special::zeta(x, q));
+  }
+};
+
+// 0 where x is 0, whatever the logarithm is; but NaN stays.
+struct Xlog1py {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x, T y) {
+    return x == T(0) && !is_nan(y) ? T(0) : x * std::log1p(y);
+  }
+};
+struct Acosh {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a) {
+    return std::acosh(a);
+  }
+};
+struct Nextafter {
+  template <typename T>
+  SHARDLAB_HD static T apply(T from, T to) {
+    return std::nextafter(from, to);
+  }
+};
+// Of numbers of bf16, which are floats whose lower half is 0.
+struct NextafterBF16 {
+  template <typename T>
+  SHARDLAB_HD static T apply(T from, T to) {
+    if (is_nan(from) || is_nan(to)) return from + to;
+    if (from == to) return to;
+    if (from == 0) return std::copysign(T(0x1p-133), to);
+    // One unit of the eight digits; below a power of two, and below the normal numbers, another.
+    int exponent = 0;
+    const bool shrinks = (to < from) == (from > 0);
+    const T mantissa = std::frexp(from, &exponent);
+    if (shrinks && std::abs(mantissa) == T(0.5)) --exponent;
+    const T unit = std::ldexp(T(1), exponent - 8 < -133 ? -133 : exponent - 8);
+    return to > from ? from + unit : from - unit;
+  }
+};
+// x = mantissa * 2^exponent, the mantissa's size in [0.5, 1).
+struct FrexpMantissa {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x) {
+    int exponent = 0;
+    return std::frexp(x, &exponent);
+  }
+};
+struct FrexpExponent {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x) {
+    int exponent = 0;
+    (void)std::frexp(x, &exponent);
+    return std::isfinite(x) ? T(exponent) : T(0);
+  }
+};
+
+// Of the sizes; the least integer has none.
+struct Gcd {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T b) {
+    std::uint64_t x = size_of(a), y = size_of(b);
+    while (y != 0) {
+      const std::uint64_t rest = x % y;
+      x = y;
+      y = rest;
+    }
+    return wrapped(x);
+  }
+
+ private:
+  SHARDLAB_HD static std::uint64_t size_of(std::int64_t a) {
+    return a < 0 ? 0 - bits_of(a) : bits_of(a);
+  }
+};
+struct Lcm {
+  template <typename T>
+  SHARDLAB_HD static T apply(T a, T b) {
+    const T common = Gcd::apply(a, b);
+    if (common == 0) return 0;
+    const T multiple = product_of<T>(a / common, b);
+    return multiple < 0 ? difference_of<T>(0, multiple) : multiple;
+  }
+};
+
+// Orthogonal polynomials of degree n, an integer at or above 0; below they are 0. Three terms
+// follow one another; where a closed form holds and the way is long, the closed form is taken.
+
+enum class Chebyshev { kT, kU, kV, kW };
+
+template <Chebyshev kind>
+struct ChebyshevPolynomial {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x, T degree) {
+    const T n = std::trunc(degree);
+    if (!(n >= 0) || std::isinf(n)) return T(0);
+    if (std::abs(x) == T(1)) return at_end(x, n);
+    if (n > (kind == Chebyshev::kT ? 6 : 8) && std::abs(x) < T(1)) return of_angle(std::acos(x), n);
+    T before = 1, last = first(x);
+    if (n == 0) return before;
+    for (T k = 2; k <= n && !is_nan(last); ++k) {
+      const T next = (x + x) * last - before;
+      before = last;
+      last = next;
+    }
+    return last;
+  }
+
+ private:
+  template <typename T>
+  SHARDLAB_HD static T first(T x) {
+    if constexpr (kind == Chebyshev::kT) return x;
+    if constexpr (kind == Chebyshev::kU) return x + x;
+    if constexpr (kind == Chebyshev::kV) return x + x - T(1);
+    return x + x + T(1);
+  }
+  template <typename T>
+  SHARDLAB_HD static T at_end(T x, T n) {
+    const T sign = x > 0 || std::fmod(n, T(2)) == 0 ? 1 : -1;
+    if constexpr (kind == Chebyshev::kT) return sign;
+    if constexpr (kind == Chebyshev::kU) return sign * (n + 1);
+    const bool grows = (kind == Chebyshev::kW) == (x > 0);
+    return grows ? sign * (n + n + 1) : sign;
+  }
+  template <typename T>
+  SHARDLAB_HD static T of_angle(T angle, T n) {
+    if constexpr (kind == Chebyshev::kT) return std::cos(n * angle);
+    if constexpr (kind == Chebyshev::kU) return std::sin((n + 1) * angle) / std::sin(angle);
+    const T turned = (n + T(0.5)) * angle;
+    if constexpr (kind == Chebyshev::kV) return std::cos(turned) / std::cos(angle / 2);
+    return std::sin(turned) / std::sin(angle / 2);
+  }
+};
+using ChebyshevT = ChebyshevPolynomial<Chebyshev::kT>;
+using ChebyshevU = ChebyshevPolynomial<Chebyshev::kU>;
+using ChebyshevV = ChebyshevPolynomial<Chebyshev::kV>;
+using ChebyshevW = ChebyshevPolynomial<Chebyshev::kW>;
+
+// On [0, 1].
+template <typename Polynomial>
+struct Shifted {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x, T degree) {
+    return Polynomial::apply(x + x - T(1), degree);
+  }
+};
+using ShiftedChebyshevT = Shifted<ChebyshevT>;
+using ShiftedChebyshevU = Shifted<ChebyshevU>;
+using ShiftedChebyshevV = Shifted<ChebyshevV>;
+using ShiftedChebyshevW = Shifted<ChebyshevW>;
+
+/// p(k + 1) = step(x, k, p(k), p(k - 1)), from p(0) = 1 on.
+template <typename Terms>
+struct Orthogonal {
+  template <typename T>
+  SHARDLAB_HD static T apply(T x, T degree) {
+    const T n = std::trunc(degree);
+    if (!(n >= 0) || std::isinf(n)) return T(0);
+    T before = 1, last = Terms::first(x);
+    if (n == 0) return before;
+    for (T k = 1; k < n && !is_nan(last); ++k) {
+      const T next = Terms::step(x, k, last, before);
+      before = last;
+      last = next;
+    }
+    return last;
+  }
+};
+struct HermiteHTerms {
+  template <typename T>
+  SHARDLAB_HD static T first(T x) {
+    return x + x;
+  }
+  template <typename T>
+  SHARDLAB_HD static T step(T x, T k, T last, T before) {
+    return (x + x) * last - 2 * k * before;
+  }
+};
+struct HermiteHeTerms {
+  template <typename T>
+  SHARDLAB_HD static T first(T x) {
+    return x;
+  }
+  template <typename T>
+  SHARDLAB_HD static T step(T x, T k, T last, T before) {
+    return x * last - k * before;
+  }
+};
+struct LaguerreTerms {
+  template <typename T>
+  SHARDLAB_HD static T first(T x) {
+    return T(1) - x;
+  }
+  template <typename T>
+  SHARDLAB_HD static T step(T x, T k, T last, T before) {
+    return ((k + k + (T(1) - x)) * last - k * before) / (k + 1);
+  }
+};
+struct LegendreTerms {
+  template <typename T>
+  SHARDLAB_HD static T first(T x) {
+    return x;
+  }
+  template <typename T>
+  SHARDLAB_HD static T step(T x, T k, T last, T before) {
+    return ((k + k + 1) * x * last - k * before) / (k + 1);
+  }
+};
+using HermiteH = Orthogonal<HermiteHTerms>;
+using HermiteHe = Orthogonal<HermiteHeTerms>;
+using LaguerreL = Orthogonal<LaguerreTerms>;
+using LegendreP = Orthogonal<LegendreTerms>;
+
+}  // namespace shardlab::element

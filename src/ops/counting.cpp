@@ -1,0 +1,140 @@
+// Counts: places among sorted boundaries, histograms, how many are not 0; and pairs of reductions
+// that are one op in the reference.
+#include "base/fix.h"
+#include "kernels/kernel_id.h"
+#include "ops/arguments.h"
+#include "ops/expression.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+/// bucketize(self, boundaries, *, out_int32, right)
+OutputMetas meta_bucketize(const MetaArgs& args) {
+  const TensorMeta& boundaries = *args.tensor(1);
+  if (boundaries.shape.size() != 1) {
+    fail(ErrorKind::kValue, Fix{"give the boundaries as a list, in ascending order"},
+         "{}: the boundaries have {} dims, must have 1", args.op().name(), boundaries.shape.size());
+  }
+  TensorMeta meta = args.tensor(0) == nullptr ? contiguous_meta({}, DType::kI64)
+                                              : contiguous_meta(args.tensor(0)->shape, DType::kI64);
+  if (args[2].to_bool()) meta.dtype = DType::kI32;
+  return {{meta}};
+}
+
+/// Cut boundaries are counted on each rank; a larger number has no smaller place.
+std::vector<RuleRow> bucketize_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows;
+  for (std::int64_t dim = 0; dim < ndim_of(context); ++dim) {
+    rows.push_back({{any(dim)}, {any(dim), whole()}});
+  }
+  rows.push_back({{sum()}, {whole(), any(0)}});
+  for (const char kind : {'x', 'n'}) {
+    rows.push_back({{placement_of_letter(kind)}, {placement_of_letter(kind), whole()}});
+  }
+  return rows;
+}
+
+/// NaN has the last place, but is the least of all where a minimum is pending.
+const char* bucketize_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  const auto pending_minimum = [](const Placements& placements) {
+    bool found = false;
+    for (const Placement& placement : placements) {
+      found = found || placement.is_partial(ReduceOp::kMin);
+    }
+    return found;
+  };
+  const bool given = pending_minimum(context.tensors[0]->placements());
+  return given && pending_minimum(inputs[0]) ? "the place of NaN is the last, not the least"
+                                             : nullptr;
+}
+
+std::vector<RuleRow> boundaries_whole(const RuleContext&) { return {}; }
+
+/// histc(self, bins, min, max)
+OutputMetas meta_histc(const MetaArgs& args) {
+  const std::int64_t bins = args[1].to_int();
+  if (bins < 1 || args[2].to_double() > args[3].to_double()) {
+    fail(ErrorKind::kValue, Fix{"give at least one bin, and min below max"},
+         "{}: {} bins from {} to {} make no sense", args.op().name(), bins, args[2].text(),
+         args[3].text());
+  }
+  return {{contiguous_meta(Dims{bins}, require_float(args.op().name(), args.tensor(0)->dtype))}};
+}
+
+/// Counts add up where the bounds do not come from the elements.
+std::vector<RuleRow> histc_rule(const RuleContext& context) {
+  const double low = context.schema.args[2].to_double(), high = context.schema.args[3].to_double();
+  std::vector<RuleRow> rows;
+  for (std::int64_t dim = 0; high != 0 && low != high && dim < ndim_of(context); ++dim) {
+    rows.push_back({{sum()}, {any(dim)}});
+  }
+  return rows;
+}
+
+// Pairs and counts
+
+/// count_nonzero(self, dim), count_nonzero.dim_IntList(self, dim)
+Results count_nonzero(Calls& calls, const Arguments& args) {
+  const DTensor counted = calls.one("aten::ne.Scalar", {args[0], 0});
+  Dims dims = ints_of(args[1]);
+  if (dims.empty()) return calls("aten::sum", {counted});
+  return calls("aten::sum.dim_IntList", {counted, dims});
+}
+
+/// aminmax(self, *, dim, keepdim)
+Results aminmax(Calls& calls, const Arguments& args) {
+  const Dims dims = ints_of(args[1]);
+  return {calls.one("aten::amin", {args[0], dims, args[2]}),
+          calls.one("aten::amax", {args[0], dims, args[2]})};
+}
+
+/// std_mean.correction(self, dim, *, correction, keepdim)
+Results std_mean(Calls& calls, const Arguments& args) {
+  const Dims dims = ints_of(args[1]);
+  return {calls.one("aten::std.correction", {args[0], args[1], args[2], args[3]}),
+          calls.one("aten::mean.dim", {args[0], dims, args[3]})};
+}
+
+/// norm.ScalarOpt_dim(self, p, dim, keepdim), norm.ScalarOpt_dim_dtype(.., dtype)
+Results norm_along(Calls& calls, const Arguments& args) {
+  const Argument order = args[1].is_none() ? Argument(2) : args[1];
+  return calls("aten::linalg_vector_norm",
+               {args[0], order, args[2], args[3], args.size() > 4 ? args[4] : Argument()});
+}
+
+/// norm.ScalarOpt_dtype(self, p, *, dtype)
+Results norm_as(Calls& calls, const Arguments& args) {
+  const Argument order = args[1].is_none() ? Argument(2) : args[1];
+  return calls("aten::linalg_vector_norm", {args[0], order, Argument(), Argument(false), args[2]});
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kCountingRows[] = {
+    {"aminmax", nullptr, {}, aminmax, {}, {}, "amin and amax"},
+    {"bucketize.Scalar", meta_bucketize, boundaries_whole, KernelId::kBucketize,
+     {nullptr, "bucketize.Scalar_out"}, {}, "counts all boundaries", kNotDifferentiable},
+    {"bucketize.Tensor", meta_bucketize, bucketize_rule, KernelId::kBucketize,
+     {nullptr, "bucketize.Tensor_out"}, {}, "counts of boundaries add up", kNotDifferentiable, {},
+     bucketize_filter},
+    {"count_nonzero", nullptr, {}, count_nonzero, {}, {}, "a sum of truths", kNotDifferentiable},
+    {"count_nonzero.dim_IntList", nullptr, {}, count_nonzero, {}, {}, "a sum of truths",
+     kNotDifferentiable},
+    {"histc", meta_histc, histc_rule, KernelId::kHistc, {nullptr, "histc.out"}, {},
+     "counts add up where the bounds are given", kAllowUneven | kNotDifferentiable},
+    {"norm.ScalarOpt_dim", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
+    {"norm.ScalarOpt_dim_dtype", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
+    {"norm.ScalarOpt_dtype", nullptr, {}, norm_as, {}, {}, "linalg_vector_norm"},
+    {"std_mean.correction", nullptr, {}, std_mean, {}, {}, "std and mean"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_counting(OpRegistry& registry) { add_rows(registry, kCountingRows); }
+
+}  // namespace shardlab

@@ -1,0 +1,477 @@
+// Resampling and pooling of the last dims: samples and channels, which stand in front, may be cut.
+// Upsampling and mean pooling are linear, so that pending sums and averages pass; what sends their
+// gradient back is linear, too, and the gradient of that is the forward way again.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/fix.h"
+#include "kernels/kernel_id.h"
+#include "ops/arguments.h"
+#include "ops/gradient_math.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+#include "ops/rules.h"
+
+namespace shardlab {
+namespace {
+
+using namespace grad;
+
+// Shapes
+
+/// How many of the last dims change: "upsample_nearest2d", "_adaptive_avg_pool3d_backward".
+std::size_t spatial_dims(const OpDescriptor& op) {
+  return static_cast<std::size_t>(op.base[op.base.find('d', op.base.find_first_of("123")) - 1] -
+                                  '0');
+}
+
+void require_dims(const MetaArgs& args, const TensorMeta& self, std::size_t least) {
+  const std::size_t most = spatial_dims(args.op()) + 2;
+  if (self.shape.size() >= least && self.shape.size() <= most) return;
+  fail(ErrorKind::kValue, Fix{"give [samples, channels, ..sizes]"},
+       "{}: the input has {} dims, must have {}", args.op().name(), self.shape.size(), most);
+}
+
+void require_sizes(const MetaArgs& args, const Dims& sizes) {
+  const std::size_t count = spatial_dims(args.op());
+  const bool positive = std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; });
+  if (sizes.size() == count && positive) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("give {} sizes of at least 1", count)},
+       "{}: output_size {} is not a size of each of {} dims", args.op().name(), args[1].text(),
+       count);
+}
+
+/// The front of `like`, and these sizes. Dense inputs with channels innermost keep them there.
+TensorMeta resized(const TensorMeta& like, const Dims& sizes) {
+  Dims shape(like.shape.begin(), like.shape.end() - static_cast<std::ptrdiff_t>(sizes.size()));
+  for (const std::int64_t size : sizes) shape.push_back(size);
+  TensorMeta meta = contiguous_meta(shape, like.dtype);
+  const std::size_t ndim = shape.size();
+  const bool inside = ndim == sizes.size() + 2 && ndim > 3 && like.stride[1] == 1 &&
+                      like.shape[1] > 1 && is_dense(like) && like.stride.back() == like.shape[1];
+  if (!inside) return meta;
+  std::int64_t stride = shape[1];
+  meta.stride[1] = 1;
+  for (std::size_t d = ndim; d-- > 2;) {
+    meta.stride[d] = stride;
+    stride *= std::max<std::int64_t>(shape[d], 1);
+  }
+  meta.stride[0] = stride;
+  return meta;
+}
+
+OutputMetas meta_upsample(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  require_dims(args, self, spatial_dims(args.op()) + 2);
+  require_sizes(args, args[1].ints());
+  return {{resized(self, args[1].ints())}};
+}
+
+/// upsample.._backward(grad_output, output_size, input_size, ..)
+OutputMetas meta_upsample_backward(const MetaArgs& args) {
+  const TensorMeta& gradient = *args.tensor(0);
+  require_dims(args, gradient, spatial_dims(args.op()) + 2);
+  const Dims& whole = args[2].ints();
+  if (whole.size() != gradient.shape.size()) {
+    fail(ErrorKind::kValue, Fix{"give the sizes of all dims of the input"},
+         "{}: input_size has {} sizes, the gradient {} dims", args.op().name(), whole.size(),
+         gradient.shape.size());
+  }
+  return {{resized(gradient, Dims(whole.begin() + 2, whole.end()))}};
+}
+
+/// The sizes of a list that may hold one number for all dims, or none.
+Dims per_dim(const Argument& argument, std::size_t count, const Dims& fallback) {
+  Dims sizes = ints_of(argument);
+  if (sizes.empty()) return fallback;
+  if (sizes.size() == 1) sizes = Dims(count, sizes[0]);
+  return sizes;
+}
+
+struct Pooling {
+  Dims kernel, stride, padding, dilation;
+  bool ceil_mode;
+};
+
+Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& pooling) {
+  const std::size_t count = pooling.kernel.size();
+  Dims sizes;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t size = self.shape[self.shape.size() - count + i];
+    if (pooling.stride[i] <= 0 || pooling.kernel[i] <= 0 ||
+        2 * pooling.padding[i] > pooling.kernel[i]) {
+      fail(ErrorKind::kValue, Fix{"give strides above 0 and a padding of at most half the window"},
+           "{}: windows of {} with stride {} and padding {} make no sense", args.op().name(),
+           pooling.kernel[i], pooling.stride[i], pooling.padding[i]);
+    }
+    const std::int64_t room =
+        size + 2 * pooling.padding[i] - pooling.dilation[i] * (pooling.kernel[i] - 1) - 1;
+    std::int64_t result =
+        (room + (pooling.ceil_mode ? pooling.stride[i] - 1 : 0)) / pooling.stride[i] + 1;
+    // A window starts inside of the input or in the padding before it.
+    const bool beyond = (result - 1) * pooling.stride[i] >= size + pooling.padding[i];
+    if (pooling.ceil_mode && beyond) --result;
+    if (room < 0 || result < 1) {
+      fail(ErrorKind::kValue, Fix{"give a window that fits the input and its padding"},
+           "{}: a window of {} does not fit into {} places", args.op().name(), pooling.kernel[i],
+           size + 2 * pooling.padding[i]);
+    }
+    sizes.push_back(result);
+  }
+  return sizes;
+}
+
+OutputMetas meta_avg_pool(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const std::size_t count = spatial_dims(args.op());
+  require_dims(args, self, count + 1);
+  const Dims kernel = per_dim(args[1], count, {});
+  const Pooling pooling{kernel, per_dim(args[2], count, kernel),
+                        per_dim(args[3], count, Dims(count, 0)), Dims(count, 1), args[4].to_bool()};
+  return {{resized(self, pooled_sizes(args, self, pooling))}};
+}
+
+OutputMetas meta_max_pool(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const std::size_t count = spatial_dims(args.op());
+  require_dims(args, self, count + 1);
+  const Dims kernel = per_dim(args[1], count, {});
+  const Pooling pooling{kernel, per_dim(args[2], count, kernel),
+                        per_dim(args[3], count, Dims(count, 0)),
+                        per_dim(args[4], count, Dims(count, 1)), args[5].to_bool()};
+  const TensorMeta values = resized(self, pooled_sizes(args, self, pooling));
+  TensorMeta indices = values;
+  indices.dtype = DType::kI64;
+  return {{values}, {indices}};
+}
+
+OutputMetas meta_adaptive_pool(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const std::size_t count = spatial_dims(args.op());
+  require_dims(args, self, count + 1);
+  return {{resized(self, per_dim(args[1], count, {}))}};
+}
+
+OutputMetas meta_adaptive_max_pool(const MetaArgs& args) {
+  OutputMetas outputs = meta_adaptive_pool(args);
+  outputs.push_back(outputs[0]);
+  outputs[1].meta.dtype = DType::kI64;
+  return outputs;
+}
+
+/// (grad_output, self, ..): as self.
+OutputMetas meta_pool_backward(const MetaArgs& args) {
+  TensorMeta meta = *args.tensor(1);
+  meta.stride = preserved_strides(meta);
+  return {{meta}};
+}
+
+/// max_unpool..(self, indices, output_size)
+OutputMetas meta_unpool(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  const Dims& sizes = args[2].ints();
+  if (!(args.tensor(1)->shape == self.shape) || sizes.size() != spatial_dims(args.op())) {
+    fail(ErrorKind::kValue, Fix{"give the indices that came with the values, and output_size"},
+         "{}: the values have {} dims, output_size {} sizes; the indices need the values' shape",
+         args.op().name(), self.shape.size(), sizes.size());
+  }
+  return {{resized(self, sizes)}};
+}
+
+// Rules
+
+std::size_t outputs_of(const RuleContext& context) { return context.schema.row->op.returns.size(); }
+
+std::vector<RuleRow> upsample_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows{uniform_row(any(0), 1, 1), uniform_row(any(1), 1, 1)};
+  append_passing(rows, "sa", 1, 1);
+  return context.tensors[0]->ndim() < 2 ? std::vector<RuleRow>{} : rows;
+}
+
+bool has_samples(const RuleContext& context) {
+  return context.tensors[0]->ndim() >= spatial_dims(context.schema.row->op) + 2;
+}
+
+/// Samples, and channels where samples stand in front of them; `passing` between both.
+std::vector<RuleRow> pool_rows(const RuleContext& context, const char* passing) {
+  const std::size_t outputs = outputs_of(context), inputs = context.tensors.size();
+  std::vector<RuleRow> rows{uniform_row(any(0), outputs, inputs)};
+  append_passing(rows, passing, outputs, inputs);
+  if (has_samples(context)) rows.push_back(uniform_row(any(1), outputs, inputs));
+  return rows;
+}
+std::vector<RuleRow> mean_pool_rule(const RuleContext& context) { return pool_rows(context, "sa"); }
+std::vector<RuleRow> max_pool_rule(const RuleContext& context) { return pool_rows(context, ""); }
+
+/// Linear in the gradient, the first operand.
+std::vector<RuleRow> pool_backward_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows = pool_rows(context, "");
+  for (const char kind : {'s', 'a'}) {
+    RuleRow row = uniform_row(whole(), 1, context.tensors.size());
+    row.outputs[0] = row.inputs[0] = placement_of_letter(kind);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<RuleRow> both_front_dims_rule(const RuleContext& context) {
+  const std::size_t inputs = context.tensors.size();
+  return {uniform_row(any(0), 1, inputs), uniform_row(any(1), 1, inputs)};
+}
+
+// Places
+
+std::int64_t product_of(const Dims& sizes, std::size_t first) {
+  std::int64_t result = 1;
+  for (std::size_t i = first; i < sizes.size(); ++i) result *= sizes[i];
+  return result;
+}
+
+/// The last `count` dims as one, whole on every rank: places count within all of them.
+DTensor joined(Calls& calls, const DTensor& given, std::size_t count) {
+  const std::size_t front = given.ndim() - count;
+  Dims last;
+  for (std::size_t d = front; d < given.ndim(); ++d) last.push_back(static_cast<std::int64_t>(d));
+  const DTensor x = gathered(calls, given, last);
+  Dims shape(x.shape().begin(), x.shape().begin() + static_cast<std::ptrdiff_t>(front));
+  shape.push_back(product_of(x.shape(), front));
+  return calls.one("aten::reshape", {x, shape});
+}
+
+Dims last_of(const DTensor& x) { return {static_cast<std::int64_t>(x.ndim()) - 1}; }
+
+/// Values at their places among the last dims of `like`, added up; 0 elsewhere.
+DTensor placed(Calls& calls, const DTensor& values, const DTensor& indices, const DTensor& like,
+               std::size_t count) {
+  const DTensor flat = joined(calls, calls.one("aten::zeros_like", {like}), count);
+  const DTensor sums = calls.one(
+      "aten::scatter_add", {flat, -1, joined(calls, indices, count), joined(calls, values, count)});
+  return calls.one("aten::reshape", {gathered(calls, sums, last_of(sums)), like.shape()});
+}
+
+/// What stands at places among the last dims.
+DTensor taken(Calls& calls, const DTensor& from, const DTensor& indices, std::size_t count) {
+  const DTensor flat =
+      calls.one("aten::gather", {joined(calls, from, count), -1, joined(calls, indices, count)});
+  return calls.one("aten::reshape", {gathered(calls, flat, last_of(flat)), indices.shape()});
+}
+
+/// max_pool.._with_indices_backward(grad_output, self, .., indices), adaptive_max_pool.._backward
+Results max_pool_backward(Calls& calls, const OpRow& row, const Arguments& args) {
+  const OpRow& base = row.base != nullptr ? *row.base : row;
+  const std::size_t last = base.op.arguments.size() - 1;
+  return {Argument(placed(calls, args[0].tensor(), args[last].tensor(), args[1].tensor(),
+                          spatial_dims(base.op)))};
+}
+
+Results unpool(Calls& calls, const OpRow& row, const Arguments& args) {
+  const std::size_t count = spatial_dims(row.op);
+  const DTensor &self = args[0].tensor(), &indices = args[1].tensor();
+  Dims shape(self.shape().begin(), self.shape().end() - static_cast<std::ptrdiff_t>(count));
+  for (const std::int64_t size : args[2].ints()) shape.push_back(size);
+  const DTensor flat = joined(calls, calls.one("aten::new_zeros", {self, shape}), count);
+  const DTensor filled = calls.one(
+      "aten::scatter.src", {flat, -1, joined(calls, indices, count), joined(calls, self, count)});
+  return {Argument(calls.one("aten::reshape", {filled, shape}))};
+}
+
+// Gradients
+
+/// upsample..(self, output_size, ..): the way back takes self's sizes behind output_size.
+template <const char* const& backward>
+Gradients grad_upsample(const GradContext& context) {
+  Arguments args = context.inputs;
+  args[0] = context.grads[0];
+  args.insert(args.begin() + 2, Argument(input(context, 0).shape()));
+  return {context.calls.one(backward, std::move(args))};
+}
+
+/// The way back is linear: its gradient goes the way forward.
+template <const char* const& forward>
+Gradients grad_upsample_backward(const GradContext& context) {
+  Arguments args = context.inputs;
+  args[0] = context.grads[0];
+  args.erase(args.begin() + 2);
+  return {context.calls.one(forward, std::move(args))};
+}
+
+/// avg_pool..(self, ..), adaptive_avg_pool..(self, output_size): the way back takes self behind the
+/// gradient, and no output_size.
+template <const char* const& backward>
+Gradients grad_avg_pool(const GradContext& context) {
+  Arguments args = context.inputs;
+  args.insert(args.begin(), Argument(context.grads[0]));
+  args[1] = input(context, 0);
+  // An empty stride is the window's size; the way back has no defaults.
+  if (args[3].is_none() || (args[3].is_ints() && args[3].ints().empty())) args[3] = args[2];
+  return {context.calls.one(backward, std::move(args))};
+}
+template <const char* const& backward>
+Gradients grad_adaptive_avg_pool(const GradContext& context) {
+  return {context.calls.one(backward, {context.grads[0], context.inputs[0]})};
+}
+
+template <std::size_t count>
+Gradients grad_max_pool(const GradContext& context) {
+  return {placed(context.calls, context.grads[0], context.outputs[1].tensor(), input(context, 0),
+                 count)};
+}
+
+template <std::size_t count>
+Gradients grad_unpool(const GradContext& context) {
+  return {taken(context.calls, context.grads[0], input(context, 1), count), DTensor()};
+}
+
+/// Of a row that sends back (grad_output, self, .., indices): what stands at the indices.
+template <std::size_t count, std::size_t indices, std::size_t tensors>
+Gradients grad_max_pool_backward(const GradContext& context) {
+  Gradients gradients(tensors);
+  gradients[0] = taken(context.calls, context.grads[0], input(context, indices), count);
+  return gradients;
+}
+
+// A family of upsampling: forward and backward of 1, 2 or 3 dims.
+struct Upsampling {
+  const char* name;
+  KernelId forward;
+  KernelId backward;
+  Gradient gradient;
+  Gradient gradient_of_backward;
+};
+
+// Names as template arguments have to be objects.
+#define SHARDLAB_UPSAMPLING(id, stem, forward, backward_kernel)            \
+  constexpr const char* k##id = stem;                                      \
+  constexpr const char* k##id##Backward = stem "_backward";                \
+  constexpr Upsampling k##id##Row = {stem,                                 \
+                                     KernelId::forward,                    \
+                                     KernelId::backward_kernel,            \
+                                     {grad_upsample<k##id##Backward>, ""}, \
+                                     {grad_upsample_backward<k##id>, ""}};
+SHARDLAB_UPSAMPLING(Bicubic2d, "upsample_bicubic2d", kUpsampleCubic, kUpsampleCubicBackward)
+SHARDLAB_UPSAMPLING(Bicubic2dAa, "_upsample_bicubic2d_aa", kUpsampleCubicAa,
+                    kUpsampleCubicAaBackward)
+SHARDLAB_UPSAMPLING(Bilinear2d, "upsample_bilinear2d", kUpsampleLinear, kUpsampleLinearBackward)
+SHARDLAB_UPSAMPLING(Bilinear2dAa, "_upsample_bilinear2d_aa", kUpsampleLinearAa,
+                    kUpsampleLinearAaBackward)
+SHARDLAB_UPSAMPLING(Lanczos2dAa, "_upsample_lanczos2d_aa", kUpsampleLanczosAa,
+                    kUpsampleLanczosAaBackward)
+SHARDLAB_UPSAMPLING(Linear1d, "upsample_linear1d", kUpsampleLinear, kUpsampleLinearBackward)
+SHARDLAB_UPSAMPLING(Nearest1d, "upsample_nearest1d", kUpsampleNearest, kUpsampleNearestBackward)
+SHARDLAB_UPSAMPLING(Nearest2d, "upsample_nearest2d", kUpsampleNearest, kUpsampleNearestBackward)
+SHARDLAB_UPSAMPLING(Nearest3d, "upsample_nearest3d", kUpsampleNearest, kUpsampleNearestBackward)
+SHARDLAB_UPSAMPLING(NearestExact1d, "_upsample_nearest_exact1d", kUpsampleNearestExact,
+                    kUpsampleNearestExactBackward)
+SHARDLAB_UPSAMPLING(NearestExact2d, "_upsample_nearest_exact2d", kUpsampleNearestExact,
+                    kUpsampleNearestExactBackward)
+SHARDLAB_UPSAMPLING(NearestExact3d, "_upsample_nearest_exact3d", kUpsampleNearestExact,
+                    kUpsampleNearestExactBackward)
+SHARDLAB_UPSAMPLING(Trilinear3d, "upsample_trilinear3d", kUpsampleLinear, kUpsampleLinearBackward)
+#undef SHARDLAB_UPSAMPLING
+
+constexpr const Upsampling* kUpsamplings[] = {
+    &kBicubic2dRow,   &kBicubic2dAaRow,    &kBilinear2dRow,     &kBilinear2dAaRow,
+    &kLanczos2dAaRow, &kLinear1dRow,       &kNearest1dRow,      &kNearest2dRow,
+    &kNearest3dRow,   &kNearestExact1dRow, &kNearestExact2dRow, &kNearestExact3dRow,
+    &kTrilinear3dRow,
+};
+
+constexpr const char* kLinearMap = "linear, and samples and channels go by themselves";
+constexpr const char* kWindows = "samples and channels go by themselves";
+
+void register_upsampling(OpRegistry& registry) {
+  for (const Upsampling* family : kUpsamplings) {
+    const std::string name = family->name, out = name + ".out", backward = name + "_backward",
+                      grad_input = backward + ".grad_input";
+    add_row(registry, {name.c_str(),
+                       meta_upsample,
+                       upsample_rule,
+                       family->forward,
+                       {nullptr, out.c_str()},
+                       family->gradient,
+                       kLinearMap});
+    constexpr int kInputSize = 2;  // the sizes of all dims
+    add_row(registry, {backward.c_str(),
+                       meta_upsample_backward,
+                       upsample_rule,
+                       family->backward,
+                       {nullptr, grad_input.c_str()},
+                       family->gradient_of_backward,
+                       kLinearMap,
+                       0,
+                       {},
+                       nullptr,
+                       kInputSize});
+  }
+}
+
+constexpr const char* kAvg2dBack = "avg_pool2d_backward";
+constexpr const char* kAvg3dBack = "avg_pool3d_backward";
+constexpr const char* kAdaptive2dBack = "_adaptive_avg_pool2d_backward";
+constexpr const char* kAdaptive3dBack = "_adaptive_avg_pool3d_backward";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kPoolRows[] = {
+    {"_adaptive_avg_pool2d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
+     {nullptr, "_adaptive_avg_pool2d.out"}, {grad_adaptive_avg_pool<kAdaptive2dBack>, "self"},
+     kLinearMap, kAllowUneven},
+    {"_adaptive_avg_pool2d_backward", meta_pool_backward, both_front_dims_rule,
+     KernelId::kAdaptiveAvgPoolBackward, {nullptr, "_adaptive_avg_pool2d_backward.out"}, {},
+     kWindows},
+    {"_adaptive_avg_pool3d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
+     {nullptr, "_adaptive_avg_pool3d.out"}, {grad_adaptive_avg_pool<kAdaptive3dBack>, "self"},
+     kLinearMap, kAllowUneven},
+    {"_adaptive_avg_pool3d_backward", meta_pool_backward, pool_backward_rule,
+     KernelId::kAdaptiveAvgPoolBackward, {}, {}, kWindows, kAllowUneven},
+    {"adaptive_avg_pool1d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
+     {nullptr, "adaptive_avg_pool1d.out"}, {}, kLinearMap, kAllowUneven},
+    {"adaptive_max_pool1d", meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
+     {}, {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
+    {"adaptive_max_pool2d", meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
+     {nullptr, "adaptive_max_pool2d.out"}, {grad_max_pool<2>, "result1"}, kWindows, kAllowUneven},
+    {"adaptive_max_pool2d_backward", meta_pool_backward, pool_backward_rule, max_pool_backward,
+     {nullptr, "adaptive_max_pool2d_backward.grad_input"}, {grad_max_pool_backward<2, 2, 3>,
+     "indices"}, kWindows, kAllowUneven},
+    {"adaptive_max_pool3d", meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
+     {nullptr, "adaptive_max_pool3d.out"}, {grad_max_pool<3>, "result1"}, kWindows, kAllowUneven},
+    {"adaptive_max_pool3d_backward", meta_pool_backward, pool_backward_rule, max_pool_backward,
+     {nullptr, "adaptive_max_pool3d_backward.grad_input"}, {grad_max_pool_backward<3, 2, 3>,
+     "indices"}, kWindows, kAllowUneven},
+    {"avg_pool2d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool2d.out"},
+     {grad_avg_pool<kAvg2dBack>, "self"}, kLinearMap, kAllowUneven},
+    {"avg_pool2d_backward", meta_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
+     {nullptr, "avg_pool2d_backward.grad_input"}, {}, kWindows, kAllowUneven},
+    {"avg_pool3d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool3d.out"},
+     {grad_avg_pool<kAvg3dBack>, "self"}, kLinearMap, kAllowUneven},
+    {"avg_pool3d_backward", meta_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
+     {nullptr, "avg_pool3d_backward.grad_input"}, {}, kWindows, kAllowUneven},
+    {"max_pool1d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool, {},
+     {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
+    {"max_pool2d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool,
+     {nullptr, "max_pool2d_with_indices.out"}, {grad_max_pool<2>, "result1"}, kWindows,
+     kAllowUneven},
+    {"max_pool2d_with_indices_backward", meta_pool_backward, pool_backward_rule,
+     max_pool_backward, {nullptr, "max_pool2d_with_indices_backward.grad_input"},
+     {grad_max_pool_backward<2, 7, 3>, "indices"}, kWindows},
+    {"max_pool3d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool,
+     {nullptr, "max_pool3d_with_indices.out"}, {grad_max_pool<3>, "result1"}, kWindows,
+     kAllowUneven},
+    {"max_pool3d_with_indices_backward", meta_pool_backward, pool_backward_rule,
+     max_pool_backward, {nullptr, "max_pool3d_with_indices_backward.grad_input"},
+     {grad_max_pool_backward<3, 7, 3>, "indices"}, kWindows, kAllowUneven},
+    {"max_unpool2d", meta_unpool, both_front_dims_rule, unpool, {nullptr, "max_unpool2d.out"},
+     {grad_unpool<2>, "indices"}, kWindows},
+};
+// clang-format on
+
+}  // namespace
+
+void register_resample(OpRegistry& registry) {
+  register_upsampling(registry);
+  add_rows(registry, kPoolRows);
+}
+
+}  // namespace shardlab
