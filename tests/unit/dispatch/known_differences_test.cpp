@@ -62,8 +62,7 @@ TEST_CASE("X-50 right sides are not cut beside matrices that have the cut dim") 
   mesh.run([&](RankContext&) {
     const DTensor matrices = mesh.place("R", {2, 1, 1}, {2, 4});
     const DTensor sides = mesh.place("S(0)", {2, 1, 1}, {8, 8});
-    const DTensor x =
-        ops().one("aten::linalg_solve_triangular", {matrices, sides, true});
+    const DTensor x = ops().one("aten::linalg_solve_triangular", {matrices, sides, true});
     CHECK(whole(x) == Values{4, 2});
   });
 }
