@@ -197,6 +197,7 @@ template <typename Filter, bool aligns, Direction direction>
 void upsample_kernel(const KernelCall& call) {
   const bool forward = direction == Direction::kForward;
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  if (out.numel() == 0) return;
   const Dims& sizes = *optional_dims_arg(call, 1);
   std::size_t next = forward ? 2 : 3;
   const bool align_corners = aligns && scalar_arg(call, next).to_bool();
@@ -259,6 +260,7 @@ template <Direction direction>
 void avg_pool_kernel(const KernelCall& call) {
   const bool forward = direction == Direction::kForward;
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  if (out.numel() == 0) return;
   const std::size_t shift = forward ? 1 : 2;
   const Dims& sizes = *optional_dims_arg(call, shift);
   const PerDim kernel(call, shift, sizes), padding(call, shift + 2, Dims(3, 0));
@@ -295,6 +297,7 @@ template <Direction direction>
 void adaptive_avg_pool_kernel(const KernelCall& call) {
   const bool forward = direction == Direction::kForward;
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  if (out.numel() == 0) return;
   Grid grid(self);
   for (std::size_t d = 0; d < self.shape().size(); ++d) {
     const std::int64_t source = (forward ? self : out).size(d);
@@ -324,6 +327,7 @@ struct Steps {
 template <typename T, typename StepsOf>
 void largest_in_windows(const KernelCall& call, std::size_t pooled, StepsOf steps) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  if (out.numel() == 0) return;
   const RowMajor<T> from(self);
   RowMajorOutput<T> values(out);
   RowMajorOutput<std::int64_t> indices(call.outputs[1]);
@@ -380,6 +384,7 @@ void max_pool_kernel(const KernelCall& call) {
 // adaptive_max_pool..(self, output_size)
 void adaptive_max_pool_kernel(const KernelCall& call) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  if (out.numel() == 0) return;
   const std::size_t pooled = optional_dims_arg(call, 1)->size();
   const std::size_t first = self.shape().size() - pooled;
   const auto steps = [&](std::size_t i, std::int64_t r) -> Steps {

@@ -1,5 +1,7 @@
 // Linear algebra of matrices in the last two dims. Dims in front of them count matrices and may be
 // cut; a matrix itself has to be whole. What is linear in an operand lets pending sums of it pass.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/fix.h"
@@ -101,8 +103,18 @@ OutputMetas meta_lu(const MetaArgs& args) {
   const TensorMeta& a = matrices(args, 0);
   return unpacked(a, true, args[1].to_bool(), a.dtype);
 }
+/// One for each step of the factorisation.
+void require_pivots(const MetaArgs& args, const TensorMeta& lu) {
+  const Dims& shape = args.tensor(1)->shape;
+  const std::int64_t steps = std::min(rows_of(lu), columns_of(lu));
+  if (!shape.empty() && shape.back() == steps) return;
+  fail(ErrorKind::kValue, Fix{"give the pivots that linalg_lu_factor gave"},
+       "{}: pivots [{}] are not {} for each matrix", args.op().name(), fmt::join(shape, ", "),
+       steps);
+}
 OutputMetas meta_lu_unpack(const MetaArgs& args) {
   const TensorMeta& a = matrices(args, 0);
+  require_pivots(args, a);
   return unpacked(a, args[2].to_bool(), args[3].to_bool(), a.dtype);
 }
 
@@ -128,6 +140,7 @@ OutputMeta solution(const MetaArgs& args, std::size_t a_index, std::size_t b_ind
   return by_columns(common_front(args, a, b), rows_of(b), columns_of(b), b.dtype);
 }
 OutputMetas meta_lu_solve(const MetaArgs& args) {
+  require_pivots(args, squares(args, 0));
   return {solution(args, 0, 2, args[3].to_bool())};
 }
 OutputMetas meta_solve_triangular(const MetaArgs& args) {

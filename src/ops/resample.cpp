@@ -1,8 +1,11 @@
 // Resampling and pooling of the last dims: samples and channels, which stand in front, may be cut.
 // Upsampling and mean pooling are linear, so that pending sums and averages pass; what sends their
 // gradient back is linear, too, and the gradient of that is the forward way again.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "base/fix.h"
@@ -62,11 +65,33 @@ TensorMeta resized(const TensorMeta& like, const Dims& sizes) {
   return meta;
 }
 
+/// There is something to take samples of.
+void require_samples(const MetaArgs& args, const Dims& shape) {
+  const auto sizes = std::span(shape.data(), shape.size()).last(spatial_dims(args.op()));
+  if (std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; })) return;
+  fail(ErrorKind::kValue, Fix{"give an input with at least one place along each dim"},
+       "{}: the input [{}] has no places", args.op().name(), fmt::join(shape, ", "));
+}
+
 OutputMetas meta_upsample(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   require_dims(args, self, spatial_dims(args.op()) + 2);
   require_sizes(args, args[1].ints());
+  require_samples(args, self.shape);
   return {{resized(self, args[1].ints())}};
+}
+
+/// The gradient has the sizes of the result that it is of.
+void require_gradient(const MetaArgs& args, const TensorMeta& gradient, const Dims& sizes) {
+  const std::size_t ndim = gradient.shape.size();
+  if (ndim >= sizes.size() &&
+      std::equal(sizes.begin(), sizes.end(),
+                 gradient.shape.end() - static_cast<std::ptrdiff_t>(sizes.size()))) {
+    return;
+  }
+  fail(ErrorKind::kValue, Fix{"give the gradient of the result that these arguments give"},
+       "{}: the gradient is [{}], the result has the sizes [{}]", args.op().name(),
+       fmt::join(gradient.shape, ", "), fmt::join(sizes, ", "));
 }
 
 /// upsample.._backward(grad_output, output_size, input_size, ..)
@@ -79,6 +104,9 @@ OutputMetas meta_upsample_backward(const MetaArgs& args) {
          "{}: input_size has {} sizes, the gradient {} dims", args.op().name(), whole.size(),
          gradient.shape.size());
   }
+  require_sizes(args, args[1].ints());
+  require_samples(args, whole);
+  require_gradient(args, gradient, args[1].ints());
   return {{resized(gradient, Dims(whole.begin() + 2, whole.end()))}};
 }
 
@@ -165,7 +193,21 @@ OutputMetas meta_adaptive_max_pool(const MetaArgs& args) {
 OutputMetas meta_pool_backward(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(1);
   meta.stride = preserved_strides(meta);
+  if (args.tensor(0)->shape.size() != meta.shape.size()) {
+    require_gradient(args, *args.tensor(0), meta.shape);
+  }
   return {{meta}};
+}
+
+/// avg_pool.._backward(grad_output, self, kernel_size, stride, padding, ceil_mode, ..)
+OutputMetas meta_avg_pool_backward(const MetaArgs& args) {
+  const std::size_t count = spatial_dims(args.op());
+  require_dims(args, *args.tensor(1), count + 1);
+  const Dims kernel = per_dim(args[2], count, {});
+  const Pooling pooling{kernel, per_dim(args[3], count, kernel),
+                        per_dim(args[4], count, Dims(count, 0)), Dims(count, 1), args[5].to_bool()};
+  require_gradient(args, *args.tensor(0), pooled_sizes(args, *args.tensor(1), pooling));
+  return meta_pool_backward(args);
 }
 
 /// max_unpool..(self, indices, output_size)
@@ -442,11 +484,11 @@ constexpr Row kPoolRows[] = {
      "indices"}, kWindows, kAllowUneven},
     {"avg_pool2d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool2d.out"},
      {grad_avg_pool<kAvg2dBack>, "self"}, kLinearMap, kAllowUneven},
-    {"avg_pool2d_backward", meta_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
+    {"avg_pool2d_backward", meta_avg_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
      {nullptr, "avg_pool2d_backward.grad_input"}, {}, kWindows, kAllowUneven},
     {"avg_pool3d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool3d.out"},
      {grad_avg_pool<kAvg3dBack>, "self"}, kLinearMap, kAllowUneven},
-    {"avg_pool3d_backward", meta_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
+    {"avg_pool3d_backward", meta_avg_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
      {nullptr, "avg_pool3d_backward.grad_input"}, {}, kWindows, kAllowUneven},
     {"max_pool1d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool, {},
      {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
