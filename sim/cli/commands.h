@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ namespace shardlab {
 /// fails; wrong use or a file that cannot run; a defect of shardlab; interrupted.
 enum ExitCode : int { kFine = 0, kFailed = 1, kCannotRun = 2, kOurDefect = 3, kInterrupted = 130 };
 enum class Output : std::uint8_t { kText, kJson };
+
+inline void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 /// What every command understands.
 struct CommonArguments {

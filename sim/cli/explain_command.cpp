@@ -25,8 +25,6 @@ namespace shardlab {
 
 namespace {
 
-void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
   if (begin == std::string_view::npos) return "";

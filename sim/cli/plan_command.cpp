@@ -17,8 +17,6 @@
 namespace shardlab {
 namespace {
 
-void print_text(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view fix) {
   throw Error(ErrorKind::kValue, fmt::format("{}: can't read \"{}\"", option, text))
       .with("fix", std::string(fix));

@@ -12,7 +12,7 @@ int show_command(const SpecArguments& arguments) {
   const std::string text = arguments.common.output == Output::kJson
                                ? json_of_spec(*spec) + "\n"
                                : draw_spec(*spec, {.color = arguments.common.stdout_color()});
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
   return kFine;
 }
 

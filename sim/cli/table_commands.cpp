@@ -22,7 +22,7 @@ int ops_command(const OpsArguments& arguments) {
   const std::string text = arguments.common.output == Output::kJson
                                ? ops_json(registry, arguments.name) + "\n"
                                : ops_text(registry, arguments.name);
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
   return kFine;
 }
 
@@ -34,7 +34,7 @@ int print_scenario(const CheckSummary& summary) {
     if (failure.scenario.empty()) continue;
     const std::string text = fmt::format("# {}\n# expected {}\n# got      {}\n{}", failure.field,
                                          failure.expected, failure.got, failure.scenario);
-    std::fputs(text.c_str(), stdout);
+    print_text(text);
     return kFailed;
   }
   std::fputs("# no failure is shown by a scenario\n", stdout);
@@ -64,7 +64,7 @@ int check_command(const CheckArguments& arguments) {
   if (arguments.as_scenario) return print_scenario(summary);
   const std::string text =
       arguments.common.output == Output::kJson ? summary.json().dump() + "\n" : summary.text();
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
   return summary.failed == 0 ? kFine : kFailed;
 }
 
@@ -74,7 +74,7 @@ int diff_command(const DiffArguments& arguments) {
   const std::string text =
       json ? diff_json(runs) + "\n"
            : diff_text(runs, arguments.a, arguments.b, arguments.common.stdout_color());
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
   for (const RunDiff& run : runs) {
     if (!run.equal()) return kFailed;
   }
@@ -90,7 +90,7 @@ int doctor_command(const DoctorArguments& arguments) {
   const bool json = arguments.common.output == Output::kJson;
   const std::string text =
       json ? doctor_json(findings) + "\n" : doctor_text(findings, arguments.common.stdout_color());
-  std::fputs(text.c_str(), stdout);
+  print_text(text);
   return kFine;
 }
 

@@ -9,8 +9,8 @@
 namespace shardlab {
 namespace {
 
-DType dtype_of(const Json& names, const char* key, DType otherwise) {
-  return names.contains(key) ? shardlab::dtype_of(names.at(key)) : otherwise;
+DType dtype_or(const Json& names, const char* key, DType otherwise) {
+  return names.contains(key) ? dtype_of(names.at(key)) : otherwise;
 }
 
 Tensor converted(FactWorld& world, const Tensor& x, DType dtype) {
@@ -102,8 +102,8 @@ class BackwardChecker : public FactChecker {
     const SpecPair specs = specs_of(world_.arena(), fact);
     const DType original = specs.source->dtype();
     const Json dtypes = fact.value("dtypes", Json::object());
-    const DType forward = dtype_of(dtypes, "forward_dtype", original);
-    const DType backward = dtype_of(dtypes, "backward_dtype", original);
+    const DType forward = dtype_or(dtypes, "forward_dtype", original);
+    const DType backward = dtype_or(dtypes, "backward_dtype", original);
     Outcome outcome;
     std::vector<Tensor> outputs(fact.at("in").size());
     const auto move = [&](std::size_t rank) {

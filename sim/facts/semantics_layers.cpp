@@ -244,7 +244,7 @@ std::string adamw_step(const Json& fact) {
       distributed("tensor(1.0)", whole_of(fact.at("mesh"))));
 }
 
-constexpr Case kCases[] = {
+constexpr Case kLayerCases[] = {
     {"cross_entropy", cross_entropy},
     {"log_softmax", log_softmax},
     {"loss_parallel_invalid", loss_parallel},
@@ -268,6 +268,6 @@ constexpr Case kCases[] = {
 
 }  // namespace
 
-std::span<const Case> layer_cases() { return kCases; }
+std::span<const Case> layer_cases() { return kLayerCases; }
 
 }  // namespace shardlab::semantics

@@ -231,7 +231,7 @@ std::string reversed_mesh(const Json&) {
          "reduce_scatter = t.redistribute(m0=S(0)).to_local()\n";
 }
 
-constexpr Case kCases[] = {
+constexpr Case kPlacingCases[] = {
     {"from_local", from_local},
     {"distribute_tensor", distribute_tensor},
     {"factory_zeros", factory},
@@ -280,6 +280,6 @@ constexpr Case kCases[] = {
 
 }  // namespace
 
-std::span<const Case> placing_cases() { return kCases; }
+std::span<const Case> placing_cases() { return kPlacingCases; }
 
 }  // namespace shardlab::semantics

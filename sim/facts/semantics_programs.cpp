@@ -364,7 +364,7 @@ std::string bool_of_reduced(const Json& fact) {
   return fmt::format("v = bool({}.sum() > 0)\n", distributed(kFour, rows_of(fact.at("mesh"))));
 }
 
-constexpr Case kCases[] = {
+constexpr Case kProgramCases[] = {
     {"unary_comm", unary_comm},
     {"binary_comm", binary_comm},
     {"comm_counts", comm_counts},
@@ -396,7 +396,7 @@ constexpr Case kCases[] = {
 std::string text_of(const Json& fact) {
   const std::string& name = fact.at("case").get_ref<const std::string&>();
   for (const std::span<const Case> cases :
-       {std::span<const Case>(kCases), placing_cases(), layer_cases()}) {
+       {std::span<const Case>(kProgramCases), placing_cases(), layer_cases()}) {
     for (const Case& row : cases) {
       if (row.name == name) return row.write(fact);
     }

@@ -17,12 +17,6 @@ namespace shardlab {
 
 namespace {
 
-std::vector<std::byte> bytes_of(const Tensor& tensor) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
-  if (!bytes.empty()) tensor.device()->read(tensor, bytes.data());
-  return bytes;
-}
-
 struct Range {
   std::int64_t start = 0;
   std::int64_t size = 0;
@@ -170,7 +164,7 @@ class MutatingCommunicator final : public ForwardingCommunicator {
   }
   // Every rank of the group comes here, whether the mutation concerns it or not.
   Tensor next_ranks(const Tensor& right) {
-    const std::vector<std::byte> own = bytes_of(right);
+    const std::vector<std::byte> own = read_bytes(right);
     const std::string_view text(reinterpret_cast<const char*>(own.data()), own.size());
     const std::vector<std::string> all = real().all_gather_bytes(text);
     const std::string& next = all[static_cast<std::size_t>((rank() + 1) % size())];
@@ -180,7 +174,7 @@ class MutatingCommunicator final : public ForwardingCommunicator {
     return noted(right, wrong);
   }
   Tensor noted(const Tensor& right, const Tensor& wrong) {
-    if (bytes_of(right) != bytes_of(wrong)) ++plan_->effect->changed;
+    if (read_bytes(right) != read_bytes(wrong)) ++plan_->effect->changed;
     return wrong;
   }
 

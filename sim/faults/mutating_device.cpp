@@ -9,6 +9,7 @@
 
 #include "base/rank_context.h"
 #include "kernels/kernel_id.h"
+#include "tensor/host.h"
 #include "tensor/local_view.h"
 
 namespace shardlab {
@@ -16,12 +17,6 @@ namespace shardlab {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-Bytes bytes_of(const Tensor& tensor) {
-  Bytes bytes(static_cast<std::size_t>(tensor.size_bytes()));
-  if (!bytes.empty()) tensor.device()->read(tensor, bytes.data());
-  return bytes;
-}
 
 void set_bytes(const Tensor& tensor, const Bytes& bytes) {
   if (!bytes.empty()) tensor.device()->write(tensor, bytes.data());
@@ -115,7 +110,7 @@ class MutatingDevice final : public Device {
     if (!wrong_ || wrong_->mistake != KernelMistake::kStaleResult) return;
     if (call.outputs.empty() || !call.outputs[0].defined()) return;
     if (past.results.size() == kMost) past.results.erase(past.results.begin());
-    past.results.push_back({call.outputs[0].meta(), bytes_of(call.outputs[0])});
+    past.results.push_back({call.outputs[0].meta(), read_bytes(call.outputs[0])});
   }
 
   Tensor copy_of(const Tensor& tensor) const {
@@ -127,11 +122,11 @@ class MutatingDevice final : public Device {
   void make_wrong(const KernelCall& call, const Past& past) {
     std::vector<Bytes> right;
     for (const Tensor& output : call.outputs) {
-      right.push_back(output.defined() ? bytes_of(output) : Bytes());
+      right.push_back(output.defined() ? read_bytes(output) : Bytes());
     }
     spoil(call, past);
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-      if (!call.outputs[i].defined() || bytes_of(call.outputs[i]) == right[i]) continue;
+      if (!call.outputs[i].defined() || read_bytes(call.outputs[i]) == right[i]) continue;
       ++log_->changed;
       return;
     }
@@ -167,8 +162,8 @@ class MutatingDevice final : public Device {
     const std::int64_t count = masked_elements(call);
     const auto* table = std::get_if<Tensor>(&call.args[0]);
     if (count == 0 || table == nullptr || table->numel() == 0) return;
-    const Bytes mask = bytes_of(call.outputs.back()), entries = bytes_of(*table);
-    Bytes found = bytes_of(call.outputs[0]);
+    const Bytes mask = read_bytes(call.outputs.back()), entries = read_bytes(*table);
+    Bytes found = read_bytes(call.outputs[0]);
     const std::size_t size = found.size() / static_cast<std::size_t>(count);
     for (std::size_t i = 0; i < mask.size(); ++i) {
       if (mask[i] == std::byte{0}) continue;

@@ -7,7 +7,7 @@ namespace shardlab::ast {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string string_literal(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\\' || c == '\'')
@@ -42,7 +42,7 @@ struct Printer {
     const std::string text = fmt::format("{}", value);
     return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
   }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return string_literal(value); }
 
   std::string operator()(const Name& name) const { return name.id; }
   std::string operator()(const Attribute& node) const {
@@ -123,7 +123,7 @@ struct Printer {
     std::string out;
     for (const auto& part : node.parts) {
       const auto literal = [&](std::string_view text) {
-        const std::string quoted_text = quoted(text);
+        const std::string quoted_text = string_literal(text);
         for (const char c : std::string_view(quoted_text).substr(1, quoted_text.size() - 2)) {
           out.append(c == '{' || c == '}' ? 2 : 1, c);
         }

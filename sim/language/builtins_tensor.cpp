@@ -20,7 +20,7 @@ namespace {
 
 const DTensor& self_tensor(const Value* self) { return self->as<DTensor>(); }
 
-Value run_size(Interpreter& in, const Value* self, CallValues call) {
+Value run_tensor_size(Interpreter& in, const Value* self, CallValues call) {
   const Parameters given("size", {"dim="}, std::move(call));
   const DTensor& tensor = self_tensor(self);
   if (!given.has("dim")) return in.attribute(*self, "shape");
@@ -103,7 +103,7 @@ Value run_requires_grad(Interpreter&, const Value* self, CallValues call) {
   return *self;
 }
 
-Value run_backward(Interpreter& in, const Value* self, CallValues call) {
+Value run_tensor_backward(Interpreter& in, const Value* self, CallValues call) {
   call.positional.insert(call.positional.begin(), *self);
   return find_function("backward")->run(in, nullptr, std::move(call));
 }
@@ -165,7 +165,7 @@ constexpr std::string_view kAttributes[] = {
 
 BuiltinTable tensor_methods() {
   static const Builtin kTable[] = {
-      {"backward", run_backward},
+      {"backward", run_tensor_backward},
       {"detach", run_function<kDetach>},
       {"detach_", run_function<kDetachHere>},
       {"dim", run_dim},
@@ -175,7 +175,7 @@ BuiltinTable tensor_methods() {
       {"redistribute", run_function<kRedistribute>},
       {"register_hook", run_register_hook},
       {"requires_grad_", run_requires_grad},
-      {"size", run_size},
+      {"size", run_tensor_size},
       {"stride", run_stride},
       {"to_local", run_function<kToLocal>},
       {"tolist", run_tolist},

@@ -24,7 +24,7 @@ constexpr std::int64_t kMaxCellRows = 32;      // of a drawing with a row per in
 constexpr std::size_t kMaxBlockRows = 16;      // of one with a row per block
 constexpr std::size_t kMaxLabel = 9;           // longer labels become letters with a legend
 
-std::string list(std::span<const std::int64_t> values) {
+std::string bracketed(std::span<const std::int64_t> values) {
   return fmt::format("[{}]", fmt::join(values, ", "));
 }
 
@@ -281,8 +281,8 @@ TableRow table_row(const DTensorSpec& spec, std::int64_t index) {
   }
   TableRow row{fmt::format("{}", holding.rank),
                fmt::format("{}", fmt::join(at, " ")),
-               list(holding.shape),
-               spec.has_strided() ? owned_text(holding.view) : list(holding.offset),
+               bracketed(holding.shape),
+               spec.has_strided() ? owned_text(holding.view) : bracketed(holding.offset),
                fmt::format("{}", holding.elements),
                fmt::format("{}", holding.bytes)};
   if (holding.elements == 0 && spec.numel() > 0) row.push_back("empty");
@@ -312,8 +312,8 @@ std::string totals_text(const DTensorSpec& spec) {
   std::vector<std::string> shapes;
   for (const auto& row : totals.shapes) {
     if (shapes.size() == kShapes) break;
-    shapes.push_back(
-        fmt::format("{} on {} {}", list(row.shape), row.ranks, row.ranks == 1 ? "rank" : "ranks"));
+    shapes.push_back(fmt::format("{} on {} {}", bracketed(row.shape), row.ranks,
+                                 row.ranks == 1 ? "rank" : "ranks"));
   }
   text += fmt::format("{}", fmt::join(shapes, ", "));
   if (totals.shapes.size() > kShapes) {

@@ -223,15 +223,14 @@ std::string replicas_differ(const DTensorSpec& spec, const Coordinate& first, co
                      number_text(b, *element), fmt::join(index, ", "));
 }
 
-// The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
+}  // namespace
+
 Coordinate representative(const DTensorSpec& spec, Coordinate coordinate) {
   for (std::size_t mesh_dim = 0; mesh_dim < coordinate.size(); ++mesh_dim) {
     if (spec.placement(mesh_dim).is_replicate()) coordinate[mesh_dim] = 0;
   }
   return coordinate;
 }
-
-}  // namespace
 
 GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces,
                      std::vector<AssemblyFault>& faults) {

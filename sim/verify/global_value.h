@@ -29,6 +29,8 @@ struct AssemblyFault {
   std::string what;  ///< "ranks 0 and 4 hold different replicas: 1.5 and 2 at [0, 3]"
 };
 
+/// The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
+Coordinate representative(const DTensorSpec& spec, Coordinate coordinate);
 /// The value that `spec` says the pieces have. Runs on one thread, outside of the ranks, once all
 /// of them have ended. `pieces` holds the handle of every rank of the spec's layout, by row-major
 /// mesh index. Partials are reduced in f64 (integers exactly). Replicas are compared bitwise; a

@@ -17,15 +17,9 @@ namespace shardlab {
 
 namespace {
 
-bool same_number(double a, double b) {
+bool same_bits_or_nan(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   return std::memcmp(&a, &b, sizeof a) == 0;
-}
-
-std::vector<std::byte> bytes_of(const Tensor& x) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(x.size_bytes()));
-  x.device()->read(x, bytes.data());
-  return bytes;
 }
 
 // 64 fair coins for the n-th block of a sample (SplitMix64).
@@ -46,12 +40,6 @@ Tensor written(const Tensor& like, const std::vector<double>& numbers) {
   return result;
 }
 
-bool holds(const DimMap& map, std::int64_t index) {
-  return std::ranges::any_of(map.runs, [&](const IndexRun& run) {
-    return index >= run.offset && index < run.offset + run.size;
-  });
-}
-
 }  // namespace
 
 bool on_host(const Tensor& x) { return x.device()->type() == "cpu"; }
@@ -65,7 +53,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   const bool one = a.storage()->buffer() == b.storage()->buffer();
   if (one && a.offset() == b.offset() && a.stride() == b.stride()) return true;
   const bool host = on_host(a) && on_host(b);
-  if (!host || !a.contiguous() || !b.contiguous()) return bytes_of(a) == bytes_of(b);
+  if (!host || !a.contiguous() || !b.contiguous()) return read_bytes(a) == read_bytes(b);
   const auto size = static_cast<std::size_t>(a.size_bytes());
   return size == 0 || std::memcmp(first_byte(a), first_byte(b), size) == 0;
 }
@@ -100,7 +88,7 @@ WrongStep bitwise_miss(const Tensor& got, const Tensor& expected) {
   }
   const std::size_t width = number_width(got.dtype());
   for (std::size_t i = 0; i < std::max(k.size(), x.size()); ++i) {
-    if (integers ? k[i] == l[i] : same_number(x[i], y[i])) continue;
+    if (integers ? k[i] == l[i] : same_bits_or_nan(x[i], y[i])) continue;
     if (found.wrong_elements++ > 0) continue;
     found.element = static_cast<std::int64_t>(i / width);
     found.got = integers ? static_cast<double>(k[i]) : x[i];
@@ -136,11 +124,7 @@ std::string holders_text(const DTensorSpec& spec, std::int64_t element) {
   std::vector<std::int64_t> ranks;
   for (std::int64_t i = 0; i < spec.layout()->size(); ++i) {
     const LocalView view = local_view(spec, spec.layout()->coordinate_at_index(i));
-    bool inside = true;
-    for (std::size_t dim = 0; dim < index.size(); ++dim) {
-      inside = inside && holds(view.dims[dim], index[dim]);
-    }
-    if (inside) ranks.push_back(spec.layout()->rank_at_index(i));
+    if (view.holds(index)) ranks.push_back(spec.layout()->rank_at_index(i));
   }
   std::ranges::sort(ranks);
   return fmt::format("{} at [{}]", fold_ranks(ranks), fmt::join(index, ", "));

@@ -44,14 +44,6 @@ void copy_runs(const Tensor& whole, const Tensor& piece, const LocalView& view, 
   }
 }
 
-// The coordinate with its replicated mesh dims set to 0: the rank that stands for this one.
-Coordinate representative(const DTensorSpec& spec, Coordinate coordinate) {
-  for (std::size_t mesh_dim = 0; mesh_dim < coordinate.size(); ++mesh_dim) {
-    if (spec.placement(mesh_dim).is_replicate()) coordinate[mesh_dim] = 0;
-  }
-  return coordinate;
-}
-
 std::string different(std::int64_t a, std::int64_t b) {
   return fmt::format("ranks {} and {} hold different replicas", a, b);
 }

@@ -56,19 +56,6 @@ bool worse(const Comparison& a, const Comparison& b) {
   return share_a > share_b;
 }
 
-bool holds(const DimMap& map, std::int64_t index) {
-  return std::any_of(map.runs.begin(), map.runs.end(), [&](const IndexRun& run) {
-    return index >= run.offset && index < run.offset + run.size;
-  });
-}
-
-bool holds(const LocalView& view, const Dims& index) {
-  for (std::size_t dim = 0; dim < index.size(); ++dim) {
-    if (!holds(view.dims[dim], index[dim])) return false;
-  }
-  return true;
-}
-
 Dims index_of(std::int64_t element, const Dims& shape) {
   Dims index(shape.size());
   for (std::size_t dim = shape.size(); dim-- > 0;) {
@@ -82,7 +69,7 @@ Dims index_of(std::int64_t element, const Dims& shape) {
 std::optional<double> element_at(const DTensorSpec& spec, const DTensor& piece,
                                  const Coordinate& coordinate, const Dims& index) {
   const LocalView view = local_view(spec, coordinate);
-  if (!holds(view, index)) return std::nullopt;
+  if (!view.holds(index)) return std::nullopt;
   std::int64_t at = 0;
   for (std::size_t dim = 0; dim < index.size(); ++dim) {
     std::int64_t local = 0;

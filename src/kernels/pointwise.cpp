@@ -150,10 +150,10 @@ void gelu(ElementRunner& runner, const KernelCall& call) {
        "approximate is '{}'; it must be 'none' or 'tanh'", *text);
 }
 
-using KernelTable = std::array<PointwiseKernel, static_cast<std::size_t>(KernelId::kCount)>;
+using PointwiseKernels = std::array<PointwiseKernel, static_cast<std::size_t>(KernelId::kCount)>;
 
-constexpr KernelTable make_table() {
-  KernelTable table{};
+constexpr PointwiseKernels make_kernels() {
+  PointwiseKernels table{};
   const auto set = [&](KernelId id, PointwiseKernel kernel) {
     table[static_cast<std::size_t>(id)] = kernel;
   };
@@ -180,7 +180,7 @@ constexpr KernelTable make_table() {
 }  // namespace
 
 std::span<const PointwiseKernel> pointwise_kernels() {
-  static constexpr KernelTable table = make_table();
+  static constexpr PointwiseKernels table = make_kernels();
   return table;
 }
 

@@ -198,7 +198,7 @@ OutputMetas meta_triangle(const MetaArgs& args) {
          "{} takes a tensor of at least two dims, not {}", args.op().name(),
          args.tensor(0)->shape.size());
   }
-  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
+  return meta_contiguous(args);
 }
 
 /// scalar_tensor(s, *, dtype, ..): f32 unless a dtype is named, whatever the number is.

@@ -33,10 +33,6 @@ void require_index(const TensorMeta& index) {
   }
 }
 
-OutputMetas meta_self(const MetaArgs& args) {
-  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
-}
-
 // An index element for each element: (self, dim, index, ..) where `addressed` has to be at least as
 // long as the index in all dims but `free_dim`.
 constexpr std::size_t kNoDim = std::numeric_limits<std::size_t>::max();
@@ -100,7 +96,7 @@ Rows rule_gather(const RuleContext& context) {
 OutputMetas meta_scatter(const MetaArgs& args) {
   require_index(*args.tensor(2));
   wrap_dim(args[1].to_int(), args.tensor(0)->shape.size());
-  return meta_self(args);
+  return meta_contiguous(args);
 }
 
 OutputMetas meta_scatter_elements(const MetaArgs& args) {
@@ -209,7 +205,7 @@ OutputMetas meta_index_put(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   check_indices(args.op(), args.tensors(1), self);
   const auto masks = [](const TensorMeta* index) { return index != nullptr && is_mask(*index); };
-  if (std::ranges::any_of(args.tensors(1), masks)) return meta_self(args);
+  if (std::ranges::any_of(args.tensors(1), masks)) return meta_contiguous(args);
   const Dims places = read_indices(args.op(), args.tensors(1)).result_shape(self.shape);
   const TensorMeta& values = *args.tensor(2);
   if (values.dtype != self.dtype) {
@@ -226,7 +222,7 @@ OutputMetas meta_index_put(const MetaArgs& args) {
          "{}: values of shape [{}] do not broadcast to the places [{}]", args.op().name(),
          fmt::join(values.shape, ", "), fmt::join(places, ", "));
   }
-  return meta_self(args);
+  return meta_contiguous(args);
 }
 
 /// Rows where the indices are sharded along dim `dim` of their common shape.
@@ -312,7 +308,7 @@ OutputMetas meta_index_add(const MetaArgs& args) {
          "{}: the source is {}, the tensor is {}; both must have one dtype", args.op().base,
          to_string(source.dtype), to_string(self.dtype));
   }
-  return meta_self(args);
+  return meta_contiguous(args);
 }
 
 /// Linear in self and source together: both carry a pending sum, or neither.

@@ -280,6 +280,10 @@ OutputMetas meta_like(const MetaArgs& args) {
   return {{meta}};
 }
 
+OutputMetas meta_contiguous(const MetaArgs& args) {
+  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
+}
+
 bool is_dense(const TensorMeta& meta) {
   InlineVector<std::size_t, 5> order(meta.shape.size());
   std::iota(order.begin(), order.end(), 0);

@@ -44,6 +44,8 @@ OutputMetas meta_bool(const MetaArgs& args);            ///< always bool
 OutputMetas meta_first(const MetaArgs& args);           ///< dtype of the first tensor
 /// Shape, dtype and (where dense) strides of the first tensor.
 OutputMetas meta_like(const MetaArgs& args);
+/// Shape and dtype of the first tensor; its elements lie in row-major order.
+OutputMetas meta_contiguous(const MetaArgs& args);
 
 /// Strides kept where they cover memory without gaps or overlap, else computed from their order.
 Dims preserved_strides(const TensorMeta& meta);

@@ -136,10 +136,6 @@ Reduced reduced_of(const RuleContext& context, NoDims no_dims = NoDims::kAll) {
   return reduced;
 }
 
-std::size_t output_count(const RuleContext& context) {
-  return context.schema.row->op.returns.size();
-}
-
 /// Rows that cut dims which stay; with `partial`, also rows that cut dims which are reduced.
 std::vector<RuleRow> reduction_rows(const RuleContext& context, std::optional<Placement> partial,
                                     NoDims no_dims = NoDims::kAll) {
@@ -150,8 +146,9 @@ std::vector<RuleRow> reduction_rows(const RuleContext& context, std::optional<Pl
     const bool stays = !reduced.contains(dim);
     if (!stays && !partial) continue;
     RuleRow row;
-    row.outputs.assign(output_count(context), stays ? RulePlacement::any(reduced.output_dim(dim))
-                                                    : RulePlacement::of(*partial));
+    row.outputs.assign(
+        context.schema.row->op.returns.size(),
+        stays ? RulePlacement::any(reduced.output_dim(dim)) : RulePlacement::of(*partial));
     row.inputs.push_back(RulePlacement::any(dim));
     rows.push_back(std::move(row));
   }

@@ -187,10 +187,6 @@ Rows rule_slice_backward(const RuleContext& context) {
 
 // self with a part replaced by src
 
-OutputMetas meta_self(const MetaArgs& args) {
-  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
-}
-
 Rows rule_slice_scatter(const RuleContext& context) {
   Rows rows = shard_all_dims_but(context, dim_argument(context, 2), 2);
   append_passing(rows, "sanx", 1, 2);
@@ -360,7 +356,7 @@ OutputMetas meta_roll(const MetaArgs& args) {
     fail(ErrorKind::kValue, Fix{"leave dims out: roll(x, 1)"},
          "roll: the tensor has no dim to roll along");
   }
-  return meta_self(args);
+  return meta_contiguous(args);
 }
 
 // What leaves a dim at one end comes back at the other.
@@ -470,10 +466,11 @@ constexpr const char* kSliceScatter = "slice_scatter";
 // Sorted by name.
 // clang-format off
 constexpr Row kSelectRows[] = {
-    {"diagonal_scatter", meta_self, rule_diagonal_scatter, put<kDiagonal>,
+    {"diagonal_scatter", meta_contiguous, rule_diagonal_scatter, put<kDiagonal>,
      {nullptr, "diagonal_scatter.out"}, {grad_put<kDiagonalScatter, kDiagonal>, ""},
      "both dims of the diagonal stay whole", 0, {1}},
-    {"flip", meta_self, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"}, {grad_flip, ""},
+    {"flip", meta_contiguous, rule_other_dims<1>, KernelId::kFlip, {nullptr, "flip.out"},
+     {grad_flip, ""},
      "a flipped dim crosses ranks", 0, {1}},
     {"roll", meta_roll, rule_other_dims<2>, roll_locally, {nullptr, "roll.out"}, {grad_roll, ""},
      "a rolled dim crosses ranks", 0, {1}},
@@ -481,14 +478,14 @@ constexpr Row kSelectRows[] = {
      "the index is global", kAllowUneven, {1}},
     {"select_backward", meta_select_backward, rule_select_backward, KernelId::kSelectBackward,
      {nullptr, "select_backward.out"}, {}, "the index is global", kAllowUneven, {1}, nullptr, 1},
-    {"select_scatter", meta_self, rule_select_scatter, put<kSelect>,
+    {"select_scatter", meta_contiguous, rule_select_scatter, put<kSelect>,
      {nullptr, "select_scatter.out"}, {grad_put<kSelectScatter, kSelect>, ""},
      "the index is global", 0, {1}},
     {"slice.Tensor", meta_slice, rule_slice, view_slice, {}, {grad_slice, ""}, "bounds are global",
      kAllowUneven, {1}},
     {"slice_backward", meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward,
      {nullptr, "slice_backward.out"}, {}, "bounds are global", kAllowUneven, {1}, nullptr, 1},
-    {"slice_scatter", meta_self, rule_slice_scatter, put<kSlice>,
+    {"slice_scatter", meta_contiguous, rule_slice_scatter, put<kSlice>,
      {nullptr, "slice_scatter.out"}, {grad_put<kSliceScatter, kSlice>, ""},
      "bounds are global", kAllowUneven, {2}},
     {"split.Tensor", meta_split, rule_split, view_split, {}, {grad_split, "~result"},

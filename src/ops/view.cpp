@@ -175,10 +175,6 @@ OutputMetas meta_view_as_complex(const MetaArgs& args) {
 
 OutputMetas meta_alias(const MetaArgs& args) { return {{*args.tensor(0)}}; }
 
-OutputMetas meta_contiguous(const MetaArgs& args) {
-  return {{contiguous_meta(args.tensor(0)->shape, args.tensor(0)->dtype)}};
-}
-
 /// The bytes under another dtype: the last dim stretches or shrinks with the size of an element.
 OutputMetas meta_view_dtype(const MetaArgs& args) {
   TensorMeta result = *args.tensor(0);

@@ -13,8 +13,6 @@ namespace shardlab {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
-
 double greedy_cost(const DTensorSpec& source, const Placements& target,
                    const PlanOptions& options) {
   StepPricer pricer(source, options);

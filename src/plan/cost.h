@@ -6,6 +6,8 @@
 
 namespace shardlab {
 
+inline constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
+
 /// Adds up the steps of one redistribution.
 class StepPricer {
  public:

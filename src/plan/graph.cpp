@@ -24,10 +24,10 @@ struct StateHash {
 };
 
 /// One way into a state: the earlier entry it came from, and what changed.
-struct Entry {
+struct Arrival {
   PlanState state;
   double cost = 0;
-  const Entry* parent = nullptr;  ///< null for the source
+  const Arrival* parent = nullptr;  ///< null for the source
   Change change{};
 };
 
@@ -38,10 +38,10 @@ class GraphSearch {
       : spec_(spec), model_(model), options_(options), rules_(rules) {}
 
   /// The goal's entry, or null when it can't be reached. Lives as long as the search.
-  const Entry* run(const PlanState& source, const PlanState& goal) {
+  const Arrival* run(const PlanState& source, const PlanState& goal) {
     push({source});
     while (!queue_.empty()) {
-      const Entry& entry = *queue_.top().entry;
+      const Arrival& entry = *queue_.top().entry;
       queue_.pop();
       if (entry.state == goal) return &entry;
       if (settled_.insert(entry.state).second) expand(entry, goal);
@@ -51,7 +51,7 @@ class GraphSearch {
 
  private:
   struct Waiting {
-    const Entry* entry;
+    const Arrival* entry;
     std::size_t number;
     /// priority_queue hands out the greatest, we want the cheapest, then the first pushed.
     bool operator<(const Waiting& other) const {
@@ -60,12 +60,12 @@ class GraphSearch {
     }
   };
 
-  void push(Entry entry) {
+  void push(Arrival entry) {
     entries_.push_back(std::move(entry));
     queue_.push({&entries_.back(), entries_.size()});
   }
 
-  void expand(const Entry& from, const PlanState& goal) {
+  void expand(const Arrival& from, const PlanState& goal) {
     for (const Change& change : successors(from.state, rules_)) follow(from, change);
     if (rules_.rules == PlanRules::kSeed) return;
     for (const Change& change : successors_to_partial(from.state, goal, rules_)) {
@@ -73,8 +73,8 @@ class GraphSearch {
     }
   }
 
-  void follow(const Entry& from, const Change& change) {
-    Entry next{from.state, from.cost, &from, change};
+  void follow(const Arrival& from, const Change& change) {
+    Arrival next{from.state, from.cost, &from, change};
     advance(next.state, change.mesh_dim, change.to);
     if (settled_.count(next.state) != 0) return;
     next.cost += weight(from.state, change);
@@ -97,7 +97,7 @@ class GraphSearch {
   CostModel model_;
   const PlanOptions& options_;
   const EdgeRules& rules_;
-  std::deque<Entry> entries_;
+  std::deque<Arrival> entries_;
   std::priority_queue<Waiting> queue_;
   std::unordered_set<PlanState, StateHash> settled_;
 };
@@ -115,7 +115,7 @@ PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, Cost
   const PlanRules rules = model == CostModel::kFixed ? PlanRules::kSeed : PlanRules::kV2_15;
   const EdgeRules edges = edge_rules(source, target, rules);
   GraphSearch search(source, model, options, edges);
-  const Entry* arrival = search.run(state, goal);
+  const Arrival* arrival = search.run(state, goal);
   if (!arrival) {
     return NoPlan{fmt::format("no path from {} to {}", order_text(state.placements, state.order),
                               order_text(goal.placements, goal.order))};

@@ -7,13 +7,12 @@
 #include <algorithm>
 
 #include "plan/bytes_space.h"
+#include "plan/cost.h"
 #include "plan/predicted_time.h"
 #include "plan/state.h"
 
 namespace shardlab {
 namespace {
-
-constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
 std::int64_t numel(const LocalView& view) {
   std::int64_t elements = 1;

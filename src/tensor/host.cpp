@@ -8,6 +8,17 @@
 
 namespace shardlab {
 
+std::vector<std::byte> read_bytes(const Tensor& tensor) {
+  Device& device = *tensor.device();
+  if (device.shape_only()) {
+    fail(ErrorKind::kUnsupported, Fix{"run it on a backend that computes"},
+         "a shape-only device holds no values to read");
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
+  device.read(tensor, bytes.data());
+  return bytes;
+}
+
 namespace {
 
 // Calls visit(T{}) with the stored element type of a real dtype.
@@ -55,17 +66,6 @@ T narrow_to(double value) {
   } else {
     return static_cast<T>(value);
   }
-}
-
-std::vector<std::byte> read_bytes(const Tensor& tensor) {
-  Device& device = *tensor.device();
-  if (device.shape_only()) {
-    fail(ErrorKind::kUnsupported, Fix{"run it on a backend that computes"},
-         "a shape-only device holds no values to read");
-  }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
-  device.read(tensor, bytes.data());
-  return bytes;
 }
 
 std::size_t numbers_in(const Tensor& tensor) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <complex>
+#include <cstddef>
 #include <vector>
 
 #include "tensor/device.h"
@@ -16,6 +17,8 @@ Scalar read_scalar(const Tensor& tensor);
 std::vector<double> read_doubles(const Tensor& tensor);
 /// Row-major values of an integer or bool tensor.
 std::vector<std::int64_t> read_integers(const Tensor& tensor);
+/// Row-major values as they lie in memory, in the tensor's dtype.
+std::vector<std::byte> read_bytes(const Tensor& tensor);
 /// Writes row-major values, rounding to the tensor's dtype; sizes must agree.
 void write_doubles(const Tensor& tensor, std::span<const double> values);
 void write_integers(const Tensor& tensor, std::span<const std::int64_t> values);

@@ -35,6 +35,13 @@ struct DimMap {
     }
     return -1;
   }
+  /// True when the piece has the global index `index`.
+  bool holds(std::int64_t index) const {
+    for (const IndexRun& run : runs) {
+      if (index >= run.offset && index < run.offset + run.size) return true;
+    }
+    return false;
+  }
 };
 
 /// A rank's piece of a tensor: the product of one DimMap per dim, in row-major order of local
@@ -43,6 +50,14 @@ struct LocalView {
   /// In elements; a dim's runs lie in [0, global_shape[dim]) and never overlap.
   Dims global_shape;
   std::vector<DimMap> dims;  ///< one per tensor dim
+
+  /// True when the piece has the element at the global `index`.
+  bool holds(const Dims& index) const {
+    for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+      if (!dims[dim].holds(index[dim])) return false;
+    }
+    return true;
+  }
 };
 
 }  // namespace shardlab

@@ -3,10 +3,11 @@
 namespace shardlab::test {
 namespace {
 
-Argument filled_in(const Argument& argument, const std::vector<DTensor>& inputs) {
+Argument filled_argument(const Argument& argument, const std::vector<DTensor>& inputs) {
   if (argument.is_list()) {
     ArgumentList list;
-    for (const Argument& element : argument.list()) list.push_back(filled_in(element, inputs));
+    for (const Argument& element : argument.list())
+      list.push_back(filled_argument(element, inputs));
     return list;
   }
   if (!argument.is_string() || argument.string().front() != '$') return argument;
@@ -17,7 +18,7 @@ Argument filled_in(const Argument& argument, const std::vector<DTensor>& inputs)
 
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs) {
   Arguments filled;
-  for (const Argument& argument : args) filled.push_back(filled_in(argument, inputs));
+  for (const Argument& argument : args) filled.push_back(filled_argument(argument, inputs));
   return filled;
 }
 

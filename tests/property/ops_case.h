@@ -40,13 +40,13 @@ struct OpsSetting {
   std::unique_ptr<Device> device;
 };
 
-enum class Verdict : std::uint8_t {
+enum class OpsVerdict : std::uint8_t {
   kRight,
   kRefused,  ///< for a reason of the table in ops_refusals.cpp
   kWrong,
 };
 struct CaseResult {
-  Verdict verdict = Verdict::kRight;
+  OpsVerdict verdict = OpsVerdict::kRight;
   std::string what;  ///< of a refusal: its reason
 };
 

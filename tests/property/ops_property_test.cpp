@@ -16,7 +16,7 @@ OpsCase shrink(OpsSetting& setting, OpsCase failing) {
   for (bool shrunk = true; shrunk;) {
     shrunk = false;
     for (const OpsCase& next : smaller(failing)) {
-      if (run_ops_case(setting, next).verdict != Verdict::kWrong) continue;
+      if (run_ops_case(setting, next).verdict != OpsVerdict::kWrong) continue;
       failing = next;
       shrunk = true;
       break;
@@ -34,15 +34,15 @@ TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one d
 #endif
   OpsSetting setting;
   std::mt19937_64 random(kSeed);
-  std::map<Verdict, int> counts;
+  std::map<OpsVerdict, int> counts;
   std::map<std::string, int> refused;
   std::map<std::string, bool> reported;
   for (int number = 0; number < kCases; ++number) {
     const OpsCase one = draw_ops_case(random);
     const CaseResult result = run_ops_case(setting, one);
     ++counts[result.verdict];
-    if (result.verdict == Verdict::kRefused) ++refused[result.what];
-    if (result.verdict != Verdict::kWrong || reported[one.sample->op]) continue;
+    if (result.verdict == OpsVerdict::kRefused) ++refused[result.what];
+    if (result.verdict != OpsVerdict::kWrong || reported[one.sample->op]) continue;
     reported[one.sample->op] = true;
     const OpsCase least = shrink(setting, one);
     FAIL_CHECK("seed " << kSeed << ", case " << number << ": " << one.text() << "\n  "
@@ -54,9 +54,9 @@ TEST_CASE("W-13 K-22 K-30 D-30 any legal placement of an op's inputs gives one d
     MESSAGE(refused[reason] << " refused: " << reason);
     CHECK_MESSAGE(refused[reason] <= row.most, reason);
   }
-  MESSAGE(counts[Verdict::kRight] << " right, " << counts[Verdict::kRefused] << " refused, "
-                                  << counts[Verdict::kWrong] << " wrong");
-  CHECK(counts[Verdict::kRight] > kCases / 2);
+  MESSAGE(counts[OpsVerdict::kRight] << " right, " << counts[OpsVerdict::kRefused] << " refused, "
+                                     << counts[OpsVerdict::kWrong] << " wrong");
+  CHECK(counts[OpsVerdict::kRight] > kCases / 2);
 }
 
 TEST_CASE("X-40 a factory's values depend neither on mesh nor on placements") {

@@ -209,7 +209,7 @@ std::optional<Error> refusal_of(const std::function<void()>& call) {
 
 CaseResult both_refuse(const Error& alone, const std::optional<Error>& on_mesh) {
   if (on_mesh && on_mesh->kind() == alone.kind()) return {};
-  return {Verdict::kWrong, "one device refuses: " + alone.text()};
+  return {OpsVerdict::kWrong, "one device refuses: " + alone.text()};
 }
 
 }  // namespace
@@ -227,13 +227,13 @@ CaseResult run_ops_case(OpsSetting& setting, const OpsCase& one) {
       std::vector<DTensor> pieces;
       for (const auto& results : ranks) pieces.push_back(results.at(i));
       const std::string what = judge(pieces, single[i], reference.at(i));
-      if (!what.empty()) return {Verdict::kWrong, fmt::format("value {} {}", i, what)};
+      if (!what.empty()) return {OpsVerdict::kWrong, fmt::format("value {} {}", i, what)};
     }
   } catch (const Error& error) {
     const OpRow& row = setting.registry.at(one.sample->op);
     const RefusalReason* refusal = refusal_reason(row, one, error);
-    if (refusal != nullptr) return {Verdict::kRefused, refusal->reason};
-    return {Verdict::kWrong, error.text()};
+    if (refusal != nullptr) return {OpsVerdict::kRefused, refusal->reason};
+    return {OpsVerdict::kWrong, error.text()};
   }
   return {};
 }

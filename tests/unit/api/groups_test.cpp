@@ -6,14 +6,14 @@
 #include "api/shardlab.h"
 #include "autograd/tape.h"
 #include "sim/world/spmd.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 using namespace shardlab;
 
 namespace {
 
+using test::whole;
 using Ranks = std::vector<std::int64_t>;
-
-std::vector<double> whole(const DTensor& x) { return read_doubles(full_tensor(x).local()); }
 
 }  // namespace
 

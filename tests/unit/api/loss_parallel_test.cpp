@@ -11,7 +11,7 @@ namespace {
 using test::whole;
 using Values = std::vector<double>;
 
-void check_close(const Values& got, const Values& wanted) {
+void check_loss(const Values& got, const Values& wanted) {
   REQUIRE(got.size() == wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(1e-5).scale(1e-3));
@@ -112,9 +112,9 @@ TEST_CASE("a loss over cut classes is that of one device, whatever counts") {
         ClassLoss how{{}, row.reduction, row.ignored};
         if (row.weighted) how.weight = tensor({1, 2, 3, 4, 5}, {5});
         const DTensor loss = loss_parallel(logits, target, how);
-        check_close(whole(loss), row.loss);
+        check_loss(whole(loss), row.loss);
         backward(sum(loss));
-        check_close(whole(grad_of(logits)), row.gradient);
+        check_loss(whole(grad_of(logits)), row.gradient);
       }
     });
   }

@@ -55,7 +55,7 @@ std::vector<RuleRow> rows_cut(const RuleContext& context) {
   return {row};
 }
 
-const OpRegistry& registry() {
+const OpRegistry& registry_with_probe() {
   static const OpRegistry* const made = [] {
     auto* filled = new OpRegistry;
     register_all_ops(*filled);
@@ -81,7 +81,7 @@ Probe probed(const char* op, Argument x) {
 }
 
 TEST_CASE("D-24 O-45 a decision that moves inputs says what each of them becomes") {
-  OpMesh mesh(registry(), {2});
+  OpMesh mesh(registry_with_probe(), {2});
   mesh.run([&](RankContext& rank) {
     const DTensor a = mesh.place("S(0)", {4, 4}, counted(16));
     const DTensor b = mesh.place("S(1)", {4, 4}, counted(16));
@@ -95,7 +95,7 @@ TEST_CASE("D-24 O-45 a decision that moves inputs says what each of them becomes
 }
 
 TEST_CASE("D-25 D-26 the local program runs once, on a list where the schema has one") {
-  OpMesh mesh(registry(), {2});
+  OpMesh mesh(registry_with_probe(), {2});
   mesh.run([&](RankContext& rank) {
     const DTensor x = mesh.place("S(0)", {3}, counted(3));
     const std::uint64_t offset = rank.random.offset;
@@ -144,7 +144,7 @@ TEST_CASE("D-29 X-40 draws follow the result's positions, wherever its first arg
 }
 
 TEST_CASE("D-30 D-31 D-32 an argument that is as wanted stays the same memory, others move") {
-  OpMesh mesh(registry(), {2});
+  OpMesh mesh(registry_with_probe(), {2});
   mesh.run([&](RankContext& rank) {
     const DTensor x = mesh.place("S(0)", {4}, counted(4));
     const DTensor y = mesh.place("P(sum)", {4}, counted(4));

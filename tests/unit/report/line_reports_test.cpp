@@ -15,7 +15,7 @@ using namespace shardlab;
 namespace {
 
 // The program begins on line 9.
-ScenarioResult result_of(const std::string& code) {
+ScenarioResult result_of_code(const std::string& code) {
   const std::string text =
       "[mesh]\ndp = 2\ntp = 2\n[inputs]\nx = { type = \"f32[7@dp, 6]\", requires_grad = true }\n"
       "w = { type = \"f32[6, 8@tp]\", requires_grad = true }\n[program]\ncode = \"\"\"\n" +
@@ -24,7 +24,7 @@ ScenarioResult result_of(const std::string& code) {
 }
 
 std::string order_of(const std::string& code) {
-  const ScenarioResult result = result_of(code);
+  const ScenarioResult result = result_of_code(code);
   REQUIRE_FALSE(result.run.error);
   return order_text(result.run, line_visits(result.run.events));
 }
@@ -59,7 +59,7 @@ TEST_CASE("forward and backward stand in the order of execution") {
 }
 
 TEST_CASE("a line takes what it has not made itself, and names what it gives") {
-  const ScenarioResult result = result_of("h = ((x @ w) * 2).redistribute(tp=R)\n");
+  const ScenarioResult result = result_of_code("h = ((x @ w) * 2).redistribute(tp=R)\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].line == 9);
@@ -74,7 +74,7 @@ TEST_CASE("a line takes what it has not made itself, and names what it gives") {
 }
 
 TEST_CASE("a collective is implicit where an op needed an input in another layout") {
-  const ScenarioResult result = result_of("h = x @ w\ns = h.softmax(-1)\n");
+  const ScenarioResult result = result_of_code("h = x @ w\ns = h.softmax(-1)\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   REQUIRE(lines.size() == 2);
   CHECK(lines[0].moves.empty());
@@ -83,8 +83,8 @@ TEST_CASE("a collective is implicit where an op needed an input in another layou
 }
 
 TEST_CASE("ops on plain tensors are seen") {
-  const ScenarioResult result =
-      result_of("l = x.to_local().detach()\nm = l @ l.t()\ns = all_reduce(m[:1, :1], \"sum\")\n");
+  const ScenarioResult result = result_of_code(
+      "l = x.to_local().detach()\nm = l @ l.t()\ns = all_reduce(m[:1, :1], \"sum\")\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   REQUIRE(lines.size() == 3);
   CHECK(lines[1].ops == std::vector<std::string>{"local t", "local mm"});
@@ -98,11 +98,11 @@ TEST_CASE("ops on plain tensors are seen") {
 // of which each product of backward takes what the other operand is cut by: 7 x 4 by 4 x 6, and
 // 6 x 4 by 4 x 8.
 TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
-  const ScenarioResult result = result_of("h = x @ w\nbackward(h.sum())\n");
+  const ScenarioResult result = result_of_code("h = x @ w\nbackward(h.sum())\n");
   const auto lines = line_reports(result, line_visits(result.run.events));
   CHECK(lines[0].forward_flops == 2 * 4 * 6 * 4);
   CHECK(lines[0].backward_flops == 2 * 7 * 4 * 6 + 2 * 6 * 4 * 8);
-  const ScenarioResult local = result_of("l = x.to_local()\nm = l @ l.t()\n");
+  const ScenarioResult local = result_of_code("l = x.to_local()\nm = l @ l.t()\n");
   const LineReport product = line_reports(local, line_visits(local.run.events))[1];
   CHECK(product.forward_flops == 2 * 4 * 6 * 4);
   CHECK(product.bytes == 4 * (4 * 6 + 6 * 4 + 4 * 4));  // the view t touches nothing
@@ -110,7 +110,7 @@ TEST_CASE("a line's arithmetic and bytes are those of the rank's own pieces") {
 
 // 7 rows over 2 ranks are 4 and 3, 8 columns 4 each: of h = x @ w the ranks with 3 rows make less.
 TEST_CASE("ranks that compute unequally much are told apart") {
-  const ScenarioResult result = result_of("h = x @ w\n");
+  const ScenarioResult result = result_of_code("h = x @ w\n");
   const auto works = rank_works(result.run, line_visits(result.run.events));
   REQUIRE(works.size() == 2);
   CHECK(works[0].ranks == "0,1");
@@ -120,15 +120,15 @@ TEST_CASE("ranks that compute unequally much are told apart") {
 }
 
 TEST_CASE("what ranks that make other calls compute is not guessed") {
-  const ScenarioResult result = result_of("if rank == 1:\n    h = x @ w\n");
+  const ScenarioResult result = result_of_code("if rank == 1:\n    h = x @ w\n");
   CHECK(rank_works(result.run, line_visits(result.run.events)).empty());
-  const ScenarioResult local = result_of("l = x.to_local()\nm = l @ l.t()\n");
+  const ScenarioResult local = result_of_code("l = x.to_local()\nm = l @ l.t()\n");
   CHECK(rank_works(local.run, line_visits(local.run.events)).empty());
 }
 
 // Two of three samples: 2 x 4 x 3 x 3 results of 2 x 3 x 3 products each.
 TEST_CASE("a convolution multiplies each result with its kernel, and so do both its gradients") {
-  const ScenarioResult result = result_of(
+  const ScenarioResult result = result_of_code(
       "i = randn([3, 2, 5, 5], dp=S(0)).detach().requires_grad_()\n"
       "k = randn([4, 2, 3, 3], dp=R).detach().requires_grad_()\nc = F.conv2d(i, k)\n"
       "backward(c.sum())\n");

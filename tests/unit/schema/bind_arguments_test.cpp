@@ -7,7 +7,7 @@
 namespace shardlab {
 namespace {
 
-struct Fixture {
+struct Registered {
   OpRegistry registry;
   const OpRow& add(const char* schema) {
     OpRow row;
@@ -16,7 +16,7 @@ struct Fixture {
   }
 };
 
-std::string failure(const auto& call) {
+std::string refusal(const auto& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -28,7 +28,7 @@ std::string failure(const auto& call) {
 }  // namespace
 
 TEST_CASE("arguments take schema order, defaults and their declared types") {
-  Fixture f;
+  Registered f;
   const OpRow& row = f.add(
       "f(Scalar x, int[2] size, float p=0.5, *, bool keep=False, int[1]? dim=None, "
       "str mode=\"none\", ScalarType? dtype=None) -> ()");
@@ -45,23 +45,21 @@ TEST_CASE("arguments take schema order, defaults and their declared types") {
 }
 
 TEST_CASE("a wrong argument is refused by name") {
-  Fixture f;
+  Registered f;
   const OpRow& row = f.add("f(Scalar x, int n, *, ScalarType? dtype=None) -> ()");
-  CHECK(failure([&] { bind_arguments(row, {1}); }) == "aten::f: 'n' is missing");
-  CHECK(failure([&] {
-          bind_arguments(row, {1, 2.5});
-        }) == "aten::f: 'n' is 2.5, must be int");
-  CHECK(failure([&] {
+  CHECK(refusal([&] { bind_arguments(row, {1}); }) == "aten::f: 'n' is missing");
+  CHECK(refusal([&] { bind_arguments(row, {1, 2.5}); }) == "aten::f: 'n' is 2.5, must be int");
+  CHECK(refusal([&] {
           bind_arguments(row, {1, 2}, {{"y", 1}});
         }) == "aten::f: has no argument 'y'");
-  CHECK(failure([&] { bind_arguments(row, {1, 2}, {{"n", 1}}); }) == "aten::f: 'n' is given twice");
-  CHECK(failure([&] {
+  CHECK(refusal([&] { bind_arguments(row, {1, 2}, {{"n", 1}}); }) == "aten::f: 'n' is given twice");
+  CHECK(refusal([&] {
           bind_arguments(row, {1, 2}, {{"dtype", 3}});
         }) == "aten::f: 'dtype' is 3, must be ScalarType?");
 }
 
 TEST_CASE("a call of a program is bound as Python does, and refused in the same words") {
-  Fixture f;
+  Registered f;
   const OpRow& row = f.add("f(Scalar self, int[2] dim, *, bool keepdim=False) -> ()");
   const auto python = [&](const GivenArguments& given) {
     return bind_arguments(row, given, BindRules::Style::kPython);
@@ -69,23 +67,23 @@ TEST_CASE("a call of a program is bound as Python does, and refused in the same 
   const Arguments args = python({{}, {{"input", 3}, {"axis", 1}, {"keepdims", true}}});
   CHECK(args[1] == Argument(Dims{1, 1}));
   CHECK(args[2] == Argument(true));
-  CHECK(failure([&] { python({{3}, {}}); }) == "aten::f: 'dim' is missing");
-  CHECK(failure([&] { bind_arguments(row, {3}); }) == "aten::f: 'dim' is missing");
-  CHECK(failure([&] {
+  CHECK(refusal([&] { python({{3}, {}}); }) == "aten::f: 'dim' is missing");
+  CHECK(refusal([&] { bind_arguments(row, {3}); }) == "aten::f: 'dim' is missing");
+  CHECK(refusal([&] {
           python({{3, 1, true}, {}});
         }) == "aten::f: takes at most 2 positional arguments, 3 are given");
 }
 
 TEST_CASE("a tensor that is not optional is not None") {
-  Fixture f;
+  Registered f;
   const OpRow& row = f.add("f(Tensor self, Tensor? other=None) -> Tensor");
-  CHECK(failure([&] { bind_arguments(row, {Argument()}); }) ==
+  CHECK(refusal([&] { bind_arguments(row, {Argument()}); }) ==
         "aten::f: 'self' is None, must be Tensor");
   CHECK(bind_arguments(row, {2.0})[1].is_none());
 }
 
 TEST_CASE("an unknown op is Unsupported and names its neighbours") {
-  Fixture f;
+  Registered f;
   f.add("softmax.int(Tensor self, int dim) -> Tensor");
   const OpRow& row = f.add("relu(Tensor self) -> Tensor");
   CHECK(f.registry.find("aten.relu.default") == &row);
@@ -97,7 +95,7 @@ TEST_CASE("an unknown op is Unsupported and names its neighbours") {
     CHECK(error.kind() == ErrorKind::kUnsupported);
     CHECK(error.find("fix")->find("aten::relu") != std::string::npos);
   }
-  CHECK(failure([&] { f.add("relu(Tensor self) -> Tensor"); }) == "aten::relu is registered twice");
+  CHECK(refusal([&] { f.add("relu(Tensor self) -> Tensor"); }) == "aten::relu is registered twice");
 }
 
 }  // namespace shardlab

@@ -16,7 +16,7 @@ using test::kind_of;
 using test::OpMesh;
 using test::whole;
 
-struct Fixture {
+struct Layouts {
   Arena arena;
   const MeshLayout* layout = arena.layout({.shape = Dims{2, 2}, .names = {}, .ranks = {}});
   const DTensorSpec* rows = spec({Placement::shard(0), Placement::replicate()});
@@ -193,7 +193,7 @@ TEST_CASE(
 }
 
 TEST_CASE("S-22 K-32 a suggestion is asked about again, and both answers are kept") {
-  Fixture f;
+  Layouts f;
   const older::OpSchema call(f.op, {f.rows, f.columns, 4}, {});
   const older::Settled settled = older::settle(follow_first, call);
   CHECK(settled.schema.args_spec() == std::vector<const DTensorSpec*>{f.rows, f.rows});
@@ -204,7 +204,7 @@ TEST_CASE("S-22 K-32 a suggestion is asked about again, and both answers are kep
 
 TEST_CASE(
     "S-2 S-19 X-23 fake arguments: metadata of every spec, nested ones too, with the older flag") {
-  Fixture f;
+  Layouts f;
   const older::OpSchema call(f.op, {f.rows, ArgumentList{f.columns, ArgumentList{f.both}}, 4},
                              {{"k", f.rows}});
   const std::vector<older::Meta> metas = call.inference_metas();
@@ -214,7 +214,7 @@ TEST_CASE(
 }
 
 TEST_CASE("S-3 S-4 S-5 S-6 S-7 X-25 X-27 texts of the older generation") {
-  Fixture f;
+  Layouts f;
   const older::PlacementStrategy full{f.both, {{f.rows, f.columns}}}, bare{f.rows, {}};
   CHECK(older::placements_text(f.both->placements()) == "S(0)S(1)");
   CHECK(full.text() == "(S(0)R, RS(1)) -> (S(0)S(1)) @ mesh layout: (2, 2)");
@@ -223,13 +223,13 @@ TEST_CASE("S-3 S-4 S-5 S-6 S-7 X-25 X-27 texts of the older generation") {
 }
 
 TEST_CASE("S-8 most shards over the outputs; an empty list fails") {
-  Fixture f;
+  Layouts f;
   CHECK(older::OpStrategy{{{f.rows, {}}, {f.both, {}}}}.max_num_shards() == 4);
   CHECK(kind_of([] { older::OpStrategy{}.max_num_shards(); }) == ErrorKind::kInternal);
 }
 
 TEST_CASE("S-9 S-10 X-5 a tuple strategy lists one child per output") {
-  Fixture f;
+  Layouts f;
   const older::TupleStrategy tuple{{{{{f.rows, {}}}}, {{{f.both, {}}}}}};
   CHECK(tuple.text() ==
         "TupleStrategy:\n"
@@ -238,7 +238,7 @@ TEST_CASE("S-9 S-10 X-5 a tuple strategy lists one child per output") {
 }
 
 TEST_CASE("S-11 S-12 X-3 in place and out go by name here") {
-  Fixture f;
+  Layouts f;
   const OpDescriptor named = parse_op_schema("__or__.layout_(Tensor x) -> Tensor");
   const OpDescriptor inplace = parse_op_schema("add_.Tensor(Tensor(a!) x) -> Tensor(a!)");
   CHECK(older::OpSchema(named, {}).is_out_variant);
@@ -250,7 +250,7 @@ TEST_CASE("S-11 S-12 X-3 in place and out go by name here") {
 TEST_CASE(
     "S-13 X-20 plain values that a rule replaces reach the local call, the caller's do not "
     "change") {
-  Fixture f;
+  Layouts f;
   const older::OpSchema original(f.op, {f.rows, f.rows, 4}, {});
   older::OpSchema adapted = original;
   adapted.args_schema[2] = 2;
@@ -270,13 +270,13 @@ TEST_CASE(
 }
 
 TEST_CASE("S-14 X-26 nested specs are not seen") {
-  Fixture f;
+  Layouts f;
   const older::OpSchema call(f.op, {ArgumentList{f.rows}, f.columns, 3}, {});
   CHECK(call.args_spec() == std::vector<const DTensorSpec*>{f.columns});
 }
 
 TEST_CASE("S-15 the text names function, positional and keyword values") {
-  Fixture f;
+  Layouts f;
   CHECK(older::OpSchema(f.op, {f.rows, 3}, {{"k", 1}}).text() ==
         "OpSchema(func_schema=aten::f, args_schema=(f32[8@m0, 4], 3), kwargs_schema={k: 1})");
 }
@@ -284,7 +284,7 @@ TEST_CASE("S-15 the text names function, positional and keyword values") {
 TEST_CASE(
     "S-16 S-17 S-18 equality is finer than the hash: every value counts, positions of keywords do "
     "not") {
-  Fixture f;
+  Layouts f;
   const older::OpSchema a(f.op, {f.rows, 3}, {{"k", 1}, {"j", 2}});
   const older::OpSchema b(f.op, {f.rows, 4}, {{"k", 1}, {"j", 2}});
   const older::OpSchema c(f.op, {f.rows, 3}, {{"j", 2}, {"k", 1}});
@@ -297,7 +297,7 @@ TEST_CASE(
 }
 
 TEST_CASE("S-20 a suggestion goes onto the original at the top level") {
-  Fixture f;
+  Layouts f;
   const older::OpSchema original(f.op, {f.rows, 3, f.rows, ArgumentList{f.rows}}, {{"k", 1}});
   older::OpSchema suggestion(f.op, {f.columns, f.both}, {{"k", 7}});
   suggestion.rewrap_onto(original);
@@ -311,7 +311,7 @@ TEST_CASE("S-20 a suggestion goes onto the original at the top level") {
 
 TEST_CASE(
     "S-23 S-24 strategies convert: one by one, tuples paired by index, other lengths refused") {
-  Fixture f;
+  Layouts f;
   const older::OpStrategy first{{{f.rows, {{f.columns}}}, {f.both, {}}}};
   const OpStrategy single = older::converted(older::StrategyType(first));
   REQUIRE(single.candidates.size() == 2);

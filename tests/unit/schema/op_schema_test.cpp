@@ -7,7 +7,7 @@
 namespace shardlab {
 namespace {
 
-struct Fixture {
+struct OneDim {
   Arena arena;
   OpRegistry registry;
   const MeshLayout* layout = arena.layout({.shape = Dims{2}, .names = {"x"}, .ranks = {}});
@@ -35,7 +35,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("W-8 keys hold tensors and what the schema info calls static") {
-  Fixture f;
+  OneDim f;
   const OpRow& scaled = f.add("f(Tensor self, Tensor other, Scalar alpha=1) -> Tensor", {99, {}});
   CHECK(f.same(f.call(scaled, {f.a, f.b, 1}), f.call(scaled, {f.a, f.b, 2})));
   CHECK_FALSE(f.same(f.call(scaled, {f.a, f.b}), f.call(scaled, {f.b, f.a})));
@@ -49,20 +49,20 @@ TEST_CASE("W-8 keys hold tensors and what the schema info calls static") {
 }
 
 TEST_CASE("X-17 positions are part of the key") {
-  Fixture f;
+  OneDim f;
   const OpRow& row = f.add("f(Tensor? x, Tensor? y, int n=0) -> Tensor", {2, {}});
   CHECK_FALSE(f.same(f.call(row, {f.a, Argument()}), f.call(row, {Argument(), f.a})));
 }
 
 TEST_CASE("1, 1.0 and True are different values") {
-  Fixture f;
+  OneDim f;
   const OpRow& row = f.add("f(Tensor x, Scalar n) -> Tensor", {1, {}});
   CHECK_FALSE(f.same(f.call(row, {f.a, 1}), f.call(row, {f.a, 1.0})));
   CHECK_FALSE(f.same(f.call(row, {f.a, 1}), f.call(row, {f.a, true})));
 }
 
 TEST_CASE("O-22 specs in order, lists flattened, keyword ones apart") {
-  Fixture f;
+  OneDim f;
   const OpRow& row =
       f.add("f.out(Tensor x, Tensor?[] y, *, Tensor(a!) out) -> Tensor(a!)", {100, {}, true});
   const OpSchema schema{

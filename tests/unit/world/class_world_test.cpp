@@ -15,12 +15,12 @@
 namespace shardlab {
 namespace {
 
-struct Setting {
+struct ClassSetting {
   Arena arena;
   std::unique_ptr<Device> device = make_shape_device();
   WorldOptions options;
 
-  Setting(Dims shape, std::int64_t ranks, std::vector<std::int64_t> array = {}) {
+  ClassSetting(Dims shape, std::int64_t ranks, std::vector<std::int64_t> array = {}) {
     MeshLayout::Init init;
     const std::vector<std::string> names = {"dp", "tp", "pp", "cp"};
     init.names.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shape.size()));
@@ -47,7 +47,7 @@ struct Setting {
 };
 
 TEST_CASE("B-8 a program that cuts nothing has one class, whatever the world's size") {
-  Setting setting({1024, 1024}, 1 << 20);
+  ClassSetting setting({1024, 1024}, 1 << 20);
   int runs = 0;
   const WorldResult result = setting.run([&](RankContext&, RankQuestions&) { ++runs; });
   CHECK(runs == 1);
@@ -58,7 +58,7 @@ TEST_CASE("B-8 a program that cuts nothing has one class, whatever the world's s
 }
 
 TEST_CASE("ranks outside of the mesh are a class of their own") {
-  Setting setting({2}, 5);
+  ClassSetting setting({2}, 5);
   const WorldResult result = setting.run([](RankContext&, RankQuestions&) {});
   REQUIRE(result.classes.size() == 2);
   CHECK(result.classes[1].size == 3);
@@ -68,7 +68,7 @@ TEST_CASE("ranks outside of the mesh are a class of their own") {
 
 TEST_CASE("7 rows over 4 ranks make two classes, 1 row two, none one") {
   for (const auto& [rows, classes] : std::map<std::int64_t, std::size_t>{{7, 2}, {1, 2}, {0, 1}}) {
-    Setting setting({4}, 4);
+    ClassSetting setting({4}, 4);
     const WorldResult result = setting.run([&, rows = rows](RankContext&, RankQuestions&) {
       setting.arena.spec(setting.options.layout, {Placement::shard(0)},
                          contiguous_meta(Dims{rows, 5}, DType::kF32));
@@ -94,7 +94,7 @@ TEST_CASE("random specs and questions on meshes of up to 4 dims: classes are rig
       for (std::int64_t i = 0; i < inside; ++i) array.push_back(i);
       std::shuffle(array.begin(), array.end(), random);
     }
-    Setting setting(shape, inside + below(3), array);
+    ClassSetting setting(shape, inside + below(3), array);
     const MeshLayout& layout = *setting.options.layout;
     std::vector<std::pair<Placements, Dims>> drawn;
     for (std::int64_t i = below(4); i > 0; --i) {
@@ -141,7 +141,7 @@ TEST_CASE("random specs and questions on meshes of up to 4 dims: classes are rig
 }
 
 TEST_CASE("B-6 a rank that skips a barrier is a deadlock that names it") {
-  Setting setting({4}, 4);
+  ClassSetting setting({4}, 4);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 3); });
     if (rank.rank != 3) setting.group(0).barrier();
@@ -154,7 +154,7 @@ TEST_CASE("B-6 a rank that skips a barrier is a deadlock that names it") {
 }
 
 TEST_CASE("B-5 different collectives on a million ranks are a mismatch that names the odd rank") {
-  Setting setting({1024, 1024}, 1 << 20);
+  ClassSetting setting({1024, 1024}, 1 << 20);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 2051); });
     const Tensor x = setting.tensor({4});
@@ -167,7 +167,7 @@ TEST_CASE("B-5 different collectives on a million ranks are a mismatch that name
 
 // Ranks 0 and 3 begin along dp, 1 and 2 along tp: 0 waits for 2, 2 for 3, 3 for 1, 1 for 0.
 TEST_CASE("B-6 two groups used in another order go round in a circle") {
-  Setting setting({2, 2}, 4);
+  ClassSetting setting({2, 2}, 4);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     const auto begins_along_dp = [](std::int64_t other) { return other == 0 || other == 3; };
     questions.ask(begins_along_dp);
@@ -182,7 +182,7 @@ TEST_CASE("B-6 two groups used in another order go round in a circle") {
 
 // With rank 0 alone along dp first, 2 comes to it from 3, and then 1 is met.
 TEST_CASE("another order that does not go round in a circle is none of our business") {
-  Setting setting({2, 2}, 4);
+  ClassSetting setting({2, 2}, 4);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
     const std::size_t first = rank.rank == 0 ? 0 : 1;
@@ -193,7 +193,7 @@ TEST_CASE("another order that does not go round in a circle is none of our busin
 }
 
 TEST_CASE("asynchronous calls may be issued in any order on two groups") {
-  Setting setting({2, 2}, 4);
+  ClassSetting setting({2, 2}, 4);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other == 0); });
     const std::size_t first = rank.rank == 0 ? 0 : 1;
@@ -207,7 +207,7 @@ TEST_CASE("asynchronous calls may be issued in any order on two groups") {
 }
 
 TEST_CASE("K-20 a wait is told where one rank stands for many, with the group it stands in") {
-  Setting setting({2, 3}, 6);
+  ClassSetting setting({2, 3}, 6);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
     Trace trace(TraceDetail::kEvents);
     rank.observer = &trace;
@@ -252,7 +252,7 @@ void send_right(ProcessGroup& group, std::int64_t odd, std::int64_t elements, Te
 }
 
 TEST_CASE("B-8 an exchange with neighbours has classes for the ends and all between") {
-  Setting setting({2, 7}, 15);
+  ClassSetting setting({2, 7}, 15);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions&) {
     if (rank.rank < 14) send_right(setting.group(1), -1, 4, setting.tensor({4}));
   });
@@ -266,7 +266,7 @@ TEST_CASE("B-8 an exchange with neighbours has classes for the ends and all betw
 
 TEST_CASE("B-5 an exchange that does not fit names the odd rank, also of many") {
   for (const std::int64_t ranks : {7, 65536}) {
-    Setting setting({ranks}, ranks);
+    ClassSetting setting({ranks}, ranks);
     const WorldResult result = setting.run([&](RankContext&, RankQuestions&) {
       send_right(setting.group(0), 3, 2, setting.tensor({4}));
     });
@@ -279,7 +279,7 @@ TEST_CASE("B-5 an exchange that does not fit names the odd rank, also of many") 
 }
 
 TEST_CASE("a batch whose partners on other ranks are unknown is refused") {
-  Setting setting({4}, 4);
+  ClassSetting setting({4}, 4);
   const WorldResult result =
       setting.run([&](RankContext&, RankQuestions&) { setting.group(0).batch({}); });
   REQUIRE_FALSE(result.ok());
@@ -287,7 +287,7 @@ TEST_CASE("a batch whose partners on other ranks are unknown is refused") {
 }
 
 TEST_CASE("B-7 a failure of some ranks is told with all that failed alike") {
-  Setting setting({4}, 4);
+  ClassSetting setting({4}, 4);
   const WorldResult result = setting.run([&](RankContext& rank, RankQuestions& questions) {
     questions.ask([](std::int64_t other) { return static_cast<std::uint64_t>(other >= 2); });
     if (rank.rank >= 2) fail(ErrorKind::kValue, "no luck");
@@ -303,14 +303,14 @@ TEST_CASE("B-7 a failure of some ranks is told with all that failed alike") {
 }
 
 TEST_CASE("a world by class is told of the mesh that its groups lie on") {
-  Setting setting({2}, 2);
+  ClassSetting setting({2}, 2);
   setting.options.layout = nullptr;
   CHECK_THROWS_WITH_AS(run_world(setting.options, [](RankContext&) {}),
                        doctest::Contains("the world has no mesh"), Error);
 }
 
 TEST_CASE("more classes than are allowed are refused") {
-  Setting setting({64}, 64);
+  ClassSetting setting({64}, 64);
   setting.options.most_classes = 10;
   const auto ask = [&](RankContext&, RankQuestions& questions) {
     questions.ask([](std::int64_t rank) { return static_cast<std::uint64_t>(rank); });

@@ -16,15 +16,15 @@ using namespace shardlab;
 
 namespace {
 
-struct Setting {
+struct SharingSetting {
   SchedulerKind scheduler;
   std::int64_t workers;
 };
-constexpr Setting kSettings[] = {
+constexpr SharingSetting kSettings[] = {
     {SchedulerKind::kPool, 1}, {SchedulerKind::kPool, 3}, {SchedulerKind::kThreads, 1}};
 
 // Runs `body` on `ranks` ranks that have one sharing device.
-SharingStats stats_of(const Setting& setting, std::int64_t ranks,
+SharingStats stats_of(const SharingSetting& setting, std::int64_t ranks,
                       const std::function<void(RankContext&)>& body) {
   const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
   SharingDevice sharing(*device, ranks);
@@ -55,7 +55,7 @@ const void* address(const Tensor& tensor) { return tensor.storage()->buffer()->d
 }  // namespace
 
 TEST_CASE("replicas run a kernel once, and kernels on its result once, too") {
-  for (const Setting& setting : kSettings) {
+  for (const SharingSetting& setting : kSettings) {
     std::vector<Tensor> results(6);
     const SharingStats stats = stats_of(setting, 6, [&](RankContext& rank) {
       const Tensor x = replica(rank, 1);
@@ -74,7 +74,7 @@ TEST_CASE("replicas run a kernel once, and kernels on its result once, too") {
 }
 
 TEST_CASE("a rank that writes to a shared result, or to its input, leaves the others' alone") {
-  for (const Setting& setting : kSettings) {
+  for (const SharingSetting& setting : kSettings) {
     stats_of(setting, 4, [&](RankContext& rank) {
       const Tensor x = replica(rank, 1);
       const Tensor y = run(rank, KernelId::kAdd, {x, x, Scalar(1)}, {4});
@@ -88,7 +88,7 @@ TEST_CASE("a rank that writes to a shared result, or to its input, leaves the ot
 }
 
 TEST_CASE("other arguments, other pieces and other draws are not shared") {
-  for (const Setting& setting : kSettings) {
+  for (const SharingSetting& setting : kSettings) {
     const SharingStats stats = stats_of(setting, 3, [&](RankContext& rank) {
       const Tensor x = replica(rank, 1);
       const auto mine = static_cast<double>(rank.rank + 1);
@@ -113,7 +113,7 @@ TEST_CASE("equal values in Buffers of their own are not compared") {
 }
 
 TEST_CASE("kernels that write to their inputs run on every rank") {
-  for (const Setting& setting : kSettings) {
+  for (const SharingSetting& setting : kSettings) {
     const SharingStats stats = stats_of(setting, 4, [&](RankContext& rank) {
       const Tensor x = replica(rank, 1);
       ++rank.step;
@@ -127,7 +127,7 @@ TEST_CASE("kernels that write to their inputs run on every rank") {
 }
 
 TEST_CASE("an error of a shared kernel is every rank's own") {
-  for (const Setting& setting : kSettings) {
+  for (const SharingSetting& setting : kSettings) {
     std::atomic<int> failed{0};
     stats_of(setting, 4, [&](RankContext& rank) {
       const Tensor x = replica(rank, 1);
