@@ -62,7 +62,7 @@ bool same_values(const Tensor& a, const Tensor& b) {
   if (same_bits(a, b)) return true;
   if (is_integral(a.dtype())) return false;
   const std::vector<double> x = read_doubles(a), y = read_doubles(b);
-  return std::ranges::equal(x, y, same_number);
+  return std::ranges::equal(x, y, same_bits_or_nan);
 }
 
 bool all_finite(const Tensor& x) {
