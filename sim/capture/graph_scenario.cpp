@@ -27,22 +27,8 @@ std::string literal(double value) {
   return Scalar(value).text();
 }
 
-// Both TOML and the language read it; what can't stand in a line is written by its number.
-std::string toml_text(std::string_view text) {
-  constexpr char kDelete = 0x7F;
-  std::string out = "\"";
-  for (const char letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      out += {'\\', letter};
-    } else if (code < ' ' || letter == kDelete) {
-      out += fmt::format("\\u{:04x}", code);
-    } else {
-      out += letter;
-    }
-  }
-  return out + '"';
-}
+// Both TOML and the language read it.
+std::string toml_text(std::string_view text) { return quoted_text(text, "\\u{:04x}"); }
 
 class ScenarioWriter final : public GraphWriter {
  public:

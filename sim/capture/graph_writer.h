@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mesh/spec.h"
@@ -15,6 +16,10 @@ namespace shardlab {
 
 struct OpRow;
 class OpRegistry;
+
+/// In quotes, in one line. What can't stand there as it is is written by its number, as `number`
+/// says: "\\{:03o}", with one unsigned argument.
+std::string quoted_text(std::string_view text, std::string_view number);
 
 class GraphWriter {
  public:

@@ -12,6 +12,11 @@
 
 namespace shardlab {
 
+bool same_bits_or_nan(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
 std::string_view to_string(Agreement agreement) {
   switch (agreement) {
     case Agreement::kBitwise:
@@ -37,12 +42,6 @@ Comparison wrong(std::string what) {
   result.agreement = Agreement::kWrong;
   result.what = std::move(what);
   return result;
-}
-
-// Equal bit patterns: -0.0 differs from 0.0; any NaN equals any NaN.
-bool same_number(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
 std::size_t width_of(const GlobalValue& value) { return is_complex(value.meta.dtype) ? 2 : 1; }
@@ -85,7 +84,7 @@ Comparison compare_bits(const GlobalValue& sharded, const GlobalValue& single) {
   Comparison result;
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
     const double got = sharded.reals[i], expected = single.reals[i];
-    if (same_number(got, expected)) continue;
+    if (same_bits_or_nan(got, expected)) continue;
     if (result.differing++ > 0) continue;
     note(result, element_of(sharded, i), got, expected, distance(got, expected));
     result.agreement = Agreement::kWrong;
@@ -139,7 +138,7 @@ Comparison compare_envelope(const GlobalValue& sharded, const GlobalValue& singl
                    16 * unit_roundoff(sharded.meta.dtype) * scale;
   for (std::size_t i = 0; i < sharded.reals.size(); ++i) {
     // Sharding did not cause an overflow of the narrow dtype that the single-device run shows, too.
-    if (!std::isfinite(sharded.reals[i]) && same_number(sharded.reals[i], single.reals[i]))
+    if (!std::isfinite(sharded.reals[i]) && same_bits_or_nan(sharded.reals[i], single.reals[i]))
       continue;
     const double error = distance(sharded.reals[i], reference.reals[i]);
     if (error > std::max(result.allowed, user)) ++result.differing;

@@ -12,6 +12,9 @@
 
 namespace shardlab {
 
+/// Equal bit patterns: -0.0 differs from 0.0; any NaN equals any NaN.
+bool same_bits_or_nan(double a, double b);
+
 /// From best to worst.
 enum class Agreement : std::uint8_t {
   kBitwise,    ///< right, bit for bit

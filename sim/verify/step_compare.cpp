@@ -11,16 +11,12 @@
 #include "base/rank_context.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
+#include "sim/verify/compare.h"
 #include "tensor/host.h"
 
 namespace shardlab {
 
 namespace {
-
-bool same_bits_or_nan(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return std::memcmp(&a, &b, sizeof a) == 0;
-}
 
 // 64 fair coins for the n-th block of a sample (SplitMix64).
 std::uint64_t coins(std::uint64_t sample, std::uint64_t block) {

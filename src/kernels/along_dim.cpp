@@ -58,28 +58,16 @@ struct LogSoftmaxGradRow {
   }
 };
 
-// f32 adds up in f64, as the reference does.
-struct CumsumRow {
+// Sums and products so far; f32 adds up and multiplies in f64, as the reference does.
+template <class Op>
+struct RunningRow {
   template <typename T>
   static void apply(const T* x, T* to, std::int64_t count) {
-    using Sum = std::conditional_t<std::is_same_v<T, float>, double, T>;
-    Sum sum(0);
+    using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    Wide last = Op::template identity<Wide>();
     for (std::int64_t i = 0; i < count; ++i) {
-      sum = sum_of(sum, Sum(x[i]));
-      to[i] = static_cast<T>(sum);
-    }
-  }
-};
-
-// The same for products.
-struct CumprodRow {
-  template <typename T>
-  static void apply(const T* x, T* to, std::int64_t count) {
-    using Product = std::conditional_t<std::is_same_v<T, float>, double, T>;
-    Product product(1);
-    for (std::int64_t i = 0; i < count; ++i) {
-      product = product_of(product, Product(x[i]));
-      to[i] = static_cast<T>(product);
+      last = Op::combine(last, Wide(x[i]));
+      to[i] = static_cast<T>(last);
     }
   }
 };
@@ -238,8 +226,8 @@ void add_along_dim_kernels(KernelTable& table) {
   table.set(KernelId::kLogSoftmax, softmax_kernel<LogSoftmaxRow>);
   table.set(KernelId::kSoftmaxBackward, softmax_backward_kernel<SoftmaxGradRow>);
   table.set(KernelId::kLogSoftmaxBackward, softmax_backward_kernel<LogSoftmaxGradRow>);
-  table.set(KernelId::kCumsum, scan_kernel<CumsumRow, kAllKinds>);
-  table.set(KernelId::kCumprod, scan_kernel<CumprodRow, kAllKinds>);
+  table.set(KernelId::kCumsum, scan_kernel<RunningRow<SumOp>, kAllKinds>);
+  table.set(KernelId::kCumprod, scan_kernel<RunningRow<ProdOp>, kAllKinds>);
   table.set(KernelId::kLogcumsumexp, scan_kernel<LogcumsumexpRow, kFloatKinds>);
   table.set(KernelId::kCummax, running_extremum_kernel<MaxOp>);
   table.set(KernelId::kCummin, running_extremum_kernel<MinOp>);

@@ -151,14 +151,18 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
   return sizes;
 }
 
+/// (.., kernel_size, stride, padding, ceil_mode, ..), the first of these at `at`.
+Pooling mean_pooling(const MetaArgs& args, std::size_t at) {
+  const std::size_t count = spatial_dims(args.op());
+  const Dims kernel = per_dim(args[at], count, {});
+  return {kernel, per_dim(args[at + 1], count, kernel),
+          per_dim(args[at + 2], count, Dims(count, 0)), Dims(count, 1), args[at + 3].to_bool()};
+}
+
 OutputMetas meta_avg_pool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
-  const std::size_t count = spatial_dims(args.op());
-  require_dims(args, self, count + 1);
-  const Dims kernel = per_dim(args[1], count, {});
-  const Pooling pooling{kernel, per_dim(args[2], count, kernel),
-                        per_dim(args[3], count, Dims(count, 0)), Dims(count, 1), args[4].to_bool()};
-  return {{resized(self, pooled_sizes(args, self, pooling))}};
+  require_dims(args, self, spatial_dims(args.op()) + 1);
+  return {{resized(self, pooled_sizes(args, self, mean_pooling(args, 1)))}};
 }
 
 OutputMetas meta_max_pool(const MetaArgs& args) {
@@ -201,11 +205,8 @@ OutputMetas meta_pool_backward(const MetaArgs& args) {
 
 /// avg_pool.._backward(grad_output, self, kernel_size, stride, padding, ceil_mode, ..)
 OutputMetas meta_avg_pool_backward(const MetaArgs& args) {
-  const std::size_t count = spatial_dims(args.op());
-  require_dims(args, *args.tensor(1), count + 1);
-  const Dims kernel = per_dim(args[2], count, {});
-  const Pooling pooling{kernel, per_dim(args[3], count, kernel),
-                        per_dim(args[4], count, Dims(count, 0)), Dims(count, 1), args[5].to_bool()};
+  require_dims(args, *args.tensor(1), spatial_dims(args.op()) + 1);
+  const Pooling pooling = mean_pooling(args, 2);
   require_gradient(args, *args.tensor(0), pooled_sizes(args, *args.tensor(1), pooling));
   return meta_pool_backward(args);
 }

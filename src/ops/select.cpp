@@ -11,6 +11,7 @@
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/matmul.h"
+#include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
