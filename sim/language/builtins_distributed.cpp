@@ -9,6 +9,7 @@
 #include "autograd/grad_node.h"
 #include "autograd/program.h"
 #include "autograd/tape.h"
+#include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"
 #include "plan/planner_name.h"
@@ -54,15 +55,47 @@ std::string written_type(const Parameters& given) {
                : text;
 }
 
+// [S(0), R]: a placement for each mesh dim.
+Placements placements_listed(const Parameters& given, std::string_view name) {
+  Placements placements;
+  for (const Value& item : items_of(given[name])) {
+    if (!item.is<Placement>()) given.refuse(name, "a list of placements", "[R, S(0)]");
+    placements.push_back(item.as<Placement>());
+  }
+  return placements;
+}
+
+// A type that is given as a text, "[12@tp, 6]", in place of placements.
+bool type_given(const Parameters& given) {
+  return given.has("placements") && given["placements"].is<std::string>();
+}
+
+// Those of `placements`, or else `base`; a mesh dim that is named as well, tp=R, has that one.
+Placements placements_given(const Parameters& given, const MeshLayout& layout, std::size_t ndim,
+                            const Placements& base, std::string_view function) {
+  if (!given.has("placements") || type_given(given)) {
+    return placements_of(layout, base, given.others(), function);
+  }
+  if (!given["placements"].is_sequence()) {
+    given.refuse("placements", "a list of placements", "[R, S(0)]");
+  }
+  const Placements placements = placements_listed(given, "placements");
+  if (placements.size() != layout.ndim()) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give one for each mesh dim, or some by name: {}=R", layout.names()[0])},
+         "{}: {} placements are given, and the mesh {} has {} dims", function, placements.size(),
+         layout.text(), layout.ndim());
+  }
+  return placements_of(layout, normalized(placements, ndim), given.others(), function);
+}
+
 DTensor distributed(const Interpreter& in, const Parameters& given, const DTensor& tensor) {
   const MeshLayout* layout = construct_mesh(layout_of(in, given["mesh"]));
   std::optional<std::int64_t> source;
   if (given.has("src_data_rank")) source = given.integer("src_data_rank");
-  if (given.has("placements")) {
-    return distribute_tensor(tensor, layout, written_type(given), source);
-  }
+  if (type_given(given)) return distribute_tensor(tensor, layout, written_type(given), source);
   const Placements placements =
-      placements_of(*layout, Placements(layout->ndim()), given.others(), "distribute");
+      placements_given(given, *layout, tensor.ndim(), Placements(layout->ndim()), "distribute");
   return distribute_tensor(tensor, layout, placements, source);
 }
 
@@ -86,8 +119,9 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
         .with("fix", "use x.redistribute(...)");
   }
   const MeshLayout* layout = construct_mesh(layout_of(in, given["mesh"]));
+  if (type_given(given)) given.refuse("placements", "a list of placements", "[R, S(0)]");
   const Placements placements =
-      placements_of(*layout, Placements(layout->ndim()), given.others(), "from_local");
+      placements_given(given, *layout, tensor.ndim(), Placements(layout->ndim()), "from_local");
   std::optional<TensorMeta> global;
   if (given.has("shape")) global = contiguous_meta(given.sizes("shape"), tensor.dtype());
   if (!given.flag_or("run_check", false)) return from_local(tensor, layout, placements, global);
@@ -96,8 +130,8 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
 }
 
 Value run_from_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("from_local", {"t", "mesh=", "shape=", "run_check="}, std::move(call),
-                         Parameters::Others::kKeep);
+  const Parameters given("from_local", {"t", "mesh=", "shape=", "run_check=", "placements="},
+                         std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {
     fail(ErrorKind::kValue, "from_local: the one piece is {}, the whole has shape [{}]",
@@ -128,18 +162,18 @@ DTensor redistributed(const Parameters& given, const DTensor& tensor) {
   const RedistributeDTypes dtypes{.forward = moved_dtype(given, "forward_dtype"),
                                   .backward = moved_dtype(given, "backward_dtype")};
   const DTensorSpec& source = spec_of(tensor);
-  const bool text = given.has("placements");
+  const MeshLayout* layout = source.layout();
+  const bool text = type_given(given);
   if (text && given.others().empty()) {
     return redistribute(tensor, written_type(given), options, dtypes);
   }
-  const MeshLayout* layout = source.layout();
-  if (given.others().empty()) {
+  if (!given.has("placements") && given.others().empty()) {
     throw Error(ErrorKind::kRuntime, "redistribute: no placement is given")
         .with("fix", fmt::format("name a mesh dim: x.redistribute({}=R)", layout->names()[0]));
   }
   const DTensorSpec* base = text ? spec_of(written_type(given), layout, source.meta()) : &source;
   const Placements placements =
-      placements_of(*layout, base->placements(), given.others(), "redistribute");
+      placements_given(given, *layout, tensor.ndim(), base->placements(), "redistribute");
   return redistribute(tensor, placements, options, dtypes);
 }
 
@@ -156,12 +190,7 @@ Value run_redistribute(Interpreter& in, const Value*, CallValues call) {
 
 DTensor local_part(const Parameters& given, const DTensor& tensor) {
   if (!given.has("grad_placements")) return to_local(tensor);
-  Placements placements;
-  for (const Value& item : items_of(given["grad_placements"])) {
-    if (!item.is<Placement>()) given.refuse("grad_placements", "a list of placements", "[R, S(0)]");
-    placements.push_back(item.as<Placement>());
-  }
-  return to_local(tensor, normalized(placements, tensor.ndim()));
+  return to_local(tensor, normalized(placements_listed(given, "grad_placements"), tensor.ndim()));
 }
 
 Value run_to_local(Interpreter& in, const Value*, CallValues call) {

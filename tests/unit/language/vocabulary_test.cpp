@@ -41,6 +41,22 @@ TEST_CASE("T-20 torch's names make the same placements, printed in one form") {
               "S(1) [S(0), S(0)]", "i64[5@tp] (S(0), R) i64[5]", "S(1)"});
 }
 
+TEST_CASE("a list of placements, one for each mesh dim, places tensors as torch's functions do") {
+  CHECK(printed("x = distribute(arange(6).view(2, 3), [Replicate(), Shard(-1)])\n"
+                "print(x.type, x.redistribute([Shard(0), Replicate()]).type)\n"
+                "print(x.redistribute(placements=(Shard(0), Shard(1)), dp=R).type)\n"
+                "print(from_local(ones(2, 2), placements=[Shard(1), Partial()]).type)\n") ==
+        Lines{"i64[2, 3@dp] i64[2@tp, 3]", "i64[2@tp, 3]", "f32[2, 4@tp]{sum:dp}"});
+  check_refused(
+      {{"distribute(arange(5), [S(0)])\n",
+        {"distribute: 1 placements are given, and the mesh {tp:2, dp:2} has 2 dims", "tp=R"}},
+       {"distribute(arange(5), tp=S(0)).redistribute([R, 'S(0)'])\n", {"a list of placements"}},
+       {"distribute(arange(5), tp=S(0)).redistribute(R)\n",
+        {"'placements' is a placement, R, not a list of placements"}},
+       {"distribute(arange(5), [S(0), S(3)])\n", {"3", "5"}},
+       {"from_local(arange(5), placements='[5@tp]')\n", {"not a list of placements"}}});
+}
+
 TEST_CASE(
     "T-22 T-23 T-64 a placement says what it is; a strided shard is no shard, as in PyTorch") {
   CHECK(printed(
