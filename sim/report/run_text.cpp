@@ -289,7 +289,8 @@ class RunText {
     if (works.size() < 2) return;
     std::vector<std::string> others;
     for (const RankWork& work : works) {
-      const std::string_view noun = run_.shapes_only() ? "" : "ranks ";
+      const bool one = work.ranks.find_first_of(",-") == std::string::npos;
+      const std::string_view noun = run_.shapes_only() ? "" : one ? "rank " : "ranks ";
       others.push_back(fmt::format("{}{}: {} on {}", noun, work.ranks, flops_text(work.flops),
                                    bytes_text(work.bytes)));
     }
