@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/fix.h"
 #include "plan/planner_name.h"
@@ -149,16 +150,17 @@ RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments)
     output.out = run_json(result) + "\n";
     return output;
   }
+  if (result.run.error && !result.judgement.error_expected) {
+    output.err = "error: " + result.run.error->text() + "\n";
+    // A launcher ends the others soon after one process was killed, and a report takes its time.
+    if (channel_of(arguments) != nullptr) std::fputs(std::exchange(output.err, "").c_str(), stderr);
+  }
   RunTextOptions options = text_options(arguments);
   options.replay = arguments.replay;
   output.out = arguments.log ? log_text(result.run) : run_text(result, options);
   if (arguments.memory_timeline) {
     output.out += fmt::format("\nmemory of rank {} in the course of the program\n{}",
                               result.run.reporting_rank, memory_curve(result.run.memory_timeline));
-  }
-  if (result.run.error && !result.judgement.error_expected) {
-    output.err = "error: " + result.run.error->text() + "\n";
-    output.urgent = channel_of(arguments) != nullptr;
   }
   return output;
 }
@@ -174,11 +176,9 @@ void write_file(const std::string& path, std::string_view text) {
 }
 
 void print(const RunOutput& output) {
-  // A launcher ends the others soon after one process was killed: who it was comes first.
-  if (output.urgent) std::fputs(output.err.c_str(), stderr);
   std::fwrite(output.out.data(), 1, output.out.size(), stdout);
   std::fflush(stdout);
-  if (!output.urgent) std::fputs(output.err.c_str(), stderr);
+  std::fputs(output.err.c_str(), stderr);
 }
 
 }  // namespace shardlab

@@ -33,8 +33,8 @@ RunTextOptions text_options(const RunArguments& arguments);
 struct RunOutput {
   std::string out;
   std::string err;
-  bool urgent = false;  ///< `err` comes first
 };
+/// Where ranks are processes the error is written at once, and is not in the output.
 RunOutput output_of(const ScenarioResult& result, const RunArguments& arguments);
 void print(const RunOutput& output);
 /// Fails with Value where the path can't be written.

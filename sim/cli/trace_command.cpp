@@ -197,7 +197,7 @@ int replay_graphs(std::vector<ProgramGraph> graphs, const OpRegistry& registry,
   }
   const auto& error = replayed.run.error;
   if (error && !fails_alike(graphs, *error)) {
-    print({.err = "error: " + error->text() + "\n", .urgent = true});
+    print({.err = "error: " + error->text() + "\n"});
     return kFailed;
   }
   const std::string how = error                    ? "fails as it did"
