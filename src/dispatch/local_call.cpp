@@ -150,7 +150,7 @@ Results program_results(const LocalCall& call) {
   const auto* program = std::get_if<ProgramFn>(&row.compute);
   try {
     return program != nullptr ? (*program)(plain_calls(), row, args)
-                              : row.parts()(plain_calls(), args);
+                              : through_parts(plain_calls(), row, args);
   } catch (Error& error) {
     if (error.find("op") != nullptr) {
       error.with("part of", OpSchema{&row, *call.args, nullptr}.text());

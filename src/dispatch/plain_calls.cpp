@@ -5,6 +5,7 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/prepare.h"
 #include "dispatch/unwrap.h"
+#include "ops/derived.h"
 #include "propagate/propagator.h"
 #include "redistribute/redistribute.h"
 
@@ -59,10 +60,15 @@ bool taken_apart(const OpRow& row, const Arguments& args) {
   return std::holds_alternative<RuleOrParts>(row.compute) && !rule_takes(row, args);
 }
 
+Results through_parts(Calls& calls, const OpRow& row, const Arguments& args) {
+  return is_derived(row) ? derived_results(calls, row, args) : row.parts()(calls, args);
+}
+
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args) {
   try {
     const bool by_rule = draws_by_rule(row, args) && rule_takes(row, args);
-    Results results = row.parts()(calls, by_rule ? where_rule_wants(calls, row, args) : args);
+    Results results =
+        through_parts(calls, row, by_rule ? where_rule_wants(calls, row, args) : args);
     if (results.empty() && !row.op.returns.empty()) {
       fail(ErrorKind::kInternal, "{}: its decomposition does not apply to this call", row.name());
     }

@@ -9,7 +9,9 @@ namespace shardlab {
 /// Whether a call is taken apart: a composite op, unless it has a rule of its own that takes the
 /// call (D-2, D-19). Everything else is dispatched.
 bool taken_apart(const OpRow& row, const Arguments& args);
-/// A composite op, in terms of others. Errors inside name the op that failed; the call is added.
+/// A composite op, in terms of others.
+Results through_parts(Calls& calls, const OpRow& row, const Arguments& args);
+/// The same. Errors inside name the op that failed; the call is added.
 Results decomposed(Calls& calls, const OpRow& row, const Arguments& args);
 
 /// Calls of ops, unrecorded. Stateless: state lives in handles and in the rank's context, so one

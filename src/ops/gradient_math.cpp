@@ -62,6 +62,15 @@ DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims) {
   return calls.redistribute(value, placements);
 }
 
+DTensor reduced(Calls& calls, const DTensor& value) {
+  if (!value.distributed() || !value.spec()->has_partial()) return value;
+  Placements placements = value.spec()->placements();
+  for (Placement& placement : placements) {
+    if (placement.is_partial()) placement = Placement::replicate();
+  }
+  return calls.redistribute(value, placements);
+}
+
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,
                  const DTensor& index) {
   const DTensor zeros = context.calls.one("aten::zeros_like", {input(context, 0)});

@@ -22,6 +22,8 @@ const DTensor& output(const GradContext& context);
 DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input);
 /// With `dims` whole on every rank: views refuse to stretch or remove a dim of size 1 that is cut.
 DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims);
+/// With pending reductions carried out: what is written into it next is not a term.
+DTensor reduced(Calls& calls, const DTensor& value);
 /// `gradient` in `input`'s dtype.
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input);
 

@@ -12,6 +12,7 @@
 #include "base/fix.h"
 #include "kernels/promotion.h"
 #include "ops/arguments.h"
+#include "ops/derived.h"
 #include "ops/factor_rule.h"
 #include "schema/list_element.h"
 
@@ -69,21 +70,8 @@ Dims strides_in_order(const Dims& shape, const InlineVector<std::size_t, 5>& ord
   return strides;
 }
 
-void check_category(const OpRow& row, DType result, DType target) {
-  if (category_of(result) <= category_of(target)) return;
-  fail(ErrorKind::kValue,
-       Fix{fmt::format("write into a tensor of dtype {}, or use the op that returns a new one",
-                       to_string(result))},
-       "{}: a result of dtype {} cannot be written to a {} tensor", row.name(), to_string(result),
-       to_string(target));
-}
-
 OutputMeta inplace_meta(const OpRow& row, const OutputMeta& result, const TensorMeta& target) {
-  if (!(result.meta.shape == target.shape)) {
-    fail(ErrorKind::kValue, Fix{"use the op that returns a new tensor: x + y, not x += y"},
-         "{}: the result has shape [{}], the tensor that it is written to has shape [{}]",
-         row.name(), fmt::join(result.meta.shape, ", "), fmt::join(target.shape, ", "));
-  }
+  check_written_shape(row, result.meta.shape, target.shape);
   check_category(row, result.meta.dtype, target.dtype);
   return {target};
 }
@@ -116,11 +104,21 @@ OutputMetas checked_metas(const OpRow& row, const MetaArgs& args) {
   return results;
 }
 
+std::size_t out_count(const OpRow& row) {
+  if (!row.out_variant()) return 0;
+  return static_cast<std::size_t>(std::ranges::count_if(
+      row.op.arguments, [](const SchemaArgument& argument) { return argument.is_out; }));
+}
+
 /// Results of the base row written to the targets of a derived one.
 OutputMetas derived_metas(const OpRow& row, const Arguments& args, MetaList metas) {
-  const std::size_t base_count = row.base->op.arguments.size();
-  const Arguments base_args(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count));
-  const std::size_t outs = args.size() - base_count;
+  const std::size_t outs = out_count(row);
+  const std::size_t base_count = args.size() - outs;
+  const bool same_arguments = row.base->op.arguments.size() == base_count;
+  const Arguments base_args =
+      same_arguments
+          ? Arguments(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(base_count))
+          : base_arguments(row, args);
   MetaList base_metas(metas.begin(), metas.end() - static_cast<std::ptrdiff_t>(outs));
   OutputMetas results =
       checked_metas(*row.base, MetaArgs(row.base->op, base_args, std::move(base_metas)));
@@ -158,6 +156,22 @@ OutputMetas metas_of_elements(const OpRow& row, const Arguments& args, MetaList 
 }
 
 }  // namespace
+
+void check_written_shape(const OpRow& row, const Dims& result, const Dims& target) {
+  if (result == target) return;
+  fail(ErrorKind::kValue, Fix{"use the op that returns a new tensor: x + y, not x += y"},
+       "{}: the result has shape [{}], the tensor that it is written to has shape [{}]", row.name(),
+       fmt::join(result, ", "), fmt::join(target, ", "));
+}
+
+void check_category(const OpRow& row, DType result, DType target) {
+  if (category_of(result) <= category_of(target)) return;
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("write into a tensor of dtype {}, or use the op that returns a new one",
+                       to_string(result))},
+       "{}: a result of dtype {} cannot be written to a {} tensor", row.name(), to_string(result),
+       to_string(target));
+}
 
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas) {
   if (element_row(row) != nullptr) return metas_of_elements(row, args, std::move(metas));

@@ -17,6 +17,13 @@ namespace shardlab {
 /// and their strides where the shape is right already.
 OutputMetas infer_metas(const OpRow& row, const Arguments& args, MetaList metas);
 
+/// What is written in place has the target's shape.
+///   fails  Value
+void check_written_shape(const OpRow& row, const Dims& result, const Dims& target);
+/// What is written in place or to an out= tensor is of no higher category than its target.
+///   fails  Value
+void check_category(const OpRow& row, DType result, DType target);
+
 /// Common shape; sizes of 1 stretch.
 Dims broadcast_shapes(const OpDescriptor& op, std::span<const TensorMeta* const> operands);
 /// Strides of a fresh elementwise result: dims lie in memory in the order of the operands' strides,

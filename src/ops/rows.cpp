@@ -2,6 +2,7 @@
 // and kernels are written for the base op and see calls of variants as calls of it.
 #include "ops/rows.h"
 
+#include "ops/derived.h"
 #include "schema/aten_schemas.h"
 
 namespace shardlab {
@@ -26,24 +27,30 @@ OpRow base_row(const Row& row) {
   return made;
 }
 
-void add_variant(OpRegistry& registry, const OpRow& base, const char* name, bool bare) {
+void add_named(OpRegistry& registry, const OpRow& base, const char* name, bool bare) {
   if (name == nullptr) return;
-  OpRow variant = base;
-  variant.base = &base;
-  variant.op = parse_op_schema(aten_schema(name));
-  if (variant.op.is_out_variant()) {
-    variant.shape_argument = variant.stride_argument = -1;  // shapes are those of the out tensors
-  }
-  if (bare) variant.rule = PointwiseRule{};
-  registry.add(std::move(variant));
+  add_variant(registry, base, aten_schema(name), bare ? ShardingRule{PointwiseRule{}} : base.rule);
 }
 
 }  // namespace
 
+void add_variant(OpRegistry& registry, const OpRow& base, std::string_view schema,
+                 ShardingRule rule) {
+  OpRow variant = base;
+  variant.base = &base;
+  variant.op = parse_op_schema(schema);
+  if (variant.op.is_out_variant()) {
+    variant.shape_argument = variant.stride_argument = -1;  // shapes are those of the out tensors
+  }
+  variant.rule = rule;
+  if (std::holds_alternative<PartsFn>(base.compute)) variant.compute = PartsFn{through_base};
+  registry.add(std::move(variant));
+}
+
 const OpRow& add_row(OpRegistry& registry, const Row& row) {
   const OpRow& base = registry.add(base_row(row));
-  add_variant(registry, base, row.variants.inplace, row.variants.bare);
-  add_variant(registry, base, row.variants.out, row.variants.bare);
+  add_named(registry, base, row.variants.inplace, row.variants.bare);
+  add_named(registry, base, row.variants.out, row.variants.bare);
   return base;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "schema/op_row.h"
 
@@ -43,6 +44,10 @@ struct Row {
 /// Registers an op and its variants, and returns the op's row. Fails with Internal for a name that
 /// ATen does not have, and for a gradient that reads what the schema does not have.
 const OpRow& add_row(OpRegistry& registry, const Row& row);
+/// An in-place or out= form of a registered op, by its schema's text: everything else is the op's,
+/// but the rule, which is given.
+void add_variant(OpRegistry& registry, const OpRow& base, std::string_view schema,
+                 ShardingRule rule);
 /// All of a table; `flags` count for each of its rows.
 void add_rows(OpRegistry& registry, std::span<const Row> rows, std::uint32_t flags = 0);
 
