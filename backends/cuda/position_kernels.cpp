@@ -142,8 +142,11 @@ void randn(Ops& ops, const KernelCall& call) { normal_with(ops, call, 0, 1); }
 void uniform(Ops& ops, const KernelCall& call) {
   uniform_between(ops, call, scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double());
 }
+// Behind self where there is one.
 void normal(Ops& ops, const KernelCall& call) {
-  normal_with(ops, call, scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double());
+  const std::size_t first = optional_scalar_arg(call, 0) != nullptr ? 0 : 1;
+  normal_with(ops, call, scalar_arg(call, first).to_double(),
+              scalar_arg(call, first + 1).to_double());
 }
 
 void integers_between(Ops& ops, const KernelCall& call, std::int64_t low, std::int64_t high) {

@@ -23,9 +23,11 @@ KernelTable make_table() {
   add_order_statistics_kernels(table);
   add_pointwise_kernels(table);
   add_random_kernels(table);
+  add_random_law_kernels(table);
   add_reduce_kernels(table);
   add_resample_kernels(table);
   add_selection_kernels(table);
+  add_scatter_reduce_kernels(table);
   add_sequence_kernels(table);
   add_variance_kernels(table);
   return table;

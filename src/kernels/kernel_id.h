@@ -26,7 +26,11 @@ enum class KernelId : std::uint16_t {
   kOnes,
   kArange,  ///< (end), (start, end) or (start, end, step) in front of dtype
   kLinspace,
+  kLogspace,    ///< (start, end, steps, base)
+  kHannWindow,  ///< (length) or (length, periodic)
   kEye,
+  kTrilIndices,  ///< (rows, columns, offset): where the lower triangle has its elements
+  kTriuIndices,
   kTril,
   kTriu,
 
@@ -161,6 +165,7 @@ enum class KernelId : std::uint16_t {
   kIndexSelect,
   kGather,
   kScatterAdd,
+  kScatterReduce,  ///< (self, dim, index, src, reduce, include_self)
   kScatter,
   kEmbedding,
   kEmbeddingDenseBackward,
@@ -178,7 +183,12 @@ enum class KernelId : std::uint16_t {
   kRandint,     ///< randint(high, size), randint_like(self, high)
   kRandintLow,  ///< randint.low(low, high, size), randint_like.low_dtype(self, low, high)
   kUniform,
-  kNormal,
+  kNormal,         ///< (mean, std), behind self where there is one
+  kExponential,    ///< (self, lambda)
+  kGeometric,      ///< (self, p)
+  kLogNormal,      ///< (self, mean, std)
+  kCauchy,         ///< (self, median, sigma)
+  kMultinomial,    ///< (weights, draws, replacement)
   kBernoulli,      ///< bernoulli(self): probabilities are self
   kBernoulliP,     ///< bernoulli.p(self, p)
   kNativeDropout,  ///< outputs: values, mask

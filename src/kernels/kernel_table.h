@@ -34,9 +34,11 @@ void add_linalg_kernels(KernelTable& table);
 void add_order_statistics_kernels(KernelTable& table);
 void add_pointwise_kernels(KernelTable& table);
 void add_random_kernels(KernelTable& table);
+void add_random_law_kernels(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
 void add_resample_kernels(KernelTable& table);
 void add_selection_kernels(KernelTable& table);
+void add_scatter_reduce_kernels(KernelTable& table);
 void add_sequence_kernels(KernelTable& table);
 void add_variance_kernels(KernelTable& table);
 

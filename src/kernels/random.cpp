@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "kernels/draw_elements.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/philox.h"
@@ -18,21 +19,6 @@
 namespace shardlab {
 
 namespace {
-
-// results[i] = make(words of element i, i) in row-major order, stored in `out`.
-template <typename T, typename Make>
-void draw_elements(const KernelCall& call, const Tensor& out, Make make) {
-  const RowMajorOutput<T> result(out);
-  for_each_run(out, call.view, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
-    const std::uint64_t first = call.random.offset + static_cast<std::uint64_t>(global);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const PhiloxWords words =
-          element_words(call.random.seed, first + static_cast<std::uint64_t>(i));
-      result.data()[local + i] = make(words, local + i);
-    }
-  });
-  result.store();
-}
 
 int uniform_digits(DType dtype) {
   return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24;
@@ -122,13 +108,14 @@ void uniform_kernel(const KernelCall& call) {
   draw_uniform(call, {scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double()});
 }
 
-void normal_kernel(const KernelCall& call) {
-  draw_normal(call, {scalar_arg(call, 1).to_double(), scalar_arg(call, 2).to_double()});
+// The number arguments stand in front, behind self where there is one.
+std::size_t first_number(const KernelCall& call) {
+  return optional_scalar_arg(call, 0) != nullptr ? 0 : 1;
 }
 
-// The number arguments stand in front, behind self for the _like variants.
-std::size_t first_number(const KernelCall& call) {
-  return std::holds_alternative<Tensor>(call.args[0]) ? 1 : 0;
+void normal_kernel(const KernelCall& call) {
+  const std::size_t first = first_number(call);
+  draw_normal(call, {scalar_arg(call, first).to_double(), scalar_arg(call, first + 1).to_double()});
 }
 
 void randint_kernel(const KernelCall& call) {

@@ -1,5 +1,11 @@
 // Values that follow from positions: arange, linspace, eye, triangles. With a view the position in
 // the global tensor counts.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "kernels/functors.h"
 #include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/positions.h"
@@ -50,14 +56,63 @@ void linspace_kernel(const KernelCall& call) {
   });
 }
 
+// logspace(start, end, steps, base): powers of the numbers of linspace.
+void logspace_kernel(const KernelCall& call) {
+  const double start = scalar_arg(call, 0).to_double(), end = scalar_arg(call, 1).to_double();
+  const std::int64_t steps = int_arg(call, 2);
+  const double base = scalar_arg(call, 3).to_double();
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  from_positions<double>(call, [&](std::int64_t i) {
+    return std::pow(base, i < (steps + 1) / 2 ? start + static_cast<double>(i) * step
+                                              : end - static_cast<double>(steps - 1 - i) * step);
+  });
+}
+
+// hann_window(length, periodic): a raised cosine, which ends before it repeats, or where it began.
+void hann_window_kernel(const KernelCall& call) {
+  const std::int64_t length = int_arg(call, 0);
+  const Scalar* periodic = optional_scalar_arg(call, 1);
+  const std::int64_t period = periodic == nullptr || periodic->to_bool() ? length : length - 1;
+  from_positions<double>(call, [&](std::int64_t i) {
+    if (length == 1) return 1.0;
+    const double turn = static_cast<double>(i) / static_cast<double>(period);
+    return 0.5 - 0.5 * std::cos(2 * std::numbers::pi * turn);
+  });
+}
+
+enum class Triangle { kLower, kUpper };
+
+// tril_indices or triu_indices(rows, columns, offset): a row of row numbers and one of columns.
+template <Triangle kept>
+void triangle_indices_kernel(const KernelCall& call) {
+  const std::int64_t rows = int_arg(call, 0), columns = int_arg(call, 1), offset = int_arg(call, 2);
+  std::vector<std::int64_t> firsts(static_cast<std::size_t>(rows) + 1, 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t cut =
+        kept == Triangle::kLower
+            ? std::clamp<std::int64_t>(sum_of(row + 1, offset), 0, columns)
+            : columns - std::clamp<std::int64_t>(sum_of(row, offset), 0, columns);
+    firsts[static_cast<std::size_t>(row) + 1] = firsts[static_cast<std::size_t>(row)] + cut;
+  }
+  const std::int64_t count = firsts.back();
+  from_positions<std::int64_t>(call, [&](std::int64_t i) {
+    const std::int64_t place = i % count;
+    const auto next = std::upper_bound(firsts.begin(), firsts.end(), place);
+    const std::int64_t row = next - firsts.begin() - 1;
+    if (i < count) return row;
+    const std::int64_t within = place - firsts[static_cast<std::size_t>(row)];
+    const std::int64_t skipped =
+        kept == Triangle::kLower ? 0 : std::clamp<std::int64_t>(sum_of(row, offset), 0, columns);
+    return skipped + within;
+  });
+}
+
 void eye_kernel(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const std::int64_t columns = call.view != nullptr ? call.view->global_shape[1] : out.size(1);
   from_positions<std::int64_t>(
       call, [&](std::int64_t i) -> std::int64_t { return i / columns == i % columns; });
 }
-
-enum class Triangle { kLower, kUpper };
 
 // tril or triu(self, diagonal) of the last two dims.
 template <Triangle kept>
@@ -81,6 +136,10 @@ void triangle_kernel(const KernelCall& call) {
 void add_sequence_kernels(KernelTable& table) {
   table.set(KernelId::kArange, arange_kernel);
   table.set(KernelId::kLinspace, linspace_kernel);
+  table.set(KernelId::kLogspace, logspace_kernel);
+  table.set(KernelId::kHannWindow, hann_window_kernel);
+  table.set(KernelId::kTrilIndices, triangle_indices_kernel<Triangle::kLower>);
+  table.set(KernelId::kTriuIndices, triangle_indices_kernel<Triangle::kUpper>);
   table.set(KernelId::kEye, eye_kernel);
   table.set(KernelId::kTril, triangle_kernel<Triangle::kLower>);
   table.set(KernelId::kTriu, triangle_kernel<Triangle::kUpper>);

@@ -1,0 +1,148 @@
+// Random numbers by other laws than uniform and normal, made of the same numbers by element
+// (random.cpp): where a law has an inverse distribution function it is that of the f64 uniform
+// number, of which 1 - u is never 0.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/fix.h"
+#include "kernels/draw_elements.h"
+#include "kernels/kernel_table.h"
+
+namespace shardlab {
+namespace {
+
+double number_arg(const KernelCall& call, std::size_t index) {
+  return scalar_arg(call, index).to_double();
+}
+
+/// `law` of each element's uniform number.
+template <typename Law>
+void draw_by(const KernelCall& call, Law law) {
+  draw_elements<double>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
+    return law(uniform_double(words));
+  });
+}
+
+[[noreturn]] void refuse(std::string_view op, std::string_view name, double value,
+                         std::string_view wanted) {
+  fail(ErrorKind::kValue, Fix{"choose a number that the law has"}, "{}: {} is {}; it must be {}",
+       op, name, value, wanted);
+}
+
+// exponential(self, lambda)
+void exponential_kernel(const KernelCall& call) {
+  const double rate = number_arg(call, 1);
+  if (!(rate > 0)) refuse("exponential", "lambd", rate, "above 0");
+  draw_by(call, [&](double u) { return -std::log1p(-u) / rate; });
+}
+
+// geometric(self, p): how many trials until one succeeds
+void geometric_kernel(const KernelCall& call) {
+  const double chance = number_arg(call, 1);
+  if (!(chance > 0 && chance < 1)) refuse("geometric", "p", chance, "between 0 and 1");
+  const double scale = std::log1p(-chance);
+  draw_by(call, [&](double u) { return std::max(std::ceil(std::log1p(-u) / scale), 1.0); });
+}
+
+// cauchy(self, median, sigma)
+void cauchy_kernel(const KernelCall& call) {
+  const double median = number_arg(call, 1), sigma = number_arg(call, 2);
+  if (!(sigma > 0)) refuse("cauchy", "sigma", sigma, "above 0");
+  draw_by(call, [&](double u) { return median + sigma * std::tan(std::numbers::pi * (u - 0.5)); });
+}
+
+// log_normal(self, mean, std): the exponential of a normal number
+void log_normal_kernel(const KernelCall& call) {
+  const double mean = number_arg(call, 1), deviation = number_arg(call, 2);
+  if (!(deviation > 0)) refuse("log_normal", "std", deviation, "above 0");
+  draw_elements<double>(call, call.outputs[0], [&](const PhiloxWords& words, std::int64_t) {
+    const auto [radius, turn] = normal_source_double(words);
+    const double normal = std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * turn);
+    return std::exp(mean + deviation * normal);
+  });
+}
+
+/// Draws of one row of weights.
+class Categories {
+ public:
+  Categories(const double* weights, std::int64_t count) : weights_(weights, weights + count) {
+    for (const double weight : weights_) {
+      if (!(weight >= 0) || std::isinf(weight)) {
+        refuse("multinomial", "a weight", weight, "a number that is not negative");
+      }
+      total_ += weight;
+      present_ += weight > 0;
+    }
+    if (!(total_ > 0)) refuse("multinomial", "the sum of the weights", total_, "above 0");
+  }
+
+  /// How many can be drawn without replacement.
+  std::int64_t present() const { return present_; }
+
+  /// The category in which the share `u` of the weights lies.
+  std::int64_t find(double u) const {
+    const double wanted = u * total_;
+    double sum = 0;
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i] == 0) continue;
+      last = static_cast<std::int64_t>(i);
+      sum += weights_[i];
+      if (wanted < sum) break;
+    }
+    return last;
+  }
+
+  void remove(std::int64_t category) {
+    weights_[static_cast<std::size_t>(category)] = 0;
+    total_ = 0;
+    for (const double weight : weights_) total_ += weight;
+  }
+
+ private:
+  std::vector<double> weights_;
+  double total_ = 0;
+  std::int64_t present_ = 0;
+};
+
+// multinomial(weights, draws, replacement)
+void multinomial_kernel(const KernelCall& call) {
+  const Tensor &weights = tensor_arg(call, 0), &out = call.outputs[0];
+  const std::int64_t draws = int_arg(call, 1);
+  const bool replaced = scalar_arg(call, 2).to_bool();
+  const std::int64_t categories = weights.size(weights.shape().size() - 1);
+  const std::int64_t rows = out.numel() / std::max<std::int64_t>(draws, 1);
+  const auto shares = scratch<double>(out.numel());
+  draw_elements<std::int64_t>(call, out, [&](const PhiloxWords& words, std::int64_t i) {
+    shares[i] = uniform_double(words);
+    return std::int64_t{0};
+  });
+  const RowMajor<double> table(weights);
+  const RowMajorOutput<std::int64_t> drawn(out);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Categories left(table.data() + row * categories, categories);
+    if (!replaced && left.present() < draws) {
+      refuse("multinomial", "the number of draws", static_cast<double>(draws),
+             "at most the number of categories with a weight, without replacement");
+    }
+    for (std::int64_t k = 0; k < draws; ++k) {
+      const std::int64_t category = left.find(shares[row * draws + k]);
+      drawn.data()[row * draws + k] = category;
+      if (!replaced) left.remove(category);
+    }
+  }
+  drawn.store();
+}
+
+}  // namespace
+
+void add_random_law_kernels(KernelTable& table) {
+  table.set(KernelId::kExponential, exponential_kernel);
+  table.set(KernelId::kGeometric, geometric_kernel);
+  table.set(KernelId::kLogNormal, log_normal_kernel);
+  table.set(KernelId::kCauchy, cauchy_kernel);
+  table.set(KernelId::kMultinomial, multinomial_kernel);
+}
+
+}  // namespace shardlab
