@@ -95,6 +95,7 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
     {"prims::reciprocal", "reciprocal"},
     {"prims::rsqrt", "rsqrt"},
     {"prims::sign", "sign"},
+    {"prims::signbit", "signbit"},
     {"prims::spherical_bessel_j0", "special_spherical_bessel_j0"},
     {"prims::trunc", "trunc"},
     {"prims::zeta", "special_zeta"},
@@ -103,6 +104,7 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
 /// The same with the rule of the op that is meant.
 constexpr std::pair<std::string_view, std::string_view> kOverloads[] = {
     {"lift_fresh", "alias"},
+    {"prims::copy_to", "copy_"},
     {"prims::fmax", "fmax"},
     {"prims::fmin", "fmin"},
 };

@@ -134,6 +134,28 @@ Results to_dtype(Calls& calls, const Arguments& args) {
   return single(calls.one("_to_copy", {x, args[1]}));
 }
 
+/// to.device(self, device, dtype, non_blocking, copy, memory_format): ranks have one device.
+Results to_device(Calls& calls, const Arguments& args) {
+  return to_dtype(calls, {args[0], args[2], args[3], args[4], args[5]});
+}
+/// to.dtype_layout(self, *, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
+Results to_layout(Calls& calls, const Arguments& args) {
+  const DType dtype = dtype_or(args[1], args[0].tensor().dtype());
+  return to_dtype(calls, {args[0], dtype, args[5], args[6], args[7]});
+}
+/// to.other(self, other, non_blocking, copy, memory_format)
+Results to_other(Calls& calls, const Arguments& args) {
+  return to_dtype(calls, {args[0], args[1].tensor().dtype(), args[2], args[3], args[4]});
+}
+/// to_dense(self, dtype, *, masked_grad): here no tensor is sparse.
+Results to_dense(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  return single(cast(calls, x, dtype_or(args[1], x.dtype())));
+}
+
+/// lift, pin_memory: what concerns other devices and other stages leaves a tensor as it is.
+Results as_it_is(Calls&, const Arguments& args) { return {args[0]}; }
+
 /// narrow(self, dim, start, length)
 Results narrow(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
@@ -322,17 +344,6 @@ Results cross_entropy(Calls& calls, const Arguments& args) {
   return single(smoothed_loss(calls, logs, loss, args));
 }
 
-/// threshold(self, threshold, value)
-Results threshold(Calls& calls, const Arguments& args) {
-  const DTensor low = calls.one("le.Scalar", {args[0], args[1]});
-  return single(calls.one("masked_fill.Scalar", {args[0], low, args[2]}));
-}
-
-std::vector<DTensor> grad_threshold(const GradContext& context) {
-  return {context.calls.one("threshold_backward",
-                            {context.grads[0], context.inputs[0], context.inputs[1]})};
-}
-
 // Spreads.
 
 /// var(self, unbiased) and var.dim(self, dim, unbiased, keepdim): the older way to say which
@@ -348,16 +359,6 @@ constexpr const char* kStd = "std.correction";
 constexpr const char* kVar = "var.correction";
 constexpr const char* kVarMean = "var_mean.correction";
 
-/// round.decimals(self, decimals)
-Results round_decimals(Calls& calls, const Arguments& args) {
-  const std::int64_t decimals = args[1].to_int();
-  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  const bool fraction = decimals > 0;
-  const DTensor scaled = calls.one(fraction ? "mul.Scalar" : "div.Scalar", {args[0], scale});
-  const DTensor rounded = calls.one("round", {scaled});
-  return single(calls.one(fraction ? "div.Scalar" : "mul.Scalar", {rounded, scale}));
-}
-
 // Sorted by name.
 // clang-format off
 constexpr Row kCompositeRows[] = {
@@ -367,6 +368,7 @@ constexpr Row kCompositeRows[] = {
     {"expand_as", nullptr, {}, expand_as, {}, {}, "expand"},
     {"flatten.using_ints", nullptr, {}, flatten, {}, {}, "reshape"},
     {"layer_norm", nullptr, {}, layer_norm, {}, {}, "native_layer_norm"},
+    {"lift", nullptr, {}, as_it_is, {}, {}, "the same tensor"},
     {"linear", nullptr, {}, linear, {}, {}, "addmm or matmul"},
     {"log_softmax.int", nullptr, {}, softmax<kLogSoftmax>, {}, {}, "_log_softmax"},
     {"mT", nullptr, {}, matrix_transpose, {}, {}, "transpose"},
@@ -376,15 +378,17 @@ constexpr Row kCompositeRows[] = {
     {"narrow", nullptr, {}, narrow, {}, {}, "slice"},
     {"nll_loss_nd", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
     {"numpy_T", nullptr, {}, reversed_dims, {}, {}, "permute"},
+    {"pin_memory", nullptr, {}, as_it_is, {}, {}, "the same tensor"},
     {"reshape_as", nullptr, {}, reshape_as, {}, {}, "reshape"},
     {"rms_norm", nullptr, {}, rms_norm, {}, {}, "pointwise ops around a mean", kStepOfDtype},
-    {"round.decimals", nullptr, {}, round_decimals, {}, {}, "round between two products"},
     {"softmax.int", nullptr, {}, softmax<kSoftmax>, {}, {}, "_softmax"},
     {"std", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
     {"std.dim", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
-    {"threshold", nullptr, {}, threshold, {}, {grad_threshold, "self"},
-     "a value for all that is small"},
+    {"to.device", nullptr, {}, to_device, {}, {}, "_to_copy where something changes"},
     {"to.dtype", nullptr, {}, to_dtype, {}, {}, "_to_copy where something changes"},
+    {"to.dtype_layout", nullptr, {}, to_layout, {}, {}, "_to_copy where something changes"},
+    {"to.other", nullptr, {}, to_other, {}, {}, "_to_copy where something changes"},
+    {"to_dense", nullptr, {}, to_dense, {}, {}, "_to_copy where something changes"},
     {"type_as", nullptr, {}, type_as, {}, {}, "_to_copy where something changes"},
     {"unflatten.int", nullptr, {}, unflatten, {}, {}, "view"},
     {"var", nullptr, {}, spread<kVar>, {}, {}, "var.correction"},

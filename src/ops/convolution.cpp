@@ -249,6 +249,42 @@ Results conv_nd(Calls& calls, const Arguments& args) {
                                      per_dim(args[5]), false, Dims(count, 0), args[6]});
 }
 
+/// conv1d.padding, conv2d.padding, conv3d.padding(input, weight, bias, stride, padding, dilation,
+/// groups): "same" keeps the sizes, with the odd element behind.
+Results conv_padded(Calls& calls, const Arguments& args) {
+  const std::string& word = args[4].string();
+  Arguments given = args;
+  if (word == "valid") {
+    given[4] = Dims{0};
+    return conv_nd(calls, given);
+  }
+  if (word != "same" || std::ranges::any_of(args[3].ints(), [](auto step) { return step != 1; })) {
+    fail(ErrorKind::kValue, Fix{"write \"valid\", or \"same\" with a stride of 1"},
+         "padding is \"{}\" with the stride [{}]", word, fmt::join(args[3].ints(), ", "));
+  }
+  const Dims& kernel = args[1].tensor().shape();
+  const Dims& dilation = args[5].ints();
+  Dims front, odd;
+  for (std::size_t d = 2; d < kernel.size(); ++d) {
+    const std::int64_t step =
+        dilation[dilation.size() == 1 ? 0 : std::min(d - 2, dilation.size() - 1)];
+    const std::int64_t whole = saturating_product(step, kernel[d] - 1);
+    front.push_back(whole / 2);
+    odd.insert(0, whole % 2);
+    odd.insert(0, 0);
+  }
+  if (std::ranges::any_of(odd, [](auto count) { return count != 0; })) {
+    given[0] = calls.one("aten::constant_pad_nd", {args[0], odd});
+  }
+  given[4] = front.empty() ? Dims{0} : front;
+  return conv_nd(calls, given);
+}
+
+/// _convolution.deprecated(.., groups, benchmark, deterministic, cudnn_enabled)
+Results older_convolution(Calls& calls, const Arguments& args) {
+  return calls("aten::convolution", Arguments(args.begin(), args.begin() + 9));
+}
+
 Gradients grad_convolution(const GradContext& context) {
   Gradients gradients(3);
   if (!context.grads[0].defined()) return gradients;
@@ -267,9 +303,13 @@ Gradients grad_convolution(const GradContext& context) {
 // Sorted by name.
 // clang-format off
 constexpr Row kConvolutionRows[] = {
+    {"_convolution.deprecated", nullptr, {}, older_convolution, {}, {}, "convolution"},
     {"conv1d", nullptr, {}, conv_nd, {}, {}, "convolution"},
+    {"conv1d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
     {"conv2d", nullptr, {}, conv_nd, {}, {}, "convolution"},
+    {"conv2d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
     {"conv3d", nullptr, {}, conv_nd, {}, {}, "convolution"},
+    {"conv3d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
     {"convolution", meta_convolution, convolution_rule, {}, {}, {grad_convolution, "input weight"},
      "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)", kCollective, {},
      window_filter<kForward>},

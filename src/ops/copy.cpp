@@ -125,23 +125,41 @@ Gradients grad_copy(const GradContext& context) {
   return gradients;
 }
 
+/// fill_.Tensor(self, value): a tensor of one element
+Results fill_with(Calls& calls, const Arguments& args) {
+  if (args[1].tensor().ndim() != 0) {
+    fail(ErrorKind::kValue, Fix{"give a tensor without dims, or use copy_"},
+         "fill_: the value has {} dims; it must have none", args[1].tensor().ndim());
+  }
+  return calls("copy_", {args[0], args[1]});
+}
+
+/// copy(self, src, non_blocking): src in the shape and dtype of self
+Results copied(Calls& calls, const Arguments& args) {
+  const DTensor &self = args[0].tensor(), &src = args[1].tensor();
+  const DTensor wide = calls.one("expand", {src, self.shape()});
+  return {calls.one("_to_copy", {wide, self.dtype()})};
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kCopyRows[] = {
     {"_to_copy", meta_copy, cast_rule, KernelId::kConvert, {}, {grad_pass, ""},
      "a cast to integers rounds every term"},
     {"clone", meta_copy, copy_rule, KernelId::kConvert, {}, {grad_pass, ""}, "the same values"},
-    {"copy_", meta_target, PointwiseRule{"sss aaa xxx nnn"}, KernelId::kCopy, {}, {grad_copy, ""},
-     "moves values"},
+    {"copy", nullptr, {}, copied, {}, {}, "expand and _to_copy"},
+    {"copy_", meta_target, PointwiseRule{"sss aaa xxx nnn"}, KernelId::kCopy,
+     {nullptr, "copy.out"}, {grad_copy, ""}, "moves values"},
     {"empty_like", meta_copy, copy_rule, KernelId::kZeros, {}, {}, "values are written later",
      kNotDifferentiable},
-    {"fill_.Scalar", meta_target, copy_rule, KernelId::kFill, {}, {grad_zeros, ""},
-     "every rank writes its own piece", 0, {}, fill_filter},
+    {"fill_.Scalar", meta_target, copy_rule, KernelId::kFill, {nullptr, "fill.Scalar_out"},
+     {grad_zeros, ""}, "every rank writes its own piece", 0, {}, fill_filter},
+    {"fill_.Tensor", nullptr, {}, fill_with, {}, {}, "copy_"},
     {"full_like", meta_copy, constant_rule, KernelId::kFill, {}, {},
      "constants do not depend on the input", kNotDifferentiable},
     {"ones_like", meta_copy, constant_rule, KernelId::kOnes, {}, {},
      "constants do not depend on the input", kNotDifferentiable},
-    {"zero_", meta_target, copy_rule, KernelId::kZeros, {}, {grad_zeros, ""},
+    {"zero_", meta_target, copy_rule, KernelId::kZeros, {nullptr, "zero.out"}, {grad_zeros, ""},
      "zero is zero in every partial"},
     {"zeros_like", meta_copy, constant_rule, KernelId::kZeros, {}, {},
      "constants do not depend on the input", kNotDifferentiable},

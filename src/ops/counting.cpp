@@ -99,6 +99,15 @@ Results std_mean(Calls& calls, const Arguments& args) {
           calls.one("aten::mean.dim", {args[0], dims, args[3]})};
 }
 
+/// std_mean(self, unbiased), std_mean.dim(self, dim, unbiased, keepdim)
+Results std_mean_of_all(Calls& calls, const Arguments& args) {
+  return calls("aten::std_mean.correction",
+               {args[0], Argument(), args[1].to_bool() ? 1 : 0, Argument(false)});
+}
+Results std_mean_along(Calls& calls, const Arguments& args) {
+  return calls("aten::std_mean.correction", {args[0], args[1], args[2].to_bool() ? 1 : 0, args[3]});
+}
+
 /// norm.ScalarOpt_dim(self, p, dim, keepdim), norm.ScalarOpt_dim_dtype(.., dtype)
 Results norm_along(Calls& calls, const Arguments& args) {
   const Argument order = args[1].is_none() ? Argument(2) : args[1];
@@ -129,7 +138,9 @@ constexpr Row kCountingRows[] = {
     {"norm.ScalarOpt_dim", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
     {"norm.ScalarOpt_dim_dtype", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},
     {"norm.ScalarOpt_dtype", nullptr, {}, norm_as, {}, {}, "linalg_vector_norm"},
+    {"std_mean", nullptr, {}, std_mean_of_all, {}, {}, "std and mean"},
     {"std_mean.correction", nullptr, {}, std_mean, {}, {}, "std and mean"},
+    {"std_mean.dim", nullptr, {}, std_mean_along, {}, {}, "std and mean"},
 };
 // clang-format on
 

@@ -41,6 +41,16 @@ OutputMetas meta_sized(const MetaArgs& args) {
   return {{contiguous_meta(sizes_of(args[0]), dtype_argument(args, DType::kF32))}};
 }
 
+/// empty_strided(size, stride)
+OutputMetas meta_strided(const MetaArgs& args) {
+  const Dims size = sizes_of(args[0]), stride = sizes_of(args[1]);
+  if (size.size() != stride.size()) {
+    fail(ErrorKind::kValue, Fix{"write one stride per size"},
+         "empty_strided: there are {} sizes and {} strides", size.size(), stride.size());
+  }
+  return {{{size, stride, dtype_argument(args, DType::kF32)}}};
+}
+
 /// full(size, fill_value): the dtype of the number, unless it is given.
 OutputMetas meta_full(const MetaArgs& args) {
   const DType dtype = default_dtype(args[1].scalar().category());
@@ -95,7 +105,40 @@ OutputMetas meta_arange(const MetaArgs& args) {
 }
 
 OutputMetas meta_linspace(const MetaArgs& args) {
-  return {{contiguous_meta(Dims{args[2].to_int()}, dtype_argument(args, DType::kF32))}};
+  const Dims sizes = sizes_of(Dims{args[2].to_int()});
+  return {{contiguous_meta(sizes, dtype_argument(args, DType::kF32))}};
+}
+
+/// hann_window(window_length): as many numbers.
+OutputMetas meta_line(const MetaArgs& args) {
+  const Dims sizes = sizes_of(Dims{args[0].to_int()});
+  return {
+      {contiguous_meta(sizes, require_float(args.op().name(), dtype_argument(args, DType::kF32)))}};
+}
+
+/// normal.float_float(mean, std, size)
+OutputMetas meta_normal_sized(const MetaArgs& args) {
+  return {{contiguous_meta(sizes_of(args[2]), dtype_argument(args, DType::kF32))}};
+}
+
+/// tril_indices, triu_indices(row, col, offset): two rows of positions
+template <bool lower>
+OutputMetas meta_triangle_indices(const MetaArgs& args) {
+  const Dims sides = sizes_of(Dims{args[0].to_int(), args[1].to_int()});
+  constexpr std::int64_t kMost = 1 << 24;
+  if (sides[0] > kMost || sides[1] > kMost) {
+    fail(ErrorKind::kValue, Fix{"use smaller sides"},
+         "{}: a matrix of {} by {} has too many positions", args.op().base, sides[0], sides[1]);
+  }
+  const std::int64_t offset = std::clamp(args[2].to_int(), -2 * kMost, 2 * kMost);
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < sides[0]; ++row) {
+    const std::int64_t before =
+        std::clamp<std::int64_t>(row + offset + (lower ? 1 : 0), 0, sides[1]);
+    count += lower ? before : sides[1] - before;
+  }
+  const DType dtype = dtype_argument(args, DType::kI64);
+  return {{contiguous_meta(Dims{2, count}, dtype)}};
 }
 
 OutputMetas meta_eye(const MetaArgs& args) {
@@ -166,6 +209,13 @@ OutputMetas meta_drawn(const MetaArgs& args) {
   return {{{self.shape, preserved_strides(self), target.dtype}}};
 }
 
+/// Laws over real numbers.
+OutputMetas meta_drawn_floats(const MetaArgs& args) {
+  OutputMetas metas = meta_drawn(args);
+  require_float(args.op().name(), metas[0].meta.dtype);
+  return metas;
+}
+
 OutputMetas meta_dropout(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const Dims strides = preserved_strides(self);
@@ -178,7 +228,14 @@ OutputMetas meta_multinomial(const MetaArgs& args) {
     fail(ErrorKind::kValue, Fix{"give weights of shape [categories] or [rows, categories]"},
          "multinomial takes weights of one or two dims, not 0");
   }
-  shape.back() = args[1].to_int();
+  const std::int64_t draws = args[1].to_int();
+  require_float(args.op().name(), args.tensor(0)->dtype);
+  if (shape.size() > 2 || draws < 1 || shape.back() == 0) {
+    fail(ErrorKind::kValue, Fix{"give weights of shape [rows, categories], and draw at least once"},
+         "multinomial: there are {} draws from {} categories in {} dims", draws, shape.back(),
+         shape.size());
+  }
+  shape.back() = draws;
   return {{contiguous_meta(shape, DType::kI64)}};
 }
 
@@ -247,28 +304,39 @@ constexpr Row kCreateRows[] = {
      "drawn by global index", kDrawsUneven | kNotDifferentiable},
     {"bernoulli_.float", meta_drawn, rule_draw, KernelId::kBernoulliP, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
+    {"cauchy_", meta_drawn_floats, rule_draw, KernelId::kCauchy, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven},
     {"empty.memory_format", meta_sized, {}, KernelId::kZeros, {}, {}, "zeros, so that runs repeat",
      kNotDifferentiable},
-    {"exponential.out", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable, {0, "out"}},
-    {"exponential_", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable, {0, "out"}},
+    {"empty_strided", meta_strided, {}, KernelId::kZeros, {}, {}, "zeros, so that runs repeat",
+     kNotDifferentiable},
+    {"exponential.out", meta_drawn_floats, rule_draw, KernelId::kExponential, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable, {0, "out"}},
+    {"exponential_", meta_drawn_floats, rule_draw, KernelId::kExponential, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven, {0, "out"}},
     {"eye", meta_eye, {}, KernelId::kEye, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
     {"eye.m", meta_eye, {}, KernelId::kEye, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
     {"full", meta_full, {}, KernelId::kFill, {}, {}, "the same everywhere", kNotDifferentiable},
-    {"geometric.out", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
+    {"geometric.out", meta_drawn, rule_draw, KernelId::kGeometric, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable},
-    {"geometric_", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable},
+    {"geometric_", meta_drawn, rule_draw, KernelId::kGeometric, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven},
+    {"hann_window", meta_line, {}, KernelId::kHannWindow, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"hann_window.periodic", meta_line, {}, KernelId::kHannWindow, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
     {"linspace", meta_linspace, {}, KernelId::kLinspace, {}, {}, "from global positions",
      kNeedsPosition | kNotDifferentiable},
-    {"log_normal.out", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable},
-    {"log_normal_", meta_drawn, rule_draw, {}, {}, {}, "drawn by global index",
-     kDrawsUneven | kNotDifferentiable},
-    {"multinomial", meta_multinomial, rule_multinomial, {}, {nullptr, "multinomial.out"}, {},
+    {"log_normal.out", meta_drawn_floats, rule_draw, KernelId::kLogNormal, {}, {},
+     "drawn by global index", kDrawsUneven | kNotDifferentiable},
+    {"log_normal_", meta_drawn_floats, rule_draw, KernelId::kLogNormal, {}, {grad_zeros, ""},
+     "drawn by global index", kDrawsUneven},
+    {"logspace", meta_linspace, {}, KernelId::kLogspace, {}, {}, "from global positions",
+     kNeedsPosition | kNotDifferentiable},
+    {"multinomial", meta_multinomial, rule_multinomial, KernelId::kMultinomial,
+     {nullptr, "multinomial.out"}, {},
      "a draw looks at all categories", kDraws | kNotDifferentiable},
     {"native_dropout", meta_dropout, rule_draw, KernelId::kNativeDropout,
      {nullptr, "native_dropout.out"}, {grad_native_dropout, "result1"}, "drawn by global index",
@@ -283,6 +351,8 @@ constexpr Row kCreateRows[] = {
      kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
     {"new_zeros", meta_new, rule_new<Contents::kSet>, KernelId::kZeros, {}, {},
      "the same everywhere", kAllowUneven | kNotDifferentiable, kLike, nullptr, 1},
+    {"normal.float_float", meta_normal_sized, {}, KernelId::kNormal, {}, {},
+     "drawn by global index", kDraws | kNotDifferentiable},
     {"normal.out", meta_drawn, rule_draw, KernelId::kNormal, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable},
     {"normal_", meta_drawn, rule_draw, KernelId::kNormal, {}, {grad_zeros, ""},
@@ -291,6 +361,8 @@ constexpr Row kCreateRows[] = {
      kDrawsUneven | kNotDifferentiable},
     {"ones", meta_sized, {}, KernelId::kOnes, {}, {}, "the same everywhere", kNotDifferentiable},
     {"rand", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",
+     kDraws | kNotDifferentiable},
+    {"rand.generator", meta_sized, {}, KernelId::kRand, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
     {"rand_like", meta_likeness, rule_like, KernelId::kRand, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable, kLike},
@@ -306,14 +378,20 @@ constexpr Row kCreateRows[] = {
      "drawn by global index", kDrawsUneven | kNotDifferentiable, kLikeRange},
     {"randn", meta_sized, {}, KernelId::kRandn, {}, {}, "drawn by global index",
      kDraws | kNotDifferentiable},
+    {"randn.generator", meta_sized, {}, KernelId::kRandn, {}, {}, "drawn by global index",
+     kDraws | kNotDifferentiable},
     {"randn_like", meta_likeness, rule_like, KernelId::kRandn, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable, kLike},
     {"scalar_tensor", meta_scalar, {}, scalar_locally, {}, {}, "the same everywhere",
      kNotDifferentiable},
     {"tril", meta_triangle, rule_whole, KernelId::kTril, {"tril_", "tril.out"}, {grad_tril, ""},
      "the diagonal is global", 0, kFirst},
+    {"tril_indices", meta_triangle_indices<true>, {}, KernelId::kTrilIndices, {}, {},
+     "from global positions", kNeedsPosition | kNotDifferentiable},
     {"triu", meta_triangle, rule_whole, KernelId::kTriu, {"triu_", "triu.out"}, {grad_triu, ""},
      "the diagonal is global", 0, kFirst},
+    {"triu_indices", meta_triangle_indices<false>, {}, KernelId::kTriuIndices, {}, {},
+     "from global positions", kNeedsPosition | kNotDifferentiable},
     {"uniform.out", meta_drawn, rule_draw, KernelId::kUniform, {}, {}, "drawn by global index",
      kDrawsUneven | kNotDifferentiable},
     {"uniform_", meta_drawn, rule_draw, KernelId::kUniform, {}, {grad_zeros, ""},

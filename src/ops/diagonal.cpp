@@ -136,6 +136,36 @@ Results trace(Calls& calls, const Arguments& args) {
   return calls("sum", {calls.one("diagonal", {args[0]})});
 }
 
+// diag(self, diagonal): a matrix of a vector, or the diagonal of a matrix
+
+OutputMetas meta_diag(const MetaArgs& args) {
+  const TensorMeta& self = *args.tensor(0);
+  if (self.shape.size() == 1) {
+    const Dims sizes = embedded_sizes(args.op(), self.shape, args[1], Argument(0), Argument(1));
+    return {{contiguous_meta(sizes, self.dtype)}};
+  }
+  if (self.shape.size() != 2) {
+    fail(ErrorKind::kValue, Fix{"use diag_embed, or diagonal, for batches"},
+         "diag takes a vector or a matrix, not a tensor of {} dims", self.shape.size());
+  }
+  const Diagonal diagonal = diagonal_of(args.op(), self, args[1].to_int(), 0, 1);
+  return {{contiguous_meta(diagonal.meta.shape, self.dtype)}};
+}
+
+Results diag(Calls& calls, const OpRow&, const Arguments& args) {
+  const bool vector = args[0].tensor().ndim() == 1;
+  return calls(vector ? "diag_embed" : "diagonal_copy", {args[0], args[1], 0, 1});
+}
+
+Gradients grad_diag(const GradContext& context) {
+  const DTensor& self = input(context, 0);
+  if (self.ndim() == 1) {
+    return {context.calls.one("aten::diagonal", {context.grads[0], context.inputs[1]})};
+  }
+  return {context.calls.one("aten::diagonal_backward",
+                            {context.grads[0], self.shape(), context.inputs[1], 0, 1})};
+}
+
 Gradients grad_diagonal(const GradContext& context) {
   return {context.calls.one("aten::diagonal_backward",
                             {context.grads[0], input(context, 0).shape(), context.inputs[1],
@@ -160,6 +190,8 @@ constexpr const char* kWhy = "both dims of the diagonal stay whole";
 // Sorted by name.
 // clang-format off
 constexpr Row kDiagonalRows[] = {
+    {"diag", meta_diag, rule_whole_matrix, diag, {nullptr, "diag.out"}, {grad_diag, ""}, kWhy, 0,
+     {1}},
     {"diag_embed", meta_diag_embed, rule_whole_matrix, diag_embed, {nullptr, "diag_embed.out"},
      {grad_diag_embed, ""}, kWhy, 0, {1}},
     {"diagonal", meta_diagonal, rule_whole_matrix, view_diagonal, {}, {grad_diagonal, ""}, kWhy, 0,

@@ -185,6 +185,39 @@ Gradients grad_tanh(const GradContext& context) {
 constexpr const char* kWholeDecides =
     "the result depends on the whole value; a pending term is only a part of it";
 
+/// round.decimals(self, *, decimals): rounded between two products
+Results round_decimals(Calls& calls, const OpRow&, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (is_integral(x.dtype())) return calls("aten::clone", {x});
+  const std::int64_t decimals = args[1].to_int();
+  const double scale = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  const Expression given(calls, x);
+  const Expression scaled = decimals > 0 ? given * scale : given / scale;
+  const Expression rounded = scaled.of("aten::round");
+  return {(decimals > 0 ? rounded / scale : rounded * scale).value()};
+}
+
+/// threshold(self, threshold, value): a value for all that is small
+Results threshold(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression x(calls, args[0].tensor());
+  return {x.filled(x.le(args[1]), args[2].scalar()).value()};
+}
+
+Gradients grad_threshold(const GradContext& context) {
+  return {context.calls.one("aten::threshold_backward",
+                            {context.grads[0], context.inputs[0], context.inputs[1]})};
+}
+
+/// A value above the threshold stands for smaller numbers, so that the order is not kept.
+const char* threshold_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  const Arguments& args = context.schema.args;
+  if (args[2].to_double() <= args[1].to_double()) return nullptr;
+  for (const Placement& placement : inputs[0]) {
+    if (placement.is_partial()) return "the value is larger than some of what it does not replace";
+  }
+  return nullptr;
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kElementaryRows[] = {
@@ -245,6 +278,8 @@ constexpr Row kElementaryRows[] = {
      {grad_relu, "result"}, "non-decreasing: it commutes with max and min"},
     {"round", meta_tensors, kNonDecreasing, KernelId::kRound, {"round_", "round.out"},
      {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
+    {"round.decimals", meta_tensors, kNonDecreasing, round_decimals, {}, {grad_zeros, ""},
+     "non-decreasing: it commutes with max and min"},
     {"rsqrt", meta_promoted_float, kNone, KernelId::kRsqrt, {"rsqrt_", "rsqrt.out"},
      {grad_rsqrt, "result"}, "undefined at x <= 0"},
     {"sgn", meta_tensors, kNonDecreasingNumbers, KernelId::kSgn, {"sgn_", "sgn.out"},
@@ -276,6 +311,8 @@ constexpr Row kElementaryRows[] = {
     {"tanh", meta_promoted_float, kNonDecreasing, KernelId::kTanh, {"tanh_", "tanh.out"},
      {grad_tanh, "result"}, "non-decreasing: it commutes with max and min"},
     {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {}, {}, kWholeDecides},
+    {"threshold", meta_tensors, kNonDecreasing, threshold, {}, {grad_threshold, "self"},
+     "non-decreasing where the value is below the threshold", 0, {}, threshold_filter},
     {"threshold_backward", meta_tensors, kNone, KernelId::kThresholdBackward,
      {nullptr, "threshold_backward.grad_input"}, {}, kWholeDecides},
     {"trunc", meta_tensors, kNonDecreasing, KernelId::kTrunc, {"trunc_", "trunc.out"},

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "schema/calls.h"
 
 namespace shardlab {
@@ -65,5 +66,15 @@ class Expression {
   Calls* calls_;
   DTensor value_;
 };
+
+/// The one element of a tensor, where a size or a position depends on it.
+///   fails  Unsupported: on ranks outside of its mesh, which do not know it
+inline std::int64_t integer_in(Calls& calls, const DTensor& x) {
+  const Results read = calls("aten::_local_scalar_dense", {x});
+  if (read[0].is_scalar()) return read[0].to_int();
+  throw Error(ErrorKind::kUnsupported,
+              "a size that depends on values is not known on ranks outside of the mesh")
+      .with("fix", "use a mesh of the whole world, or make the call inside the mesh only");
+}
 
 }  // namespace shardlab

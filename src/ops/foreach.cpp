@@ -1,10 +1,13 @@
 // Ops over lists of tensors. Those of ATen's table that do to each element what a registered op
 // does to one tensor have no rows here: they are derived from that op, which decides, computes and
 // differentiates each element.
+#include <fmt/ranges.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/fix.h"
 #include "ops/pointwise.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -42,6 +45,7 @@ const OpRow* element_of(const OpRegistry& registry, const OpDescriptor& op) {
   const std::string name = op.base.substr(kPrefix.size());
   // The op of that name has no overload for the dtype of the result.
   if (name == "norm") return fitting(registry, op, "linalg_vector_norm");
+  if (name == "powsum") return fitting(registry, op, "linalg__powsum");
   if (const OpRow* row = fitting(registry, op, name)) return row;
   const bool inplace = name.ends_with('_');
   const std::string_view stem = std::string_view(name).substr(0, name.size() - inplace);
@@ -151,6 +155,29 @@ Results run_fused_adam(Calls& calls, const OpRow& row, const Arguments& args) {
   return {};
 }
 
+/// _foreach_addcdiv_.Tensor, _foreach_addcmul_.Tensor(self, tensor1, tensor2, scalars): each
+/// element takes its number from a tensor.
+template <const char* const& op>
+Results numbers_from_tensor(Calls& calls, const Arguments& args) {
+  const ArgumentList &self = args[0].list(), &first = args[1].list(), &second = args[2].list();
+  const DTensor& numbers = args[3].tensor();
+  const auto count = static_cast<std::int64_t>(self.size());
+  if (first.size() != self.size() || second.size() != self.size() ||
+      numbers.shape() != Dims{count}) {
+    fail(ErrorKind::kValue, Fix{"give lists of one length, and a number for each element"},
+         "{}: there are {}, {} and {} tensors and numbers of shape [{}]", op, self.size(),
+         first.size(), second.size(), fmt::join(numbers.shape(), ", "));
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    const DTensor one = calls.one("select.int", {numbers, 0, k});
+    calls(op, {self[i], first[i], second[i], calls("_local_scalar_dense", {one})[0]});
+  }
+  return {};
+}
+constexpr const char* kAddcdiv = "addcdiv_";
+constexpr const char* kAddcmul = "addcmul_";
+
 OutputMetas no_results(const MetaArgs&) { return {}; }
 
 constexpr std::uint32_t kSteps =
@@ -162,6 +189,10 @@ constexpr std::uint32_t kSteps =
 constexpr Row kForeachRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale_", nullptr, {}, {}, {}, {},
      "the handler shares the note of what is not finite (D-62)", kCollective | kNotDifferentiable},
+    {"_foreach_addcdiv_.Tensor", nullptr, {}, numbers_from_tensor<kAddcdiv>, {}, {},
+     "each element by itself", kDataDependent},
+    {"_foreach_addcmul_.Tensor", nullptr, {}, numbers_from_tensor<kAddcmul>, {}, {},
+     "each element by itself", kDataDependent},
     {"_fused_adam_", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
      "each step is pointwise; the step count is a replica", kSteps},
     {"_fused_adamw_", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},

@@ -14,6 +14,7 @@
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
+#include "ops/scatter_reduce.h"
 
 namespace shardlab {
 namespace {
@@ -183,6 +184,67 @@ Rows rule_index_fill(const RuleContext& context) {
 
 Rows rule_index_reduce(const RuleContext& context) { return other_dims(context, 3, true); }
 
+/// An index of one dim, and a value of one element.
+OutputMetas meta_index_fill(const MetaArgs& args) {
+  const TensorMeta* value = args.tensor(3);
+  const std::size_t dims = args.tensor(2)->shape.size();
+  if (dims > 1 || (value != nullptr && !value->shape.empty())) {
+    fail(ErrorKind::kValue, Fix{"give an index of one dim and a value without dims"},
+         "{}: the index has {} dims and the value {}", args.op().base, dims,
+         value == nullptr ? 0 : value->shape.size());
+  }
+  return meta_scatter(args);
+}
+
+/// A value for each element of the index's slices.
+DTensor slices_of(Calls& calls, const Arguments& args, const DTensor& index) {
+  const DTensor& self = args[0].tensor();
+  Dims shape = self.shape();
+  if (!shape.empty()) shape[index_of(wrap_dim(args[1].to_int(), shape.size()))] = index.numel();
+  if (args[3].is_tensor()) {
+    const DTensor value = calls.one("_to_copy", {args[3], self.dtype()});
+    return calls.one("expand", {value, shape});
+  }
+  return calls.one("new_full", {self, shape, args[3]});
+}
+
+Results index_fill_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  const DTensor& self = args[0].tensor();
+  const std::int64_t dim = wrap_dim(args[1].to_int(), self.ndim());
+  const std::int64_t length = self.ndim() == 0 ? 1 : self.shape()[index_of(dim)];
+  const Expression given(calls, calls.one("reshape", {args[2], Dims{args[2].tensor().numel()}}));
+  const DTensor index = given.lt(0).choose(given.with("aten::add.Scalar", length), given).value();
+  const DTensor values = slices_of(calls, args, index);
+  return calls("scatter.src", {args[0], dim, beside(calls, index, dim, values), values});
+}
+
+constexpr const char* kScatterReductions[] = {"sum", "prod", "mean", "amax", "amin"};
+
+void require_reduction(const MetaArgs& args) {
+  const bool known =
+      args[4].is_string() &&
+      std::ranges::find(kScatterReductions, args[4].string()) != std::end(kScatterReductions);
+  const bool adds =
+      args.op().base.starts_with("aten::index_reduce") && known && args[4].string() == "sum";
+  if (known && !adds) return;
+  fail(ErrorKind::kValue,
+       Fix{"write \"prod\", \"mean\", \"amax\" or \"amin\"; index_add and "
+           "scatter_add add"},
+       "{}: reduce is {}", args.op().base, args[4].text());
+}
+
+OutputMetas meta_scatter_reduce(const MetaArgs& args) {
+  require_reduction(args);
+  const bool ordered = args[4].string().starts_with("am");
+  if (args.tensor(3)->dtype != args.tensor(0)->dtype ||
+      (ordered && is_complex(args.tensor(0)->dtype))) {
+    fail(ErrorKind::kValue, Fix{"cast one of them: src.to(x.dtype); complex numbers have no order"},
+         "{}: src is {}, the tensor is {}; both must have one dtype", args.op().base,
+         to_string(args.tensor(3)->dtype), to_string(args.tensor(0)->dtype));
+  }
+  return meta_scatter_elements(args);
+}
+
 // index(self, indices), index_put(self, indices, values): one tensor or None per dim.
 
 Indexing read_indices(const RuleContext& context) {
@@ -311,6 +373,16 @@ OutputMetas meta_index_add(const MetaArgs& args) {
   return meta_contiguous(args);
 }
 
+OutputMetas meta_index_reduce(const MetaArgs& args) {
+  require_reduction(args);
+  return meta_index_add(args);
+}
+
+Results index_reduce_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  const DTensor places = beside(calls, args[2].tensor(), args[1].to_int(), args[3].tensor());
+  return calls("scatter_reduce.two", {args[0], args[1], places, args[3], args[4], args[5]});
+}
+
 /// Linear in self and source together: both carry a pending sum, or neither.
 Rows rule_index_add(const RuleContext& context) {
   const std::int64_t dim = dim_argument(context);
@@ -324,13 +396,6 @@ Rows rule_index_add(const RuleContext& context) {
     rows.push_back({{pending}, {pending, whole(), pending}});
   }
   return rows;
-}
-
-/// The index beside each element of `like`, whose dim `dim` it counts over.
-DTensor beside(Calls& calls, const DTensor& index, std::int64_t dim, const DTensor& like) {
-  Dims line(like.ndim(), 1);
-  if (!line.empty()) line[index_of(wrap_dim(dim, line.size()))] = index.numel();
-  return calls.one("aten::expand", {calls.one("aten::reshape", {index, line}), like.shape()});
 }
 
 Results index_add_locally(Calls& calls, const OpRow&, const Arguments& args) {
@@ -351,6 +416,21 @@ Gradients grad_index_add(const GradContext& context) {
       calls.one("aten::index_select", {context.grads[0], context.inputs[1], input(context, 2)});
   const DTensor shaped = calls.one("aten::reshape", {chosen, input(context, 3).shape()});
   gradients[2] = times(calls, shaped, context.inputs[4].scalar());
+  return gradients;
+}
+
+/// index_fill(self, dim, index, value)
+Gradients grad_index_fill(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(context.inputs[3].is_tensor() ? 3 : 2);
+  const Argument &dim = context.inputs[1], &index = context.inputs[2];
+  if (context.needs(0)) {
+    gradients[0] = calls.one("aten::index_fill.int_Scalar", {context.grads[0], dim, index, 0});
+  }
+  if (gradients.size() == 3 && context.needs(2)) {
+    const DTensor filled = calls.one("aten::index_select", {context.grads[0], dim, index});
+    gradients[2] = cast_like(calls, calls.one("aten::sum", {filled}), input(context, 3));
+  }
   return gradients;
 }
 
@@ -440,16 +520,17 @@ constexpr Row kIndexRows[] = {
     {"index_add", meta_index_add, rule_index_add, index_add_locally,
      {"index_add_", "index_add.out"}, {grad_index_add, "index:source source:source"},
      "linear in both; indices count over the whole dim", 0, {1}},
-    {"index_fill.int_Scalar", meta_scatter, rule_index_fill, {},
-     {"index_fill_.int_Scalar", "index_fill.int_Scalar_out"}, {},
+    {"index_fill.int_Scalar", meta_index_fill, rule_index_fill, index_fill_locally,
+     {"index_fill_.int_Scalar", "index_fill.int_Scalar_out"}, {grad_index_fill, "index"},
      "indices count over the whole dim", 0, {1}},
-    {"index_fill.int_Tensor", meta_scatter, rule_index_fill, {},
-     {"index_fill_.int_Tensor", "index_fill.int_Tensor_out"}, {},
+    {"index_fill.int_Tensor", meta_index_fill, rule_index_fill, index_fill_locally,
+     {"index_fill_.int_Tensor", "index_fill.int_Tensor_out"}, {grad_index_fill, "index"},
      "indices count over the whole dim", 0, {1}},
     {"index_put", meta_index_put, rule_index_put, index_put_locally,
      {"index_put_", "index_put.out"}, {grad_index_put, "indices"},
      "indices count over the whole dim"},
-    {"index_reduce", meta_scatter, rule_index_reduce, {}, {"index_reduce_", "index_reduce.out"}, {},
+    {"index_reduce", meta_index_reduce, rule_index_reduce, index_reduce_locally,
+     {"index_reduce_", "index_reduce.out"}, {grad_index_reduce, "self index source result"},
      "indices count over the whole dim", 0, {1}},
     {"index_select", meta_index_select, rule_index_select, KernelId::kIndexSelect,
      {nullptr, "index_select.out"}, {grad_index_select, "index"},
@@ -462,6 +543,10 @@ constexpr Row kIndexRows[] = {
      "indices count over the whole dim", 0, {1}},
     {"scatter_add", meta_scatter_elements, rule_scatter<false>, KernelId::kScatterAdd,
      {"scatter_add_", "scatter_add.out"}, {grad_scatter_add, "index:src"},
+     "indices count over the whole dim", 0, {1}},
+    {"scatter_reduce.two", meta_scatter_reduce, rule_scatter<true>, KernelId::kScatterReduce,
+     {"scatter_reduce_.two", "scatter_reduce.two_out"},
+     {grad_scatter_reduce, "self index src result"},
      "indices count over the whole dim", 0, {1}},
 };
 // clang-format on

@@ -2,6 +2,8 @@
 // flows back to them adds up over the ranks.
 #include <fmt/ranges.h>
 
+#include <limits>
+
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
@@ -156,13 +158,84 @@ Gradients grad_layer_norm(const GradContext& context) {
   return gradients;
 }
 
+// Root mean squares, on a rank's rows.
+
+Expression widened(Calls& calls, const Argument& tensor) {
+  const DType dtype = tensor.tensor().dtype();
+  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
+  return Expression(calls, tensor.tensor()).to(half ? DType::kF32 : dtype);
+}
+
+/// The mean over the last dims, as many as `normalized` has sizes.
+Expression row_mean(const Expression& x, const Argument& normalized) {
+  Dims dims;
+  for (std::size_t i = ints_of(normalized).size(); i > 0; --i) {
+    dims.push_back(-static_cast<std::int64_t>(i));
+  }
+  return {x.calls(), x.calls().one("mean.dim", {x.value(), dims, true})};
+}
+
+/// An eps of None is the step of the dtype that is computed in.
+Results rms_norm_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression x = widened(calls, args[0]);
+  const DType dtype = x.value().dtype();
+  const double step = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
+                                           : std::numeric_limits<float>::epsilon();
+  const double eps = args[3].is_none() ? step : args[3].to_double();
+  const Expression rstd = (row_mean(x * x, args[1]) + eps).of("rsqrt");
+  Expression result = x * rstd;
+  if (args[2].is_tensor()) result = result * widened(calls, args[2]);
+  return {result.to(args[0].tensor().dtype()).value(), rstd.value()};
+}
+
+Results rms_norm_backward_locally(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression gradient = widened(calls, args[0]), x = widened(calls, args[1]);
+  const Expression rstd(calls, args[3].tensor());
+  const DType dtype = args[1].tensor().dtype();
+  Results results(2);
+  if (mask_at(args[5], 0)) {
+    const Expression share = args[4].is_tensor() ? gradient * widened(calls, args[4]) : gradient;
+    const Expression along = row_mean(share * x, args[2]) * rstd * rstd * rstd;
+    results[0] = (share * rstd - x * along).to(dtype).value();
+  }
+  if (args[4].is_tensor() && mask_at(args[5], 1)) {
+    const DTensor& weight = args[4].tensor();
+    results[1] = cast_like(calls, sum_to(calls, (gradient * x * rstd).value(), weight), weight);
+  }
+  return results;
+}
+
+Gradients grad_rms_norm(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(2);
+  if (context.grads[0].defined()) {
+    const ArgumentList mask = {context.needs(0), context.needs(1)};
+    const Results results = calls("aten::_fused_rms_norm_backward",
+                                  {context.grads[0], context.inputs[0], context.inputs[1],
+                                   context.outputs[1], context.inputs[2], mask});
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (context.needs(i) && results[i].is_tensor()) gradients[i] = results[i].tensor();
+    }
+  }
+  if (!context.grads[1].defined() || !context.needs(0)) return gradients;
+  // rstd is a power of the mean of squares.
+  const Expression x = in(context, 0), rstd(calls, context.outputs[1].tensor());
+  double count = 1;
+  for (const std::int64_t size : ints_of(context.inputs[1])) count *= static_cast<double>(size);
+  const Expression along =
+      Expression(calls, context.grads[1]) * rstd * rstd * rstd * (-1 / count) * x;
+  const DTensor own = cast_like(calls, along.value(), x.value());
+  gradients[0] = gradients[0].defined() ? calls.one("aten::add.Tensor", {gradients[0], own}) : own;
+  return gradients;
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kNormRows[] = {
-    {"_fused_rms_norm", meta_rms_norm, rule_norm<2>, {}, {}, {}, "rows are independent",
-     kAllowUneven, {1}},
-    {"_fused_rms_norm_backward", meta_rms_norm_backward, rule_norm_backward<1>, {}, {}, {},
-     "rows are independent", 0, {2}},
+    {"_fused_rms_norm", meta_rms_norm, rule_norm<2>, rms_norm_locally, {},
+     {grad_rms_norm, "input weight result1"}, "rows are independent", kAllowUneven, {1}},
+    {"_fused_rms_norm_backward", meta_rms_norm_backward, rule_norm_backward<1>,
+     rms_norm_backward_locally, {}, {}, "rows are independent", 0, {2}},
     {"native_layer_norm", meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm,
      {nullptr, "native_layer_norm.out"},
      {grad_layer_norm, "input weight bias result1 result2 !result1 !result2"},

@@ -1,4 +1,6 @@
 // Ops that answer with a plain value. Their handlers combine the ranks' answers.
+#include "base/fix.h"
+#include "base/tensor_dim.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
@@ -20,15 +22,79 @@ MeshRuleResult as_given_rule(const RuleContext& context) {
   return {.outputs = {}, .inputs = {context.tensors[0]->placements()}};
 }
 
+// Answers from the type of a tensor; strides and offsets are those of the whole.
+
+Results dim_of(Calls&, const Arguments& args) {
+  return {Argument(static_cast<std::int64_t>(args[0].tensor().ndim()))};
+}
+Results numel_of(Calls&, const Arguments& args) { return {Argument(args[0].tensor().numel())}; }
+
+std::size_t named_dim(const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (x.ndim() > 0) return static_cast<std::size_t>(wrap_dim(args[1].to_int(), x.ndim()));
+  fail(ErrorKind::kValue, Fix{"ask a tensor of at least one dim"},
+       "a tensor without dims has no dim {}", args[1].to_int());
+}
+Results size_of(Calls&, const Arguments& args) {
+  return {Argument(args[0].tensor().shape()[named_dim(args)])};
+}
+Results stride_of(Calls&, const Arguments& args) {
+  return {Argument(args[0].tensor().meta().stride[named_dim(args)])};
+}
+Results offset_of(Calls&, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  return {Argument(x.distributed() ? std::int64_t{0} : x.local().offset())};
+}
+Results is_contiguous_in_rows(Calls&, const Arguments& args) {
+  const TensorMeta& meta = args[0].tensor().meta();
+  return {Argument(is_contiguous(meta.shape, meta.stride))};
+}
+Results is_contiguous_as(Calls& calls, const Arguments& args) {
+  const std::string& format = args[1].string();
+  if (!format.starts_with("channels_last")) return is_contiguous_in_rows(calls, args);
+  const TensorMeta& meta = args[0].tensor().meta();
+  const std::size_t ndim = format == "channels_last" ? 4 : 5;
+  if (meta.shape.size() != ndim) return {Argument(false)};
+  Dims shape = meta.shape, stride = meta.stride;  // with the channels last
+  shape.erase(1);
+  shape.push_back(meta.shape[1]);
+  stride.erase(1);
+  stride.push_back(meta.stride[1]);
+  return {Argument(is_contiguous(shape, stride))};
+}
+Results has_complex(Calls&, const Arguments& args) {
+  return {Argument(is_complex(args[0].tensor().dtype()))};
+}
+Results never(Calls&, const Arguments&) { return {Argument(false)}; }
+Results item_of(Calls& calls, const Arguments& args) {
+  return calls("_local_scalar_dense", {args[0]});
+}
+
+constexpr const char* kOfType = "of the global type";
+
 // Sorted by name.
 // clang-format off
 constexpr Row kQueryRows[] = {
     {"_local_scalar_dense", nullptr, MeshRuleFn{as_given_rule}, {}, {}, {},
      "the handler fetches the element (X-37)", kDataDependent},
+    {"dim", nullptr, {}, dim_of, {}, {}, kOfType},
     {"equal", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "every rank compares its piece (X-35)",
      kAllowUneven | kCollective | kDataDependent},
+    {"is_complex", nullptr, {}, has_complex, {}, {}, kOfType},
+    {"is_contiguous", nullptr, {}, is_contiguous_in_rows, {}, {}, kOfType},
+    {"is_contiguous.memory_format", nullptr, {}, is_contiguous_as, {}, {}, kOfType},
+    {"is_pinned", nullptr, {}, never, {}, {}, "no memory here is pinned"},
     {"is_same_size", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "compares global shapes",
      kAllowUneven},
+    {"item", nullptr, {}, item_of, {}, {}, "_local_scalar_dense", kDataDependent},
+    {"numel", nullptr, {}, numel_of, {}, {}, kOfType},
+    {"size.int", nullptr, {}, size_of, {}, {}, kOfType},
+    {"storage_offset", nullptr, {}, offset_of, {}, {}, kOfType},
+    {"stride.int", nullptr, {}, stride_of, {}, {}, kOfType},
+    {"sym_numel", nullptr, {}, numel_of, {}, {}, kOfType},
+    {"sym_size.int", nullptr, {}, size_of, {}, {}, kOfType},
+    {"sym_storage_offset", nullptr, {}, offset_of, {}, {}, kOfType},
+    {"sym_stride.int", nullptr, {}, stride_of, {}, {}, kOfType},
 };
 // clang-format on
 

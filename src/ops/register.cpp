@@ -13,23 +13,32 @@ void register_families(OpRegistry& registry) {
   register_counting(registry);
   register_create(registry);
   register_diagonal(registry);
+  register_distance(registry);
   register_index(registry);
+  register_index_programs(registry);
   register_join(registry);
   register_linalg(registry);
   register_lookup(registry);
   register_loss(registry);
   register_loss_parallel(registry);
+  register_margin_loss(registry);
   register_matrix(registry);
   register_norm(registry);
   register_pointwise(registry);
   register_pointwise_loss(registry);
+  register_prims(registry);
   register_query(registry);
+  register_range_programs(registry);
+  register_rearrange(registry);
   register_reduction(registry);
   register_resample(registry);
   register_select(registry);
+  register_slopes(registry);
   register_view(registry);
+  register_windows(registry);
   register_alias(registry);    // of the others
   register_foreach(registry);  // derived from all others
+  register_derived(registry);  // what is left of ATen's names for them
 }
 
 }  // namespace shardlab

@@ -17,22 +17,31 @@ void register_convolution(OpRegistry& registry);
 void register_copy(OpRegistry& registry);
 void register_counting(OpRegistry& registry);
 void register_create(OpRegistry& registry);
+void register_derived(OpRegistry& registry);  // from the others
 void register_diagonal(OpRegistry& registry);
+void register_distance(OpRegistry& registry);
 void register_foreach(OpRegistry& registry);
 void register_index(OpRegistry& registry);
+void register_index_programs(OpRegistry& registry);
 void register_join(OpRegistry& registry);
 void register_linalg(OpRegistry& registry);
 void register_lookup(OpRegistry& registry);
 void register_loss(OpRegistry& registry);
 void register_loss_parallel(OpRegistry& registry);
+void register_margin_loss(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_norm(OpRegistry& registry);
 void register_pointwise(OpRegistry& registry);
 void register_pointwise_loss(OpRegistry& registry);
+void register_prims(OpRegistry& registry);
 void register_query(OpRegistry& registry);
+void register_range_programs(OpRegistry& registry);
+void register_rearrange(OpRegistry& registry);
 void register_reduction(OpRegistry& registry);
 void register_resample(OpRegistry& registry);
 void register_select(OpRegistry& registry);
+void register_slopes(OpRegistry& registry);
 void register_view(OpRegistry& registry);
+void register_windows(OpRegistry& registry);
 
 }  // namespace shardlab

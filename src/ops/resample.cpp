@@ -375,9 +375,54 @@ Gradients grad_max_pool_backward(const GradContext& context) {
   return gradients;
 }
 
+/// The number `index` of a list of numbers.
+double factor_at(const Argument& list, std::size_t index) {
+  if (list.is_ints()) return static_cast<double>(list.ints()[index]);
+  return list.list()[index].to_double();
+}
+
+/// upsample...vec(input, output_size, [align_corners,] scale_factors): to sizes, or by factors.
+template <const char* const& op>
+Results upsample_to(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const Argument &sizes = args[1], &factors = args.back();
+  const std::size_t count = spatial_dims(calls.find(op).op);
+  const std::size_t given =
+      sizes.is_none() && !factors.is_none()
+          ? (factors.is_ints() ? factors.ints().size() : factors.list().size())
+          : ints_of(sizes).size();
+  if (sizes.is_none() == factors.is_none() || given != count || x.ndim() != count + 2) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give {} sizes or {} factors, and a tensor of {} dims", count, count,
+                         count + 2)},
+         "{}: there are {} {} for a tensor of {} dims", op, given,
+         sizes.is_none() ? "factors" : "sizes", x.ndim());
+  }
+  Arguments call{x, sizes};
+  if (sizes.is_none()) {
+    Dims scaled;
+    for (std::size_t d = 0; d < count; ++d) {
+      const double size = static_cast<double>(x.shape()[d + 2]) * factor_at(factors, d);
+      if (!(size >= 1 && size < 0x1p40)) {
+        fail(ErrorKind::kValue, Fix{"give factors that leave at least one element"},
+             "{}: a factor of {} makes {} elements of {}", op, factor_at(factors, d), size,
+             x.shape()[d + 2]);
+      }
+      scaled.push_back(static_cast<std::int64_t>(size));
+    }
+    call[1] = scaled;
+  }
+  if (args.size() > 3) call.push_back(args[2]);
+  for (std::size_t d = 0; d < count; ++d) {
+    call.push_back(factors.is_none() ? Argument() : Argument(factor_at(factors, d)));
+  }
+  return calls(op, std::move(call));
+}
+
 // A family of upsampling: forward and backward of 1, 2 or 3 dims.
 struct Upsampling {
   const char* name;
+  PartsFn to;
   KernelId forward;
   KernelId backward;
   Gradient gradient;
@@ -389,6 +434,7 @@ struct Upsampling {
   constexpr const char* k##id = stem;                                      \
   constexpr const char* k##id##Backward = stem "_backward";                \
   constexpr Upsampling k##id##Row = {stem,                                 \
+                                     upsample_to<k##id>,                   \
                                      KernelId::forward,                    \
                                      KernelId::backward_kernel,            \
                                      {grad_upsample<k##id##Backward>, ""}, \
@@ -435,6 +481,8 @@ void register_upsampling(OpRegistry& registry) {
                        {nullptr, out.c_str()},
                        family->gradient,
                        kLinearMap});
+    const std::string vec = name + ".vec";
+    add_row(registry, {vec.c_str(), nullptr, {}, family->to, {}, {}, "by sizes or by factors"});
     constexpr int kInputSize = 2;  // the sizes of all dims
     add_row(registry, {backward.c_str(),
                        meta_upsample_backward,

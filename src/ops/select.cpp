@@ -419,8 +419,30 @@ Gradients grad_slice(const GradContext& context) {
                              int_or(context.inputs[3], size), context.inputs[4]})};
 }
 
+/// select_backward(grad_output, input_sizes, dim, index): linear, so its gradient goes forward.
+Gradients grad_select_backward(const GradContext& context) {
+  return {context.calls.one("aten::select.int",
+                            {context.grads[0], context.inputs[2], context.inputs[3]})};
+}
+
+/// slice_backward(grad_output, input_sizes, dim, start, end, step)
+Gradients grad_slice_backward(const GradContext& context) {
+  return {context.calls.one("aten::slice.Tensor",
+                            {context.grads[0], context.inputs[2], context.inputs[3],
+                             context.inputs[4], context.inputs[5]})};
+}
+
 Gradients grad_split(const GradContext& context) {
   return {context.calls.one("aten::cat", {present_grads(context), context.inputs[2]})};
+}
+
+Results split_copies(Calls& calls, const OpRow&, const Arguments& args) {
+  Results results = calls("split_with_sizes", args);
+  ArgumentList copies;
+  for (const Argument& piece : results[0].list()) {
+    copies.emplace_back(calls.one("clone", {piece, "contiguous_format"}));
+  }
+  return {Argument(std::move(copies))};
 }
 
 Gradients grad_unbind(const GradContext& context) {
@@ -478,14 +500,16 @@ constexpr Row kSelectRows[] = {
     {"select.int", meta_select, rule_select, view_select, {}, {grad_select, ""},
      "the index is global", kAllowUneven, {1}},
     {"select_backward", meta_select_backward, rule_select_backward, KernelId::kSelectBackward,
-     {nullptr, "select_backward.out"}, {}, "the index is global", kAllowUneven, {1}, nullptr, 1},
+     {nullptr, "select_backward.out"}, {grad_select_backward, ""}, "the index is global",
+     kAllowUneven, {1}, nullptr, 1},
     {"select_scatter", meta_contiguous, rule_select_scatter, put<kSelect>,
      {nullptr, "select_scatter.out"}, {grad_put<kSelectScatter, kSelect>, ""},
      "the index is global", 0, {1}},
     {"slice.Tensor", meta_slice, rule_slice, view_slice, {}, {grad_slice, ""}, "bounds are global",
      kAllowUneven, {1}},
     {"slice_backward", meta_slice_backward, rule_slice_backward, KernelId::kSliceBackward,
-     {nullptr, "slice_backward.out"}, {}, "bounds are global", kAllowUneven, {1}, nullptr, 1},
+     {nullptr, "slice_backward.out"}, {grad_slice_backward, ""}, "bounds are global",
+     kAllowUneven, {1}, nullptr, 1},
     {"slice_scatter", meta_contiguous, rule_slice_scatter, put<kSlice>,
      {nullptr, "slice_scatter.out"}, {grad_put<kSliceScatter, kSlice>, ""},
      "bounds are global", kAllowUneven, {2}},
@@ -493,7 +517,8 @@ constexpr Row kSelectRows[] = {
      "bounds are global", 0, {1}},
     {"split_with_sizes", meta_split, rule_split, view_split, {}, {grad_split, "~result"},
      "bounds are global", 0, {1}},
-    {"split_with_sizes_copy", meta_split_copy, rule_split, {}, {}, {}, "bounds are global", 0, {1}},
+    {"split_with_sizes_copy", meta_split_copy, rule_split, split_copies, {},
+     {grad_split, "~result"}, "bounds are global", 0, {1}},
     {"unbind.int", meta_unbind, rule_unbind, view_unbind, {}, {grad_unbind, "~result"},
      "a view that never moves data", kAllowUneven, {1}, keeps_input},
 };

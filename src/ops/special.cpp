@@ -247,6 +247,21 @@ constexpr const char* kRising = "non-decreasing: it commutes with max and min";
 constexpr const char* kPositive = "falls for x > 0: of the least the largest; below 0 undefined";
 constexpr const char* kDivisors = "divisors of a sum are not those of its terms";
 
+/// The share of a normal law below x.
+Results ndtr(Calls& calls, const OpRow&, const Arguments& args) {
+  const Expression given(calls, args[0].tensor());
+  const DType dtype = given.value().dtype();
+  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
+  const Expression x = given.to(half || is_integral(dtype) ? DType::kF32 : dtype);
+  const Expression share = (x * -std::numbers::sqrt2 * 0.5).of("aten::erfc") * 0.5;
+  return {share.to(is_integral(dtype) ? DType::kF32 : dtype).value()};
+}
+
+Expression slope_ndtr(const GradContext& c) {
+  const Expression x = in(c, 0);
+  return (x * x * -0.5).of("aten::exp") * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kSpecialRows[] = {
@@ -312,6 +327,8 @@ constexpr Row kSpecialRows[] = {
     {"special_modified_bessel_k1", meta_promoted_float, kFalling, KernelId::kK1,
      {nullptr, "special_modified_bessel_k1.out", true}, {grad_of<slope_k1>, "self result"},
      kPositive},
+    {"special_ndtr", meta_promoted_float, kNone, ndtr, {nullptr, "special_ndtr.out"},
+     {grad_of<slope_ndtr>, "self"}, kCurve},
     {"special_ndtri", meta_promoted_float, kNone, KernelId::kNdtri,
      {nullptr, "special_ndtri.out"}, {grad_of<slope_ndtri>, "result"}, kDomain},
     {"special_scaled_modified_bessel_k0", meta_promoted_float, kFalling, KernelId::kScaledK0,

@@ -548,6 +548,8 @@ constexpr Row kViewRows[] = {
      "a copy where it has to be", kAllowUneven},
     {"detach", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {}, "the same tensor",
      kAllowUneven | kNotDifferentiable},
+    {"detach_", meta_alias, rule_alias, view_in_place<meta_alias>, {}, {}, "the same tensor",
+     kAllowUneven | kNotDifferentiable},
     {"expand", meta_expand, rule_expand, view_in_place<meta_expand>, {}, {grad_expand, ""},
      "a stretched dim is whole anywhere", 0, {1}},
     {"expand_copy", meta_expand_copy, rule_expand, KernelId::kConvert, {}, {}, "as expand", 0, {1}},

@@ -126,9 +126,22 @@ class Binder {
         for (; i < values.size(); ++i) sizes.push_back(values[i].to_int());
         return set(values.size() - sizes.size(), sizes);
       }
+      if (python() && are_tensors(values, i)) {
+        return set(i, ArgumentList(values.begin(), values.end()));
+      }
       if (!set(i, values[i])) return false;
     }
     return true;
+  }
+
+  // meshgrid(x, y): tensors of a function that takes nothing but a list of them are the list.
+  bool are_tensors(const Arguments& values, std::size_t index) const {
+    const SchemaType& type = op_.arguments[0].type;
+    const bool alone = index == 0 && type.is_tensor() && type.is_list &&
+                       op_.positional_count() == 1 && !op_.base.starts_with("aten::_");
+    return alone && std::ranges::all_of(values, [](const Argument& value) {
+             return value.is_tensor() || value.is_spec();
+           });
   }
 
   // x.view(2, 3): ints from here on are one list of sizes.

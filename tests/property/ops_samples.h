@@ -31,5 +31,7 @@ struct Sample {
 };
 
 std::span<const Sample> op_samples();
+/// Those of ops that are programs over other ops; part of op_samples().
+std::vector<Sample> program_samples();
 
 }  // namespace shardlab::test

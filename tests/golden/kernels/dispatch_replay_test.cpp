@@ -211,6 +211,7 @@ class Replay {
     const bool none = std::ranges::none_of(value_case.grad_outputs, &Tensor::defined);
     if (none) return "no gradient flows in";
     if (indexes_by_mask(row, value_case)) return "an index by a mask";
+    if (differs_on_purpose(value_case.id)) return "recorded value is wrong";
     return has_gradient(row) ? nullptr : "no gradient for this op";
   }
 

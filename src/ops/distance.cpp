@@ -1,0 +1,190 @@
+// Distances and norms as programs: between tensors, between their rows, and tensors scaled by the
+// norms of their slices; products with a vector in front.
+#include <algorithm>
+#include <limits>
+
+#include "base/fix.h"
+#include "ops/arguments.h"
+#include "ops/expression.h"
+#include "ops/matmul.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+namespace {
+
+DTensor norm_of(Calls& calls, const DTensor& x, const Argument& p, const Argument& dims,
+                bool kept) {
+  return calls.one("linalg_vector_norm", {x, p, dims, kept});
+}
+
+/// dist(self, other, p)
+Results dist(Calls& calls, const Arguments& args) {
+  const DTensor difference = calls.one("sub.Tensor", {args[0], args[1]});
+  return {norm_of(calls, difference, args[2], Argument(), false)};
+}
+
+/// pairwise_distance(x1, x2, p, eps, keepdim)
+Results pairwise_distance(Calls& calls, const Arguments& args) {
+  const DTensor difference = calls.one("sub.Tensor", {args[0], args[1]});
+  const DTensor shifted = calls.one("add.Scalar", {difference, args[3]});
+  return {norm_of(calls, shifted, args[2], Dims{-1}, args[4].to_bool())};
+}
+
+/// pdist(self, p): of each row to each later one
+Results pdist(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (x.ndim() != 2 || !(args[1].to_double() >= 0)) {
+    fail(ErrorKind::kValue, Fix{"give a matrix, and a p of at least 0"},
+         "pdist takes a tensor of 2 dims and a p that is not negative, not {} and {}", x.ndim(),
+         args[1].text());
+  }
+  ArgumentList distances;
+  for (std::int64_t i = 0; i + 1 < x.shape()[0]; ++i) {
+    const DTensor row = calls.one("slice.Tensor", {x, 0, i, i + 1});
+    const DTensor later = calls.one("slice.Tensor", {x, 0, i + 1});
+    const DTensor difference = calls.one("sub.Tensor", {later, row});
+    distances.emplace_back(norm_of(calls, difference, args[1], Dims{1}, false));
+  }
+  if (distances.empty()) return {calls.one("new_zeros", {x, Dims{0}})};
+  return {calls.one("cat", {distances, 0})};
+}
+
+/// _euclidean_dist(x1, x2): of each row to each row, by one product
+Results euclidean_dist(Calls& calls, const Arguments& args) {
+  const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
+  const auto square = [&](const Expression& x) {
+    return calls.one("sum.dim_IntList", {(x * x).value(), Dims{-1}, true});
+  };
+  const auto beside = [&](const DTensor& x, const DTensor& y, const DTensor& z) {
+    return calls.one("cat", {ArgumentList{x, y, z}, -1});
+  };
+  const DTensor of_a = square(a), of_b = square(b);
+  const DTensor left = beside((a * -2.0).value(), of_a, calls.one("ones_like", {of_a}));
+  const DTensor right = beside(b.value(), calls.one("ones_like", {of_b}), of_b);
+  const DTensor squares = matmul(calls, left, calls.one("mT", {right}));
+  return {calls.one("sqrt", {calls.one("clamp_min", {squares, 0})})};
+}
+
+/// All dims but `dim`.
+Dims other_dims(const DTensor& x, std::int64_t dim) {
+  Dims dims;
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(x.ndim()); ++d) {
+    if (d != dim) dims.push_back(d);
+  }
+  return dims;
+}
+
+/// renorm(self, p, dim, maxnorm): slices of a larger norm are made smaller
+Results renorm(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const double most = args[3].to_double();
+  if (x.ndim() < 2 || !(args[1].to_double() > 0) || !(most >= 0)) {
+    fail(ErrorKind::kValue, Fix{"give at least two dims, a positive p and a maxnorm of at least 0"},
+         "renorm: p is {} and maxnorm {} for a tensor of {} dims", args[1].text(), args[3].text(),
+         x.ndim());
+  }
+  const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
+  const bool half = x.dtype() == DType::kF16 || x.dtype() == DType::kBF16;
+  const Expression wide = Expression(calls, x).to(half ? DType::kF32 : x.dtype());
+  const Expression norm(calls, norm_of(calls, wide.value(), args[1], other_dims(x, dim), true));
+  const Expression factor = (norm + 1e-7).of("aten::reciprocal") * most;
+  const Expression kept = norm.of("aten::ones_like");
+  return {(Expression(calls, x) * norm.gt(most).choose(factor, kept).to(x.dtype())).value()};
+}
+
+/// _weight_norm_interface(v, g, dim): g * v / |v|, and the norms
+Results weight_norm(Calls& calls, const Arguments& args) {
+  const DTensor& v = args[0].tensor();
+  const std::int64_t dim = wrap_dim(args[2].to_int(), v.ndim());
+  const Expression norm(calls, norm_of(calls, v, 2, other_dims(v, dim), true));
+  const Expression scale = Expression(calls, args[1].tensor()) / norm;
+  return {(Expression(calls, v) * scale).value(), norm.value()};
+}
+
+// Products added to a tensor
+
+DTensor scaled(Calls& calls, const DTensor& x, const Argument& factor) {
+  if (factor.to_double() == 1) return x;
+  return calls.one("mul.Scalar", {x, is_integral(x.dtype()) ? Argument(factor.to_int()) : factor});
+}
+
+/// self * beta + product * alpha; a beta of 0 drops self, NaN too.
+Results added(Calls& calls, const Arguments& args, const DTensor& product) {
+  const DTensor& self = args[0].tensor();
+  const DTensor times = scaled(calls, product, args[4]);
+  const TensorMeta* const both[] = {&times.meta(), &self.meta()};
+  if (broadcast_shapes(calls.find("add.Tensor").op, both) != times.shape()) {
+    fail(ErrorKind::kValue, Fix{"give a tensor that broadcasts to the product"},
+         "a tensor of {} dims cannot be added to a product of {}", self.ndim(), times.ndim());
+  }
+  if (args[3].to_double() == 0) return {times};
+  return {calls.one("add.Tensor", {times, scaled(calls, self, args[3])})};
+}
+
+/// addmv(self, mat, vec, *, beta, alpha)
+Results addmv(Calls& calls, const Arguments& args) {
+  return added(calls, args, calls.one("mv", {args[1], args[2]}));
+}
+
+/// addr(self, vec1, vec2, *, beta, alpha)
+Results addr(Calls& calls, const Arguments& args) {
+  if (args[1].tensor().ndim() != 1 || args[2].tensor().ndim() != 1) {
+    fail(ErrorKind::kValue, Fix{"flatten them: x.flatten()"},
+         "addr takes two tensors of one dim, not of {} and {}", args[1].tensor().ndim(),
+         args[2].tensor().ndim());
+  }
+  return added(calls, args,
+               calls.one("mul.Tensor", {calls.one("unsqueeze", {args[1], 1}), args[2]}));
+}
+
+/// addbmm(self, batch1, batch2, *, beta, alpha): all products of a batch in one sum
+Results addbmm(Calls& calls, const Arguments& args) {
+  const DTensor products = calls.one("bmm", {args[1], args[2]});
+  return added(calls, args, calls.one("sum.dim_IntList", {products, Dims{0}}));
+}
+
+/// addmm.dtype, baddbmm.dtype(self, a, b, out_dtype, *, beta, alpha): in another dtype
+template <const char* const& op>
+Results added_in_dtype(Calls& calls, const Arguments& args) {
+  Arguments given{args[0], args[1], args[2], args[4], args[5]};
+  for (std::size_t i = 0; i < 3; ++i) {
+    given[i] = Expression(calls, args[i].tensor()).to(args[3].dtype()).value();
+  }
+  return calls(op, given);
+}
+constexpr const char* kAddmm = "addmm";
+constexpr const char* kBaddbmm = "baddbmm";
+
+/// _addmm_activation(self, mat1, mat2, *, beta, alpha, use_gelu)
+Results addmm_activation(Calls& calls, const Arguments& args) {
+  const DTensor product = calls.one("addmm", {args[0], args[1], args[2], args[3], args[4]});
+  return {args[5].to_bool() ? calls.one("gelu", {product, "tanh"}) : calls.one("relu", {product})};
+}
+
+constexpr const char* kAdded = "a product and a sum";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kDistanceRows[] = {
+    {"_addmm_activation", nullptr, {}, addmm_activation, {}, {}, "addmm and relu or gelu"},
+    {"_euclidean_dist", nullptr, {}, euclidean_dist, {}, {}, "matmul"},
+    {"_weight_norm_interface", nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
+    {"addbmm", nullptr, {}, addbmm, {}, {}, kAdded},
+    {"addmm.dtype", nullptr, {}, added_in_dtype<kAddmm>, {}, {}, "addmm"},
+    {"addmv", nullptr, {}, addmv, {}, {}, kAdded},
+    {"addr", nullptr, {}, addr, {}, {}, kAdded},
+    {"baddbmm.dtype", nullptr, {}, added_in_dtype<kBaddbmm>, {}, {}, "baddbmm"},
+    {"dist", nullptr, {}, dist, {}, {}, "linalg_vector_norm"},
+    {"pairwise_distance", nullptr, {}, pairwise_distance, {}, {}, "linalg_vector_norm"},
+    {"pdist", nullptr, {}, pdist, {}, {}, "linalg_vector_norm of differences"},
+    {"renorm", nullptr, {}, renorm, {}, {}, "linalg_vector_norm"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_distance(OpRegistry& registry) { add_rows(registry, kDistanceRows); }
+
+}  // namespace shardlab

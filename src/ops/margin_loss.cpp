@@ -1,0 +1,197 @@
+// Losses over margins and classes that the reference takes apart: formulas over other ops, reduced
+// at the end.
+#include <fmt/ranges.h>
+
+#include "base/fix.h"
+#include "ops/arguments.h"
+#include "ops/gradient_math.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+namespace {
+
+Expression expression_of(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
+
+Results reduced(const Expression& terms, const Argument& argument) {
+  const LossReduction reduction = loss_reduction(argument);
+  if (reduction == LossReduction::kNone) return {terms.value()};
+  return {terms.of(reduction == LossReduction::kMean ? "aten::mean" : "aten::sum").value()};
+}
+
+/// soft_margin_loss(self, target, reduction)
+Results soft_margin_loss(Calls& calls, const Arguments& args) {
+  const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
+  require_float("soft_margin_loss", x.value().dtype());
+  return reduced((-target * x).of("aten::exp").of("aten::log1p"), args[2]);
+}
+
+/// soft_margin_loss_backward(grad_output, self, target, reduction)
+Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
+  const Expression x = expression_of(calls, args[1]), sign = -expression_of(calls, args[2]);
+  const Expression odds = (sign * x).of("aten::exp");
+  const bool mean = loss_reduction(args[3]) == LossReduction::kMean;
+  const double share = mean ? 1.0 / static_cast<double>(odds.value().numel()) : 1.0;
+  const Expression slope = sign * (odds / (odds + 1.0)) * share;
+  return {(slope * expression_of(calls, args[0])).value()};
+}
+
+/// Alike in both factors.
+grad::Gradients grad_soft_margin_loss(const GradContext& context) {
+  grad::Gradients gradients(2);
+  for (const std::size_t i : {0, 1}) {
+    if (!context.needs(i)) continue;
+    const DTensor slope = context.calls.one(
+        "aten::soft_margin_loss_backward",
+        {context.grads[0], context.inputs[i], context.inputs[1 - i], context.inputs[2]});
+    gradients[i] = grad::sum_to(context.calls, slope, grad::input(context, i));
+  }
+  return gradients;
+}
+
+/// hinge_embedding_loss(self, target, margin, reduction): targets are 1 and -1
+Results hinge_embedding_loss(Calls& calls, const Arguments& args) {
+  const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
+  const Expression short_of = (-x + args[2].to_double()).with("aten::clamp_min", 0);
+  const Expression apart = short_of.filled(target.eq(1), 0), near = x.filled(target.eq(-1), 0);
+  return reduced(apart + near, args[3]);
+}
+
+/// margin_ranking_loss(input1, input2, target, margin, reduction)
+Results margin_ranking_loss(Calls& calls, const Arguments& args) {
+  const Expression lead = expression_of(calls, args[0]) - expression_of(calls, args[1]);
+  const Expression loss = -expression_of(calls, args[2]) * lead + args[3].to_double();
+  return reduced(loss.with("aten::clamp_min", 0), args[4]);
+}
+
+/// nll_loss(self, target, weight, reduction, ignore_index)
+Results nll_loss(Calls& calls, const Arguments& args) {
+  return {calls("aten::nll_loss_forward", args)[0]};
+}
+
+// Losses of one class, or several, against all others. [samples, classes] or [classes].
+
+struct Classes {
+  Expression x, target;
+  std::int64_t count;
+  bool batch;
+};
+
+Classes classes_of(std::string_view op, Calls& calls, const Arguments& args) {
+  DTensor x = args[0].tensor(), target = args[1].tensor();
+  if (x.ndim() == 0) x = calls.one("aten::unsqueeze", {x, 0});
+  const bool batch = x.ndim() == 2;
+  if (x.ndim() > 2 || (batch && x.shape()[1] == 0)) {
+    fail(ErrorKind::kValue, Fix{"give a tensor of shape [samples, classes] or [classes]"},
+         "{} takes scores of one or two dims and at least one class, not [{}]", op,
+         fmt::join(x.shape(), ", "));
+  }
+  require_float(op, x.dtype());
+  if (!batch) x = calls.one("aten::unsqueeze", {x, 0});
+  while (!batch && target.ndim() < 2) target = calls.one("aten::unsqueeze", {target, 0});
+  return {{calls, x}, {calls, target}, x.shape()[1], batch};
+}
+
+void require_targets(std::string_view op, const Classes& given, const Dims& shape) {
+  const DTensor& target = given.target.value();
+  if (target.shape() == shape && target.dtype() == DType::kI64) return;
+  fail(ErrorKind::kValue,
+       Fix{fmt::format("give a target of shape [{}] and dtype i64", fmt::join(shape, ", "))},
+       "{}: the target has shape [{}] and dtype {}, the scores [{}]", op,
+       fmt::join(target.shape(), ", "), to_string(target.dtype()),
+       fmt::join(given.x.value().shape(), ", "));
+}
+
+/// Sums over classes of a sample are divided by their number; a mean is one over samples.
+Results reduced_classes(Calls& calls, const Classes& given, const Expression& terms,
+                        const Argument& reduction) {
+  const Expression each = {
+      calls, calls.one("aten::sum.dim_IntList",
+                       {(terms / static_cast<double>(given.count)).value(), Dims{1}})};
+  if (loss_reduction(reduction) != LossReduction::kNone) return reduced(each, reduction);
+  return {given.batch ? each.value() : calls.one("aten::squeeze.dim", {each.value(), 0})};
+}
+
+/// multi_margin_loss(self, target, p, margin, weight, reduction)
+Results multi_margin_loss(Calls& calls, const Arguments& args) {
+  Classes given = classes_of("multi_margin_loss", calls, args);
+  if (given.target.value().ndim() == 2) {
+    given.target = {calls, calls.one("aten::squeeze.dim", {given.target.value(), 0})};
+  }
+  require_targets("multi_margin_loss", given, Dims{given.x.value().shape()[0]});
+  const double p = args[2].to_double();
+  if (p != 1 && p != 2) {
+    fail(ErrorKind::kValue, Fix{"p is 1 or 2"}, "multi_margin_loss: p is {}; it must be 1 or 2",
+         args[2].text());
+  }
+  const DTensor target = calls.one("aten::unsqueeze", {given.target.value(), 1});
+  const Expression right(calls, calls.one("aten::gather", {given.x.value(), 1, target}));
+  Expression terms = (given.x - right + args[3].to_double()).with("aten::clamp_min", 0);
+  if (p == 2) terms = terms * terms;
+  if (args[4].is_tensor()) {
+    const DTensor& weight = args[4].tensor();
+    if (weight.numel() != given.count || weight.ndim() > 1) {
+      fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", given.count)},
+           "multi_margin_loss takes one weight for each of {} classes, not {}", given.count,
+           weight.numel());
+    }
+    const DTensor line = calls.one("aten::reshape", {weight, Dims{given.count}});
+    const Expression weights(calls,
+                             calls.one("aten::index_select", {line, 0, given.target.value()}));
+    terms = terms * Expression(calls, calls.one("aten::unsqueeze", {weights.value(), 1}));
+  }
+  const Expression others(calls, calls.one("aten::scatter.value", {terms.value(), 1, target, 0}));
+  return reduced_classes(calls, given, others, args[5]);
+}
+
+/// multilabel_margin_loss_forward(self, target, reduction): output, is_target. The labels of a
+/// sample stand in front of the first -1.
+Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
+  const Classes given = classes_of("multilabel_margin_loss_forward", calls, args);
+  const Dims shape = given.x.value().shape();
+  require_targets("multilabel_margin_loss_forward", given, shape);
+  const Expression ended = {
+      calls, calls.one("aten::cumsum", {given.target.eq(-1).to(DType::kI64).value(), 1})};
+  const Expression ends = ended.gt(0);
+  const Expression places = given.target.filled(ends, 0);
+  // Beside the classes one more column takes what counts for nothing.
+  const Expression marked = given.target.filled(ends, static_cast<std::int64_t>(given.count));
+  const DTensor none =
+      calls.one("aten::new_zeros", {given.x.value(), Dims{shape[0], given.count + 1}});
+  const DTensor marks = calls.one("aten::scatter.value", {none, 1, marked.value(), 1});
+  const DTensor is_target = calls.one("aten::slice.Tensor", {marks, 1, 0, given.count});
+  const Expression right(calls, calls.one("aten::gather", {given.x.value(), 1, places.value()}));
+  const auto column = [&](const Expression& value, std::int64_t dim) -> Expression {
+    return {calls, calls.one("aten::unsqueeze", {value.value(), dim})};
+  };
+  const Expression gaps = column(-right + 1.0, 2) + column(given.x, 1);
+  const Expression out_of_it = column(ends, 2) || column({calls, is_target}, 1).gt(0);
+  const Expression terms = gaps.with("aten::clamp_min", 0).filled(out_of_it, 0);
+  const Expression each(calls, calls.one("aten::sum.dim_IntList", {terms.value(), Dims{1}}));
+  Results results = reduced_classes(calls, given, each, args[2]);
+  results.emplace_back(calls.one("aten::reshape", {is_target, args[1].tensor().shape()}));
+  return results;
+}
+
+// Sorted by name.
+// clang-format off
+constexpr Row kMarginLossRows[] = {
+    {"hinge_embedding_loss", nullptr, {}, hinge_embedding_loss, {}, {},
+     "clamp_min and a reduction"},
+    {"margin_ranking_loss", nullptr, {}, margin_ranking_loss, {}, {}, "clamp_min and a reduction"},
+    {"multi_margin_loss", nullptr, {}, multi_margin_loss, {}, {}, "gather and clamp_min"},
+    {"multilabel_margin_loss_forward", nullptr, {}, multilabel_margin_loss, {}, {},
+     "gather and clamp_min"},
+    {"nll_loss", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
+    {"soft_margin_loss", nullptr, {}, soft_margin_loss, {},
+     {grad_soft_margin_loss, "self target"}, "log1p and a reduction"},
+    {"soft_margin_loss_backward", nullptr, {}, soft_margin_loss_backward, {}, {}, "pointwise"},
+};
+// clang-format on
+
+}  // namespace
+
+void register_margin_loss(OpRegistry& registry) { add_rows(registry, kMarginLossRows); }
+
+}  // namespace shardlab

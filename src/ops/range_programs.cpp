@@ -1,0 +1,166 @@
+// Rows of numbers between tensors, normal numbers about tensors, and grids of coordinates: made
+// beside the tensors that they are asked of, so that they live on the same mesh.
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "base/fix.h"
+#include "ops/arguments.h"
+#include "ops/expression.h"
+#include "ops/matmul.h"
+#include "ops/meta.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+namespace {
+
+/// 0 to count - 1 as f64.
+Expression positions(Calls& calls, const DTensor& like, std::int64_t count) {
+  const DTensor ones = calls.one("new_ones", {like, Dims{count}, DType::kF64});
+  return {calls, calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1})};
+}
+
+// linspace(start, end, steps, *, dtype) and logspace(start, end, steps, base, *, dtype) where one
+// end or both are tensors of one element
+
+const DTensor& tensor_among(const Arguments& args) {
+  return args[0].is_tensor() ? args[0].tensor() : args[1].tensor();
+}
+
+Expression end_of(Calls& calls, const DTensor& like, const Argument& argument) {
+  if (!argument.is_tensor()) {
+    return {calls, calls.one("new_full", {like, Dims{}, argument, DType::kF64})};
+  }
+  if (argument.tensor().ndim() != 0) {
+    fail(ErrorKind::kValue, Fix{"give a number, or a tensor without dims"},
+         "linspace: an end has {} dims; it must have none", argument.tensor().ndim());
+  }
+  return Expression(calls, argument.tensor()).to(DType::kF64);
+}
+
+/// Both ends are exact.
+Expression between(Calls& calls, const Arguments& args) {
+  const DTensor& like = tensor_among(args);
+  const std::int64_t steps = args[2].to_int();
+  if (steps < 0) {
+    fail(ErrorKind::kValue, Fix{"give the number of values"},
+         "linspace: the number of steps is {}; it must not be negative", steps);
+  }
+  const Expression start = end_of(calls, like, args[0]), end = end_of(calls, like, args[1]);
+  const Expression place = positions(calls, like, steps);
+  const Expression step = (end - start) / static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
+  const auto half = static_cast<double>((steps + 1) / 2);
+  const Expression rest = -place + static_cast<double>(steps - 1);
+  return place.lt(half).choose(start + place * step, end - rest * step);
+}
+
+DType wanted_dtype(const Argument& dtype) { return dtype_or(dtype, DType::kF32); }
+
+Results linspace(Calls& calls, const Arguments& args) {
+  return {between(calls, args).to(wanted_dtype(args[3])).value()};
+}
+
+Results logspace(Calls& calls, const Arguments& args) {
+  const Expression exponents = between(calls, args);
+  const DTensor powers = calls.one("pow.Scalar", {args[3], exponents.value()});
+  return {Expression(calls, powers).to(wanted_dtype(args[4])).value()};
+}
+
+// normal(mean, std, *, generator): each element about its own mean
+
+DTensor noise_like(Calls& calls, const DTensor& x, const Argument& generator) {
+  require_float("normal", x.dtype());
+  return calls.one("normal_functional", {calls.one("zeros_like", {x}), 0.0, 1.0, generator});
+}
+
+Results normal_tensors(Calls& calls, const Arguments& args) {
+  const Expression mean(calls, args[0].tensor()), deviation(calls, args[1].tensor());
+  const Expression shape = mean + deviation.of("zeros_like");
+  const Expression noise(calls, noise_like(calls, shape.value(), args[2]));
+  return {(mean + noise * deviation).value()};
+}
+
+void require_deviation(const Argument& deviation) {
+  if (deviation.to_double() >= 0) return;
+  fail(ErrorKind::kValue, Fix{"give a std of at least 0"},
+       "normal: std is {}; it must not be negative", deviation.text());
+}
+
+Results normal_about(Calls& calls, const Arguments& args) {
+  require_deviation(args[1]);
+  const Expression noise(calls, noise_like(calls, args[0].tensor(), args[2]));
+  return {(Expression(calls, args[0].tensor()) + noise * args[1].to_double()).value()};
+}
+
+Results normal_spread(Calls& calls, const Arguments& args) {
+  const Expression noise(calls, noise_like(calls, args[1].tensor(), args[2]));
+  return {(noise * Expression(calls, args[1].tensor()) + args[0].to_double()).value()};
+}
+
+// affine_grid_generator(theta, size, align_corners): where each pixel of a picture of `size` comes
+// from, in coordinates from -1 to 1
+
+/// Of pixels along one dim: at its ends, or at the middle of pixels.
+Expression coordinates(Calls& calls, const DTensor& like, std::int64_t count, bool corners) {
+  const Expression place = positions(calls, like, count);
+  if (count <= 1) return place * 0.0;
+  const Expression line = place * (2.0 / static_cast<double>(count - 1)) - 1.0;
+  return corners ? line : line * (static_cast<double>(count - 1) / static_cast<double>(count));
+}
+
+Results affine_grid(Calls& calls, const Arguments& args) {
+  const DTensor& theta = args[0].tensor();
+  const Dims size = ints_of(args[1]);
+  const auto dims = static_cast<std::int64_t>(size.size()) - 2;
+  const bool fits = (dims == 2 || dims == 3) && theta.shape() == Dims{size[0], dims, dims + 1};
+  if (!fits) {
+    fail(ErrorKind::kValue,
+         Fix{"give sizes [batch, channels, height, width] and theta of shape [batch, 2, 3]"},
+         "affine_grid_generator: theta of shape [{}] does not fit a picture of shape [{}]",
+         fmt::join(theta.shape(), ", "), fmt::join(size, ", "));
+  }
+  const Dims picture(size.begin() + 2, size.end());
+  ArgumentList axes;
+  for (std::size_t d = picture.size(); d-- > 0;) {
+    Dims line(picture.size(), 1);
+    line[d] = picture[d];
+    const Expression along = coordinates(calls, theta, picture[d], args[2].to_bool());
+    axes.emplace_back(
+        calls.one("expand", {reshape(calls, along.to(theta.dtype()).value(), line), picture}));
+  }
+  axes.emplace_back(calls.one("new_ones", {theta, picture, theta.dtype()}));
+  const std::int64_t pixels = product(picture);
+  const DTensor base = reshape(calls, calls.one("stack", {axes, -1}), Dims{1, pixels, dims + 1});
+  const DTensor each = calls.one("expand", {base, Dims{size[0], pixels, dims + 1}});
+  const DTensor grid = calls.one("bmm", {each, calls.one("transpose.int", {theta, 1, 2})});
+  Dims shape{size[0]};
+  for (const std::int64_t length : picture) shape.push_back(length);
+  shape.push_back(dims);
+  return {reshape(calls, grid, shape)};
+}
+
+constexpr const char* kBetween = "from counted positions";
+constexpr const char* kNoise = "normal_functional";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kRangePrograms[] = {
+    {"affine_grid_generator", nullptr, {}, affine_grid, {}, {}, "bmm"},
+    {"linspace.Scalar_Tensor", nullptr, {}, linspace, {}, {}, kBetween},
+    {"linspace.Tensor_Scalar", nullptr, {}, linspace, {}, {}, kBetween},
+    {"linspace.Tensor_Tensor", nullptr, {}, linspace, {}, {}, kBetween},
+    {"logspace.Scalar_Tensor", nullptr, {}, logspace, {}, {}, kBetween},
+    {"logspace.Tensor_Scalar", nullptr, {}, logspace, {}, {}, kBetween},
+    {"logspace.Tensor_Tensor", nullptr, {}, logspace, {}, {}, kBetween},
+    {"normal.Tensor_Tensor", nullptr, {}, normal_tensors, {}, {}, kNoise, kRandom},
+    {"normal.Tensor_float", nullptr, {}, normal_about, {}, {}, kNoise, kRandom},
+    {"normal.float_Tensor", nullptr, {}, normal_spread, {}, {}, kNoise, kRandom},
+};
+// clang-format on
+
+}  // namespace
+
+void register_range_programs(OpRegistry& registry) { add_rows(registry, kRangePrograms); }
+
+}  // namespace shardlab
