@@ -123,8 +123,9 @@ void multinomial_kernel(const KernelCall& call) {
   for (std::int64_t row = 0; row < rows; ++row) {
     Categories left(table.data() + row * categories, categories);
     if (!replaced && left.present() < draws) {
-      refuse("multinomial", "the number of draws", static_cast<double>(draws),
-             "at most the number of categories with a weight, without replacement");
+      fail(ErrorKind::kValue, Fix{"draw with replacement, or fewer times"},
+           "multinomial: {} draws without replacement, from {} categories that have a weight",
+           draws, left.present());
     }
     for (std::int64_t k = 0; k < draws; ++k) {
       const std::int64_t category = left.find(shares[row * draws + k]);

@@ -47,7 +47,10 @@ Results pdist(Calls& calls, const Arguments& args) {
     const DTensor difference = calls.one("sub.Tensor", {later, row});
     distances.emplace_back(norm_of(calls, difference, args[1], Dims{1}, false));
   }
-  if (distances.empty()) return {calls.one("new_zeros", {x, Dims{0}})};
+  if (distances.empty()) {
+    const DTensor none = calls.one("slice.Tensor", {x, 0, 0, 0});
+    distances.emplace_back(norm_of(calls, none, args[1], Dims{1}, false));
+  }
   return {calls.one("cat", {distances, 0})};
 }
 

@@ -23,7 +23,7 @@ void require_long(std::string_view op, const DTensor& index) {
        "{}: the dtype of an index must be i64, not {}", op, to_string(index.dtype()));
 }
 
-DTensor flat(Calls& calls, const DTensor& x) { return reshape(calls, x, Dims{x.numel()}); }
+DTensor flat(Calls& calls, const DTensor& x) { return regrouped(calls, x, Dims{x.numel()}); }
 
 /// take(self, index): elements by their number in row-major order
 Results take(Calls& calls, const Arguments& args) {
@@ -40,7 +40,7 @@ Gradients grad_take(const GradContext& context) {
   const ArgumentList index{context.inputs[1]};
   const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{self.numel()}});
   const DTensor sums = calls.one("aten::index_put", {zeros, index, context.grads[0], true});
-  gradients[0] = reshape(calls, sums, self.shape());
+  gradients[0] = regrouped(calls, sums, self.shape());
   return gradients;
 }
 
@@ -77,7 +77,7 @@ Gradients grad_index_copy(const GradContext& context) {
   if (context.needs(2)) {
     const DTensor& source = input(context, 3);
     const DTensor chosen = calls.one("aten::index_select", {context.grads[0], dim, index});
-    gradients[2] = cast_like(calls, reshape(calls, chosen, source.shape()), source);
+    gradients[2] = cast_like(calls, regrouped(calls, chosen, source.shape()), source);
   }
   return gradients;
 }

@@ -117,6 +117,11 @@ DTensor reshape(Calls& calls, const DTensor& x, const Dims& sizes) {
   return calls.one("_unsafe_view", {contiguous(calls, x), shape});
 }
 
+DTensor regrouped(Calls& calls, const DTensor& x, const Dims& sizes) {
+  const bool cut = x.distributed() && x.spec()->is_sharded();
+  return cut ? calls.one("view_copy", {x, sizes}) : reshape(calls, x, sizes);
+}
+
 DTensor matmul(Calls& calls, const DTensor& left, const DTensor& right) {
   const std::size_t a = left.ndim(), b = right.ndim();
   if (a == 0 || b == 0) {

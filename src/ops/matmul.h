@@ -14,6 +14,8 @@ DTensor matmul(Calls& calls, const DTensor& left, const DTensor& right);
 DTensor contiguous(Calls& calls, const DTensor& x);
 /// A view where memory allows it, else a copy first (the reference's reshape).
 DTensor reshape(Calls& calls, const DTensor& x, const Dims& sizes);
+/// The same of a tensor in pieces too: gathered where its pieces are none of the result.
+DTensor regrouped(Calls& calls, const DTensor& x, const Dims& sizes);
 
 // Decompositions of rows that stand in the view family's table.
 Results decompose_contiguous(Calls& calls, const Arguments& args);

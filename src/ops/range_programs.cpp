@@ -127,17 +127,17 @@ Results affine_grid(Calls& calls, const Arguments& args) {
     line[d] = picture[d];
     const Expression along = coordinates(calls, theta, picture[d], args[2].to_bool());
     axes.emplace_back(
-        calls.one("expand", {reshape(calls, along.to(theta.dtype()).value(), line), picture}));
+        calls.one("expand", {regrouped(calls, along.to(theta.dtype()).value(), line), picture}));
   }
   axes.emplace_back(calls.one("new_ones", {theta, picture, theta.dtype()}));
   const std::int64_t pixels = product(picture);
-  const DTensor base = reshape(calls, calls.one("stack", {axes, -1}), Dims{1, pixels, dims + 1});
+  const DTensor base = regrouped(calls, calls.one("stack", {axes, -1}), Dims{1, pixels, dims + 1});
   const DTensor each = calls.one("expand", {base, Dims{size[0], pixels, dims + 1}});
   const DTensor grid = calls.one("bmm", {each, calls.one("transpose.int", {theta, 1, 2})});
   Dims shape{size[0]};
   for (const std::int64_t length : picture) shape.push_back(length);
   shape.push_back(dims);
-  return {reshape(calls, grid, shape)};
+  return {regrouped(calls, grid, shape)};
 }
 
 constexpr const char* kBetween = "from counted positions";

@@ -36,7 +36,7 @@ DTensor reshuffled(Calls& calls, const DTensor& x, std::size_t kept, const Dims&
   for (const std::int64_t size : sizes) apart.push_back(size);
   for (const std::int64_t size : joined) together.push_back(size);
   for (const std::int64_t dim : order) dims.push_back(dim + static_cast<std::int64_t>(kept));
-  return reshape(calls, calls.one("permute", {reshape(calls, x, apart), dims}), together);
+  return regrouped(calls, calls.one("permute", {regrouped(calls, x, apart), dims}), together);
 }
 
 /// pixel_shuffle(self, upscale_factor): [.., channels * r * r, h, w] -> [.., channels, h * r, w *
@@ -157,12 +157,9 @@ Results meshgrid(Calls& calls, const Arguments& args) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     Dims line(tensors.size(), 1);
     line[i] = shape[i];
-    tensors[i] = calls.one("expand", {reshape(calls, tensors[i], line), shape});
+    tensors[i] = calls.one("expand", {regrouped(calls, tensors[i], line), shape});
   }
-  if (exchanged) {
-    for (DTensor& x : tensors) x = calls.one("transpose.int", {x, 0, 1});
-    std::swap(tensors[0], tensors[1]);
-  }
+  if (exchanged) std::swap(tensors[0], tensors[1]);
   return as_list(tensors);
 }
 
@@ -292,7 +289,7 @@ Results chunk_cat(Calls& calls, const Arguments& args) {
     std::int64_t rest = 1;
     for (std::size_t d = index_of(dim); d < x.ndim(); ++d) rest *= x.shape()[d];
     shape.push_back(rest / chunks);
-    x = reshape(calls, x, shape);
+    x = regrouped(calls, x, shape);
   }
   return {calls.one("cat", {ArgumentList(tensors.begin(), tensors.end()), dim + 1})};
 }
@@ -305,13 +302,13 @@ Results repeat_interleave(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue, Fix{"give how often each element is repeated"},
          "repeat_interleave: repeats is {}; it must not be negative", times);
   }
-  if (args[2].is_none() || x.ndim() == 0) x = reshape(calls, x, Dims{x.numel()});
+  if (args[2].is_none() || x.ndim() == 0) x = regrouped(calls, x, Dims{x.numel()});
   const std::int64_t dim = wrap_dim(int_or(args[2], 0), x.ndim());
   Dims apart = x.shape(), joined = x.shape();
   apart.insert(index_of(dim) + 1, times);
   joined[index_of(dim)] *= times;
   const DTensor repeated = calls.one("expand", {calls.one("unsqueeze", {x, dim + 1}), apart});
-  return {reshape(calls, repeated, joined)};
+  return {regrouped(calls, repeated, joined)};
 }
 
 /// The numbers 0 to count - 1, laid out on the mesh of `like`.
@@ -324,7 +321,7 @@ DTensor counted(Calls& calls, const DTensor& like, std::int64_t count) {
 Results repeat_interleave_each(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   DTensor repeats = args[1].tensor();
-  if (args[2].is_none() || x.ndim() == 0) x = reshape(calls, x, Dims{x.numel()});
+  if (args[2].is_none() || x.ndim() == 0) x = regrouped(calls, x, Dims{x.numel()});
   const std::int64_t dim = wrap_dim(int_or(args[2], 0), x.ndim());
   const std::int64_t length = x.shape()[index_of(dim)];
   const bool fits = repeats.ndim() <= 1 && is_integral(repeats.dtype()) &&
@@ -334,7 +331,7 @@ Results repeat_interleave_each(Calls& calls, const Arguments& args) {
          "repeat_interleave: repeats of dtype {} and shape [{}] do not fit dim {} of size {}",
          to_string(repeats.dtype()), fmt::join(repeats.shape(), ", "), dim, length);
   }
-  repeats = calls.one("expand", {reshape(calls, repeats, Dims{repeats.numel()}), Dims{length}});
+  repeats = calls.one("expand", {regrouped(calls, repeats, Dims{repeats.numel()}), Dims{length}});
   const DTensor ends = calls.one("cumsum", {repeats, 0});
   const std::int64_t total =
       length == 0 ? 0 : integer_in(calls, calls.one("select.int", {ends, 0, -1}));
@@ -352,8 +349,8 @@ Results resize_as(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const Dims& shape = args[1].tensor().shape();
   const std::int64_t missing = product(shape) - x.numel();
-  const DTensor flat = reshape(calls, x, Dims{x.numel()});
-  return {reshape(calls, calls.one("constant_pad_nd", {flat, Dims{0, missing}}), shape)};
+  const DTensor flat = regrouped(calls, x, Dims{x.numel()});
+  return {regrouped(calls, calls.one("constant_pad_nd", {flat, Dims{0, missing}}), shape)};
 }
 
 /// _reshape_alias(self, size, stride)

@@ -215,6 +215,12 @@ Results rrelu(Calls& calls, const Arguments& args) {
   return {slopes.result};
 }
 
+/// Result and noise.
+OutputMetas meta_rrelu(const MetaArgs& args) {
+  const OutputMetas like = meta_like(args);
+  return {like[0], like[0]};
+}
+
 Results rrelu_functional(Calls& calls, const Arguments& args) {
   const Slopes slopes = leak(calls, args);
   return {slopes.result, slopes.noise};
@@ -286,7 +292,8 @@ constexpr Row kSlopeRows[] = {
     {"prelu", nullptr, {}, prelu, {}, {}, "_prelu_kernel"},
     {"rrelu_with_noise", nullptr, {}, rrelu, {}, {}, kDrawn, kRandom},
     {"rrelu_with_noise_backward", nullptr, {}, rrelu_backward, {}, {}, kSlope},
-    {"rrelu_with_noise_functional", nullptr, {}, rrelu_functional, {}, {}, kDrawn, kRandom},
+    {"rrelu_with_noise_functional", meta_rrelu, kNone, rrelu_functional, {}, {}, kDrawn,
+     kRandom | kAllowUneven},
 };
 // clang-format on
 

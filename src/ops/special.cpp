@@ -59,9 +59,10 @@ OutputMetas meta_polygamma(const MetaArgs& args) {
 }
 
 OutputMetas meta_mvlgamma(const MetaArgs& args) {
-  if (args[1].to_int() < 1) {
-    fail(ErrorKind::kValue, Fix{"p counts dims: 1, 2, .."}, "{}: p is {}, must be at least 1",
-         args.op().name(), args[1].text());
+  constexpr std::int64_t kMostDims = 1 << 12;  // one logarithm for each
+  if (args[1].to_int() < 1 || args[1].to_int() > kMostDims) {
+    fail(ErrorKind::kValue, Fix{"p counts dims: 1, 2, .."}, "{}: p is {}, must be from 1 to {}",
+         args.op().name(), args[1].text(), kMostDims);
   }
   OutputMetas outputs = meta_tensors(args);
   outputs[0].meta.dtype = float_dtype(outputs[0].meta.dtype);

@@ -588,8 +588,8 @@ constexpr Row kViewRows[] = {
      view_in_place<meta_view_as_complex>, {}, {}, "a pair must stay together"},
     {"view_as_real", meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, {}, {},
      "adds the pair as a last dim"},
-    {"view_copy", meta_view_copy, rule_reshape<kGather>, KernelId::kReshapeCopy, {}, {},
-     "as reshape", 0, {1}},
+    {"view_copy", meta_view_copy, rule_reshape<kGather>, KernelId::kReshapeCopy, {},
+     {grad_reshape, "~result"}, "as reshape", 0, {1}},
 };
 // clang-format on
 

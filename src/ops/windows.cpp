@@ -178,7 +178,7 @@ Results im2col(Calls& calls, const Arguments& args) {
   }
   const DTensor columns = calls.one("stack", {places, 2});
   const Dims shape{x.shape()[0], x.shape()[1] * h.kernel * w.kernel, h.count() * w.count()};
-  return unbatched(calls, reshape(calls, columns, shape), args[0].tensor().ndim() == 4);
+  return unbatched(calls, regrouped(calls, columns, shape), args[0].tensor().ndim() == 4);
 }
 
 Results col2im(Calls& calls, const Arguments& args) {
@@ -198,7 +198,7 @@ Results col2im(Calls& calls, const Arguments& args) {
          fmt::join(x.shape(), ", "), size[0], size[1]);
   }
   const Dims apart{x.shape()[0], x.shape()[1] / window, window, h.count(), w.count()};
-  const DTensor places = reshape(calls, x, apart);
+  const DTensor places = regrouped(calls, x, apart);
   DTensor picture = calls.one("new_zeros", {x, Dims{apart[0], apart[1], h.padded(), w.padded()}});
   for (std::int64_t k = 0; k < window; ++k) {
     const std::int64_t i = k / w.kernel, j = k % w.kernel;
@@ -239,8 +239,9 @@ std::vector<Pad> pads_of(std::string_view op, const DTensor& x, const Argument& 
                       -pad.behind <= length && length + pad.front + pad.behind >= 1 && length > 0;
     if (!fits) {
       fail(ErrorKind::kValue,
-           Fix{edge == Edge::kReflected ? "a reflection is shorter than the dim that it reflects"
-                                        : "leave at least one element"},
+           Fix{edge == Edge::kReflected
+                   ? fmt::format("pad each side by at most {}", std::max<std::int64_t>(most, 0))
+                   : "leave at least one element"},
            "{}: dim {} of size {} cannot be padded by {} and {}", op, pad.dim, length, pad.front,
            pad.behind);
     }
