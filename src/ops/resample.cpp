@@ -134,6 +134,11 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
            "{}: windows of {} with stride {} and padding {} make no sense", args.op().name(),
            pooling.kernel[i], pooling.stride[i], pooling.padding[i]);
     }
+    if (pooling.padding[i] < 0 || pooling.dilation[i] <= 0) {
+      fail(ErrorKind::kValue, Fix{"give dilations above 0, and no negative padding"},
+           "{}: windows with padding {} and dilation {} make no sense", args.op().name(),
+           pooling.padding[i], pooling.dilation[i]);
+    }
     const std::int64_t room =
         size + 2 * pooling.padding[i] - pooling.dilation[i] * (pooling.kernel[i] - 1) - 1;
     std::int64_t result =
