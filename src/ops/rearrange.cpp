@@ -362,9 +362,8 @@ Results reshape_alias(Calls& calls, const Arguments& args) {
 Results as_strided_scatter(Calls& calls, const Arguments& args) {
   // Whole, since what is written in place cannot move.
   const DTensor& self = args[0].tensor();
-  const DTensor gathered =
-      self.distributed() ? calls.redistribute(self, Placements(self.spec()->layout()->ndim())) : self;
-  const DTensor whole = calls.one("clone", {gathered});
+  const Placements nowhere_cut(self.distributed() ? self.spec()->layout()->ndim() : 0);
+  const DTensor whole = calls.one("clone", {calls.redistribute(self, nowhere_cut)});
   const DTensor part = calls.one("as_strided", {whole, args[2], args[3], args[4]});
   if (part.shape() != args[1].tensor().shape()) {
     fail(ErrorKind::kValue, Fix{"give a src of the shape `size`"},
