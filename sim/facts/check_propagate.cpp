@@ -54,9 +54,11 @@ Json adapted_value(const OpSchema& schema, const OutputSharding& sharding,
 Json local_arguments(const OpSchema& schema, const OutputSharding& sharding, const Json& recorded) {
   Json arguments = recorded;
   for (const AdaptedArgument& adapted : sharding.adapted) {
-    if (adapted.argument < arguments.size()) {
-      arguments[adapted.argument] = adapted_value(schema, sharding, adapted);
-    }
+    if (adapted.argument >= arguments.size()) continue;
+    const Json value = adapted_value(schema, sharding, adapted);
+    const bool one = adapted.token == AdaptedArgument::Token::kLocalShapeOfOutput &&
+                     !schema.row->op.arguments[adapted.argument].type.is_list;
+    arguments[adapted.argument] = one ? value.at(adapted.dim) : value;
   }
   return arguments;
 }

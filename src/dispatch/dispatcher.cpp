@@ -22,11 +22,15 @@ namespace shardlab {
 
 namespace {
 
-Argument resolve(const AdaptedArgument& adapted, const OutputSharding& decision,
+// Where the row's argument is no list, one size is meant.
+Argument resolve(const OpRow& row, const AdaptedArgument& adapted, const OutputSharding& decision,
                  const Coordinate& coordinate) {
   switch (adapted.token) {
-    case AdaptedArgument::Token::kLocalShapeOfOutput:
-      return local_shape(*decision.outputs[adapted.index], coordinate);
+    case AdaptedArgument::Token::kLocalShapeOfOutput: {
+      Dims shape = local_shape(*decision.outputs[adapted.index], coordinate);
+      if (!row.op.arguments[adapted.argument].type.is_list) return shape[adapted.dim];
+      return shape;
+    }
     case AdaptedArgument::Token::kLocalStrideOfOutput:
       return local_stride(*decision.outputs[adapted.index], coordinate);
     case AdaptedArgument::Token::kLocalOffsetOfInput:
@@ -75,7 +79,7 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
     adapted_args = args;
     adapted_args.resize(row.op.arguments.size());
     for (const AdaptedArgument& adapted : decision.adapted) {
-      adapted_args[adapted.argument] = resolve(adapted, decision, coordinate);
+      adapted_args[adapted.argument] = resolve(row, adapted, decision, coordinate);
     }
     local_args = &adapted_args;
   }
@@ -106,14 +110,21 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
 }
 
 // Groups `count` flat tensors as the op's declared returns have them (D-54); `take` makes the next
-// one.
+// one. Numbers between them have a place among the tensors where all results are counted, and are
+// None: no op computes one.
 template <typename Take>
 Results group_results(const OpDescriptor& op, std::size_t count, Take take) {
   Results results;
   results.reserve(op.returns.size());
   std::size_t next = 0;
+  const bool all_counted = count == op.returns.size();
   for (const SchemaReturn& declared : op.returns) {
-    if (!declared.type.is_tensor()) continue;
+    if (!declared.type.is_tensor()) {
+      if (!all_counted) continue;
+      ++next;
+      results.emplace_back();
+      continue;
+    }
     if (!declared.type.is_list) {
       check_invariant(next < count, "an op gave fewer results than its schema declares");
       DTensor result = take(next++);
@@ -140,7 +151,7 @@ Results wrap_written(const Unwrapped& call, const OutputSharding* decision,
   Results results;
   std::size_t next = 0;
   for (const TensorSlot& slot : call.slots) {
-    if (!row.op.arguments[slot.argument].alias.write) continue;
+    if (!takes_result(row, slot.argument)) continue;
     DTensorImpl* impl = slot.handle.impl();
     // Counts as a write on every rank, whether its piece holds an element to write or not.
     impl->local.storage()->writable();

@@ -81,14 +81,13 @@ MetaArgs meta_args(const LocalCall& call) {
   return MetaArgs(call.row->op, *call.args, tensor_metas(call));
 }
 
-// The written arguments of an in-place or out= row, in schema order.
+// The arguments of an in-place or out= row that take its results, in schema order.
 LocalTensors written_tensors(const LocalCall& call) {
   LocalTensors written;
   std::size_t next = 0;
-  const auto& arguments = call.row->op.arguments;
   for_each_tensor_slot(call.row->op, *call.args, [&](std::size_t i, const Argument&) {
     const Tensor& tensor = call.tensors[next++];
-    if (arguments[i].alias.write) written.push_back(tensor);
+    if (takes_result(*call.row, i)) written.push_back(tensor);
   });
   return written;
 }
@@ -251,6 +250,11 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMeta
 }
 
 }  // namespace
+
+bool takes_result(const OpRow& row, std::size_t argument) {
+  const SchemaArgument& declared = row.op.arguments[argument];
+  return declared.alias.write && (declared.is_out || !row.out_variant());
+}
 
 OutputMetas infer_local(const LocalCall& call) {
   if (call.row->meta == nullptr) {

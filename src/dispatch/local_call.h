@@ -26,6 +26,10 @@ struct LocalCall {
   Device* device = nullptr;
 };
 
+/// Whether a result is written to this argument. What a row with out= writes beside those (batch
+/// norm its running statistics) its kernel or program writes itself.
+bool takes_result(const OpRow& row, std::size_t argument);
+
 /// Results of shape inference over the local tensors.
 OutputMetas infer_local(const LocalCall& call);
 

@@ -15,6 +15,9 @@ KernelTable make_table() {
   add_convolution_kernels(table);
   add_copy_kernels(table);
   add_embedding_kernels(table);
+  add_factorization_kernels(table);
+  add_fourier_kernels(table);
+  add_grid_sample_kernels(table);
   add_index_element_kernels(table);
   add_loss_kernels(table);
   add_matmul_kernels(table);

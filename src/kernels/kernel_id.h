@@ -139,18 +139,37 @@ enum class KernelId : std::uint16_t {
   kMaxPool,          ///< outputs: values, indices within the pooled dims
   kAdaptiveMaxPool,  ///< outputs: values, indices within the pooled dims
 
-  // Linear algebra of the last two dims; see linalg.cpp.
+  kFractionalMaxPool,  ///< outputs: values, indices within the pooled dims
+
+  // Values between places, wherever a grid points to: (input, grid, interpolation_mode,
+  // padding_mode, align_corners), and backward with the gradient in front.
+  kGridSample,
+  kGridSampleBackward,  ///< outputs: of input, of grid
+
+  // Fourier transforms.
+  kFftC2c,
+  kFftR2c,
+  kFftC2r,
+
+  // Linear algebra of the last two dims; see linalg.cpp and factorization.cpp.
   kCholeskyEx,
   kCholeskyInverse,
   kCholeskySolve,
   kDet,
+  kEig,
   kEigh,
+  kGeqrf,
+  kHouseholderProduct,
   kInvEx,
+  kLdlFactorEx,
+  kLdlSolve,
+  kLinalgCheckErrors,  ///< fails where an info is not 0
   kLu,
   kLuFactorEx,
   kLuSolve,
   kLuUnpack,
   kMatrixExp,
+  kOrmqr,
   kQr,
   kSlogdet,
   kSolveEx,

@@ -1,90 +1,17 @@
-// Linear algebra of the last two dims, one matrix of the batch after the other, in f64 or c128 and
-// rounded once. Factorisations with a choice follow LAPACK's: rows are exchanged for the largest
-// pivot, Householder's reflections make the diagonal. Eigen does what takes iterations.
-#include <Eigen/Eigenvalues>
-#include <Eigen/QR>
-#include <Eigen/SVD>
+// Linear algebra of the last two dims: triangles, and what is solved with them. Where there is a
+// choice it is LAPACK's: rows are exchanged for the largest pivot.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <vector>
 
 #include "base/fix.h"
-#include "kernels/elementwise.h"
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
-#include "kernels/scratch.h"
+#include "kernels/matrices.h"
 
 namespace shardlab {
 
 namespace {
-
-template <typename T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-template <typename Run>
-void with_wide_type(const Tensor& self, Run&& run) {
-  if (is_complex(self.dtype())) return run(std::complex<double>{});
-  run(double{});
-}
-
-std::int64_t last_size(const Tensor& tensor, std::size_t from_end) {
-  return tensor.size(tensor.shape().size() - from_end);
-}
-
-// The sizes in front of the last `count` dims.
-Dims front_of(const Tensor& tensor, std::size_t count) {
-  return Dims(tensor.shape().begin(), tensor.shape().end() - static_cast<std::ptrdiff_t>(count));
-}
-
-std::int64_t count_of(const Dims& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-}
-
-// Matrices to be read; the front may be stretched to `batch`.
-template <typename T>
-class Batch {
- public:
-  Batch(const Tensor& tensor, Dims batch)
-      : rows_(last_size(tensor, 2)), columns_(last_size(tensor, 1)), count_(count_of(batch)) {
-    batch.push_back(rows_);
-    batch.push_back(columns_);
-    const TensorMeta meta{batch, broadcast_strides(tensor, batch), tensor.dtype()};
-    elements_ = scratch<T>(count_ * rows_ * columns_);
-    load_row_major(elements_.get(), dtype_of<T>(), tensor.as_view(meta, tensor.offset()));
-  }
-  explicit Batch(const Tensor& tensor) : Batch(tensor, front_of(tensor, 2)) {}
-
-  std::int64_t count() const { return count_; }
-  Matrix<T> operator[](std::int64_t i) const {
-    return Eigen::Map<const Matrix<T>>(elements_.get() + i * rows_ * columns_, rows_, columns_);
-  }
-
- private:
-  std::int64_t rows_, columns_, count_;
-  std::unique_ptr<T[]> elements_;
-};
-
-// Results of one size each, written one after the other.
-template <typename T>
-class Written {
- public:
-  explicit Written(const Tensor& out) : out_(out), elements_(scratch<T>(out.numel())) {}
-  template <typename Values>
-  void append(const Values& values) {
-    for (Eigen::Index i = 0; i < values.rows(); ++i) {
-      for (Eigen::Index j = 0; j < values.cols(); ++j) elements_[next_++] = values(i, j);
-    }
-  }
-  void append_number(T value) { elements_[next_++] = value; }
-  void store() const { store_row_major(out_, elements_.get(), dtype_of<T>()); }
-
- private:
-  const Tensor& out_;
-  std::unique_ptr<T[]> elements_;
-  std::int64_t next_ = 0;
-};
 
 // L and U in one matrix, and with which row each row was exchanged, in this order.
 template <typename T>
@@ -184,55 +111,52 @@ Factors<T> factors_of(const Matrix<T>& a) {
   return factorise<T>(a);
 }
 
+// The factors of each matrix, behind what `of` says of them: results `first` and `first + 1`.
+template <typename T, typename Of>
+void factorise_each(const KernelCall& call, std::size_t first, Of of) {
+  const Batch<T> a(tensor_arg(call, 0));
+  Written<T> lu(call.outputs[first]);
+  Written<std::int64_t> pivots(call.outputs[first + 1]);
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    const Factors<T> factors = factors_of<T>(a[i]);
+    of(factors);
+    lu.append(factors.lu);
+    append_exchanged(pivots, factors);
+  }
+  lu.store();
+  pivots.store();
+}
+
 // _linalg_det(A): determinant, LU, pivots
 void det_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
+  with_wide_type(tensor_arg(call, 0), [&](auto type) {
     using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> result(call.outputs[0]), lu(call.outputs[1]);
-    Written<std::int64_t> pivots(call.outputs[2]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const Factors<T> factors = factors_of<T>(a[i]);
-      T product = T(factors.parity());
-      for (Eigen::Index k = 0; k < factors.lu.rows(); ++k) product *= factors.lu(k, k);
-      result.append_number(product);
-      lu.append(factors.lu);
-      append_exchanged(pivots, factors);
-    }
+    Written<T> result(call.outputs[0]);
+    factorise_each<T>(call, 1, [&](const Factors<T>& factors) {
+      result.append_number(T(factors.parity()) * factors.lu.diagonal().prod());
+    });
     result.store();
-    lu.store();
-    pivots.store();
   });
 }
 
 // _linalg_slogdet(A): sign, logarithm of the size, LU, pivots
 void slogdet_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
+  with_wide_type(tensor_arg(call, 0), [&](auto type) {
     using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> sign(call.outputs[0]), lu(call.outputs[2]);
+    Written<T> sign(call.outputs[0]);
     Written<double> size(call.outputs[1]);
-    Written<std::int64_t> pivots(call.outputs[3]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const Factors<T> factors = factors_of<T>(a[i]);
+    factorise_each<T>(call, 2, [&](const Factors<T>& factors) {
       T direction = T(factors.parity());
       double logs = 0;
-      for (Eigen::Index k = 0; k < factors.lu.rows(); ++k) {
-        const T pivot = factors.lu(k, k);
+      for (const T pivot : factors.lu.diagonal()) {
         logs += std::log(std::abs(pivot));
         direction *= pivot == T(0) ? T(0) : pivot / std::abs(pivot);
       }
       sign.append_number(direction);
       size.append_number(logs);
-      lu.append(factors.lu);
-      append_exchanged(pivots, factors);
-    }
+    });
     sign.store();
     size.store();
-    lu.store();
-    pivots.store();
   });
 }
 
@@ -572,91 +496,6 @@ void matrix_exp_kernel(const KernelCall& call) {
   });
 }
 
-// linalg_qr(A, mode): Q, R
-void qr_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const std::string* text = optional_text_arg(call, 1);
-  const std::string mode = text == nullptr ? "reduced" : *text;
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> q(call.outputs[0]), r(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const Matrix<T> matrix = a[i];
-      const Eigen::Index m = matrix.rows(), k = std::min(m, matrix.cols());
-      const Eigen::Index kept = mode == "complete" ? m : k;
-      Matrix<T> packed = Matrix<T>::Zero(m, 0), whole = Matrix<T>::Identity(m, m);
-      if (matrix.size() > 0) {
-        const Eigen::HouseholderQR<Matrix<T>> qr(matrix);
-        packed = qr.matrixQR();
-        whole = qr.householderQ() * Matrix<T>::Identity(m, m);
-      }
-      if (mode != "r") q.append(whole.leftCols(kept));
-      Matrix<T> upper = packed.topRows(std::min(kept, packed.rows()));
-      for (Eigen::Index row = 0; row < upper.rows(); ++row) {
-        upper.row(row).head(std::min(row, upper.cols())).setZero();
-      }
-      r.append(upper);
-    }
-    if (mode != "r") q.store();
-    r.store();
-  });
-}
-
-// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
-void svd_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
-    Written<double> s(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> matrix = a[i];
-      if (matrix.size() == 0) {
-        if (vectors && full) u.append(Matrix<T>::Identity(matrix.rows(), matrix.rows()));
-        if (vectors && full) vh.append(Matrix<T>::Identity(matrix.cols(), matrix.cols()));
-        continue;
-      }
-      const unsigned wanted = !vectors ? 0
-                              : full   ? Eigen::ComputeFullU | Eigen::ComputeFullV
-                                       : Eigen::ComputeThinU | Eigen::ComputeThinV;
-      const Eigen::JacobiSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> svd(matrix, wanted);
-      s.append(svd.singularValues());
-      if (vectors) u.append(svd.matrixU());
-      if (vectors) vh.append(svd.matrixV().adjoint().eval());
-    }
-    s.store();
-    if (vectors) u.store();
-    if (vectors) vh.store();
-  });
-}
-
-// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
-void eigh_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const std::string* triangle = optional_text_arg(call, 1);
-  const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
-  const bool wanted = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-    const Batch<T> a(self);
-    Written<double> values(call.outputs[0]);
-    Written<T> vectors(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (a[i].size() == 0) continue;
-      const Columns lower = upper ? Columns(a[i].adjoint()) : Columns(a[i]);
-      const Eigen::SelfAdjointEigenSolver<Columns> solver(lower);
-      values.append(solver.eigenvalues());
-      if (wanted) vectors.append(solver.eigenvectors());
-    }
-    values.store();
-    if (wanted) vectors.store();
-  });
-}
-
 }  // namespace
 
 void add_linalg_kernels(KernelTable& table) {
@@ -664,18 +503,15 @@ void add_linalg_kernels(KernelTable& table) {
   table.set(KernelId::kCholeskyInverse, cholesky_inverse_kernel);
   table.set(KernelId::kCholeskySolve, cholesky_solve_kernel);
   table.set(KernelId::kDet, det_kernel);
-  table.set(KernelId::kEigh, eigh_kernel);
   table.set(KernelId::kInvEx, inv_kernel);
   table.set(KernelId::kLu, lu_kernel);
   table.set(KernelId::kLuFactorEx, lu_factor_kernel);
   table.set(KernelId::kLuSolve, lu_solve_kernel);
   table.set(KernelId::kLuUnpack, lu_unpack_kernel);
   table.set(KernelId::kMatrixExp, matrix_exp_kernel);
-  table.set(KernelId::kQr, qr_kernel);
   table.set(KernelId::kSlogdet, slogdet_kernel);
   table.set(KernelId::kSolveEx, solve_kernel);
   table.set(KernelId::kSolveTriangular, solve_triangular_kernel);
-  table.set(KernelId::kSvd, svd_kernel);
   table.set(KernelId::kTriangularSolve, triangular_solve_kernel);
 }
 

@@ -323,7 +323,7 @@ struct Steps {
 };
 
 // The largest in windows of up to three dims, and where it lies within them, counted row-major; NaN
-// wins, else the first. `steps(i, r)` are the places of result r along pooled dim i.
+// wins, else the first. `steps(i, r, n)` are the places of result r along pooled dim i of plane n.
 template <typename T, typename StepsOf>
 void largest_in_windows(const KernelCall& call, std::size_t pooled, StepsOf steps) {
   const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
@@ -336,16 +336,16 @@ void largest_in_windows(const KernelCall& call, std::size_t pooled, StepsOf step
     in[3 - pooled + i] = self.size(self.shape().size() - pooled + i);
     to[3 - pooled + i] = out.size(self.shape().size() - pooled + i);
   }
-  const auto steps_of = [&](std::size_t i, std::int64_t r) {
-    return i + pooled < 3 ? Steps{0, 1, 1} : steps(i + pooled - 3, r);
+  const auto steps_of = [&](std::size_t i, std::int64_t r, std::int64_t plane) {
+    return i + pooled < 3 ? Steps{0, 1, 1} : steps(i + pooled - 3, r, plane);
   };
   const std::int64_t places = in[0] * in[1] * in[2], results = to[0] * to[1] * to[2];
   const std::int64_t outer = results == 0 ? 0 : out.numel() / results;
   for (std::int64_t n = 0; n < outer * results; ++n) {
-    const std::int64_t r = n % results;
-    const T* x = from.data() + n / results * places;
-    const Steps a = steps_of(0, r / (to[1] * to[2])), b = steps_of(1, r / to[2] % to[1]),
-                c = steps_of(2, r % to[2]);
+    const std::int64_t r = n % results, plane = n / results;
+    const T* x = from.data() + plane * places;
+    const Steps a = steps_of(0, r / (to[1] * to[2]), plane),
+                b = steps_of(1, r / to[2] % to[1], plane), c = steps_of(2, r % to[2], plane);
     std::int64_t best = (a.first * in[1] + b.first) * in[2] + c.first;
     for (std::int64_t i = a.first; i < a.last; i += a.step) {
       for (std::int64_t j = b.first; j < b.last; j += b.step) {
@@ -371,7 +371,7 @@ void max_pool_kernel(const KernelCall& call) {
   const Dims whole{kernel[0], kernel[pooled > 1 ? 1 : 0], kernel[pooled > 2 ? 2 : 0]};
   const PerDim stride(call, 2, whole);
   const std::size_t first = self.shape().size() - pooled;
-  const auto steps = [&](std::size_t i, std::int64_t r) -> Steps {
+  const auto steps = [&](std::size_t i, std::int64_t r, std::int64_t) -> Steps {
     std::int64_t start = r * stride[i] - padding[i];
     const std::int64_t end = start + (kernel[i] - 1) * dilation[i] + 1;
     while (start < 0) start += dilation[i];
@@ -387,9 +387,36 @@ void adaptive_max_pool_kernel(const KernelCall& call) {
   if (out.numel() == 0) return;
   const std::size_t pooled = optional_dims_arg(call, 1)->size();
   const std::size_t first = self.shape().size() - pooled;
-  const auto steps = [&](std::size_t i, std::int64_t r) -> Steps {
+  const auto steps = [&](std::size_t i, std::int64_t r, std::int64_t) -> Steps {
     const Range range = adaptive_range(r, self.size(first + i), out.size(first + i));
     return {range.first, range.last, 1};
+  };
+  with_compute_type<kRealKind>(
+      self.dtype(), [&](auto type) { largest_in_windows<decltype(type)>(call, pooled, steps); });
+}
+
+// fractional_max_pool..(self, kernel_size, output_size, random_samples): windows start at steps of
+// a fraction, which the numbers of a plane shift. In a plane the last dim's number comes first.
+void fractional_max_pool_kernel(const KernelCall& call) {
+  const Tensor &self = tensor_arg(call, 0), &out = call.outputs[0];
+  const Dims &kernel = *optional_dims_arg(call, 1), &sizes = *optional_dims_arg(call, 2);
+  const RowMajor<double> numbers(tensor_arg(call, 3));
+  const std::size_t pooled = sizes.size(), first = self.shape().size() - pooled;
+  const bool wide = self.dtype() == DType::kF64;
+  const auto steps = [&](std::size_t i, std::int64_t r, std::int64_t plane) -> Steps {
+    const std::int64_t last = self.size(first + i) - kernel[i], to = out.size(first + i);
+    std::int64_t start = last;
+    if (r + 1 < to) {
+      const auto index = static_cast<std::size_t>(plane) * pooled + (pooled == 2 ? 1 - i : i);
+      const double number = numbers.data()[index];
+      const auto at = [&](double x) -> std::int64_t {
+        const double step = static_cast<double>(last) / static_cast<double>(to - 1);
+        if (wide) return static_cast<std::int64_t>(x * step);
+        return static_cast<std::int64_t>(static_cast<float>(x) * static_cast<float>(step));
+      };
+      start = std::clamp<std::int64_t>(at(static_cast<double>(r) + number) - at(number), 0, last);
+    }
+    return {start, start + kernel[i], 1};
   };
   with_compute_type<kRealKind>(
       self.dtype(), [&](auto type) { largest_in_windows<decltype(type)>(call, pooled, steps); });
@@ -422,6 +449,7 @@ void add_resample_kernels(KernelTable& table) {
   table.set(KernelId::kAdaptiveAvgPoolBackward, adaptive_avg_pool_kernel<Direction::kBackward>);
   table.set(KernelId::kMaxPool, max_pool_kernel);
   table.set(KernelId::kAdaptiveMaxPool, adaptive_max_pool_kernel);
+  table.set(KernelId::kFractionalMaxPool, fractional_max_pool_kernel);
 }
 
 }  // namespace shardlab

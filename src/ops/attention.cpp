@@ -1,53 +1,21 @@
-// Attention: the form that is taken apart, the CPU's fused kernel, and that of the GPUs, which is
-// known to propagation and computed nowhere here. Heads and batch are independent.
+// Attention: the form that is taken apart, the CPU's fused kernel, and those of the GPUs, which are
+// computed here as the same products and softmax. Heads and samples are independent.
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <limits>
 
 #include "base/fix.h"
 #include "ops/arguments.h"
+#include "ops/gradient_math.h"
 #include "ops/matmul.h"
+#include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
 namespace {
-
-constexpr std::size_t kOutputs = 9;  // two of them numbers, which have no layout
-
-/// query, key, value [batch, heads, length, width]
-OutputMetas meta_flash_attention(const MetaArgs& args) {
-  const TensorMeta& query = *args.tensor(0);
-  for (const std::size_t i : {0, 1, 2}) {
-    if (args.tensor(i)->shape.size() != 4) {
-      fail(ErrorKind::kValue,
-           Fix{"reshape them to [batch, heads, length, width]; x.unsqueeze(0) adds a dim"},
-           "{} takes tensors of 4 dims, not {}", args.op().name(), args.tensor(i)->shape.size());
-    }
-  }
-  const Dims& shape = query.shape;
-  OutputMetas outputs(kOutputs, OutputMeta{{}, false});
-  outputs[0] = {contiguous_meta(shape, query.dtype)};
-  outputs[1] = {contiguous_meta(Dims{shape[0], shape[1], shape[2]}, DType::kF32)};
-  outputs[6] = {contiguous_meta(Dims{2}, DType::kU64)};
-  outputs[8] = {contiguous_meta(Dims{0}, query.dtype)};
-  return outputs;
-}
-
-std::vector<RuleRow> rule_flash_attention(const RuleContext& context) {
-  const bool debug_mask = context.schema.args[5].to_bool();
-  std::vector<RuleRow> rows;
-  for (const std::int64_t dim : {1, 0}) {
-    const RulePlacement shard = RulePlacement::any(dim), whole = placement_of_letter('r');
-    RuleRow row = uniform_row(RulePlacement::none(), kOutputs, 0);
-    row.outputs[0] = row.outputs[1] = shard;
-    row.outputs[6] = whole;
-    row.outputs[8] = debug_mask ? shard : whole;
-    row.inputs.assign(3, shard);
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
 
 [[noreturn]] void refuse_attention(std::string summary, std::string fix) {
   throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
@@ -110,33 +78,53 @@ DTensor attention_scores(Calls& calls, const DTensor& query, const DTensor& key,
   return matmul(calls, scaled, calls.one("mul.Scalar", {keys, root}));
 }
 
-/// _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, *,
-/// attn_mask, scale): the output, and per query the logarithm of the sum of the exponentials. The
-/// largest weight is the exponential of the largest score over that sum.
-Results flash_attention(Calls& calls, const Arguments& args) {
-  const DType dtype = args[0].tensor().dtype();
-  const DType wide = dtype == DType::kF64 ? DType::kF64 : DType::kF32;  // inside of the kernel
-  const DTensor query = attention_cast(calls, args[0].tensor(), wide);
-  const std::int64_t heads = query.shape()[1];
-  const DTensor key = with_heads(calls, attention_cast(calls, args[1].tensor(), wide), heads);
-  const DTensor value = with_heads(calls, attention_cast(calls, args[2].tensor(), wide), heads);
-  if (args[3].to_double() != 0) {
-    refuse_attention("_scaled_dot_product_flash_attention_for_cpu: dropout_p is not 0",
-                     "call scaled_dot_product_attention, which has dropout");
-  }
+DType inside_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+void refuse_dropout(std::string_view op, double share) {
+  if (share == 0) return;
+  refuse_attention(fmt::format("{}: dropout_p is not 0", op),
+                   "call scaled_dot_product_attention, which has dropout");
+}
+
+/// Behind the bias, the future is hidden where `causal`.
+DTensor biased_scores(Calls& calls, const DTensor& scores, const Argument& bias, bool causal) {
+  const DTensor biased = masked_scores(calls, scores, bias, false);
+  return causal ? masked_scores(calls, biased, Argument(), true) : biased;
+}
+
+/// In f32, or f64: the weights of each query over the keys, what they make of the values, and per
+/// query the logarithm of the sum of the exponentials of its scores: the largest weight is the
+/// exponential of the largest score over that sum.
+struct Attended {
+  DTensor weights, output, log_sum;
+};
+Attended attended(Calls& calls, const DTensor& query, const DTensor& key, const DTensor& value,
+                  const Argument& mask, bool causal, double scale) {
   const DTensor scores =
-      masked_scores(calls, attention_scores(calls, query, key, attention_scale(query, args[6])),
-                    args[5], args[4].to_bool());
+      biased_scores(calls, attention_scores(calls, query, key, scale), mask, causal);
   const DTensor weights = calls.one("_softmax", {scores, -1, false});
   const Dims last{-1};
   const DTensor highest = calls.one("amax", {scores, last, false});
   const DTensor share = calls.one("amax", {weights, last, false});
+  return {weights, matmul(calls, weights, value),
+          calls.one("sub.Tensor", {highest, calls.one("log", {share})})};
+}
+
+/// _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, *,
+/// attn_mask, scale)
+Results flash_attention(Calls& calls, const Arguments& args) {
+  const DType dtype = args[0].tensor().dtype(), wide = inside_dtype(dtype);
+  const DTensor query = attention_cast(calls, args[0].tensor(), wide);
+  const std::int64_t heads = query.shape()[1];
+  const DTensor key = with_heads(calls, attention_cast(calls, args[1].tensor(), wide), heads);
+  const DTensor value = with_heads(calls, attention_cast(calls, args[2].tensor(), wide), heads);
+  refuse_dropout("_scaled_dot_product_flash_attention_for_cpu", args[3].to_double());
+  const Attended found = attended(calls, query, key, value, args[5], args[4].to_bool(),
+                                  attention_scale(query, args[6]));
   // Laid out as the reference's kernel does: heads beside each other.
-  const DTensor side_by_side =
-      contiguous(calls, calls.one("transpose.int", {matmul(calls, weights, value), 1, 2}));
+  const DTensor side_by_side = contiguous(calls, calls.one("transpose.int", {found.output, 1, 2}));
   const DTensor output = attention_cast(calls, side_by_side, dtype);
-  return {Argument(calls.one("transpose.int", {output, 1, 2})),
-          Argument(calls.one("sub.Tensor", {highest, calls.one("log", {share})}))};
+  return {Argument(calls.one("transpose.int", {output, 1, 2})), Argument(found.log_sum)};
 }
 
 /// What the reference's fused kernel takes: others are computed in the math form.
@@ -191,10 +179,339 @@ Results scaled_attention(Calls& calls, const Arguments& args) {
   return alone(matmul(calls, weights, value));
 }
 
+// The kernels of GPUs.
+
+/// The argument of this name; None where the op has none.
+const Argument& called(const OpRow& row, const Arguments& args, std::string_view name) {
+  static const Argument kNothing;
+  const auto index = row.op.find_argument(name);
+  return index ? args[*index] : kNothing;
+}
+
+/// query, key, value from `first` on, [samples, heads, length, width].
+void check_attention(const MetaArgs& args, std::size_t first) {
+  const TensorMeta &query = *args.tensor(first), &key = *args.tensor(first + 1),
+                   &value = *args.tensor(first + 2);
+  for (const TensorMeta* x : {&query, &key, &value}) {
+    if (x->shape.size() == 4 && is_floating(x->dtype) && x->dtype == query.dtype) continue;
+    fail(ErrorKind::kValue,
+         Fix{"reshape them to [batch, heads, length, width]; x.unsqueeze(0) adds a dim"},
+         "{} takes tensors of floats of 4 dims and one dtype, not {} dims of {}", args.op().name(),
+         x->shape.size(), to_string(x->dtype));
+  }
+  const auto same = [](const TensorMeta& a, const TensorMeta& b, std::size_t dim) {
+    return a.shape[dim] == b.shape[dim];
+  };
+  const bool fits = same(query, key, 0) && same(query, value, 0) && same(query, key, 1) &&
+                    same(query, value, 1) && same(key, value, 2) && same(query, key, 3);
+  if (fits) return;
+  fail(ErrorKind::kValue, Fix{"give as many samples and heads of keys and values as of queries"},
+       "{}: queries [{}], keys [{}] and values [{}] do not fit together", args.op().name(),
+       fmt::join(query.shape, ", "), fmt::join(key.shape, ", "), fmt::join(value.shape, ", "));
+}
+
+/// Query-like, as wide as the values; heads lie beside each other where the kernel does so.
+TensorMeta output_meta(const MetaArgs& args, bool side_by_side) {
+  const TensorMeta& query = *args.tensor(0);
+  Dims shape = query.shape;
+  shape[3] = args.tensor(2)->shape[3];
+  TensorMeta meta = contiguous_meta(shape, query.dtype);
+  if (!side_by_side) {
+    if (shape == query.shape) meta.stride = preserved_strides(query);
+    return meta;
+  }
+  meta.stride = {shape[2] * shape[1] * shape[3], shape[3], shape[1] * shape[3], 1};
+  return meta;
+}
+
+/// Bias beside the scores: its dims stretch.
+void check_bias(const MetaArgs& args, std::size_t bias, std::size_t first) {
+  const TensorMeta* given = args.tensor(bias);
+  if (given == nullptr) return;
+  const Dims &query = args.tensor(first)->shape, &key = args.tensor(first + 1)->shape;
+  const Dims scores{query[0], query[1], query[2], key[2]};
+  bool fits = given->shape.size() == 4 && given->dtype == args.tensor(first)->dtype;
+  for (std::size_t d = 0; fits && d < 4; ++d) {
+    fits = given->shape[d] == scores[d] || given->shape[d] == 1;
+  }
+  if (fits) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(scores, ", "))},
+       "{}: attn_bias [{}] does not fit scores [{}]", args.op().name(),
+       fmt::join(given->shape, ", "), fmt::join(scores, ", "));
+}
+
+OutputMeta log_sums(Dims shape) { return {contiguous_meta(std::move(shape), DType::kF32)}; }
+
+constexpr std::size_t kFlashOutputs = 9;  // two of them numbers, which have no layout
+
+/// (query, key, value, dropout_p, is_causal, return_debug_mask, *, scale)
+OutputMetas meta_flash_attention(const MetaArgs& args) {
+  check_attention(args, 0);
+  const TensorMeta& query = *args.tensor(0);
+  OutputMetas outputs(kFlashOutputs, OutputMeta{{}, false});
+  outputs[0] = {output_meta(args, false)};
+  outputs[1] = log_sums({query.shape[0], query.shape[1], query.shape[2]});
+  outputs[6] = {contiguous_meta(Dims{2}, DType::kU64)};
+  outputs[8] = {contiguous_meta(Dims{0}, query.dtype)};
+  return outputs;
+}
+
+/// (query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, ..)
+OutputMetas meta_cudnn_attention(const MetaArgs& args) {
+  check_attention(args, 0);
+  check_bias(args, 3, 0);
+  const Dims& shape = args.tensor(0)->shape;
+  OutputMetas outputs(kFlashOutputs, OutputMeta{{}, false});
+  outputs[0] = {output_meta(args, false)};
+  outputs[1] = log_sums({shape[0], shape[1], shape[2], 1});
+  return outputs;
+}
+
+/// The same; sums are stored in blocks of 32 queries.
+OutputMetas meta_efficient_attention(const MetaArgs& args) {
+  check_attention(args, 0);
+  check_bias(args, 3, 0);
+  const Dims& shape = args.tensor(0)->shape;
+  const std::int64_t stored = args[4].to_bool() ? (shape[2] + 31) / 32 * 32 : 0;
+  return {{output_meta(args, true)},
+          log_sums({shape[0], shape[1], stored}),
+          OutputMeta{{}, false},
+          OutputMeta{{}, false}};
+}
+
+/// Gradients of query, key and value, behind the gradient of the output; `side_by_side`: heads lie
+/// beside each other in them.
+OutputMetas gradients_of_attention(const MetaArgs& args, bool side_by_side) {
+  check_attention(args, 1);
+  Dims output = args.tensor(1)->shape;
+  output[3] = args.tensor(3)->shape[3];
+  const auto out = args.op().find_argument("out");
+  for (const std::size_t index : {std::size_t{0}, *out}) {
+    if (args.tensor(index) != nullptr && args.tensor(index)->shape == output) continue;
+    fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(output, ", "))},
+         "{}: {} does not have the shape of the output, [{}]", args.op().name(),
+         args.op().arguments[index].name, fmt::join(output, ", "));
+  }
+  OutputMetas outputs;
+  for (const std::size_t index : {1, 2, 3}) {
+    const TensorMeta& x = *args.tensor(index);
+    TensorMeta meta = contiguous_meta(x.shape, x.dtype);
+    if (!side_by_side) meta.stride = preserved_strides(x);
+    if (side_by_side) {
+      meta.stride = {x.shape[2] * x.shape[1] * x.shape[3], x.shape[3], x.shape[1] * x.shape[3], 1};
+    }
+    outputs.push_back({meta});
+  }
+  return outputs;
+}
+
+OutputMetas meta_fused_backward(const MetaArgs& args) {
+  const auto bias = args.op().find_argument("attn_bias");
+  OutputMetas outputs = gradients_of_attention(args, false);
+  if (bias) check_bias(args, *bias, 1);
+  return outputs;
+}
+
+/// (.., grad_input_mask, ..): of the bias, too, where it is asked for.
+OutputMetas meta_efficient_backward(const MetaArgs& args) {
+  OutputMetas outputs = gradients_of_attention(args, true);
+  check_bias(args, 4, 1);
+  const ArgumentList& mask = args[10].list();
+  for (std::size_t i = 0; i < 3; ++i) outputs[i].present = mask[i].to_bool();
+  const TensorMeta* bias = args.tensor(4);
+  outputs.push_back({{}, false});
+  if (bias != nullptr && mask[3].to_bool()) {
+    outputs[3] = {contiguous_meta(bias->shape, bias->dtype)};
+  }
+  return outputs;
+}
+
+/// Heads, then samples, in all that has them: `of_output(i, shard)` and `of_input(index, shard)`
+/// say what becomes of result i and of the tensor argument at a schema index.
+template <typename OfOutput, typename OfInput>
+std::vector<RuleRow> heads_and_samples(const RuleContext& context, OfOutput of_output,
+                                       OfInput of_input) {
+  std::vector<RuleRow> rows;
+  for (const std::int64_t dim : {1, 0}) {
+    RuleRow row;
+    for (std::size_t i = 0; i < context.outputs.size(); ++i) {
+      row.outputs.push_back(of_output(i, any(dim)));
+    }
+    for (std::size_t i = 0; i < context.schema.args.size(); ++i) {
+      if (context.schema.args[i].is_spec()) row.inputs.push_back(of_input(i, any(dim)));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<RuleRow> rule_flash_attention(const RuleContext& context) {
+  const bool debug_mask = context.schema.args[5].to_bool();
+  return heads_and_samples(
+      context,
+      [&](std::size_t i, const RulePlacement& shard) {
+        if (i < 2 || (i == 8 && debug_mask)) return shard;
+        return i == 6 || i == 8 ? whole() : RulePlacement::none();
+      },
+      [](std::size_t, const RulePlacement& shard) { return shard; });
+}
+
+/// Where the sums are not stored there is nothing of them to cut.
+std::vector<RuleRow> rule_biased_attention(const RuleContext& context) {
+  const bool stored = context.schema.args[4].to_bool();
+  return heads_and_samples(
+      context,
+      [&](std::size_t i, const RulePlacement& shard) {
+        if (i == 0 || (i == 1 && stored)) return shard;
+        return i == 1 ? whole() : RulePlacement::none();
+      },
+      [](std::size_t, const RulePlacement& shard) { return shard; });
+}
+
+/// What the kernels note of lengths and of random numbers stays whole.
+std::vector<RuleRow> rule_fused_backward(const RuleContext& context) {
+  const OpDescriptor& op = context.schema.row->op;
+  return heads_and_samples(
+      context,
+      [&](std::size_t i, const RulePlacement& shard) {
+        return context.outputs[i].present ? shard : RulePlacement::none();
+      },
+      [&](std::size_t index, const RulePlacement& shard) {
+        const std::string& name = op.arguments[index].name;
+        return name.starts_with("philox") || name.starts_with("cum_seq") ? whole() : shard;
+      });
+}
+
+/// Flash, cuDNN and memory-efficient attention; what they note beside the output and its sums is
+/// None, or zeros.
+Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
+  refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
+  const DType dtype = args[0].tensor().dtype(), wide = inside_dtype(dtype);
+  const DTensor query = attention_cast(calls, args[0].tensor(), wide);
+  const Argument& bias = called(row, args, "attn_bias");
+  const Attended found = attended(calls, query, attention_cast(calls, args[1].tensor(), wide),
+                                  attention_cast(calls, args[2].tensor(), wide), bias,
+                                  called(row, args, "is_causal").to_bool(),
+                                  attention_scale(query, called(row, args, "scale")));
+  DTensor sums = attention_cast(calls, found.log_sum, DType::kF32);
+  const std::int64_t length = query.shape()[2];
+  Results results(row.op.returns.size());
+  results[0] = attention_cast(calls, found.output, dtype);
+  if (bias.is_none() && !row.op.find_argument("attn_bias")) {
+    results[6] = calls.one("new_zeros", {query, Dims{2}, DType::kU64});
+    results[8] = calls.one("new_zeros", {query, Dims{0}, dtype});
+  } else if (results.size() == kFlashOutputs) {
+    sums = calls.one("unsqueeze", {sums, -1});
+  } else if (called(row, args, "compute_log_sumexp").to_bool()) {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    sums = calls.one("constant_pad_nd", {sums, Dims{0, (length + 31) / 32 * 32 - length}, kNever});
+  } else {
+    sums = calls.one("slice.Tensor", {sums, -1, 0, 0});
+  }
+  results[1] = sums;
+  return results;
+}
+
+/// What flows back through output = softmax(scores) value, scores = scale query key^T + bias.
+Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments& args) {
+  refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
+  const DType wide = inside_dtype(args[1].tensor().dtype());
+  const auto in_wide = [&](const Argument& x) { return attention_cast(calls, x.tensor(), wide); };
+  const DTensor query = in_wide(args[1]), key = in_wide(args[2]), value = in_wide(args[3]);
+  const DTensor g = in_wide(args[0]), output = in_wide(called(row, args, "out"));
+  const Argument& bias = called(row, args, "attn_bias");
+  const double scale = attention_scale(query, called(row, args, "scale"));
+  const DTensor weights =
+      attended(calls, query, key, value, bias, called(row, args, "is_causal").to_bool(), scale)
+          .weights;
+  const auto turned = [&](const DTensor& x) { return calls.one("transpose.int", {x, -2, -1}); };
+  const Expression w(calls, weights), along(calls, matmul(calls, g, turned(value)));
+  const Expression total(
+      calls, calls.one("sum.dim_IntList", {calls.one("mul.Tensor", {g, output}), Dims{-1}, true}));
+  const Expression of_scores = w * (along - total);
+  const DTensor scaled = (of_scores * scale).value();
+  const DTensor found[] = {matmul(calls, scaled, key), matmul(calls, turned(scaled), query),
+                           matmul(calls, turned(weights), g)};
+  const Argument& mask = called(row, args, "grad_input_mask");
+  Results results;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const bool wanted = mask.is_none() || mask.list()[i].to_bool();
+    results.push_back(wanted
+                          ? Argument(attention_cast(calls, found[i], args[1 + i].tensor().dtype()))
+                          : Argument());
+  }
+  if (row.op.returns.size() == 3) return results;
+  const bool wanted = bias.is_tensor() && mask.list()[3].to_bool();
+  results.push_back(wanted ? Argument(grad::sum_to(calls, of_scores.value(), bias.tensor()))
+                           : Argument());
+  return results;
+}
+
+using grad::Gradients;
+
+/// (query, key, value, dropout_p, is_causal, ..)
+Gradients grad_flash(const GradContext& context) {
+  if (!context.grads[0].defined()) return Gradients(3);
+  const Arguments& args = context.inputs;
+  const DTensor &query = args[0].tensor(), &key = args[1].tensor();
+  const Results results =
+      context.calls("_scaled_dot_product_flash_attention_backward",
+                    {context.grads[0], args[0], args[1], args[2], context.outputs[0],
+                     context.outputs[1], Argument(), Argument(), query.shape()[2], key.shape()[2],
+                     args[3], args[4], Argument(), Argument(), args[6]});
+  return {results[0].tensor(), results[1].tensor(), results[2].tensor()};
+}
+
+/// (query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, *, scale)
+Gradients grad_efficient(const GradContext& context) {
+  if (!context.grads[0].defined()) return Gradients(4);
+  const Arguments& args = context.inputs;
+  const ArgumentList mask{true, true, true, args[3].is_tensor() && context.needs(3)};
+  const Results results =
+      context.calls("_scaled_dot_product_efficient_attention_backward",
+                    {context.grads[0], args[0], args[1], args[2], args[3], context.outputs[0],
+                     context.outputs[1], Argument(), Argument(), args[5], mask, args[6], args[7]});
+  Gradients gradients(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (results[i].is_tensor()) gradients[i] = results[i].tensor();
+  }
+  return gradients;
+}
+
+/// (query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, *,
+/// scale): the bias has none.
+Gradients grad_cudnn(const GradContext& context) {
+  if (!context.grads[0].defined()) return Gradients(4);
+  const Arguments& args = context.inputs;
+  const DTensor &query = args[0].tensor(), &key = args[1].tensor();
+  const Results results =
+      context.calls("_scaled_dot_product_cudnn_attention_backward",
+                    {context.grads[0], args[0], args[1], args[2], context.outputs[0],
+                     context.outputs[1], Argument(), Argument(), args[3], Argument(), Argument(),
+                     query.shape()[2], key.shape()[2], args[5], args[6], args[8]});
+  return {results[0].tensor(), results[1].tensor(), results[2].tensor(), DTensor()};
+}
+
+constexpr const char* kHeads = "heads and samples are independent";
+
+// Sorted by name.
 // clang-format off
 constexpr Row kAttentionRows[] = {
-    {"_scaled_dot_product_flash_attention", meta_flash_attention, rule_flash_attention, {}, {}, {},
-     "heads and samples are independent", kRandom, {5}},
+    {"_scaled_dot_product_cudnn_attention", meta_cudnn_attention, rule_biased_attention,
+     fused_attention, {}, {grad_cudnn,
+     "query key value attn_bias result0 result1 !attn_bias !result1"}, kHeads, 0, {4}},
+    {"_scaled_dot_product_cudnn_attention_backward", meta_fused_backward, rule_fused_backward,
+     fused_attention_backward, {}, {}, kHeads},
+    {"_scaled_dot_product_efficient_attention", meta_efficient_attention, rule_biased_attention,
+     fused_attention, {}, {grad_efficient, "query key value attn_bias result0 result1 !result1"},
+     kHeads, 0, {4}},
+    {"_scaled_dot_product_efficient_attention_backward", meta_efficient_backward,
+     rule_fused_backward, fused_attention_backward, {}, {}, kHeads},
+    {"_scaled_dot_product_flash_attention", meta_flash_attention, rule_flash_attention,
+     fused_attention, {}, {grad_flash, "query key value result0 result1 !result1 !result8"},
+     kHeads, 0, {5}},
+    {"_scaled_dot_product_flash_attention_backward", meta_fused_backward, rule_fused_backward,
+     fused_attention_backward, {}, {}, kHeads},
     {"_scaled_dot_product_flash_attention_for_cpu", nullptr, {}, flash_attention, {},
      {nullptr, "query key value attn_mask result0 result1 !attn_mask !result1"},
      "one kernel: weights are made again for the gradient"},

@@ -101,8 +101,8 @@ class AdamStep {
     DTensor weight = element(0), gradient = element(1);
     if (args_[13].is_tensor()) gradient = calls_.one("div.Tensor", {gradient, args_[13]});
     if (args_[12].to_bool()) gradient = calls_.one("neg", {gradient});
-    const double rate = number(6), kept = number(9);
-    if (decay == Decay::kOfWeights) weight = scaled(weight, 1 - rate * kept);
+    const double kept = number(9);
+    if (decay == Decay::kOfWeights) weight = decayed(weight, kept);
     if (decay == Decay::kOfGradient && kept != 0) {
       gradient = calls_.one("add.Tensor", {gradient, weight, kept});
     }
@@ -118,7 +118,7 @@ class AdamStep {
         "div.Tensor", {calls_.one("sqrt", {spread}), calls_.one("sqrt", {unbiased(number(8))})});
     const DTensor step =
         calls_.one("div.Tensor", {mean, calls_.one("add.Scalar", {root, number(10)})});
-    const DTensor moved = calls_.one("div.Tensor", {scaled(step, rate), unbiased(number(7))});
+    const DTensor moved = calls_.one("div.Tensor", {at_rate(step), unbiased(number(7))});
     store(element(0), calls_.one("sub.Tensor", {weight, moved}));
     store(element(2), mean);
     store(element(3), square);
@@ -128,6 +128,14 @@ class AdamStep {
   DTensor element(std::size_t list) const { return args_[list].list()[k_].tensor(); }
   double number(std::size_t argument) const { return args_[argument].to_double(); }
   DTensor scaled(const DTensor& x, double factor) { return calls_.one("mul.Scalar", {x, factor}); }
+  /// Times the rate, a number or a tensor.
+  DTensor at_rate(const DTensor& x) {
+    return args_[6].is_tensor() ? calls_.one("mul.Tensor", {x, args_[6]}) : scaled(x, number(6));
+  }
+  DTensor decayed(const DTensor& x, double kept) {
+    if (!args_[6].is_tensor()) return scaled(x, 1 - number(6) * kept);
+    return calls_.one("sub.Tensor", {x, at_rate(scaled(x, kept))});
+  }
   /// 1 - beta ** step
   DTensor unbiased(double beta) {
     return calls_.one("rsub.Scalar", {calls_.one("pow.Scalar", {beta, element(5)}), 1});
@@ -178,10 +186,31 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
 constexpr const char* kAddcdiv = "addcdiv_";
 constexpr const char* kAddcmul = "addcmul_";
 
+/// The step on copies of what it would write, which are its results.
+template <const char* const& in_place>
+Results fused_adam_copies(Calls& calls, const Arguments& args) {
+  constexpr std::size_t kWritten = 5;
+  Arguments copies = args;
+  for (std::size_t i = 0; i < kWritten; ++i) {
+    ArgumentList list;
+    for (const Argument& x : args[i].list()) list.emplace_back(calls.one("clone", {x}));
+    copies[i] = std::move(list);
+  }
+  calls(in_place, copies);
+  return Results(copies.begin(), copies.begin() + kWritten);
+}
+constexpr const char* kAdam = "_fused_adam_";
+constexpr const char* kAdamOfTensor = "_fused_adam_.tensor_lr";
+constexpr const char* kAdamW = "_fused_adamw_";
+constexpr const char* kAdamWOfTensor = "_fused_adamw_.tensor_lr";
+
 OutputMetas no_results(const MetaArgs&) { return {}; }
 
 constexpr std::uint32_t kSteps =
     kAllowUneven | kIndependentLists | kNotDifferentiable | kReadsGradients;
+
+constexpr const char* kCopies = "the same in place, on copies";
+constexpr const char* kStepwise = "each step is pointwise; the step count is a replica";
 
 // The check of the scaler has its handler from dispatch/all_ops.cpp.
 // Sorted by name.
@@ -193,10 +222,20 @@ constexpr Row kForeachRows[] = {
      "each element by itself", kDataDependent},
     {"_foreach_addcmul_.Tensor", nullptr, {}, numbers_from_tensor<kAddcmul>, {}, {},
      "each element by itself", kDataDependent},
-    {"_fused_adam_", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
-     "each step is pointwise; the step count is a replica", kSteps},
-    {"_fused_adamw_", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
-     "each step is pointwise; the step count is a replica", kSteps},
+    {"_fused_adam", nullptr, {}, fused_adam_copies<kAdam>, {}, {}, kCopies, kNotDifferentiable},
+    {"_fused_adam.tensor_lr", nullptr, {}, fused_adam_copies<kAdamOfTensor>, {}, {}, kCopies,
+     kNotDifferentiable},
+    {"_fused_adam_", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {}, kStepwise,
+     kSteps},
+    {"_fused_adam_.tensor_lr", no_results, kNone, run_fused_adam<Decay::kOfGradient>, {}, {},
+     kStepwise, kSteps},
+    {"_fused_adamw", nullptr, {}, fused_adam_copies<kAdamW>, {}, {}, kCopies, kNotDifferentiable},
+    {"_fused_adamw.tensor_lr", nullptr, {}, fused_adam_copies<kAdamWOfTensor>, {}, {}, kCopies,
+     kNotDifferentiable},
+    {"_fused_adamw_", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {}, kStepwise,
+     kSteps},
+    {"_fused_adamw_.tensor_lr", no_results, kNone, run_fused_adam<Decay::kOfWeights>, {}, {},
+     kStepwise, kSteps},
 };
 // clang-format on
 

@@ -8,6 +8,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
+#include "ops/matrices.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -17,52 +18,9 @@ namespace shardlab {
 namespace {
 
 using namespace grad;
+using namespace linalg;
 
 // Shapes
-
-const TensorMeta& matrices(const MetaArgs& args, std::size_t index) {
-  const TensorMeta& meta = *args.tensor(index);
-  require_float(args.op().name(), meta.dtype);
-  if (meta.shape.size() >= 2) return meta;
-  fail(ErrorKind::kValue, Fix{"give matrices: the last two dims"},
-       "{}: an operand has {} dims, must have at least 2", args.op().name(), meta.shape.size());
-}
-
-const TensorMeta& squares(const MetaArgs& args, std::size_t index) {
-  const TensorMeta& meta = matrices(args, index);
-  const std::size_t ndim = meta.shape.size();
-  if (meta.shape[ndim - 1] == meta.shape[ndim - 2]) return meta;
-  fail(ErrorKind::kValue, Fix{"give matrices with as many rows as columns"},
-       "{}: matrices of {} rows and {} columns are not square", args.op().name(),
-       meta.shape[ndim - 2], meta.shape[ndim - 1]);
-}
-
-std::int64_t rows_of(const TensorMeta& meta) { return meta.shape[meta.shape.size() - 2]; }
-std::int64_t columns_of(const TensorMeta& meta) { return meta.shape.back(); }
-
-Dims front_of(const TensorMeta& meta, std::size_t count = 2) {
-  return Dims(meta.shape.begin(), meta.shape.end() - static_cast<std::ptrdiff_t>(count));
-}
-
-Dims with(Dims front, std::initializer_list<std::int64_t> sizes) {
-  for (const std::int64_t size : sizes) front.push_back(size);
-  return front;
-}
-
-OutputMeta fresh(Dims shape, DType dtype) { return {contiguous_meta(std::move(shape), dtype)}; }
-
-/// Matrices whose columns lie in one piece, as LAPACK writes them.
-OutputMeta by_columns(Dims front, std::int64_t rows, std::int64_t columns, DType dtype) {
-  OutputMeta output = fresh(with(std::move(front), {rows, columns}), dtype);
-  const std::size_t ndim = output.meta.shape.size();
-  output.meta.stride[ndim - 2] = 1;
-  output.meta.stride[ndim - 1] = std::max<std::int64_t>(rows, 1);
-  return output;
-}
-
-OutputMeta square_by_columns(const TensorMeta& a) {
-  return by_columns(front_of(a), rows_of(a), columns_of(a), a.dtype);
-}
 
 OutputMetas meta_factored(const MetaArgs& args) {
   const TensorMeta& a = matrices(args, 0);
@@ -118,15 +76,6 @@ OutputMetas meta_lu_unpack(const MetaArgs& args) {
   return unpacked(a, args[2].to_bool(), args[3].to_bool(), a.dtype);
 }
 
-/// The fronts of both, broadcast.
-Dims common_front(const MetaArgs& args, const TensorMeta& a, const TensorMeta& b,
-                  std::size_t dims_of_b = 2) {
-  const TensorMeta fronts[] = {contiguous_meta(front_of(a), a.dtype),
-                               contiguous_meta(front_of(b, dims_of_b), b.dtype)};
-  const TensorMeta* const both[] = {&fronts[0], &fronts[1]};
-  return broadcast_shapes(args.op(), both);
-}
-
 void require_fit(const MetaArgs& args, std::int64_t size, std::int64_t wanted) {
   if (size == wanted) return;
   fail(ErrorKind::kValue, Fix{"give right sides as long as the matrices are wide"},
@@ -171,61 +120,7 @@ OutputMetas meta_solve(const MetaArgs& args) {
   return outputs;
 }
 
-/// linalg_qr(A, mode): reduced, complete, or R alone.
-OutputMetas meta_qr(const MetaArgs& args) {
-  const TensorMeta& a = matrices(args, 0);
-  const std::string& mode = args[1].string();
-  const std::int64_t m = rows_of(a), n = columns_of(a);
-  const std::int64_t kept = mode == "complete" ? m : std::min(m, n);
-  if (mode != "complete" && mode != "reduced" && mode != "r") {
-    fail(ErrorKind::kValue, Fix{"leave mode out, or write mode='complete' or mode='r'"},
-         "{}: mode is '{}', must be 'reduced', 'complete' or 'r'", args.op().name(), mode);
-  }
-  const OutputMeta q =
-      mode == "r" ? fresh({0}, a.dtype) : by_columns(front_of(a), m, kept, a.dtype);
-  return {q, by_columns(front_of(a), kept, n, a.dtype)};
-}
-
-/// _linalg_svd(A, full_matrices, compute_uv, *, driver)
-OutputMetas meta_svd(const MetaArgs& args) {
-  const TensorMeta& a = matrices(args, 0);
-  const std::int64_t m = rows_of(a), n = columns_of(a), k = std::min(m, n);
-  const bool full = args[1].to_bool();
-  const OutputMeta s = fresh(with(front_of(a), {k}), real_dtype(a.dtype));
-  if (!args[2].to_bool()) return {fresh({0}, a.dtype), s, fresh({0}, a.dtype)};
-  return {by_columns(front_of(a), m, full ? m : k, a.dtype), s,
-          by_columns(front_of(a), full ? n : k, n, a.dtype)};
-}
-
-/// _linalg_eigh(A, UPLO, compute_v)
-OutputMetas meta_eigh(const MetaArgs& args) {
-  const TensorMeta& a = squares(args, 0);
-  const OutputMeta values = fresh(with(front_of(a), {rows_of(a)}), real_dtype(a.dtype));
-  if (!args[2].to_bool()) return {values, fresh({0}, a.dtype)};
-  return {values, square_by_columns(a)};
-}
-
 // Rules
-
-/// Dims in front of the matrices, the same in all operands and results.
-std::vector<RuleRow> batch_rule(const RuleContext& context) {
-  std::vector<RuleRow> rows;
-  for (std::int64_t dim = 0; dim + 2 < ndim_of(context); ++dim) {
-    rows.push_back(
-        uniform_row(any(dim), context.schema.row->op.returns.size(), context.tensors.size()));
-  }
-  return rows;
-}
-
-/// The same, and the first result is linear in operand `linear`, of which sums pass.
-template <std::size_t linear>
-std::vector<RuleRow> linear_batch_rule(const RuleContext& context) {
-  std::vector<RuleRow> rows = batch_rule(context);
-  RuleRow row = uniform_row(whole(), context.schema.row->op.returns.size(), context.tensors.size());
-  row.outputs[0] = row.inputs[linear] = sum();
-  rows.push_back(std::move(row));
-  return rows;
-}
 
 /// Right sides may have dims in front that the matrices lack.
 std::vector<RuleRow> solve_triangular_rule(const RuleContext& context) {
@@ -254,17 +149,8 @@ const char* solve_triangular_filter(const RuleContext& context,
   return nullptr;
 }
 
-std::vector<RuleRow> whole_rule(const RuleContext&) { return {}; }
-
 // Gradients
 
-DTensor adjoint(Calls& calls, const DTensor& x) {
-  const DTensor turned = calls.one("aten::transpose.int", {x, -2, -1});
-  return is_complex(x.dtype()) ? calls.one("aten::conj_physical", {turned}) : turned;
-}
-DTensor product(Calls& calls, const DTensor& a, const DTensor& b) {
-  return calls.one("aten::matmul", {a, b});
-}
 DTensor in_matrix(Calls& calls, const DTensor& number) {
   return calls.one("aten::unsqueeze", {calls.one("aten::unsqueeze", {number, -1}), -1});
 }
@@ -358,8 +244,94 @@ Gradients grad_cholesky(const GradContext& context) {
   return {calls.one("aten::linalg_solve_triangular", {l, left, false, false})};
 }
 
+/// Of L and U: (L^-H M U^-H) in the square that both share, M being L^H gL below the diagonal and
+/// gU U^H above, less what the rows or columns beyond add to them.
+DTensor grad_factors(Calls& calls, const DTensor& l, const DTensor& u, const DTensor& gl,
+                     const DTensor& gu) {
+  const std::int64_t m = l.shape()[l.ndim() - 2], n = u.shape().back(), k = std::min(m, n);
+  const auto part = [&](const DTensor& x, std::int64_t dim, std::int64_t from, std::int64_t to) {
+    return calls.one("aten::slice.Tensor", {x, dim, from, to});
+  };
+  const auto solved = [&](const DTensor& a, const DTensor& b, bool above, bool left, bool unit) {
+    return calls.one("aten::linalg_solve_triangular", {adjoint(calls, a), b, above, left, unit});
+  };
+  const DTensor l1 = part(l, -2, 0, k), u1 = part(u, -1, 0, k);
+  Expression below(calls, product(calls, adjoint(calls, l1), part(gl, -2, 0, k)));
+  Expression above(calls, product(calls, part(gu, -1, 0, k), adjoint(calls, u1)));
+  const DTensor right = part(gu, -1, k, n), under = part(gl, -2, k, m);
+  if (n > k) {
+    below = below - Expression(calls, product(calls, right, adjoint(calls, part(u, -1, k, n))));
+  }
+  if (m > k) {
+    above = above - Expression(calls, product(calls, adjoint(calls, part(l, -2, k, m)), under));
+  }
+  const Expression both = Expression(calls, lower(calls, below.value(), -1)) +
+                          Expression(calls, upper(calls, above.value()));
+  const DTensor square =
+      solved(u1, solved(l1, both.value(), true, true, true), false, false, false);
+  if (n > k) {
+    ArgumentList parts{square, solved(l1, right, true, true, true)};
+    return calls.one("aten::cat", {parts, -1});
+  }
+  if (m > k) {
+    ArgumentList parts{square, solved(u1, under, false, false, false)};
+    return calls.one("aten::cat", {parts, -2});
+  }
+  return square;
+}
+
+/// linalg_lu(A, *, pivot): P, L, U
+Gradients grad_lu(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor &l = context.outputs[1].tensor(), &u = context.outputs[2].tensor();
+  const auto given = [&](std::size_t i, const DTensor& factor) {
+    return context.grads[i].defined() ? context.grads[i] : zeros_like(calls, factor);
+  };
+  if (!context.grads[1].defined() && !context.grads[2].defined()) return Gradients(1);
+  const DTensor inner = grad_factors(calls, l, u, given(1, l), given(2, u));
+  if (!context.inputs[1].to_bool()) return {inner};
+  return {product(calls, context.outputs[0].tensor(), inner)};
+}
+
+/// linalg_lu_factor_ex(A, *, pivot, check_errors): LU, pivots, info
+Gradients grad_lu_factor(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor &packed = output(context), &g = context.grads[0];
+  if (!g.defined()) return Gradients(1);
+  const Results unpacked = calls("aten::lu_unpack", {packed, context.outputs[1], true, true});
+  const DTensor &l = unpacked[1].tensor(), &u = unpacked[2].tensor();
+  const std::int64_t k = l.shape().back();
+  const DTensor gl = calls.one("aten::slice.Tensor", {lower(calls, g, -1), -1, 0, k});
+  const DTensor gu = calls.one("aten::slice.Tensor", {upper(calls, g), -2, 0, k});
+  return {product(calls, unpacked[0].tensor(), grad_factors(calls, l, u, gl, gu))};
+}
+
+/// cholesky_solve(self, input2, upper): A X = B with A = L L^H; one triangle of input2 is read.
+Gradients grad_cholesky_solve(const GradContext& context) {
+  Calls& calls = context.calls;
+  const bool above = context.inputs[2].to_bool();
+  const auto read = [&](const DTensor& x) { return above ? upper(calls, x) : lower(calls, x); };
+  const DTensor l = read(input(context, 1));
+  const DTensor of_b = calls.one("aten::cholesky_solve", {context.grads[0], l, above});
+  const DTensor once = product(calls, of_b, adjoint(calls, output(context)));
+  const DTensor both = (Expression(calls, once) + Expression(calls, adjoint(calls, once))).value();
+  const DTensor of_l = above ? product(calls, l, both) : product(calls, both, l);
+  return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, read(of_l)), l)};
+}
+
+/// The corner of the exponential of [[A^H, g], [0, A^H]].
+Gradients grad_matrix_exp(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor turned = adjoint(calls, input(context, 0));
+  const std::int64_t n = turned.shape().back();
+  ArgumentList first{turned, context.grads[0]}, second{zeros_like(calls, turned), turned};
+  ArgumentList rows{calls.one("aten::cat", {first, -1}), calls.one("aten::cat", {second, -1})};
+  const DTensor whole = calls.one("aten::linalg_matrix_exp", {calls.one("aten::cat", {rows, -2})});
+  const DTensor upper_half = calls.one("aten::slice.Tensor", {whole, -2, 0, n});
+  return {calls.one("aten::slice.Tensor", {upper_half, -1, n, 2 * n})};
+}
+
 constexpr const char* kMatrices = "matrix by matrix";
-constexpr const char* kReplicas = "the reference wants its input whole";
 constexpr const char* kLinear = "matrix by matrix, linear in the right sides";
 
 // Sorted by name.
@@ -367,31 +339,28 @@ constexpr const char* kLinear = "matrix by matrix, linear in the right sides";
 constexpr Row kLinalgRows[] = {
     {"_linalg_det", meta_det, batch_rule, KernelId::kDet, {nullptr, "_linalg_det.result"},
      {grad_det, "A result"}, kMatrices, kAllowUneven},
-    {"_linalg_eigh", meta_eigh, whole_rule, KernelId::kEigh, {nullptr, "_linalg_eigh.eigenvalues"},
-     {}, kReplicas},
     {"_linalg_slogdet", meta_slogdet, batch_rule, KernelId::kSlogdet,
      {nullptr, "_linalg_slogdet.sign"}, {grad_slogdet, "A"}, kMatrices, kAllowUneven},
     {"_linalg_solve_ex", meta_solve, linear_batch_rule<1>, KernelId::kSolveEx,
      {nullptr, "_linalg_solve_ex.result"}, {grad_solve, "A B result"}, kLinear, kAllowUneven},
-    {"_linalg_svd", meta_svd, whole_rule, KernelId::kSvd, {nullptr, "_linalg_svd.U"}, {},
-     kReplicas},
     {"cholesky_inverse", meta_square_by_columns, batch_rule, KernelId::kCholeskyInverse,
      {nullptr, "cholesky_inverse.out"}, {}, kMatrices, kAllowUneven},
     {"cholesky_solve", meta_cholesky_solve, linear_batch_rule<0>, KernelId::kCholeskySolve,
-     {nullptr, "cholesky_solve.out"}, {}, kLinear, kAllowUneven},
+     {nullptr, "cholesky_solve.out"},
+     {grad_cholesky_solve, "input2 result"}, kLinear, kAllowUneven},
     {"linalg_cholesky_ex", meta_square_and_info, batch_rule, KernelId::kCholeskyEx,
      {nullptr, "linalg_cholesky_ex.L"}, {grad_cholesky, "result"}, kMatrices, kAllowUneven},
     {"linalg_inv_ex", meta_square_and_info, batch_rule, KernelId::kInvEx,
      {nullptr, "linalg_inv_ex.inverse"}, {grad_inv, "result"}, kMatrices, kAllowUneven},
-    {"linalg_lu", meta_lu, batch_rule, KernelId::kLu, {nullptr, "linalg_lu.out"}, {}, kMatrices,
-     kAllowUneven},
+    {"linalg_lu", meta_lu, batch_rule, KernelId::kLu, {nullptr, "linalg_lu.out"},
+     {grad_lu, "result0 result1 result2"}, kMatrices, kAllowUneven},
     {"linalg_lu_factor_ex", meta_factored, batch_rule, KernelId::kLuFactorEx,
-     {nullptr, "linalg_lu_factor_ex.out"}, {}, kMatrices, kAllowUneven},
+     {nullptr, "linalg_lu_factor_ex.out"}, {grad_lu_factor, "result0 result1"}, kMatrices,
+     kAllowUneven},
     {"linalg_lu_solve", meta_lu_solve, linear_batch_rule<2>, KernelId::kLuSolve,
      {nullptr, "linalg_lu_solve.out"}, {}, kLinear, kAllowUneven},
     {"linalg_matrix_exp", meta_square, batch_rule, KernelId::kMatrixExp,
-     {nullptr, "linalg_matrix_exp.out"}, {}, kMatrices, kAllowUneven},
-    {"linalg_qr", meta_qr, whole_rule, KernelId::kQr, {nullptr, "linalg_qr.out"}, {}, kReplicas},
+     {nullptr, "linalg_matrix_exp.out"}, {grad_matrix_exp, "self"}, kMatrices, kAllowUneven},
     {"linalg_solve_triangular", meta_solve_triangular, solve_triangular_rule,
      KernelId::kSolveTriangular, {nullptr, "linalg_solve_triangular.out"},
      {grad_solve_triangular, "self B result"}, kLinear, kAllowUneven, {},

@@ -161,6 +161,13 @@ Gradients grad_mv(const GradContext& context) {
   return gradients;
 }
 
+/// vdot(self, other): the first factor is conjugated.
+Results vdot(Calls& calls, const Arguments& args) {
+  const bool complex = is_complex(args[0].tensor().dtype());
+  const Argument first = complex ? Argument(calls.one("aten::conj_physical", {args[0]})) : args[0];
+  return {Argument(calls.one("aten::dot", {first, args[1]}))};
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kMatrixRows[] = {
@@ -176,6 +183,7 @@ constexpr Row kMatrixRows[] = {
      {grad_mm, "self:mat2 mat2:self"}, kLinear},
     {"mv", meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv, {nullptr, "mv.out"},
      {grad_mv, "self:vec vec:self"}, kLinear},
+    {"vdot", nullptr, {}, vdot, {nullptr, "vdot.out"}, {}, "dot, with the first factor conjugated"},
 };
 // clang-format on
 

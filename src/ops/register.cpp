@@ -7,6 +7,8 @@ namespace shardlab {
 void register_families(OpRegistry& registry) {
   register_along_dim(registry);
   register_attention(registry);
+  register_channel_norm(registry);
+  register_complex(registry);
   register_composite(registry);
   register_convolution(registry);
   register_copy(registry);
@@ -14,6 +16,10 @@ void register_families(OpRegistry& registry) {
   register_create(registry);
   register_diagonal(registry);
   register_distance(registry);
+  register_factorization(registry);
+  register_fourier(registry);
+  register_grid_sample(registry);
+  register_group_norm(registry);
   register_index(registry);
   register_index_programs(registry);
   register_join(registry);
@@ -30,10 +36,13 @@ void register_families(OpRegistry& registry) {
   register_query(registry);
   register_range_programs(registry);
   register_rearrange(registry);
+  register_recurrent(registry);
   register_reduction(registry);
   register_resample(registry);
+  register_scaled_products(registry);
   register_select(registry);
   register_slopes(registry);
+  register_short_time(registry);
   register_view(registry);
   register_windows(registry);
   register_alias(registry);    // of the others

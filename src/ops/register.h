@@ -12,6 +12,8 @@ void register_families(OpRegistry& registry);
 void register_along_dim(OpRegistry& registry);
 void register_alias(OpRegistry& registry);  // of the others
 void register_attention(OpRegistry& registry);
+void register_channel_norm(OpRegistry& registry);
+void register_complex(OpRegistry& registry);
 void register_composite(OpRegistry& registry);
 void register_convolution(OpRegistry& registry);
 void register_copy(OpRegistry& registry);
@@ -20,7 +22,11 @@ void register_create(OpRegistry& registry);
 void register_derived(OpRegistry& registry);  // from the others
 void register_diagonal(OpRegistry& registry);
 void register_distance(OpRegistry& registry);
+void register_factorization(OpRegistry& registry);
 void register_foreach(OpRegistry& registry);
+void register_fourier(OpRegistry& registry);
+void register_grid_sample(OpRegistry& registry);
+void register_group_norm(OpRegistry& registry);
 void register_index(OpRegistry& registry);
 void register_index_programs(OpRegistry& registry);
 void register_join(OpRegistry& registry);
@@ -37,10 +43,13 @@ void register_prims(OpRegistry& registry);
 void register_query(OpRegistry& registry);
 void register_range_programs(OpRegistry& registry);
 void register_rearrange(OpRegistry& registry);
+void register_recurrent(OpRegistry& registry);
 void register_reduction(OpRegistry& registry);
 void register_resample(OpRegistry& registry);
+void register_scaled_products(OpRegistry& registry);
 void register_select(OpRegistry& registry);
 void register_slopes(OpRegistry& registry);
+void register_short_time(OpRegistry& registry);
 void register_view(OpRegistry& registry);
 void register_windows(OpRegistry& registry);
 

@@ -184,6 +184,35 @@ OutputMetas meta_max_pool(const MetaArgs& args) {
   return {{values}, {indices}};
 }
 
+/// fractional_max_pool..(self, kernel_size, output_size, random_samples): a number from [0, 1) for
+/// each pooled dim of each plane.
+OutputMetas meta_fractional_pool(const MetaArgs& args) {
+  const TensorMeta &self = *args.tensor(0), &numbers = *args.tensor(3);
+  const std::size_t count = spatial_dims(args.op()), ndim = self.shape.size();
+  require_dims(args, self, count + 1);
+  const Dims kernel = per_dim(args[1], count, {}), sizes = per_dim(args[2], count, {});
+  bool fits = kernel.size() == count && sizes.size() == count;
+  for (std::size_t i = 0; fits && i < count; ++i) {
+    fits =
+        kernel[i] > 0 && sizes[i] > 0 && sizes[i] + kernel[i] - 1 <= self.shape[ndim - count + i];
+  }
+  const bool batched = ndim == count + 2;
+  const Dims planes{batched ? self.shape[0] : 1, self.shape[ndim - count - 1],
+                    static_cast<std::int64_t>(count)};
+  if (!fits || numbers.shape != planes || numbers.dtype != self.dtype) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give windows and output sizes that fit, and random_samples [{}] of {}",
+                         fmt::join(planes, ", "), to_string(self.dtype))},
+         "{}: {} windows of {} with random_samples [{}] do not fit an input [{}]", args.op().name(),
+         args[2].text(), args[1].text(), fmt::join(numbers.shape, ", "),
+         fmt::join(self.shape, ", "));
+  }
+  const TensorMeta values = resized(self, sizes);
+  TensorMeta indices = values;
+  indices.dtype = DType::kI64;
+  return {{values}, {indices}};
+}
+
 OutputMetas meta_adaptive_pool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const std::size_t count = spatial_dims(args.op());
@@ -356,15 +385,32 @@ Gradients grad_avg_pool(const GradContext& context) {
   if (args[3].is_none() || (args[3].is_ints() && args[3].ints().empty())) args[3] = args[2];
   return {context.calls.one(backward, std::move(args))};
 }
+/// avg_pool1d: of a plane of one row.
+Gradients grad_avg_pool1d(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto in_row = [&](const DTensor& x) { return calls.one("aten::unsqueeze", {x, -2}); };
+  const auto beside = [&](std::size_t index, std::int64_t one, std::int64_t fallback) {
+    const Dims given = ints_of(context.inputs[index]);
+    return Dims{one, given.empty() ? fallback : given[0]};
+  };
+  const std::int64_t kernel = ints_of(context.inputs[1])[0];
+  const DTensor back = calls.one(
+      "aten::avg_pool2d_backward",
+      {in_row(context.grads[0]), in_row(input(context, 0)), Dims{1, kernel}, beside(2, 1, kernel),
+       beside(3, 0, 0), context.inputs[4], context.inputs[5], Argument()});
+  return {calls.one("aten::squeeze.dim", {back, -2})};
+}
 template <const char* const& backward>
 Gradients grad_adaptive_avg_pool(const GradContext& context) {
   return {context.calls.one(backward, {context.grads[0], context.inputs[0]})};
 }
 
-template <std::size_t count>
+template <std::size_t count, std::size_t tensors = 1>
 Gradients grad_max_pool(const GradContext& context) {
-  return {placed(context.calls, context.grads[0], context.outputs[1].tensor(), input(context, 0),
-                 count)};
+  Gradients gradients(tensors);
+  gradients[0] = placed(context.calls, context.grads[0], context.outputs[1].tensor(),
+                        input(context, 0), count);
+  return gradients;
 }
 
 template <std::size_t count>
@@ -536,6 +582,8 @@ constexpr Row kPoolRows[] = {
     {"adaptive_max_pool3d_backward", meta_pool_backward, pool_backward_rule, max_pool_backward,
      {nullptr, "adaptive_max_pool3d_backward.grad_input"}, {grad_max_pool_backward<3, 2, 3>,
      "indices"}, kWindows, kAllowUneven},
+    {"avg_pool1d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool1d.out"},
+     {grad_avg_pool1d, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool2d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool2d.out"},
      {grad_avg_pool<kAvg2dBack>, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool2d_backward", meta_avg_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
@@ -544,6 +592,12 @@ constexpr Row kPoolRows[] = {
      {grad_avg_pool<kAvg3dBack>, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool3d_backward", meta_avg_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
      {nullptr, "avg_pool3d_backward.grad_input"}, {}, kWindows, kAllowUneven},
+    {"fractional_max_pool2d", meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
+     {nullptr, "fractional_max_pool2d.output"}, {grad_max_pool<2, 2>, "result1"}, kWindows,
+     kAllowUneven},
+    {"fractional_max_pool3d", meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
+     {nullptr, "fractional_max_pool3d.output"}, {grad_max_pool<3, 2>, "result1"}, kWindows,
+     kAllowUneven},
     {"max_pool1d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool, {},
      {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
     {"max_pool2d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool,
@@ -560,6 +614,8 @@ constexpr Row kPoolRows[] = {
      {grad_max_pool_backward<3, 7, 3>, "indices"}, kWindows, kAllowUneven},
     {"max_unpool2d", meta_unpool, both_front_dims_rule, unpool, {nullptr, "max_unpool2d.out"},
      {grad_unpool<2>, "indices"}, kWindows},
+    {"max_unpool3d", meta_unpool, both_front_dims_rule, unpool, {nullptr, "max_unpool3d.out"},
+     {grad_unpool<3>, "indices"}, kWindows},
 };
 // clang-format on
 

@@ -2,15 +2,61 @@
 // and kernels are written for the base op and see calls of variants as calls of it.
 #include "ops/rows.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "ops/derived.h"
 #include "schema/aten_schemas.h"
 
 namespace shardlab {
 namespace {
 
+/// What ATen's schemas keep quiet about: in training batch norm writes its running statistics, and
+/// what the kernels of attention note of lengths and random numbers may be None.
+enum class Unsaid : std::uint8_t { kWritten, kMayBeNone };
+struct UnsaidArgument {
+  std::string_view op, argument;
+  Unsaid what;
+};
+constexpr std::string_view kCudnnBackward = "aten::_scaled_dot_product_cudnn_attention_backward";
+constexpr std::string_view kEfficientBackward =
+    "aten::_scaled_dot_product_efficient_attention_backward";
+constexpr std::string_view kFlashBackward = "aten::_scaled_dot_product_flash_attention_backward";
+constexpr UnsaidArgument kUnsaid[] = {
+    {"aten::cudnn_batch_norm", "running_mean", Unsaid::kWritten},
+    {"aten::cudnn_batch_norm", "running_var", Unsaid::kWritten},
+    {"aten::miopen_batch_norm", "running_mean", Unsaid::kWritten},
+    {"aten::miopen_batch_norm", "running_var", Unsaid::kWritten},
+    {"aten::native_batch_norm", "running_mean", Unsaid::kWritten},
+    {"aten::native_batch_norm", "running_var", Unsaid::kWritten},
+    {kCudnnBackward, "attn_bias", Unsaid::kMayBeNone},
+    {kCudnnBackward, "cum_seq_k", Unsaid::kMayBeNone},
+    {kCudnnBackward, "cum_seq_q", Unsaid::kMayBeNone},
+    {kCudnnBackward, "philox_offset", Unsaid::kMayBeNone},
+    {kCudnnBackward, "philox_seed", Unsaid::kMayBeNone},
+    {kEfficientBackward, "attn_bias", Unsaid::kMayBeNone},
+    {kEfficientBackward, "philox_offset", Unsaid::kMayBeNone},
+    {kEfficientBackward, "philox_seed", Unsaid::kMayBeNone},
+    {kFlashBackward, "cum_seq_k", Unsaid::kMayBeNone},
+    {kFlashBackward, "cum_seq_q", Unsaid::kMayBeNone},
+    {kFlashBackward, "philox_offset", Unsaid::kMayBeNone},
+    {kFlashBackward, "philox_seed", Unsaid::kMayBeNone},
+};
+
+OpDescriptor descriptor_of(std::string_view schema) {
+  OpDescriptor op = parse_op_schema(schema);
+  for (const auto& [base, argument, what] : kUnsaid) {
+    if (op.base != base) continue;
+    SchemaArgument& meant = op.arguments[*op.find_argument(argument)];
+    if (what == Unsaid::kWritten) meant.alias = {std::string(argument), true};
+    if (what == Unsaid::kMayBeNone) meant.type.is_optional = true;
+  }
+  return op;
+}
+
 OpRow base_row(const Row& row) {
   OpRow made;
-  made.op = parse_op_schema(aten_schema(row.name));
+  made.op = descriptor_of(aten_schema(row.name));
   made.meta = row.meta;
   made.rule = row.rule;
   made.filter = row.filter;
@@ -38,7 +84,7 @@ void add_variant(OpRegistry& registry, const OpRow& base, std::string_view schem
                  ShardingRule rule) {
   OpRow variant = base;
   variant.base = &base;
-  variant.op = parse_op_schema(schema);
+  variant.op = descriptor_of(schema);
   if (variant.op.is_out_variant()) {
     variant.shape_argument = variant.stride_argument = -1;  // shapes are those of the out tensors
   }

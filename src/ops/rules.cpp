@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/fix.h"
+#include "kernels/kernel_id.h"
 #include "ops/meta.h"
 
 namespace shardlab {
@@ -187,6 +188,7 @@ bool passes_cast(const Placement& pending, DType from, DType to) {
   if (pending.kind != PlacementKind::kPartial || from == to) return true;
   const bool keeps_order = pending.op == ReduceOp::kMax || pending.op == ReduceOp::kMin;
   if (keeps_order && to == DType::kF8E4M3FN) return false;  // what is too large is NaN there
+  if (keeps_order && is_complex(to)) return false;          // which has no order
   if (is_integral(from) != is_integral(to)) return keeps_order && is_integral(from);
   if (!is_integral(from)) return !keeps_order || !is_complex(from);
   if (from == DType::kBool || to == DType::kBool) return keeps_order && from == DType::kBool;
@@ -196,8 +198,22 @@ bool passes_cast(const Placement& pending, DType from, DType to) {
   return !is_signed && item_bytes(to) > item_bytes(from);
 }
 
+namespace {
+
+/// Transforms, which the reference lets extrema pass.
+bool adds_up(KernelId kernel) {
+  return kernel == KernelId::kFftC2c || kernel == KernelId::kFftR2c || kernel == KernelId::kFftC2r;
+}
+
+}  // namespace
+
 const char* withheld(const ShardingRule& rule, const RuleContext& context, const RuleRow& row) {
   if (row.outputs.empty() || !row.outputs[0].placement.is_partial()) return nullptr;
+  const ReduceOp reduction = row.outputs[0].placement.op;
+  const bool extremum = reduction == ReduceOp::kMax || reduction == ReduceOp::kMin;
+  if (extremum && adds_up(context.schema.row->kernel())) {
+    return "sums of extrema are not extrema of sums";
+  }
   if (const auto* pointwise = std::get_if<PointwiseRule>(&rule)) {
     if (in_capitals(*pointwise, row)) return "terms may be NaN where the whole is not";
   }

@@ -3,7 +3,7 @@
 // are the same however a program calls an op.
 #include "ops/torch_names.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -51,9 +51,32 @@ Arguments embedding(const Arguments& torch) {
   return {torch[1], torch[0], padding, torch[5], torch[6]};
 }
 
+/// F.batch_norm and F.instance_norm: (input, running_mean, running_var, weight, bias, use of the
+/// input's own statistics, momentum, eps), where ATen's weight and bias come first.
+Arguments batch_norm(const Arguments& torch) {
+  return {torch[0], torch[3], torch[4], torch[1], torch[2], torch[5], torch[6], torch[7], false};
+}
+
+/// F.grid_sample(input, grid, mode, padding_mode, align_corners): words that ATen numbers.
+Arguments grid_sample(const Arguments& torch) {
+  const auto number = [](const Argument& word, std::string_view name,
+                         std::initializer_list<std::string_view> words) {
+    const auto* found = std::ranges::find(words, std::string_view(word.string()));
+    if (found != words.end()) return static_cast<std::int64_t>(found - words.begin());
+    throw Error(ErrorKind::kValue, fmt::format("grid_sample: {} is '{}'", name, word.string()))
+        .with("fix", fmt::format("use one of {}", fmt::join(words, ", ")));
+  };
+  return {torch[0], torch[1], number(torch[2], "mode", {"bilinear", "nearest", "bicubic"}),
+          number(torch[3], "padding_mode", {"zeros", "border", "reflection"}),
+          torch[4].is_none() ? Argument(false) : torch[4]};
+}
+
 // Sorted by name; the first of several that takes the arguments is meant.
 // clang-format off
 const TorchSpellingRow kSpellings[] = {
+    {"batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
+     "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
+     "batch_norm", "", batch_norm},
     {"bfloat16(Tensor self)", "to.dtype", "self, bf16"},
     {"binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
      "size_average=None, bool? reduce=None, str reduction=\"mean\")",
@@ -72,9 +95,16 @@ const TorchSpellingRow kSpellings[] = {
      "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
      "embedding", "", embedding},
     {"float(Tensor self)", "to.dtype", "self, f32"},
+    {"grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str padding_mode=\"zeros\", "
+     "bool? align_corners=None)",
+     "grid_sampler", "", grid_sample},
     {"half(Tensor self)", "to.dtype", "self, f16"},
     {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0)",
      "huber_loss", "input, target, reduction, delta"},
+    {"instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
+     "weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float "
+     "eps=1e-05)",
+     "instance_norm", "", batch_norm},
     {"int(Tensor self)", "to.dtype", "self, i32"},
     {"long(Tensor self)", "to.dtype", "self, i64"},
     {"max(Tensor input, Tensor other)", "maximum", "input, other"},

@@ -434,15 +434,17 @@ Gradients grad_repeat(const GradContext& context) {
   const DTensor& self = input(context, 0);
   const Dims& repeats = context.inputs[1].ints();
   const std::size_t pad = repeats.size() - self.ndim();
-  Dims sizes, summed;
+  Dims sizes, summed, repeated;
   for (std::size_t i = 0; i < repeats.size(); ++i) {
     const bool apart = i < pad || repeats[i] != 1;
+    if (apart && i >= pad) repeated.push_back(static_cast<std::int64_t>(i));
     if (apart) summed.push_back(static_cast<std::int64_t>(sizes.size()));
     if (apart) sizes.push_back(repeats[i]);
     if (i >= pad) sizes.push_back(self.shape()[i - pad]);
   }
   if (summed.empty()) return {context.grads[0]};
-  const DTensor apart = calls.one("aten::reshape", {context.grads[0], sizes});
+  const DTensor whole = gathered(calls, context.grads[0], repeated);
+  const DTensor apart = calls.one("aten::reshape", {whole, sizes});
   return {calls.one("aten::sum.dim_IntList", {apart, summed, false})};
 }
 

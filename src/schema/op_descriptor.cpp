@@ -3,6 +3,8 @@
 // "out" in an overload proves nothing.
 #include "schema/op_descriptor.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/fix.h"
 
@@ -259,7 +261,11 @@ std::optional<std::size_t> OpDescriptor::find_argument(std::string_view name) co
 
 bool OpDescriptor::is_inplace() const {
   for (const SchemaArgument& argument : arguments) {
-    if (argument.alias.write && !argument.keyword_only) return true;
+    if (!argument.alias.write || argument.keyword_only) continue;
+    const auto gives = [&](const SchemaReturn& result) {
+      return result.alias.write && result.alias.sets == argument.alias.sets;
+    };
+    if (returns.empty() || std::ranges::any_of(returns, gives)) return true;
   }
   return false;
 }

@@ -49,9 +49,13 @@ class Numbers {
   std::int64_t drawn_ = 0;
 };
 
-/// Class weights can't require a gradient, as in the reference: refused (saved_test.cpp).
+/// Class weights and running statistics can't require a gradient, as in the reference: refused
+/// (saved_test.cpp).
 bool is_constant(const Sample& sample, std::size_t slot) {
-  return std::string_view(sample.op).ends_with("nll_loss_forward") && slot == 2;
+  const std::string_view op = sample.op;
+  if (op.ends_with("nll_loss_forward")) return slot == 2;
+  const bool norm = op.find("batch_norm") != op.npos && op.find("backward") == op.npos;
+  return norm && (slot == 3 || slot == 4);
 }
 
 bool is_real(const SampleInput& input) {
@@ -209,11 +213,16 @@ constexpr Exempt kExempt[] = {
 
 /// Rows without a sample that could be checked.
 constexpr std::string_view kUnchecked[] = {
-    "aten::_linalg_det",  // as above; recorded gradients check it and its kin
+    "aten::_fft_c2c",  // of complex numbers; the programs over it are checked
+    "aten::_fft_c2r",
+    "aten::_linalg_det",   // as above; recorded gradients check it and its kin
+    "aten::_linalg_eigh",  // the signs of vectors are free; recorded gradients check it
     "aten::_linalg_slogdet",
     "aten::_linalg_solve_ex",
-    "aten::acosh",  // of numbers above 1; recorded gradients check it
+    "aten::_linalg_svd",  // as eigh
+    "aten::acosh",        // of numbers above 1; recorded gradients check it
     "aten::arccosh",
+    "aten::linalg_eig",          // as eigh
     "aten::linalg_cholesky_ex",  // of positive definite matrices; recorded gradients check it
     "aten::view.dtype",          // as above
     "shardlab::loss_parallel",   // takes cut classes only

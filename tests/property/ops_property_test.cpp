@@ -99,10 +99,16 @@ bool needs_no_sample(const OpRow& row) {
   if (row.has(kRandom) && row.parts() != nullptr) return true;  // draws others in f64 than in f32
   if (is_derived(row)) return true;                             // of an op that has one
   if (row.opaque()) return true;                        // takes cut classes only: has unit tests
-  if (row.name() == "aten::view_as_real") return true;  // no sample is complex
+  // No sample is complex, or of 8-bit floats, or has sizes as data.
+  for (const char* op : {"aten::_fft_c2c", "aten::_fft_c2r", "aten::_scaled_mm", "aten::gru.data",
+                         "aten::imag", "aten::istft", "aten::lstm.data", "aten::rnn_relu.data",
+                         "aten::rnn_tanh.data", "aten::view_as_real"}) {
+    if (row.name() == op) return true;
+  }
   // Signs are free, matrices have to be positive definite, pivots have to fit.
-  for (const char* op : {"aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_cholesky_ex",
-                         "aten::linalg_lu_solve"}) {
+  for (const char* op :
+       {"aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_cholesky_ex", "aten::linalg_eig",
+        "aten::linalg_eigvals", "aten::linalg_ldl_solve", "aten::linalg_lu_solve", "aten::svd"}) {
     if (row.name() == op) return true;
   }
   if (row.has(kIndependentLists) && row.base != nullptr) return true;  // of an op that has one

@@ -23,7 +23,7 @@ bool is_view_refusal(const Error& error) {
 bool within_composite(const Error& error) { return error.find("part of") != nullptr; }
 
 constexpr RefusalReason kReasons[] = {
-    {"outsiders have no results (D-39)", 10,
+    {"outsiders have no results (D-39)", 25,
      [](const OpRow&, const OpsCase& one, const Error& error) {
        return one.outsider && error.kind() == ErrorKind::kUnsupported;
      }},
@@ -35,6 +35,10 @@ constexpr RefusalReason kReasons[] = {
     {"written in place into terms that cannot be made of the operand (X-2)", 4,
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.inplace() && says(error, "can not redistribute from") && says(error, "to P(");
+     }},
+    {"running statistics that would have to move (X-13)", 40,
+     [](const OpRow&, const OpsCase&, const Error& error) {
+       return error.kind() == ErrorKind::kRuntime && says(error, "would need running_");
      }},
     {"drawn in place into terms of a sum, by dropout", 10,
      [](const OpRow& row, const OpsCase&, const Error& error) {

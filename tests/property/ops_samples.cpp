@@ -477,7 +477,7 @@ void add_linear_algebra(std::vector<Sample>& samples) {
   samples.insert(samples.end(),
                  {{"_linalg_det", {real({3, 4, 4})}, {"$0"}},
                   {"_linalg_slogdet", {real({3, 4, 4})}, {"$0"}},
-                  {"linalg_inv_ex", {real({3, 4, 4})}, {"$0"}},
+                  {"linalg_inv_ex", {real({3, 2, 2})}, {"$0"}},
                   {"_linalg_solve_ex", {real({3, 4, 4}), real({3, 4, 2})}, {"$0", "$1"}},
                   {"linalg_solve_triangular",
                    {unit({3, 4, 4}), real({3, 4, 2})},
@@ -486,7 +486,7 @@ void add_linear_algebra(std::vector<Sample>& samples) {
                   {"linalg_lu", {real({3, 5, 4})}, {"$0"}},
                   {"linalg_qr", {real({2, 5, 4})}, {"$0"}},
                   {"cholesky_inverse", {unit({3, 4, 4})}, {"$0"}},
-                  {"cholesky_solve", {real({3, 4, 2}), unit({3, 4, 4})}, {"$0", "$1"}},
+                  {"cholesky_solve", {real({3, 1, 2}), unit({3, 1, 1})}, {"$0", "$1"}},
                   {"triangular_solve", {real({3, 4, 2}), unit({3, 4, 4})}, {"$0", "$1"}},
                   {"lu_unpack", {real({3, 4, 5}), index({3, 4}, 1)}, {"$0", "$1", true, false}},
                   {"linalg_matrix_exp", {real({3, 4, 4})}, {"$0"}}});
@@ -680,6 +680,7 @@ std::span<const Sample> op_samples() {
     add_derived_foreach(all);
     add_more_pointwise(all);
     for (Sample& sample : program_samples()) all.push_back(std::move(sample));
+    add_layer_samples(all);
     return all;
   }();
   return samples;

@@ -33,5 +33,7 @@ struct Sample {
 std::span<const Sample> op_samples();
 /// Those of ops that are programs over other ops; part of op_samples().
 std::vector<Sample> program_samples();
+/// Some of them: normalisation, transforms, factorisations, attention, recurrent layers.
+void add_layer_samples(std::vector<Sample>& samples);
 
 }  // namespace shardlab::test

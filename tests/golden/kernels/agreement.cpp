@@ -68,6 +68,11 @@ constexpr const char* kDifferences[] = {
     "aten.linalg_matrix_exp.default#007",
     // Weights rounded to bf16 before they are applied.
     "aten.upsample_linear1d.default#022",
+    // Places of a bf16 grid, and their weights, rounded to bf16 before they are applied.
+    "aten.grid_sampler_2d.default#018",
+    "aten.grid_sampler_2d.default#021",
+    "aten.grid_sampler_2d_backward.default#012",
+    "aten.grid_sampler_2d_backward.default#013",
     // Behind all places the sum is 0.
     "aten.special_zeta.default#000",
     "aten.special_zeta.default#001",
@@ -122,8 +127,9 @@ bool is_undetermined(const std::string& op, std::size_t output) {
   // Which of several equal values is named.
   const bool indexed = op == "topk.default" || op == "kthvalue.default";
   if (indexed && output == 1) return true;
-  // The signs (phases) of singular vectors and eigenvectors.
+  // The signs (phases) of singular vectors and eigenvectors; which eigenvalue comes first.
   if (op == "_linalg_svd.default") return output != 1;
+  if (op == "linalg_eig.default") return true;
   return op == "_linalg_eigh.default" && output == 1;
 }
 

@@ -185,17 +185,26 @@ class Replay {
     if (!value_case.raises.empty()) return refusal_problem(row, value_case);
     const Arguments args = arguments_of(row, value_case);
     const Results results = plain_calls().call(row, args);
+    if (row.op.returns.empty() && !value_case.outputs_are_mutated) return {};
     const Arguments outputs = outputs_of(row, value_case, args, results);
     if (outputs.size() != value_case.outputs.size()) {
       return fmt::format("{} results, not {}", outputs.size(), value_case.outputs.size());
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const RecordedOutput& expected = value_case.outputs[i];
+      if (value_case.emulated && !expected.comparable) continue;
       const std::string& op = value_case.derived.empty() ? value_case.op : value_case.derived;
-      const std::string found =
-          difference(outputs[i], value_case.outputs[i], !is_undetermined(op, i));
+      const Argument got = value_case.emulated ? unpadded(outputs[i], expected) : outputs[i];
+      const std::string found = difference(got, expected, !is_undetermined(op, i));
       if (!found.empty()) return fmt::format("output {} {}", i, found);
     }
     return {};
+  }
+
+  // Kernels of GPUs store some results in blocks of the last dim, which the formula does not have.
+  static Argument unpadded(const Argument& got, const RecordedOutput& expected) {
+    if (!got.is_tensor() || expected.meta.shape.empty()) return got;
+    return plain_calls().one("aten::slice.Tensor", {got, -1, 0, expected.meta.shape.back()});
   }
 
   static std::string refusal_problem(const OpRow& row, const ValueCase& value_case) {
@@ -243,6 +252,7 @@ class Replay {
       inputs.push_back(tensors[index]);
     }
     const Results results = recording_calls().call(row, args);
+    if (!same_choice(value_case, results)) return {};
     const DTensor loss = loss_of(results, value_case.grad_outputs);
     if (!loss.requires_grad()) return every_gradient_is_none(value_case);
     const std::vector<DTensor> grads = shardlab::gradients(loss, inputs);
@@ -253,6 +263,18 @@ class Replay {
       if (!found.empty()) return fmt::format("gradient of tensor {} {}", index, found);
     }
     return {};
+  }
+
+  // What a definition leaves open (the signs of vectors) decides the gradients of what it is given
+  // to: those of another choice are others. Finite differences judge them.
+  static bool same_choice(const ValueCase& value_case, const Results& results) {
+    Arguments flat;
+    for_each_flat(results, [&](const Argument& result) { flat.push_back(result); });
+    for (std::size_t i = 0; i < std::min(flat.size(), value_case.outputs.size()); ++i) {
+      if (!value_case.grad_outputs[i].defined() || !is_undetermined(value_case.op, i)) continue;
+      if (!difference(flat[i], value_case.outputs[i], true).empty()) return false;
+    }
+    return true;
   }
 
   static std::string every_gradient_is_none(const ValueCase& value_case) {

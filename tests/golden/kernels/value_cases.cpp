@@ -177,6 +177,7 @@ ValueCase read_case(const Json& json, Device& device, Layout layout) {
   result.op = without_library(json.at("op").get<std::string>());
   const auto source = json.value("src", std::string());
   if (source.rfind("derived:", 0) == 0) result.derived = without_library(source.substr(8));
+  result.emulated = source == "emulated";
   result.raises = json.value("raises", std::string());
   result.outputs_are_mutated = json.contains("outputs_are");
   for (const Json& argument : json.at("args")) {

@@ -36,6 +36,8 @@ struct ValueCase {
   std::map<std::string, LocalArg> kwargs;
   std::vector<RecordedOutput> outputs;
   bool outputs_are_mutated = false;  ///< the op returns nothing: outputs are what it wrote
+  /// Recorded from the plain formula: what it does not give is not comparable.
+  bool emulated = false;
 
   // Gradient cases.
   std::vector<Tensor> grad_outputs;                   ///< undefined: no gradient flows in

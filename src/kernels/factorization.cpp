@@ -1,0 +1,455 @@
+// Factorisations of the last two dims: Householder's reflections, eigenvalues and singular values,
+// which Eigen finds, and symmetric matrices as L D L^H, pivoted and packed as LAPACK does.
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/fix.h"
+#include "kernels/functors.h"
+#include "kernels/kernel_table.h"
+#include "kernels/matrices.h"
+
+namespace shardlab {
+
+namespace {
+
+// linalg_qr(A, mode): Q, R
+void qr_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const std::string* text = optional_text_arg(call, 1);
+  const std::string mode = text == nullptr ? "reduced" : *text;
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> q(call.outputs[0]), r(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Matrix<T> matrix = a[i];
+      const Eigen::Index m = matrix.rows(), k = std::min(m, matrix.cols());
+      const Eigen::Index kept = mode == "complete" ? m : k;
+      Matrix<T> packed = Matrix<T>::Zero(m, 0), whole = Matrix<T>::Identity(m, m);
+      if (matrix.size() > 0) {
+        const Eigen::HouseholderQR<Matrix<T>> qr(matrix);
+        packed = qr.matrixQR();
+        whole = qr.householderQ() * Matrix<T>::Identity(m, m);
+      }
+      if (mode != "r") q.append(whole.leftCols(kept));
+      Matrix<T> upper = packed.topRows(std::min(kept, packed.rows()));
+      for (Eigen::Index row = 0; row < upper.rows(); ++row) {
+        upper.row(row).head(std::min(row, upper.cols())).setZero();
+      }
+      r.append(upper);
+    }
+    if (mode != "r") q.store();
+    r.store();
+  });
+}
+
+// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
+void svd_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
+    Written<double> s(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> matrix = a[i];
+      if (matrix.size() == 0) {
+        if (vectors && full) u.append(Matrix<T>::Identity(matrix.rows(), matrix.rows()));
+        if (vectors && full) vh.append(Matrix<T>::Identity(matrix.cols(), matrix.cols()));
+        continue;
+      }
+      const unsigned wanted = !vectors ? 0
+                              : full   ? Eigen::ComputeFullU | Eigen::ComputeFullV
+                                       : Eigen::ComputeThinU | Eigen::ComputeThinV;
+      const Eigen::JacobiSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> svd(matrix, wanted);
+      s.append(svd.singularValues());
+      if (vectors) u.append(svd.matrixU());
+      if (vectors) vh.append(svd.matrixV().adjoint().eval());
+    }
+    s.store();
+    if (vectors) u.store();
+    if (vectors) vh.store();
+  });
+}
+
+// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
+void eigh_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const std::string* triangle = optional_text_arg(call, 1);
+  const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
+  const bool wanted = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+    const Batch<T> a(self);
+    Written<double> values(call.outputs[0]);
+    Written<T> vectors(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (a[i].size() == 0) continue;
+      const Columns lower = upper ? Columns(a[i].adjoint()) : Columns(a[i]);
+      const Eigen::SelfAdjointEigenSolver<Columns> solver(lower);
+      values.append(solver.eigenvalues());
+      if (wanted) vectors.append(solver.eigenvectors());
+    }
+    values.store();
+    if (wanted) vectors.store();
+  });
+}
+
+// linalg_eig(A): eigenvalues, eigenvectors of length 1, complex. In each vector the largest number
+// is real, as LAPACK leaves them.
+void eig_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+    using Solver = std::conditional_t<Real<T>, Eigen::EigenSolver<Columns>,
+                                      Eigen::ComplexEigenSolver<Columns>>;
+    const Batch<T> a(self);
+    Written<std::complex<double>> values(call.outputs[0]), vectors(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (a[i].size() == 0) continue;
+      const Solver solver{Columns(a[i])};
+      Matrix<std::complex<double>> found = solver.eigenvectors();
+      for (Eigen::Index column = 0; column < found.cols(); ++column) {
+        Eigen::Index largest = 0;
+        found.col(column).cwiseAbs().maxCoeff(&largest);
+        const std::complex<double> number = found(largest, column);
+        const double size = found.col(column).norm(), length = std::abs(number);
+        if (length > 0 && number.imag() != 0) found.col(column) *= std::conj(number) / length;
+        if (size > 0) found.col(column) /= size;
+      }
+      values.append(solver.eigenvalues());
+      vectors.append(found);
+    }
+    values.store();
+    vectors.store();
+  });
+}
+
+// geqrf(A): R and below it the reflections, their factors
+void geqrf_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> packed(call.outputs[0]), factors(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (a[i].size() == 0) continue;
+      const Eigen::HouseholderQR<Matrix<T>> qr(a[i]);
+      packed.append(qr.matrixQR());
+      factors.append(qr.hCoeffs().conjugate().eval());
+    }
+    packed.store();
+    factors.store();
+  });
+}
+
+// One of the reflections that geqrf packs: 1 - factor v v^H, of which v starts with a 1.
+template <typename T>
+struct Reflection {
+  Eigen::Matrix<T, Eigen::Dynamic, 1> v;
+  T factor;
+
+  Reflection(const Matrix<T>& packed, Eigen::Index k, T number)
+      : v(Eigen::Matrix<T, Eigen::Dynamic, 1>::Zero(packed.rows())), factor(number) {
+    v(k) = T(1);
+    v.tail(packed.rows() - k - 1) = packed.col(k).tail(packed.rows() - k - 1);
+  }
+  void from_left(Matrix<T>& x) const { x -= (factor * v * (v.adjoint() * x)).eval(); }
+  void from_right(Matrix<T>& x) const { x -= (factor * (x * v) * v.adjoint()).eval(); }
+};
+
+// The vectors beside matrices, one of a length each, as matrices of one column.
+template <typename T>
+class Columns {
+ public:
+  Columns(const Tensor& vectors, const Dims& batch) : batch_(as_columns(vectors), batch) {}
+  Matrix<T> operator[](std::int64_t i) const { return batch_[i]; }
+
+ private:
+  static Tensor as_columns(const Tensor& x) {
+    TensorMeta meta = x.meta();
+    meta.shape.push_back(1);
+    meta.stride.push_back(1);
+    return x.as_view(meta, x.offset());
+  }
+  Batch<T> batch_;
+};
+
+// linalg_householder_product(input, tau): the first columns of the product of the reflections
+void householder_product_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> packed(self);
+    const Columns<T> factors(tensor_arg(call, 1), front_of(self, 2));
+    Written<T> result(call.outputs[0]);
+    for (std::int64_t i = 0; i < packed.count(); ++i) {
+      const Matrix<T> matrix = packed[i], taus = factors[i];
+      Matrix<T> q = Matrix<T>::Identity(matrix.rows(), matrix.cols());
+      for (Eigen::Index k = taus.rows(); k-- > 0;) {
+        Reflection<T>(matrix, k, taus(k, 0)).from_left(q);
+      }
+      result.append(q);
+    }
+    result.store();
+  });
+}
+
+// ormqr(self, tau, other, left, transpose): other times the product of the reflections
+void ormqr_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const bool left = scalar_arg(call, 3).to_bool(), turned = scalar_arg(call, 4).to_bool();
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    const Batch<T> packed(tensor_arg(call, 0), batch), other(tensor_arg(call, 2), batch);
+    const Columns<T> factors(tensor_arg(call, 1), batch);
+    Written<T> result(out);
+    for (std::int64_t i = 0; i < other.count(); ++i) {
+      const Matrix<T> matrix = packed[i], taus = factors[i];
+      Matrix<T> x = other[i];
+      const Eigen::Index count = taus.rows();
+      for (Eigen::Index step = 0; step < count; ++step) {
+        // Q^H x and x Q begin with the first of the reflections.
+        const Eigen::Index k = left == turned ? step : count - 1 - step;
+        const T factor = turned ? Eigen::numext::conj(taus(k, 0)) : taus(k, 0);
+        const Reflection<T> reflection(matrix, k, factor);
+        left ? reflection.from_left(x) : reflection.from_right(x);
+      }
+      result.append(x);
+    }
+    result.store();
+  });
+}
+
+// Symmetric (or Hermitian) matrices as L D L^T, in the lower triangle; Bunch and Kaufman choose
+// pivots of one number or of two. A pivot is the row it was exchanged with, from 1 on; both numbers
+// of a pair are negative.
+template <typename T>
+class Bunch {
+ public:
+  Bunch(Matrix<T> a, bool hermitian)
+      : a_(std::move(a)), hermitian_(hermitian && !Real<T>), n_(a_.rows()) {
+    a_.template triangularView<Eigen::StrictlyUpper>().setZero();
+    for (Eigen::Index k = 0; k < n_; k += step_) eliminate(k);
+  }
+  const Matrix<T>& packed() const { return a_; }
+  const std::vector<std::int64_t>& pivots() const { return pivots_; }
+  std::int64_t info() const { return info_; }
+
+ private:
+  double size(T x) const {
+    if constexpr (Real<T>)
+      return std::abs(x);
+    else
+      return std::abs(x.real()) + std::abs(x.imag());
+  }
+  double diagonal_size(Eigen::Index i) const {
+    return hermitian_ ? std::abs(std::real(a_(i, i))) : size(a_(i, i));
+  }
+  T turned(T x) const { return hermitian_ ? Eigen::numext::conj(x) : x; }
+
+  // The row of the largest number below the diagonal, n where there is none.
+  Eigen::Index largest_below(Eigen::Index k) const {
+    Eigen::Index best = k + 1;
+    for (Eigen::Index i = k + 2; i < n_; ++i) {
+      if (size(a_(i, k)) > size(a_(best, k))) best = i;
+    }
+    return best;
+  }
+  // The largest number beside the diagonal in row `row` of what is left from k on.
+  double largest_beside(Eigen::Index row, Eigen::Index k) const {
+    double largest = 0;
+    for (Eigen::Index j = k; j < row; ++j) largest = std::max(largest, size(a_(row, j)));
+    for (Eigen::Index i = row + 1; i < n_; ++i) largest = std::max(largest, size(a_(i, row)));
+    return largest;
+  }
+
+  void eliminate(Eigen::Index k) {
+    const double alpha = (1 + std::sqrt(17.0)) / 8, own = diagonal_size(k);
+    const Eigen::Index row = largest_below(k);
+    const double below = row < n_ ? size(a_(row, k)) : 0;
+    step_ = 1;
+    if (std::max(own, below) == 0 || std::isnan(own)) {
+      if (info_ == 0) info_ = k + 1;
+      pivots_.push_back(k + 1);
+      return;
+    }
+    Eigen::Index with = k;
+    if (own < alpha * below) {
+      const double beside = largest_beside(row, k);
+      if (own < alpha * below * (below / beside)) {
+        with = row;
+        step_ = diagonal_size(row) >= alpha * beside ? 1 : 2;
+      }
+    }
+    exchange(k, k + step_ - 1, with);
+    step_ == 1 ? by_one(k) : by_two(k);
+    for (int i = 0; i < step_; ++i) pivots_.push_back(step_ == 1 ? with + 1 : -(with + 1));
+  }
+
+  // Rows and columns `from` and `to` of what is left from k on.
+  void exchange(Eigen::Index k, Eigen::Index from, Eigen::Index to) {
+    if (from == to) return;
+    for (Eigen::Index i = to + 1; i < n_; ++i) std::swap(a_(i, from), a_(i, to));
+    for (Eigen::Index j = from + 1; j < to; ++j) {
+      const T kept = turned(a_(j, from));
+      a_(j, from) = turned(a_(to, j));
+      a_(to, j) = kept;
+    }
+    a_(to, from) = turned(a_(to, from));
+    std::swap(a_(from, from), a_(to, to));
+    if (from != k) std::swap(a_(from, k), a_(to, k));
+  }
+
+  void by_one(Eigen::Index k) {
+    const Eigen::Index rest = n_ - k - 1;
+    const T pivot = hermitian_ ? T(std::real(a_(k, k))) : a_(k, k);
+    a_(k, k) = pivot;
+    for (Eigen::Index j = k + 1; j <= k + rest; ++j) {
+      for (Eigen::Index i = j; i < n_; ++i) a_(i, j) -= a_(i, k) * turned(a_(j, k)) / pivot;
+    }
+    a_.col(k).tail(rest) /= pivot;
+  }
+
+  // The pair D = [[p, conj(q)], [q, r]]: what is left loses X D^-1 X^H.
+  void by_two(Eigen::Index k) {
+    const T p = a_(k, k), q = a_(k + 1, k), r = a_(k + 1, k + 1);
+    const T size = p * r - q * turned(q);
+    for (Eigen::Index j = k + 2; j < n_; ++j) {
+      const T first = (a_(j, k) * r - a_(j, k + 1) * q) / size;
+      const T second = (a_(j, k + 1) * p - a_(j, k) * turned(q)) / size;
+      for (Eigen::Index i = j; i < n_; ++i) {
+        a_(i, j) -= a_(i, k) * turned(first) + a_(i, k + 1) * turned(second);
+      }
+      a_(j, k) = first;
+      a_(j, k + 1) = second;
+    }
+  }
+
+  Matrix<T> a_;
+  bool hermitian_;
+  Eigen::Index n_;
+  int step_ = 1;
+  std::vector<std::int64_t> pivots_;
+  std::int64_t info_ = 0;
+};
+
+// linalg_ldl_factor_ex(self, *, hermitian, check_errors): LD, pivots, info
+void ldl_factor_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> packed(call.outputs[0]);
+    Written<std::int64_t> pivots(call.outputs[1]), info(call.outputs[2]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const Bunch<T> factors(a[i], scalar_arg(call, 1).to_bool());
+      packed.append(factors.packed());
+      for (const std::int64_t pivot : factors.pivots()) pivots.append_number(pivot);
+      info.append_number(factors.info());
+    }
+    packed.store();
+    pivots.store();
+    info.store();
+  });
+}
+
+void require_ldl_pivot(bool right, std::int64_t pivot, Eigen::Index n) {
+  if (right) return;
+  fail(ErrorKind::kValue, Fix{"give the pivots that linalg_ldl_factor gave, which count from 1"},
+       "pivot {} is not that of a symmetric matrix of {} rows", pivot, n);
+}
+
+// X with L D L^T X = B, from what Bunch packs. Pivots come as numbers of one column.
+template <typename T>
+Matrix<T> ldl_solved(const Matrix<T>& a, const std::vector<std::int64_t>& pivots, Matrix<T> b,
+                     bool hermitian) {
+  const Eigen::Index n = a.rows();
+  const auto turned = [&](T x) { return hermitian ? Eigen::numext::conj(x) : x; };
+  std::vector<Eigen::Index> starts;
+  for (Eigen::Index k = 0; k < n;) {
+    const std::int64_t pivot = pivots[static_cast<std::size_t>(k)];
+    const Eigen::Index step = pivot < 0 ? 2 : 1, row = std::abs(pivot) - 1;
+    require_ldl_pivot(pivot != 0 && row < n && k + step <= n, pivot, n);
+    starts.push_back(k);
+    b.row(k + step - 1).swap(b.row(row));
+    for (Eigen::Index i = k + step; i < n; ++i) {
+      for (Eigen::Index s = 0; s < step; ++s) b.row(i) -= a(i, k + s) * b.row(k + s);
+    }
+    if (step == 1) {
+      b.row(k) /= a(k, k);
+    } else {
+      const T p = a(k, k), q = a(k + 1, k), r = a(k + 1, k + 1), size = p * r - q * turned(q);
+      const auto first = b.row(k).eval(), second = b.row(k + 1).eval();
+      b.row(k) = (r * first - turned(q) * second) / size;
+      b.row(k + 1) = (p * second - q * first) / size;
+    }
+    k += step;
+  }
+  for (std::size_t index = starts.size(); index-- > 0;) {
+    const Eigen::Index k = starts[index];
+    const std::int64_t pivot = pivots[static_cast<std::size_t>(k)];
+    const Eigen::Index step = pivot < 0 ? 2 : 1;
+    for (Eigen::Index i = k + step; i < n; ++i) {
+      for (Eigen::Index s = 0; s < step; ++s) b.row(k + s) -= turned(a(i, k + s)) * b.row(i);
+    }
+    b.row(k + step - 1).swap(b.row(std::abs(pivot) - 1));
+  }
+  return b;
+}
+
+// linalg_ldl_solve(LD, pivots, B, *, hermitian)
+void ldl_solve_kernel(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  with_wide_type(out, [&](auto type) {
+    using T = decltype(type);
+    const Dims batch = front_of(out, 2);
+    const Batch<T> packed(tensor_arg(call, 0), batch), b(tensor_arg(call, 2), batch);
+    const Columns<double> rows(tensor_arg(call, 1), batch);
+    Written<T> result(out);
+    for (std::int64_t i = 0; i < b.count(); ++i) {
+      std::vector<std::int64_t> pivots;
+      for (const double row : rows[i].col(0)) pivots.push_back(static_cast<std::int64_t>(row));
+      result.append(
+          ldl_solved<T>(packed[i], pivots, b[i], scalar_arg(call, 3).to_bool() && !Real<T>));
+    }
+    result.store();
+  });
+}
+
+// _linalg_check_errors(info, api_name, *, is_matrix): no results
+void check_errors_kernel(const KernelCall& call) {
+  const RowMajor<std::int64_t> info(tensor_arg(call, 0));
+  for (std::int64_t i = 0; i < tensor_arg(call, 0).numel(); ++i) {
+    if (info.data()[i] == 0) continue;
+    fail(ErrorKind::kRuntime,
+         Fix{"give other matrices, or use the op that ends in _ex, which reports them"},
+         "{}: matrix {} of the batch could not be factorised, info {}", *optional_text_arg(call, 1),
+         i, info.data()[i]);
+  }
+}
+
+}  // namespace
+
+void add_factorization_kernels(KernelTable& table) {
+  table.set(KernelId::kEig, eig_kernel);
+  table.set(KernelId::kEigh, eigh_kernel);
+  table.set(KernelId::kGeqrf, geqrf_kernel);
+  table.set(KernelId::kHouseholderProduct, householder_product_kernel);
+  table.set(KernelId::kLdlFactorEx, ldl_factor_kernel);
+  table.set(KernelId::kLdlSolve, ldl_solve_kernel);
+  table.set(KernelId::kLinalgCheckErrors, check_errors_kernel);
+  table.set(KernelId::kOrmqr, ormqr_kernel);
+  table.set(KernelId::kQr, qr_kernel);
+  table.set(KernelId::kSvd, svd_kernel);
+}
+
+}  // namespace shardlab

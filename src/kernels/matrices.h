@@ -1,0 +1,80 @@
+// matrices.h - what kernels of linear algebra read and write: a batch of matrices in the last two
+// dims, one after the other, in f64 or c128, rounded once.
+#pragma once
+
+#include <Eigen/Core>
+#include <functional>
+#include <numeric>
+
+#include "kernels/elementwise.h"
+#include "kernels/scratch.h"
+
+namespace shardlab {
+
+template <typename T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <typename Run>
+void with_wide_type(const Tensor& self, Run&& run) {
+  if (is_complex(self.dtype())) return run(std::complex<double>{});
+  run(double{});
+}
+
+inline std::int64_t last_size(const Tensor& tensor, std::size_t from_end) {
+  return tensor.size(tensor.shape().size() - from_end);
+}
+
+/// The sizes in front of the last `count` dims.
+inline Dims front_of(const Tensor& tensor, std::size_t count) {
+  return Dims(tensor.shape().begin(), tensor.shape().end() - static_cast<std::ptrdiff_t>(count));
+}
+
+inline std::int64_t count_of(const Dims& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Matrices to be read; the front may be stretched to `batch`.
+template <typename T>
+class Batch {
+ public:
+  Batch(const Tensor& tensor, Dims batch)
+      : rows_(last_size(tensor, 2)), columns_(last_size(tensor, 1)), count_(count_of(batch)) {
+    batch.push_back(rows_);
+    batch.push_back(columns_);
+    const TensorMeta meta{batch, broadcast_strides(tensor, batch), tensor.dtype()};
+    elements_ = scratch<T>(count_ * rows_ * columns_);
+    load_row_major(elements_.get(), dtype_of<T>(), tensor.as_view(meta, tensor.offset()));
+  }
+  explicit Batch(const Tensor& tensor) : Batch(tensor, front_of(tensor, 2)) {}
+
+  std::int64_t count() const { return count_; }
+  Matrix<T> operator[](std::int64_t i) const {
+    return Eigen::Map<const Matrix<T>>(elements_.get() + i * rows_ * columns_, rows_, columns_);
+  }
+
+ private:
+  std::int64_t rows_, columns_, count_;
+  std::unique_ptr<T[]> elements_;
+};
+
+/// Results of one size each, written one after the other.
+template <typename T>
+class Written {
+ public:
+  explicit Written(const Tensor& out) : out_(out), elements_(scratch<T>(out.numel())) {}
+  template <typename Values>
+  void append(const Values& values) {
+    for (Eigen::Index i = 0; i < values.rows(); ++i) {
+      for (Eigen::Index j = 0; j < values.cols(); ++j) elements_[next_++] = values(i, j);
+    }
+  }
+  void append_number(T value) { elements_[next_++] = value; }
+  void store() const { store_row_major(out_, elements_.get(), dtype_of<T>()); }
+
+ private:
+  const Tensor& out_;
+  std::unique_ptr<T[]> elements_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,90 @@
+// Shapes and statistics of norms over channels.
+#include "ops/normalization.h"
+
+#include <fmt/ranges.h>
+
+#include "base/fix.h"
+#include "mesh/type_string.h"
+#include "ops/meta.h"
+
+namespace shardlab::normalization {
+namespace {
+
+void require_vector(const MetaArgs& args, std::size_t index, std::int64_t channels) {
+  const TensorMeta& vector = *args.tensor(index);
+  if (vector.shape == Dims{channels}) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", channels)},
+       "{}: {} has the shape [{}]; it must have one number per channel", args.op().name(),
+       args.op().arguments[index].name, fmt::join(vector.shape, ", "));
+}
+
+}  // namespace
+
+std::size_t place_of(const OpDescriptor& op, Names names) {
+  for (const std::string_view name : names) {
+    if (const auto found = op.find_argument(name)) return *found;
+  }
+  return kAbsent;
+}
+
+const TensorMeta& with_channels(const MetaArgs& args, std::size_t index) {
+  const TensorMeta& input = *args.tensor(index);
+  require_float(args.op().name(), input.dtype);
+  if (input.shape.size() >= 2 && !is_complex(input.dtype)) return input;
+  fail(ErrorKind::kValue, Fix{"give real numbers [samples, channels, ..]"},
+       "{}: the input {} has no channels to normalise", args.op().name(), type_string(input));
+}
+
+TensorMeta normalized_meta(const TensorMeta& input) {
+  const bool inside = input.shape.size() > 3 && input.stride[1] == 1 && input.shape[1] > 1 &&
+                      input.stride.back() == input.shape[1] && is_dense(input);
+  return inside ? input : contiguous_meta(input.shape, input.dtype);
+}
+
+DType checked_vectors(const MetaArgs& args, const TensorMeta& input) {
+  DType dtype = input.dtype;
+  bool found = false;
+  for (const std::string_view name : kVectors) {
+    const std::size_t index = place_of(args.op(), {name});
+    if (index == kAbsent || args.tensor(index) == nullptr) continue;
+    require_vector(args, index, input.shape[1]);
+    const DType own = args.tensor(index)->dtype;
+    const bool mixed = own != input.dtype && (own != DType::kF32 || item_bytes(input.dtype) != 2);
+    if (mixed || (found && own != dtype)) {
+      fail(ErrorKind::kValue, Fix{fmt::format("cast it to {}", to_string(input.dtype))},
+           "{}: {} is {}, the input is {}", args.op().name(), name, to_string(own),
+           to_string(input.dtype));
+    }
+    dtype = own;
+    found = true;
+  }
+  return dtype;
+}
+
+bool wanted_gradient(const Argument& mask, std::size_t index) {
+  return mask.is_none() || mask.list()[index].to_bool();
+}
+
+void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape) {
+  const TensorMeta* tensor = index == kAbsent ? nullptr : args.tensor(index);
+  if (tensor == nullptr || tensor->shape == shape) return;
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(shape, ", "))},
+       "{}: {} has the shape [{}], which does not fit the input", args.op().name(),
+       args.op().arguments[index].name, fmt::join(tensor->shape, ", "));
+}
+
+OutputMetas gradient_metas(const MetaArgs& args, const TensorMeta& input, DType of_vectors) {
+  const Argument& mask = named(args.op(), args, {"output_mask"});
+  const TensorMeta vector = contiguous_meta(Dims{input.shape[1]}, of_vectors);
+  return {{contiguous_meta(input.shape, input.dtype), wanted_gradient(mask, 0)},
+          {vector, wanted_gradient(mask, 1)},
+          {vector, wanted_gradient(mask, 2)}};
+}
+
+Spread spread_of(const Expression& x, const Dims& dims) {
+  Calls& calls = x.calls();
+  const Results both = calls("aten::var_mean.correction", {x.value(), dims, 0, true});
+  return {{calls, both[1].tensor()}, {calls, both[0].tensor()}};
+}
+
+}  // namespace shardlab::normalization
