@@ -185,6 +185,14 @@ std::vector<RuleRow> cross_rule(const RuleContext& context) {
   return rows;
 }
 
+/// Batches that stretch are not cut: the same dim of another operand would be another one.
+std::vector<RuleRow> ldl_solve_rule(const RuleContext& context) {
+  std::vector<RuleRow> rows = linear_batch_rows(context, 2);
+  if (front_of(context.tensors[0]->meta()) == front_of(context.tensors[2]->meta())) return rows;
+  rows.erase(rows.begin(), rows.end() - 1);
+  return rows;
+}
+
 /// Bounds, which are keywords and never moved, have to be whole.
 std::vector<RuleRow> pinv_rule(const RuleContext& context) {
   for (std::size_t i = 1; i < context.tensors.size(); ++i) {
@@ -517,7 +525,7 @@ constexpr Row kFactorizationRows[] = {
      kAllowUneven},
     {"linalg_ldl_factor_ex", meta_ldl_factor, batch_rule, KernelId::kLdlFactorEx,
      {nullptr, "linalg_ldl_factor_ex.out"}, {}, kEachMatrix, kAllowUneven},
-    {"linalg_ldl_solve", meta_ldl_solve, linear_batch_rule<2>, KernelId::kLdlSolve,
+    {"linalg_ldl_solve", meta_ldl_solve, ldl_solve_rule, KernelId::kLdlSolve,
      {nullptr, "linalg_ldl_solve.out"}, {}, kLinearSides, kAllowUneven},
     {"linalg_pinv", nullptr, {}, pinv_of_rcond, {nullptr, "linalg_pinv.out"}, {}, kOfPinv},
     {"linalg_pinv.atol_rtol_float", nullptr, {}, pinv_of_numbers,

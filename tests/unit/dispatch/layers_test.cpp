@@ -63,6 +63,17 @@ TEST_CASE("X-50 a transform of a pending maximum is that of the maximum") {
   });
 }
 
+TEST_CASE("X-50 right sides that stretch over a batch are not cut along their rows") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor factors = mesh.place("S(0)", {2, 2, 2}, {2, 0, 0, 4, 1, 0, 0, 8});
+    const DTensor pivots = mesh.place("S(0)", {2, 2}, {1, 2, 1, 2}, DType::kI32);
+    const DTensor sides = mesh.place("S(0)", {2, 1}, {8, 16});
+    const DTensor x = ops().one("aten::linalg_ldl_solve", {factors, pivots, sides});
+    CHECK(whole(x) == Values{4, 4, 8, 2});
+  });
+}
+
 TEST_CASE("running statistics are one number per channel") {
   OpMesh mesh({4});
   mesh.run([&](RankContext&) {
