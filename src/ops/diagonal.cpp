@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/fix.h"
+#include "base/saturating.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
@@ -104,7 +105,7 @@ Dims embedded_sizes(const OpDescriptor& op, const Dims& shape, const Argument& o
   const std::size_t ndim = shape.size() + 1;
   const std::int64_t dim1 = wrap_dim(first.to_int(), ndim), dim2 = wrap_dim(second.to_int(), ndim);
   require_two(op, dim1, dim2);
-  const std::int64_t length = shape.back() + std::abs(offset.to_int());
+  const std::int64_t length = saturating_length(shape.back(), offset.to_int());
   Dims sizes;
   std::size_t next = 0;
   for (std::size_t d = 0; d < ndim; ++d) {

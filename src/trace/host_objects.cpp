@@ -26,7 +26,7 @@ const Argument& given(const Arguments& args, std::size_t place, std::string_view
 std::int64_t whole_number(const Argument& value, std::string_view name, const PlacementType& type) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   const bool whole = value.is_scalar() && value.scalar().is_integral();
-  if (whole && std::abs(value.to_int()) <= kMost) return value.to_int();
+  if (whole && value.to_int() >= -kMost && value.to_int() <= kMost) return value.to_int();
   fail(ErrorKind::kValue, Fix{"give a whole number of 32 bits"}, "{}: argument '{}' is {}",
        type.name, name, value.text());
 }
