@@ -231,9 +231,14 @@ OutputMetas meta_adaptive_max_pool(const MetaArgs& args) {
 OutputMetas meta_pool_backward(const MetaArgs& args) {
   TensorMeta meta = *args.tensor(1);
   meta.stride = preserved_strides(meta);
-  if (args.tensor(0)->shape.size() != meta.shape.size()) {
-    require_gradient(args, *args.tensor(0), meta.shape);
+  require_dims(args, meta, spatial_dims(args.op()) + 1);
+  const Dims& gradient = args.tensor(0)->shape;
+  Dims sizes = meta.shape;  // samples and channels are the input's
+  if (gradient.size() == sizes.size()) {
+    const auto resampled = static_cast<std::ptrdiff_t>(spatial_dims(args.op()));
+    std::copy(gradient.end() - resampled, gradient.end(), sizes.end() - resampled);
   }
+  require_gradient(args, *args.tensor(0), sizes);
   return {{meta}};
 }
 
