@@ -129,6 +129,21 @@ struct OpsArguments {
 /// The ops and their rules.
 int ops_command(const OpsArguments& arguments);
 
+/// `verify-ops`.
+struct VerifyOpsArguments {
+  CommonArguments common;
+  std::string pattern;             ///< of names; empty: all
+  std::vector<std::int64_t> mesh;  ///< the only one; empty: several
+  std::string placements;          ///< of the inputs of the only call; empty: all
+  std::string rules;               ///< a scenario with rules of its own; empty: the library's
+  bool forward = false;            ///< without backward
+  bool details = false;            ///< reasons of refusals, and rows that are missing
+  std::uint64_t seed = 0;
+  std::optional<std::size_t> workers;
+};
+/// Whether ops, sharded in every way, give the values of one device.
+int verify_ops_command(const VerifyOpsArguments& arguments);
+
 /// `check`.
 struct CheckArguments {
   CommonArguments common;

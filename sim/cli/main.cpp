@@ -89,6 +89,7 @@ struct Parsed {
   SpecArguments show, explain;
   PlanArguments plan;
   OpsArguments ops;
+  VerifyOpsArguments verify_ops;
   CheckArguments check;
   DiffArguments diff;
   DoctorArguments doctor;
@@ -381,6 +382,40 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   check->callback([&parsed] { parsed.chosen = [&parsed] { return check_command(parsed.check); }; });
 }
 
+void add_verify_ops(CLI::App& app, Parsed& parsed) {
+  VerifyOpsArguments& arguments = parsed.verify_ops;
+  auto* verify = app.add_subcommand(
+      "verify-ops", "prove that ops, sharded in every way, give the values of one device");
+  verify->add_option("PATTERN", arguments.pattern,
+                     "an op, all overloads of a base name, or a part of names: *norm*");
+  verify->add_option("--mesh", arguments.mesh, "only this one, by its sizes: 4 or 2,3")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
+  verify->add_option("--placements", arguments.placements,
+                     "only the call whose inputs lie so on --mesh: \"S(0) R, R R\"");
+  verify
+      ->add_option("--rules", arguments.rules,
+                   "the rules of this scenario, [[rule]]; without PATTERN the ops that it names")
+      ->type_name("FILE");
+  verify->add_flag("--forward", arguments.forward, "without gradients");
+  verify->add_flag("--details", arguments.details,
+                   "why calls are refused, and which rows a rule could offer besides");
+  verify->add_option("--seed", arguments.seed, "of the inputs' elements");
+  verify->add_option("--workers", arguments.workers, "ops at once (default: a processor each)")
+      ->check(CLI::Range(1, 1024));
+  add_common(verify, arguments.common);
+  verify->footer(
+      "Examples:\n"
+      "  shardlab verify-ops mm\n"
+      "  shardlab verify-ops \"*softmax*\" --details\n"
+      "  shardlab verify-ops aten::mm --mesh 3 --placements \"S(1), S(0)\"\n"
+      "  shardlab verify-ops --rules scenarios/ops/own_rule.toml\n"
+      "silent: right, and nothing was sent. missing: rows that would need no communication.\n"
+      "Exit codes: 0 nothing is wrong, 1 something is.");
+  verify->callback(
+      [&parsed] { parsed.chosen = [&parsed] { return verify_ops_command(parsed.verify_ops); }; });
+}
+
 void add_diff(CLI::App& app, Parsed& parsed) {
   auto* diff = app.add_subcommand("diff", "compare two runs and explain the first difference");
   diff->add_option("A", parsed.diff.a, "output of shardlab run --json")->required();
@@ -445,21 +480,6 @@ void add_completion(CLI::App& app, Parsed& parsed) {
   });
 }
 
-// A command that does not exist yet: any use of it, --help included, says so.
-void add_later(CLI::App& app, Parsed& parsed, const char* name, const char* about) {
-  auto* command = app.add_subcommand(name, std::string(about) + " (not yet supported)");
-  command->allow_extras();
-  command->set_help_flag();
-  command->set_help_all_flag();
-  const std::string text(name);
-  command->callback([&parsed, text] {
-    parsed.chosen = [text] {
-      std::fprintf(stderr, "error: not yet supported: shardlab %s\n", text.c_str());
-      return static_cast<int>(kCannotRun);
-    };
-  });
-}
-
 // `first`: what should have been the command.
 void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const std::string& first) {
   std::vector<std::string> commands;
@@ -501,10 +521,10 @@ int main(int argc, char** argv) {
   add_replay(app, parsed);
   add_spec_commands(app, parsed);
   add_table_commands(app, parsed);
+  add_verify_ops(app, parsed);
   add_diff(app, parsed);
   add_doctor(app, parsed);
   add_completion(app, parsed);
-  add_later(app, parsed, "verify-ops", "every rule of an op on real ranks");
   // The parser would take a list in brackets apart, so that it must not begin with one.
   std::vector<std::string> words(argv, argv + argc);
   std::vector<const char*> pointers;

@@ -71,29 +71,6 @@ std::int64_t gather_processes(ProgramRun& run, process::ControlChannel& channel)
   return reporter;
 }
 
-// The caller's ops, with the scenario's rules for some of them.
-std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegistry& all_ops) {
-  auto ops = std::make_shared<OpRegistry>();
-  for (const OpRow* row : all_ops.rows()) {
-    OpRow own = *row;
-    if (own.base != nullptr) own.base = ops->find(own.base->name());
-    ops->add(std::move(own));
-  }
-  for (const ScenarioRule& rule : scenario.rules) {
-    try {
-      ops->at(rule.op);
-    } catch (const Error& error) {
-      rule.op_where.refuse(error.summary(), fix_of(error));
-    }
-    try {
-      set_factor_rule(*ops, rule.op, rule.rule);
-    } catch (const Error& error) {
-      rule.where.refuse(error.summary(), fix_of(error));
-    }
-  }
-  return ops;
-}
-
 // What the reports say, out of what each rank recorded.
 void keep(Run& run, ProgramRun& program) {
   run.inputs = program.inputs;
@@ -120,6 +97,28 @@ void keep(Run& run, ProgramRun& program) {
 }
 
 }  // namespace
+
+std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegistry& all_ops) {
+  auto ops = std::make_shared<OpRegistry>();
+  for (const OpRow* row : all_ops.rows()) {
+    OpRow own = *row;
+    if (own.base != nullptr) own.base = ops->find(own.base->name());
+    ops->add(std::move(own));
+  }
+  for (const ScenarioRule& rule : scenario.rules) {
+    try {
+      ops->at(rule.op);
+    } catch (const Error& error) {
+      rule.op_where.refuse(error.summary(), fix_of(error));
+    }
+    try {
+      set_factor_rule(*ops, rule.op, rule.rule);
+    } catch (const Error& error) {
+      rule.where.refuse(error.summary(), fix_of(error));
+    }
+  }
+  return ops;
+}
 
 Topology topology_of(const std::vector<TopologyDim>& dims, const MeshLayout* layout) {
   Topology topology;

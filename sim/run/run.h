@@ -53,6 +53,10 @@ struct Run {
   bool shapes_only() const { return !classes.empty(); }
 };
 
+/// The ops that a scenario runs with: `all_ops`, some of them with rules of its own.
+///   fails  ScenarioError: no such op, or no rule for it
+std::shared_ptr<const OpRegistry> ops_of(const Scenario& scenario, const OpRegistry& all_ops);
+
 /// A run that has not begun: what can be refused without running anything has been. `all_ops`
 /// outlives it.
 ///   fails  ScenarioError: what cannot run as written

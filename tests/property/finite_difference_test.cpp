@@ -10,9 +10,9 @@
 #include <set>
 
 #include "autograd/autograd.h"
+#include "sim/proof/sample_call.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
-#include "tests/property/ops_call.h"
 #include "tests/property/ops_case.h"
 
 namespace shardlab {
@@ -51,7 +51,7 @@ class Numbers {
 
 /// Class weights and running statistics can't require a gradient, as in the reference: refused
 /// (saved_test.cpp).
-bool is_constant(const Sample& sample, std::size_t slot) {
+bool is_constant(const OpSample& sample, std::size_t slot) {
   const std::string_view op = sample.op;
   if (op.ends_with("nll_loss_forward")) return slot == 2;
   const bool norm = op.find("batch_norm") != op.npos && op.find("backward") == op.npos;
@@ -64,7 +64,7 @@ bool is_real(const SampleInput& input) {
 
 class Probe {
  public:
-  Probe(const Sample& sample, std::uint64_t seed) : sample_(sample), numbers_(seed) {
+  Probe(const OpSample& sample, std::uint64_t seed) : sample_(sample), numbers_(seed) {
     for (const SampleInput& input : sample.inputs) {
       const std::int64_t count = product(input.shape);
       reals_.emplace_back();
@@ -183,7 +183,7 @@ class Probe {
     return gradients;
   }
 
-  const Sample& sample_;
+  const OpSample& sample_;
   Numbers numbers_;
   std::vector<std::vector<double>> reals_;
   std::vector<std::vector<std::int64_t>> integers_;
@@ -192,23 +192,23 @@ class Probe {
 /// Calls that differences cannot judge, by op; what is not named is checked.
 struct Exempt {
   std::string_view op;
-  bool (*is)(const Sample& sample);
+  bool (*is)(const OpSample& sample);
   const char* why;
 };
-bool weighs(const Sample& sample) { return sample.inputs.size() > 2; }
+bool weighs(const OpSample& sample) { return sample.inputs.size() > 2; }
 constexpr const char* kWeight = "the weight has no gradient, as in the reference";
 constexpr const char* kFactors = "the factors beside the result have no gradient";
 constexpr Exempt kExempt[] = {
-    {"aten::_linalg_det", [](const Sample&) { return true; }, kFactors},
-    {"aten::_linalg_slogdet", [](const Sample&) { return true; }, kFactors},
-    {"aten::_linalg_solve_ex", [](const Sample&) { return true; }, kFactors},
+    {"aten::_linalg_det", [](const OpSample&) { return true; }, kFactors},
+    {"aten::_linalg_slogdet", [](const OpSample&) { return true; }, kFactors},
+    {"aten::_linalg_solve_ex", [](const OpSample&) { return true; }, kFactors},
     {"aten::binary_cross_entropy", weighs, kWeight},
     {"aten::binary_cross_entropy_with_logits", weighs, kWeight},
     {"aten::nll_loss2d_forward", weighs, kWeight},
-    {"aten::dropout", [](const Sample&) { return true; }, "draws its result"},
-    {"aten::embedding", [](const Sample& sample) { return sample.args.size() > 2; },
+    {"aten::dropout", [](const OpSample&) { return true; }, "draws its result"},
+    {"aten::embedding", [](const OpSample& sample) { return sample.args.size() > 2; },
      "the row of padding gets no gradient"},
-    {"aten::view.dtype", [](const Sample&) { return true; }, "reinterprets bits"},
+    {"aten::view.dtype", [](const OpSample&) { return true; }, "reinterprets bits"},
 };
 
 /// Rows without a sample that could be checked.
@@ -228,7 +228,7 @@ constexpr std::string_view kUnchecked[] = {
     "shardlab::loss_parallel",   // takes cut classes only
 };
 
-bool is_exempt(const OpRow& row, const Sample& sample) {
+bool is_exempt(const OpRow& row, const OpSample& sample) {
   return row.has(kRandom) || std::ranges::any_of(kExempt, [&](const Exempt& entry) {
            return entry.op == row.name() && entry.is(sample);
          });
@@ -250,7 +250,7 @@ TEST_CASE("every gradient is what differences say, in f64 on one device") {
   options.plans = &setting.propagator.plans();
   run_world(options, [&](RankContext&) {
     std::uint64_t seed = 0;
-    for (const Sample& sample : op_samples()) {
+    for (const OpSample& sample : op_samples()) {
       const OpRow& row = setting.registry.at(sample.op);
       // A leaf is not written; lists are, by what has no other form.
       const bool writes_list = row.inplace() && row.op.arguments[0].type.is_list;

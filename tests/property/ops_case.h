@@ -11,8 +11,8 @@
 
 #include "mesh/spec.h"
 #include "propagate/propagator.h"
+#include "sim/proof/op_samples.h"
 #include "tensor/device.h"
-#include "tests/property/ops_samples.h"
 
 namespace shardlab::test {
 
@@ -20,7 +20,7 @@ namespace shardlab::test {
 enum class FollowUp : std::uint8_t { kNone, kDouble, kCosine };
 
 struct OpsCase {
-  const Sample* sample = nullptr;
+  const OpSample* sample = nullptr;
   Dims mesh;
   std::vector<Placements> inputs;
   Placements seed;         ///< of the gradient that flows into the result

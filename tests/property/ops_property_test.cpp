@@ -122,7 +122,7 @@ bool needs_no_sample(const OpRow& row) {
 TEST_CASE("every op that runs has a sample") {
   OpsSetting setting;
   std::set<const OpRow*> sampled;
-  for (const Sample& sample : op_samples()) sampled.insert(&setting.registry.at(sample.op));
+  for (const OpSample& sample : op_samples()) sampled.insert(&setting.registry.at(sample.op));
   for (const OpRow* row : setting.registry.rows()) {
     // Overloads for numbers run the kernel of those for tensors.
     const bool same_kernel =

@@ -10,11 +10,11 @@
 #include "dispatch/factory.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
+#include "sim/proof/sample_call.h"
 #include "sim/record/marks.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 #include "tensor/host.h"
-#include "tests/property/ops_call.h"
 #include "tests/property/ops_case.h"
 #include "tests/property/ops_refusals.h"
 #include "tests/property/strict.h"
@@ -24,42 +24,8 @@ namespace {
 
 enum class Precision { kDeclared, kReference };
 
-/// Numbers that depend on the case's seed and the slot alone; every dtype holds them exactly.
-std::vector<double> numbers(const OpsCase& one, std::size_t slot, std::int64_t count, Fill fill) {
-  std::mt19937_64 random(one.values * 97 + slot);
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto fraction = static_cast<float>(random() % 64) / 64.0F;
-    const float number = fill == Fill::kUnit ? 0.125F + 0.75F * fraction : 4 * fraction - 2;
-    values.push_back(static_cast<double>(number));
-  }
-  return values;
-}
-
-Tensor real_tensor(const OpsCase& one, std::size_t slot, const Dims& shape, Fill fill,
-                   Precision precision) {
-  const DType dtype = precision == Precision::kReference ? DType::kF64 : one.dtype;
-  const Tensor tensor = empty(*current_rank().device, shape, dtype);
-  write_doubles(tensor, numbers(one, slot, tensor.numel(), fill));
-  return tensor;
-}
-
-Tensor input_tensor(const OpsCase& one, std::size_t slot, Precision precision) {
-  const SampleInput& input = one.sample->inputs[slot];
-  if (input.fill == Fill::kReal || input.fill == Fill::kUnit) {
-    return real_tensor(one, slot, input.shape, input.fill, precision);
-  }
-  const bool truth = input.fill == Fill::kBool;
-  const Tensor tensor =
-      empty(*current_rank().device, input.shape, truth ? DType::kBool : DType::kI64);
-  std::mt19937_64 random(one.values * 97 + slot);
-  std::vector<std::int64_t> values;
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    const auto limit = static_cast<std::uint64_t>(truth ? 2 : input.limit);
-    values.push_back(static_cast<std::int64_t>(random() % limit));
-  }
-  write_integers(tensor, values);
-  return tensor;
+DType floats_of(const OpsCase& one, Precision precision) {
+  return precision == Precision::kReference ? DType::kF64 : one.dtype;
 }
 
 DTensor followed_up(const DTensor& x, FollowUp follow_up) {
@@ -86,7 +52,7 @@ std::vector<DTensor> evaluate(const OpsCase& one, Precision precision, const Pla
   const bool differentiable = has_gradient(row);
   std::vector<DTensor> inputs, leaves;
   for (std::size_t i = 0; i < one.sample->inputs.size(); ++i) {
-    inputs.push_back(place(input_tensor(one, i, precision), i));
+    inputs.push_back(place(sample_input(*one.sample, i, one.values, floats_of(one, precision)), i));
     if (!differentiable || is_integral(inputs[i].dtype())) continue;
     require_grad(inputs[i]);
     leaves.push_back(inputs[i]);
@@ -101,7 +67,7 @@ std::vector<DTensor> evaluate(const OpsCase& one, Precision precision, const Pla
   }
   if (roots.empty()) return results;
   const DTensor root = roots[one.output % roots.size()];
-  const Tensor seed = real_tensor(one, inputs.size(), root.shape(), Fill::kReal, precision);
+  const Tensor seed = sample_gradient(root.shape(), one.values, floats_of(one, precision));
   for (const DTensor& grad : gradients(root, leaves, place(seed, inputs.size()))) {
     results.push_back(grad);
   }

@@ -105,7 +105,7 @@ TEST_CASE(
   }
   CHECK(compared.ranks > 80);
   CHECK(compared.collectives > 40);
-  CHECK(compared.need_values == 2);  // ops/integers, redistribute/loaded_on_another_mesh
+  CHECK(compared.need_values == 1);  // ops/integers
 }
 
 // Both spatial dims are cut, in any two of: equal, uneven and empty pieces, windows that reach

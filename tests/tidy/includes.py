@@ -36,10 +36,11 @@ LAW = {
     "sim/report": ["sim/judge"],
     "sim/facts": ["sim/verify", "sim/capture"],
     "sim/testing": ["sim/verify"],
+    "sim/proof": ["sim/verify"],
     "sim/faults": ["src/comm", "src/kernels"],
     "sim/doctor": ["sim/report"],
     "sim/install": ["sim/testing", "sim/judge"],
-    "sim/cli": ["sim/report", "sim/facts", "sim/doctor", "sim/capture"],
+    "sim/cli": ["sim/report", "sim/facts", "sim/doctor", "sim/capture", "sim/proof"],
 }
 
 # Libraries that stay out of the headers of these folders: whoever includes such a header would

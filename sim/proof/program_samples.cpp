@@ -1,7 +1,7 @@
 // Samples of ops that are programs over other ops, or derived from others.
-#include "tests/property/ops_samples.h"
+#include "sim/proof/op_samples.h"
 
-namespace shardlab::test {
+namespace shardlab {
 namespace {
 
 using List = ArgumentList;
@@ -14,11 +14,11 @@ SampleInput indices(Dims shape, std::int64_t limit) {
 }
 
 /// What a form of another op gives.
-void add_forms(std::vector<Sample>& samples) {
+void add_forms(std::vector<OpSample>& samples) {
   for (const char* op : {"alias_copy", "t_copy", "zero", "squeeze_copy", "uniform", "exponential_",
                          "exponential", "log_normal_", "cauchy_", "threshold_", "prims::signbit",
                          "lift", "pin_memory", "to_dense"}) {
-    Sample sample{op, {reals({7, 5})}, {"$0"}};
+    OpSample sample{op, {reals({7, 5})}, {"$0"}};
     if (sample.op == std::string_view("threshold_")) sample.args = {"$0", 0.5, -1.0};
     samples.push_back(sample);
   }
@@ -46,7 +46,7 @@ void add_forms(std::vector<Sample>& samples) {
 }
 
 /// Values moved about.
-void add_moves(std::vector<Sample>& samples) {
+void add_moves(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),
       {{"as_strided_scatter",
@@ -97,7 +97,7 @@ void add_moves(std::vector<Sample>& samples) {
 }
 
 /// Look-ups and comparisons.
-void add_index_programs(std::vector<Sample>& samples) {
+void add_index_programs(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),
       {{"take", {reals({7, 5}), indices({4}, 35)}, {"$0", "$1"}},
@@ -138,7 +138,7 @@ void add_index_programs(std::vector<Sample>& samples) {
 }
 
 /// Activations and their way back.
-void add_slopes(std::vector<Sample>& samples) {
+void add_slopes(std::vector<OpSample>& samples) {
   for (const char* op : {"hardsigmoid_backward", "hardswish_backward", "mish_backward"}) {
     samples.push_back({op, {reals({7, 5}), reals({7, 5})}, {"$0", "$1"}});
   }
@@ -171,7 +171,7 @@ void add_slopes(std::vector<Sample>& samples) {
 }
 
 /// Losses and distances.
-void add_measures(std::vector<Sample>& samples) {
+void add_measures(std::vector<OpSample>& samples) {
   const Argument none;
   for (const int reduction : {0, 1, 2}) {
     samples.insert(
@@ -220,7 +220,7 @@ void add_measures(std::vector<Sample>& samples) {
 }
 
 /// Older names of reductions and convolutions.
-void add_other_names(std::vector<Sample>& samples) {
+void add_other_names(std::vector<OpSample>& samples) {
   const Argument none;
   samples.insert(
       samples.end(),
@@ -246,7 +246,7 @@ void add_other_names(std::vector<Sample>& samples) {
 }
 
 /// Upsampling by factors, and to sizes: names, how many dims, whether corners may be aligned.
-void add_scaling(std::vector<Sample>& samples) {
+void add_scaling(std::vector<OpSample>& samples) {
   struct Family {
     const char* op;
     std::size_t dims;
@@ -276,8 +276,8 @@ void add_scaling(std::vector<Sample>& samples) {
 
 }  // namespace
 
-std::vector<Sample> program_samples() {
-  std::vector<Sample> all;
+std::vector<OpSample> program_samples() {
+  std::vector<OpSample> all;
   add_forms(all);
   add_moves(all);
   add_index_programs(all);
@@ -288,4 +288,4 @@ std::vector<Sample> program_samples() {
   return all;
 }
 
-}  // namespace shardlab::test
+}  // namespace shardlab

@@ -1,8 +1,8 @@
 // Samples of normalisation, transforms, factorisations, sampling by a grid, attention of GPUs and
 // recurrent layers.
-#include "tests/property/ops_samples.h"
+#include "sim/proof/op_samples.h"
 
-namespace shardlab::test {
+namespace shardlab {
 namespace {
 
 using List = ArgumentList;
@@ -13,7 +13,7 @@ SampleInput indices_of(Dims shape, std::int64_t limit) {
   return {std::move(shape), Fill::kIndex, limit};
 }
 
-void add_channel_norms(std::vector<Sample>& samples) {
+void add_channel_norms(std::vector<OpSample>& samples) {
   const SampleInput x = real_input({3, 5, 2}), w = unit_input({5}), b = real_input({5});
   const Argument none;
   samples.insert(
@@ -63,7 +63,7 @@ void add_channel_norms(std::vector<Sample>& samples) {
 }
 
 /// Those that write their running statistics.
-void add_written_norms(std::vector<Sample>& samples) {
+void add_written_norms(std::vector<OpSample>& samples) {
   const std::vector<SampleInput> inputs{real_input({3, 5, 2}), unit_input({5}), real_input({5}),
                                         real_input({5}), unit_input({5})};
   samples.push_back(
@@ -73,7 +73,7 @@ void add_written_norms(std::vector<Sample>& samples) {
   }
 }
 
-void add_transforms(std::vector<Sample>& samples) {
+void add_transforms(std::vector<OpSample>& samples) {
   for (const char* op : {"fft_hfft", "fft_irfft"}) {
     samples.push_back({op, {real_input({7, 5})}, {"$0"}});
     samples.push_back({op, {real_input({7, 5})}, {"$0", 6, 0, "ortho"}});
@@ -106,7 +106,7 @@ void add_transforms(std::vector<Sample>& samples) {
        {"vdot", {real_input({7}), real_input({7})}, {"$0", "$1"}}});
 }
 
-void add_factorizations(std::vector<Sample>& samples) {
+void add_factorizations(std::vector<OpSample>& samples) {
   const SampleInput tall = real_input({3, 5, 4}), wide = real_input({3, 4, 5}),
                     square = real_input({3, 4, 4});
   samples.insert(
@@ -125,7 +125,7 @@ void add_factorizations(std::vector<Sample>& samples) {
        {"linalg_qr", {wide}, {"$0"}}});
 }
 
-void add_grids_and_pools(std::vector<Sample>& samples) {
+void add_grids_and_pools(std::vector<OpSample>& samples) {
   const SampleInput plane = real_input({3, 2, 4, 5}), room = real_input({3, 2, 3, 2, 4});
   samples.insert(
       samples.end(),
@@ -151,7 +151,7 @@ void add_grids_and_pools(std::vector<Sample>& samples) {
         {"$0", Dims{1, 2, 2}, Dims{2, 1, 2}, "$1"}}});
 }
 
-void add_products_and_attention(std::vector<Sample>& samples) {
+void add_products_and_attention(std::vector<OpSample>& samples) {
   const SampleInput q = real_input({2, 3, 5, 4}), k = real_input({2, 3, 6, 4}),
                     bias = real_input({2, 3, 5, 6});
   const Argument none;
@@ -172,7 +172,7 @@ void add_products_and_attention(std::vector<Sample>& samples) {
        {"_grouped_mm", {real_input({2, 3, 8}), real_input({2, 8, 4})}, {"$0", "$1"}}});
 }
 
-void add_recurrent(std::vector<Sample>& samples) {
+void add_recurrent(std::vector<OpSample>& samples) {
   const SampleInput x = real_input({1, 2, 2}), h = real_input({2, 2, 3});
   for (const auto& [op, gates] :
        {std::pair("rnn_tanh.input", 1), {"rnn_relu.input", 1}, {"gru.input", 3}}) {
@@ -194,7 +194,7 @@ void add_recurrent(std::vector<Sample>& samples) {
 
 }  // namespace
 
-void add_layer_samples(std::vector<Sample>& samples) {
+void add_layer_samples(std::vector<OpSample>& samples) {
   add_channel_norms(samples);
   add_written_norms(samples);
   add_transforms(samples);
@@ -204,4 +204,4 @@ void add_layer_samples(std::vector<Sample>& samples) {
   add_recurrent(samples);
 }
 
-}  // namespace shardlab::test
+}  // namespace shardlab

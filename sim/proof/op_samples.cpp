@@ -1,10 +1,10 @@
-#include "tests/property/ops_samples.h"
+#include "sim/proof/op_samples.h"
 
 #include <deque>
 #include <limits>
 #include <string>
 
-namespace shardlab::test {
+namespace shardlab {
 namespace {
 
 using List = ArgumentList;
@@ -16,8 +16,12 @@ SampleInput index(Dims shape, std::int64_t limit) {
   return {std::move(shape), Fill::kIndex, limit};
 }
 
+SampleInput pivots(Dims shape, std::int64_t limit) {
+  return {std::move(shape), Fill::kCount, limit};
+}
+
 /// One tensor alone.
-void add_unary(std::vector<Sample>& samples) {
+void add_unary(std::vector<OpSample>& samples) {
   for (const char* op :
        {"abs",      "clone",  "cos",  "empty_like", "erf",       "exp",        "expm1",
         "floor",    "frac",   "gelu", "neg",        "ones_like", "positive",   "relu",
@@ -63,7 +67,7 @@ void add_unary(std::vector<Sample>& samples) {
   }
 }
 
-void add_pointwise(std::vector<Sample>& samples) {
+void add_pointwise(std::vector<OpSample>& samples) {
   for (const char* op :
        {"add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum", "eq.Tensor", "lt.Tensor",
         "ge.Tensor", "add_.Tensor", "mul_.Tensor", "sub_.Tensor"}) {
@@ -124,7 +128,7 @@ void add_pointwise(std::vector<Sample>& samples) {
        {"tril", {real({7, 5})}, {"$0", 1}}});
 }
 
-void add_reductions(std::vector<Sample>& samples) {
+void add_reductions(std::vector<OpSample>& samples) {
   for (const char* op : {"sum", "mean", "max", "min", "any", "all", "argmax"}) {
     samples.push_back({op, {real({7, 5})}, {"$0"}});
   }
@@ -184,7 +188,7 @@ void add_reductions(std::vector<Sample>& samples) {
         {"$0", "$1", "$2", 0, 3}}});
 }
 
-void add_products(std::vector<Sample>& samples) {
+void add_products(std::vector<OpSample>& samples) {
   samples.insert(samples.end(),
                  {{"mm", {real({7, 5}), real({5, 3})}, {"$0", "$1"}},
                   {"mm", {real({7, 0}), real({0, 3})}, {"$0", "$1"}},
@@ -195,7 +199,7 @@ void add_products(std::vector<Sample>& samples) {
                   {"dot", {real({7}), real({7})}, {"$0", "$1"}}});
 }
 
-void add_lookups(std::vector<Sample>& samples) {
+void add_lookups(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),
       {{"embedding", {real({7, 5}), index({6}, 7)}, {"$0", "$1"}},
@@ -245,7 +249,7 @@ void add_lookups(std::vector<Sample>& samples) {
        {"repeat", {real({7, 5})}, {"$0", Dims{2, 1, 3}}}});
 }
 
-void add_views(std::vector<Sample>& samples) {
+void add_views(std::vector<OpSample>& samples) {
   samples.insert(samples.end(), {{"view", {real({6, 5})}, {"$0", Dims{2, 3, 5}}},
                                  {"view", {real({7, 5})}, {"$0", Dims{35}}},
                                  {"reshape", {real({6, 5})}, {"$0", Dims{3, 10}}},
@@ -266,7 +270,7 @@ void add_views(std::vector<Sample>& samples) {
 }
 
 /// Losses of two tensors, element by element.
-void add_pointwise_losses(std::vector<Sample>& samples) {
+void add_pointwise_losses(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),
       {{"binary_cross_entropy", {unit({7, 5}), unit({7, 5})}, {"$0", "$1"}},
@@ -291,7 +295,7 @@ void add_pointwise_losses(std::vector<Sample>& samples) {
 }
 
 /// Composite ops.
-void add_composites(std::vector<Sample>& samples) {
+void add_composites(std::vector<OpSample>& samples) {
   samples.insert(
       samples.end(),
       {{"linear", {real({2, 7, 5}), real({3, 5}), real({3})}, {"$0", "$1", "$2"}},
@@ -338,7 +342,7 @@ void add_composites(std::vector<Sample>& samples) {
 }
 
 /// Special functions of two operands.
-void add_special_functions(std::vector<Sample>& samples) {
+void add_special_functions(std::vector<OpSample>& samples) {
   for (const char* op :
        {"special_chebyshev_polynomial_t", "special_chebyshev_polynomial_u",
         "special_chebyshev_polynomial_v", "special_chebyshev_polynomial_w",
@@ -367,7 +371,7 @@ void add_special_functions(std::vector<Sample>& samples) {
 }
 
 /// What order and counting say of a dim.
-void add_statistics(std::vector<Sample>& samples) {
+void add_statistics(std::vector<OpSample>& samples) {
   for (const bool keep : {false, true}) {
     samples.push_back({"median.dim", {real({7, 5})}, {"$0", 0, keep}});
     samples.push_back({"nanmedian.dim", {real({7, 5})}, {"$0", 1, keep}});
@@ -395,7 +399,7 @@ void add_statistics(std::vector<Sample>& samples) {
 }
 
 /// Upsampling there and back: names, how many dims, whether corners may be aligned.
-void add_upsampling(std::vector<Sample>& samples) {
+void add_upsampling(std::vector<OpSample>& samples) {
   struct Family {
     const char* forward;
     const char* backward;
@@ -433,7 +437,7 @@ void add_upsampling(std::vector<Sample>& samples) {
 }
 
 /// Pooling, and the way back of the largest.
-void add_pooling(std::vector<Sample>& samples) {
+void add_pooling(std::vector<OpSample>& samples) {
   const SampleInput plane = real({2, 3, 7, 5}), room = real({2, 2, 4, 3, 5});
   const Dims two{2, 2}, three{2, 2, 2}, none{0, 0}, one{1, 1}, no_room{0, 0, 0}, ones{1, 1, 1};
   samples.insert(
@@ -473,7 +477,7 @@ void add_pooling(std::vector<Sample>& samples) {
 }
 
 /// Matrices in batches.
-void add_linear_algebra(std::vector<Sample>& samples) {
+void add_linear_algebra(std::vector<OpSample>& samples) {
   samples.insert(samples.end(),
                  {{"_linalg_det", {real({3, 4, 4})}, {"$0"}},
                   {"_linalg_slogdet", {real({3, 4, 4})}, {"$0"}},
@@ -488,12 +492,12 @@ void add_linear_algebra(std::vector<Sample>& samples) {
                   {"cholesky_inverse", {unit({3, 4, 4})}, {"$0"}},
                   {"cholesky_solve", {real({3, 1, 2}), unit({3, 1, 1})}, {"$0", "$1"}},
                   {"triangular_solve", {real({3, 4, 2}), unit({3, 4, 4})}, {"$0", "$1"}},
-                  {"lu_unpack", {real({3, 4, 5}), index({3, 4}, 1)}, {"$0", "$1", true, false}},
+                  {"lu_unpack", {real({3, 4, 5}), pivots({3, 4}, 4)}, {"$0", "$1", true, false}},
                   {"linalg_matrix_exp", {real({3, 4, 4})}, {"$0"}}});
 }
 
 /// Windows that reach into neighbours: padded, strided, dilated, transposed, in groups.
-void add_convolutions(std::vector<Sample>& samples) {
+void add_convolutions(std::vector<OpSample>& samples) {
   const Argument none;
   samples.insert(
       samples.end(),
@@ -521,7 +525,7 @@ void add_convolutions(std::vector<Sample>& samples) {
 }
 
 /// Lists whose elements are ops of their own.
-void add_foreach(std::vector<Sample>& samples) {
+void add_foreach(std::vector<OpSample>& samples) {
   for (const std::string op : {"add", "sub", "mul", "div"}) {
     static std::deque<std::string> names;
     const auto name = [&](const char* overload) {
@@ -540,7 +544,7 @@ void add_foreach(std::vector<Sample>& samples) {
 }
 
 /// Foreach ops with other arguments.
-void add_derived_foreach(std::vector<Sample>& samples) {
+void add_derived_foreach(std::vector<OpSample>& samples) {
   const std::vector<SampleInput> two{real({7, 5}), real({3})};
   const std::vector<SampleInput> six{real({7, 5}), real({3}),    real({7, 5}),
                                      real({3}),    unit({7, 5}), unit({3})};
@@ -559,7 +563,7 @@ void add_derived_foreach(std::vector<Sample>& samples) {
 }
 
 /// Gradients as ops.
-void add_backwards(std::vector<Sample>& samples) {
+void add_backwards(std::vector<OpSample>& samples) {
   for (const char* op : {"gelu_backward", "sigmoid_backward", "silu_backward", "tanh_backward"}) {
     samples.push_back({op, {real({7, 5}), unit({7, 5})}, {"$0", "$1"}});
   }
@@ -583,7 +587,7 @@ void add_backwards(std::vector<Sample>& samples) {
 }
 
 /// The rest of the pointwise ops.
-void add_shifts_and_numbers_first(std::vector<Sample>& samples) {
+void add_shifts_and_numbers_first(std::vector<OpSample>& samples) {
   for (const char* op : {"bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar"}) {
     samples.push_back({op, {index({7}, 9)}, {"$0", 2}});
   }
@@ -595,7 +599,7 @@ void add_shifts_and_numbers_first(std::vector<Sample>& samples) {
   samples.push_back({"remainder.Scalar_Tensor", {real({7, 5})}, {0.75, "$0"}});
 }
 
-void add_more_pointwise(std::vector<Sample>& samples) {
+void add_more_pointwise(std::vector<OpSample>& samples) {
   for (const char* op : {"atan", "ceil", "cosh", "erfc", "exp2", "isfinite", "isinf", "isnan",
                          "leaky_relu", "signbit", "asinh", "sinh"}) {
     samples.push_back({op, {real({7, 5})}, {"$0"}});
@@ -658,9 +662,9 @@ void add_more_pointwise(std::vector<Sample>& samples) {
 
 }  // namespace
 
-std::span<const Sample> op_samples() {
-  static const std::vector<Sample> samples = [] {
-    std::vector<Sample> all;
+std::span<const OpSample> op_samples() {
+  static const std::vector<OpSample> samples = [] {
+    std::vector<OpSample> all;
     add_unary(all);
     add_pointwise(all);
     add_reductions(all);
@@ -679,11 +683,11 @@ std::span<const Sample> op_samples() {
     add_foreach(all);
     add_derived_foreach(all);
     add_more_pointwise(all);
-    for (Sample& sample : program_samples()) all.push_back(std::move(sample));
+    for (OpSample& sample : program_samples()) all.push_back(std::move(sample));
     add_layer_samples(all);
     return all;
   }();
   return samples;
 }
 
-}  // namespace shardlab::test
+}  // namespace shardlab

@@ -1,0 +1,168 @@
+// verify-ops: ops are proven side by side, each by a prover of its own, since what one op has
+// decided is of no use to another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "base/fix.h"
+#include "base/nearest.h"
+#include "dispatch/all_ops.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/ordered_jobs.h"
+#include "sim/proof/proof_text.h"
+#include "sim/run/run.h"
+#include "sim/scenario/scenario_file.h"
+
+namespace shardlab {
+
+namespace {
+
+// All samples of an op, which are calls with other sizes or arguments.
+struct SampledOp {
+  std::string name;
+  std::vector<const OpSample*> samples;
+};
+
+std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
+  std::vector<SampledOp> ops;
+  for (const OpSample& sample : op_samples()) {
+    const std::string name(registry.at(sample.op).name());
+    const auto known = std::ranges::find(ops, name, &SampledOp::name);
+    if (known != ops.end()) {
+      known->samples.push_back(&sample);
+    } else {
+      ops.push_back({name, {&sample}});
+    }
+  }
+  std::ranges::sort(ops, {}, &SampledOp::name);
+  return ops;
+}
+
+// "aten::add.Tensor" is asked for as that, as add.Tensor, as add, or as part of a name: *add*.
+bool matches(const std::string& name, std::string_view pattern) {
+  if (pattern.empty()) return true;
+  if (pattern.find('*') == std::string_view::npos) {
+    const std::string_view after = std::string_view(name).substr(name.find("::") + 2);
+    return name == pattern || after == pattern || after.substr(0, after.find('.')) == pattern;
+  }
+  std::string_view rest = name;
+  bool anchored = !pattern.starts_with('*');
+  while (!pattern.empty()) {
+    const std::size_t star = std::min(pattern.find('*'), pattern.size());
+    const std::string_view part = pattern.substr(0, star);
+    const std::size_t found = rest.find(part);
+    if (found == std::string_view::npos || (anchored && found > 0)) return false;
+    rest.remove_prefix(found + part.size());
+    pattern.remove_prefix(std::min(star + 1, pattern.size()));
+    anchored = false;
+    if (pattern.empty() && star == part.size() && !part.empty() && !rest.empty()) return true;
+  }
+  return true;
+}
+
+// Those that match one of the patterns.
+std::vector<SampledOp> chosen_ops(const OpRegistry& registry,
+                                  const std::vector<std::string>& patterns) {
+  std::vector<SampledOp> all = sampled_ops(registry), chosen;
+  for (SampledOp& op : all) {
+    const auto meant = [&](const std::string& pattern) { return matches(op.name, pattern); };
+    if (std::ranges::any_of(patterns, meant)) chosen.push_back(op);
+  }
+  if (!chosen.empty()) return chosen;
+  const std::string& pattern = patterns.at(0);
+  std::vector<std::string> names;
+  for (const SampledOp& op : all) names.push_back(op.name.substr(op.name.find("::") + 2));
+  const OpRow* row = registry.find(pattern);
+  if (row != nullptr) {
+    fail(ErrorKind::kValue, Fix{"ask for the op that it is a variant of; shardlab ops says which"},
+         "{} has no sample call of its own", row->name());
+  }
+  fail(ErrorKind::kValue, Fix{suggest(pattern, names)}, "no op with a sample call matches '{}'",
+       pattern);
+}
+
+// The ops as they are asked about.
+struct Rules {
+  std::shared_ptr<const OpRegistry> registry;
+  std::vector<std::string> patterns;
+};
+
+Rules rules_of(const VerifyOpsArguments& arguments) {
+  if (arguments.rules.empty()) return {{std::shared_ptr<void>(), &all_ops()}, {arguments.pattern}};
+  const ScenarioFile file = ScenarioFile::open(arguments.rules, {});
+  const Scenario scenario = file.at(file.points().at(0));
+  if (scenario.rules.empty()) {
+    fail(ErrorKind::kValue, Fix{"write them as [[rule]], with op and rule"}, "{} has no rules",
+         arguments.rules);
+  }
+  std::vector<std::string> patterns{arguments.pattern};
+  if (arguments.pattern.empty()) {
+    patterns.clear();
+    for (const ScenarioRule& rule : scenario.rules) {
+      patterns.emplace_back(all_ops().at(rule.op).name());
+    }
+  }
+  return {ops_of(scenario, all_ops()), patterns};
+}
+
+Dims mesh_of(const VerifyOpsArguments& arguments) {
+  return Dims(arguments.mesh.begin(), arguments.mesh.end());
+}
+
+// The one call that --placements names, of the first sample that has as many inputs.
+int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
+              const VerifyOpsArguments& arguments, const ProofOptions& options) {
+  if (ops.size() > 1 || arguments.mesh.empty()) {
+    fail(ErrorKind::kValue, Fix{"name one op, and its mesh: --mesh 2,3"},
+         "--placements is one call on one mesh, of {} ops here", ops.size());
+  }
+  OpProver prover(registry, options);
+  bool right = true;
+  std::string text;
+  for (const OpSample* sample : ops[0].samples) {
+    if (sample->inputs.size() != ops[0].samples[0]->inputs.size()) continue;
+    const Placing placing = parse_placing(arguments.placements, *sample, arguments.mesh.size());
+    const std::string what = prover.check(*sample, mesh_of(arguments), placing);
+    text += fmt::format("{}  {}  ({}){}\n", what.empty() ? "right" : "WRONG", ops[0].name,
+                        placing_text(placing), what.empty() ? "" : ": " + what);
+    right = right && what.empty();
+  }
+  print_text(text);
+  return right ? kFine : kFailed;
+}
+
+}  // namespace
+
+int verify_ops_command(const VerifyOpsArguments& arguments) {
+  const Rules rules = rules_of(arguments);
+  const OpRegistry& registry = *rules.registry;
+  const std::vector<SampledOp> ops = chosen_ops(registry, rules.patterns);
+  ProofOptions options;
+  if (!arguments.mesh.empty()) options.meshes = {mesh_of(arguments)};
+  options.backward = !arguments.forward;
+  options.seed = arguments.seed;
+  if (!arguments.placements.empty()) return check_one(registry, ops, arguments, options);
+  std::vector<OpProof> proofs(ops.size());
+  std::vector<std::string> failures(ops.size());
+  const std::size_t workers =
+      arguments.workers.value_or(std::max(1U, std::thread::hardware_concurrency()));
+  run_in_order(
+      ops.size(), workers,
+      [&](std::size_t i) {
+        try {
+          proofs[i] = OpProver(registry, options).prove(ops[i].samples);
+        } catch (const std::exception& error) {
+          failures[i] = fmt::format("{}: {}", ops[i].name, error.what());
+        }
+      },
+      [&](std::size_t i) {
+        if (!failures[i].empty()) fail(ErrorKind::kInternal, Fix{}, "{}", failures[i]);
+      });
+  const bool json = arguments.common.output == Output::kJson;
+  print_text(json ? proof_json(proofs) + "\n" : proof_text(proofs, arguments.details));
+  return sums_of(proofs).wrong == 0 ? kFine : kFailed;
+}
+
+}  // namespace shardlab

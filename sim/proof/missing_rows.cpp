@@ -1,0 +1,105 @@
+// A row is believed where it holds on every mesh: sizes that one mesh divides another does not, so
+// that what is right by chance on even pieces is not right on uneven ones.
+#include "sim/proof/missing_rows.h"
+
+#include <optional>
+
+#include "mesh/local_shape.h"
+#include "sim/verify/compare.h"
+
+namespace shardlab {
+
+namespace {
+
+using Pieces = std::vector<DTensor>;  // by rank
+
+// The results of the op on each rank's pieces; none where it takes them not.
+std::optional<std::vector<std::vector<DTensor>>> on_pieces(const OpSample& sample,
+                                                           const std::vector<Pieces>& inputs,
+                                                           std::size_t ranks) {
+  std::vector<std::vector<DTensor>> results;
+  try {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<DTensor> own;
+      for (const Pieces& pieces : inputs) own.push_back(pieces[rank]);
+      results.push_back(call_sample(sample, own, {}, 0, nullptr).values);
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return results;
+}
+
+Fill fill_of(DType dtype) {
+  if (dtype == DType::kBool) return Fill::kBool;
+  return is_integral(dtype) ? Fill::kIndex : Fill::kReal;
+}
+
+// The placement under which these pieces are the whole, if there is one.
+std::optional<Placement> placement_of(const Pieces& pieces, const MeshLayout* layout,
+                                      const DTensor& single, const DTensor& reference) {
+  for (const Placement& placement : choices_of({single.shape(), fill_of(single.dtype())})) {
+    const DTensorSpec* spec = layout->arena().spec(layout, {placement}, single.meta());
+    Pieces placed;
+    for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
+      const Tensor& local = pieces[rank].local();
+      const Coordinate at{static_cast<std::int64_t>(rank)};
+      if (local.dtype() != single.dtype() || local.shape() != local_shape(*spec, at)) break;
+      placed.emplace_back(local, spec);
+    }
+    if (placed.size() < pieces.size()) continue;
+    std::vector<AssemblyFault> faults;
+    const GlobalValue value = assemble(*spec, placed, faults);
+    if (!faults.empty()) continue;
+    const Comparison result =
+        compare(value, whole_value(single.local()), whole_value(reference.local()),
+                {.exact = false, .relative_tolerance = 4e-5});
+    if (result.agreement != Agreement::kWrong) return placement;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& placings,
+                       const PieceOf& piece_of, const SampleValues& single,
+                       const SampleValues& reference) {
+  const auto ranks = static_cast<std::size_t>(layout->size());
+  std::set<std::string> rows;
+  for (const Placing& placing : placings) {
+    std::vector<Pieces> inputs;
+    for (std::size_t slot = 0; slot < placing.size(); ++slot) {
+      Pieces pieces;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        pieces.emplace_back(piece_of(rank, slot, placing[slot]).local());
+      }
+      inputs.push_back(std::move(pieces));
+    }
+    const auto results = on_pieces(sample_, inputs, ranks);
+    if (!results) continue;
+    Placements outputs;
+    for (std::size_t value = 0; value < single.results; ++value) {
+      Pieces pieces;
+      for (const std::vector<DTensor>& own : *results) {
+        if (value < own.size() && own[value].defined()) pieces.push_back(own[value]);
+      }
+      if (pieces.size() < ranks || !single.values[value].defined()) break;
+      const auto placement =
+          placement_of(pieces, layout, single.values[value], reference.values[value]);
+      if (!placement) break;
+      outputs.push_back(*placement);
+    }
+    if (outputs.size() < single.results) continue;
+    rows.insert(placing_text(placing) + " -> " + placements_text(outputs));
+  }
+  if (!looked_) {
+    rows_ = std::move(rows);
+  } else {
+    std::erase_if(rows_, [&](const std::string& row) { return !rows.contains(row); });
+  }
+  looked_ = true;
+}
+
+std::vector<std::string> MissingRows::found() const { return {rows_.begin(), rows_.end()}; }
+
+}  // namespace shardlab

@@ -1,0 +1,37 @@
+// missing_rows.h - placings that send something, or are refused, though the op on the pieces alone
+// would give a placement of the right result: rows that a rule could offer.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/proof/placings.h"
+#include "sim/proof/sample_call.h"
+
+namespace shardlab {
+
+/// What a rank of the mesh holds of an input that is placed so.
+using PieceOf =
+    std::function<DTensor(std::size_t rank, std::size_t slot, const Placements& placements)>;
+
+class MissingRows {
+ public:
+  /// `sample` outlives it.
+  explicit MissingRows(const OpSample& sample) : sample_(sample) {}
+
+  /// Of these placings on a mesh of one dim; `single` and `reference` are what one device has. Runs
+  /// on a rank that is alone. What one mesh does not show is not found.
+  void look(const MeshLayout* layout, const std::vector<Placing>& placings, const PieceOf& piece_of,
+            const SampleValues& single, const SampleValues& reference);
+  /// "S(0), R -> S(0)", those that every mesh has shown; in order.
+  std::vector<std::string> found() const;
+
+ private:
+  const OpSample& sample_;
+  std::set<std::string> rows_;
+  bool looked_ = false;
+};
+
+}  // namespace shardlab

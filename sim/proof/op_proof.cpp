@@ -1,0 +1,408 @@
+// All placings of a sample on one mesh are one run of a world: each rank makes its pieces of each
+// input once, and calls the op for one placing after the other. What a rank refuses is refused by
+// all, before anything is sent; where ranks part, the world ends with a verdict, and the placings
+// behind that one are run in a world of their own.
+#include "sim/proof/op_proof.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "api/distribute.h"
+#include "autograd/autograd.h"
+#include "base/fix.h"
+#include "comm/device_mesh.h"
+#include "kernels/cpu_kernels.h"
+#include "mesh/type_string.h"
+#include "sim/proof/missing_rows.h"
+#include "sim/proof/sample_call.h"
+#include "sim/proof/terms.h"
+#include "sim/record/marks.h"
+#include "sim/verify/compare.h"
+#include "sim/world/world.h"
+#include "tensor/cpu_device.h"
+
+namespace shardlab {
+
+namespace {
+
+// "would have to move" of "aten::add_: operand 0 would have to move: f32[7@x]": refusals for one
+// reason are counted together.
+std::string reason_of(const Error& error) {
+  std::string text = error.summary();
+  if (const std::size_t op = text.find(": "); op != std::string::npos) text.erase(0, op + 2);
+  const std::size_t end = text.find_first_of("[({0123456789");
+  if (end != std::string::npos && end > 0) text.resize(end);
+  while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
+  return text;
+}
+
+// Beyond this, relative to the largest element, a difference is no rounding: values are multiples
+// of 1/64, and sums short. The envelope of one sample may be narrower by luck.
+constexpr double kRoom = 4e-5;
+
+std::string judged(const std::vector<DTensor>& pieces, const DTensor& single,
+                   const DTensor& reference) {
+  if (!pieces[0].defined() || !single.defined()) {
+    return pieces[0].defined() == single.defined() ? "" : "is there in one of the runs only";
+  }
+  if (!pieces[0].distributed()) return "is a plain tensor";
+  const DTensorSpec& spec = *pieces[0].spec();
+  for (const DTensor& piece : pieces) {
+    if (piece.spec() != &spec) return "has other placements on another rank";
+  }
+  std::vector<AssemblyFault> faults;
+  const GlobalValue value = assemble(spec, pieces, faults);
+  if (!faults.empty()) return fmt::format("{}: {}", type_string(spec), faults[0].what);
+  const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
+    return is_exact(piece);
+  });
+  const Comparison result =
+      compare(value, whole_value(single.local()), whole_value(reference.local()),
+              {.exact = exact, .relative_tolerance = kRoom});
+  if (result.agreement != Agreement::kWrong) return "";
+  return fmt::format("{}: {}", type_string(spec), result.what);
+}
+
+}  // namespace
+
+class OpProver::Impl {
+ public:
+  Impl(const OpRegistry& registry, ProofOptions options)
+      : registry_(registry),
+        options_(std::move(options)),
+        propagator_(registry, PlanOptions{}),
+        device_(make_cpu_device(cpu_kernel_table())) {}
+
+  OpProof prove(const std::vector<const OpSample*>& samples) {
+    OpProof proof;
+    proof.op = std::string(registry_.at(samples.at(0)->op).name());
+    for (const OpSample* sample : samples) {
+      const Expected expected = on_one_device(*sample);
+      const bool first = sample == samples[0];
+      MissingRows missing(*sample);
+      for (const Dims& mesh : options_.meshes) {
+        const bool line = mesh.size() == 1;
+        const std::vector<Placing> placings =
+            placings_of(*sample, mesh.size(),
+                        line ? options_.most_of_one : options_.most_of_several, options_.seed);
+        MeshRun run = on_mesh(*sample, mesh, placings, expected.roots());
+        std::vector<Placing> costly;
+        for (std::size_t i = 0; i < placings.size(); ++i) {
+          if (count(proof, expected, mesh, placings[i], i, run.outcomes)) continue;
+          costly.push_back(placings[i]);
+        }
+        if (!line || !first || !options_.missing || expected.error) continue;
+        const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
+          return piece(run.pieces[rank], *sample, run.layout, slot, placements);
+        };
+        run_alone([&] {
+          missing.look(run.layout, costly, held, expected.single[0], expected.reference[0]);
+        });
+      }
+      if (first && options_.missing) proof.missing = missing.found();
+    }
+    return proof;
+  }
+
+  std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
+    const Expected expected = on_one_device(sample);
+    for (std::size_t root = 0; root < expected.roots(); ++root) {
+      const MeshRun run =
+          on_mesh(sample, mesh, std::vector<Placing>(root + 1, placing), expected.roots());
+      const std::string what = fault(expected, run.outcomes, root);
+      if (!what.empty()) return what;
+      const Error* error = run.outcomes[0][root].error.get();
+      if (error != nullptr && !expected.error) throw *error;
+    }
+    return "";
+  }
+
+ private:
+  // What one rank had from one call.
+  struct Outcome {
+    std::vector<DTensor> values;
+    std::unique_ptr<Error> error;
+    bool sent = false;  // by the call itself, not by its backward
+  };
+
+  // What one device has, for a gradient that flows into each result that may have one.
+  struct Expected {
+    std::vector<SampleValues> single, reference;
+    std::unique_ptr<Error> error;  // the call is refused there, too
+
+    std::size_t roots() const {
+      return std::max<std::size_t>(1, single.empty() ? 0 : single[0].roots);
+    }
+  };
+
+  class Sent final : public ForwardingObserver {
+   public:
+    Sent() : ForwardingObserver(nullptr) {}
+    void op_begins(const OpSchema&, const OutputSharding&) override {}
+    void op_ends() override {}
+    void redistribution(const RedistributionRecord&) override {}
+    void collective(const CollectiveRecord&) override { ++count; }
+    void warning(const std::string&) override {}
+
+    std::int64_t count = 0;
+  };
+
+  using Outcomes = std::vector<std::vector<Outcome>>;  // by rank, by placing
+  // A rank's inputs, by slot, each made once for each way to place it.
+  using Pieces = std::vector<std::vector<std::pair<Placements, DTensor>>>;
+  struct MeshRun {
+    const MeshLayout* layout;
+    Outcomes outcomes;
+    std::vector<Pieces> pieces;  // by rank
+  };
+
+  WorldOptions world_options(std::int64_t ranks) {
+    WorldOptions options;
+    options.ranks = ranks;
+    options.device = [this](std::int64_t) -> Device& { return *device_; };
+    options.seed = kRandomSeed;
+    options.propagator = &propagator_;
+    options.plans = &propagator_.plans();
+    return options;
+  }
+
+  void run_alone(const std::function<void()>& body) {
+    if (!alone_) alone_ = std::make_unique<World>(world_options(1));
+    alone_->run([&](RankContext&) { body(); }).rethrow();
+  }
+
+  // Leaves are the floats of a call that can be differentiated.
+  bool is_leaf_of(const OpSample& sample, std::size_t slot) const {
+    const Fill fill = sample.inputs[slot].fill;
+    return options_.backward && (fill == Fill::kReal || fill == Fill::kUnit) &&
+           has_gradient(registry_.at(sample.op));
+  }
+
+  SampleValues alone(const OpSample& sample, std::size_t root, DType floats) {
+    std::vector<DTensor> inputs, leaves;
+    for (std::size_t slot = 0; slot < sample.inputs.size(); ++slot) {
+      inputs.emplace_back(sample_input(sample, slot, options_.seed, floats));
+      if (!is_leaf_of(sample, slot)) continue;
+      require_grad(inputs.back());
+      leaves.push_back(inputs.back());
+    }
+    current_rank().random = {kRandomSeed, 0};
+    return call_sample(sample, inputs, leaves, root, [&](const Dims& shape) {
+      return DTensor(sample_gradient(shape, options_.seed, floats));
+    });
+  }
+
+  Expected on_one_device(const OpSample& sample) {
+    Expected expected;
+    try {
+      run_alone([&] {
+        for (std::size_t root = 0; root < expected.roots(); ++root) {
+          expected.single.push_back(alone(sample, root, DType::kF32));
+          expected.reference.push_back(alone(sample, root, DType::kF64));
+        }
+      });
+    } catch (const Error& error) {
+      expected.error = std::make_unique<Error>(error);
+    }
+    return expected;
+  }
+
+  // The rank's piece of the value, or of its own term.
+  DTensor placed(const Tensor& whole, Fill fill, const MeshLayout* layout,
+                 const Placements& placements, std::uint64_t slot) const {
+    Placements cut = placements;
+    std::int64_t index = 0, count = 1;
+    ReduceOp op = ReduceOp::kSum;
+    const Coordinate at = *layout->coordinate_of(current_rank().rank);
+    for (std::size_t dim = 0; dim < cut.size(); ++dim) {
+      if (!cut[dim].is_partial()) continue;
+      op = cut[dim].op;
+      index = index * layout->shape()[dim] + at[dim];
+      count *= layout->shape()[dim];
+      cut[dim] = Placement::replicate();
+    }
+    Arena& arena = layout->arena();
+    const Tensor own =
+        count == 1 ? whole : term_of(whole, fill, op, index, count, options_.seed + slot);
+    const DTensor piece = distribute(own, arena.spec(layout, cut, whole.meta()));
+    return {piece.local(), arena.spec(layout, placements, whole.meta())};
+  }
+
+  const DTensor& piece(Pieces& pieces, const OpSample& sample, const MeshLayout* layout,
+                       std::size_t slot, const Placements& placements) const {
+    auto& known = pieces[slot];
+    for (const auto& [placed, tensor] : known) {
+      if (placed == placements) return tensor;
+    }
+    const DTensor tensor = placed(sample_input(sample, slot, options_.seed, DType::kF32),
+                                  sample.inputs[slot].fill, layout, placements, slot);
+    if (is_leaf_of(sample, slot)) require_grad(tensor);
+    return known.emplace_back(placements, tensor).second;
+  }
+
+  // The gradient is placed in another way from call to call.
+  DTensor gradient(const MeshLayout* layout, const Dims& shape, std::size_t number) const {
+    const Tensor whole = sample_gradient(shape, options_.seed, DType::kF32);
+    const Placements choices = choices_of({shape, Fill::kReal});
+    Placements placements(layout->ndim(), Placement::replicate());
+    placements[number % layout->ndim()] = choices[number % choices.size()];
+    return placed(whole, Fill::kReal, layout, placements, kGradientSlot);
+  }
+
+  void call_on_rank(Pieces& pieces, const OpSample& sample, const MeshLayout* layout,
+                    const Placing& placing, std::size_t number, std::size_t root, Sent& sent,
+                    Outcome& outcome) const {
+    std::vector<DTensor> inputs, leaves;
+    for (std::size_t slot = 0; slot < placing.size(); ++slot) {
+      inputs.push_back(piece(pieces, sample, layout, slot, placing[slot]));
+      if (is_leaf_of(sample, slot)) leaves.push_back(inputs.back());
+    }
+    current_rank().random = {kRandomSeed, 0};
+    sent.count = 0;
+    bool forward_sent = false;
+    SampleValues values = call_sample(sample, inputs, leaves, root, [&](const Dims& shape) {
+      forward_sent = sent.count > 0;
+      return gradient(layout, shape, number);
+    });
+    outcome.values = std::move(values.values);
+    const bool backward = outcome.values.size() > values.results;
+    outcome.sent = backward ? forward_sent : sent.count > 0;
+  }
+
+  // Placings from `begin` on; the first that was not reached by every rank, or their number.
+  std::size_t run_from(std::size_t begin, const OpSample& sample,
+                       const std::vector<Placing>& placings, std::size_t roots, MeshRun& run) {
+    std::vector<std::size_t> reached(run.outcomes.size(), begin);
+    World& world = world_of(run.layout);
+    const WorldResult result = world.run([&](RankContext& rank) {
+      const auto own = static_cast<std::size_t>(rank.rank);
+      rank.meshes->construct(run.layout);
+      Sent sent;
+      Marks marks(&sent);
+      const ObserverScope observed(marks);
+      for (std::size_t& i = reached[own]; i < placings.size(); ++i) {
+        try {
+          call_on_rank(run.pieces[own], sample, run.layout, placings[i], i, i % roots, sent,
+                       run.outcomes[own][i]);
+        } catch (const Error& error) {
+          if (error.find("verdict") != nullptr) throw;
+          run.outcomes[own][i].error = std::make_unique<Error>(error);
+        }
+      }
+    });
+    if (result.ok()) return placings.size();
+    const std::size_t stopped = *std::ranges::min_element(reached);
+    if (stopped < placings.size()) {
+      run.outcomes[0][stopped].error = std::make_unique<Error>(result.merged());
+    }
+    return stopped + 1;
+  }
+
+  MeshRun on_mesh(const OpSample& sample, const Dims& mesh, const std::vector<Placing>& placings,
+                  std::size_t roots) {
+    MeshRun run{process_arena().layout({mesh, {}, {}}), {}, {}};
+    const auto ranks = static_cast<std::size_t>(run.layout->size());
+    run.outcomes.resize(ranks);
+    for (std::vector<Outcome>& own : run.outcomes) own.resize(placings.size());
+    run.pieces.assign(ranks, Pieces(sample.inputs.size()));
+    std::size_t next = 0;
+    while (next < placings.size()) next = run_from(next, sample, placings, roots, run);
+    return run;
+  }
+
+  World& world_of(const MeshLayout* layout) {
+    for (const auto& [known, world] : worlds_) {
+      if (known == layout) return *world;
+    }
+    return *worlds_.emplace_back(layout, std::make_unique<World>(world_options(layout->size())))
+                .second;
+  }
+
+  // What is wrong with one placing, or "". Where all ranks refuse it, nothing is.
+  static std::string fault(const Expected& expected, const Outcomes& outcomes, std::size_t number) {
+    const Outcome& first = outcomes[0][number];
+    // Data that one device refuses is refused by those ranks that hold it.
+    const auto refuses = [&](const std::vector<Outcome>& own) {
+      return own[number].error != nullptr;
+    };
+    if (expected.error) {
+      const bool some = std::ranges::any_of(outcomes, refuses);
+      return some ? "" : "one device refuses it: " + expected.error->summary();
+    }
+    for (const std::vector<Outcome>& own : outcomes) {
+      const Error* error = own[number].error.get();
+      if ((error != nullptr) == (first.error != nullptr)) continue;
+      return "ranks part: " + (error != nullptr ? *error : *first.error).summary();
+    }
+    if (first.error) return "";
+    const std::size_t root = number % expected.roots();
+    const SampleValues& single = expected.single[root];
+    if (first.values.size() != single.values.size()) return "has another number of results";
+    for (std::size_t value = 0; value < single.values.size(); ++value) {
+      std::vector<DTensor> pieces;
+      for (const std::vector<Outcome>& own : outcomes)
+        pieces.push_back(own[number].values.at(value));
+      const std::string what =
+          judged(pieces, single.values[value], expected.reference[root].values.at(value));
+      if (what.empty()) continue;
+      const bool result = value < single.results;
+      return fmt::format("{} {} {}", result ? "result" : "gradient",
+                         result ? value : value - single.results, what);
+    }
+    return "";
+  }
+
+  // True where nothing was sent, and the result is right.
+  static bool count(OpProof& proof, const Expected& expected, const Dims& mesh,
+                    const Placing& placing, std::size_t number, const Outcomes& outcomes) {
+    ++proof.tried;
+    const std::string what = fault(expected, outcomes, number);
+    if (!what.empty()) {
+      ++proof.wrong;
+      if (!proof.least || product(mesh) < product(proof.least->mesh)) {
+        proof.least = WrongCall{proof.op, mesh, placing, what};
+      }
+      return true;
+    }
+    if (expected.error) {
+      ++proof.refused;
+      ++proof.reasons["one device refuses it, too: " + reason_of(*expected.error)];
+      return true;
+    }
+    if (const Error* error = outcomes[0][number].error.get()) {
+      ++proof.refused;
+      ++proof.reasons[reason_of(*error)];
+      return false;
+    }
+    ++proof.right;
+    if (outcomes[0][number].sent) return false;
+    ++proof.silent;
+    return true;
+  }
+
+  static constexpr std::uint64_t kRandomSeed = 11;
+  static constexpr std::uint64_t kGradientSlot = 96;
+
+  const OpRegistry& registry_;
+  ProofOptions options_;
+  Propagator propagator_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<World> alone_;
+  std::vector<std::pair<const MeshLayout*, std::unique_ptr<World>>> worlds_;
+};
+
+OpProver::OpProver(const OpRegistry& registry, ProofOptions options)
+    : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
+OpProver::~OpProver() = default;
+
+OpProof OpProver::prove(const std::vector<const OpSample*>& samples) {
+  return impl_->prove(samples);
+}
+
+std::string OpProver::check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
+  return impl_->check(sample, mesh, placing);
+}
+
+}  // namespace shardlab

@@ -1,0 +1,77 @@
+// op_proof.h - whether an op under its sharding rule gives the values of one device, for every way
+// to place its inputs.
+//
+// A call is made with inputs that are placed in each way on a mesh of simulated ranks, forward and
+// backward; results and gradients, put together by the definition of placements alone
+// (sim/verify/global_value.h), are held against the same call on one device: bit for bit where
+// elements are moved or computed one by one, else by the rule of scenarios/README.md, section 7.
+// A mesh that does not divide the sample's sizes leaves some ranks with less and some with nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "propagate/propagator.h"
+#include "sim/proof/placings.h"
+#include "tensor/device.h"
+
+namespace shardlab {
+
+struct ProofOptions {
+  /// Meshes that the inputs are placed on. Those of one dim are gone through completely.
+  std::vector<Dims> meshes = {{2}, {3}, {4}, {5}, {2, 2}, {2, 3}, {2, 2, 2}};
+  bool backward = true;
+  /// Placings on each mesh of one dim, and of several, where there are more.
+  std::size_t most_of_one = 4096, most_of_several = 128;
+  std::uint64_t seed = 0;  ///< of values and of what is drawn
+  bool missing = true;     ///< look for placings that could do without communication
+};
+
+/// One call that gave something else than one device.
+struct WrongCall {
+  std::string op;
+  Dims mesh;
+  Placing placing;
+  std::string what;
+};
+
+/// What was found out about the calls of one op.
+struct OpProof {
+  std::string op;
+  std::int64_t tried = 0;
+  std::int64_t right = 0;
+  std::int64_t silent = 0;  ///< of those that are right: forward sent nothing
+  std::int64_t wrong = 0;
+  std::int64_t refused = 0;
+  std::map<std::string, std::int64_t> reasons;  ///< of refusals, how often
+  std::optional<WrongCall> least;               ///< the wrong one on the smallest mesh
+  /// "S(0), R -> S(0)": sent something or was refused on every mesh of one dim, and would be right
+  /// with the op on the pieces alone.
+  std::vector<std::string> missing;
+};
+
+/// Proves the rules of one registry. Not thread-safe; several may run side by side.
+class OpProver {
+ public:
+  /// `registry` outlives it and is complete.
+  explicit OpProver(const OpRegistry& registry, ProofOptions options = {});
+  ~OpProver();
+  OpProver(const OpProver&) = delete;
+  OpProver& operator=(const OpProver&) = delete;
+
+  /// All samples are calls of one op.
+  OpProof prove(const std::vector<const OpSample*>& samples);
+  /// One call: what is wrong with it, "" where nothing is.
+  ///   fails  what the call fails with
+  std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace shardlab

@@ -1,0 +1,154 @@
+// The choices of all inputs along all mesh dims are the digits of one number, which counts the
+// placings; some of them mix kinds of pending reductions and are passed over.
+#include "sim/proof/placings.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "base/fix.h"
+
+namespace shardlab {
+
+namespace {
+
+// How many choices each digit has: of input 0 along mesh dim 0, along mesh dim 1, ...
+std::vector<std::uint64_t> bases_of(const OpSample& sample, std::size_t mesh_dims) {
+  std::vector<std::uint64_t> bases;
+  for (const SampleInput& input : sample.inputs) {
+    bases.insert(bases.end(), mesh_dims, choices_of(input).size());
+  }
+  return bases;
+}
+
+// Saturates: nobody counts that far.
+std::uint64_t count_of(const std::vector<std::uint64_t>& bases) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t base : bases) {
+    if (count > std::numeric_limits<std::uint64_t>::max() / base) {
+      return std::numeric_limits<std::uint64_t>::max();
+    }
+    count *= base;
+  }
+  return count;
+}
+
+bool one_reduction(const Placements& placements) {
+  const Placement* first = nullptr;
+  for (const Placement& placement : placements) {
+    if (!placement.is_partial()) continue;
+    if (first != nullptr && !(*first == placement)) return false;
+    first = &placement;
+  }
+  return true;
+}
+
+Placing placing_at(const OpSample& sample, std::size_t mesh_dims, std::uint64_t number) {
+  Placing placing;
+  for (const SampleInput& input : sample.inputs) {
+    const Placements choices = choices_of(input);
+    Placements placements;
+    for (std::size_t dim = 0; dim < mesh_dims; ++dim) {
+      placements.push_back(choices[number % choices.size()]);
+      number /= choices.size();
+    }
+    placing.push_back(placements);
+  }
+  return placing;
+}
+
+std::vector<std::string> parts(std::string_view text, char separator) {
+  std::vector<std::string> found(1);
+  int depth = 0;
+  for (const char letter : text) {
+    depth += (letter == '(') - (letter == ')');
+    if (letter == separator && depth == 0) {
+      found.emplace_back();
+    } else if (letter != ' ' || !found.back().empty()) {
+      found.back() += letter;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Placements choices_of(const SampleInput& input) {
+  Placements choices{Placement::replicate()};
+  for (std::size_t dim = 0; dim < input.shape.size(); ++dim) {
+    choices.push_back(Placement::shard(static_cast<std::int64_t>(dim)));
+  }
+  if (input.fill == Fill::kBool) return choices;
+  choices.push_back(Placement::partial(ReduceOp::kSum));
+  if (input.fill == Fill::kIndex || input.fill == Fill::kCount) return choices;
+  for (const ReduceOp op : {ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}) {
+    choices.push_back(Placement::partial(op));
+  }
+  return choices;
+}
+
+std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, std::size_t most,
+                                 std::uint64_t seed) {
+  const std::uint64_t count = count_of(bases_of(sample, mesh_dims));
+  std::vector<Placing> placings;
+  const auto add = [&](std::uint64_t number) {
+    Placing placing = placing_at(sample, mesh_dims, number);
+    if (std::ranges::all_of(placing, one_reduction)) placings.push_back(std::move(placing));
+  };
+  if (count <= most) {
+    for (std::uint64_t number = 0; number < count; ++number) add(number);
+    return placings;
+  }
+  std::mt19937_64 random(seed);
+  std::set<std::uint64_t> drawn;
+  while (drawn.size() < most) {
+    const std::uint64_t number = random() % count;
+    if (drawn.insert(number).second) add(number);
+  }
+  return placings;
+}
+
+std::string placements_text(const Placements& placements) {
+  std::string text;
+  for (const Placement& placement : placements) {
+    text += (text.empty() ? "" : " ") + to_string(placement);
+  }
+  return text;
+}
+
+std::string placing_text(const Placing& placing) {
+  std::string text;
+  for (const Placements& placements : placing) {
+    text += (text.empty() ? "" : ", ") + placements_text(placements);
+  }
+  return text;
+}
+
+Placing parse_placing(std::string_view text, const OpSample& sample, std::size_t mesh_dims) {
+  const std::vector<std::string> inputs = parts(text, ',');
+  if (inputs.size() != sample.inputs.size()) {
+    fail(ErrorKind::kValue, Fix{"give those of one input, a comma, those of the next"},
+         "'{}' places {}, and {} is called with {}", text, inputs.size(), sample.op,
+         sample.inputs.size());
+  }
+  Placing placing;
+  for (const std::string& input : inputs) {
+    Placements placements;
+    for (const std::string& word : parts(input, ' ')) {
+      const auto placement = parse_placement(word);
+      if (!placement) {
+        fail(ErrorKind::kValue, Fix{"write R, S(dim) or P(sum)"}, "'{}' is not a placement", word);
+      }
+      placements.push_back(*placement);
+    }
+    if (placements.size() != mesh_dims) {
+      fail(ErrorKind::kValue, Fix{"give one for each mesh dim, with spaces between them"},
+           "'{}' are {} placements, and the mesh has {} dims", input, placements.size(), mesh_dims);
+    }
+    placing.push_back(placements);
+  }
+  return placing;
+}
+
+}  // namespace shardlab

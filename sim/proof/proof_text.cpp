@@ -1,0 +1,77 @@
+#include "sim/proof/proof_text.h"
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+namespace shardlab {
+
+namespace {
+
+std::string mesh_text(const Dims& mesh) { return fmt::format("{}", fmt::join(mesh, ",")); }
+
+std::string command_of(const WrongCall& call) {
+  return fmt::format("shardlab verify-ops {} --mesh {} --placements \"{}\"", call.op,
+                     mesh_text(call.mesh), placing_text(call.placing));
+}
+
+std::string wrong_text(const WrongCall& call) {
+  return fmt::format("    wrong    on a mesh of {} with ({}): {}\n             {}\n",
+                     fmt::join(call.mesh, " x "), placing_text(call.placing), call.what,
+                     command_of(call));
+}
+
+}  // namespace
+
+ProofSums sums_of(const std::vector<OpProof>& proofs) {
+  ProofSums sums;
+  for (const OpProof& proof : proofs) {
+    sums.tried += proof.tried;
+    sums.right += proof.right;
+    sums.silent += proof.silent;
+    sums.wrong += proof.wrong;
+    sums.refused += proof.refused;
+  }
+  return sums;
+}
+
+std::string proof_text(const std::vector<OpProof>& proofs, bool details) {
+  std::string out = fmt::format("{:<44} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}\n", "op", "tried",
+                                "right", "silent", "refused", "wrong", "missing");
+  for (const OpProof& proof : proofs) {
+    out += fmt::format("{:<44} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}\n", proof.op, proof.tried,
+                       proof.right, proof.silent, proof.refused, proof.wrong, proof.missing.size());
+    if (proof.least) out += wrong_text(*proof.least);
+    if (!details) continue;
+    for (const auto& [reason, times] : proof.reasons) {
+      out += fmt::format("    refused  {} times: {}\n", times, reason);
+    }
+    for (const std::string& row : proof.missing) out += fmt::format("    missing  {}\n", row);
+  }
+  const ProofSums sums = sums_of(proofs);
+  out += fmt::format(
+      "{} ops: {} calls tried, {} right ({} of them silent: forward sends nothing), {} refused, {} "
+      "wrong\n",
+      proofs.size(), sums.tried, sums.right, sums.silent, sums.refused, sums.wrong);
+  return out;
+}
+
+std::string proof_json(const std::vector<OpProof>& proofs) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const OpProof& proof : proofs) {
+    nlohmann::json one = {{"op", proof.op},           {"tried", proof.tried},
+                          {"right", proof.right},     {"silent", proof.silent},
+                          {"refused", proof.refused}, {"wrong", proof.wrong},
+                          {"reasons", proof.reasons}, {"missing", proof.missing}};
+    if (proof.least) {
+      one["least"] = {{"mesh", proof.least->mesh},
+                      {"placements", placing_text(proof.least->placing)},
+                      {"what", proof.least->what},
+                      {"command", command_of(*proof.least)}};
+    }
+    list.push_back(std::move(one));
+  }
+  return list.dump();
+}
+
+}  // namespace shardlab

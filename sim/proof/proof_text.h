@@ -1,0 +1,23 @@
+// proof_text.h - what was proven of the ops, for people and for machines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/proof/op_proof.h"
+
+namespace shardlab {
+
+/// The number of calls and how they went, of all ops together.
+struct ProofSums {
+  std::int64_t tried = 0, right = 0, silent = 0, wrong = 0, refused = 0;
+};
+ProofSums sums_of(const std::vector<OpProof>& proofs);
+
+/// A line an op; below it what is wrong as a command line, why calls are refused, and, where
+/// `details` is set, the rows that are missing.
+std::string proof_text(const std::vector<OpProof>& proofs, bool details);
+/// One array, an object an op, in the same order.
+std::string proof_json(const std::vector<OpProof>& proofs);
+
+}  // namespace shardlab

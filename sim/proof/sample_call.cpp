@@ -1,0 +1,112 @@
+// Numbers are multiples of 1/64, so that every dtype holds them and short sums have no rounding.
+#include "sim/proof/sample_call.h"
+
+#include <random>
+
+#include "autograd/autograd.h"
+#include "base/rank_context.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+constexpr std::uint64_t kPrime = 97;  // seeds and slots together are one number
+
+Tensor drawn_floats(const Dims& shape, Fill fill, std::uint64_t seed, DType floats) {
+  std::mt19937_64 random(seed);
+  const Tensor tensor = empty(*current_rank().device, shape, floats);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    const double fraction = static_cast<double>(random() % 64) / 64;
+    values.push_back(fill == Fill::kUnit ? 0.125 + 0.75 * fraction : 4 * fraction - 2);
+  }
+  write_doubles(tensor, values);
+  return tensor;
+}
+
+Argument filled_argument(const Argument& argument, const std::vector<DTensor>& inputs) {
+  if (argument.is_list()) {
+    ArgumentList list;
+    for (const Argument& element : argument.list()) {
+      list.push_back(filled_argument(element, inputs));
+    }
+    return list;
+  }
+  if (!argument.is_string() || argument.string().front() != '$') return argument;
+  return inputs.at(static_cast<std::size_t>(argument.string()[1] - '0'));
+}
+
+}  // namespace
+
+Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed, DType floats) {
+  const SampleInput& input = sample.inputs[slot];
+  const std::uint64_t own = seed * kPrime + slot;
+  if (input.fill == Fill::kReal || input.fill == Fill::kUnit) {
+    return drawn_floats(input.shape, input.fill, own, floats);
+  }
+  const bool truth = input.fill == Fill::kBool;
+  const Tensor tensor =
+      empty(*current_rank().device, input.shape, truth ? DType::kBool : DType::kI64);
+  std::mt19937_64 random(own);
+  std::vector<std::int64_t> values;
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    const auto limit = static_cast<std::uint64_t>(truth ? 2 : input.limit);
+    const std::int64_t least = input.fill == Fill::kCount ? 1 : 0;
+    values.push_back(least + static_cast<std::int64_t>(random() % limit));
+  }
+  write_integers(tensor, values);
+  return tensor;
+}
+
+Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType floats) {
+  return drawn_floats(shape, Fill::kReal, seed * kPrime + kPrime - 1, floats);
+}
+
+Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs) {
+  Arguments filled;
+  for (const Argument& argument : args) filled.push_back(filled_argument(argument, inputs));
+  return filled;
+}
+
+std::vector<DTensor> tensors_of(const Results& results) {
+  std::vector<DTensor> tensors;
+  for (const Argument& result : results) {
+    if (result.is_tensor()) tensors.push_back(result.tensor());
+    if (!result.is_list()) continue;
+    for (const Argument& element : result.list()) tensors.push_back(element.tensor());
+  }
+  return tensors;
+}
+
+bool has_gradient(const OpRow& row) {
+  if (row.gradient || (row.base != nullptr && row.base->gradient)) return true;
+  return row.parts() != nullptr && std::holds_alternative<NoRule>(row.rule);
+}
+
+SampleValues call_sample(const OpSample& sample, const std::vector<DTensor>& inputs,
+                         const std::vector<DTensor>& leaves, std::size_t root,
+                         const GradientOf& gradient) {
+  Calls& calls = recording_calls();
+  const OpRow& row = calls.find(sample.op);
+  std::vector<DTensor> given = inputs;
+  if (row.inplace()) {
+    for (DTensor& input : given) input = calls.one("aten::clone", {input});
+  }
+  SampleValues out;
+  out.values = tensors_of(calls(sample.op, filled_in(sample.args, given)));
+  out.results = out.values.size();
+  std::vector<DTensor> roots;
+  for (const DTensor& result : out.values) {
+    if (result.defined() && result.requires_grad()) roots.push_back(result);
+  }
+  out.roots = roots.size();
+  if (roots.empty() || leaves.empty()) return out;
+  const DTensor& chosen = roots[root % roots.size()];
+  for (DTensor& grad : gradients(chosen, leaves, gradient(chosen.shape()))) {
+    out.values.push_back(std::move(grad));
+  }
+  return out;
+}
+
+}  // namespace shardlab

@@ -1,0 +1,40 @@
+// sample_call.h - the call of a sample: its inputs, what it gives, and the gradients behind it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "mesh/dtensor.h"
+#include "schema/op_row.h"
+#include "sim/proof/op_samples.h"
+
+namespace shardlab {
+
+/// An input, equal on every rank that asks: its elements depend on seed and slot alone, and every
+/// dtype of floats holds them exactly. Made on the device of the rank that runs.
+Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed, DType floats);
+/// The gradient that flows into a result of this shape.
+Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType floats);
+
+/// The sample's arguments with `inputs` in place of "$0", "$1", ...
+Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs);
+/// All tensors, those in lists too.
+std::vector<DTensor> tensors_of(const Results& results);
+/// A gradient of its own, that of the op it is a variant of, or the gradients of its parts.
+bool has_gradient(const OpRow& row);
+
+/// The gradient of a result of this shape, placed where the caller wants it.
+using GradientOf = std::function<DTensor(const Dims& shape)>;
+/// What the call gives, then the gradients of `leaves` (undefined: none) where a gradient flows
+/// into result `root` modulo the number of those that require one. Nothing is written into
+/// `inputs`.
+struct SampleValues {
+  std::vector<DTensor> values;
+  std::size_t results = 0;  ///< of values: what the call gave
+  std::size_t roots = 0;    ///< results that a gradient may flow into
+};
+SampleValues call_sample(const OpSample& sample, const std::vector<DTensor>& inputs,
+                         const std::vector<DTensor>& leaves, std::size_t root,
+                         const GradientOf& gradient);
+
+}  // namespace shardlab

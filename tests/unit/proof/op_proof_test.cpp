@@ -1,0 +1,107 @@
+// Wrong rules must be found, right ones must not; a row that was taken away is missed.
+#include "sim/proof/op_proof.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "dispatch/all_ops.h"
+#include "ops/factor_rule.h"
+
+namespace shardlab {
+namespace {
+
+struct Proven {
+  Proven() { register_all_ops(registry); }
+
+  OpProof of(std::string_view op, ProofOptions options = {}) const {
+    std::vector<const OpSample*> samples;
+    for (const OpSample& sample : op_samples()) {
+      if (&registry.at(sample.op) == &registry.at(op)) samples.push_back(&sample);
+    }
+    REQUIRE(!samples.empty());
+    return OpProver(registry, std::move(options)).prove(samples);
+  }
+
+  OpRegistry registry;
+};
+
+bool misses(const OpProof& proof, std::string_view row) {
+  return std::ranges::find(proof.missing, row) != proof.missing.end();
+}
+
+TEST_CASE(
+    "rules that are right are found right, forward and backward, on uneven and empty pieces") {
+  const Proven proven;
+  for (const char* op : {"mm", "add.Tensor", "_softmax", "cat", "embedding", "native_layer_norm"}) {
+    const OpProof proof = proven.of(op);
+    CAPTURE(op);
+    CHECK(proof.wrong == 0);
+    CHECK(proof.right > proof.tried / 2);
+    CHECK(proof.silent > 0);
+    CHECK(proof.right + proof.refused == proof.tried);
+  }
+}
+
+TEST_CASE(
+    "all placings of two matrices on a mesh of one dim: whole, two cuts and four reductions") {
+  const Proven proven;
+  const std::int64_t samples =
+      std::ranges::count(op_samples(), std::string_view("mm"), &OpSample::op);
+  CHECK(proven.of("mm", {.meshes = {{3}}}).tried == samples * 7 * 7);
+  CHECK(proven.of("mm", {.meshes = {{3}}, .most_of_one = 20}).tried == samples * 20);
+}
+
+TEST_CASE("a rule that cuts the dim it computes along is wrong, and a command shows it") {
+  Proven proven;
+  set_factor_rule(proven.registry, "aten::_softmax", "ab->ab");
+  const OpProof proof = proven.of("_softmax");
+  CHECK(proof.wrong > 0);
+  REQUIRE(proof.least);
+  CHECK(proof.least->mesh == Dims{2});
+  CHECK(placing_text(proof.least->placing).starts_with("S("));
+  CHECK(proof.least->what.starts_with("result 0 "));
+}
+
+TEST_CASE("terms of a sum that pass an op which is not linear are wrong") {
+  Proven proven;
+  proven.registry.set_rule("aten::exp", proven.registry.at("aten::neg").rule);
+  const OpProof proof = proven.of("exp", {.meshes = {{3}}});
+  CHECK(proof.wrong ==
+        3 * 4);  // samples that have elements, and reductions, of which neg turns two
+  CHECK(placing_text(proof.least->placing) == "P(sum)");
+}
+
+TEST_CASE("a rule whose gradient alone is wrong is found by its backward, and not without") {
+  Proven proven;
+  proven.registry.set_rule("aten::tanh_backward", proven.registry.at("aten::add.Tensor").rule);
+  CHECK(proven.of("tanh", {.meshes = {{2}}, .backward = false}).wrong == 0);
+  const OpProof proof = proven.of("tanh", {.meshes = {{2}}});
+  REQUIRE(proof.wrong > 0);
+  CHECK(proof.least->what.starts_with("gradient 0 "));
+}
+
+TEST_CASE(
+    "a row that a rule does not offer is missing; one that holds on even pieces alone is not") {
+  Proven proven;
+  CHECK(!misses(proven.of("neg"), "P(sum) -> P(sum)"));
+  proven.registry.set_rule("aten::neg", proven.registry.at("aten::cos").rule);
+  const OpProof proof = proven.of("neg");
+  CHECK(proof.wrong == 0);
+  CHECK(misses(proof, "P(sum) -> P(sum)"));
+  CHECK(misses(proof, "P(avg) -> P(avg)"));
+  // The mean of means is the mean where all ranks have as many rows.
+  CHECK(!misses(proven.of("mean"), "S(0) -> P(avg)"));
+}
+
+TEST_CASE("placings are written and read") {
+  const OpSample sample{"mm", {{{3, 4}}, {{4, 5}}}, {}};
+  const Placing placing = parse_placing("S(0) P(avg),  R SS(1, 2)", sample, 2);
+  CHECK(placing_text(placing) == "S(0) P(avg), R SS(1,2)");
+  for (const char* text : {"S(0) R", "S(0), R", "S(0) R, X R"}) {
+    CHECK_THROWS_AS(parse_placing(text, sample, 2), Error);
+  }
+}
+
+}  // namespace
+}  // namespace shardlab
