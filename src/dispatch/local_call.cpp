@@ -13,6 +13,7 @@
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
 #include "ops/meta.h"
+#include "schema/list_element.h"
 #include "schema/op_schema.h"
 
 namespace shardlab {
@@ -142,6 +143,14 @@ LocalTensors stored(const LocalCall& call, const OutputMetas& metas, const Local
   return written;
 }
 
+bool computed_by_program(const OpRow& row) {
+  return std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
+}
+
+bool computed_by_kernel(const OpRow& row) {
+  return row.view() == nullptr && !computed_by_program(row);
+}
+
 // A failure within names the op on pieces; which op of the program that is part of is told, too.
 Results program_results(const LocalCall& call) {
   const OpRow& row = *call.row;
@@ -158,9 +167,39 @@ Results program_results(const LocalCall& call) {
   }
 }
 
+// The kernel of each element of a list by itself. Sizes are those of `metas`: of an element whose
+// piece is empty shape inference may refuse what the kernel answers with a neutral element.
+LocalTensors run_elements(const LocalCall& call, const OpRow& element, const OutputMetas& metas) {
+  const Arguments args = with_locals(call);
+  LocalTensors outputs;
+  for (std::size_t k = 0; k < metas.size(); ++k) {
+    const Arguments own = element_arguments(*call.row, args, k);
+    LocalTensors tensors;
+    for_each_tensor_slot(element.op, own, [&](std::size_t, const Argument& tensor) {
+      tensors.push_back(tensor.is_tensor() ? tensor.tensor().local() : Tensor());
+    });
+    const LocalCall one{.row = &element,
+                        .args = &own,
+                        .tensors = {tensors.data(), tensors.size()},
+                        .device = call.device};
+    outputs.push_back(run_local(one, {metas[k]}).front());
+  }
+  return outputs;
+}
+
+// Whether a kernel gives one new tensor for each element of the lists.
+bool maps_lists(const OpRow& row, const OpRow* element) {
+  return element != nullptr && !row.inplace() && element->op.returns.size() == 1 &&
+         !element->op.returns[0].type.is_list && computed_by_kernel(*element) &&
+         !element->has(kRandom) && !element->has(kNeedsPosition);
+}
+
 // A row whose local computation is a program, or the parts of a composite op.
 LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   const OpRow& row = *call.row;
+  if (const OpRow* element = element_row(row); maps_lists(row, element)) {
+    return run_elements(call, *element, metas);
+  }
   const Results results = program_results(call);
   LocalTensors outputs;
   for (const Argument& result : results) append_tensors(result, outputs);
@@ -194,14 +233,6 @@ LocalTensors run_view(const LocalCall& call) {
     outputs.push_back(std::move(result));
   }
   return outputs;
-}
-
-bool computed_by_program(const OpRow& row) {
-  return std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
-}
-
-bool computed_by_kernel(const OpRow& row) {
-  return row.view() == nullptr && !computed_by_program(row);
 }
 
 // Kernels read sizes off their inputs and write outputs that the placements have sized: where both
