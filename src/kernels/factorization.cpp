@@ -377,8 +377,9 @@ Matrix<T> ldl_solved(const Matrix<T>& a, const std::vector<std::int64_t>& pivots
   std::vector<Eigen::Index> starts;
   for (Eigen::Index k = 0; k < n;) {
     const std::int64_t pivot = pivots[static_cast<std::size_t>(k)];
+    require_ldl_pivot(pivot != 0 && pivot >= -n && pivot <= n, pivot, n);
     const Eigen::Index step = pivot < 0 ? 2 : 1, row = std::abs(pivot) - 1;
-    require_ldl_pivot(pivot != 0 && row < n && k + step <= n, pivot, n);
+    require_ldl_pivot(k + step <= n, pivot, n);
     starts.push_back(k);
     b.row(k + step - 1).swap(b.row(row));
     for (Eigen::Index i = k + step; i < n; ++i) {
@@ -416,8 +417,9 @@ void ldl_solve_kernel(const KernelCall& call) {
     const Columns<double> rows(tensor_arg(call, 1), batch);
     Written<T> result(out);
     for (std::int64_t i = 0; i < b.count(); ++i) {
+      const Matrix<double> column = rows[i];  // outlives the loop over it
       std::vector<std::int64_t> pivots;
-      for (const double row : rows[i].col(0)) pivots.push_back(static_cast<std::int64_t>(row));
+      for (const double row : column.col(0)) pivots.push_back(static_cast<std::int64_t>(row));
       result.append(
           ldl_solved<T>(packed[i], pivots, b[i], scalar_arg(call, 3).to_bool() && !Real<T>));
     }

@@ -29,6 +29,13 @@ std::vector<Expression> gates(Calls& calls, const Expression& x, std::int64_t co
   const Results chunks = calls("aten::chunk", {x.value(), count, 1});
   std::vector<Expression> parts;
   for (const Argument& part : chunks[0].list()) parts.emplace_back(calls, part.tensor());
+  if (static_cast<std::int64_t>(parts.size()) != count) {
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give weights of {} times as many rows as the state "
+                         "has numbers",
+                         count)},
+         "a recurrent layer: {} rows of weights are not {} gates", x.value().shape()[1], count);
+  }
   return parts;
 }
 
@@ -121,11 +128,12 @@ Run backward(Calls& calls, Cell cell, const Steps& steps, const State& initial,
   State state;
   for (std::size_t t = steps.inputs.size(); t-- > 0;) {
     const std::int64_t size = steps.sizes[t];
-    const std::int64_t before = t + 1 == steps.inputs.size() ? 0 : steps.sizes[t + 1];
-    for (std::size_t k = 0; size > before && k < initial.size(); ++k) {
-      const bool all = before == 0 && size == initial[k].shape()[0];
+    const bool first = t + 1 == steps.inputs.size();  // of no sequence at all, too
+    const std::int64_t before = first ? 0 : steps.sizes[t + 1];
+    for (std::size_t k = 0; (first || size > before) && k < initial.size(); ++k) {
+      const bool all = first && size == initial[k].shape()[0];
       const DTensor joining = all ? initial[k] : rows(calls, initial[k], before, size);
-      if (before == 0) {
+      if (first) {
         state.push_back(joining);
       } else {
         state[k] = joined_rows(calls, state[k], joining);

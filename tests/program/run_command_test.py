@@ -208,23 +208,6 @@ root = a.sqrt()
 '''
 """
 
-FLASH = """
-[mesh]
-dp = 2
-tp = 2
-[inputs]
-q = "bf16[3@dp, 5@tp, 64, 16]"
-[program]
-code = '''
-o = aten._scaled_dot_product_flash_attention.default(q, q, q, 0.0, True)
-out = o[0]
-'''
-[expect]
-out = "bf16[3@dp, 5@tp, 64, 16]"
-collectives = {}
-"""
-
-
 HOOKS = """
 [mesh]
 dp = 2
@@ -396,12 +379,6 @@ class RunCommand(Program):
         self.assertEqual(values["up"]["elements"], ["inf", -1, 1])
         self.assertEqual(values["down"]["elements"], ["-inf", "inf", "-inf"])
         self.assertEqual(values["root"]["elements"], [0, "nan", 1])
-
-    def test_an_op_without_a_kernel_runs_where_nothing_computes(self):
-        self.fine("run", "--backend", "fake", text=FLASH)
-        code, _, errors = self.shardlab("run", text=FLASH)
-        self.assertEqual(code, 1)
-        self.assertIn("no kernel for this op", errors)
 
     def test_a_coordinate_needs_no_brackets(self):
         text = ("[mesh]\nx = 2\ny = 2\n[program]\n"

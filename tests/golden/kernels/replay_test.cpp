@@ -105,7 +105,7 @@ class Replay {
 
   static bool is_in_place(const ValueCase& value_case) {
     const std::string name = value_case.op.substr(0, value_case.op.find('.'));
-    return !value_case.derived.empty() && name.back() == '_';
+    return !value_case.derived.empty() && name.ends_with('_') && !name.ends_with("__");
   }
 
   // Empty when every output agrees.
