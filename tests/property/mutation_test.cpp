@@ -143,10 +143,11 @@ void mutate_scenarios(std::size_t first) {
     }
     REQUIRE_MESSAGE(subject.right.met(), shipped.name);
     Tallies tallies;
-    // Of a long program some, evenly spread: each is a run of its own for each kind and place.
-    constexpr std::size_t kMost = 12;
+    // Of a long program some, evenly spread: each is a run of its own for each kind and place. Few
+    // of a very long one, and where plans take long, over three mesh dims.
     const std::vector<CollectiveKind> kinds = collectives_of(subject.right);
-    const std::size_t step = (kinds.size() + kMost - 1) / kMost;
+    const bool few = kinds.size() > 60 || subject.right.run.layout->ndim() > 2;
+    const std::size_t most = few ? 3 : 12, step = (kinds.size() + most - 1) / most;
     for (std::size_t index = 0; index < kinds.size(); index += step) {
       mutate(subject, static_cast<std::int64_t>(index), kinds[index], tallies);
     }
