@@ -1,9 +1,11 @@
 // verify-ops: ops are proven side by side, each by a prover of its own, since what one op has
 // decided is of no use to another.
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 #include "base/fix.h"
@@ -25,41 +27,25 @@ struct SampledOp {
   std::vector<const OpSample*> samples;
 };
 
+// By name.
 std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
-  std::vector<SampledOp> ops;
+  std::map<std::string, std::vector<const OpSample*>> by_name;
   for (const OpSample& sample : op_samples()) {
-    const std::string name(registry.at(sample.op).name());
-    const auto known = std::ranges::find(ops, name, &SampledOp::name);
-    if (known != ops.end()) {
-      known->samples.push_back(&sample);
-    } else {
-      ops.push_back({name, {&sample}});
-    }
+    by_name[std::string(registry.at(sample.op).name())].push_back(&sample);
   }
-  std::ranges::sort(ops, {}, &SampledOp::name);
+  std::vector<SampledOp> ops;
+  for (auto& [name, samples] : by_name) ops.push_back({name, std::move(samples)});
   return ops;
 }
 
 // "aten::add.Tensor" is asked for as that, as add.Tensor, as add, or as part of a name: *add*.
-bool matches(const std::string& name, std::string_view pattern) {
+bool matches(const std::string& name, const std::string& pattern) {
   if (pattern.empty()) return true;
-  if (pattern.find('*') == std::string_view::npos) {
-    const std::string_view after = std::string_view(name).substr(name.find("::") + 2);
-    return name == pattern || after == pattern || after.substr(0, after.find('.')) == pattern;
-  }
-  std::string_view rest = name;
-  bool anchored = !pattern.starts_with('*');
-  while (!pattern.empty()) {
-    const std::size_t star = std::min(pattern.find('*'), pattern.size());
-    const std::string_view part = pattern.substr(0, star);
-    const std::size_t found = rest.find(part);
-    if (found == std::string_view::npos || (anchored && found > 0)) return false;
-    rest.remove_prefix(found + part.size());
-    pattern.remove_prefix(std::min(star + 1, pattern.size()));
-    anchored = false;
-    if (pattern.empty() && star == part.size() && !part.empty() && !rest.empty()) return true;
-  }
-  return true;
+  const std::string after = name.substr(name.find("::") + 2);
+  const auto fits = [&](const std::string& text) {
+    return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+  };
+  return fits(name) || fits(after) || fits(after.substr(0, after.find('.')));
 }
 
 // Those that match one of the patterns.

@@ -1,71 +1,61 @@
 // Samples of normalisation, transforms, factorisations, sampling by a grid, attention of GPUs and
 // recurrent layers.
-#include "sim/proof/op_samples.h"
+#include "sim/proof/sample_inputs.h"
 
 namespace shardlab {
 namespace {
 
-using List = ArgumentList;
-
-SampleInput real_input(Dims shape) { return {std::move(shape), Fill::kReal}; }
-SampleInput unit_input(Dims shape) { return {std::move(shape), Fill::kUnit}; }
-SampleInput indices_of(Dims shape, std::int64_t limit) {
-  return {std::move(shape), Fill::kIndex, limit};
-}
+using namespace samples;
 
 void add_channel_norms(std::vector<OpSample>& samples) {
-  const SampleInput x = real_input({3, 5, 2}), w = unit_input({5}), b = real_input({5});
+  const SampleInput x = real({3, 5, 2}), w = unit({5}), b = real({5});
   const Argument none;
   samples.insert(
       samples.end(),
       {{"native_batch_norm", {x, w, b}, {"$0", "$1", "$2", none, none, true, 0.1, 1e-5}},
        {"native_batch_norm",
-        {x, w, b, real_input({5}), unit_input({5})},
+        {x, w, b, real({5}), unit({5})},
         {"$0", "$1", "$2", "$3", "$4", true, 0.25, 1e-5}},
        {"_native_batch_norm_legit_functional",
-        {x, w, b, real_input({5}), unit_input({5})},
+        {x, w, b, real({5}), unit({5})},
         {"$0", "$1", "$2", "$3", "$4", true, 0.25, 1e-5}},
        {"_native_batch_norm_legit.no_stats", {x, w, b}, {"$0", "$1", "$2", true, 0.1, 1e-5}},
        {"_native_batch_norm_legit_no_training",
-        {x, w, b, real_input({5}), unit_input({5})},
+        {x, w, b, real({5}), unit({5})},
         {"$0", "$1", "$2", "$3", "$4", 0.1, 1e-5}},
        {"_batch_norm_with_update_functional",
-        {x, w, b, real_input({5}), unit_input({5})},
+        {x, w, b, real({5}), unit({5})},
         {"$0", "$1", "$2", "$3", "$4", 0.25, 1e-5}},
        {"_batch_norm_no_update",
-        {x, w, b, real_input({5}), unit_input({5})},
+        {x, w, b, real({5}), unit({5})},
         {"$0", "$1", "$2", "$3", "$4", 0.1, 1e-5}},
        {"native_batch_norm_backward",
-        {x, x, w, real_input({5}), unit_input({5}), real_input({5}), unit_input({5})},
+        {x, x, w, real({5}), unit({5}), real({5}), unit({5})},
         {"$0", "$1", "$2", "$3", "$4", "$5", "$6", true, 1e-5, List{true, true, true}}},
        {"batch_norm_backward",
-        {x, x, w, real_input({5}), unit_input({5}), real_input({5}), unit_input({5}),
-         real_input({0})},
+        {x, x, w, real({5}), unit({5}), real({5}), unit({5}), real({0})},
         {"$0", "$1", "$2", "$3", "$4", "$5", "$6", false, 1e-5, List{true, true, true}, "$7"}},
        {"cudnn_batch_norm_backward",
-        {x, x, w, real_input({5}), unit_input({5}), real_input({0})},
+        {x, x, w, real({5}), unit({5}), real({0})},
         {"$0", "$1", "$2", none, none, "$3", "$4", 1e-5, "$5"}},
        {"miopen_batch_norm_backward",
-        {x, x, w, real_input({5}), unit_input({5})},
+        {x, x, w, real({5}), unit({5})},
         {"$0", "$1", "$2", none, none, "$3", "$4", 1e-5}},
        {"batch_norm", {x, w, b}, {"$0", "$1", "$2", none, none, true, 0.1, 1e-5, false}},
        {"instance_norm", {x, w, b}, {"$0", "$1", "$2", none, none, true, 0.1, 1e-5, false}},
        {"native_group_norm",
-        {real_input({3, 4, 5}), unit_input({4}), real_input({4})},
+        {real({3, 4, 5}), unit({4}), real({4})},
         {"$0", "$1", "$2", 3, 4, 5, 2, 1e-5}},
        {"native_group_norm_backward",
-        {real_input({3, 4, 5}), real_input({3, 4, 5}), real_input({3, 2}), unit_input({3, 2}),
-         unit_input({4})},
+        {real({3, 4, 5}), real({3, 4, 5}), real({3, 2}), unit({3, 2}), unit({4})},
         {"$0", "$1", "$2", "$3", "$4", 3, 4, 5, 2, List{true, true, true}}},
-       {"group_norm",
-        {real_input({3, 4, 5}), unit_input({4}), real_input({4})},
-        {"$0", 2, "$1", "$2", 1e-5}}});
+       {"group_norm", {real({3, 4, 5}), unit({4}), real({4})}, {"$0", 2, "$1", "$2", 1e-5}}});
 }
 
 /// Those that write their running statistics.
 void add_written_norms(std::vector<OpSample>& samples) {
-  const std::vector<SampleInput> inputs{real_input({3, 5, 2}), unit_input({5}), real_input({5}),
-                                        real_input({5}), unit_input({5})};
+  const std::vector<SampleInput> inputs{real({3, 5, 2}), unit({5}), real({5}), real({5}),
+                                        unit({5})};
   samples.push_back(
       {"_batch_norm_with_update", inputs, {"$0", "$1", "$2", "$3", "$4", 0.25, 1e-5}});
   for (const char* op : {"_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm"}) {
@@ -75,85 +65,79 @@ void add_written_norms(std::vector<OpSample>& samples) {
 
 void add_transforms(std::vector<OpSample>& samples) {
   for (const char* op : {"fft_hfft", "fft_irfft"}) {
-    samples.push_back({op, {real_input({7, 5})}, {"$0"}});
-    samples.push_back({op, {real_input({7, 5})}, {"$0", 6, 0, "ortho"}});
+    samples.push_back({op, {real({7, 5})}, {"$0"}});
+    samples.push_back({op, {real({7, 5})}, {"$0", 6, 0, "ortho"}});
   }
   for (const char* op : {"fft_fft", "fft_ifft", "fft_rfft", "fft_ihfft"}) {
-    samples.push_back({op, {real_input({7, 5})}, {"$0", Argument(), 1}});
+    samples.push_back({op, {real({7, 5})}, {"$0", Argument(), 1}});
   }
   for (const char* op :
        {"fft_fft2", "fft_hfft2", "fft_ifft2", "fft_ihfft2", "fft_irfft2", "fft_rfft2"}) {
-    samples.push_back({op, {real_input({3, 4, 5})}, {"$0"}});
+    samples.push_back({op, {real({3, 4, 5})}, {"$0"}});
   }
   for (const char* op :
        {"fft_fftn", "fft_hfftn", "fft_ifftn", "fft_ihfftn", "fft_irfftn", "fft_rfftn"}) {
-    samples.push_back({op, {real_input({3, 4, 5})}, {"$0", Argument(), Dims{0, 2}, "forward"}});
+    samples.push_back({op, {real({3, 4, 5})}, {"$0", Argument(), Dims{0, 2}, "forward"}});
   }
-  samples.insert(
-      samples.end(),
-      {{"_fft_r2c", {real_input({7, 5})}, {"$0", Dims{1}, 0, true}},
-       {"fft_fftshift", {real_input({7, 5})}, {"$0", Dims{0}}},
-       {"fft_ifftshift", {real_input({7, 5})}, {"$0"}},
-       {"complex", {real_input({7, 5}), real_input({7, 1})}, {"$0", "$1"}},
-       {"polar", {unit_input({7, 5}), real_input({5})}, {"$0", "$1"}},
-       {"conj", {real_input({7, 5})}, {"$0"}},
-       {"real", {real_input({7, 5})}, {"$0"}},
-       {"resolve_conj", {real_input({7, 5})}, {"$0"}},
-       {"stft", {real_input({3, 9})}, {"$0", 4, 2, Argument(), Argument(), false, true, true}},
-       {"stft.center",
-        {real_input({3, 9}), unit_input({3})},
-        {"$0", 4, 3, 3, "$1", true, "reflect", true, true, true}},
-       {"vdot", {real_input({7}), real_input({7})}, {"$0", "$1"}}});
+  samples.insert(samples.end(),
+                 {{"_fft_r2c", {real({7, 5})}, {"$0", Dims{1}, 0, true}},
+                  {"fft_fftshift", {real({7, 5})}, {"$0", Dims{0}}},
+                  {"fft_ifftshift", {real({7, 5})}, {"$0"}},
+                  {"complex", {real({7, 5}), real({7, 1})}, {"$0", "$1"}},
+                  {"polar", {unit({7, 5}), real({5})}, {"$0", "$1"}},
+                  {"conj", {real({7, 5})}, {"$0"}},
+                  {"real", {real({7, 5})}, {"$0"}},
+                  {"resolve_conj", {real({7, 5})}, {"$0"}},
+                  {"stft", {real({3, 9})}, {"$0", 4, 2, Argument(), Argument(), false, true, true}},
+                  {"stft.center",
+                   {real({3, 9}), unit({3})},
+                   {"$0", 4, 3, 3, "$1", true, "reflect", true, true, true}},
+                  {"vdot", {real({7}), real({7})}, {"$0", "$1"}}});
 }
 
 void add_factorizations(std::vector<OpSample>& samples) {
-  const SampleInput tall = real_input({3, 5, 4}), wide = real_input({3, 4, 5}),
-                    square = real_input({3, 4, 4});
-  samples.insert(
-      samples.end(),
-      {{"geqrf", {tall}, {"$0"}},
-       {"linalg_cross", {real_input({7, 3}), real_input({7, 3})}, {"$0", "$1"}},
-       {"linalg_cross", {real_input({3, 5}), real_input({3, 1})}, {"$0", "$1", 0}},
-       {"linalg_householder_product", {tall, unit_input({3, 4})}, {"$0", "$1"}},
-       {"linalg_ldl_factor_ex", {square}, {"$0"}},
-       {"linalg_lu", {wide}, {"$0"}},
-       {"linalg_pinv", {real_input({3, 1, 2})}, {"$0", 1e-3}},
-       {"linalg_pinv.atol_rtol_float", {real_input({3, 2, 1})}, {"$0", 1e-3, Argument()}},
-       {"linalg_pinv.atol_rtol_tensor", {real_input({3, 1, 3})}, {"$0"}},
-       {"linalg_pinv.rcond_tensor", {real_input({3, 1, 3}), unit_input({})}, {"$0", "$1"}},
-       {"ormqr", {tall, unit_input({3, 4}), real_input({3, 5, 2})}, {"$0", "$1", "$2"}},
-       {"linalg_qr", {wide}, {"$0"}}});
+  const SampleInput tall = real({3, 5, 4}), wide = real({3, 4, 5}), square = real({3, 4, 4});
+  samples.insert(samples.end(),
+                 {{"geqrf", {tall}, {"$0"}},
+                  {"linalg_cross", {real({7, 3}), real({7, 3})}, {"$0", "$1"}},
+                  {"linalg_cross", {real({3, 5}), real({3, 1})}, {"$0", "$1", 0}},
+                  {"linalg_householder_product", {tall, unit({3, 4})}, {"$0", "$1"}},
+                  {"linalg_ldl_factor_ex", {square}, {"$0"}},
+                  {"linalg_lu", {wide}, {"$0"}},
+                  {"linalg_pinv", {real({3, 1, 2})}, {"$0", 1e-3}},
+                  {"linalg_pinv.atol_rtol_float", {real({3, 2, 1})}, {"$0", 1e-3, Argument()}},
+                  {"linalg_pinv.atol_rtol_tensor", {real({3, 1, 3})}, {"$0"}},
+                  {"linalg_pinv.rcond_tensor", {real({3, 1, 3}), unit({})}, {"$0", "$1"}},
+                  {"ormqr", {tall, unit({3, 4}), real({3, 5, 2})}, {"$0", "$1", "$2"}},
+                  {"linalg_qr", {wide}, {"$0"}}});
 }
 
 void add_grids_and_pools(std::vector<OpSample>& samples) {
-  const SampleInput plane = real_input({3, 2, 4, 5}), room = real_input({3, 2, 3, 2, 4});
+  const SampleInput plane = real({3, 2, 4, 5}), room = real({3, 2, 3, 2, 4});
   samples.insert(
       samples.end(),
-      {{"grid_sampler_2d", {plane, unit_input({3, 2, 3, 2})}, {"$0", "$1", 0, 0, false}},
-       {"grid_sampler_2d", {plane, unit_input({3, 2, 3, 2})}, {"$0", "$1", 2, 1, true}},
-       {"grid_sampler_3d", {room, unit_input({3, 1, 2, 2, 3})}, {"$0", "$1", 0, 2, false}},
+      {{"grid_sampler_2d", {plane, unit({3, 2, 3, 2})}, {"$0", "$1", 0, 0, false}},
+       {"grid_sampler_2d", {plane, unit({3, 2, 3, 2})}, {"$0", "$1", 2, 1, true}},
+       {"grid_sampler_3d", {room, unit({3, 1, 2, 2, 3})}, {"$0", "$1", 0, 2, false}},
        {"grid_sampler_2d_backward",
-        {real_input({3, 2, 2, 3}), plane, unit_input({3, 2, 3, 2})},
+        {real({3, 2, 2, 3}), plane, unit({3, 2, 3, 2})},
         {"$0", "$1", "$2", 0, 0, false, List{true, true}}},
-       {"grid_sampler", {plane, unit_input({3, 2, 3, 2})}, {"$0", "$1", 0, 1, false}},
+       {"grid_sampler", {plane, unit({3, 2, 3, 2})}, {"$0", "$1", 0, 1, false}},
        {"grid_sampler_3d_backward",
-        {real_input({3, 2, 1, 2, 2}), room, unit_input({3, 1, 2, 2, 3})},
+        {real({3, 2, 1, 2, 2}), room, unit({3, 1, 2, 2, 3})},
         {"$0", "$1", "$2", 0, 1, true, List{true, true}}},
        {"max_unpool3d",
-        {real_input({2, 3, 1, 1, 1}), indices_of({2, 3, 1, 1, 1}, 24)},
+        {real({2, 3, 1, 1, 1}), index({2, 3, 1, 1, 1}, 24)},
         {"$0", "$1", Dims{2, 3, 4}, Dims{2, 2, 2}, Dims{0, 0, 0}}},
-       {"avg_pool1d", {real_input({3, 2, 7})}, {"$0", Dims{3}, Dims{2}, Dims{1}}},
-       {"fractional_max_pool2d",
-        {plane, unit_input({3, 2, 2})},
-        {"$0", Dims{2, 2}, Dims{2, 3}, "$1"}},
+       {"avg_pool1d", {real({3, 2, 7})}, {"$0", Dims{3}, Dims{2}, Dims{1}}},
+       {"fractional_max_pool2d", {plane, unit({3, 2, 2})}, {"$0", Dims{2, 2}, Dims{2, 3}, "$1"}},
        {"fractional_max_pool3d",
-        {room, unit_input({3, 2, 3})},
+        {room, unit({3, 2, 3})},
         {"$0", Dims{1, 2, 2}, Dims{2, 1, 2}, "$1"}}});
 }
 
 void add_products_and_attention(std::vector<OpSample>& samples) {
-  const SampleInput q = real_input({2, 3, 5, 4}), k = real_input({2, 3, 6, 4}),
-                    bias = real_input({2, 3, 5, 6});
+  const SampleInput q = real({2, 3, 5, 4}), k = real({2, 3, 6, 4}), bias = real({2, 3, 5, 6});
   const Argument none;
   samples.insert(
       samples.end(),
@@ -161,31 +145,29 @@ void add_products_and_attention(std::vector<OpSample>& samples) {
        {"_scaled_dot_product_efficient_attention", {q, k, k, bias}, {"$0", "$1", "$2", "$3", true}},
        {"_scaled_dot_product_cudnn_attention", {q, k, k}, {"$0", "$1", "$2", none, true}},
        {"_scaled_dot_product_flash_attention_backward",
-        {q, q, k, k, q, real_input({2, 3, 5})},
+        {q, q, k, k, q, real({2, 3, 5})},
         {"$0", "$1", "$2", "$3", "$4", "$5", none, none, 5, 6, 0.0, false, none, none}},
        {"_scaled_dot_product_efficient_attention_backward",
-        {q, q, k, k, bias, q, real_input({2, 3, 5})},
+        {q, q, k, k, bias, q, real({2, 3, 5})},
         {"$0", "$1", "$2", "$3", "$4", "$5", "$6", none, none, 0.0, List{true, true, true, true}}},
        {"_scaled_dot_product_cudnn_attention_backward",
-        {q, q, k, k, q, real_input({2, 3, 5, 1})},
+        {q, q, k, k, q, real({2, 3, 5, 1})},
         {"$0", "$1", "$2", "$3", "$4", "$5", none, none, none, none, none, 5, 6, 0.0, true}},
-       {"_grouped_mm", {real_input({2, 3, 8}), real_input({2, 8, 4})}, {"$0", "$1"}}});
+       {"_grouped_mm", {real({2, 3, 8}), real({2, 8, 4})}, {"$0", "$1"}}});
 }
 
 void add_recurrent(std::vector<OpSample>& samples) {
-  const SampleInput x = real_input({1, 2, 2}), h = real_input({2, 2, 3});
+  const SampleInput x = real({1, 2, 2}), h = real({2, 2, 3});
   for (const auto& [op, gates] :
        {std::pair("rnn_tanh.input", 1), {"rnn_relu.input", 1}, {"gru.input", 3}}) {
     const std::int64_t rows = 3 * gates;
-    const SampleInput in = real_input({rows, 2}), kept = real_input({rows, 3}),
-                      bias = real_input({rows});
+    const SampleInput in = real({rows, 2}), kept = real({rows, 3}), bias = real({rows});
     samples.push_back({op,
                        {x, h, in, kept, bias, bias, in, kept, bias, bias},
                        {"$0", "$1", List{"$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9"}, true, 1,
                         0.0, true, true, false}});
   }
-  const SampleInput in = real_input({12, 2}), kept = real_input({12, 3}),
-                    one = real_input({1, 2, 3});
+  const SampleInput in = real({12, 2}), kept = real({12, 3}), one = real({1, 2, 3});
   samples.push_back(
       {"lstm.input",
        {x, one, one, in, kept},

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "mesh/local_shape.h"
-#include "sim/verify/compare.h"
 
 namespace shardlab {
 
@@ -37,24 +36,22 @@ Fill fill_of(DType dtype) {
 
 // The placement under which these pieces are the whole, if there is one.
 std::optional<Placement> placement_of(const Pieces& pieces, const MeshLayout* layout,
-                                      const DTensor& single, const DTensor& reference) {
-  for (const Placement& placement : choices_of({single.shape(), fill_of(single.dtype())})) {
-    const DTensorSpec* spec = layout->arena().spec(layout, {placement}, single.meta());
+                                      const ExpectedValue& expected) {
+  const TensorMeta& meta = expected.meta;
+  for (const Placement& placement : choices_of({meta.shape, fill_of(meta.dtype)})) {
+    const DTensorSpec* spec = layout->arena().spec(layout, {placement}, meta);
     Pieces placed;
     for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
       const Tensor& local = pieces[rank].local();
       const Coordinate at{static_cast<std::int64_t>(rank)};
-      if (local.dtype() != single.dtype() || local.shape() != local_shape(*spec, at)) break;
+      if (local.dtype() != meta.dtype || local.shape() != local_shape(*spec, at)) break;
       placed.emplace_back(local, spec);
     }
     if (placed.size() < pieces.size()) continue;
     std::vector<AssemblyFault> faults;
     const GlobalValue value = assemble(*spec, placed, faults);
     if (!faults.empty()) continue;
-    const Comparison result =
-        compare(value, whole_value(single.local()), whole_value(reference.local()),
-                {.exact = false, .relative_tolerance = 4e-5});
-    if (result.agreement != Agreement::kWrong) return placement;
+    if (difference(value, expected, false).empty()) return placement;
   }
   return std::nullopt;
 }
@@ -62,8 +59,7 @@ std::optional<Placement> placement_of(const Pieces& pieces, const MeshLayout* la
 }  // namespace
 
 void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& placings,
-                       const PieceOf& piece_of, const SampleValues& single,
-                       const SampleValues& reference) {
+                       const PieceOf& piece_of, const ExpectedCall& expected) {
   const auto ranks = static_cast<std::size_t>(layout->size());
   std::set<std::string> rows;
   for (const Placing& placing : placings) {
@@ -78,18 +74,17 @@ void MissingRows::look(const MeshLayout* layout, const std::vector<Placing>& pla
     const auto results = on_pieces(sample_, inputs, ranks);
     if (!results) continue;
     Placements outputs;
-    for (std::size_t value = 0; value < single.results; ++value) {
+    for (std::size_t value = 0; value < expected.results; ++value) {
       Pieces pieces;
       for (const std::vector<DTensor>& own : *results) {
         if (value < own.size() && own[value].defined()) pieces.push_back(own[value]);
       }
-      if (pieces.size() < ranks || !single.values[value].defined()) break;
-      const auto placement =
-          placement_of(pieces, layout, single.values[value], reference.values[value]);
+      if (pieces.size() < ranks || !expected.values[value].defined) break;
+      const auto placement = placement_of(pieces, layout, expected.values[value]);
       if (!placement) break;
       outputs.push_back(*placement);
     }
-    if (outputs.size() < single.results) continue;
+    if (outputs.size() < expected.results) continue;
     rows.insert(placing_text(placing) + " -> " + placements_text(outputs));
   }
   if (!looked_) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/proof/expected_call.h"
 #include "sim/proof/placings.h"
-#include "sim/proof/sample_call.h"
 
 namespace shardlab {
 
@@ -21,10 +21,10 @@ class MissingRows {
   /// `sample` outlives it.
   explicit MissingRows(const OpSample& sample) : sample_(sample) {}
 
-  /// Of these placings on a mesh of one dim; `single` and `reference` are what one device has. Runs
-  /// on a rank that is alone. What one mesh does not show is not found.
+  /// Of these placings on a mesh of one dim; `expected` is what one device has. Runs on a rank that
+  /// is alone. What one mesh does not show is not found.
   void look(const MeshLayout* layout, const std::vector<Placing>& placings, const PieceOf& piece_of,
-            const SampleValues& single, const SampleValues& reference);
+            const ExpectedCall& expected);
   /// "S(0), R -> S(0)", those that every mesh has shown; in order.
   std::vector<std::string> found() const;
 

@@ -15,11 +15,11 @@
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
+#include "sim/proof/expected_call.h"
 #include "sim/proof/missing_rows.h"
 #include "sim/proof/sample_call.h"
 #include "sim/proof/terms.h"
 #include "sim/record/marks.h"
-#include "sim/verify/compare.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 
@@ -38,14 +38,9 @@ std::string reason_of(const Error& error) {
   return text;
 }
 
-// Beyond this, relative to the largest element, a difference is no rounding: values are multiples
-// of 1/64, and sums short. The envelope of one sample may be narrower by luck.
-constexpr double kRoom = 4e-5;
-
-std::string judged(const std::vector<DTensor>& pieces, const DTensor& single,
-                   const DTensor& reference) {
-  if (!pieces[0].defined() || !single.defined()) {
-    return pieces[0].defined() == single.defined() ? "" : "is there in one of the runs only";
+std::string judged(const std::vector<DTensor>& pieces, const ExpectedValue& expected) {
+  if (!pieces[0].defined() || !expected.defined) {
+    return pieces[0].defined() == expected.defined ? "" : "is there in one of the runs only";
   }
   if (!pieces[0].distributed()) return "is a plain tensor";
   const DTensorSpec& spec = *pieces[0].spec();
@@ -58,11 +53,8 @@ std::string judged(const std::vector<DTensor>& pieces, const DTensor& single,
   const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
     return is_exact(piece);
   });
-  const Comparison result =
-      compare(value, whole_value(single.local()), whole_value(reference.local()),
-              {.exact = exact, .relative_tolerance = kRoom});
-  if (result.agreement != Agreement::kWrong) return "";
-  return fmt::format("{}: {}", type_string(spec), result.what);
+  const std::string what = difference(value, expected, exact);
+  return what.empty() ? "" : fmt::format("{}: {}", type_string(spec), what);
 }
 
 }  // namespace
@@ -97,9 +89,7 @@ class OpProver::Impl {
         const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
           return piece(run.pieces[rank], *sample, run.layout, slot, placements);
         };
-        run_alone([&] {
-          missing.look(run.layout, costly, held, expected.single[0], expected.reference[0]);
-        });
+        run_alone([&] { missing.look(run.layout, costly, held, expected.by_root[0]); });
       }
       if (first && options_.missing) proof.missing = missing.found();
     }
@@ -129,22 +119,18 @@ class OpProver::Impl {
 
   // What one device has, for a gradient that flows into each result that may have one.
   struct Expected {
-    std::vector<SampleValues> single, reference;
+    std::vector<ExpectedCall> by_root;
     std::unique_ptr<Error> error;  // the call is refused there, too
 
     std::size_t roots() const {
-      return std::max<std::size_t>(1, single.empty() ? 0 : single[0].roots);
+      return std::max<std::size_t>(1, by_root.empty() ? 0 : by_root[0].roots);
     }
   };
 
   class Sent final : public ForwardingObserver {
    public:
     Sent() : ForwardingObserver(nullptr) {}
-    void op_begins(const OpSchema&, const OutputSharding&) override {}
-    void op_ends() override {}
-    void redistribution(const RedistributionRecord&) override {}
     void collective(const CollectiveRecord&) override { ++count; }
-    void warning(const std::string&) override {}
 
     std::int64_t count = 0;
   };
@@ -199,8 +185,8 @@ class OpProver::Impl {
     try {
       run_alone([&] {
         for (std::size_t root = 0; root < expected.roots(); ++root) {
-          expected.single.push_back(alone(sample, root, DType::kF32));
-          expected.reference.push_back(alone(sample, root, DType::kF64));
+          expected.by_root.push_back(
+              expected_call(alone(sample, root, DType::kF32), alone(sample, root, DType::kF64)));
         }
       });
     } catch (const Error& error) {
@@ -338,18 +324,17 @@ class OpProver::Impl {
     }
     if (first.error) return "";
     const std::size_t root = number % expected.roots();
-    const SampleValues& single = expected.single[root];
-    if (first.values.size() != single.values.size()) return "has another number of results";
-    for (std::size_t value = 0; value < single.values.size(); ++value) {
+    const ExpectedCall& call = expected.by_root[root];
+    if (first.values.size() != call.values.size()) return "has another number of results";
+    for (std::size_t value = 0; value < call.values.size(); ++value) {
       std::vector<DTensor> pieces;
       for (const std::vector<Outcome>& own : outcomes)
         pieces.push_back(own[number].values.at(value));
-      const std::string what =
-          judged(pieces, single.values[value], expected.reference[root].values.at(value));
+      const std::string what = judged(pieces, call.values[value]);
       if (what.empty()) continue;
-      const bool result = value < single.results;
+      const bool result = value < call.results;
       return fmt::format("{} {} {}", result ? "result" : "gradient",
-                         result ? value : value - single.results, what);
+                         result ? value : value - call.results, what);
     }
     return "";
   }

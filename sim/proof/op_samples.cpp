@@ -4,21 +4,12 @@
 #include <limits>
 #include <string>
 
+#include "sim/proof/sample_inputs.h"
+
 namespace shardlab {
 namespace {
 
-using List = ArgumentList;
-
-SampleInput real(Dims shape) { return {std::move(shape), Fill::kReal}; }
-SampleInput unit(Dims shape) { return {std::move(shape), Fill::kUnit}; }
-SampleInput truth(Dims shape) { return {std::move(shape), Fill::kBool}; }
-SampleInput index(Dims shape, std::int64_t limit) {
-  return {std::move(shape), Fill::kIndex, limit};
-}
-
-SampleInput pivots(Dims shape, std::int64_t limit) {
-  return {std::move(shape), Fill::kCount, limit};
-}
+using namespace samples;
 
 /// One tensor alone.
 void add_unary(std::vector<OpSample>& samples) {

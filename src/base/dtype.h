@@ -30,6 +30,10 @@ std::int64_t item_bytes(DType dtype);
 Category category_of(DType dtype);
 inline bool is_floating(DType dtype) { return category_of(dtype) == Category::kFloat; }
 inline bool is_complex(DType dtype) { return category_of(dtype) == Category::kComplex; }
+/// The floats of 16 bits.
+inline bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+/// What formulas over several ops are computed in, so that they round once: f32 for half types.
+inline DType f32_for_half(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 /// bool counts as integral.
 inline bool is_integral(DType dtype) { return category_of(dtype) <= Category::kInteger; }
 

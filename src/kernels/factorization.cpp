@@ -245,14 +245,8 @@ class Bunch {
   std::int64_t info() const { return info_; }
 
  private:
-  double size(T x) const {
-    if constexpr (Real<T>)
-      return std::abs(x);
-    else
-      return std::abs(x.real()) + std::abs(x.imag());
-  }
   double diagonal_size(Eigen::Index i) const {
-    return hermitian_ ? std::abs(std::real(a_(i, i))) : size(a_(i, i));
+    return hermitian_ ? std::abs(std::real(a_(i, i))) : pivot_size(a_(i, i));
   }
   T turned(T x) const { return hermitian_ ? Eigen::numext::conj(x) : x; }
 
@@ -260,22 +254,22 @@ class Bunch {
   Eigen::Index largest_below(Eigen::Index k) const {
     Eigen::Index best = k + 1;
     for (Eigen::Index i = k + 2; i < n_; ++i) {
-      if (size(a_(i, k)) > size(a_(best, k))) best = i;
+      if (pivot_size(a_(i, k)) > pivot_size(a_(best, k))) best = i;
     }
     return best;
   }
   // The largest number beside the diagonal in row `row` of what is left from k on.
   double largest_beside(Eigen::Index row, Eigen::Index k) const {
     double largest = 0;
-    for (Eigen::Index j = k; j < row; ++j) largest = std::max(largest, size(a_(row, j)));
-    for (Eigen::Index i = row + 1; i < n_; ++i) largest = std::max(largest, size(a_(i, row)));
+    for (Eigen::Index j = k; j < row; ++j) largest = std::max(largest, pivot_size(a_(row, j)));
+    for (Eigen::Index i = row + 1; i < n_; ++i) largest = std::max(largest, pivot_size(a_(i, row)));
     return largest;
   }
 
   void eliminate(Eigen::Index k) {
     const double alpha = (1 + std::sqrt(17.0)) / 8, own = diagonal_size(k);
     const Eigen::Index row = largest_below(k);
-    const double below = row < n_ ? size(a_(row, k)) : 0;
+    const double below = row < n_ ? pivot_size(a_(row, k)) : 0;
     step_ = 1;
     if (std::max(own, below) == 0 || std::isnan(own)) {
       if (info_ == 0) info_ = k + 1;
@@ -368,15 +362,14 @@ void require_ldl_pivot(bool right, std::int64_t pivot, Eigen::Index n) {
        "pivot {} is not that of a symmetric matrix of {} rows", pivot, n);
 }
 
-// X with L D L^T X = B, from what Bunch packs. Pivots come as numbers of one column.
+// X with L D L^T X = B, from what Bunch packs.
 template <typename T>
-Matrix<T> ldl_solved(const Matrix<T>& a, const std::vector<std::int64_t>& pivots, Matrix<T> b,
-                     bool hermitian) {
+Matrix<T> ldl_solved(const Matrix<T>& a, const std::int64_t* pivots, Matrix<T> b, bool hermitian) {
   const Eigen::Index n = a.rows();
   const auto turned = [&](T x) { return hermitian ? Eigen::numext::conj(x) : x; };
   std::vector<Eigen::Index> starts;
   for (Eigen::Index k = 0; k < n;) {
-    const std::int64_t pivot = pivots[static_cast<std::size_t>(k)];
+    const std::int64_t pivot = pivots[k];
     require_ldl_pivot(pivot != 0 && pivot >= -n && pivot <= n, pivot, n);
     const Eigen::Index step = pivot < 0 ? 2 : 1, row = std::abs(pivot) - 1;
     require_ldl_pivot(k + step <= n, pivot, n);
@@ -397,7 +390,7 @@ Matrix<T> ldl_solved(const Matrix<T>& a, const std::vector<std::int64_t>& pivots
   }
   for (std::size_t index = starts.size(); index-- > 0;) {
     const Eigen::Index k = starts[index];
-    const std::int64_t pivot = pivots[static_cast<std::size_t>(k)];
+    const std::int64_t pivot = pivots[k];
     const Eigen::Index step = pivot < 0 ? 2 : 1;
     for (Eigen::Index i = k + step; i < n; ++i) {
       for (Eigen::Index s = 0; s < step; ++s) b.row(k + s) -= turned(a(i, k + s)) * b.row(i);
@@ -414,14 +407,11 @@ void ldl_solve_kernel(const KernelCall& call) {
     using T = decltype(type);
     const Dims batch = front_of(out, 2);
     const Batch<T> packed(tensor_arg(call, 0), batch), b(tensor_arg(call, 2), batch);
-    const Columns<double> rows(tensor_arg(call, 1), batch);
+    const Pivots pivots(tensor_arg(call, 1), batch);
+    const bool hermitian = scalar_arg(call, 3).to_bool() && !Real<T>;
     Written<T> result(out);
     for (std::int64_t i = 0; i < b.count(); ++i) {
-      const Matrix<double> column = rows[i];  // outlives the loop over it
-      std::vector<std::int64_t> pivots;
-      for (const double row : column.col(0)) pivots.push_back(static_cast<std::int64_t>(row));
-      result.append(
-          ldl_solved<T>(packed[i], pivots, b[i], scalar_arg(call, 3).to_bool() && !Real<T>));
+      result.append(ldl_solved<T>(packed[i], pivots[i], b[i], hermitian));
     }
     result.store();
   });

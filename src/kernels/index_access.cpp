@@ -24,6 +24,11 @@ std::int64_t local_index(const LocalView& view, std::size_t dim, std::int64_t gl
   return -1;
 }
 
+Tensor at_least_one_dim(const Tensor& tensor) {
+  if (tensor.dim() > 0) return tensor;
+  return tensor.as_view({{1}, {1}, tensor.dtype()}, tensor.offset());
+}
+
 void check_same_dtype(const Tensor& out, const Tensor& source) {
   if (out.dtype() == source.dtype()) return;
   fail(ErrorKind::kValue, Fix{"cast the source first: src.to(x.dtype)"},

@@ -15,6 +15,9 @@ std::int64_t index_in_range(std::int64_t index, std::int64_t size);
 /// Fails with Value outside of the global size.
 std::int64_t local_index(const LocalView& view, std::size_t dim, std::int64_t global);
 
+/// A tensor without dims as one of one element; others as they are.
+Tensor at_least_one_dim(const Tensor& tensor);
+
 /// Elements that are moved as bytes keep their dtype: Value otherwise.
 void check_same_dtype(const Tensor& out, const Tensor& source);
 

@@ -10,12 +10,6 @@ namespace shardlab {
 
 namespace {
 
-// A 0-dim tensor as one of one element; others as they are.
-Tensor at_least_one_dim(const Tensor& tensor) {
-  if (tensor.dim() > 0) return tensor;
-  return tensor.as_view({{1}, {1}, tensor.dtype()}, tensor.offset());
-}
-
 // Strides of the addressed tensor for a walk over the indices: along `dim` the index decides.
 Dims addressed_strides(const Dims& stride, std::size_t dim) {
   Dims strides = stride;

@@ -29,9 +29,6 @@ struct Factors {
   }
 };
 
-double pivot_size(double x) { return std::abs(x); }
-double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
-
 template <typename T>
 Factors<T> factorise(Matrix<T> a, bool pivot = true) {
   Factors<T> factors;
@@ -233,22 +230,6 @@ Factors<T> given_factors(Matrix<T> lu, const std::int64_t* pivots) {
   }
   return factors;
 }
-
-// Pivots are one list per matrix.
-class Pivots {
- public:
-  Pivots(const Tensor& pivots, Dims batch) : size_(last_size(pivots, 1)) {
-    batch.push_back(size_);
-    const TensorMeta meta{batch, broadcast_strides(pivots, batch), pivots.dtype()};
-    rows_ = scratch<std::int64_t>(count_of(batch));
-    load_row_major(rows_.get(), DType::kI64, pivots.as_view(meta, pivots.offset()));
-  }
-  const std::int64_t* operator[](std::int64_t i) const { return rows_.get() + i * size_; }
-
- private:
-  std::int64_t size_;
-  std::unique_ptr<std::int64_t[]> rows_;
-};
 
 // linalg_lu_solve(LU, pivots, B, *, left, adjoint)
 void lu_solve_kernel(const KernelCall& call) {

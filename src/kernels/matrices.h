@@ -3,6 +3,8 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cmath>
+#include <complex>
 #include <functional>
 #include <numeric>
 
@@ -13,12 +15,6 @@ namespace shardlab {
 
 template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-template <typename Run>
-void with_wide_type(const Tensor& self, Run&& run) {
-  if (is_complex(self.dtype())) return run(std::complex<double>{});
-  run(double{});
-}
 
 inline std::int64_t last_size(const Tensor& tensor, std::size_t from_end) {
   return tensor.size(tensor.shape().size() - from_end);
@@ -32,6 +28,10 @@ inline Dims front_of(const Tensor& tensor, std::size_t count) {
 inline std::int64_t count_of(const Dims& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
+
+/// What LAPACK chooses pivots by.
+inline double pivot_size(double x) { return std::abs(x); }
+inline double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
 /// Matrices to be read; the front may be stretched to `batch`.
 template <typename T>
@@ -55,6 +55,22 @@ class Batch {
  private:
   std::int64_t rows_, columns_, count_;
   std::unique_ptr<T[]> elements_;
+};
+
+/// Pivots, a list for each matrix; the front may be stretched to `batch`.
+class Pivots {
+ public:
+  Pivots(const Tensor& pivots, Dims batch) : size_(last_size(pivots, 1)) {
+    batch.push_back(size_);
+    const TensorMeta meta{batch, broadcast_strides(pivots, batch), pivots.dtype()};
+    rows_ = scratch<std::int64_t>(count_of(batch));
+    load_row_major(rows_.get(), DType::kI64, pivots.as_view(meta, pivots.offset()));
+  }
+  const std::int64_t* operator[](std::int64_t i) const { return rows_.get() + i * size_; }
+
+ private:
+  std::int64_t size_;
+  std::unique_ptr<std::int64_t[]> rows_;
 };
 
 /// Results of one size each, written one after the other.

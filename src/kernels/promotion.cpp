@@ -59,7 +59,7 @@ DType promote_operands(std::span<const LocalArg> operands) {
 
 bool computes_wider(DType dtype) {
   if (is_integral(dtype)) return dtype != DType::kBool && item_bytes(dtype) < 8;
-  return dtype == DType::kF16 || dtype == DType::kBF16;
+  return is_half(dtype);
 }
 
 Scalar lowest_number(DType dtype) {

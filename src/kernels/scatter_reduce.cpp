@@ -77,15 +77,11 @@ std::int64_t offset_of(const Dims& place, const Dims& stride) {
   return offset;
 }
 
-Tensor with_dims(const Tensor& tensor) {
-  if (tensor.dim() > 0) return tensor;
-  return tensor.as_view({{1}, {1}, tensor.dtype()}, tensor.offset());
-}
-
 template <typename T>
 void reduce_into(const KernelCall& call) {
-  const Tensor out = with_dims(call.outputs[0]), index = with_dims(tensor_arg(call, 2));
-  const Tensor src = with_dims(tensor_arg(call, 3));
+  const Tensor out = at_least_one_dim(call.outputs[0]),
+               index = at_least_one_dim(tensor_arg(call, 2));
+  const Tensor src = at_least_one_dim(tensor_arg(call, 3));
   const std::size_t dim = wrapped_dim(int_arg(call, 1), out.shape().size());
   const Reduction reduction = reduction_named(*optional_text_arg(call, 4));
   const bool with_self = scalar_arg(call, 5).to_bool();

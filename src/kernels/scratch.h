@@ -17,6 +17,13 @@ std::unique_ptr<T[]> scratch(std::int64_t count) {
   return std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count));
 }
 
+/// Calls run(T{}) with double or, for complex tensors, std::complex<double>.
+template <typename Run>
+void with_wide_type(const Tensor& self, Run&& run) {
+  if (is_complex(self.dtype())) return run(std::complex<double>{});
+  run(double{});
+}
+
 /// A tensor's elements in row-major order as T: the tensor's own memory where it already is that,
 /// else a converted copy.
 template <typename T>

@@ -4,6 +4,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/reduce.h"
 #include "kernels/row_reduce.h"
+#include "kernels/scratch.h"
 
 namespace shardlab {
 
@@ -29,13 +30,6 @@ Moments<T> moments_of(const T* row, std::int64_t count, double correction) {
   const auto deviation = [=](std::int64_t i) { return squared_magnitude(row[i] - mean); };
   const double total = reduce_range<SumOp, double>(deviation, 0, count);
   return {mean, total / std::max(static_cast<double>(count) - correction, 0.0)};
-}
-
-// Calls run(T{}) with double or, for complex tensors, std::complex<double>.
-template <typename Run>
-void with_wide_type(const Tensor& self, Run&& run) {
-  if (is_complex(self.dtype())) return run(std::complex<double>{});
-  run(double{});
 }
 
 enum class Spread { kVariance, kDeviation };

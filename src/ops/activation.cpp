@@ -20,10 +20,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 
-DType working_dtype(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 ? DType::kF32 : dtype;
-}
-
 double largest_finite(DType dtype) {
   if (dtype == DType::kF16) return 65504;
   if (dtype == DType::kBF16) return 0x1.fep127;
@@ -39,7 +35,7 @@ class Pieces {
 
   /// A tensor, or a number as one without dims.
   Expression operator[](std::size_t index) const {
-    const DType wide = working_dtype(dtype_);
+    const DType wide = f32_for_half(dtype_);
     if (args_[index].is_tensor()) return given(index).to(wide);
     return {calls_, calls_.one("aten::full", {Dims{}, args_[index], wide})};
   }
@@ -179,7 +175,7 @@ Expression logit(const Pieces& p) {
   Expression x = p[0];
   if (!p.argument(1).is_none()) {
     const double eps = p.number(1);
-    const bool wide = working_dtype(p.dtype()) == DType::kF64;
+    const bool wide = f32_for_half(p.dtype()) == DType::kF64;
     const double high = wide ? 1 - eps : 1.0F - static_cast<float>(eps);
     x = x.with("aten::clamp_max", high).filled(x.lt(eps), eps);
   }
@@ -267,15 +263,10 @@ Expression entr(const Pieces& p) {
 Expression isposinf(const Pieces& p) { return p.given(0).eq(kInfinity); }
 Expression isneginf(const Pieces& p) { return p.given(0).eq(-kInfinity); }
 
-Expression part_of(const Expression& x, std::int64_t index) {
-  Calls& calls = x.calls();
-  return {calls, calls.one("aten::select.int", {x.of("aten::view_as_real").value(), -1, index})};
-}
-
 Expression angle(const Pieces& p) {
   const Expression x = p.given(0);
   if (is_complex(x.value().dtype())) {
-    return part_of(x, 1).with("aten::atan2", part_of(x, 0).value());
+    return complex_part(x, 1).with("aten::atan2", complex_part(x, 0).value());
   }
   const Expression real = p[0];
   return (real * 0.0).filled(!nan_in(real), 0.0).filled(real.lt(0), kPi);
@@ -283,7 +274,7 @@ Expression angle(const Pieces& p) {
 
 Expression conjugate(const Expression& x) {
   if (!is_complex(x.value().dtype())) return x;
-  const ArgumentList parts{part_of(x, 0).value(), (-part_of(x, 1)).value()};
+  const ArgumentList parts{complex_part(x, 0).value(), (-complex_part(x, 1)).value()};
   Calls& calls = x.calls();
   return Expression(calls, calls.one("aten::stack", {parts, -1})).of("aten::view_as_complex");
 }
@@ -301,12 +292,6 @@ Gradients grad_angle(const GradContext& c) {
   const Expression size = z.of("aten::abs"), turn = flowing(c) / (size * size);
   const Expression across = z.with("aten::mul.Scalar", Scalar(std::complex<double>(0, 1)));
   return {(across * turn.filled(size.eq(0), 0)).value()};
-}
-
-/// The gradient of a function of one tensor: its slope times what flows in.
-template <Expression (*slope)(const GradContext&)>
-Gradients grad_of(const GradContext& context) {
-  return {(flowing(context) * slope(context)).value()};
 }
 
 // Of two tensors; a number has none.

@@ -113,8 +113,10 @@ Gradients grad_safe_softmax(const GradContext& context) {
       {context.grads[0], output(context), context.inputs[1], input(context, 0).dtype()})};
 }
 
-Gradients grad_cumulated_extremum(const GradContext& context) {
-  return chosen(context, context.inputs[1], context.grads[0], context.outputs[1].tensor());
+/// Of values whose places are the second result; the argument at schema index `dim` is the dim.
+template <std::size_t dim>
+Gradients grad_chosen(const GradContext& context) {
+  return chosen(context, context.inputs[dim], context.grads[0], context.outputs[1].tensor());
 }
 
 // Sums of all later terms, each times what comes before: without zeros; y / x stands for the rest.
@@ -184,18 +186,6 @@ Gradients grad_cumsum(const GradContext& context) {
   return {cast_like(calls, calls.one("aten::flip", {sums, dims}), x)};
 }
 
-Gradients grad_sort(const GradContext& context) {
-  return chosen(context, context.inputs[1], context.grads[0], context.outputs[1].tensor());
-}
-
-Gradients grad_sort_stable(const GradContext& context) {
-  return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
-}
-
-Gradients grad_topk(const GradContext& context) {
-  return chosen(context, context.inputs[2], context.grads[0], context.outputs[1].tensor());
-}
-
 constexpr const char* kScan = "what comes before decides";
 constexpr const char* kOrder = "order and positions count within the whole dim";
 
@@ -215,9 +205,9 @@ constexpr Row kAlongDimRows[] = {
     {"_softmax_backward_data", meta_softmax_backward, others_rule, KernelId::kSoftmaxBackward,
      {nullptr, "_softmax_backward_data.out"}, {}, "sums the gradient over the dim"},
     {"cummax", meta_sort, others_rule, KernelId::kCummax, {nullptr, "cummax.out"},
-     {grad_cumulated_extremum, "self result1"}, kScan},
+     {grad_chosen<1>, "self result1"}, kScan},
     {"cummin", meta_sort, others_rule, KernelId::kCummin, {nullptr, "cummin.out"},
-     {grad_cumulated_extremum, "self result1"}, kScan},
+     {grad_chosen<1>, "self result1"}, kScan},
     {"cumprod", meta_cumsum, others_rule, KernelId::kCumprod, {"cumprod_", "cumprod.out"},
      {grad_cumprod, "self result"}, kScan},
     {"cumsum", meta_cumsum, cumsum_rule, KernelId::kCumsum, {"cumsum_", "cumsum.out"},
@@ -225,11 +215,11 @@ constexpr Row kAlongDimRows[] = {
     {"logcumsumexp", meta_logcumsumexp, others_rule, KernelId::kLogcumsumexp,
      {nullptr, "logcumsumexp.out"}, {grad_logcumsumexp, "self result"}, kScan},
     {"sort", meta_sort, others_rule, KernelId::kSort, {nullptr, "sort.values"},
-     {grad_sort, "result1"}, kOrder},
+     {grad_chosen<1>, "result1"}, kOrder},
     {"sort.stable", meta_sort, others_rule, KernelId::kSortStable,
-     {nullptr, "sort.values_stable"}, {grad_sort_stable, "result1"}, kOrder},
+     {nullptr, "sort.values_stable"}, {grad_chosen<2>, "result1"}, kOrder},
     {"topk", meta_topk, others_rule, KernelId::kTopk, {nullptr, "topk.values"},
-     {grad_topk, "result1"}, kOrder},
+     {grad_chosen<2>, "result1"}, kOrder},
 };
 // clang-format on
 

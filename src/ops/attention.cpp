@@ -23,10 +23,6 @@ namespace {
 
 Results alone(DTensor x) { return {Argument(std::move(x))}; }
 
-DTensor attention_cast(Calls& calls, const DTensor& x, DType dtype) {
-  return x.dtype() == dtype ? x : calls.one("_to_copy", {x, dtype});
-}
-
 /// The weights of each query over the keys: 0 and -inf where `mask` is boolean, else added.
 DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
   constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -114,16 +110,16 @@ Attended attended(Calls& calls, const DTensor& query, const DTensor& key, const 
 /// attn_mask, scale)
 Results flash_attention(Calls& calls, const Arguments& args) {
   const DType dtype = args[0].tensor().dtype(), wide = inside_dtype(dtype);
-  const DTensor query = attention_cast(calls, args[0].tensor(), wide);
+  const DTensor query = cast_to(calls, args[0].tensor(), wide);
   const std::int64_t heads = query.shape()[1];
-  const DTensor key = with_heads(calls, attention_cast(calls, args[1].tensor(), wide), heads);
-  const DTensor value = with_heads(calls, attention_cast(calls, args[2].tensor(), wide), heads);
+  const DTensor key = with_heads(calls, cast_to(calls, args[1].tensor(), wide), heads);
+  const DTensor value = with_heads(calls, cast_to(calls, args[2].tensor(), wide), heads);
   refuse_dropout("_scaled_dot_product_flash_attention_for_cpu", args[3].to_double());
   const Attended found = attended(calls, query, key, value, args[5], args[4].to_bool(),
                                   attention_scale(query, args[6]));
   // Laid out as the reference's kernel does: heads beside each other.
   const DTensor side_by_side = contiguous(calls, calls.one("transpose.int", {found.output, 1, 2}));
-  const DTensor output = attention_cast(calls, side_by_side, dtype);
+  const DTensor output = cast_to(calls, side_by_side, dtype);
   return {Argument(calls.one("transpose.int", {output, 1, 2})), Argument(found.log_sum)};
 }
 
@@ -387,16 +383,16 @@ std::vector<RuleRow> rule_fused_backward(const RuleContext& context) {
 Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
   refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
   const DType dtype = args[0].tensor().dtype(), wide = inside_dtype(dtype);
-  const DTensor query = attention_cast(calls, args[0].tensor(), wide);
+  const DTensor query = cast_to(calls, args[0].tensor(), wide);
   const Argument& bias = called(row, args, "attn_bias");
-  const Attended found = attended(calls, query, attention_cast(calls, args[1].tensor(), wide),
-                                  attention_cast(calls, args[2].tensor(), wide), bias,
+  const Attended found = attended(calls, query, cast_to(calls, args[1].tensor(), wide),
+                                  cast_to(calls, args[2].tensor(), wide), bias,
                                   called(row, args, "is_causal").to_bool(),
                                   attention_scale(query, called(row, args, "scale")));
-  DTensor sums = attention_cast(calls, found.log_sum, DType::kF32);
+  DTensor sums = cast_to(calls, found.log_sum, DType::kF32);
   const std::int64_t length = query.shape()[2];
   Results results(row.op.returns.size());
-  results[0] = attention_cast(calls, found.output, dtype);
+  results[0] = cast_to(calls, found.output, dtype);
   if (bias.is_none() && !row.op.find_argument("attn_bias")) {
     results[6] = calls.one("new_zeros", {query, Dims{2}, DType::kU64});
     results[8] = calls.one("new_zeros", {query, Dims{0}, dtype});
@@ -416,7 +412,7 @@ Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
 Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments& args) {
   refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
   const DType wide = inside_dtype(args[1].tensor().dtype());
-  const auto in_wide = [&](const Argument& x) { return attention_cast(calls, x.tensor(), wide); };
+  const auto in_wide = [&](const Argument& x) { return cast_to(calls, x.tensor(), wide); };
   const DTensor query = in_wide(args[1]), key = in_wide(args[2]), value = in_wide(args[3]);
   const DTensor g = in_wide(args[0]), output = in_wide(called(row, args, "out"));
   const Argument& bias = called(row, args, "attn_bias");
@@ -436,9 +432,8 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   Results results;
   for (std::size_t i = 0; i < 3; ++i) {
     const bool wanted = mask.is_none() || mask.list()[i].to_bool();
-    results.push_back(wanted
-                          ? Argument(attention_cast(calls, found[i], args[1 + i].tensor().dtype()))
-                          : Argument());
+    results.push_back(wanted ? Argument(cast_to(calls, found[i], args[1 + i].tensor().dtype()))
+                             : Argument());
   }
   if (row.op.returns.size() == 3) return results;
   const bool wanted = bias.is_tensor() && mask.list()[3].to_bool();

@@ -31,11 +31,6 @@ DTensor of_parts(const Expression& real, const Expression& imaginary) {
   return calls.one("aten::view_as_complex", {calls.one("aten::stack", {both, -1})});
 }
 
-Expression part_of(const Expression& x, std::int64_t index) {
-  Calls& calls = x.calls();
-  return {calls, calls.one("aten::select.int", {x.of("aten::view_as_real").value(), -1, index})};
-}
-
 Results complex_of(Calls& calls, const OpRow& row, const Arguments& args) {
   const TensorMeta* const both[] = {&args[0].tensor().meta(), &args[1].tensor().meta()};
   const Dims shape = broadcast_shapes(row.op, both);
@@ -54,7 +49,7 @@ Gradients grad_complex(const GradContext& context) {
   Gradients gradients(2);
   for (const std::size_t i : {0, 1}) {
     if (!context.needs(i)) continue;
-    const Expression part = part_of(flowing(context), static_cast<std::int64_t>(i));
+    const Expression part = complex_part(flowing(context), static_cast<std::int64_t>(i));
     gradients[i] = sum_to(context.calls, part.value(), input(context, i));
   }
   return gradients;
@@ -62,7 +57,7 @@ Gradients grad_complex(const GradContext& context) {
 
 /// Along the ray, and across it times its length.
 Gradients grad_polar(const GradContext& context) {
-  const Expression g = flowing(context), x = part_of(g, 0), y = part_of(g, 1);
+  const Expression g = flowing(context), x = complex_part(g, 0), y = complex_part(g, 1);
   const Expression cosine = in(context, 1).of("aten::cos"), sine = in(context, 1).of("aten::sin");
   Gradients gradients(2);
   if (context.needs(0)) {
@@ -78,7 +73,7 @@ Gradients grad_polar(const GradContext& context) {
 /// real(self): itself where there is no other part.
 Results real_part(Calls& calls, const Arguments& args) {
   const Expression x(calls, args[0].tensor());
-  return {Argument(is_complex(x.value().dtype()) ? part_of(x, 0).value() : x.value())};
+  return {Argument(is_complex(x.value().dtype()) ? complex_part(x, 0).value() : x.value())};
 }
 
 Results imaginary_part(Calls& calls, const Arguments& args) {
@@ -87,7 +82,7 @@ Results imaginary_part(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue, Fix{"use torch.zeros_like(x)"}, "imag takes complex tensors, not {}",
          to_string(x.value().dtype()));
   }
-  return {Argument(part_of(x, 1).value())};
+  return {Argument(complex_part(x, 1).value())};
 }
 
 /// conj(self), resolve_conj(self)

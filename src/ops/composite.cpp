@@ -20,10 +20,6 @@ std::int64_t ndim_of(const DTensor& x) { return static_cast<std::int64_t>(x.ndim
 
 Results single(DTensor x) { return {Argument(std::move(x))}; }
 
-DTensor cast(Calls& calls, const DTensor& x, DType dtype) {
-  return x.dtype() == dtype ? x : calls.one("_to_copy", {x, dtype});
-}
-
 [[noreturn]] void refuse(std::string summary, std::string fix) {
   throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
 }
@@ -124,7 +120,7 @@ Results reshape_as(Calls& calls, const Arguments& args) {
   return single(calls.one("reshape", {args[0], args[1].tensor().shape()}));
 }
 Results type_as(Calls& calls, const Arguments& args) {
-  return single(cast(calls, args[0].tensor(), args[1].tensor().dtype()));
+  return single(cast_to(calls, args[0].tensor(), args[1].tensor().dtype()));
 }
 
 /// to.dtype(self, dtype, non_blocking, copy, memory_format)
@@ -150,7 +146,7 @@ Results to_other(Calls& calls, const Arguments& args) {
 /// to_dense(self, dtype, *, masked_grad): here no tensor is sparse.
 Results to_dense(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
-  return single(cast(calls, x, dtype_or(args[1], x.dtype())));
+  return single(cast_to(calls, x, dtype_or(args[1], x.dtype())));
 }
 
 /// lift, pin_memory: what concerns other devices and other stages leaves a tensor as it is.
@@ -207,7 +203,6 @@ Results rms_norm(Calls& calls, const Arguments& args) {
   const DTensor& input = args[0].tensor();
   const DType dtype = input.dtype();
   const bool wide = dtype == DType::kF64 || dtype == DType::kC128;
-  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
   double eps = args[3].is_none() ? (wide ? std::numeric_limits<double>::epsilon()
                                          : std::numeric_limits<float>::epsilon())
                                  : args[3].to_double();
@@ -223,7 +218,7 @@ Results rms_norm(Calls& calls, const Arguments& args) {
            "give the sizes of the input's last dims");
   }
   for (std::int64_t d = ndim_of(input) - count; d < ndim_of(input); ++d) dims.push_back(d);
-  const DTensor x = half ? cast(calls, input, DType::kF32) : input;
+  const DTensor x = cast_to(calls, input, f32_for_half(dtype));
   const DTensor mean = calls.one("mean.dim", {calls.one("pow.Tensor_Scalar", {x, 2}), dims, true});
   // In place as in the reference, which refuses where the mean of a cut dim is pending: a tensor
   // that is written in place cannot be reduced on the way.
@@ -232,14 +227,14 @@ Results rms_norm(Calls& calls, const Arguments& args) {
   const DTensor root = calls.one("rsqrt", {shifted});
   DTensor result = calls.one("mul.Tensor", {x, root});
   if (args[2].is_tensor()) result = calls.one("mul.Tensor", {result, args[2]});
-  return single(cast(calls, result, dtype));
+  return single(cast_to(calls, result, dtype));
 }
 
 /// softmax.int(self, dim, dtype), log_softmax.int
 template <const char* const& op>
 Results softmax(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
-  return single(calls.one(op, {cast(calls, x, dtype_or(args[2], x.dtype())), args[1], false}));
+  return single(calls.one(op, {cast_to(calls, x, dtype_or(args[2], x.dtype())), args[1], false}));
 }
 constexpr const char* kSoftmax = "_softmax";
 constexpr const char* kLogSoftmax = "_log_softmax";

@@ -89,8 +89,7 @@ Results renorm(Calls& calls, const Arguments& args) {
          x.ndim());
   }
   const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
-  const bool half = x.dtype() == DType::kF16 || x.dtype() == DType::kBF16;
-  const Expression wide = Expression(calls, x).to(half ? DType::kF32 : x.dtype());
+  const Expression wide = Expression(calls, x).to(f32_for_half(x.dtype()));
   const Expression norm(calls, norm_of(calls, wide.value(), args[1], other_dims(x, dim), true));
   const Expression factor = (norm + 1e-7).of("aten::reciprocal") * most;
   const Expression kept = norm.of("aten::ones_like");

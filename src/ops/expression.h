@@ -10,6 +10,11 @@
 
 namespace shardlab {
 
+/// In `dtype`; itself when it is of that dtype.
+inline DTensor cast_to(Calls& calls, const DTensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : calls.one("aten::_to_copy", {x, dtype});
+}
+
 /// A value in a formula; lives no longer than the calls that it was made with. Operands broadcast,
 /// dtypes are promoted, and failures are those of the ops.
 class Expression {
@@ -33,10 +38,7 @@ class Expression {
     return {*calls_, calls_->one("aten::where.self", {value_, yes.value_, no.value_})};
   }
   /// In `dtype`; itself when it is of that dtype.
-  Expression to(DType dtype) const {
-    if (value_.dtype() == dtype) return *this;
-    return {*calls_, calls_->one("aten::_to_copy", {value_, dtype})};
-  }
+  Expression to(DType dtype) const { return {*calls_, cast_to(*calls_, value_, dtype)}; }
 
   Expression operator-() const { return of("aten::neg"); }
   Expression operator!() const { return of("aten::logical_not"); }

@@ -23,9 +23,13 @@ DTensor divide(Calls& calls, const DTensor& a, const DTensor& b) {
 DTensor negate(Calls& calls, const DTensor& a) { return calls.one("aten::neg", {a}); }
 DTensor zeros_like(Calls& calls, const DTensor& a) { return calls.one("aten::zeros_like", {a}); }
 
+Expression complex_part(const Expression& x, std::int64_t index) {
+  Calls& calls = x.calls();
+  return {calls, calls.one("aten::select.int", {x.of("aten::view_as_real").value(), -1, index})};
+}
+
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input) {
-  if (gradient.dtype() == input.dtype()) return gradient;
-  return calls.one("aten::_to_copy", {gradient, input.dtype()});
+  return cast_to(calls, gradient, input.dtype());
 }
 
 DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input) {

@@ -42,6 +42,14 @@ inline Expression in(const GradContext& context, std::size_t index) {
 inline Expression out(const GradContext& context) { return {context.calls, output(context)}; }
 /// The gradient of the first result.
 inline Expression flowing(const GradContext& context) { return {context.calls, context.grads[0]}; }
+/// The real (0) or the imaginary part (1) of complex numbers.
+Expression complex_part(const Expression& x, std::int64_t index);
+
+/// The gradient of a function of one tensor: its slope times what flows in.
+template <Expression (*slope)(const GradContext&)>
+Gradients grad_of(const GradContext& context) {
+  return {(flowing(context) * slope(context)).value()};
+}
 
 /// Of values that were chosen along `dim`: goes to where they came from.
 Gradients chosen(const GradContext& context, const Argument& dim, const DTensor& gradient,

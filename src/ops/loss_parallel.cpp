@@ -14,8 +14,6 @@ DTensor without_terms(Calls& calls, const DTensor& x) {
   return calls.redistribute(x, without_partials(x.spec()->placements()));
 }
 
-bool is_16_bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
 // One loss, forward or back: logits [samples, classes] or [classes], target [samples] or [].
 class ParallelLoss {
  public:
@@ -150,13 +148,13 @@ std::vector<DTensor> loss_parallel_gradient(const GradContext& context) {
 DTensor log_softmax_of_pieces(Calls& calls, const DTensor& logits, std::int64_t dim) {
   const DType dtype = logits.dtype();
   DTensor x = without_terms(calls, logits);
-  if (is_16_bit(dtype)) x = calls.one("_to_copy", {x, DType::kF32});
+  if (is_half(dtype)) x = calls.one("_to_copy", {x, DType::kF32});
   const DTensor largest = without_terms(calls, calls.one("amax", {x, Dims{dim}, true}));
   const DTensor shifted = calls.one("sub.Tensor", {x, largest});
   const DTensor total = without_terms(
       calls, calls.one("sum.dim_IntList", {calls.one("exp", {shifted}), Dims{dim}, true}));
   const DTensor logs = calls.one("sub.Tensor", {shifted, calls.one("log", {total})});
-  return is_16_bit(dtype) ? calls.one("_to_copy", {logs, dtype}) : logs;
+  return is_half(dtype) ? calls.one("_to_copy", {logs, dtype}) : logs;
 }
 
 NllOfPieces nll_of_pieces(Calls& calls, const Arguments& args, const DTensor& logs) {

@@ -70,8 +70,7 @@ OutputMetas meta_rms_norm(const MetaArgs& args) {
   const TensorMeta& input = *args.tensor(0);
   const std::size_t outer = outer_dims(input.shape, ints_of(args[1]));
   check_parameter(args, 2, ints_of(args[1]));
-  const bool half = input.dtype == DType::kF16 || input.dtype == DType::kBF16;
-  const DType dtype = half ? DType::kF32 : input.dtype;
+  const DType dtype = f32_for_half(input.dtype);
   return {{contiguous_meta(input.shape, input.dtype)},
           {statistics_meta(input.shape, outer, dtype)}};
 }
@@ -161,9 +160,7 @@ Gradients grad_layer_norm(const GradContext& context) {
 // Root mean squares, on a rank's rows.
 
 Expression widened(Calls& calls, const Argument& tensor) {
-  const DType dtype = tensor.tensor().dtype();
-  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
-  return Expression(calls, tensor.tensor()).to(half ? DType::kF32 : dtype);
+  return Expression(calls, tensor.tensor()).to(f32_for_half(tensor.tensor().dtype()));
 }
 
 /// The mean over the last dims, as many as `normalized` has sizes.

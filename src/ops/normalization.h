@@ -55,8 +55,7 @@ class Normalization {
   const DTensor& input() const { return input_; }
   Expression wide(Names names) const { return wide(argument(names).tensor()); }
   Expression wide(const DTensor& x) const {
-    const bool half = x.dtype() == DType::kF16 || x.dtype() == DType::kBF16;
-    return Expression(calls_, x).to(half ? DType::kF32 : x.dtype());
+    return Expression(calls_, x).to(f32_for_half(x.dtype()));
   }
   /// One number per channel, beside the input.
   Expression beside(Names names) const {

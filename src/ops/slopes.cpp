@@ -15,10 +15,6 @@ namespace {
 
 using namespace grad;
 
-DType wide(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 ? DType::kF32 : dtype;
-}
-
 /// Tensor arguments in the dtype that is computed in, and results in their own.
 class Formula {
  public:
@@ -31,7 +27,7 @@ class Formula {
     }
   }
   Expression operator[](std::size_t index) const {
-    return Expression(calls_, args_[index].tensor()).to(wide(dtype_));
+    return Expression(calls_, args_[index].tensor()).to(f32_for_half(dtype_));
   }
   double number(std::size_t index) const { return args_[index].to_double(); }
   DTensor result(const Expression& value) const { return value.to(dtype_).value(); }

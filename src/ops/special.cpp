@@ -106,11 +106,6 @@ Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
 
 // Gradients
 
-template <Expression (*slope)(const GradContext&)>
-Gradients grad_of(const GradContext& context) {
-  return {(flowing(context) * slope(context)).value()};
-}
-
 Expression slope_acosh(const GradContext& c) {
   const Expression x = in(c, 0);
   return (x * x - 1.0).of("aten::rsqrt");
@@ -252,8 +247,7 @@ constexpr const char* kDivisors = "divisors of a sum are not those of its terms"
 Results ndtr(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression given(calls, args[0].tensor());
   const DType dtype = given.value().dtype();
-  const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
-  const Expression x = given.to(half || is_integral(dtype) ? DType::kF32 : dtype);
+  const Expression x = given.to(is_integral(dtype) ? DType::kF32 : f32_for_half(dtype));
   const Expression share = (x * -std::numbers::sqrt2 * 0.5).of("aten::erfc") * 0.5;
   return {share.to(is_integral(dtype) ? DType::kF32 : dtype).value()};
 }
