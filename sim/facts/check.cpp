@@ -151,7 +151,7 @@ void CheckRun::check_file(const std::string& path) {
     return;
   }
   const std::unique_ptr<FactChecker> checker = family->make(stem);
-  checker->begin(state_->options);
+  checker->begin(state_->options, path);
   for (std::size_t line = 0; line < lines.size(); ++line) {
     if (lines[line].empty()) continue;
     const Json fact = Json::parse(lines[line], nullptr, false);

@@ -41,8 +41,13 @@ enum class SkipReason : std::uint8_t {
   kNotSupported,    ///< a program uses an op or a part of the language that does not exist yet
   kNoValue,         ///< it takes what a skipped call gives
   kNoField,         ///< recorded, but our program for the case does not ask for it
+  kHalfComplex,     ///< c32 and bc32 are names only
+  kWrongRecord,     ///< the recorded value is wrong in digits that matter
+  kNoGradientIn,    ///< a gradient case into which no gradient flows
+  kOtherChoice,     ///< gradients behind one of several right results
+  kNoGradient,      ///< nobody has written the gradient of this op yet
 };
-inline constexpr int kSkipReasonCount = 15;
+inline constexpr int kSkipReasonCount = 20;
 /// "no checker for this kind of file", ...
 std::string_view to_string(SkipReason reason);
 
@@ -107,8 +112,8 @@ struct CheckOptions {
 class FactChecker {
  public:
   virtual ~FactChecker() = default;
-  /// Before the first line.
-  virtual void begin(const CheckOptions&) {}
+  /// Before the first line of the file at `path`.
+  virtual void begin(const CheckOptions&, const std::string& /*path*/) {}
   /// After the last line; may add to the summary.
   virtual void finish(CheckSummary&) {}
   /// An exception that leaves this is a failure of the line.

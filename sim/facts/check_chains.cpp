@@ -13,7 +13,7 @@ namespace {
 
 class ChainChecker : public FactChecker {
  public:
-  void begin(const CheckOptions& options) override { options_ = options; }
+  void begin(const CheckOptions& options, const std::string&) override { options_ = options; }
 
   void check(const Json& line, CaseReport& report) override {
     const ChainFact fact = chain_fact(line);

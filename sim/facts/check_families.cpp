@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/facts/chain_facts.h"
+#include "sim/facts/kernel_facts.h"
 #include "sim/facts/memory_facts.h"
 #include "sim/facts/order_facts.h"
 #include "sim/facts/program_facts.h"
@@ -148,6 +149,19 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "program") && has(first, "maxima");
      },
      make_peaks_checker},
+    {"kernels/grads",
+     [](std::string_view, const Json& first) { return has(first, "grad_outputs"); },
+     make_gradient_checker},
+    {"kernels/sequences",
+     [](std::string_view, const Json& first) {
+       return has(first, "opinfo") && has(first, "calls");
+     },
+     make_sequence_checker},
+    {"kernels/values",
+     [](std::string_view, const Json& first) {
+       return has(first, "kwargs") && has(first, "src") && has(first, "op");
+     },
+     make_value_checker},
     {"memory/backward_order",
      [](std::string_view, const Json& first) {
        return has(first, "program") && has(first, "passes");

@@ -40,6 +40,16 @@ std::string_view to_string(SkipReason reason) {
       return "takes what a skipped call gives";
     case SkipReason::kNoField:
       return "the program of the case does not ask for it";
+    case SkipReason::kHalfComplex:
+      return "complex numbers of half precision";
+    case SkipReason::kWrongRecord:
+      return "the recorded value is wrong";
+    case SkipReason::kNoGradientIn:
+      return "no gradient flows in";
+    case SkipReason::kOtherChoice:
+      return "the gradient is that of another right result";
+    case SkipReason::kNoGradient:
+      return "no gradient for this op";
   }
   return "?";
 }

@@ -44,7 +44,6 @@ Argument object_argument(const MeshLayout* layout, const Json& value) {
   return value.begin().value().get<std::string>();  // memory_format, layout, device
 }
 
-/// A dtype that was recorded by its number.
 Argument numbered_dtype(const Argument& number) {
   constexpr DType kByNumber[] = {DType::kU8,  DType::kI8,  DType::kI16, DType::kI32,
                                  DType::kI64, DType::kF16, DType::kF32, DType::kF64};
@@ -63,13 +62,18 @@ Argument fact_argument(const MeshLayout* layout, const Json& value) {
   return object_argument(layout, value);
 }
 
-OpSchema fact_call(const OpRow& row, const MeshLayout* layout, const Json& fact) {
-  Arguments positional;
-  for (const Json& value : fact.at("args")) positional.push_back(fact_argument(layout, value));
+Arguments with_numbered_dtypes(const OpRow& row, Arguments positional) {
   for (std::size_t i = 0; i < std::min(positional.size(), row.op.arguments.size()); ++i) {
     const bool dtype = row.op.arguments[i].type.kind == TypeKind::kDType;
     if (dtype && positional[i].is_scalar()) positional[i] = numbered_dtype(positional[i]);
   }
+  return positional;
+}
+
+OpSchema fact_call(const OpRow& row, const MeshLayout* layout, const Json& fact) {
+  Arguments positional;
+  for (const Json& value : fact.at("args")) positional.push_back(fact_argument(layout, value));
+  positional = with_numbered_dtypes(row, std::move(positional));
   std::vector<std::pair<std::string, Argument>> keywords;
   for (const auto& [name, value] : fact.at("kwargs").items()) {
     keywords.emplace_back(name, fact_argument(layout, value));

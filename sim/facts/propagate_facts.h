@@ -12,6 +12,8 @@ namespace shardlab {
 
 /// A recorded argument: {"t": ..}, {"tl": ..}, numbers, lists, {"dtype": ..} and the like.
 Argument fact_argument(const MeshLayout* layout, const Json& value);
+/// A dtype may be recorded by the reference's number of it.
+Arguments with_numbered_dtypes(const OpRow& row, Arguments positional);
 /// The recorded call of `row`. Fails with Value for what the schema refuses.
 OpSchema fact_call(const OpRow& row, const MeshLayout* layout, const Json& fact);
 const MeshLayout* fact_layout(Arena& arena, const Json& fact);

@@ -168,16 +168,6 @@ class RecordedEvent {
     return ints ? Argument(std::move(sizes)) : Argument(std::move(list));
   }
 
-  // add.Tensor(x, 1.0) means add.Scalar, where there is one.
-  static ResolvedCall resolved(const OpRow& row, const GivenArguments& given) {
-    bool number = false;
-    for (std::size_t i = 0; i < given.positional.size(); ++i) {
-      number = number || (given.positional[i].is_scalar() && row.op.arguments[i].type.is_tensor());
-    }
-    if (number) return resolve_call(all_ops(), bare_name(row.op), given);
-    return {&row, bind_arguments(row, given.positional, given.keywords)};
-  }
-
   Results call() const {
     GivenArguments given;
     given.positional = arguments();
@@ -185,8 +175,7 @@ class RecordedEvent {
     for (const auto& [name, recorded] : keywords.items()) {
       given.keywords.emplace_back(name, argument(recorded));
     }
-    ResolvedCall call = resolved(*recorded_row(event_), given);
-    wrap_numbers(*call.row, call.args);
+    const ResolvedCall call = recorded_call(*recorded_row(event_), given);
     return flattened(program_calls().perform(OpEvent{call.row, &call.args}));
   }
 
@@ -291,6 +280,18 @@ std::size_t recorded_values(const Json& program) {
 
 const OpRow* recorded_row(const Json& event) {
   return all_ops().find(row_name(event.at("op").get<std::string>()));
+}
+
+ResolvedCall recorded_call(const OpRow& row, const GivenArguments& given) {
+  bool number = false;
+  for (std::size_t i = 0; i < std::min(given.positional.size(), row.op.arguments.size()); ++i) {
+    number = number || (given.positional[i].is_scalar() && row.op.arguments[i].type.is_tensor());
+  }
+  ResolvedCall call =
+      number ? resolve_call(all_ops(), bare_name(row.op), given)
+             : ResolvedCall{&row, bind_arguments(row, given.positional, given.keywords)};
+  wrap_numbers(*call.row, call.args);
+  return call;
 }
 
 bool of_loss_parallel(const Json& event) {

@@ -8,6 +8,7 @@
 
 #include "mesh/dtensor.h"
 #include "schema/op_row.h"
+#include "schema/torch_spelling.h"
 
 namespace shardlab {
 
@@ -21,6 +22,10 @@ const MeshLayout* recorded_mesh(Arena& arena, const Json& program);
 std::size_t recorded_values(const Json& program);
 /// The row of a recorded op, or null.
 const OpRow* recorded_row(const Json& event);
+/// What a recorded call means here, on the running rank: add.Tensor(x, 1.0) is add.Scalar, where
+/// there is one; else the number becomes a tensor.
+///   fails  Value: what no overload takes
+ResolvedCall recorded_call(const OpRow& row, const GivenArguments& given);
 /// A call under loss_parallel() of an op that has collectives of its own there.
 bool of_loss_parallel(const Json& event);
 /// Recorded elements, row-major: numbers, booleans and {"f": "inf"}, in lists however deep.

@@ -365,9 +365,43 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   }
 }
 
+bool is_plain_mask(const Argument& index) {
+  if (!index.is_tensor() || !index.tensor().defined() || index.tensor().distributed()) return false;
+  return index.tensor().dtype() == DType::kBool || index.tensor().dtype() == DType::kU8;
+}
+
+// Where the indices of a call stand, if a plain mask is one of them. How many elements it chooses
+// depends on data, which shape inference does not see: its places are found before.
+std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!row.op.arguments[i].type.elements_optional || !args[i].is_list()) continue;
+    if (std::ranges::any_of(args[i].list(), is_plain_mask)) return i;
+  }
+  return std::nullopt;
+}
+
+// A mask of several dims is a list of places in each of them.
+ArgumentList with_places(const ArgumentList& indices) {
+  ArgumentList found;
+  for (const Argument& index : indices) {
+    if (!is_plain_mask(index)) {
+      found.push_back(index);
+      continue;
+    }
+    const Results places = plain_calls()("aten::nonzero_numpy", {index});
+    found.insert(found.end(), places[0].list().begin(), places[0].list().end());
+  }
+  return found;
+}
+
 }  // namespace
 
 Results dispatch(const OpRow& row, const Arguments& args) {
+  if (const auto masked = masked_indices(row, args)) {
+    Arguments given = args;
+    given[*masked] = with_places(args[*masked].list());
+    return dispatch_one(row, given);
+  }
   if (row.has(kIndependentLists)) return dispatch_one(row, with_whole_operands(row, args));
   return dispatch_one(row, args);
 }

@@ -28,7 +28,8 @@ std::int64_t dim_argument(const RuleContext& context) {
 }
 
 void require_index(const TensorMeta& index) {
-  if (index.dtype != DType::kI64 && index.dtype != DType::kI32) {
+  // One without elements names nothing, whatever its dtype.
+  if (index.dtype != DType::kI64 && index.dtype != DType::kI32 && product(index.shape) > 0) {
     fail(ErrorKind::kValue, Fix{"cast it: index.to(torch.int64)"},
          "the dtype of an index must be i64 or i32, not {}", to_string(index.dtype));
   }

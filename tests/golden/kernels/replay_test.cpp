@@ -16,8 +16,11 @@
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
 #include "kernels/promotion.h"
-#include "tests/golden/kernels/agreement.h"
-#include "tests/golden/kernels/value_cases.h"
+#include "sim/facts/agreement.h"
+#include "sim/facts/layout_facts.h"
+#include "sim/facts/open_choice.h"
+#include "sim/facts/value_case.h"
+#include "sim/record/text_lines.h"
 
 using namespace shardlab;
 
@@ -31,7 +34,23 @@ const OpRow* replayed(const std::string& name) {
   return here ? row : nullptr;
 }
 
-LocalArg plain_value(const Argument& argument) {
+LocalArg local_list(const ArgumentList& list) {
+  std::vector<Tensor> tensors;
+  std::vector<double> numbers;
+  for (const Argument& element : list) {
+    if (element.is_scalar()) {
+      numbers.push_back(element.to_double());
+    } else {
+      tensors.push_back(element.is_tensor() ? element.tensor().local() : Tensor());
+    }
+  }
+  if (!numbers.empty()) return numbers;
+  return tensors;
+}
+
+LocalArg local_value(const Argument& argument) {
+  if (argument.is_tensor()) return argument.tensor().local();
+  if (argument.is_list()) return local_list(argument.list());
   const auto plain = [](const auto& value) -> LocalArg {
     if constexpr (std::is_constructible_v<LocalArg, decltype(value)>) {
       return value;
@@ -45,13 +64,15 @@ LocalArg plain_value(const Argument& argument) {
 std::vector<LocalArg> arguments_of(const OpRow& row, const ValueCase& value_case) {
   std::vector<LocalArg> arguments;
   for (std::size_t i = 0; i < row.op.arguments.size(); ++i) {
-    const auto named = value_case.kwargs.find(row.op.arguments[i].name);
+    const auto named =
+        std::ranges::find(value_case.kwargs, row.op.arguments[i].name,
+                          [](const auto& keyword) -> const std::string& { return keyword.first; });
     if (i < value_case.args.size()) {
-      arguments.push_back(value_case.args[i]);
+      arguments.push_back(local_value(value_case.args[i]));
     } else if (named != value_case.kwargs.end()) {
-      arguments.push_back(named->second);
+      arguments.push_back(local_value(named->second));
     } else {
-      arguments.push_back(plain_value(row.defaults()[i]));
+      arguments.push_back(local_value(row.defaults()[i]));
     }
   }
   return arguments;
@@ -65,8 +86,12 @@ class Replay {
   bool family(const std::string& name) {
     counts_ = {};
     for (const Layout layout : {Layout::kRecorded, Layout::kTurned}) {
-      for_each_value_case(folder_ + "/" + name + ".jsonl.gz", *device_, layout,
-                          [this](ValueCase& value_case) { replay(value_case); });
+      for (const std::string& line : read_lines(folder_ + "/" + name + ".jsonl.gz")) {
+        const Json json = Json::parse(line);
+        if (has_half_complex(json)) continue;
+        ValueCase value_case = read_value_case(json, *device_, layout);
+        replay(value_case);
+      }
     }
     fmt::print("{:<18} {:>5} passed ({} loose), {} failed, {} skipped, {} not on this device\n",
                name, counts_.passed, counts_.loose, counts_.failed, counts_.skipped,
@@ -81,7 +106,7 @@ class Replay {
     const OpRow* row = replayed(base);
     const bool out_variant = !value_case.derived.empty() && !in_place;
     if (row == nullptr || out_variant || !value_case.raises.empty() ||
-        value_case.has_scalar_output() || differs_on_purpose(value_case.id)) {
+        has_scalar_output(value_case) || differs_on_purpose(value_case.id)) {
       ++counts_.skipped;
       return;
     }
@@ -103,6 +128,11 @@ class Replay {
     fmt::print("  {}: {}\n", value_case.id, problem);
   }
 
+  static bool has_scalar_output(const ValueCase& value_case) {
+    return std::ranges::any_of(
+        value_case.outputs, [](const RecordedOutput& output) { return output.scalar.has_value(); });
+  }
+
   static bool is_in_place(const ValueCase& value_case) {
     const std::string name = value_case.op.substr(0, value_case.op.find('.'));
     return !value_case.derived.empty() && name.ends_with('_') && !name.ends_with("__");
@@ -122,11 +152,10 @@ class Replay {
     device_->run({row.kernel(), arguments, outputs, nullptr, {7, 0}});
     double needed = 1;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!value_case.outputs[i].comparable || is_undetermined(value_case.op, i)) continue;
-      std::string where;
-      const double factor = agreement(outputs[i], value_case.outputs[i], where);
-      if (factor == 0) return fmt::format("output {} {}", i, where);
-      needed = std::max(needed, factor);
+      if (!value_case.outputs[i].comparable || is_open(row, i)) continue;
+      const auto found = disagreement(outputs[i], value_case.outputs[i], {}, needed);
+      if (!found) continue;
+      return fmt::format("output {}{} is {}, not {}", i, found->where, found->got, found->expected);
     }
     if (needed > 1) ++counts_.loose;
     return {};
@@ -140,6 +169,39 @@ class Replay {
   std::unique_ptr<Device> device_;
   Counts counts_;
 };
+
+struct PromotionCase {
+  enum class Kind { kDims, kZeroDim, kNumber };
+  struct Operand {
+    Kind kind;
+    DType dtype;  // of a number: the one it has by itself
+  };
+
+  std::string op;
+  Operand operands[2];
+  DType result;
+};
+
+// [dtype, number of dims], or ["python_int", ..] for a number.
+PromotionCase::Operand promoted_operand(const Json& json) {
+  using Kind = PromotionCase::Kind;
+  const auto name = json[0].get<std::string>();
+  if (name == "python_bool") return {Kind::kNumber, DType::kBool};
+  if (name == "python_int") return {Kind::kNumber, DType::kI64};
+  if (name == "python_float") return {Kind::kNumber, DType::kF32};
+  if (name == "python_complex") return {Kind::kNumber, DType::kC64};
+  return {json[1].get<int>() > 0 ? Kind::kDims : Kind::kZeroDim, dtype_of(json[0])};
+}
+
+std::vector<PromotionCase> read_promotions(const std::string& path) {
+  std::vector<PromotionCase> cases;
+  for (const Json& json : Json::parse(read_text(path))) {
+    cases.push_back({json.at("op").get<std::string>(),
+                     {promoted_operand(json.at("a")), promoted_operand(json.at("b"))},
+                     dtype_of(json.at("out"))});
+  }
+  return cases;
+}
 
 bool promotions_agree(const std::string& path) {
   int passed = 0, failed = 0;

@@ -1,0 +1,241 @@
+// Elements are compared as doubles; integers and bool exactly.
+#include "sim/facts/agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "kernels/convert.h"
+#include "sim/facts/known_differences.h"
+#include "sim/record/text_lines.h"
+#include "tensor/host.h"
+
+namespace shardlab {
+
+namespace {
+
+// Cases where we differ on purpose, because the recorded value is wrong in digits that matter.
+constexpr const char* kDifferences[] = {
+    // gelu(inf) is inf; the reference's vector code gives NaN.
+    "aten.gelu.default#000",
+    "aten.gelu.default#008",
+    "aten.gelu.out#000",
+    "aten.gelu_.default#000",
+    "aten.gelu_.default#003",
+    // Two roundings in bf16: log(1 + exp(-8.125) + exp(-3.961)) is 0.01916, not 0.01550.
+    "aten._log_softmax.default#035",
+    // One element normalised is exactly 0; the reference gives rounding noise.
+    "aten.native_layer_norm.default#031",
+    "aten.native_layer_norm_backward.default#014",
+    "aten.native_layer_norm_backward.default#016",
+    "aten.native_layer_norm_backward.out#003",
+    // Bessel functions vanish, or grow without bound, at infinity; the reference gives NaN.
+    "aten.i0.default#000",
+    "aten.i0.out#000",
+    "aten.i0_.default#000",
+    "aten.special_i1.default#000",
+    "aten.special_i1.out#000",
+    "aten.special_modified_bessel_i0.default#000",
+    "aten.special_modified_bessel_i0.out#000",
+    "aten.special_modified_bessel_i1.default#000",
+    "aten.special_modified_bessel_i1.default#001",
+    "aten.special_modified_bessel_i1.out#000",
+    "aten.special_bessel_j0.default#000",
+    "aten.special_bessel_j0.default#001",
+    "aten.special_bessel_j0.out#000",
+    "aten.special_bessel_j1.default#000",
+    "aten.special_bessel_j1.out#000",
+    "aten.special_bessel_y0.default#000",
+    "aten.special_bessel_y0.out#000",
+    "aten.special_bessel_y1.default#000",
+    "aten.special_bessel_y1.out#000",
+    "prims.bessel_i1.default#001",
+    "prims.bessel_j0.default#001",
+    // The share up to NaN is NaN, also where the other operand is infinite.
+    "aten.igamma.default#000",
+    "aten.igamma.default#001",
+    "aten.igamma.out#000",
+    "aten.igamma_.default#000",
+    "aten.igammac.default#000",
+    "aten.igammac.out#000",
+    "aten.igammac_.default#000",
+    // A negative number over -0.0 is inf.
+    "aten.logit_backward.default#000",
+    "aten.logit_backward.grad_input#000",
+    // Near a pole f32 keeps four digits of 412.7443.
+    "aten.polygamma.default#000",
+    "aten.polygamma.out#000",
+    // Powers of a bf16 matrix overflow there; the result does not.
+    "aten.linalg_matrix_exp.default#005",
+    "aten.linalg_matrix_exp.default#006",
+    "aten.linalg_matrix_exp.default#007",
+    // Weights rounded to bf16 before they are applied.
+    "aten.upsample_linear1d.default#022",
+    // Places of a bf16 grid, and their weights, rounded to bf16 before they are applied.
+    "aten.grid_sampler_2d.default#018",
+    "aten.grid_sampler_2d.default#021",
+    "aten.grid_sampler_2d_backward.default#012",
+    "aten.grid_sampler_2d_backward.default#013",
+    // Behind all places the sum is 0.
+    "aten.special_zeta.default#000",
+    "aten.special_zeta.default#001",
+    "aten.special_zeta.out#000",
+    "aten.special_zeta.self_scalar#000",
+    "aten.special_zeta.self_scalar#002",
+    "aten.special_zeta.self_scalar_out#000",
+    "aten.special_zeta.self_scalar_out#002",
+    // What src replaces passes no gradient on; the reference hands it to both.
+    "grad:aten.as_strided_scatter.default#000",
+    "grad:aten.as_strided_scatter.default#002",
+    "grad:aten.as_strided_scatter.default#004",
+    // (-2.40625 + 10) * 5 is 37.97, in bf16 38.
+    "aten.histc.default#025",
+    // 1e8 + {0, 8, 16} in f32: the variance is 64, not 160.
+    "aten.std.correction#018",
+    "aten.var.correction#018",
+};
+
+bool close(double got, double expected, const Tolerance& tolerance, double factor) {
+  if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got);
+  if (std::isinf(expected) || std::isinf(got)) return expected == got;
+  const double room = tolerance.absolute + tolerance.relative * std::fabs(expected);
+  return std::fabs(got - expected) <= factor * room;
+}
+
+bool close(const std::complex<double>& got, const std::complex<double>& expected,
+           const Tolerance& tolerance, double factor) {
+  return close(got.real(), expected.real(), tolerance, factor) &&
+         close(got.imag(), expected.imag(), tolerance, factor);
+}
+
+std::string complex_text(const std::complex<double>& value, DType dtype) {
+  return is_complex(dtype) ? fmt::format("{} {}", value.real(), value.imag())
+                           : fmt::format("{}", value.real());
+}
+
+std::string meta_text(const TensorMeta& meta) {
+  return fmt::format("{}[{}]", to_string(meta.dtype), fmt::join(meta.shape, ", "));
+}
+
+}  // namespace
+
+bool differs_on_purpose(const std::string& id) { return std::ranges::count(kDifferences, id) > 0; }
+
+Tolerance tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return {1e-5, 1e-3};
+    case DType::kBF16:
+      return {1e-5, 1.6e-2};
+    case DType::kF8E4M3FN:
+      return {1e-5, 0};
+    case DType::kF64:
+    case DType::kC128:
+      return {1e-7, 1e-7};
+    default:
+      return {1e-5, 1.3e-6};
+  }
+}
+
+OpInfoTolerances read_tolerances(const std::string& fact_file) {
+  const auto beside = [](const std::string& file, const char* name) {
+    return (std::filesystem::path(file).parent_path() / name).string();
+  };
+  std::string path = beside(fact_file, "tolerances.json.gz");
+  if (!std::filesystem::exists(path)) {
+    const auto known = KnownDifferences::find_file(fact_file);
+    if (known) path = beside(*known, "facts/kernels/tolerances.json.gz");
+  }
+  OpInfoTolerances tolerances;
+  if (!std::filesystem::exists(path)) return tolerances;
+  const Json file = Json::parse(read_text(path));
+  for (const auto& [opinfo, dtypes] : file.at("opinfo_overrides_atol_rtol").items()) {
+    for (const auto& [name, pair] : dtypes.items()) {
+      const auto dtype = parse_dtype(name);
+      if (dtype) tolerances[opinfo][*dtype] = {number_of(pair.at(0)), number_of(pair.at(1))};
+    }
+  }
+  return tolerances;
+}
+
+bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& exact) {
+  if (is_integral(got.dtype()) || exact.shape() != got.shape()) return false;
+  const std::vector<double> ours = read_doubles(got), wide = read_doubles(exact);
+  const std::size_t parts = is_complex(got.dtype()) ? 2 : 1;
+  if (ours.size() != wide.size()) return false;
+  const Tolerance tolerance = tolerance_of(got.dtype());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const std::complex<double>& value = expected.values[i / parts];
+    const double recorded = i % parts == 0 ? value.real() : value.imag();
+    if (close(ours[i], recorded, tolerance, 10)) continue;
+    const bool near = close(wide[i], recorded, tolerance, 30);
+    if (!near || std::fabs(ours[i] - wide[i]) > std::fabs(recorded - wide[i])) return false;
+  }
+  return true;
+}
+
+void note_loose(std::int64_t lines, CheckSummary& summary) {
+  if (lines == 0) return;
+  summary.notes.push_back(
+      fmt::format("ten times the reference's tolerance was needed in {} lines", lines));
+}
+
+std::optional<Disagreement> disagreement(const Tensor& got, const RecordedOutput& expected,
+                                         const Tolerances& tolerances, double& needed) {
+  const DType dtype = got.dtype();
+  const auto count = static_cast<std::size_t>(got.numel());
+  const auto size = static_cast<std::size_t>(item_bytes(dtype));
+  const std::vector<std::byte> bytes = read_bytes(got);
+  const auto own = tolerances.find(dtype);
+  const Tolerance tolerance = own == tolerances.end() ? tolerance_of(dtype) : own->second;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* element = bytes.data() + i * size;
+    if (is_integral(dtype)) {
+      std::int64_t value = 0;
+      convert_run({&value, 1, DType::kI64}, {element, 1, dtype}, 1);
+      if (value == expected.integers[i]) continue;
+      return Disagreement{fmt::format("[{}]", i), fmt::format("{}", expected.integers[i]),
+                          fmt::format("{}", value)};
+    }
+    std::complex<double> value;
+    convert_run({&value, 1, DType::kC128}, {element, 1, dtype}, 1);
+    const std::complex<double> wanted = expected.values[i];
+    if (close(value, wanted, tolerance, 1)) continue;
+    needed = 10;
+    if (close(value, wanted, tolerance, needed)) continue;
+    return Disagreement{fmt::format("[{}]", i), complex_text(wanted, dtype),
+                        complex_text(value, dtype)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Disagreement> disagreement(const Argument& got, const RecordedOutput& expected,
+                                         bool values, const Tolerances& tolerances,
+                                         double& needed) {
+  if (expected.scalar) {
+    // A number is one element that was read.
+    const bool floats = expected.scalar->category() == Category::kFloat && got.is_scalar();
+    const bool same =
+        floats ? close(got.to_double(), expected.scalar->to_double(), tolerance_of(DType::kF32), 1)
+               : got.is_scalar() && got.scalar() == *expected.scalar;
+    if (same) return std::nullopt;
+    return Disagreement{"", expected.scalar->text(), got.text()};
+  }
+  const bool there = got.is_tensor() && got.tensor().defined();
+  if (!expected.defined) {
+    if (!there && !got.is_scalar()) return std::nullopt;
+    return Disagreement{"", "None", got.text()};
+  }
+  if (!there) return Disagreement{"", meta_text(expected.meta), got.text()};
+  const Tensor& tensor = got.tensor().local();
+  if (tensor.shape() != expected.meta.shape || tensor.dtype() != expected.meta.dtype) {
+    return Disagreement{"", meta_text(expected.meta), meta_text(tensor.meta())};
+  }
+  if (!values || !expected.comparable) return std::nullopt;
+  return disagreement(tensor, expected, tolerances, needed);
+}
+
+}  // namespace shardlab

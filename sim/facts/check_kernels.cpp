@@ -1,0 +1,188 @@
+// Recorded calls through the dispatcher: shape inference, argument binding, in-place and out= rules
+// and kernels together; then what autograd makes of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autograd/autograd.h"
+#include "dispatch/plain_calls.h"
+#include "sim/facts/agreement.h"
+#include "sim/facts/kernel_facts.h"
+#include "sim/facts/open_choice.h"
+#include "sim/facts/plain_world.h"
+#include "sim/facts/propagate_facts.h"
+#include "sim/facts/recorded_event.h"
+
+namespace shardlab {
+
+namespace {
+
+Arguments arguments_of(const OpRow& row, const ValueCase& value_case) {
+  return bind_arguments(row, with_numbered_dtypes(row, value_case.args), value_case.kwargs);
+}
+
+// What the case calls outputs: the results, or what an op without results wrote.
+Arguments outputs_of(const OpRow& row, const ValueCase& value_case, const Arguments& args,
+                     const Results& results) {
+  Arguments flat;
+  const auto keep = [&](const Argument& argument) { flat.push_back(argument); };
+  if (!value_case.outputs_are_mutated) {
+    for_each_flat(results, keep);
+    return flat;
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (row.op.arguments[i].alias.write) for_each_flat({args[i]}, keep);
+  }
+  return flat;
+}
+
+// A gradient program that the tape can find: the row's, its base row's, or that of its parts.
+bool has_gradient(const OpRow& row) {
+  return row.gradient || (row.base != nullptr && row.base->gradient) || row.parts() != nullptr;
+}
+
+// Kernels of GPUs store some results in blocks of the last dim, which the formula does not have.
+Argument unpadded(const Argument& got, const RecordedOutput& expected) {
+  if (!got.is_tensor() || expected.meta.shape.empty()) return got;
+  return plain_calls().one("aten::slice.Tensor", {got, -1, 0, expected.meta.shape.back()});
+}
+
+// Reads a line, and judges the case on the rank unless there is a reason not to.
+class CaseChecker : public FactChecker {
+ public:
+  void check(const Json& fact, CaseReport& report) override {
+    if (has_half_complex(fact)) return report.skip(SkipReason::kHalfComplex);
+    const OpRow* row = recorded_row(fact);
+    if (row == nullptr) return report.skip(SkipReason::kNotRegistered);
+    const ValueCase value_case = read_value_case(fact, world_.device());
+    if (differs_on_purpose(value_case.id)) return report.skip(SkipReason::kWrongRecord);
+    world_.run([&] { judge(*row, value_case, report); });
+  }
+
+  void finish(CheckSummary& summary) override { note_loose(loose_, summary); }
+
+ protected:
+  virtual void judge(const OpRow& row, const ValueCase& value_case, CaseReport& report) = 0;
+
+  // True where they agree.
+  bool compare(const std::string& field, const Argument& got, const RecordedOutput& expected,
+               bool values, CaseReport& report) {
+    double needed = 1;
+    const auto found = disagreement(got, expected, values, {}, needed);
+    if (found) report.differs(field + found->where, found->expected, found->got);
+    if (!found && needed > 1) ++loose_;
+    return !found;
+  }
+
+ private:
+  PlainWorld world_;
+  std::int64_t loose_ = 0;
+};
+
+class ValueChecker final : public CaseChecker {
+  void judge(const OpRow& row, const ValueCase& value_case, CaseReport& report) override {
+    if (!value_case.raises.empty()) return judge_refusal(row, value_case, report);
+    const Arguments args = arguments_of(row, value_case);
+    const Results results = plain_calls().call(row, args);
+    if (row.op.returns.empty() && !value_case.outputs_are_mutated) return;
+    const Arguments outputs = outputs_of(row, value_case, args, results);
+    report.expect("outputs", value_case.outputs.size(), outputs.size());
+    for (std::size_t i = 0; i < std::min(outputs.size(), value_case.outputs.size()); ++i) {
+      const RecordedOutput& expected = value_case.outputs[i];
+      if (value_case.emulated && !expected.comparable) continue;
+      const Argument got = value_case.emulated ? unpadded(outputs[i], expected) : outputs[i];
+      compare(fmt::format("outputs.{}", i), got, expected, !is_open(row, i), report);
+    }
+    const std::string wrong = wrong_choice(row, args, results);
+    if (!wrong.empty()) report.differs("outputs", "what the op is defined to give", wrong);
+  }
+
+  static void judge_refusal(const OpRow& row, const ValueCase& value_case, CaseReport& report) {
+    const auto kind = error_of([&] { plain_calls().call(row, arguments_of(row, value_case)); });
+    // What shape inference refuses is Value here, whatever the reference's class.
+    if (kind && (*kind == ErrorKind::kValue || same_error(value_case.raises, *kind))) return;
+    report.differs("raises", value_case.raises, kind ? std::string(to_string(*kind)) : "no error");
+  }
+};
+
+class GradientChecker final : public CaseChecker {
+  void judge(const OpRow& row, const ValueCase& value_case, CaseReport& report) override {
+    if (std::ranges::none_of(value_case.grad_outputs, &Tensor::defined)) {
+      return report.skip(SkipReason::kNoGradientIn);
+    }
+    const Arguments args = arguments_of(row, value_case);
+    std::vector<DTensor> tensors;
+    for_each_flat(args, [&](const Argument& argument) {
+      if (argument.is_tensor()) tensors.push_back(argument.tensor());
+    });
+    std::vector<DTensor> inputs;
+    for (const auto& [index, expected] : value_case.grad_inputs) {
+      require_grad(tensors.at(index));
+      inputs.push_back(tensors[index]);
+    }
+    if (!has_gradient(row)) return report.skip(SkipReason::kNoGradient);
+    const Results results = recording_calls().call(row, args);
+    if (!same_choice(row, value_case, results)) return report.skip(SkipReason::kOtherChoice);
+    const DTensor loss = loss_of(results, value_case.grad_outputs);
+    std::vector<DTensor> grads(inputs.size());
+    if (loss.defined() && loss.requires_grad()) grads = gradients(loss, inputs);
+    std::size_t next = 0;
+    for (const auto& [index, expected] : value_case.grad_inputs) {
+      compare_gradient(fmt::format("grad_inputs.{}", index), grads[next++], expected, report);
+    }
+  }
+
+  // Sum over the results of <result, its gradient>: a loss with exactly these gradients.
+  static DTensor loss_of(const Results& results, const std::vector<Tensor>& grads) {
+    Calls& calls = recording_calls();
+    DTensor loss;
+    std::size_t next = 0;
+    for_each_flat(results, [&](const Argument& result) {
+      const std::size_t index = next++;
+      if (!result.is_tensor() || index >= grads.size() || !grads[index].defined()) return;
+      const DTensor weighted =
+          calls.one("aten::mul.Tensor", {result, Argument(DTensor(grads[index]))});
+      const DTensor sum = calls.one("aten::sum", {weighted});
+      loss = loss.defined() ? calls.one("aten::add.Tensor", {loss, sum}) : sum;
+    });
+    return loss;
+  }
+
+  // What a definition leaves open (the signs of vectors) decides the gradients of what it is given
+  // to: those of another choice are others. Finite differences judge them.
+  static bool same_choice(const OpRow& row, const ValueCase& value_case, const Results& results) {
+    Arguments flat;
+    for_each_flat(results, [&](const Argument& result) { flat.push_back(result); });
+    double needed = 1;
+    for (std::size_t i = 0; i < std::min(flat.size(), value_case.outputs.size()); ++i) {
+      if (!value_case.grad_outputs.at(i).defined() || !is_open(row, i)) continue;
+      if (disagreement(flat[i], value_case.outputs[i], true, {}, needed)) return false;
+    }
+    return true;
+  }
+
+  // No gradient and a gradient of zeros are the same.
+  void compare_gradient(const std::string& field, const DTensor& grad,
+                        const RecordedOutput& expected, CaseReport& report) {
+    const auto is_zero = [](const std::complex<double>& x) { return x == 0.0; };
+    if (!grad.defined()) {
+      if (std::ranges::all_of(expected.values, is_zero)) return;
+      return report.differs(field, "a gradient", "none");
+    }
+    RecordedOutput zero{.meta = grad.local().meta(), .comparable = true};
+    zero.values.resize(static_cast<std::size_t>(grad.numel()));
+    compare(field, grad, expected.defined ? expected : zero, true, report);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FactChecker> make_value_checker(std::string_view) {
+  return std::make_unique<ValueChecker>();
+}
+
+std::unique_ptr<FactChecker> make_gradient_checker(std::string_view) {
+  return std::make_unique<GradientChecker>();
+}
+
+}  // namespace shardlab

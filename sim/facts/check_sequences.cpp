@@ -1,0 +1,140 @@
+// Sequences of calls on one device: every call gives what was recorded of it, and the values that
+// the sample gives are the recorded ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "dispatch/plain_calls.h"
+#include "sim/facts/agreement.h"
+#include "sim/facts/call_sequence.h"
+#include "sim/facts/kernel_facts.h"
+#include "sim/facts/open_choice.h"
+#include "sim/facts/plain_world.h"
+
+namespace shardlab {
+
+namespace {
+
+class SequenceChecker final : public FactChecker {
+ public:
+  void begin(const CheckOptions&, const std::string& path) override {
+    tolerances_ = read_tolerances(path);
+  }
+
+  void check(const Json& fact, CaseReport& report) override {
+    if (has_half_complex(fact)) return report.skip(SkipReason::kHalfComplex);
+    const CallSequence sequence = read_sequence(fact);
+    for (const SequenceCall& call : sequence.calls) {
+      if (call.row == nullptr) return report.skip(SkipReason::kNotRegistered);
+    }
+    world_.run([&] { judge(sequence, report); });
+  }
+
+  void finish(CheckSummary& summary) override {
+    note_loose(loose_, summary);
+    if (nearer_ == 0) return;
+    summary.notes.push_back(
+        fmt::format("the recorded value is rounded more than ours in {} lines, by f64", nearer_));
+  }
+
+ private:
+  // The values of one line, and which of them follow from a choice that the reference left open.
+  struct Run {
+    Arguments values;
+    std::vector<bool> open;
+  };
+
+  void judge(const CallSequence& sequence, CaseReport& report) {
+    Run run;
+    for (const auto* list : {&sequence.inputs, &sequence.constants}) {
+      for (const RecordedTensor& given : *list) run.values.emplace_back(made(given));
+    }
+    run.open.resize(run.values.size());
+    for (std::size_t n = 0; n < sequence.calls.size(); ++n) {
+      if (!run_call(sequence.calls[n], n, run, report)) return;
+    }
+    const auto own = tolerances_.find(sequence.opinfo);
+    bool loose = false, nearer = false;
+    std::optional<Arguments> exact;
+    for (std::size_t i = 0; i < sequence.outputs.size(); ++i) {
+      const SequenceOutput& output = sequence.outputs[i];
+      const Argument& value = run.values.at(output.value);
+      double needed = 1;
+      const auto found =
+          disagreement(value, output.expected, true,
+                       own == tolerances_.end() ? Tolerances() : own->second, needed);
+      loose = loose || needed > 1;
+      if (!found) continue;
+      const bool element = !found->where.empty();
+      if (element && run.open[output.value] &&
+          same_magnitudes(value.tensor().local(), output.expected)) {
+        continue;
+      }
+      if (element && !exact) exact = values_in_f64(sequence);
+      if (element && is_nearer(value.tensor().local(), output.expected,
+                               exact->at(output.value).tensor().local())) {
+        nearer = true;
+        continue;
+      }
+      report.differs(fmt::format("outputs.{}{}", i, found->where), found->expected, found->got);
+    }
+    loose_ += loose;
+    nearer_ += nearer;
+  }
+
+  // The values of the same calls in reference precision.
+  Arguments values_in_f64(const CallSequence& sequence) {
+    Arguments values;
+    for (const auto* list : {&sequence.inputs, &sequence.constants}) {
+      for (const RecordedTensor& given : *list) {
+        values.emplace_back(in_reference_precision(made(given)));
+      }
+    }
+    for (const SequenceCall& call : in_reference_precision(sequence).calls) {
+      for (Argument& result : run_bound(plain_calls(), call, bound_call(call, values))) {
+        values.push_back(std::move(result));
+      }
+    }
+    return values;
+  }
+
+  DTensor made(const RecordedTensor& given) { return DTensor(tensor_of(given, world_.device())); }
+
+  // False where the rest cannot run.
+  static bool run_call(const SequenceCall& call, std::size_t number, Run& run, CaseReport& report) {
+    const std::string field = fmt::format("calls.{} {}", number, call.op);
+    Arguments results;
+    try {
+      const ResolvedCall bound = bound_call(call, run.values);
+      results = run_bound(plain_calls(), call, bound);
+      const std::string wrong = wrong_choice(*bound.row, bound.args, results);
+      if (!wrong.empty()) report.differs(field, "what the op is defined to give", wrong);
+    } catch (const Error& error) {
+      report.differs(field, "an answer", error.text());
+      return false;
+    }
+    const bool follows =
+        std::ranges::any_of(call.takes, [&](std::size_t value) -> bool { return run.open[value]; });
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      double needed = 1;
+      const auto found = disagreement(results[i], call.out[i], false, {}, needed);
+      if (found) report.differs(fmt::format("{}.out.{}", field, i), found->expected, found->got);
+      run.values.push_back(results[i]);
+      run.open.push_back(follows || is_open(*call.row, i));
+    }
+    return true;
+  }
+
+  PlainWorld world_;
+  OpInfoTolerances tolerances_;
+  std::int64_t loose_ = 0, nearer_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<FactChecker> make_sequence_checker(std::string_view) {
+  return std::make_unique<SequenceChecker>();
+}
+
+}  // namespace shardlab

@@ -1,0 +1,18 @@
+// open_choice.h - results of which several are right: which of equal elements is named, the order
+// of eigenvalues, the signs of vectors. They are held against what defines them.
+#pragma once
+
+#include "schema/op_row.h"
+#include "sim/facts/agreement.h"
+
+namespace shardlab {
+
+/// Whether output `output` of the op is one of several right ones.
+bool is_open(const OpRow& row, std::size_t output);
+/// What is wrong with the results of such an op, by its definition; "" where nothing is. On the
+/// running rank, with plain tensors.
+std::string wrong_choice(const OpRow& row, const Arguments& args, const Results& results);
+/// The same elements in another order, with other signs or phases; integers are taken as they are.
+bool same_magnitudes(const Tensor& got, const RecordedOutput& expected);
+
+}  // namespace shardlab

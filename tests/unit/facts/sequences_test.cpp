@@ -1,0 +1,177 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "dispatch/all_ops.h"
+#include "sim/facts/check.h"
+#include "sim/facts/open_choice.h"
+#include "sim/facts/plain_world.h"
+#include "tensor/host.h"
+
+using namespace shardlab;
+
+namespace {
+
+// What `shardlab check` says of one line.
+CheckSummary check_line(const std::string& line) {
+  std::string name = (std::filesystem::temp_directory_path() / "shardlab_line_XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const std::string path = name + "/lines.jsonl";
+  std::ofstream(path) << line << "\n";
+  CheckRun run(check_families(), nullptr, {});
+  run.check_file(path);
+  CheckSummary summary = run.finish();
+  std::filesystem::remove_all(name);
+  return summary;
+}
+
+// The line with one text in place of another, which stands in it.
+std::string changed(std::string line, const std::string& text, const std::string& other) {
+  const std::size_t at = line.find(text);
+  REQUIRE(at != std::string::npos);
+  return line.replace(at, text.size(), other);
+}
+
+void check_field(const std::string& line, const std::string& field) {
+  const CheckSummary summary = check_line(line);
+  CAPTURE(line);
+  CHECK(summary.failed == 1);
+  REQUIRE(!summary.failures.empty());
+  CHECK(summary.failures[0].field == field);
+}
+
+// x is cut in two, a part is doubled in place through a view, and the whole is added up:
+// [1, 2, 3] -> [1, 4, 6], sum 11; the parts times 0.5.
+constexpr const char* kSequence =
+    R"({"id": "0:made#0", "opinfo": "made", "variant": "", "sample": 0, "random": false, )"
+    R"("inputs": [{"t": {"shape": [3], "dtype": "f32", "data": [1, 2, 3]}}], "calls": [)"
+    R"({"op": "aten.split_with_sizes.default", "args": [{"in": 0}, [1, 2]], "kwargs": {}, )"
+    R"("out": [{"shape": [1], "dtype": "f32"}, {"shape": [2], "dtype": "f32"}]}, )"
+    R"({"op": "aten.mul_.Tensor", "args": [{"ref": 0, "i": 1}, )"
+    R"({"t": {"shape": [], "dtype": "f32", "data": [2.0]}}], "kwargs": {}, )"
+    R"("out": [{"shape": [2], "dtype": "f32"}]}, )"
+    R"({"op": "aten.sum.default", "args": [{"in": 0}], "kwargs": {"dtype": {"dtype": "f64"}}, )"
+    R"("out": [{"shape": [], "dtype": "f64"}]}, )"
+    R"({"op": "aten._local_scalar_dense.default", "args": [{"ref": 2}], "kwargs": {}, )"
+    R"("out": [{"scalar": 11.0}]}, )"
+    R"({"op": "aten.mul.Tensor", "args": [{"ref": 1}, 0.5], "kwargs": {}, )"
+    R"("out": [{"shape": [2], "dtype": "f32"}]}], )"
+    R"("outputs": [{"from": {"in": 0}, "t": {"shape": [3], "dtype": "f32", "data": [1, 4, 6]}}, )"
+    R"({"scalar": 11.0}, )"
+    R"({"from": {"ref": 4}, "t": {"shape": [2], "dtype": "f32", "data": [2, 3]}}]})";
+
+// Singular vectors have the signs that the library gives them; diag(3, 2) has its axes.
+constexpr const char* kSingular =
+    R"({"id": "0:svd#0", "opinfo": "svd", "variant": "", "sample": 0, "random": false, )"
+    R"("inputs": [{"t": {"shape": [2, 2], "dtype": "f32", "data": [3, 0, 0, 2]}}], "calls": [)"
+    R"({"op": "aten._linalg_svd.default", "args": [{"in": 0}], "kwargs": {}, "out": [)"
+    R"({"shape": [2, 2], "dtype": "f32"}, {"shape": [2], "dtype": "f32"}, )"
+    R"({"shape": [2, 2], "dtype": "f32"}]}], "outputs": [{"from": {"ref": 0, "i": 0}, )"
+    R"("t": {"shape": [2, 2], "dtype": "f32", "data": [SIGN1, 0, 0, SIGN2]}}]})";
+
+std::string value_line(const std::string& expected) {
+  return R"({"id": "aten.exp.default#0", "op": "aten.exp.default", "src": "hand", "args": )"
+         R"([{"t": {"shape": [1], "dtype": "f32", "data": [1.0]}}], "kwargs": {}, "outputs": )"
+         R"([{"shape": [1], "dtype": "f32", "data": [)" +
+         expected + "]}]}";
+}
+
+}  // namespace
+
+TEST_CASE("V-22 a sequence is run as recorded: parts, writes through views, numbers") {
+  CHECK(check_line(kSequence).passed == 1);
+}
+
+TEST_CASE("V-22 every result of a call has the recorded shape, dtype or number") {
+  const std::string two = R"({"shape": [2], "dtype": "f32"}]}, )";
+  check_field(changed(kSequence, two, R"({"shape": [3], "dtype": "f32"}]}, )"),
+              "calls.0 aten.split_with_sizes.default.out.1");
+  check_field(changed(kSequence, two, R"({"shape": [2], "dtype": "f64"}]}, )"),
+              "calls.0 aten.split_with_sizes.default.out.1");
+  check_field(changed(kSequence, R"("out": [{"scalar": 11.0}])", R"("out": [{"scalar": 12.0}])"),
+              "calls.3 aten._local_scalar_dense.default.out.0");
+  check_field(changed(kSequence, R"(], "outputs": )",
+                      R"(, {"op": "aten.neg.default", "args": [{"in": 0}], "kwargs": {}, )"
+                      R"("out": [{"shape": [3], "dtype": "f32"}, {"scalar": 1}]}], "outputs": )"),
+              "calls.5 aten.neg.default");
+}
+
+TEST_CASE("V-22 every value that a sequence gives is compared, inputs that it wrote to as well") {
+  check_field(changed(kSequence, "[1, 4, 6]", "[1, 4, 7]"), "outputs.0[2]");
+  check_field(changed(kSequence, "{\"scalar\": 11.0}, {\"from\"", "{\"scalar\": 13.0}, {\"from\""),
+              "outputs.1");
+  check_field(changed(kSequence, "\"data\": [2, 3]", "\"data\": [2, \"nan\"]"), "outputs.2[1]");
+}
+
+TEST_CASE("V-22 a value is right within ten times the reference's tolerance") {
+  // e = 2.7182818; the tolerance there is 1.35e-5.
+  CHECK(check_line(value_line("2.7182818")).passed == 1);
+  CHECK(check_line(value_line("2.7183818")).passed == 1);
+  check_field(value_line("2.7184818"), "outputs.0[0]");
+  check_field(value_line("\"inf\""), "outputs.0[0]");
+}
+
+TEST_CASE("V-22 a recorded value that is rounded more than ours is told by f64, no other one") {
+  const auto line = [](const std::string& expected) {
+    return R"({"id": "0:exp#0", "opinfo": "exp", "variant": "", "sample": 0, "random": false, )"
+           R"("inputs": [{"t": {"shape": [1], "dtype": "f32", "data": [1.0]}}], "calls": )"
+           R"([{"op": "aten.exp.default", "args": [{"in": 0}], "kwargs": {}, "out": )"
+           R"([{"shape": [1], "dtype": "f32"}]}], "outputs": [{"from": {"ref": 0}, "t": )"
+           R"({"shape": [1], "dtype": "f32", "data": [)" +
+           expected + "]}}]}";
+  };
+  CHECK(check_line(line("2.7185")).passed == 1);
+  check_field(line("2.72"), "outputs.0[0]");
+}
+
+TEST_CASE("V-22 signs of vectors are open, their elements are not") {
+  const auto line = [](const char* first, const char* second) {
+    return changed(changed(kSingular, "SIGN1", first), "SIGN2", second);
+  };
+  for (const char* first : {"1", "-1"}) {
+    for (const char* second : {"1", "-1"}) CHECK(check_line(line(first, second)).passed == 1);
+  }
+  check_field(line("1", "0.5"), "outputs.0[3]");
+}
+
+TEST_CASE("V-22 factors that do not give the matrix are wrong, and places of other values") {
+  PlainWorld world;
+  world.run([&] {
+    const auto made = [&](const Dims& shape, DType dtype, const std::vector<double>& values) {
+      const Tensor tensor = empty(world.device(), shape, dtype);
+      if (is_integral(dtype)) {
+        write_integers(tensor, std::vector<std::int64_t>(values.begin(), values.end()));
+      } else {
+        write_doubles(tensor, values);
+      }
+      return Argument(DTensor(tensor));
+    };
+    const OpRow& svd = all_ops().at("aten::_linalg_svd");
+    const Argument matrix = made({2, 2}, DType::kF32, {3, 0, 0, 2});
+    const Argument axes = made({2, 2}, DType::kF32, {1, 0, 0, 1});
+    const Argument values = made({2}, DType::kF32, {3, 2});
+    const Argument turned = made({2, 2}, DType::kF32, {1, 0, 0, -1});
+    const Arguments args{matrix, false, true, {}};
+    CHECK(wrong_choice(svd, args, {axes, values, axes}).empty());
+    CHECK(wrong_choice(svd, args, {turned, values, turned}).empty());
+    CHECK(!wrong_choice(svd, args, {turned, values, axes}).empty());
+    const OpRow& topk = all_ops().at("aten::topk");
+    const Arguments list{made({3}, DType::kF32, {5, 7, 7}), 1, -1, true, true};
+    const Argument seven = made({1}, DType::kF32, {7});
+    CHECK(wrong_choice(topk, list, {seven, made({1}, DType::kI64, {1})}).empty());
+    CHECK(wrong_choice(topk, list, {seven, made({1}, DType::kI64, {2})}).empty());
+    CHECK(!wrong_choice(topk, list, {seven, made({1}, DType::kI64, {0})}).empty());
+  });
+}
+
+TEST_CASE("a line that is no sequence, or damaged, is a failure") {
+  const auto fails = [](const std::string& line) { CHECK(check_line(line).failed == 1); };
+  fails(changed(kSequence, R"({"ref": 0, "i": 1})", R"({"ref": 0, "i": 2})"));
+  fails(changed(kSequence, R"({"ref": 0, "i": 1})", R"({"ref": 3})"));
+  fails(changed(kSequence, R"("data": [1, 2, 3])", R"("data": [1, 2])"));
+  fails(changed(kSequence, R"("data": [2.0])", R"("data": ["two"])"));
+  fails(changed(kSequence, R"("data": [1, 4, 6])", R"("data": [1, 4])"));
+}
