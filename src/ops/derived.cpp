@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -150,8 +151,8 @@ bool decided_by_rule(const OpRow& row) {
   return computed && !std::holds_alternative<NoRule>(row.rule);
 }
 
-void add_derived(OpRegistry& registry, Form form, std::string_view schema, const OpRow& base) {
-  const OpDescriptor op = parse_op_schema(schema);
+void add_derived(OpRegistry& registry, Form form, std::string_view schema, OpDescriptor op,
+                 const OpRow& base) {
   const bool same_arguments = base.op.arguments.size() == read_count(op);
   const bool variant = form == Form::kOut || form == Form::kInPlace;
   if (variant && makes_from_nothing(base)) {
@@ -160,7 +161,7 @@ void add_derived(OpRegistry& registry, Form form, std::string_view schema, const
     add_variant(registry, base, schema, base.rule);
   } else {
     OpRow row;
-    row.op = op;
+    row.op = std::move(op);
     row.compute = PartsFn{through_base};
     row.flags = base.flags & (kRandom | kDataDependent | kNotDifferentiable | kExact);
     row.why = registry.keep("what " + base.name() + " gives, elsewhere");
@@ -179,8 +180,9 @@ void add_all_of(OpRegistry& registry, Form form, std::span<const std::string_vie
   for (const std::string_view schema : schemas) {
     const std::string origin = origin_name(form, base_of(schema));
     if (origin.empty() || registry.overloads(origin).empty()) continue;
-    const OpRow* base = origin_of(registry, form, parse_op_schema(schema));
-    if (base != nullptr) add_derived(registry, form, schema, *base);
+    OpDescriptor op = parse_op_schema(schema);
+    const OpRow* base = origin_of(registry, form, op);
+    if (base != nullptr) add_derived(registry, form, schema, std::move(op), *base);
   }
 }
 

@@ -76,12 +76,13 @@ class SchemaReader {
   }
 
   void read_name(OpDescriptor& op) {
-    std::string name(word("expected an op name"));
+    const std::string_view name = word("expected an op name");
     if (text_.substr(at_, 2) == "::") {
       at_ += 2;
-      op.base = name + "::" + std::string(word("expected an op name after '::'"));
+      const std::string_view rest = word("expected an op name after '::'");
+      op.base.assign(name).append("::").append(rest);
     } else {
-      op.base = "aten::" + name;
+      op.base.assign("aten::").append(name);
     }
     if (peek() == '.') {
       ++at_;
@@ -93,27 +94,28 @@ class SchemaReader {
   void read_arguments(OpDescriptor& op) {
     bool keyword_only = false;
     if (accept(')')) return;
+    // At least as many as there are.
+    op.arguments.reserve(1 + static_cast<std::size_t>(std::ranges::count(text_, ',')));
     do {
       if (accept('*')) {
         keyword_only = true;
         continue;
       }
-      SchemaArgument argument;
+      SchemaArgument& argument = op.arguments.emplace_back();
       read_type(argument.type, argument.alias);
       argument.name = word("expected an argument name");
       argument.keyword_only = keyword_only;
       argument.is_out = keyword_only && argument.alias.write;
       if (accept('=')) argument.default_text = default_text();
-      op.arguments.push_back(std::move(argument));
     } while (accept(','));
     expect(')');
   }
 
   void read_type(SchemaType& type, AliasInfo& alias) {
-    type.spelling = word("expected a type");
-    for (const TypeName& known : kTypeNames) {
-      if (known.text == type.spelling) type.kind = known.kind;
-    }
+    const std::string_view name = word("expected a type");
+    const auto known = std::ranges::find(kTypeNames, name, &TypeName::text);
+    if (known != std::end(kTypeNames)) type.kind = known->kind;
+    type.spelling = name;
     if (peek() == '(') read_alias(alias);
     for (;;) {
       if (peek() == '?') {

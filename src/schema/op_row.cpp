@@ -93,13 +93,12 @@ const OpRow& OpRegistry::add(OpRow row) {
                             ? GradientReads{.everything = row.gradient || row.parts() != nullptr}
                             : parse_gradient_reads(row.op, row.gradient.reads);
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
-  if (by_name_.count(row.name_) != 0) {
-    fail(ErrorKind::kInternal, "{} is registered twice", row.name_);
-  }
+  const auto [known, added] = by_name_.try_emplace(row.name_, nullptr);
+  if (!added) fail(ErrorKind::kInternal, "{} is registered twice", row.name_);
   storage_.push_back(std::make_unique<OpRow>(std::move(row)));
   const OpRow* stored = storage_.back().get();
   order_.push_back(stored);
-  by_name_.emplace(stored->name(), stored);
+  known->second = stored;
   by_base_[stored->op.base].push_back(stored);
   return *stored;
 }
