@@ -155,7 +155,11 @@ struct CheckArguments {
   std::optional<std::int64_t> draws;  ///< of each program
   std::string outcomes;               ///< file of expected counts; empty: none
   bool as_scenario = false;           ///< print the first failing program as a scenario, no report
+  bool shard = false;                 ///< sequences with their inputs placed in every way
+  std::optional<std::size_t> workers;  ///< of those, at once
 };
+/// `check --shard`: a table of its own.
+int check_shards_command(const CheckArguments& arguments);
 /// Compares recorded facts with our answers.
 int check_command(const CheckArguments& arguments);
 

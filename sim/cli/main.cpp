@@ -374,11 +374,24 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   check->add_option("--outcomes", parsed.check.outcomes, "file of the counts that are expected");
   check->add_flag("--as-scenario", parsed.check.as_scenario,
                   "print the first failing program as a scenario and nothing else");
+  auto* shard = check->add_flag("--shard", parsed.check.shard,
+                                "op sequences with their inputs placed in every way on meshes of "
+                                "4, of 3 and of 2 x 2 ranks, against one device");
+  check
+      ->add_option("--workers", parsed.check.workers, "OpInfos at once (default: a processor each)")
+      ->needs(shard)
+      ->check(CLI::Range(1, 1024));
+  for (const char* name : {"--known", "--outcomes", "--as-scenario", "--max-shown"}) {
+    shard->excludes(name);
+  }
   add_common(check, parsed.check.common);
   check->footer(
       "Examples:\n"
       "  shardlab check tests/golden/facts/layout/*.gz\n"
-      "  shardlab check --max-shown 3 tests/golden/facts/propagate/matrix.jsonl.gz");
+      "  shardlab check --max-shown 3 tests/golden/facts/propagate/matrix.jsonl.gz\n"
+      "  shardlab check --shard tests/golden/facts/kernels/opinfo_aten.jsonl.gz\n"
+      "With --shard, --draws is how many placements of each sequence are tried on each mesh (64).\n"
+      "moved: right once operands were made replicas, as the refusal of a view or a write asks.");
   check->callback([&parsed] { parsed.chosen = [&parsed] { return check_command(parsed.check); }; });
 }
 

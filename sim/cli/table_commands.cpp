@@ -44,6 +44,7 @@ int print_scenario(const CheckSummary& summary) {
 }  // namespace
 
 int check_command(const CheckArguments& arguments) {
+  if (arguments.shard) return check_shards_command(arguments);
   KnownDifferences known;
   if (!arguments.known.empty()) {
     known = KnownDifferences::read(arguments.known);

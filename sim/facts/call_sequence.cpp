@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "autograd/program.h"
 #include "base/fix.h"
 #include "dispatch/plain_calls.h"
 #include "sim/facts/recorded_event.h"
@@ -18,6 +19,7 @@ class SequenceReader {
 
   CallSequence read() {
     sequence_.id = line_.at("id").get<std::string>();
+    sequence_.random = line_.value("random", false);
     sequence_.opinfo = line_.at("opinfo").get<std::string>();
     const auto variant = line_.value("variant", std::string());
     if (!variant.empty()) sequence_.opinfo += "/" + variant;
@@ -131,17 +133,6 @@ Argument with_values(const Argument& argument, const Arguments& values) {
 
 CallSequence read_sequence(const Json& line) { return SequenceReader(line).read(); }
 
-CallSequence in_reference_precision(CallSequence sequence) {
-  const auto widen = [](Argument& argument) {
-    if (argument.is_dtype()) argument = reference_dtype(argument.dtype());
-  };
-  for (SequenceCall& call : sequence.calls) {
-    std::ranges::for_each(call.args, widen);
-    for (auto& [name, value] : call.kwargs) widen(value);
-  }
-  return sequence;
-}
-
 DTensor in_reference_precision(const DTensor& given) {
   const DType wide = reference_dtype(given.dtype());
   return wide == given.dtype() ? given : plain_calls().one("aten::_to_copy", {given, wide});
@@ -156,9 +147,9 @@ ResolvedCall bound_call(const SequenceCall& call, const Arguments& values) {
   return recorded_call(*call.row, given);
 }
 
-Arguments run_bound(Calls& calls, const SequenceCall& call, const ResolvedCall& bound) {
+Arguments run_bound(const SequenceCall& call, const ResolvedCall& bound) {
   Arguments results;
-  for_each_flat(calls.call(*bound.row, bound.args),
+  for_each_flat(program_calls().perform(OpEvent{bound.row, &bound.args}),
                 [&](const Argument& result) { results.push_back(result); });
   const bool nothing = results.empty() && call.out.size() == 1 && !call.out[0].defined;
   if (nothing) results.emplace_back();

@@ -34,6 +34,7 @@ struct SequenceOutput {
 struct CallSequence {
   std::string id;
   std::string opinfo;  ///< with the variant, if there is one: "norm/fro"
+  bool random = false;  ///< a random op is among the calls
   std::vector<RecordedTensor> inputs;
   std::vector<RecordedTensor> constants;
   std::vector<SequenceCall> calls;
@@ -46,18 +47,15 @@ struct CallSequence {
 ///   fails  nlohmann's exceptions, Value: a line of another form
 CallSequence read_sequence(const Json& line);
 
-/// The same calls in reference precision (sim/run/reference_calls.h), as far as they name dtypes;
-/// given tensors are widened by in_reference_precision(tensor).
-CallSequence in_reference_precision(CallSequence sequence);
 /// On the running rank: a plain tensor of floats in f64, others as they are.
 DTensor in_reference_precision(const DTensor& given);
 
 /// The call on the running rank, with the values' handles for their numbers.
 ///   fails  Value: what no overload takes
 ResolvedCall bound_call(const SequenceCall& call, const Arguments& values);
-/// Runs it. Gives its results as the recording counts them: lists flattened, one None where the op
-/// gives nothing.
+/// Runs it through the calls of the running rank. Gives its results as the recording counts them:
+/// lists flattened, one None where the op gives nothing.
 ///   fails  as the call does; Value: another number of results than recorded
-Arguments run_bound(Calls& calls, const SequenceCall& call, const ResolvedCall& bound);
+Arguments run_bound(const SequenceCall& call, const ResolvedCall& bound);
 
 }  // namespace shardlab

@@ -37,7 +37,7 @@ Arguments outputs_of(const OpRow& row, const ValueCase& value_case, const Argume
 }
 
 // A gradient program that the tape can find: the row's, its base row's, or that of its parts.
-bool has_gradient(const OpRow& row) {
+bool tape_finds_gradient(const OpRow& row) {
   return row.gradient || (row.base != nullptr && row.base->gradient) || row.parts() != nullptr;
 }
 
@@ -120,7 +120,7 @@ class GradientChecker final : public CaseChecker {
       require_grad(tensors.at(index));
       inputs.push_back(tensors[index]);
     }
-    if (!has_gradient(row)) return report.skip(SkipReason::kNoGradient);
+    if (!tape_finds_gradient(row)) return report.skip(SkipReason::kNoGradient);
     const Results results = recording_calls().call(row, args);
     if (!same_choice(row, value_case, results)) return report.skip(SkipReason::kOtherChoice);
     const DTensor loss = loss_of(results, value_case.grad_outputs);

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "dispatch/plain_calls.h"
+#include "autograd/grad_mode.h"
+#include "autograd/program.h"
 #include "sim/facts/agreement.h"
 #include "sim/facts/call_sequence.h"
 #include "sim/facts/kernel_facts.h"
 #include "sim/facts/open_choice.h"
 #include "sim/facts/plain_world.h"
+#include "sim/run/reference_calls.h"
 
 namespace shardlab {
 
@@ -28,7 +30,10 @@ class SequenceChecker final : public FactChecker {
     for (const SequenceCall& call : sequence.calls) {
       if (call.row == nullptr) return report.skip(SkipReason::kNotRegistered);
     }
-    world_.run([&] { judge(sequence, report); });
+    world_.run([&] {
+      const GradModeScope below_autograd(false);
+      judge(sequence, report);
+    });
   }
 
   void finish(CheckSummary& summary) override {
@@ -91,8 +96,10 @@ class SequenceChecker final : public FactChecker {
         values.emplace_back(in_reference_precision(made(given)));
       }
     }
-    for (const SequenceCall& call : in_reference_precision(sequence).calls) {
-      for (Argument& result : run_bound(plain_calls(), call, bound_call(call, values))) {
+    ReferenceCalls reference(program_calls());
+    const ProgramScope scope(reference);
+    for (const SequenceCall& call : sequence.calls) {
+      for (Argument& result : run_bound(call, bound_call(call, values))) {
         values.push_back(std::move(result));
       }
     }
@@ -107,7 +114,7 @@ class SequenceChecker final : public FactChecker {
     Arguments results;
     try {
       const ResolvedCall bound = bound_call(call, run.values);
-      results = run_bound(plain_calls(), call, bound);
+      results = run_bound(call, bound);
       const std::string wrong = wrong_choice(*bound.row, bound.args, results);
       if (!wrong.empty()) report.differs(field, "what the op is defined to give", wrong);
     } catch (const Error& error) {

@@ -29,8 +29,7 @@ namespace {
 
 // "would have to move" of "aten::add_: operand 0 would have to move: f32[7@x]": refusals for one
 // reason are counted together.
-std::string reason_of(const Error& error) {
-  std::string text = error.summary();
+std::string reason_of(std::string text) {
   if (const std::size_t op = text.find(": "); op != std::string::npos) text.erase(0, op + 2);
   const std::size_t end = text.find_first_of("[({0123456789");
   if (end != std::string::npos && end > 0) text.resize(end);
@@ -69,20 +68,26 @@ class OpProver::Impl {
 
   OpProof prove(const std::vector<const OpSample*>& samples) {
     OpProof proof;
-    proof.op = std::string(registry_.at(samples.at(0)->op).name());
-    for (const OpSample* sample : samples) {
+    const OpSample& any = *samples.at(0);
+    proof.op = any.calls ? any.op : std::string(registry_.at(any.op).name());
+    for (std::size_t number = 0; number < samples.size(); ++number) {
+      const OpSample* sample = samples[number];
       const Expected expected = on_one_device(*sample);
-      const bool first = sample == samples[0];
+      const bool first = number == 0;
       MissingRows missing(*sample);
       for (const Dims& mesh : options_.meshes) {
         const bool line = mesh.size() == 1;
-        const std::vector<Placing> placings =
+        std::vector<Placing> placings =
             placings_of(*sample, mesh.size(),
                         line ? options_.most_of_one : options_.most_of_several, options_.seed);
+        std::erase_if(placings, [&](const Placing& placing) {
+          return !has_exact_terms(*sample, mesh, placing);
+        });
         MeshRun run = on_mesh(*sample, mesh, placings, expected.roots());
         std::vector<Placing> costly;
         for (std::size_t i = 0; i < placings.size(); ++i) {
-          if (count(proof, expected, mesh, placings[i], i, run.outcomes)) continue;
+          const Tried tried{number, mesh, placings[i], i, is_even(*sample, mesh, placings[i])};
+          if (count(proof, expected, tried, run.outcomes)) continue;
           costly.push_back(placings[i]);
         }
         if (!line || !first || !options_.missing || expected.error) continue;
@@ -115,6 +120,16 @@ class OpProver::Impl {
     std::vector<DTensor> values;
     std::unique_ptr<Error> error;
     bool sent = false;  // by the call itself, not by its backward
+    std::string moved;  // what a call was refused for before it got replicas
+  };
+
+  // One placing of one sample.
+  struct Tried {
+    std::size_t sample;  // of those that are proven
+    const Dims& mesh;
+    const Placing& placing;
+    std::size_t number;  // of the placings on this mesh
+    bool even;
   };
 
   // What one device has, for a gradient that flows into each result that may have one.
@@ -162,8 +177,19 @@ class OpProver::Impl {
   // Leaves are the floats of a call that can be differentiated.
   bool is_leaf_of(const OpSample& sample, std::size_t slot) const {
     const Fill fill = sample.inputs[slot].fill;
-    return options_.backward && (fill == Fill::kReal || fill == Fill::kUnit) &&
+    return options_.backward && !sample.calls && (fill == Fill::kReal || fill == Fill::kUnit) &&
            has_gradient(registry_.at(sample.op));
+  }
+
+  // What the calls of the sample give on the rank, and the gradients behind them.
+  static SampleValues called(const OpSample& sample, const SampleRun& run,
+                             const std::vector<DTensor>& leaves, std::size_t root,
+                             const GradientOf& gradient) {
+    if (!sample.calls) return call_sample(sample, run.inputs, leaves, root, gradient);
+    SampleValues out;
+    out.values = sample.calls(run);
+    out.results = out.values.size();
+    return out;
   }
 
   SampleValues alone(const OpSample& sample, std::size_t root, DType floats) {
@@ -175,7 +201,9 @@ class OpProver::Impl {
       leaves.push_back(inputs.back());
     }
     current_rank().random = {kRandomSeed, 0};
-    return call_sample(sample, inputs, leaves, root, [&](const Dims& shape) {
+    const Precision precision =
+        floats == DType::kF64 ? Precision::kReference : Precision::kDeclared;
+    return called(sample, {inputs, nullptr, precision}, leaves, root, [&](const Dims& shape) {
       return DTensor(sample_gradient(shape, options_.seed, floats));
     });
   }
@@ -248,7 +276,8 @@ class OpProver::Impl {
     current_rank().random = {kRandomSeed, 0};
     sent.count = 0;
     bool forward_sent = false;
-    SampleValues values = call_sample(sample, inputs, leaves, root, [&](const Dims& shape) {
+    const SampleRun run{inputs, layout, Precision::kDeclared, &outcome.moved};
+    SampleValues values = called(sample, run, leaves, root, [&](const Dims& shape) {
       forward_sent = sent.count > 0;
       return gradient(layout, shape, number);
     });
@@ -306,6 +335,34 @@ class OpProver::Impl {
                 .second;
   }
 
+  // Some given values are the rounded average of no three numbers, and others overflow.
+  static bool has_exact_terms(const OpSample& sample, const Dims& mesh, const Placing& placing) {
+    for (std::size_t slot = 0; slot < placing.size(); ++slot) {
+      if (!sample.inputs[slot].given) continue;
+      for (std::size_t dim = 0; dim < mesh.size(); ++dim) {
+        const bool mean = placing[slot][dim].is_partial(ReduceOp::kAvg);
+        if (mean && ((mesh[dim] & (mesh[dim] - 1)) != 0 || !sample.inputs[slot].given->tame)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  static bool is_even(const OpSample& sample, const Dims& mesh, const Placing& placing) {
+    for (std::size_t slot = 0; slot < placing.size(); ++slot) {
+      Dims pieces(sample.inputs[slot].shape.size(), 1);
+      for (std::size_t dim = 0; dim < mesh.size(); ++dim) {
+        const Placement& placement = placing[slot][dim];
+        if (placement.is_shard()) pieces[static_cast<std::size_t>(placement.dim)] *= mesh[dim];
+      }
+      for (std::size_t d = 0; d < pieces.size(); ++d) {
+        if (sample.inputs[slot].shape[d] % pieces[d] != 0) return false;
+      }
+    }
+    return true;
+  }
+
   // What is wrong with one placing, or "". Where all ranks refuse it, nothing is.
   static std::string fault(const Expected& expected, const Outcomes& outcomes, std::size_t number) {
     const Outcome& first = outcomes[0][number];
@@ -340,28 +397,38 @@ class OpProver::Impl {
   }
 
   // True where nothing was sent, and the result is right.
-  static bool count(OpProof& proof, const Expected& expected, const Dims& mesh,
-                    const Placing& placing, std::size_t number, const Outcomes& outcomes) {
+  static bool count(OpProof& proof, const Expected& expected, const Tried& tried,
+                    const Outcomes& outcomes) {
+    const auto& [sample, mesh, placing, number, even] = tried;
     ++proof.tried;
+    ProofTally& tally = even ? proof.even : proof.uneven;
     const std::string what = fault(expected, outcomes, number);
     if (!what.empty()) {
       ++proof.wrong;
+      ++tally.wrong;
       if (!proof.least || product(mesh) < product(proof.least->mesh)) {
-        proof.least = WrongCall{proof.op, mesh, placing, what};
+        proof.least = WrongCall{proof.op, mesh, placing, what, sample};
       }
       return true;
     }
     if (expected.error) {
       ++proof.refused;
-      ++proof.reasons["one device refuses it, too: " + reason_of(*expected.error)];
+      ++tally.refused;
+      ++proof.reasons["one device refuses it, too: " + reason_of(expected.error->summary())];
       return true;
     }
     if (const Error* error = outcomes[0][number].error.get()) {
       ++proof.refused;
-      ++proof.reasons[reason_of(*error)];
+      ++tally.refused;
+      ++proof.reasons[reason_of(error->summary())];
       return false;
     }
     ++proof.right;
+    ++tally.right;
+    if (const std::string& moved = outcomes[0][number].moved; !moved.empty()) {
+      ++tally.moved;
+      ++proof.moved[reason_of(moved)];
+    }
     if (outcomes[0][number].sent) return false;
     ++proof.silent;
     return true;

@@ -37,6 +37,14 @@ struct WrongCall {
   Dims mesh;
   Placing placing;
   std::string what;
+  std::size_t sample = 0;  ///< its index among those that were given
+};
+
+/// Placings of one kind.
+struct ProofTally {
+  std::int64_t right = 0, refused = 0, wrong = 0;
+  std::int64_t moved = 0;  ///< of those that are right: after a redistribution that a refusal asks
+  std::int64_t tried() const { return right + refused + wrong; }
 };
 
 /// What was found out about the calls of one op.
@@ -47,7 +55,9 @@ struct OpProof {
   std::int64_t silent = 0;  ///< of those that are right: forward sent nothing
   std::int64_t wrong = 0;
   std::int64_t refused = 0;
+  ProofTally even, uneven;  ///< the same, by whether all cuts give pieces of one size
   std::map<std::string, std::int64_t> reasons;  ///< of refusals, how often
+  std::map<std::string, std::int64_t> moved;    ///< the same of those that were moved
   std::optional<WrongCall> least;               ///< the wrong one on the smallest mesh
   /// "S(0), R -> S(0)": sent something or was refused on every mesh of one dim, and would be right
   /// with the op on the pieces alone.

@@ -2,10 +2,14 @@
 // every way, or at random, to see whether the op gives what it gives on one device.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "schema/argument.h"
+#include "sim/run/reference_calls.h"
 
 namespace shardlab {
 
@@ -16,12 +20,33 @@ enum class Fill : std::uint8_t {
   kIndex,  ///< integers in [0, limit)
   kCount,  ///< integers in [1, limit]
   kBool,
+  kGiven,  ///< what the input says
+};
+
+/// An input whose elements are given.
+struct GivenInput {
+  DType dtype = DType::kF32;
+  bool placed = true;  ///< false: a constant, which every rank has whole
+  bool tame = true;    ///< a few times its elements are still numbers
+  /// On the running rank, in reference precision or as it is.
+  std::function<Tensor(Precision precision)> make;
 };
 
 struct SampleInput {
   Dims shape;
   Fill fill = Fill::kReal;
   std::int64_t limit = 0;
+  std::shared_ptr<const GivenInput> given = nullptr;  ///< of Fill::kGiven
+};
+
+/// What a sample that is several calls is run on.
+struct SampleRun {
+  const std::vector<DTensor>& inputs;
+  const MeshLayout* layout = nullptr;  ///< null: one device
+  Precision precision = Precision::kDeclared;
+  /// Set to what a call was refused for, where it ran once its operands were made replicas, as the
+  /// refusal asks.
+  std::string* moved = nullptr;
 };
 
 /// Arguments in schema order, missing ones take the schema's defaults; "$0" is the first input.
@@ -29,6 +54,9 @@ struct OpSample {
   const char* op;
   std::vector<SampleInput> inputs;
   Arguments args;
+  /// Instead of one call of `op`: several, which give these values, and write nothing into the
+  /// inputs. `op` is then their name.
+  std::function<std::vector<DTensor>(const SampleRun& run)> calls = nullptr;
 };
 
 std::span<const OpSample> op_samples();

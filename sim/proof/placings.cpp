@@ -76,12 +76,16 @@ std::vector<std::string> parts(std::string_view text, char separator) {
 
 Placements choices_of(const SampleInput& input) {
   Placements choices{Placement::replicate()};
+  if (input.given && !input.given->placed) return choices;
   for (std::size_t dim = 0; dim < input.shape.size(); ++dim) {
     choices.push_back(Placement::shard(static_cast<std::int64_t>(dim)));
   }
-  if (input.fill == Fill::kBool) return choices;
+  if (input.fill == Fill::kBool || (input.given && input.given->dtype == DType::kBool)) {
+    return choices;
+  }
   choices.push_back(Placement::partial(ReduceOp::kSum));
   if (input.fill == Fill::kIndex || input.fill == Fill::kCount) return choices;
+  if (input.given && !is_floating(input.given->dtype)) return choices;
   for (const ReduceOp op : {ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}) {
     choices.push_back(Placement::partial(op));
   }

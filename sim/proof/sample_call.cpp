@@ -41,6 +41,9 @@ Argument filled_argument(const Argument& argument, const std::vector<DTensor>& i
 
 Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed, DType floats) {
   const SampleInput& input = sample.inputs[slot];
+  if (input.given) {
+    return input.given->make(floats == DType::kF64 ? Precision::kReference : Precision::kDeclared);
+  }
   const std::uint64_t own = seed * kPrime + slot;
   if (input.fill == Fill::kReal || input.fill == Fill::kUnit) {
     return drawn_floats(input.shape, input.fill, own, floats);

@@ -1,6 +1,10 @@
-// Terms are multiples of 1/64, as the values are, so that sums of a few are exact in f32.
+// Terms are multiples of 1/64, as drawn values are, so that sums of a few are exact in f32. Given
+// values have as many digits as their dtype: their terms are zeros and powers of two times the
+// value, of which every partial sum is such a multiple, too.
 #include "sim/proof/terms.h"
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "base/rank_context.h"
@@ -17,11 +21,38 @@ class Terms {
       : fill_(fill), op_(op), random_(seed), terms_(static_cast<std::size_t>(count)) {}
 
   const std::vector<double>& of(double value) {
+    if (fill_ == Fill::kGiven) return of_given(value);
     const bool extremes = op_ == ReduceOp::kMax || op_ == ReduceOp::kMin;
     return extremes ? around(value) : adding_up(value);
   }
 
  private:
+  // -v and 2v, or v / 2 twice; the rest is nothing. Of the largest and the smallest, and of what is
+  // not finite, one rank has the whole.
+  const std::vector<double>& of_given(double value) {
+    const std::size_t count = terms_.size();
+    const std::size_t one = random_() % count, other = (one + 1 + random_() % (count - 1)) % count;
+    const std::uint64_t kind = random_() % 3;
+    if (op_ == ReduceOp::kMax || op_ == ReduceOp::kMin) {
+      const double less = op_ == ReduceOp::kMax ? -1 : 1;
+      for (double& term : terms_) term = value + less * static_cast<double>(below(3));
+      terms_[one] = value;
+      return terms_;
+    }
+    const bool mean = op_ == ReduceOp::kAvg;
+    const double size = std::fabs(value);
+    const bool tame = size == 0 || (size > 1e-30 && size < 1e30);
+    std::ranges::fill(terms_, 0);
+    const double whole = mean ? value * static_cast<double>(count) : value;
+    if (!tame || kind == 0) {
+      terms_[one] = whole;
+    } else {
+      terms_[one] = kind == 1 ? -whole : whole / 2;
+      terms_[other] = kind == 1 ? 2 * whole : whole / 2;
+    }
+    return terms_;
+  }
+
   double below(std::uint64_t end) { return static_cast<double>(random_() % end); }
 
   // One rank has the value, the others less, or as much.
@@ -61,10 +92,11 @@ class Terms {
 
 Tensor term_of(const Tensor& whole, Fill fill, ReduceOp op, std::int64_t index, std::int64_t count,
                std::uint64_t seed) {
-  Terms terms(fill, op, count, seed);
+  const bool integers = is_integral(whole.dtype());
+  Terms terms(fill == Fill::kGiven && integers ? Fill::kIndex : fill, op, count, seed);
   const auto own = static_cast<std::size_t>(index);
   const Tensor term = empty(*current_rank().device, whole.shape(), whole.dtype());
-  if (is_integral(whole.dtype())) {
+  if (integers) {
     std::vector<std::int64_t> values = read_integers(whole);
     for (std::int64_t& value : values) {
       value = static_cast<std::int64_t>(terms.of(static_cast<double>(value))[own]);

@@ -34,7 +34,7 @@ LAW = {
     "sim/verify": ["sim/run"],
     "sim/judge": ["sim/verify", "sim/capture"],
     "sim/report": ["sim/judge"],
-    "sim/facts": ["sim/verify", "sim/capture"],
+    "sim/facts": ["sim/proof", "sim/capture"],
     "sim/testing": ["sim/verify"],
     "sim/proof": ["sim/verify"],
     "sim/faults": ["src/comm", "src/kernels"],
