@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "mesh/type_string.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

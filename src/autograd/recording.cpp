@@ -8,6 +8,7 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
+#include "dispatch/prepare.h"
 
 namespace shardlab {
 
@@ -37,7 +38,9 @@ class RecordingCalls : public PlainCalls {
 
   DTensor redistribute(const DTensor& x, const Placements& placements) override {
     if (!x.distributed()) return x;
-    return on_tape::redistribute(x, x.spec()->with(placements), {}, {});
+    const DTensorSpec* want = x.spec()->with(placements);
+    check_implicit(x, want);
+    return on_tape::redistribute(x, want, {}, {});
   }
 
  private:

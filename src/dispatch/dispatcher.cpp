@@ -402,8 +402,9 @@ Results dispatch(const OpRow& row, const Arguments& args) {
     given[*masked] = with_places(args[*masked].list());
     return dispatch_one(row, given);
   }
-  if (row.has(kIndependentLists)) return dispatch_one(row, with_whole_operands(row, args));
-  return dispatch_one(row, args);
+  const bool raw = std::holds_alternative<Handler>(row.compute);  // as given (D-2)
+  if (!row.has(kIndependentLists) || raw) return dispatch_one(row, args);
+  return dispatch_one(row, with_whole_operands(row, args));
 }
 
 }  // namespace shardlab

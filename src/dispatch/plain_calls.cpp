@@ -92,7 +92,10 @@ const OpRow& PlainCalls::find(std::string_view name) const {
 }
 
 DTensor PlainCalls::redistribute(const DTensor& x, const Placements& placements) {
-  return x.distributed() ? redistribute_tensor(x, x.spec()->with(placements)) : x;
+  if (!x.distributed()) return x;
+  const DTensorSpec* want = x.spec()->with(placements);
+  check_implicit(x, want);
+  return redistribute_tensor(x, want);
 }
 
 Calls& plain_calls() {

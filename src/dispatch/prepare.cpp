@@ -65,11 +65,18 @@ void add_context(Error& error, const OpRow& row, const Arguments& args) {
 
 namespace {
 
+bool sends(const Plan& plan) {
+  for (const PlanStep& step : plan.steps) {
+    if (!step.communicates() || plan.source->layout()->size(step.mesh_dims[0]) == 1) continue;
+    return true;
+  }
+  return false;
+}
+
 void check_implicit(const Unwrapped& call, const TensorSlot& slot, const Plan& plan) {
   const RankContext& rank = current_rank();
   if (rank.implicit != ImplicitRedistribution::kForbid) return;
-  for (const PlanStep& step : plan.steps) {
-    if (!step.communicates() || plan.source->layout()->size(step.mesh_dims[0]) == 1) continue;
+  if (sends(plan)) {
     const auto& argument = call.schema.row->op.arguments[slot.argument];
     throw Error(ErrorKind::kRuntime,
                 fmt::format("{}: argument {} needs an implicit redistribution, which is forbidden",
@@ -99,6 +106,19 @@ const DTensorSpec* wanted_pieces(const DTensorSpec* want) {
 }
 
 }  // namespace
+
+void check_implicit(const DTensor& x, const DTensorSpec* want) {
+  const RankContext& rank = current_rank();
+  const bool forbidden = rank.implicit == ImplicitRedistribution::kForbid;
+  if (!forbidden || rank.pass != Pass::kForward) return;
+  const Plan& plan = rank.propagator->plans().find(x.spec(), want);
+  if (!sends(plan)) return;
+  throw Error(ErrorKind::kRuntime,
+              "an op that others make up needs an implicit redistribution, which is forbidden")
+      .with("placements", plan.text())
+      .with("fix", fmt::format("redistribute {} to {} before this op, or set implicit = \"allow\"",
+                               type_string(*x.spec()), type_string(*want)));
+}
 
 bool only_read(const OpRow& row, std::size_t argument) {
   return row.has(kReadsGradients) && row.op.arguments[argument].name == "grads";

@@ -17,6 +17,9 @@ std::string place_text(const RankContext& rank);
 void add_context(Error& error, const Unwrapped& call);
 /// The same for a call that others make up, and for one of plain tensors.
 void add_context(Error& error, const OpRow& row, const Arguments& args);
+/// Fails with Runtime when a part of an op brings `x` there by itself, with communication, and the
+/// rank forbids implicit redistribution. What backward moves is not asked for.
+void check_implicit(const DTensor& x, const DTensorSpec* want);
 /// Whether an argument that the schema writes is only read here (kReadsGradients).
 bool only_read(const OpRow& row, std::size_t argument);
 /// The local tensors of a call, brought to what the decision wants (D-30 to D-36); None is

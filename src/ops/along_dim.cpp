@@ -186,6 +186,13 @@ Gradients grad_cumsum(const GradContext& context) {
   return {cast_like(calls, calls.one("aten::flip", {sums, dims}), x)};
 }
 
+/// argsort(self, dim, descending)
+Results argsort(Calls& calls, const Arguments& args) { return {calls("sort", args)[1]}; }
+/// argsort.stable(self, *, stable, dim, descending)
+Results argsort_stable(Calls& calls, const Arguments& args) {
+  return {calls("sort.stable", args)[1]};
+}
+
 constexpr const char* kScan = "what comes before decides";
 constexpr const char* kOrder = "order and positions count within the whole dim";
 
@@ -204,6 +211,8 @@ constexpr Row kAlongDimRows[] = {
      {grad_softmax, "result"}, "normalised by a sum over the dim"},
     {"_softmax_backward_data", meta_softmax_backward, others_rule, KernelId::kSoftmaxBackward,
      {nullptr, "_softmax_backward_data.out"}, {}, "sums the gradient over the dim"},
+    {"argsort", nullptr, {}, argsort, {}, {}, "sort"},
+    {"argsort.stable", nullptr, {}, argsort_stable, {}, {}, "sort.stable"},
     {"cummax", meta_sort, others_rule, KernelId::kCummax, {nullptr, "cummax.out"},
      {grad_chosen<1>, "self result1"}, kScan},
     {"cummin", meta_sort, others_rule, KernelId::kCummin, {nullptr, "cummin.out"},

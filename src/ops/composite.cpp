@@ -48,6 +48,11 @@ Results flatten(Calls& calls, const Arguments& args) {
   return single(reshape(calls, x, shape));
 }
 
+Results ravel(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  return single(reshape(calls, x, Dims{x.numel()}));
+}
+
 /// unflatten.int(self, dim, sizes)
 Results unflatten(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
@@ -200,7 +205,7 @@ Results layer_norm(Calls& calls, const Arguments& args) {
 
 /// rms_norm(input, normalized_shape, weight, eps): half types are computed in f32.
 Results rms_norm(Calls& calls, const Arguments& args) {
-  const DTensor& input = args[0].tensor();
+  const DTensor input = grad::reduced(calls, args[0].tensor());
   const DType dtype = input.dtype();
   const bool wide = dtype == DType::kF64 || dtype == DType::kC128;
   double eps = args[3].is_none() ? (wide ? std::numeric_limits<double>::epsilon()
@@ -241,7 +246,7 @@ constexpr const char* kLogSoftmax = "_log_softmax";
 
 /// dropout(input, p, train)
 Results dropout(Calls& calls, const Arguments& args) {
-  const DTensor& x = args[0].tensor();
+  DTensor x = args[0].tensor();
   const double keep = 1.0 - args[1].to_double();
   if (!(keep >= 0 && keep <= 1)) {
     refuse(fmt::format("dropout: p is {}, must be in [0, 1]", args[1].text()),
@@ -249,6 +254,7 @@ Results dropout(Calls& calls, const Arguments& args) {
   }
   if (keep == 1 || !args[2].to_bool() || x.numel() == 0) return single(x);
   if (keep == 0) return single(calls.one("mul.Tensor", {x, calls.one("new_zeros", {x, Dims{}})}));
+  x = grad::reduced(calls, x);  // what is dropped is dropped from the whole, not from its terms
   DTensor noise = calls.one("empty_like", {x});
   noise = calls.one("bernoulli_.float", {noise, keep});
   noise = calls.one("div_.Scalar", {noise, keep});
@@ -375,6 +381,7 @@ constexpr Row kCompositeRows[] = {
     {"nll_loss_nd", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
     {"numpy_T", nullptr, {}, reversed_dims, {}, {}, "permute"},
     {"pin_memory", nullptr, {}, as_it_is, {}, {}, "the same tensor"},
+    {"ravel", nullptr, {}, ravel, {}, {}, "reshape"},
     {"reshape_as", nullptr, {}, reshape_as, {}, {}, "reshape"},
     {"rms_norm", nullptr, {}, rms_norm, {}, {}, "pointwise ops around a mean", kStepOfDtype},
     {"softmax.int", nullptr, {}, softmax<kSoftmax>, {}, {}, "_softmax"},

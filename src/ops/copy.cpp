@@ -134,6 +134,11 @@ Results fill_with(Calls& calls, const Arguments& args) {
   return calls("copy_", {args[0], args[1]});
 }
 
+/// fill.Scalar(self, value): where self lies is kept, what it holds is not read.
+Results filled_anew(Calls& calls, const Arguments& args) {
+  return calls("full_like", {args[0], args[1]});
+}
+
 /// copy(self, src, non_blocking): src in the shape and dtype of self
 Results copied(Calls& calls, const Arguments& args) {
   const DTensor &self = args[0].tensor(), &src = args[1].tensor();
@@ -152,6 +157,7 @@ constexpr Row kCopyRows[] = {
      {nullptr, "copy.out"}, {grad_copy, ""}, "moves values"},
     {"empty_like", meta_copy, copy_rule, KernelId::kZeros, {}, {}, "values are written later",
      kNotDifferentiable},
+    {"fill.Scalar", nullptr, {}, filled_anew, {}, {grad_zeros, ""}, "full_like"},
     {"fill_.Scalar", meta_target, copy_rule, KernelId::kFill, {nullptr, "fill.Scalar_out"},
      {grad_zeros, ""}, "every rank writes its own piece", 0, {}, fill_filter},
     {"fill_.Tensor", nullptr, {}, fill_with, {}, {}, "copy_"},

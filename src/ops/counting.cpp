@@ -4,6 +4,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/expression.h"
+#include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -88,15 +89,16 @@ Results count_nonzero(Calls& calls, const Arguments& args) {
 /// aminmax(self, *, dim, keepdim)
 Results aminmax(Calls& calls, const Arguments& args) {
   const Dims dims = ints_of(args[1]);
-  return {calls.one("aten::amin", {args[0], dims, args[2]}),
-          calls.one("aten::amax", {args[0], dims, args[2]})};
+  const DTensor x = grad::reduced(calls, args[0].tensor());
+  return {calls.one("aten::amin", {x, dims, args[2]}), calls.one("aten::amax", {x, dims, args[2]})};
 }
 
 /// std_mean.correction(self, dim, *, correction, keepdim)
 Results std_mean(Calls& calls, const Arguments& args) {
   const Dims dims = ints_of(args[1]);
-  return {calls.one("aten::std.correction", {args[0], args[1], args[2], args[3]}),
-          calls.one("aten::mean.dim", {args[0], dims, args[3]})};
+  const DTensor x = grad::reduced(calls, args[0].tensor());
+  return {calls.one("aten::std.correction", {x, args[1], args[2], args[3]}),
+          calls.one("aten::mean.dim", {x, dims, args[3]})};
 }
 
 /// std_mean(self, unbiased), std_mean.dim(self, dim, unbiased, keepdim)

@@ -267,6 +267,50 @@ Argument copied(Calls& calls, const Argument& view) {
   return copies;
 }
 
+/// Whether the view is taken of a tensor that lies so. Nothing moves.
+bool takes_view(const OpRow& view, Arguments args, const DTensorSpec* spec) {
+  const auto* by_mesh = std::get_if<MeshRuleFn>(&view.rule);
+  const auto* by_dim = std::get_if<DimRuleFn>(&view.rule);
+  if (by_mesh == nullptr && by_dim == nullptr) return true;
+  args[0] = spec;
+  const OutputMetas outputs = view.meta(MetaArgs(view.op, args, {&spec->meta()}));
+  const OpSchema schema{&view, args, spec->layout()};
+  const RuleContext context{schema, outputs, {spec}};
+  try {
+    if (by_mesh != nullptr) {
+      (*by_mesh)(context);
+    } else {
+      (*by_dim)(context);
+    }
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kRuntime) throw;
+    return false;
+  }
+}
+
+/// A copy may bring together what a view cannot reach: of the dims that are cut, the first without
+/// whose cuts the view is taken, or all.
+DTensor as_viewed(Calls& calls, const OpRow& view, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  if (!x.distributed() || takes_view(view, args, x.spec())) return x;
+  const auto dims = static_cast<std::int64_t>(x.ndim());
+  for (std::int64_t dim = 0; dim < dims; ++dim) {
+    Placements placements = x.spec()->placements();
+    for (Placement& placement : placements) {
+      if (placement.is_shard() && placement.dim == dim) placement = Placement::replicate();
+    }
+    if (takes_view(view, args, x.spec()->with(placements))) {
+      return calls.redistribute(x, placements);
+    }
+  }
+  Placements whole = x.spec()->placements();
+  for (Placement& placement : whole) {
+    if (placement.is_shard()) placement = Placement::replicate();
+  }
+  return calls.redistribute(x, whole);
+}
+
 }  // namespace
 
 void register_derived(OpRegistry& registry) {
@@ -305,6 +349,7 @@ Results derived_results(Calls& calls, const OpRow& row, const Arguments& args) {
     calls.call(base, given);
     return {given[0]};
   }
+  if (base.op.is_view() && given[0].is_tensor()) given[0] = as_viewed(calls, base, given);
   Results results = calls.call(base, given);
   if (row.out_variant()) return written_out(calls, row, args, results);
   if (row.inplace()) return written_in_place(calls, row, args, results[0].tensor());

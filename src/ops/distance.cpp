@@ -130,15 +130,24 @@ Results addmv(Calls& calls, const Arguments& args) {
   return added(calls, args, calls.one("mv", {args[1], args[2]}));
 }
 
+/// Each element of a column times each of a row.
+DTensor outer_product(Calls& calls, const char* op, const Argument& column, const Argument& row) {
+  const std::size_t dims[] = {column.tensor().ndim(), row.tensor().ndim()};
+  if (dims[0] != 1 || dims[1] != 1) {
+    fail(ErrorKind::kValue, Fix{"flatten them: x.flatten()"},
+         "{} takes two tensors of one dim, not of {} and {}", op, dims[0], dims[1]);
+  }
+  return calls.one("mul.Tensor", {calls.one("unsqueeze", {column, 1}), row});
+}
+
 /// addr(self, vec1, vec2, *, beta, alpha)
 Results addr(Calls& calls, const Arguments& args) {
-  if (args[1].tensor().ndim() != 1 || args[2].tensor().ndim() != 1) {
-    fail(ErrorKind::kValue, Fix{"flatten them: x.flatten()"},
-         "addr takes two tensors of one dim, not of {} and {}", args[1].tensor().ndim(),
-         args[2].tensor().ndim());
-  }
-  return added(calls, args,
-               calls.one("mul.Tensor", {calls.one("unsqueeze", {args[1], 1}), args[2]}));
+  return added(calls, args, outer_product(calls, "addr", args[1], args[2]));
+}
+
+/// ger, outer(self, vec2)
+Results outer(Calls& calls, const Arguments& args) {
+  return {outer_product(calls, "outer", args[0], args[1])};
 }
 
 /// addbmm(self, batch1, batch2, *, beta, alpha): all products of a batch in one sum
@@ -179,6 +188,8 @@ constexpr Row kDistanceRows[] = {
     {"addr", nullptr, {}, addr, {}, {}, kAdded},
     {"baddbmm.dtype", nullptr, {}, added_in_dtype<kBaddbmm>, {}, {}, "baddbmm"},
     {"dist", nullptr, {}, dist, {}, {}, "linalg_vector_norm"},
+    {"ger", nullptr, {}, outer, {}, {}, "a product of a column and a row"},
+    {"outer", nullptr, {}, outer, {}, {}, "a product of a column and a row"},
     {"pairwise_distance", nullptr, {}, pairwise_distance, {}, {}, "linalg_vector_norm"},
     {"pdist", nullptr, {}, pdist, {}, {}, "linalg_vector_norm of differences"},
     {"renorm", nullptr, {}, renorm, {}, {}, "linalg_vector_norm"},

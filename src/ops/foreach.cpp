@@ -186,10 +186,18 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
 constexpr const char* kAddcdiv = "addcdiv_";
 constexpr const char* kAddcmul = "addcmul_";
 
+/// The gradient as the step took it, where it was scaled: unless some were not finite.
+DTensor unscaled(Calls& calls, const DTensor& gradient, const Argument& scale,
+                 const Argument& found) {
+  const DTensor plain = calls.one("div.Tensor", {gradient, scale});
+  if (!found.is_tensor()) return plain;
+  return calls.one("where.self", {calls.one("ne.Scalar", {found, 0}), gradient, plain});
+}
+
 /// The step on copies of what it would write, which are its results.
 template <const char* const& in_place>
 Results fused_adam_copies(Calls& calls, const Arguments& args) {
-  constexpr std::size_t kWritten = 5;
+  constexpr std::size_t kGradients = 1, kWritten = 5, kScale = 13, kFound = 14;
   Arguments copies = args;
   for (std::size_t i = 0; i < kWritten; ++i) {
     ArgumentList list;
@@ -197,6 +205,13 @@ Results fused_adam_copies(Calls& calls, const Arguments& args) {
     copies[i] = std::move(list);
   }
   calls(in_place, copies);
+  if (args[kScale].is_tensor()) {
+    ArgumentList gradients;
+    for (const Argument& gradient : copies[kGradients].list()) {
+      gradients.emplace_back(unscaled(calls, gradient.tensor(), args[kScale], args[kFound]));
+    }
+    copies[kGradients] = std::move(gradients);
+  }
   return Results(copies.begin(), copies.begin() + kWritten);
 }
 constexpr const char* kAdam = "_fused_adam_";
@@ -216,8 +231,9 @@ constexpr const char* kStepwise = "each step is pointwise; the step count is a r
 // Sorted by name.
 // clang-format off
 constexpr Row kForeachRows[] = {
-    {"_amp_foreach_non_finite_check_and_unscale_", nullptr, {}, {}, {}, {},
-     "the handler shares the note of what is not finite (D-62)", kCollective | kNotDifferentiable},
+    {"_amp_foreach_non_finite_check_and_unscale_", no_results, kNone, {}, {}, {},
+     "the handler shares the note of what is not finite (D-62)",
+     kCollective | kNotDifferentiable | kAllowUneven | kIndependentLists},
     {"_foreach_addcdiv_.Tensor", nullptr, {}, numbers_from_tensor<kAddcdiv>, {}, {},
      "each element by itself", kDataDependent},
     {"_foreach_addcmul_.Tensor", nullptr, {}, numbers_from_tensor<kAddcmul>, {}, {},

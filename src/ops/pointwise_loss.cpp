@@ -110,9 +110,14 @@ Results smooth_l1_loss_backward(Calls& calls, const Arguments& args) {
   return {Argument((slope * share).value())};
 }
 
+/// What several steps read is reduced once.
+Expression reduced_once(Calls& calls, const Argument& argument) {
+  return {calls, grad::reduced(calls, argument.tensor())};
+}
+
 /// binary_cross_entropy(self, target, weight, reduction): logarithms end at -100.
 Results binary_cross_entropy(Calls& calls, const Arguments& args) {
-  const Expression x = expression(calls, args[0]), target = expression(calls, args[1]);
+  const Expression x = reduced_once(calls, args[0]), target = reduced_once(calls, args[1]);
   if (x.value().dtype() != target.value().dtype()) {
     fail(ErrorKind::kValue, Fix{"cast the target: target.to(x.dtype)"},
          "binary_cross_entropy: the target is {}, the input is {}; both must have one dtype",
@@ -128,7 +133,7 @@ Results binary_cross_entropy(Calls& calls, const Arguments& args) {
 
 /// binary_cross_entropy_backward(grad_output, self, target, weight, reduction)
 Results binary_cross_entropy_backward(Calls& calls, const Arguments& args) {
-  const Expression x = expression(calls, args[1]), target = expression(calls, args[2]);
+  const Expression x = reduced_once(calls, args[1]), target = reduced_once(calls, args[2]);
   const Expression spread = ((-x + 1.0) * x).with("aten::clamp_min", 1e-12);
   Expression slope = (x - target) / spread;
   if (args[3].is_tensor()) slope = slope * expression(calls, args[3]);
@@ -143,7 +148,7 @@ Expression log_sigmoid(const Expression& x) {
 
 /// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
 Results binary_cross_entropy_with_logits(Calls& calls, const Arguments& args) {
-  const Expression x = expression(calls, args[0]), target = expression(calls, args[1]);
+  const Expression x = reduced_once(calls, args[0]), target = reduced_once(calls, args[1]);
   Expression chance = log_sigmoid(x);
   if (args[3].is_tensor()) {
     chance = ((expression(calls, args[3]) - 1.0) * target + 1.0) * chance;

@@ -29,6 +29,11 @@ class Formula {
   Expression operator[](std::size_t index) const {
     return Expression(calls_, args_[index].tensor()).to(f32_for_half(dtype_));
   }
+  /// Of one that several steps read, and not each term by itself.
+  Expression whole(std::size_t index) const {
+    return Expression(calls_, grad::reduced(calls_, args_[index].tensor()))
+        .to(f32_for_half(dtype_));
+  }
   double number(std::size_t index) const { return args_[index].to_double(); }
   DTensor result(const Expression& value) const { return value.to(dtype_).value(); }
 
@@ -56,7 +61,7 @@ Results elu_backward(Calls& calls, const Arguments& args) {
          "elu_backward: alpha is {}; of a negative one the result does not tell the input",
          args[1].text());
   }
-  const Expression x = f[5], gradient = f[0];
+  const Expression x = f.whole(5), gradient = f.whole(0);
   const Expression bent =
       is_result ? (x + below) * inner : (x * inner).of("aten::exp") * (inner * below);
   return {f.result(x.le(0).choose(gradient * bent, gradient * above))};
@@ -82,14 +87,14 @@ Expression hardtanh_backward(const Formula& f) {
 
 /// mish_backward(grad_output, self)
 Expression mish_backward(const Formula& f) {
-  const Expression x = f[1], height = x.of("aten::softplus").of("aten::tanh");
+  const Expression x = f.whole(1), height = x.of("aten::softplus").of("aten::tanh");
   return f[0] * (height + x * x.of("aten::sigmoid") * (-(height * height) + 1));
 }
 
 /// log_sigmoid_forward(self): output, and exp(-|x|) for the gradient
 Results log_sigmoid(Calls& calls, const Arguments& args) {
   const Formula f(calls, args);
-  const Expression x = f[0], small = (-x.of("aten::abs")).of("aten::exp");
+  const Expression x = f.whole(0), small = (-x.of("aten::abs")).of("aten::exp");
   return {f.result(x.with("aten::clamp_max", 0) - small.of("aten::log1p")), f.result(small)};
 }
 
@@ -125,7 +130,7 @@ Results glu(Calls& calls, const Arguments& args) {
 /// glu_backward(grad_output, self, dim)
 Results glu_backward(Calls& calls, const Arguments& args) {
   const Formula f(calls, args);
-  const auto [values, gates] = halves(calls, f[1], args[2]);
+  const auto [values, gates] = halves(calls, f.whole(1), args[2]);
   const Expression open = gates.of("aten::sigmoid"), gradient = f[0];
   if (gradient.value().shape() != values.value().shape()) {
     fail(ErrorKind::kValue, Fix{"pass the gradient of what glu gave"},
@@ -144,8 +149,8 @@ Gradients grad_glu(const GradContext& context) {
 // prelu(self, weight): a slope for each channel below 0
 
 Expression prelu_kernel(const Formula& f) {
-  const Expression x = f[0];
-  return x.gt(0).choose(x, f[1] * x);
+  const Expression x = f.whole(0);
+  return x.gt(0).choose(x, f.whole(1) * x);
 }
 
 /// _prelu_kernel_backward(grad_output, self, weight): both gradients, of the shape of self

@@ -42,7 +42,7 @@ Placements draw_placements(Random& random, std::size_t mesh_dims, const SampleIn
 /// ops, relative to the largest element.
 bool amplifies(const OpSample& sample) {
   constexpr std::string_view kOps[] = {"cholesky_solve", "linalg_inv_ex", "_linalg_solve_ex",
-                                       "special_erfcx"};
+                                       "linalg_qr", "special_erfcx"};
   return std::ranges::find(kOps, std::string_view(sample.op)) != std::end(kOps);
 }
 

@@ -105,6 +105,77 @@ TEST_CASE("a fused Adam step on shards is the recorded one, skipped where a grad
   }
 }
 
+// What torch 2.15 gives for the step above, as lists of one tensor.
+TEST_CASE("a step of Adam on copies gives what the step in place writes, and writes nothing") {
+  struct Case {
+    double found;
+    Values weights, gradients, means;
+  };
+  const Values weights{1, -2, 3, 0.5, 2}, gradients{0.5, 1, -1.5, 2, -0.25},
+      means{0.1, 0.2, -0.3, 0.4, 0.5}, squares{0.01, 0.04, 0.09, 0.16, 0.25};
+  const Case cases[] = {{0,
+                         {0.926568, -2.068927, 3.068927, 0.428434, 1.942797},
+                         {0.25, 0.5, -0.75, 1, -0.125},
+                         {0.12, 0.22, -0.33, 0.4625, 0.4475}},
+                        {1, weights, gradients, means}};
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    for (const Case& row : cases) {
+      const auto list = [&](const Values& values) {
+        return ArgumentList{mesh.place("S(0)", {5}, values)};
+      };
+      const auto number = [&](double value) { return Argument(mesh.place("R", {}, {value})); };
+      const ArgumentList given[] = {list(weights), list(gradients), list(means), list(squares)};
+      const Results results =
+          ops()("aten::_fused_adam",
+                {given[0], given[1], given[2], given[3], ArgumentList{}, ArgumentList{number(3)},
+                 0.1, 0.9, 0.99, 0.05, 1e-8, false, false, number(2), number(row.found)});
+      REQUIRE(results.size() == 5);
+      check_close(results[0].list()[0].tensor(), row.weights);
+      check_close(results[1].list()[0].tensor(), row.gradients);
+      check_close(results[2].list()[0].tensor(), row.means);
+      CHECK(results[4].list().empty());
+      check_close(given[0][0].tensor(), weights);
+      check_close(given[1][0].tensor(), gradients);
+    }
+  });
+}
+
+TEST_CASE("argsort, outer, ger and ravel of pieces are those of the whole") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {4}, {3, 1, 4, 2}), y = mesh.place("P(sum)", {2}, {5, 7}),
+                  m = mesh.place("S(0)", {3, 2}, {1, 2, 3, 4, 5, 6});
+    CHECK(whole(ops().one("aten::argsort", {x})) == Values{1, 3, 0, 2});
+    CHECK(whole(ops().one("aten::argsort.stable", {x, true, 0, true})) == Values{2, 0, 3, 1});
+    for (const char* op : {"aten::outer", "aten::ger"}) {
+      CHECK(whole(ops().one(op, {x, y})) == Values{15, 21, 5, 7, 20, 28, 10, 14});
+    }
+    CHECK(whole(ops().one("aten::ravel", {m})) == Values{1, 2, 3, 4, 5, 6});
+  });
+}
+
+TEST_CASE("drawn slopes lie where their input lies, and the noise is written where it lies") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const Values values{-1, 2, -3, 4, -5};
+    for (const char* noise_at : {"R", "S(0)", "P(sum)"}) {
+      CAPTURE(noise_at);
+      const DTensor x = mesh.place("S(0)", {5}, values),
+                    noise = mesh.place(noise_at, {5}, {9, 9, 9, 9, 9});
+      const DTensor y = ops().one("aten::rrelu_with_noise", {x, noise, 0.25, 0.5, true});
+      CHECK(to_string(y.spec()->placements()) == "S(0)");
+      CHECK(to_string(noise.spec()->placements()) == noise_at);
+      const Values got = whole(y), slopes = whole(noise);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        CHECK(got[i] == doctest::Approx(values[i] * slopes[i]));
+        const bool drawn = slopes[i] >= 0.25 && slopes[i] < 0.5;
+        CHECK((values[i] > 0 ? slopes[i] == 1 : drawn));
+      }
+    }
+  });
+}
+
 TEST_CASE("X-13 X-46 lists in place keep pending sums where the tensor beside them may stay") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {

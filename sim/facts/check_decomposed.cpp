@@ -1,0 +1,125 @@
+// Ops that the reference has no rule of their own for. It tries their decomposition on every
+// combination of placements and offers those in which no inner op moves anything; a call here is
+// propagated through the ops that it is made of, which move what they need. Which of the cheapest
+// combinations is found first depends on the hash of strings there (README, Determinism), so that
+// any answer of the recorded price is as good.
+#include <algorithm>
+#include <map>
+
+#include "dispatch/all_ops.h"
+#include "sim/facts/layout_facts.h"
+#include "sim/facts/propagate_checkers.h"
+#include "sim/facts/propagate_facts.h"
+#include "sim/facts/shape_call.h"
+
+namespace shardlab {
+namespace {
+
+/// The call that a line records, or why there is none.
+ShapeCall recorded_call(Arena& arena, const Json& fact) {
+  try {
+    const OpRow& row = all_ops().at(fact.at("op").get<std::string>());
+    return call_on_shapes(fact_call(row, fact_layout(arena, fact), fact));
+  } catch (const Error& refusal) {
+    ShapeCall call;
+    call.error = refusal;
+    return call;
+  }
+}
+
+/// Outputs without their placements: what they are, wherever they lie.
+Json metadata(Json outputs) {
+  for (Json& output : outputs) {
+    if (!output.is_null()) output.erase("placements");
+  }
+  return outputs;
+}
+
+Json recorded_outputs(const Json& expect) {
+  Json outputs = Json::array();
+  if (expect.at("outputs").is_null()) return outputs;
+  for (const Json& output : expect.at("outputs")) outputs.push_back(expected_output(output));
+  return outputs;
+}
+
+Json our_outputs(const ShapeCall& call) {
+  Json outputs = Json::array();
+  for (const DTensorSpec* spec : call.outputs) outputs.push_back(output_json(spec));
+  return outputs;
+}
+
+/// A recorded decision to write in place into a copy of the tensor: what is written is lost.
+bool writes_a_copy(const Json& fact) {
+  const OpRow* row = all_ops().find(fact.at("op").get<std::string>());
+  if (row == nullptr || !row->inplace()) return false;
+  return fact.at("expect").at("inputs").at(0) != fact.at("args").at(0).at("t").at("placements");
+}
+
+/// Ours keeps the written tensor where it is, or refuses.
+void check_written(const Json& fact, const ShapeCall& call, CaseReport& report) {
+  const bool refused = call.error && call.error->kind() == ErrorKind::kRuntime;
+  const Json& given = fact.at("args").at(0).at("t").at("placements");
+  if (!refused && (call.error || texts_of(call.outputs.at(0)->placements()) != given)) {
+    return report.differs("outputs", given, our_outputs(call));
+  }
+  report.differs("outputs.written_to_a_copy", true, false);
+}
+
+/// Whether the tensor has pieces of different sizes when it lies so.
+bool uneven(const Json& mesh, const Json& shape, const Json& placements) {
+  const Placements placed = placements_of(placements);
+  std::map<std::int64_t, std::int64_t> pieces;  // of each tensor dim
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (!placed[i].is_shard()) continue;
+    pieces.try_emplace(placed[i].dim, 1).first->second *= mesh.at(i).get<std::int64_t>();
+  }
+  return std::ranges::any_of(pieces, [&](const std::pair<const std::int64_t, std::int64_t>& cut) {
+    return shape.at(static_cast<std::size_t>(cut.first)).get<std::int64_t>() % cut.second != 0;
+  });
+}
+
+/// A recorded mean of the means of pieces that have not one size.
+bool averages_uneven_pieces(const Json& fact) {
+  const Json& expect = fact.at("expect");
+  const Json& first = expect.at("outputs").is_null() ? Json() : expect.at("outputs").at(0);
+  if (first.is_null() || !first.at("shape").empty()) return false;
+  const Json &placements = first.at("placements"), &inputs = expect.at("inputs");
+  if (std::ranges::find(placements, "P(avg)") == placements.end()) return false;
+  std::size_t next = 0;
+  for (const Json& argument : fact.at("args")) {
+    if (!argument.is_object() || !argument.contains("t")) continue;
+    const Json& shape = argument.at("t").at("shape");
+    if (uneven(fact.at("mesh"), shape, inputs.at(next++))) return true;
+  }
+  return false;
+}
+
+/// Less, or more, than the recorded price.
+void compare_prices(const Json& recorded, const ShapeCall& call, CaseReport& report) {
+  const double price = number_of(recorded.at(0));
+  if (same_costs(recorded, {call.cost()})) return;
+  if (call.cost() < price) return report.differs("cost.less", false, true);
+  const bool once = call.cost_once() < price || same_costs(recorded, {call.cost_once()});
+  report.differs(once ? "cost.more_by_moving_again" : "cost.more", false, true);
+}
+
+}  // namespace
+
+void check_decomposed(const Json& fact, CaseReport& report) {
+  const Json& expect = fact.at("expect");
+  Arena arena;
+  const ShapeCall call = recorded_call(arena, fact);
+  const Json& error = expect.at("error");
+  if (!error.is_null()) {
+    return report.expect_error("error", error.at("kind"), [&] {
+      if (call.error) throw Error(*call.error);
+    });
+  }
+  if (writes_a_copy(fact)) return check_written(fact, call, report);
+  if (call.error) return report.differs("error", nullptr, to_string(call.error->kind()));
+  report.expect("outputs", metadata(recorded_outputs(expect)), metadata(our_outputs(call)));
+  if (averages_uneven_pieces(fact)) return report.differs("outputs.mean_of_uneven", true, false);
+  compare_prices(expect.at("cost"), call, report);
+}
+
+}  // namespace shardlab
