@@ -1,8 +1,5 @@
-// Factorisations of the last two dims: Householder's reflections, eigenvalues and singular values,
-// which Eigen finds, and symmetric matrices as L D L^H, pivoted and packed as LAPACK does.
-#include <Eigen/Eigenvalues>
-#include <Eigen/QR>
-#include <Eigen/SVD>
+// Factorisations of the last two dims, packed as LAPACK does: Householder's reflections, and
+// symmetric matrices as L D L^H. Eigenvalues and singular values: spectrum.cpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,6 +8,7 @@
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
 #include "kernels/matrices.h"
+#include "kernels/reflections.h"
 
 namespace shardlab {
 
@@ -26,109 +24,18 @@ void qr_kernel(const KernelCall& call) {
     const Batch<T> a(self);
     Written<T> q(call.outputs[0]), r(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
-      const Matrix<T> matrix = a[i];
-      const Eigen::Index m = matrix.rows(), k = std::min(m, matrix.cols());
-      const Eigen::Index kept = mode == "complete" ? m : k;
-      Matrix<T> packed = Matrix<T>::Zero(m, 0), whole = Matrix<T>::Identity(m, m);
-      if (matrix.size() > 0) {
-        const Eigen::HouseholderQR<Matrix<T>> qr(matrix);
-        packed = qr.matrixQR();
-        whole = qr.householderQ() * Matrix<T>::Identity(m, m);
-      }
-      if (mode != "r") q.append(whole.leftCols(kept));
-      Matrix<T> upper = packed.topRows(std::min(kept, packed.rows()));
-      for (Eigen::Index row = 0; row < upper.rows(); ++row) {
-        upper.row(row).head(std::min(row, upper.cols())).setZero();
+      const PackedQr<T> qr = packed_qr<T>(a[i]);
+      const Eigen::Index m = qr.packed.rows(), kept = std::min(m, qr.packed.cols());
+      const Eigen::Index columns = mode == "complete" ? m : kept;
+      if (mode != "r") q.append(qr.q(columns));
+      Matrix<T> upper = Matrix<T>::Zero(columns, qr.packed.cols());
+      for (Eigen::Index row = 0; row < kept; ++row) {
+        for (Eigen::Index j = row; j < upper.cols(); ++j) upper(row, j) = qr.packed(row, j);
       }
       r.append(upper);
     }
     if (mode != "r") q.store();
     r.store();
-  });
-}
-
-// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
-void svd_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
-    Written<double> s(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> matrix = a[i];
-      if (matrix.size() == 0) {
-        if (vectors && full) u.append(Matrix<T>::Identity(matrix.rows(), matrix.rows()));
-        if (vectors && full) vh.append(Matrix<T>::Identity(matrix.cols(), matrix.cols()));
-        continue;
-      }
-      const unsigned wanted = !vectors ? 0
-                              : full   ? Eigen::ComputeFullU | Eigen::ComputeFullV
-                                       : Eigen::ComputeThinU | Eigen::ComputeThinV;
-      const Eigen::JacobiSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> svd(matrix, wanted);
-      s.append(svd.singularValues());
-      if (vectors) u.append(svd.matrixU());
-      if (vectors) vh.append(svd.matrixV().adjoint().eval());
-    }
-    s.store();
-    if (vectors) u.store();
-    if (vectors) vh.store();
-  });
-}
-
-// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
-void eigh_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const std::string* triangle = optional_text_arg(call, 1);
-  const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
-  const bool wanted = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-    const Batch<T> a(self);
-    Written<double> values(call.outputs[0]);
-    Written<T> vectors(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (a[i].size() == 0) continue;
-      const Columns lower = upper ? Columns(a[i].adjoint()) : Columns(a[i]);
-      const Eigen::SelfAdjointEigenSolver<Columns> solver(lower);
-      values.append(solver.eigenvalues());
-      if (wanted) vectors.append(solver.eigenvectors());
-    }
-    values.store();
-    if (wanted) vectors.store();
-  });
-}
-
-// linalg_eig(A): eigenvalues, eigenvectors of length 1, complex. In each vector the largest number
-// is real, as LAPACK leaves them.
-void eig_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-    using Solver = std::conditional_t<Real<T>, Eigen::EigenSolver<Columns>,
-                                      Eigen::ComplexEigenSolver<Columns>>;
-    const Batch<T> a(self);
-    Written<std::complex<double>> values(call.outputs[0]), vectors(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (a[i].size() == 0) continue;
-      const Solver solver{Columns(a[i])};
-      Matrix<std::complex<double>> found = solver.eigenvectors();
-      for (Eigen::Index column = 0; column < found.cols(); ++column) {
-        Eigen::Index largest = 0;
-        found.col(column).cwiseAbs().maxCoeff(&largest);
-        const std::complex<double> number = found(largest, column);
-        const double size = found.col(column).norm(), length = std::abs(number);
-        if (length > 0 && number.imag() != 0) found.col(column) *= std::conj(number) / length;
-        if (size > 0) found.col(column) /= size;
-      }
-      values.append(solver.eigenvalues());
-      vectors.append(found);
-    }
-    values.store();
-    vectors.store();
   });
 }
 
@@ -140,30 +47,14 @@ void geqrf_kernel(const KernelCall& call) {
     const Batch<T> a(self);
     Written<T> packed(call.outputs[0]), factors(call.outputs[1]);
     for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (a[i].size() == 0) continue;
-      const Eigen::HouseholderQR<Matrix<T>> qr(a[i]);
-      packed.append(qr.matrixQR());
-      factors.append(qr.hCoeffs().conjugate().eval());
+      const PackedQr<T> qr = packed_qr<T>(a[i]);
+      packed.append(qr.packed);
+      for (const T factor : qr.factors) factors.append_number(factor);
     }
     packed.store();
     factors.store();
   });
 }
-
-// One of the reflections that geqrf packs: 1 - factor v v^H, of which v starts with a 1.
-template <typename T>
-struct Reflection {
-  Eigen::Matrix<T, Eigen::Dynamic, 1> v;
-  T factor;
-
-  Reflection(const Matrix<T>& packed, Eigen::Index k, T number)
-      : v(Eigen::Matrix<T, Eigen::Dynamic, 1>::Zero(packed.rows())), factor(number) {
-    v(k) = T(1);
-    v.tail(packed.rows() - k - 1) = packed.col(k).tail(packed.rows() - k - 1);
-  }
-  void from_left(Matrix<T>& x) const { x -= (factor * v * (v.adjoint() * x)).eval(); }
-  void from_right(Matrix<T>& x) const { x -= (factor * (x * v) * v.adjoint()).eval(); }
-};
 
 // The vectors beside matrices, one of a length each, as matrices of one column.
 template <typename T>
@@ -194,7 +85,7 @@ void householder_product_kernel(const KernelCall& call) {
       const Matrix<T> matrix = packed[i], taus = factors[i];
       Matrix<T> q = Matrix<T>::Identity(matrix.rows(), matrix.cols());
       for (Eigen::Index k = taus.rows(); k-- > 0;) {
-        Reflection<T>(matrix, k, taus(k, 0)).from_left(q);
+        unpacked<T>(matrix, k, taus(k, 0)).from_left(q);
       }
       result.append(q);
     }
@@ -220,7 +111,7 @@ void ormqr_kernel(const KernelCall& call) {
         // Q^H x and x Q begin with the first of the reflections.
         const Eigen::Index k = left == turned ? step : count - 1 - step;
         const T factor = turned ? Eigen::numext::conj(taus(k, 0)) : taus(k, 0);
-        const Reflection<T> reflection(matrix, k, factor);
+        const Reflection<T> reflection = unpacked<T>(matrix, k, factor);
         left ? reflection.from_left(x) : reflection.from_right(x);
       }
       result.append(x);
@@ -432,8 +323,6 @@ void check_errors_kernel(const KernelCall& call) {
 }  // namespace
 
 void add_factorization_kernels(KernelTable& table) {
-  table.set(KernelId::kEig, eig_kernel);
-  table.set(KernelId::kEigh, eigh_kernel);
   table.set(KernelId::kGeqrf, geqrf_kernel);
   table.set(KernelId::kHouseholderProduct, householder_product_kernel);
   table.set(KernelId::kLdlFactorEx, ldl_factor_kernel);
@@ -441,7 +330,6 @@ void add_factorization_kernels(KernelTable& table) {
   table.set(KernelId::kLinalgCheckErrors, check_errors_kernel);
   table.set(KernelId::kOrmqr, ormqr_kernel);
   table.set(KernelId::kQr, qr_kernel);
-  table.set(KernelId::kSvd, svd_kernel);
 }
 
 }  // namespace shardlab

@@ -58,11 +58,21 @@ void append_exchanged(Written<std::int64_t>& pivots, const Factors<T>& factors) 
   for (const std::int64_t row : factors.exchanged) pivots.append_number(row + 1);
 }
 
+// X with A X = B, in place of B, of a triangle. Row by row: Eigen's blocks take seconds to compile.
+template <typename T>
+void solve_triangle(const Matrix<T>& a, Matrix<T>& b, bool upper, bool unit) {
+  const Eigen::Index n = b.rows();
+  for (Eigen::Index step = 0; step < n; ++step) {
+    const Eigen::Index i = upper ? n - 1 - step : step;
+    const Eigen::Index begin = upper ? i + 1 : 0, end = upper ? n : i;
+    for (Eigen::Index j = begin; j < end; ++j) b.row(i) -= a(i, j) * b.row(j);
+    if (!unit) b.row(i) /= a(i, i);
+  }
+}
+
 // Solutions of A x = B from the factors of A; `turned`: of the transpose.
 template <typename T>
 Matrix<T> solve(const Factors<T>& factors, Matrix<T> b, bool turned) {
-  const auto lower = factors.lu.template triangularView<Eigen::UnitLower>();
-  const auto upper = factors.lu.template triangularView<Eigen::Upper>();
   const std::size_t count = factors.exchanged.size();
   const auto exchange = [&](std::size_t i) {
     b.row(static_cast<Eigen::Index>(i)).swap(b.row(factors.exchanged[i]));
@@ -70,12 +80,13 @@ Matrix<T> solve(const Factors<T>& factors, Matrix<T> b, bool turned) {
   if (b.size() == 0) return b;
   if (!turned) {
     for (std::size_t i = 0; i < count; ++i) exchange(i);
-    lower.solveInPlace(b);
-    upper.solveInPlace(b);
+    solve_triangle<T>(factors.lu, b, false, true);
+    solve_triangle<T>(factors.lu, b, true, false);
     return b;
   }
-  upper.transpose().solveInPlace(b);
-  lower.transpose().solveInPlace(b);
+  const Matrix<T> other = factors.lu.transpose();
+  solve_triangle<T>(other, b, false, false);
+  solve_triangle<T>(other, b, true, true);
   for (std::size_t i = count; i-- > 0;) exchange(i);
   return b;
 }
@@ -328,20 +339,6 @@ void lu_unpack_kernel(const KernelCall& call) {
   });
 }
 
-template <typename T>
-void solve_triangle(const Matrix<T>& a, Matrix<T>& b, bool upper, bool unit) {
-  if (b.size() == 0) return;
-  if (upper && unit) {
-    a.template triangularView<Eigen::UnitUpper>().solveInPlace(b);
-  } else if (upper) {
-    a.template triangularView<Eigen::Upper>().solveInPlace(b);
-  } else if (unit) {
-    a.template triangularView<Eigen::UnitLower>().solveInPlace(b);
-  } else {
-    a.template triangularView<Eigen::Lower>().solveInPlace(b);
-  }
-}
-
 // linalg_solve_triangular(self, B, *, upper, left, unitriangular)
 void solve_triangular_kernel(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
@@ -467,10 +464,10 @@ void matrix_exp_kernel(const KernelCall& call) {
       const Matrix<T> part = a[i] * T(std::ldexp(1.0, -squarings));
       Matrix<T> term = Matrix<T>::Identity(part.rows(), part.rows()), sum = term;
       for (int k = 1; k <= 16; ++k) {
-        term = Matrix<T>(term * part) / T(k);
+        term = term.lazyProduct(part).eval() / T(k);
         sum += term;
       }
-      for (int k = 0; k < squarings; ++k) sum = Matrix<T>(sum * sum);
+      for (int k = 0; k < squarings; ++k) sum = sum.lazyProduct(sum).eval();
       result.append(sum);
     }
     result.store();

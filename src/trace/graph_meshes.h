@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mesh/mesh_layout.h"
+#include "tensor/tensor.h"
 #include "trace/graph.h"
 
 namespace shardlab {

@@ -1,0 +1,233 @@
+// Eigenvalues and singular values of the last two dims. Eigen iterates; what leads there and back
+// are our reflections, since Eigen's own would take most of the time that a build needs.
+#include <Eigen/Eigenvalues>
+#include <Eigen/SVD>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "kernels/kernel_table.h"
+#include "kernels/reflections.h"
+
+namespace shardlab {
+
+namespace {
+
+using Number = std::complex<double>;
+// As Eigen has matrices where it is not told otherwise.
+template <typename T>
+using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+
+// A product in plain loops.
+template <typename A, typename B>
+auto times(const A& a, const B& b) {
+  return a.lazyProduct(b).eval();
+}
+
+// What a matrix is divided by, so that products of its elements neither overflow nor vanish.
+template <typename T>
+double scale_of(const Matrix<T>& a) {
+  const double largest = a.size() == 0 ? 0 : a.cwiseAbs().maxCoeff();
+  return largest > 0 && std::isfinite(largest) ? largest : 1;
+}
+
+template <typename T>
+struct SingularValues {
+  Matrix<T> u, vh;
+  Eigen::VectorXd values;
+};
+
+// With as many rows as columns, or more.
+template <typename T>
+SingularValues<T> of_tall(const Matrix<T>& a, bool full) {
+  const Eigen::Index rows = a.rows(), columns = a.cols();
+  const PackedQr<T> qr = packed_qr<T>(a);
+  ByColumns<T> r = ByColumns<T>::Zero(columns, columns);
+  for (Eigen::Index j = 0; j < columns; ++j) {
+    for (Eigen::Index i = 0; i <= j; ++i) r(i, j) = qr.packed(i, j);
+  }
+  const Eigen::JacobiSVD<ByColumns<T>, Eigen::NoQRPreconditioner> svd(
+      r, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  Matrix<T> u = qr.q(full ? rows : columns);
+  const Matrix<T> turned = times(u.leftCols(columns), svd.matrixU());
+  u.leftCols(columns) = turned;
+  return {std::move(u), svd.matrixV().adjoint(), svd.singularValues()};
+}
+
+// U is square where `full`, else it has a column for each value; Vh alike.
+template <typename T>
+SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
+  const Eigen::Index rows = a.rows(), columns = a.cols();
+  if (a.size() == 0) {
+    return {Matrix<T>::Identity(rows, full ? rows : 0),
+            Matrix<T>::Identity(full ? columns : 0, columns), Eigen::VectorXd()};
+  }
+  if (rows >= columns) return of_tall<T>(a, full);
+  SingularValues<T> turned = of_tall<T>(a.adjoint(), full);
+  return {turned.vh.adjoint(), turned.u.adjoint(), std::move(turned.values)};
+}
+
+// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
+void svd_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
+    Written<double> s(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const SingularValues<T> found = singular_values<T>(a[i], full);
+      s.append(found.values);
+      if (!vectors) continue;
+      u.append(found.u);
+      vh.append(found.vh);
+    }
+    s.store();
+    if (vectors) u.store();
+    if (vectors) vh.store();
+  });
+}
+
+// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
+void eigh_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const std::string* triangle = optional_text_arg(call, 1);
+  const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
+  const bool wanted = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<double> values(call.outputs[0]);
+    Written<T> vectors(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (a[i].size() == 0) continue;
+      Matrix<T> whole = upper ? Matrix<T>(a[i].adjoint()) : a[i];
+      for (Eigen::Index row = 0; row < whole.rows(); ++row) {
+        whole(row, row) = std::real(whole(row, row));
+        for (Eigen::Index j = row + 1; j < whole.cols(); ++j) {
+          whole(row, j) = Eigen::numext::conj(whole(j, row));
+        }
+      }
+      const double scale = scale_of(whole);
+      const Hessenberg<T> reduced = hessenberg<T>(whole / scale);
+      Eigen::SelfAdjointEigenSolver<ByColumns<double>> solver;
+      solver.computeFromTridiagonal(reduced.h.diagonal().real().eval(),
+                                    reduced.h.diagonal(-1).real().eval());
+      values.append((solver.eigenvalues() * scale).eval());
+      if (wanted) vectors.append(times(reduced.q, solver.eigenvectors().template cast<T>()));
+    }
+    values.store();
+    if (wanted) vectors.store();
+  });
+}
+
+// A = Q T Q^H with the eigenvalues on the diagonal of T, which is zero below it.
+struct Triangular {
+  ByColumns<Number> t, q;
+  Eigen::VectorXcd values;
+};
+
+Triangular triangular_of(const Matrix<Number>& a) {
+  const Hessenberg<Number> reduced = hessenberg<Number>(a);
+  Eigen::ComplexSchur<ByColumns<Number>> schur(a.rows());
+  schur.computeFromHessenberg(ByColumns<Number>(reduced.h), ByColumns<Number>(reduced.q), true);
+  return {schur.matrixT(), schur.matrixU(), schur.matrixT().diagonal()};
+}
+
+// A real matrix leaves 2x2 blocks on the diagonal, each with a pair of conjugate eigenvalues. A
+// rotation, whose first column is an eigenvector of the block, makes one triangular.
+Triangular triangular_of(const Matrix<double>& a) {
+  const Hessenberg<double> reduced = hessenberg<double>(a);
+  Eigen::RealSchur<ByColumns<double>> schur(a.rows());
+  schur.computeFromHessenberg(ByColumns<double>(reduced.h), ByColumns<double>(reduced.q), true);
+  const ByColumns<double>& blocks = schur.matrixT();
+  Triangular result{blocks.cast<Number>(), schur.matrixU().cast<Number>(),
+                    blocks.diagonal().cast<Number>()};
+  for (Eigen::Index i = 0; i + 1 < blocks.rows(); ++i) {
+    if (blocks(i + 1, i) == 0) continue;
+    const double half = (blocks(i, i) - blocks(i + 1, i + 1)) / 2;
+    const double height = std::sqrt(std::abs(half * half + blocks(i + 1, i) * blocks(i, i + 1)));
+    const double middle = blocks(i + 1, i + 1) + half;
+    result.values(i) = {middle, height};
+    result.values(i + 1) = {middle, -height};
+    const Number apart = result.values(i) - blocks(i + 1, i + 1), below = blocks(i + 1, i);
+    const double length = std::hypot(std::abs(apart), std::abs(below));
+    const Number c = apart / length, s = below / length;
+    const auto turn_columns = [&](ByColumns<Number>& x) {
+      for (Eigen::Index row = 0; row < x.rows(); ++row) {
+        const Number first = x(row, i), second = x(row, i + 1);
+        x(row, i) = first * c + second * s;
+        x(row, i + 1) = second * std::conj(c) - first * std::conj(s);
+      }
+    };
+    for (Eigen::Index j = 0; j < a.cols(); ++j) {
+      const Number first = result.t(i, j), second = result.t(i + 1, j);
+      result.t(i, j) = std::conj(c) * first + std::conj(s) * second;
+      result.t(i + 1, j) = c * second - s * first;
+    }
+    turn_columns(result.t);
+    turn_columns(result.q);
+    ++i;  // the second row of the block
+  }
+  return result;
+}
+
+// Of length 1. In each the largest number is real, as LAPACK leaves them.
+Matrix<Number> eigenvectors_of(const Triangular& a) {
+  const Eigen::Index n = a.t.rows();
+  double scale = 0;
+  for (Eigen::Index i = 0; i < n; ++i) scale = std::max(scale, pivot_size(a.values(i)));
+  const double least = std::max(scale, 1.0) * std::numeric_limits<double>::epsilon();
+  ByColumns<Number> x = ByColumns<Number>::Zero(n, n);
+  for (Eigen::Index k = 0; k < n; ++k) {
+    x(k, k) = 1;
+    for (Eigen::Index i = k; i-- > 0;) {
+      Number sum = a.t(i, k);
+      for (Eigen::Index j = i + 1; j < k; ++j) sum += a.t(i, j) * x(j, k);
+      const Number apart = a.values(i) - a.values(k);
+      // Equal eigenvalues may have one vector only, to which this one then comes close.
+      x(i, k) = -sum / (pivot_size(apart) < least ? Number(least) : apart);
+    }
+  }
+  Matrix<Number> found = times(a.q, x);
+  for (Eigen::Index column = 0; column < n; ++column) {
+    Eigen::Index largest = 0;
+    found.col(column).cwiseAbs().maxCoeff(&largest);
+    const Number number = found(largest, column);
+    const double size = found.col(column).norm(), length = std::abs(number);
+    if (length > 0 && number.imag() != 0) found.col(column) *= std::conj(number) / length;
+    if (size > 0) found.col(column) /= size;
+  }
+  return found;
+}
+
+// linalg_eig(A): eigenvalues, eigenvectors, complex
+void eig_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<Number> values(call.outputs[0]), vectors(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      if (a[i].size() == 0) continue;
+      const Matrix<T> matrix = a[i];
+      const double scale = scale_of(matrix);
+      const Triangular triangular = triangular_of(Matrix<T>(matrix / scale));
+      values.append((triangular.values * scale).eval());
+      vectors.append(eigenvectors_of(triangular));
+    }
+    values.store();
+    vectors.store();
+  });
+}
+
+}  // namespace
+
+void add_spectrum_kernels(KernelTable& table) {
+  table.set(KernelId::kEig, eig_kernel);
+  table.set(KernelId::kEigh, eigh_kernel);
+  table.set(KernelId::kSvd, svd_kernel);
+}
+
+}  // namespace shardlab
