@@ -84,14 +84,44 @@ class SequenceRun {
       return run_bound(call, bound_call(call, values_));
     } catch (const Error& error) {
       if (run_.layout == nullptr || run_.moved == nullptr || !asks_for_replicas(error)) throw;
+      if (!can_be_moved(call)) throw;
       if (run_.moved->empty()) *run_.moved = error.summary();
     }
-    for (const std::size_t number : call.takes) {
-      if (!values_[number].is_tensor()) continue;
-      DTensor x = values_[number].tensor();
-      if (x.defined() && x.distributed()) values_[number] = whole(x);
-    }
+    for (const std::size_t number : call.takes) make_whole(number);
     return run_bound(call, bound_call(call, values_));
+  }
+
+  static bool shares_memory(const Argument& value, const DTensor& x) {
+    return value.is_tensor() && value.tensor().defined() && value.tensor().distributed() &&
+           value.tensor().local().storage() == x.local().storage();
+  }
+
+  static bool is_same(const DTensor& a, const DTensor& b) {
+    return a.spec() == b.spec() && a.local().meta() == b.local().meta() &&
+           a.local().offset() == b.local().offset();
+  }
+
+  // A view of what is moved would stay behind, and not see what is written.
+  bool can_be_moved(const SequenceCall& call) const {
+    if (!writes(sequence_)) return true;
+    return std::ranges::all_of(call.takes, [&](std::size_t number) {
+      if (!values_[number].is_tensor() || !values_[number].tensor().distributed()) return true;
+      const DTensor& x = values_[number].tensor();
+      return std::ranges::all_of(values_, [&](const Argument& value) {
+        return !shares_memory(value, x) || is_same(value.tensor(), x);
+      });
+    });
+  }
+
+  // Under all of its numbers.
+  void make_whole(std::size_t number) {
+    if (!values_[number].is_tensor()) return;
+    const DTensor x = values_[number].tensor();
+    if (!x.defined() || !x.distributed()) return;
+    const DTensor moved = whole(x);
+    for (Argument& value : values_) {
+      if (shares_memory(value, x) && is_same(value.tensor(), x)) value = moved;
+    }
   }
 
   static bool asks_for_replicas(const Error& error) {
@@ -152,6 +182,7 @@ OpSample sample_of(std::shared_ptr<const CallSequence> sequence) {
   for (const RecordedTensor& constant : sequence->constants) {
     sample.inputs.push_back(given_input(sequence, constant, false));
   }
+  sample.marked = !writes(*sequence);
   sample.calls = [sequence](const SampleRun& run) { return SequenceRun(*sequence, run).values(); };
   return sample;
 }

@@ -37,7 +37,7 @@ std::string reason_of(std::string text) {
   return text;
 }
 
-std::string judged(const std::vector<DTensor>& pieces, const ExpectedValue& expected) {
+std::string judged(const std::vector<DTensor>& pieces, const ExpectedValue& expected, bool marked) {
   if (!pieces[0].defined() || !expected.defined) {
     return pieces[0].defined() == expected.defined ? "" : "is there in one of the runs only";
   }
@@ -49,9 +49,9 @@ std::string judged(const std::vector<DTensor>& pieces, const ExpectedValue& expe
   std::vector<AssemblyFault> faults;
   const GlobalValue value = assemble(spec, pieces, faults);
   if (!faults.empty()) return fmt::format("{}: {}", type_string(spec), faults[0].what);
-  const bool exact = !spec.has_partial() && std::ranges::all_of(pieces, [](const DTensor& piece) {
-    return is_exact(piece);
-  });
+  const bool exact =
+      marked && !spec.has_partial() &&
+      std::ranges::all_of(pieces, [](const DTensor& piece) { return is_exact(piece); });
   const std::string what = difference(value, expected, exact);
   return what.empty() ? "" : fmt::format("{}: {}", type_string(spec), what);
 }
@@ -136,6 +136,7 @@ class OpProver::Impl {
   struct Expected {
     std::vector<ExpectedCall> by_root;
     std::unique_ptr<Error> error;  // the call is refused there, too
+    bool marked = true;            // what is exact is known
 
     std::size_t roots() const {
       return std::max<std::size_t>(1, by_root.empty() ? 0 : by_root[0].roots);
@@ -210,6 +211,7 @@ class OpProver::Impl {
 
   Expected on_one_device(const OpSample& sample) {
     Expected expected;
+    expected.marked = sample.marked;
     try {
       run_alone([&] {
         for (std::size_t root = 0; root < expected.roots(); ++root) {
@@ -387,7 +389,7 @@ class OpProver::Impl {
       std::vector<DTensor> pieces;
       for (const std::vector<Outcome>& own : outcomes)
         pieces.push_back(own[number].values.at(value));
-      const std::string what = judged(pieces, call.values[value]);
+      const std::string what = judged(pieces, call.values[value], expected.marked);
       if (what.empty()) continue;
       const bool result = value < call.results;
       return fmt::format("{} {} {}", result ? "result" : "gradient",

@@ -57,6 +57,8 @@ struct OpSample {
   /// Instead of one call of `op`: several, which give these values, and write nothing into the
   /// inputs. `op` is then their name.
   std::function<std::vector<DTensor>(const SampleRun& run)> calls = nullptr;
+  /// Whether what must agree bit for bit is known: not where calls write through other handles.
+  bool marked = true;
 };
 
 std::span<const OpSample> op_samples();

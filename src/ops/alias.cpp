@@ -77,6 +77,7 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
     {"__xor__.Scalar", "bitwise_xor.Scalar"},
     {"__xor__.Tensor", "bitwise_xor.Tensor"},
     {"_conj", "conj_physical"},
+    {"_conj_physical", "conj_physical"},
     {"max.other", "maximum"},
     {"max.out", "maximum.out"},
     {"min.other", "minimum"},
@@ -114,10 +115,8 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
 
 /// The same with the rule of the op that is meant.
 constexpr std::pair<std::string_view, std::string_view> kOverloads[] = {
-    {"lift_fresh", "alias"},
-    {"prims::copy_to", "copy_"},
-    {"prims::fmax", "fmax"},
-    {"prims::fmin", "fmin"},
+    {"_cdist_forward", "cdist"}, {"_pdist_forward", "pdist"}, {"lift_fresh", "alias"},
+    {"prims::copy_to", "copy_"}, {"prims::fmax", "fmax"},     {"prims::fmin", "fmin"},
 };
 
 enum class Rule : std::uint8_t { kSame, kBare };

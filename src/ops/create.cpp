@@ -51,6 +51,26 @@ OutputMetas meta_strided(const MetaArgs& args) {
   return {{{size, stride, dtype_argument(args, DType::kF32)}}};
 }
 
+/// empty_permuted(size, physical_layout): the dims as they lie, the outermost first
+OutputMetas meta_permuted(const MetaArgs& args) {
+  TensorMeta meta = contiguous_meta(sizes_of(args[0]), dtype_argument(args, DType::kF32));
+  const Dims order = sizes_of(args[1]);
+  Dims sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t d = 0; d < std::max(sorted.size(), meta.shape.size()); ++d) {
+    if (sorted.size() == meta.shape.size() && sorted[d] == static_cast<std::int64_t>(d)) continue;
+    fail(ErrorKind::kValue, Fix{"name each dim once"},
+         "empty_permuted: the layout does not name each of {} dims once", meta.shape.size());
+  }
+  std::int64_t step = 1;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const auto dim = static_cast<std::size_t>(order[i]);
+    meta.stride[dim] = step;
+    step *= std::max<std::int64_t>(meta.shape[dim], 1);
+  }
+  return {{std::move(meta)}};
+}
+
 /// full(size, fill_value): the dtype of the number, unless it is given.
 OutputMetas meta_full(const MetaArgs& args) {
   const DType dtype = default_dtype(args[1].scalar().category());
@@ -307,6 +327,8 @@ constexpr Row kCreateRows[] = {
     {"cauchy_", meta_drawn_floats, rule_draw, KernelId::kCauchy, {}, {grad_zeros, ""},
      "drawn by global index", kDrawsUneven},
     {"empty.memory_format", meta_sized, {}, KernelId::kZeros, {}, {}, "zeros, so that runs repeat",
+     kNotDifferentiable},
+    {"empty_permuted", meta_permuted, {}, KernelId::kZeros, {}, {}, "zeros, so that runs repeat",
      kNotDifferentiable},
     {"empty_strided", meta_strided, {}, KernelId::kZeros, {}, {}, "zeros, so that runs repeat",
      kNotDifferentiable},

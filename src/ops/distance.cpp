@@ -54,6 +54,36 @@ Results pdist(Calls& calls, const Arguments& args) {
   return {calls.one("cat", {distances, 0})};
 }
 
+/// cdist(x1, x2, p, compute_mode): of each row to each row, matrix by matrix
+Results cdist(Calls& calls, const Arguments& args) {
+  const DTensor &a = args[0].tensor(), &b = args[1].tensor();
+  if (a.ndim() < 2 || b.ndim() < 2 || a.shape().back() != b.shape().back()) {
+    fail(ErrorKind::kValue, Fix{"give matrices with as many columns"},
+         "cdist takes two tensors of at least 2 dims whose last ones are equal, not of {} and {}",
+         a.ndim(), b.ndim());
+  }
+  const DTensor difference =
+      calls.one("sub.Tensor", {calls.one("unsqueeze", {a, -2}), calls.one("unsqueeze", {b, -3})});
+  return {norm_of(calls, difference, args[2], Dims{-1}, false)};
+}
+
+/// _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the product of three,
+/// each with dims of size 1 put in, summed
+Results trilinear(Calls& calls, const Arguments& args) {
+  DTensor factors[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    Dims added = ints_of(args[3 + i]);
+    std::sort(added.begin(), added.end());
+    factors[i] = args[i].tensor();
+    for (const std::int64_t dim : added) factors[i] = calls.one("unsqueeze", {factors[i], dim});
+  }
+  const DTensor product =
+      calls.one("mul.Tensor", {calls.one("mul.Tensor", {factors[0], factors[1]}), factors[2]});
+  const Dims summed = ints_of(args[6]);
+  if (summed.empty()) return {product};
+  return calls("sum.dim_IntList", {product, summed});
+}
+
 /// _euclidean_dist(x1, x2): of each row to each row, by one product
 Results euclidean_dist(Calls& calls, const Arguments& args) {
   const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
@@ -181,12 +211,14 @@ constexpr const char* kAdded = "a product and a sum";
 constexpr Row kDistanceRows[] = {
     {"_addmm_activation", nullptr, {}, addmm_activation, {}, {}, "addmm and relu or gelu"},
     {"_euclidean_dist", nullptr, {}, euclidean_dist, {}, {}, "matmul"},
+    {"_trilinear", nullptr, {}, trilinear, {}, {}, "mul and sum"},
     {"_weight_norm_interface", nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
     {"addbmm", nullptr, {}, addbmm, {}, {}, kAdded},
     {"addmm.dtype", nullptr, {}, added_in_dtype<kAddmm>, {}, {}, "addmm"},
     {"addmv", nullptr, {}, addmv, {}, {}, kAdded},
     {"addr", nullptr, {}, addr, {}, {}, kAdded},
     {"baddbmm.dtype", nullptr, {}, added_in_dtype<kBaddbmm>, {}, {}, "baddbmm"},
+    {"cdist", nullptr, {}, cdist, {}, {}, "linalg_vector_norm of differences"},
     {"dist", nullptr, {}, dist, {}, {}, "linalg_vector_norm"},
     {"ger", nullptr, {}, outer, {}, {}, "a product of a column and a row"},
     {"outer", nullptr, {}, outer, {}, {}, "a product of a column and a row"},

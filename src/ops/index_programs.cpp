@@ -32,6 +32,20 @@ Results take(Calls& calls, const Arguments& args) {
   return calls("index.Tensor", {flat(calls, args[0].tensor()), index});
 }
 
+/// put(self, index, source, accumulate): to places by their number in row-major order
+Results put(Calls& calls, const Arguments& args) {
+  const DTensor &self = args[0].tensor(), &index = args[1].tensor();
+  require_long("put", index);
+  if (args[2].tensor().numel() != index.numel()) {
+    fail(ErrorKind::kValue, Fix{"give one element for each index"},
+         "put: there are {} indices and {} elements", index.numel(), args[2].tensor().numel());
+  }
+  const ArgumentList places{flat(calls, index)};
+  const DTensor result =
+      calls.one("index_put", {flat(calls, self), places, flat(calls, args[2].tensor()), args[3]});
+  return {regrouped(calls, result, self.shape())};
+}
+
 Gradients grad_take(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(2);
@@ -256,6 +270,7 @@ constexpr Row kIndexPrograms[] = {
     {"nonzero_numpy", nullptr, {}, places_of, {}, {}, "cumsum and scatter",
      kDataDependent | kNotDifferentiable},
     {"one_hot", nullptr, {}, one_hot, {}, {}, "scatter", kDataDependent | kNotDifferentiable},
+    {"put", nullptr, {}, put, {}, {}, "index_put"},
     {"scatter.reduce", nullptr, {}, scatter_reduced, {}, {}, "scatter_reduce"},
     {"scatter.value_reduce", nullptr, {}, scatter_number, {}, {}, "scatter_reduce"},
     {"take", nullptr, {}, take, {}, {grad_take, "self index"}, "index"},

@@ -1,6 +1,7 @@
 // Ops that answer with a plain value. Their handlers combine the ranks' answers.
 #include "base/fix.h"
 #include "base/tensor_dim.h"
+#include "ops/expression.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
@@ -66,6 +67,24 @@ Results has_complex(Calls&, const Arguments& args) {
   return {Argument(is_complex(args[0].tensor().dtype()))};
 }
 Results never(Calls&, const Arguments&) { return {Argument(false)}; }
+/// isclose(self, other, rtol, atol, equal_nan): |self - other| <= atol + rtol |other|
+Results is_close(Calls& calls, const Arguments& args) {
+  const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
+  Expression same = a.eq(b.value());
+  if (args[4].to_bool()) same = same || (a.of("isnan") && b.of("isnan"));
+  if (args[2].to_double() == 0 && args[3].to_double() == 0) return {same.value()};
+  const bool whole = is_integral(a.value().dtype());
+  const Expression wide = whole ? b.to(DType::kF64) : b;
+  const Expression room = wide.of("abs") * args[2].to_double() + args[3].to_double();
+  const Expression off = ((whole ? a.to(DType::kF64) : a) - wide).of("abs");
+  return {(same || (off.of("isfinite") && off.le(room.value()))).value()};
+}
+
+/// allclose(self, other, rtol, atol, equal_nan)
+Results all_close(Calls& calls, const Arguments& args) {
+  return calls("item", {calls.one("all", {calls.one("isclose", args)})});
+}
+
 Results item_of(Calls& calls, const Arguments& args) {
   return calls("_local_scalar_dense", {args[0]});
 }
@@ -77,6 +96,7 @@ constexpr const char* kOfType = "of the global type";
 constexpr Row kQueryRows[] = {
     {"_local_scalar_dense", nullptr, MeshRuleFn{as_given_rule}, {}, {}, {},
      "the handler fetches the element (X-37)", kDataDependent},
+    {"allclose", nullptr, {}, all_close, {}, {}, "isclose and all", kDataDependent},
     {"dim", nullptr, {}, dim_of, {}, {}, kOfType},
     {"equal", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "every rank compares its piece (X-35)",
      kAllowUneven | kCollective | kDataDependent},
@@ -86,6 +106,7 @@ constexpr Row kQueryRows[] = {
     {"is_pinned", nullptr, {}, never, {}, {}, "no memory here is pinned"},
     {"is_same_size", nullptr, DimRuleFn{alike_rule}, {}, {}, {}, "compares global shapes",
      kAllowUneven},
+    {"isclose", nullptr, {}, is_close, {}, {}, "sub, abs and le", kNotDifferentiable},
     {"item", nullptr, {}, item_of, {}, {}, "_local_scalar_dense", kDataDependent},
     {"numel", nullptr, {}, numel_of, {}, {}, kOfType},
     {"size.int", nullptr, {}, size_of, {}, {}, kOfType},

@@ -106,6 +106,21 @@ TEST_CASE("V-23 a refusal that asks for a redistribution is followed, and told")
   CHECK(!proof.moved.empty());
 }
 
+TEST_CASE("V-23 what is moved to be written to is moved under all of its numbers, or not at all") {
+  const auto line = [](const std::string& view, const std::string& args) {
+    return sequence_line("[" + input("[4]", "[1, 2, 3, 4]") + "]",
+                         "[" + call(view, args, "[4]") + ", " +
+                             call("aten.add_.Scalar", R"([{"ref": 0}, 1.5])", "[4]") + "]",
+                         "[" + output(R"({"in": 0})", "[4]", "[2.5, 3.5, 4.5, 5.5]") + "]");
+  };
+  const OpProof same = proof_of(line("aten.alias.default", R"([{"in": 0}])"));
+  CHECK(same.wrong == 0);
+  CHECK(same.refused == 0);
+  CHECK(same.even.moved > 0);
+  const OpProof view = proof_of(line("aten.as_strided.default", R"([{"in": 0}, [4], [1]])"));
+  CHECK(view.wrong == 0);
+}
+
 TEST_CASE("V-23 an op without a row is refused on every mesh, by name") {
   const std::string line = sequence_line("[" + input("[1]", "[1]") + "]",
                                          "[" + call("aten.nothing.default", "[]", "[1]") + "]",

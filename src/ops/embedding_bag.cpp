@@ -1,0 +1,148 @@
+// Bags of rows of a table: sums, means and maxima of the rows that each bag names. The numbers
+// beside the result are those of the reference, whose gradients start from them.
+#include <limits>
+
+#include "base/fix.h"
+#include "ops/arguments.h"
+#include "ops/expression.h"
+#include "ops/matmul.h"
+#include "ops/register.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+namespace {
+
+enum class BagMode : std::uint8_t { kSum = 0, kMean = 1, kMax = 2 };
+
+/// _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+/// include_last_offset, padding_idx)
+struct Bags {
+  Bags(Calls& calls, const Arguments& args)
+      : calls(calls),
+        weight(args[0].tensor()),
+        indices(cast_to(calls, args[1].tensor(), DType::kI64)),
+        offsets(cast_to(calls, args[2].tensor(), DType::kI64)),
+        mode(static_cast<BagMode>(args[4].to_int())),
+        count(offsets.numel() - (args[7].to_bool() ? 1 : 0)) {
+    if (weight.ndim() != 2 || indices.ndim() != 1 || offsets.ndim() != 1 || count < 0) {
+      fail(ErrorKind::kValue, Fix{"give a matrix, a list of indices and where each bag begins"},
+           "_embedding_bag takes a table of 2 dims, indices and offsets of 1, not of {}, {} and {}",
+           weight.ndim(), indices.ndim(), offsets.ndim());
+    }
+    const std::int64_t rows = weight.shape()[0];
+    padding = args[8].to_int() < 0 ? -1 : args[8].to_int();
+    const DTensor begins = calls.one("slice.Tensor", {offsets, 0, 0, count});
+    const DTensor ones = calls.one("ones_like", {indices});
+    const DTensor places = calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
+    const DTensor behind = calls.one("bucketize.Tensor", {places, begins, false, true});
+    bag = calls.one("sub.Scalar", {behind, 1});
+    counts = calls.one("ne.Scalar", {indices, padding < 0 ? rows : padding});
+  }
+
+  /// The rows that are named, scaled, and `filled` where they do not count.
+  DTensor named(const Argument& scales, double filled) const {
+    DTensor rows = calls.one("index_select", {weight, 0, indices});
+    if (scales.is_tensor()) {
+      rows = calls.one("mul.Tensor", {rows, calls.one("unsqueeze", {scales, 1})});
+    }
+    const DTensor left = calls.one("unsqueeze", {calls.one("logical_not", {counts}), 1});
+    return calls.one("masked_fill.Scalar", {rows, left, filled});
+  }
+
+  /// How many rows count in each bag.
+  DTensor sizes() const {
+    const DTensor zeros = calls.one("new_zeros", {indices, Dims{count}});
+    return calls.one("index_add", {zeros, 0, bag, cast_to(calls, counts, DType::kI64)});
+  }
+
+  Calls& calls;
+  const DTensor& weight;
+  DTensor indices, offsets;
+  BagMode mode;
+  std::int64_t count;
+  std::int64_t padding = -1;
+  DTensor bag;     // of each index
+  DTensor counts;  // whether it does
+};
+
+DTensor added_up(const Bags& bags, const Argument& scales) {
+  Calls& calls = bags.calls;
+  const Dims shape{bags.count, bags.weight.shape()[1]};
+  const DTensor zeros = calls.one("new_zeros", {bags.weight, shape});
+  const DTensor sums = calls.one("index_add", {zeros, 0, bags.bag, bags.named(scales, 0)});
+  if (bags.mode == BagMode::kSum) return sums;
+  const DTensor sizes = calls.one("clamp", {bags.sizes(), 1});
+  return calls.one("div.Tensor", {sums, calls.one("unsqueeze", {sizes, 1})});
+}
+
+/// The largest of each column, and which row of the table has it; nothing of empty bags.
+std::pair<DTensor, DTensor> largest(const Bags& bags) {
+  Calls& calls = bags.calls;
+  const std::int64_t width = bags.weight.shape()[1];
+  const Dims shape{bags.count, width}, each{bags.indices.numel(), width};
+  const DTensor rows = bags.named({}, -std::numeric_limits<double>::infinity());
+  const DTensor places = calls.one("expand", {calls.one("unsqueeze", {bags.bag, 1}), each});
+  const DTensor room = calls.one("new_zeros", {rows, shape});
+  const DTensor most = calls.one("scatter_reduce.two", {room, 0, places, rows, "amax", false});
+  const DTensor empty = calls.one("unsqueeze", {calls.one("eq.Scalar", {bags.sizes(), 0}), 1});
+  const DTensor result = calls.one("masked_fill.Scalar", {most, empty, 0});
+  const DTensor is_most = calls.one("eq.Tensor", {rows, calls.one("gather", {most, 0, places})});
+  const DTensor row = calls.one("expand", {calls.one("unsqueeze", {bags.indices, 1}), each});
+  const DTensor none = calls.one(
+      "masked_fill.Scalar", {row, calls.one("logical_not", {is_most}), bags.weight.shape()[0]});
+  const DTensor found = calls.one(
+      "scatter_reduce.two", {calls.one("new_zeros", {row, shape}), 0, places, none, "amin", false});
+  return {result, calls.one("masked_fill.Scalar", {found, empty, 0})};
+}
+
+/// The second result is left out where a sum needs no bag of each index; a forward pass alone
+/// leaves room for the last offset beside the sizes.
+template <bool forward_only>
+Results embedding_bag(Calls& calls, const Arguments& args) {
+  const Bags bags(calls, args);
+  const DType dtype = bags.weight.dtype();
+  const bool fast = bags.mode == BagMode::kSum && bags.padding < 0 &&
+                    (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16);
+  const DTensor bag =
+      fast ? calls.one("new_zeros", {bags.indices, Dims{0}}) : calls.one("clone", {bags.bag});
+  const std::int64_t room = forward_only && fast ? bags.offsets.numel() : bags.count;
+  const DTensor zeros = calls.one("new_zeros", {bags.indices, Dims{room}});
+  if (bags.mode == BagMode::kSum) {
+    return {added_up(bags, args[6]), bag, zeros, calls.one("clone", {zeros})};
+  }
+  if (bags.mode == BagMode::kMean) return {added_up(bags, args[6]), bag, bags.sizes(), zeros};
+  const auto [result, rows] = largest(bags);
+  return {result, bag, bags.sizes(), rows};
+}
+
+/// embedding_renorm_(self, indices, max_norm, norm_type): rows that are named and too long are
+/// shortened in place
+Results embedding_renorm(Calls& calls, const Arguments& args) {
+  const DTensor& table = args[0].tensor();
+  const DTensor indices = regrouped(calls, args[1].tensor(), Dims{args[1].tensor().numel()});
+  const double most = args[2].to_double();
+  const Expression norm(calls, calls.one("linalg_vector_norm", {table, args[3], Dims{1}}));
+  const DTensor none = calls.one("new_zeros", {table, Dims{table.shape()[0]}, DType::kBool});
+  const Expression named(calls, calls.one("index_fill.int_Scalar", {none, 0, indices, true}));
+  const Expression factor(calls, calls.one("reciprocal", {(norm + 1e-7).value()}));
+  const Expression scale = (factor * most).filled(!(named && norm.gt(most)), 1.0);
+  calls("mul_.Tensor", {table, calls.one("unsqueeze", {scale.value(), 1})});
+  return {args[0]};
+}
+
+constexpr const char* kBags = "index_select and index_add";
+
+// Sorted by name.
+// clang-format off
+constexpr Row kBagRows[] = {
+    {"_embedding_bag", nullptr, {}, embedding_bag<false>, {}, {}, kBags},
+    {"_embedding_bag_forward_only", nullptr, {}, embedding_bag<true>, {}, {}, kBags},
+    {"embedding_renorm_", nullptr, {}, embedding_renorm, {}, {}, "mul_", kNotDifferentiable},
+};
+// clang-format on
+
+}  // namespace
+
+void register_embedding_bag(OpRegistry& registry) { add_rows(registry, kBagRows); }
+
+}  // namespace shardlab
