@@ -106,9 +106,9 @@ bool needs_no_sample(const OpRow& row) {
     if (row.name() == op) return true;
   }
   // Signs are free, matrices have to be positive definite, pivots have to fit.
-  for (const char* op :
-       {"aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_cholesky_ex", "aten::linalg_eig",
-        "aten::linalg_eigvals", "aten::linalg_ldl_solve", "aten::linalg_lu_solve", "aten::svd"}) {
+  for (const char* op : {"aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_cholesky_ex",
+                         "aten::linalg_eig", "aten::linalg_eigvals", "aten::linalg_ldl_solve",
+                         "aten::linalg_lu_solve", "aten::linalg_matrix_sqrth", "aten::svd"}) {
     if (row.name() == op) return true;
   }
   if (row.has(kIndependentLists) && row.base != nullptr) return true;  // of an op that has one

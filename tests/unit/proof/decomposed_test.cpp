@@ -148,10 +148,16 @@ TEST_CASE("ops whose result depends on data are refused where there is none, wit
   REQUIRE(call.error);
   CHECK(call.error->kind() == ErrorKind::kUnsupported);
   CHECK(call.error->find("fix") != nullptr);
-  for (const char* op : {"aten::nonzero", "aten::masked_select", "aten::_unique2"}) {
-    CAPTURE(op);
-    CHECK_THROWS_AS(all_ops().at(op), Error);
-  }
+  const TensorMeta line = contiguous_meta(Dims{4}, DType::kF32);
+  const TensorMeta mask = contiguous_meta(Dims{4}, DType::kBool);
+  const auto unsupported = [&](const ShapeCall& refused) {
+    REQUIRE(refused.error);
+    CHECK(refused.error->kind() == ErrorKind::kUnsupported);
+  };
+  unsupported(called(arena, "aten::nonzero", {{line, Placement::replicate()}}));
+  unsupported(called(arena, "aten::_unique2", {{line, Placement::shard(0)}}));
+  unsupported(called(arena, "aten::masked_select",
+                     {{line, Placement::replicate()}, {mask, Placement::replicate()}}));
 }
 
 TEST_CASE("K-14 a pending mean of integers, which no backend computes, is refused") {
