@@ -148,7 +148,8 @@ int verify_ops_command(const VerifyOpsArguments& arguments) {
       });
   const bool json = arguments.common.output == Output::kJson;
   print_text(json ? proof_json(proofs) + "\n" : proof_text(proofs, arguments.details));
-  return sums_of(proofs).wrong == 0 ? kFine : kFailed;
+  const ProofSums sums = sums_of(proofs);
+  return sums.wrong + sums.unproven == 0 ? kFine : kFailed;
 }
 
 }  // namespace shardlab

@@ -73,6 +73,9 @@ class OpProver::Impl {
     for (std::size_t number = 0; number < samples.size(); ++number) {
       const OpSample* sample = samples[number];
       const Expected expected = on_one_device(*sample);
+      if (expected.error) proof.unproven = expected.error->summary();
+      proof.without_gradient.insert(expected.without_gradient.begin(),
+                                    expected.without_gradient.end());
       const bool first = number == 0;
       MissingRows missing(*sample);
       for (const Dims& mesh : options_.meshes) {
@@ -83,7 +86,7 @@ class OpProver::Impl {
         std::erase_if(placings, [&](const Placing& placing) {
           return !has_exact_terms(*sample, mesh, placing);
         });
-        MeshRun run = on_mesh(*sample, mesh, placings, expected.roots());
+        MeshRun run = on_mesh(*sample, mesh, placings, expected);
         std::vector<Placing> costly;
         for (std::size_t i = 0; i < placings.size(); ++i) {
           const Tried tried{number, mesh, placings[i], i, is_even(*sample, mesh, placings[i])};
@@ -92,7 +95,7 @@ class OpProver::Impl {
         }
         if (!line || !first || !options_.missing || expected.error) continue;
         const PieceOf held = [&](std::size_t rank, std::size_t slot, const Placements& placements) {
-          return piece(run.pieces[rank], *sample, run.layout, slot, placements);
+          return piece(run, rank, *sample, slot, placements);
         };
         run_alone([&] { missing.look(run.layout, costly, held, expected.by_root[0]); });
       }
@@ -104,8 +107,7 @@ class OpProver::Impl {
   std::string check(const OpSample& sample, const Dims& mesh, const Placing& placing) {
     const Expected expected = on_one_device(sample);
     for (std::size_t root = 0; root < expected.roots(); ++root) {
-      const MeshRun run =
-          on_mesh(sample, mesh, std::vector<Placing>(root + 1, placing), expected.roots());
+      const MeshRun run = on_mesh(sample, mesh, std::vector<Placing>(root + 1, placing), expected);
       const std::string what = fault(expected, run.outcomes, root);
       if (!what.empty()) return what;
       const Error* error = run.outcomes[0][root].error.get();
@@ -137,6 +139,8 @@ class OpProver::Impl {
     std::vector<ExpectedCall> by_root;
     std::unique_ptr<Error> error;  // the call is refused there, too
     bool marked = true;            // what is exact is known
+    std::vector<bool> leaves;      // by slot
+    std::vector<std::string> without_gradient;  // why some inputs are no leaves
 
     std::size_t roots() const {
       return std::max<std::size_t>(1, by_root.empty() ? 0 : by_root[0].roots);
@@ -156,6 +160,7 @@ class OpProver::Impl {
   using Pieces = std::vector<std::vector<std::pair<Placements, DTensor>>>;
   struct MeshRun {
     const MeshLayout* layout;
+    const Expected& expected;
     Outcomes outcomes;
     std::vector<Pieces> pieces;  // by rank
   };
@@ -176,7 +181,7 @@ class OpProver::Impl {
   }
 
   // Leaves are the floats of a call that can be differentiated.
-  bool is_leaf_of(const OpSample& sample, std::size_t slot) const {
+  bool may_be_leaf(const OpSample& sample, std::size_t slot) const {
     const Fill fill = sample.inputs[slot].fill;
     return options_.backward && !sample.calls && (fill == Fill::kReal || fill == Fill::kUnit) &&
            has_gradient(registry_.at(sample.op));
@@ -193,35 +198,60 @@ class OpProver::Impl {
     return out;
   }
 
-  SampleValues alone(const OpSample& sample, std::size_t root, DType floats) {
+  SampleValues alone(const OpSample& sample, const std::vector<bool>& is_leaf, std::size_t root,
+                     Precision precision) {
+    const bool reference = precision == Precision::kReference;
+    const DType floats = reference ? DType::kF64 : DType::kF32;
     std::vector<DTensor> inputs, leaves;
     for (std::size_t slot = 0; slot < sample.inputs.size(); ++slot) {
       inputs.emplace_back(sample_input(sample, slot, options_.seed, floats));
-      if (!is_leaf_of(sample, slot)) continue;
+      if (!is_leaf[slot]) continue;
       require_grad(inputs.back());
       leaves.push_back(inputs.back());
     }
     current_rank().random = {kRandomSeed, 0};
-    const Precision precision =
-        floats == DType::kF64 ? Precision::kReference : Precision::kDeclared;
-    return called(sample, {inputs, nullptr, precision}, leaves, root, [&](const Dims& shape) {
-      return DTensor(sample_gradient(shape, options_.seed, floats));
+    return called(sample, {inputs, nullptr, precision}, leaves, root, [&](const DTensor& result) {
+      return DTensor(sample_gradient(result.shape(), options_.seed, result.dtype()));
     });
   }
 
-  Expected on_one_device(const OpSample& sample) {
+  Expected with_leaves(const OpSample& sample, std::vector<bool> leaves) {
     Expected expected;
     expected.marked = sample.marked;
     try {
       run_alone([&] {
         for (std::size_t root = 0; root < expected.roots(); ++root) {
           expected.by_root.push_back(
-              expected_call(alone(sample, root, DType::kF32), alone(sample, root, DType::kF64)));
+              expected_call(alone(sample, leaves, root, Precision::kDeclared),
+                            alone(sample, leaves, root, Precision::kReference)));
         }
       });
     } catch (const Error& error) {
       expected.error = std::make_unique<Error>(error);
     }
+    expected.leaves = std::move(leaves);
+    return expected;
+  }
+
+  // An input that the op has no gradient for, where others have one, is left out and named.
+  Expected on_one_device(const OpSample& sample) {
+    const std::size_t slots = sample.inputs.size();
+    std::vector<bool> leaves(slots);
+    for (std::size_t slot = 0; slot < slots; ++slot) leaves[slot] = may_be_leaf(sample, slot);
+    Expected expected = with_leaves(sample, leaves);
+    if (!expected.error) return expected;
+    std::vector<std::string> without_gradient;
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      if (!leaves[slot]) continue;
+      std::vector<bool> one(slots);
+      one[slot] = true;
+      const Expected alone = with_leaves(sample, one);
+      if (!alone.error) continue;
+      leaves[slot] = false;
+      without_gradient.push_back(alone.error->summary());
+    }
+    expected = with_leaves(sample, leaves);
+    if (!expected.error) expected.without_gradient = std::move(without_gradient);
     return expected;
   }
 
@@ -246,42 +276,47 @@ class OpProver::Impl {
     return {piece.local(), arena.spec(layout, placements, whole.meta())};
   }
 
-  const DTensor& piece(Pieces& pieces, const OpSample& sample, const MeshLayout* layout,
-                       std::size_t slot, const Placements& placements) const {
-    auto& known = pieces[slot];
+  const DTensor& piece(MeshRun& run, std::size_t rank, const OpSample& sample, std::size_t slot,
+                       const Placements& placements) const {
+    auto& known = run.pieces[rank][slot];
     for (const auto& [placed, tensor] : known) {
       if (placed == placements) return tensor;
     }
     const DTensor tensor = placed(sample_input(sample, slot, options_.seed, DType::kF32),
-                                  sample.inputs[slot].fill, layout, placements, slot);
-    if (is_leaf_of(sample, slot)) require_grad(tensor);
+                                  sample.inputs[slot].fill, run.layout, placements, slot);
+    if (run.expected.leaves[slot]) require_grad(tensor);
     return known.emplace_back(placements, tensor).second;
   }
 
   // The gradient is placed in another way from call to call.
-  DTensor gradient(const MeshLayout* layout, const Dims& shape, std::size_t number) const {
-    const Tensor whole = sample_gradient(shape, options_.seed, DType::kF32);
-    const Placements choices = choices_of({shape, Fill::kReal});
+  DTensor gradient(const MeshLayout* layout, const DTensor& result, std::size_t number) const {
+    const Tensor whole = sample_gradient(result.shape(), options_.seed, result.dtype());
+    Placements choices;
+    for (const Placement& choice : choices_of({result.shape(), Fill::kReal})) {
+      const bool extreme = choice.is_partial(ReduceOp::kMax) || choice.is_partial(ReduceOp::kMin);
+      if (!extreme || !is_complex(result.dtype())) choices.push_back(choice);
+    }
     Placements placements(layout->ndim(), Placement::replicate());
     placements[number % layout->ndim()] = choices[number % choices.size()];
     return placed(whole, Fill::kReal, layout, placements, kGradientSlot);
   }
 
-  void call_on_rank(Pieces& pieces, const OpSample& sample, const MeshLayout* layout,
-                    const Placing& placing, std::size_t number, std::size_t root, Sent& sent,
-                    Outcome& outcome) const {
+  void call_on_rank(MeshRun& mesh, std::size_t rank, const OpSample& sample, const Placing& placing,
+                    std::size_t number, Sent& sent) const {
+    Outcome& outcome = mesh.outcomes[rank][number];
+    const std::size_t root = number % mesh.expected.roots();
     std::vector<DTensor> inputs, leaves;
     for (std::size_t slot = 0; slot < placing.size(); ++slot) {
-      inputs.push_back(piece(pieces, sample, layout, slot, placing[slot]));
-      if (is_leaf_of(sample, slot)) leaves.push_back(inputs.back());
+      inputs.push_back(piece(mesh, rank, sample, slot, placing[slot]));
+      if (mesh.expected.leaves[slot]) leaves.push_back(inputs.back());
     }
     current_rank().random = {kRandomSeed, 0};
     sent.count = 0;
     bool forward_sent = false;
-    const SampleRun run{inputs, layout, Precision::kDeclared, &outcome.moved};
-    SampleValues values = called(sample, run, leaves, root, [&](const Dims& shape) {
+    const SampleRun run{inputs, mesh.layout, Precision::kDeclared, &outcome.moved};
+    SampleValues values = called(sample, run, leaves, root, [&](const DTensor& result) {
       forward_sent = sent.count > 0;
-      return gradient(layout, shape, number);
+      return gradient(mesh.layout, result, number);
     });
     outcome.values = std::move(values.values);
     const bool backward = outcome.values.size() > values.results;
@@ -290,7 +325,7 @@ class OpProver::Impl {
 
   // Placings from `begin` on; the first that was not reached by every rank, or their number.
   std::size_t run_from(std::size_t begin, const OpSample& sample,
-                       const std::vector<Placing>& placings, std::size_t roots, MeshRun& run) {
+                       const std::vector<Placing>& placings, MeshRun& run) {
     std::vector<std::size_t> reached(run.outcomes.size(), begin);
     World& world = world_of(run.layout);
     const WorldResult result = world.run([&](RankContext& rank) {
@@ -301,8 +336,7 @@ class OpProver::Impl {
       const ObserverScope observed(marks);
       for (std::size_t& i = reached[own]; i < placings.size(); ++i) {
         try {
-          call_on_rank(run.pieces[own], sample, run.layout, placings[i], i, i % roots, sent,
-                       run.outcomes[own][i]);
+          call_on_rank(run, own, sample, placings[i], i, sent);
         } catch (const Error& error) {
           if (error.find("verdict") != nullptr) throw;
           run.outcomes[own][i].error = std::make_unique<Error>(error);
@@ -318,14 +352,14 @@ class OpProver::Impl {
   }
 
   MeshRun on_mesh(const OpSample& sample, const Dims& mesh, const std::vector<Placing>& placings,
-                  std::size_t roots) {
-    MeshRun run{process_arena().layout({mesh, {}, {}}), {}, {}};
+                  const Expected& expected) {
+    MeshRun run{process_arena().layout({mesh, {}, {}}), expected, {}, {}};
     const auto ranks = static_cast<std::size_t>(run.layout->size());
     run.outcomes.resize(ranks);
     for (std::vector<Outcome>& own : run.outcomes) own.resize(placings.size());
     run.pieces.assign(ranks, Pieces(sample.inputs.size()));
     std::size_t next = 0;
-    while (next < placings.size()) next = run_from(next, sample, placings, roots, run);
+    while (next < placings.size()) next = run_from(next, sample, placings, run);
     return run;
   }
 

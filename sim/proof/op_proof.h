@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,10 @@ struct OpProof {
   std::map<std::string, std::int64_t> reasons;  ///< of refusals, how often
   std::map<std::string, std::int64_t> moved;    ///< the same of those that were moved
   std::optional<WrongCall> least;               ///< the wrong one on the smallest mesh
+  /// Why one device refuses a sample, forward too: such an op is not proven. "": it refuses none.
+  std::string unproven;
+  /// Why inputs that may have a gradient have none.
+  std::set<std::string> without_gradient;
   /// "S(0), R -> S(0)": sent something or was refused on every mesh of one dim, and would be right
   /// with the op on the pieces alone.
   std::vector<std::string> missing;

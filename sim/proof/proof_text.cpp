@@ -31,6 +31,7 @@ ProofSums sums_of(const std::vector<OpProof>& proofs) {
     sums.silent += proof.silent;
     sums.wrong += proof.wrong;
     sums.refused += proof.refused;
+    if (!proof.unproven.empty()) ++sums.unproven;
   }
   return sums;
 }
@@ -42,27 +43,40 @@ std::string proof_text(const std::vector<OpProof>& proofs, bool details) {
     out += fmt::format("{:<44} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}\n", proof.op, proof.tried,
                        proof.right, proof.silent, proof.refused, proof.wrong, proof.missing.size());
     if (proof.least) out += wrong_text(*proof.least);
+    if (!proof.unproven.empty()) {
+      out += fmt::format("    NOT PROVEN: one device refuses a sample: {}\n", proof.unproven);
+    }
     if (!details) continue;
     for (const auto& [reason, times] : proof.reasons) {
       out += fmt::format("    refused  {} times: {}\n", times, reason);
+    }
+    for (const std::string& why : proof.without_gradient) {
+      out += fmt::format("    forward  only, for an input: {}\n", why);
     }
     for (const std::string& row : proof.missing) out += fmt::format("    missing  {}\n", row);
   }
   const ProofSums sums = sums_of(proofs);
   out += fmt::format(
       "{} ops: {} calls tried, {} right ({} of them silent: forward sends nothing), {} refused, {} "
-      "wrong\n",
-      proofs.size(), sums.tried, sums.right, sums.silent, sums.refused, sums.wrong);
+      "wrong{}\n",
+      proofs.size(), sums.tried, sums.right, sums.silent, sums.refused, sums.wrong,
+      sums.unproven == 0 ? "" : fmt::format("; {} ops are not proven", sums.unproven));
   return out;
 }
 
 std::string proof_json(const std::vector<OpProof>& proofs) {
   nlohmann::json list = nlohmann::json::array();
   for (const OpProof& proof : proofs) {
-    nlohmann::json one = {{"op", proof.op},           {"tried", proof.tried},
-                          {"right", proof.right},     {"silent", proof.silent},
-                          {"refused", proof.refused}, {"wrong", proof.wrong},
-                          {"reasons", proof.reasons}, {"missing", proof.missing}};
+    nlohmann::json one = {{"op", proof.op},
+                          {"tried", proof.tried},
+                          {"right", proof.right},
+                          {"silent", proof.silent},
+                          {"refused", proof.refused},
+                          {"wrong", proof.wrong},
+                          {"reasons", proof.reasons},
+                          {"missing", proof.missing},
+                          {"unproven", proof.unproven},
+                          {"without_gradient", proof.without_gradient}};
     if (proof.least) {
       one["least"] = {{"mesh", proof.least->mesh},
                       {"placements", placing_text(proof.least->placing)},

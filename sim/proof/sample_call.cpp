@@ -13,11 +13,12 @@ namespace {
 
 constexpr std::uint64_t kPrime = 97;  // seeds and slots together are one number
 
-Tensor drawn_floats(const Dims& shape, Fill fill, std::uint64_t seed, DType floats) {
+Tensor drawn_floats(const Dims& shape, Fill fill, std::uint64_t seed, DType dtype) {
   std::mt19937_64 random(seed);
-  const Tensor tensor = empty(*current_rank().device, shape, floats);
+  const Tensor tensor = empty(*current_rank().device, shape, dtype);
   std::vector<double> values;
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+  const std::int64_t numbers = tensor.numel() * (is_complex(dtype) ? 2 : 1);
+  for (std::int64_t i = 0; i < numbers; ++i) {
     const double fraction = static_cast<double>(random() % 64) / 64;
     values.push_back(fill == Fill::kUnit ? 0.125 + 0.75 * fraction : 4 * fraction - 2);
   }
@@ -62,8 +63,8 @@ Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed
   return tensor;
 }
 
-Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType floats) {
-  return drawn_floats(shape, Fill::kReal, seed * kPrime + kPrime - 1, floats);
+Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType dtype) {
+  return drawn_floats(shape, Fill::kReal, seed * kPrime + kPrime - 1, dtype);
 }
 
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs) {
@@ -106,7 +107,7 @@ SampleValues call_sample(const OpSample& sample, const std::vector<DTensor>& inp
   out.roots = roots.size();
   if (roots.empty() || leaves.empty()) return out;
   const DTensor& chosen = roots[root % roots.size()];
-  for (DTensor& grad : gradients(chosen, leaves, gradient(chosen.shape()))) {
+  for (DTensor& grad : gradients(chosen, leaves, gradient(chosen))) {
     out.values.push_back(std::move(grad));
   }
   return out;

@@ -13,8 +13,8 @@ namespace shardlab {
 /// An input, equal on every rank that asks: its elements depend on seed and slot alone, and every
 /// dtype of floats holds them exactly. Made on the device of the rank that runs.
 Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed, DType floats);
-/// The gradient that flows into a result of this shape.
-Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType floats);
+/// The gradient that flows into a result of this shape and dtype.
+Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType dtype);
 
 /// The sample's arguments with `inputs` in place of "$0", "$1", ...
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs);
@@ -23,8 +23,8 @@ std::vector<DTensor> tensors_of(const Results& results);
 /// A gradient of its own, that of the op it is a variant of, or the gradients of its parts.
 bool has_gradient(const OpRow& row);
 
-/// The gradient of a result of this shape, placed where the caller wants it.
-using GradientOf = std::function<DTensor(const Dims& shape)>;
+/// The gradient of a result, placed where the caller wants it.
+using GradientOf = std::function<DTensor(const DTensor& result)>;
 /// What the call gives, then the gradients of `leaves` (undefined: none) where a gradient flows
 /// into result `root` modulo the number of those that require one. Nothing is written into
 /// `inputs`.

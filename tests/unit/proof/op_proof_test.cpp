@@ -7,6 +7,7 @@
 
 #include "dispatch/all_ops.h"
 #include "ops/factor_rule.h"
+#include "sim/proof/proof_text.h"
 
 namespace shardlab {
 namespace {
@@ -92,6 +93,31 @@ TEST_CASE(
   CHECK(misses(proof, "P(avg) -> P(avg)"));
   // The mean of means is the mean where all ranks have as many rows.
   CHECK(!misses(proven.of("mean"), "S(0) -> P(avg)"));
+}
+
+TEST_CASE("every sample is a call that one device takes, and most of them have a gradient") {
+  const ProofOptions one_rank{.meshes = {{1}}, .most_of_one = 1, .missing = false};
+  OpProver prover(all_ops(), one_rank);
+  for (const OpSample& sample : op_samples()) {
+    CAPTURE(std::string(sample.op));
+    const OpProof proof = prover.prove({&sample});
+    CHECK(proof.unproven == "");
+  }
+}
+
+TEST_CASE("an op whose sample one device refuses is not proven") {
+  const OpSample sample{"mm", {{{3, 4}}, {{5, 4}}}, {std::string("$0"), std::string("$1")}};
+  const OpProof proof = OpProver(all_ops()).prove({&sample});
+  CHECK(proof.unproven.find("mm") != std::string::npos);
+  CHECK(proof_text({proof}, false).find("; 1 ops are not proven") != std::string::npos);
+}
+
+TEST_CASE("an input without a gradient is named, the others are differentiated") {
+  const Proven proven;
+  const OpProof proof = proven.of("binary_cross_entropy", {.meshes = {{2}}});
+  CHECK(proof.right > proof.refused);
+  REQUIRE(proof.without_gradient.size() == 1);
+  CHECK(proof.without_gradient.begin()->ends_with("weight"));
 }
 
 TEST_CASE("placings are written and read") {
