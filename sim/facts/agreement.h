@@ -13,6 +13,10 @@ namespace shardlab {
 /// True for cases whose recorded value is wrong in digits that matter.
 bool differs_on_purpose(const std::string& id);
 
+/// True where they part in what is NaN alone, and the op is one of which the reference's NaN is
+/// known to be wrong. `op`: as ValueCase has it, of an in-place or out= case the functional one.
+bool differs_by_limits(const std::string& op, const Tensor& got, const RecordedOutput& expected);
+
 /// |got - expected| <= absolute + relative * |expected|.
 struct Tolerance {
   double absolute = 0, relative = 0;

@@ -127,6 +127,18 @@ TEST_CASE("V-22 a recorded value that is rounded more than ours is told by f64, 
   check_field(line("2.72"), "outputs.0[0]");
 }
 
+TEST_CASE("V-22 a NaN of the reference where there is a limit excuses nothing beside it") {
+  const auto line = [](const std::string& expected) {
+    return R"({"id": "aten.gelu.default#0", "op": "aten.gelu.default", "src": "hand", "args": )"
+           R"([{"t": {"shape": [2], "dtype": "f32", "data": ["inf", 1.0]}}], "kwargs": {}, )"
+           R"("outputs": [{"shape": [2], "dtype": "f32", "data": [)" +
+           expected + "]}]}";
+  };
+  CHECK(check_line(line("\"inf\", 0.8413447")).passed == 1);
+  CHECK(check_line(line("\"nan\", 0.8413447")).skips.at(SkipReason::kWrongRecord) == 1);
+  check_field(line("\"nan\", 0.9"), "outputs.0[0]");
+}
+
 TEST_CASE("V-22 signs of vectors are open, their elements are not") {
   const auto line = [](const char* first, const char* second) {
     return changed(changed(kSingular, "SIGN1", first), "SIGN2", second);
