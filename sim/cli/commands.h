@@ -125,8 +125,10 @@ int plan_command(const PlanArguments& arguments);
 struct OpsArguments {
   CommonArguments common;
   std::string name;  ///< empty: all
+  bool families = false;
+  std::string unrecorded;  ///< folder of propagation facts; empty: not asked for
 };
-/// The ops and their rules.
+/// The ops and their rules, or a table of them.
 int ops_command(const OpsArguments& arguments);
 
 /// `verify-ops`.

@@ -358,8 +358,20 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
 void add_table_commands(CLI::App& app, Parsed& parsed) {
   auto* ops = app.add_subcommand("ops", "the ops and their sharding rules");
   ops->add_option("NAME", parsed.ops.name, "one op, or all overloads of a base name");
+  ops->add_flag("--families", parsed.ops.families,
+                "how many overloads each family has, and how their rules are known");
+  ops->add_option("--unrecorded", parsed.ops.unrecorded,
+                  "folder of propagation facts: the overloads in its ops.json that have no case, "
+                  "each with how its rule is known and what verify-ops tries it on")
+      ->type_name("FOLDER");
   add_common(ops, parsed.ops.common);
-  ops->footer("Examples:\n  shardlab ops mm\n  shardlab ops add\nWithout NAME, all of them.");
+  ops->footer(
+      "Examples:\n"
+      "  shardlab ops mm\n"
+      "  shardlab ops add\n"
+      "  shardlab ops --families\n"
+      "  shardlab ops --unrecorded tests/golden/facts/propagate\n"
+      "Without NAME, all of them.");
   ops->callback([&parsed] { parsed.chosen = [&parsed] { return ops_command(parsed.ops); }; });
 
   auto* check = app.add_subcommand("check", "compare recorded facts with our answers");

@@ -7,6 +7,7 @@
 
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/ops_tables.h"
 #include "sim/doctor/doctor.h"
 #include "sim/facts/chain_outcomes.h"
 #include "sim/facts/check.h"
@@ -19,9 +20,15 @@ namespace shardlab {
 
 int ops_command(const OpsArguments& arguments) {
   const OpRegistry& registry = all_ops();
+  if (arguments.families || !arguments.unrecorded.empty()) {
+    const OpsTable table = arguments.families ? families_table(registry)
+                                              : unrecorded_table(registry, arguments.unrecorded);
+    print_text(arguments.common.output == Output::kJson ? table.json.dump() + "\n" : table.text);
+    return kFine;
+  }
   const std::string text = arguments.common.output == Output::kJson
                                ? ops_json(registry, arguments.name) + "\n"
-                               : ops_text(registry, arguments.name);
+                               : ops_text(registry, arguments.name, sampled_call);
   print_text(text);
   return kFine;
 }

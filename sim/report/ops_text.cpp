@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/report/rule_text.h"
@@ -33,29 +34,50 @@ std::string flags_text(const OpRow& row) {
   return text;
 }
 
-void append_row(std::string& out, const OpRow& row) {
-  out += fmt::format("{}\n  rule        {}\n", row.op.text(), rule_text(row));
-  if (const std::string rows = rule_rows_text(row); !rows.empty()) {
-    out += fmt::format("  rows        {}\n", rows);
+bool shown_with_base(const OpRow& row, const std::vector<const OpRow*>& rows) {
+  return row.base != nullptr && std::ranges::find(rows, row.base) != rows.end();
+}
+
+std::string forms_text(const OpRow& row, const std::vector<const OpRow*>& rows) {
+  std::string text;
+  for (const OpRow* form : rows) {
+    if (form->base == &row) text += fmt::format("{}{}", text.empty() ? "" : ", ", form->name());
   }
-  if (const std::string flags = flags_text(row); !flags.empty()) {
-    out += fmt::format("  flags       {}\n", flags);
-  }
+  return text;
+}
+
+void append_line(std::string& out, std::string_view what, const std::string& text) {
+  if (!text.empty()) out += fmt::format("  {:<11} {}\n", what, text);
+}
+
+void append_row(std::string& out, const OpRow& row, const std::vector<const OpRow*>& rows,
+                const ExampleCall& example) {
   const OpRow& base = row.base != nullptr ? *row.base : row;
-  if (row.base != nullptr) out += fmt::format("  variant of  {}\n", base.name());
-  out += fmt::format("  gradient    {}\n", base.gradient             ? "yes"
-                                           : base.parts() != nullptr ? "through its parts"
-                                                                     : "no");
-  if (row.why[0] != '\0') out += fmt::format("  why         {}\n", row.why);
+  const bool program = std::holds_alternative<PartsFn>(row.compute);
+  out += row.op.text() + "\n";
+  append_line(out, "rule",
+              program ? fmt::format("in terms of other ops: {}", row.why) : rule_text(row));
+  append_line(out, "rows", program ? "" : rule_rows_text(row, example));
+  append_line(out, "flags", flags_text(row));
+  append_line(out, "variant of", row.base != nullptr ? row.base->name() : "");
+  append_line(out, "variants", forms_text(row, rows));
+  append_line(out, "gradient",
+              base.gradient             ? "yes"
+              : base.parts() != nullptr ? "through its parts"
+                                        : "no");
+  append_line(out, "why", program ? "" : row.why);
 }
 
 }  // namespace
 
-std::string ops_text(const OpRegistry& registry, std::string_view name) {
+std::string ops_text(const OpRegistry& registry, std::string_view name,
+                     const ExampleCall& example) {
   const std::vector<const OpRow*> rows = named_rows(registry, name);
   std::string out;
   if (!name.empty()) {
-    for (const OpRow* row : rows) append_row(out, *row);
+    for (const OpRow* row : rows) {
+      if (!shown_with_base(*row, rows)) append_row(out, *row, registry.rows(), example);
+    }
     return out;
   }
   int without_kernel = 0, variants = 0;

@@ -4,13 +4,14 @@
 #include <string>
 #include <string_view>
 
-#include "schema/op_row.h"
+#include "sim/report/rule_text.h"
 
 namespace shardlab {
 
-/// All rows, one line each, or everything about one op (or all overloads of a base name). Fails
-/// with Unsupported naming the nearest ops for an unknown name.
-std::string ops_text(const OpRegistry& registry, std::string_view name);
+/// All rows, one line each, or everything about one op (or all overloads of a base name, forms of
+/// one named beside it). Fails with Unsupported naming the nearest ops for an unknown name.
+std::string ops_text(const OpRegistry& registry, std::string_view name,
+                     const ExampleCall& example = {});
 /// The same facts as JSON text.
 std::string ops_json(const OpRegistry& registry, std::string_view name);
 

@@ -1,5 +1,5 @@
 // A rule that is a function is shown by what it gives for an example: a call of the op on tensors
-// of 3, 2 or 1 dims of size 8, whichever of them the op takes first.
+// of 3, 2 or 1 dims of size 8, whichever of them the op takes first, or else a call that is given.
 #include "sim/report/rule_text.h"
 
 #include "ops/meta.h"
@@ -52,31 +52,23 @@ class Example {
 
   /// Empty when the op does not take such a call.
   std::string text(std::size_t ndim) {
-    OpSchema schema{&row_, {}, layout_};
-    MetaList metas;
+    Arguments args;
     std::string shown;
     for (const SchemaArgument& argument : row_.op.arguments) {
-      schema.args.push_back(value_of(argument, ndim));
-      const Argument& value = schema.args.back();
-      if (argument.type.is_tensor() && !argument.type.is_list) {
-        metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
-      } else if (argument.type.is_tensor()) {
-        for (const Argument& element : value.list()) metas.push_back(&element.spec()->meta());
-      }
-      const bool named = argument.name == "dim" && !value.is_none();
-      if (named) shown += fmt::format(", dim={}", value.text());
+      args.push_back(value_of(argument, ndim));
+      const bool named = argument.name == "dim" && !args.back().is_none();
+      if (named) shown += fmt::format(", dim={}", args.back().text());
     }
-    try {
-      const OutputMetas outputs = infer_metas(row_, schema.args, std::move(metas));
-      std::vector<const DTensorSpec*> tensors = schema.tensor_specs();
-      if (!row_.out_variant()) {
-        for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);
-      }
-      const std::string rows = rows_text(rule_rows(row_.rule, {schema, outputs, tensors}));
-      return rows.empty() ? "" : fmt::format("of {}{}: {}", type_text(ndim), shown, rows);
-    } catch (const Error&) {
-      return "";
-    }
+    const std::string rows = rows_of({&row_, std::move(args), layout_});
+    return rows.empty() ? "" : fmt::format("of {}{}: {}", type_text(ndim), shown, rows);
+  }
+
+  /// The same of a call that is given.
+  std::string text(const ExampleCall& call) {
+    const OpSchema schema{&row_, call(row_, layout_), layout_};
+    if (schema.args.empty()) return "";
+    const std::string rows = rows_of(schema);
+    return rows.empty() ? "" : fmt::format("of {}: {}", schema.text(), rows);
   }
 
  private:
@@ -103,6 +95,32 @@ class Example {
     if (type.kind == TypeKind::kBool) return false;
     if (type.kind == TypeKind::kDType) return DType::kF32;
     return 1;
+  }
+
+  std::string rows_of(const OpSchema& schema) const {
+    MetaList metas;
+    const auto add = [&](const Argument& value) {
+      metas.push_back(value.is_spec() ? &value.spec()->meta() : nullptr);
+    };
+    for (std::size_t i = 0; i < schema.args.size(); ++i) {
+      if (!row_.op.arguments[i].type.is_tensor()) continue;
+      const Argument& value = schema.args[i];
+      if (!value.is_list()) {
+        add(value);
+        continue;
+      }
+      for (const Argument& element : value.list()) add(element);
+    }
+    try {
+      const OutputMetas outputs = infer_metas(row_, schema.args, std::move(metas));
+      std::vector<const DTensorSpec*> tensors = schema.tensor_specs();
+      if (!row_.out_variant()) {
+        for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);
+      }
+      return rows_text(rule_rows(row_.rule, {schema, outputs, tensors}));
+    } catch (const Error&) {
+      return "";
+    }
   }
 
   const OpRow& row_;
@@ -132,7 +150,7 @@ std::string rule_text(const OpRow& row) {
   return std::visit(Visit{row}, row.rule);
 }
 
-std::string rule_rows_text(const OpRow& row) {
+std::string rule_rows_text(const OpRow& row, const ExampleCall& call) {
   const OpRow& base = row.base != nullptr ? *row.base : row;
   const ShardingRule& rule = base.rule;
   if (std::holds_alternative<NoRule>(rule) || std::holds_alternative<MeshRuleFn>(rule) ||
@@ -143,7 +161,7 @@ std::string rule_rows_text(const OpRow& row) {
   for (const std::size_t ndim : {3, 2, 1}) {
     if (std::string text = example.text(ndim); !text.empty()) return text;
   }
-  return "";
+  return call ? example.text(call) : "";
 }
 
 }  // namespace shardlab

@@ -39,12 +39,4 @@ void add_pointwise_rows(OpRegistry& registry, std::span<const Row> rows) {
   }
 }
 
-void register_pointwise(OpRegistry& registry) {
-  register_activation(registry);
-  register_elementary(registry);
-  register_arithmetic(registry);
-  register_logic(registry);
-  register_special(registry);
-}
-
 }  // namespace shardlab

@@ -1,57 +1,75 @@
-// The list of families. Calls in one function, because static constructors would run in no known
-// order and a test could not build a registry of its own.
+// The list of families. One table, because static constructors would run in no known order and a
+// test could not build a registry of its own.
 #include "ops/register.h"
+
+#include "ops/pointwise.h"
 
 namespace shardlab {
 
+namespace {
+
+// clang-format off
+constexpr OpFamily kFamilies[] = {
+    {"along_dim", register_along_dim},
+    {"attention", register_attention},
+    {"channel_norm", register_channel_norm},
+    {"complex", register_complex},
+    {"composite", register_composite},
+    {"convolution", register_convolution},
+    {"copy", register_copy},
+    {"counting", register_counting},
+    {"create", register_create},
+    {"data_programs", register_data_programs},
+    {"diagonal", register_diagonal},
+    {"distance", register_distance},
+    {"embedding_bag", register_embedding_bag},
+    {"factorization", register_factorization},
+    {"fourier", register_fourier},
+    {"grid_sample", register_grid_sample},
+    {"group_norm", register_group_norm},
+    {"histogram", register_histogram},
+    {"index", register_index},
+    {"index_programs", register_index_programs},
+    {"join", register_join},
+    {"least_squares", register_least_squares},
+    {"linalg", register_linalg},
+    {"lookup", register_lookup},
+    {"loss", register_loss},
+    {"loss_parallel", register_loss_parallel},
+    {"margin_loss", register_margin_loss},
+    {"matrix", register_matrix},
+    {"norm", register_norm},
+    {"activation", register_activation},
+    {"elementary", register_elementary},
+    {"arithmetic", register_arithmetic},
+    {"logic", register_logic},
+    {"special", register_special},
+    {"pointwise_loss", register_pointwise_loss},
+    {"prims", register_prims},
+    {"query", register_query},
+    {"range_programs", register_range_programs},
+    {"rearrange", register_rearrange},
+    {"recurrent", register_recurrent},
+    {"reduction", register_reduction},
+    {"resample", register_resample},
+    {"scaled_products", register_scaled_products},
+    {"select", register_select},
+    {"slopes", register_slopes},
+    {"short_time", register_short_time},
+    {"view", register_view},
+    {"windows", register_windows},
+    {"alias", register_alias},  // of the others
+    {"foreach", register_foreach},  // derived from all others
+    {"derived", register_derived},  // what is left of ATen's names for them
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const OpFamily> op_families() { return kFamilies; }
+
 void register_families(OpRegistry& registry) {
-  register_along_dim(registry);
-  register_attention(registry);
-  register_channel_norm(registry);
-  register_complex(registry);
-  register_composite(registry);
-  register_convolution(registry);
-  register_copy(registry);
-  register_counting(registry);
-  register_create(registry);
-  register_data_programs(registry);
-  register_diagonal(registry);
-  register_distance(registry);
-  register_embedding_bag(registry);
-  register_factorization(registry);
-  register_fourier(registry);
-  register_grid_sample(registry);
-  register_group_norm(registry);
-  register_histogram(registry);
-  register_index(registry);
-  register_index_programs(registry);
-  register_join(registry);
-  register_least_squares(registry);
-  register_linalg(registry);
-  register_lookup(registry);
-  register_loss(registry);
-  register_loss_parallel(registry);
-  register_margin_loss(registry);
-  register_matrix(registry);
-  register_norm(registry);
-  register_pointwise(registry);
-  register_pointwise_loss(registry);
-  register_prims(registry);
-  register_query(registry);
-  register_range_programs(registry);
-  register_rearrange(registry);
-  register_recurrent(registry);
-  register_reduction(registry);
-  register_resample(registry);
-  register_scaled_products(registry);
-  register_select(registry);
-  register_slopes(registry);
-  register_short_time(registry);
-  register_view(registry);
-  register_windows(registry);
-  register_alias(registry);    // of the others
-  register_foreach(registry);  // derived from all others
-  register_derived(registry);  // what is left of ATen's names for them
+  for (const OpFamily& family : kFamilies) family.add(registry);
 }
 
 }  // namespace shardlab

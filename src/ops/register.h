@@ -2,10 +2,19 @@
 // constructors. Handlers are set above, in dispatch/all_ops.h.
 #pragma once
 
+#include <span>
+
 #include "schema/op_row.h"
 
 namespace shardlab {
 
+/// What fills in the rows of one family: src/ops/<name>.cpp.
+struct OpFamily {
+  const char* name;
+  void (*add)(OpRegistry& registry);
+};
+/// In the order in which they are added: the later ones derive rows from those that are there.
+std::span<const OpFamily> op_families();
 void register_families(OpRegistry& registry);
 
 // Families; each is one file with one table.
@@ -41,7 +50,6 @@ void register_loss_parallel(OpRegistry& registry);
 void register_margin_loss(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_norm(OpRegistry& registry);
-void register_pointwise(OpRegistry& registry);
 void register_pointwise_loss(OpRegistry& registry);
 void register_prims(OpRegistry& registry);
 void register_query(OpRegistry& registry);

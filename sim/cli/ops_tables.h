@@ -1,0 +1,32 @@
+// ops_tables.h - tables over all ops: what each family holds, and which overloads of the reference
+// no recorded case says anything of.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// The same table for people and for machines.
+struct OpsTable {
+  std::string text;
+  nlohmann::json json;
+};
+
+/// The sample call that verify-ops has for the op, on whole tensors; empty where it has none.
+Arguments sampled_call(const OpRow& row, const MeshLayout* layout);
+
+/// A line a family: overloads, rows written, rows derived from them, overloads that are programs
+/// over other ops, and the lines of its source, where the source is above the program or the
+/// current folder.
+OpsTable families_table(const OpRegistry& registry);
+
+/// A line an overload of `folder`/ops.json (or .gz) that none of the folder's other files has a
+/// case of: how its rule is known, and which sample call verify-ops has for it.
+///   fails  Value: there is no such file, or it is damaged
+OpsTable unrecorded_table(const OpRegistry& registry, const std::string& folder);
+
+}  // namespace shardlab
