@@ -563,7 +563,7 @@ constexpr Row kReductionRows[] = {
     {"linalg_vector_norm", meta_norm, norm_rule, KernelId::kVectorNorm,
      {nullptr, "linalg_vector_norm.out"}, {grad_norm, "self result"}, "a norm of norms",
      kAllowUneven},
-    {"logsumexp", meta_logsumexp, kept_dims_rule<NoDims::kNone>, logsumexp_locally,
+    {"logsumexp", meta_logsumexp, kept_dims_rule<NoDims::kAll>, logsumexp_locally,
      {nullptr, "logsumexp.out"}, {grad_logsumexp, "self result"},
      "logarithms of sums do not add up", kAllowUneven, {1}},
     {"max", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kMax, {nullptr, "max.unary_out"},

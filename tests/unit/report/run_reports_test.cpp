@@ -191,7 +191,7 @@ TEST_CASE("an op by name: its schema, rule and gradient; an unknown one names th
   CHECK(text.starts_with("aten::mm(Tensor self, Tensor mat2) -> Tensor\n"));
   has(text, "mk,kn->mn");
   has(text, "  gradient    yes\n");
-  has(text, "  variants    aten::mm.out\n");
+  has(text, "  variants    aten::mm.out, aten::_foreach_mm\n");
   CHECK(text.find("aten::mm.out(") == std::string::npos);
   has(ops_text(all_ops(), "relu"), "  variants    aten::relu_, aten::relu.out\n");
   has(ops_text(all_ops(), "mm.out"), "  variant of  aten::mm\n");
