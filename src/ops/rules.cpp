@@ -217,6 +217,7 @@ const char* withheld(const ShardingRule& rule, const RuleContext& context, const
   if (const auto* pointwise = std::get_if<PointwiseRule>(&rule)) {
     if (in_capitals(*pointwise, row)) return "terms may be NaN where the whole is not";
   }
+  if (context.schema.row->kernel() == KernelId::kBucketize) return nullptr;  // counts, not casts
   // A foreach op in place gives no results: they have the dtypes of what it writes.
   const DType result =
       context.outputs.empty() ? context.tensors[0]->dtype() : context.outputs[0].meta.dtype;

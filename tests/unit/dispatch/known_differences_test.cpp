@@ -57,6 +57,14 @@ TEST_CASE("X-50 the place of NaN is the last, also of a pending minimum") {
     const DTensor least = ops().one("aten::amin", {mesh.place("S(0)", {3}, {1, kNan, 2})});
     const DTensor boundaries = mesh.place("R", {2}, {0, 1.5});
     CHECK(whole(ops().one("aten::bucketize.Tensor", {least, boundaries})) == Values{2});
+    // A larger number has no smaller place, and that of NaN is the largest.
+    const DTensor most = ops().one("aten::amax", {mesh.place("S(0)", {3}, {1, kNan, 2})});
+    const DTensor place = ops().one("aten::bucketize.Tensor", {most, boundaries});
+    CHECK(to_string(place.spec()->placements()) == "P(max)");
+    CHECK(whole(place) == Values{2});
+    const DTensor least_place =
+        ops().one("aten::bucketize.Tensor", {mesh.place("P(max)", {3}, {1, -1, 2}), boundaries});
+    CHECK(whole(least_place) == Values{1, 0, 2});
   });
 }
 
