@@ -162,6 +162,11 @@ constexpr CheckFamily kFamilies[] = {
        return has(first, "kwargs") && has(first, "src") && has(first, "op");
      },
      make_value_checker},
+    {"kernels/random",
+     [](std::string_view, const Json& first) {
+       return has(first, "draws") && has(first, "support");
+     },
+     make_random_checker},
     {"memory/backward_order",
      [](std::string_view, const Json& first) {
        return has(first, "program") && has(first, "passes");

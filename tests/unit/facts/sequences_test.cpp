@@ -1,47 +1,14 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "dispatch/all_ops.h"
-#include "sim/facts/check.h"
 #include "sim/facts/open_choice.h"
 #include "sim/facts/plain_world.h"
 #include "tensor/host.h"
+#include "tests/unit/facts/check_line.h"
 
 using namespace shardlab;
 
 namespace {
-
-// What `shardlab check` says of one line.
-CheckSummary check_line(const std::string& line) {
-  std::string name = (std::filesystem::temp_directory_path() / "shardlab_line_XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  const std::string path = name + "/lines.jsonl";
-  std::ofstream(path) << line << "\n";
-  CheckRun run(check_families(), nullptr, {});
-  run.check_file(path);
-  CheckSummary summary = run.finish();
-  std::filesystem::remove_all(name);
-  return summary;
-}
-
-// The line with one text in place of another, which stands in it.
-std::string changed(std::string line, const std::string& text, const std::string& other) {
-  const std::size_t at = line.find(text);
-  REQUIRE(at != std::string::npos);
-  return line.replace(at, text.size(), other);
-}
-
-void check_field(const std::string& line, const std::string& field) {
-  const CheckSummary summary = check_line(line);
-  CAPTURE(line);
-  CHECK(summary.failed == 1);
-  REQUIRE(!summary.failures.empty());
-  CHECK(summary.failures[0].field == field);
-}
 
 // x is cut in two, a part is doubled in place through a view, and the whole is added up:
 // [1, 2, 3] -> [1, 4, 6], sum 11; the parts times 0.5.

@@ -1,0 +1,46 @@
+// check_line.h - single lines of facts through the families of `shardlab check`, right and with a
+// fault planted.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/facts/check.h"
+
+namespace shardlab {
+
+/// What `shardlab check` says of one line.
+inline CheckSummary check_line(const std::string& line) {
+  std::string name = (std::filesystem::temp_directory_path() / "shardlab_line_XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const std::string path = name + "/lines.jsonl";
+  std::ofstream(path) << line << "\n";
+  CheckRun run(check_families(), nullptr, {});
+  run.check_file(path);
+  CheckSummary summary = run.finish();
+  std::filesystem::remove_all(name);
+  return summary;
+}
+
+/// The line with one text in place of another, which stands in it.
+inline std::string changed(std::string line, const std::string& text, const std::string& other) {
+  const std::size_t at = line.find(text);
+  REQUIRE(at != std::string::npos);
+  return line.replace(at, text.size(), other);
+}
+
+/// The line fails, and this field of it first.
+inline void check_field(const std::string& line, const std::string& field) {
+  const CheckSummary summary = check_line(line);
+  CAPTURE(line);
+  CHECK(summary.failed == 1);
+  REQUIRE(!summary.failures.empty());
+  CHECK(summary.failures[0].field == field);
+}
+
+}  // namespace shardlab
