@@ -75,7 +75,7 @@ void expect_cost(std::string_view field, const Json& recorded, double got, CaseR
 
 double fixed_cost(const Plan& plan) {
   double cost = 0;
-  for (const PlanStep& step : plan.steps) cost += fixed_weight(step.kind);
+  for (const PlanStep& step : plan.steps) cost += StepWeights{}.of(step.kind);
   return cost;
 }
 

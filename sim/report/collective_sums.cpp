@@ -25,8 +25,9 @@ Link link_of(const Run& run, const GroupIdentity& group) {
 
 double predicted_us(const Run& run, const CollectiveRecord& record) {
   constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
-  const Link link = link_of(run, record.group);
-  return fastest_us(record.kind, record.bytes / kBytesPerGib, record.group.size, link);
+  const Topology& topology = run.propagator->plans().options().topology;
+  return shardlab::predicted_us(topology, record.kind, record.bytes / kBytesPerGib,
+                                record.group.size, link_of(run, record.group));
 }
 
 std::vector<LinkUsed> links_used(const Run& run) {

@@ -146,6 +146,7 @@ Run prepare_run(const Scenario& scenario, const OpRegistry& all_ops,
   PlanOptions plans;
   plans.topology = topology_of(scenario.topology, run.layout);
   plans.planner = options.planner ? options.planner : scenario.planner;
+  plans.weights = scenario.weights;
   run.propagator = std::make_unique<Propagator>(*run.registry, plans);
   run.reporting_rank = run.layout->rank_at_index(0);
   return run;

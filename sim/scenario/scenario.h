@@ -196,6 +196,7 @@ struct Scenario {
   std::vector<TopologyDim> topology;
   std::string backend = "threads";     ///< where nobody asks for another one
   std::optional<PlannerKind> planner;  ///< of redistributions; none: the default's choice
+  std::optional<StepWeights> weights;  ///< [weights], of the planner graph
   std::vector<ScenarioRule> rules;
 
   /// Params and mesh dims, for expressions that are not in the program.

@@ -31,8 +31,9 @@ namespace {
 
 const std::vector<std::string>& top_keys() {
   static const std::vector<std::string> kKeys = {
-      "title",   "about",  "seed",     "world", "mesh", "params",  "matrix",    "inputs",
-      "program", "expect", "topology", "fault", "rule", "planner", "reference", "backend"};
+      "title",  "about",   "seed",    "world",     "mesh",     "params",
+      "matrix", "inputs",  "program", "expect",    "topology", "fault",
+      "rule",   "planner", "weights", "reference", "backend"};
   return kKeys;
 }
 
@@ -347,6 +348,7 @@ Scenario ScenarioFile::at(const MatrixPoint& point) const {
   out.expect = read_expectation(root, environment, values);
   out.topology = read_topology(root, out.mesh, settings);
   out.planner = read_planner(root);
+  out.weights = read_weights(root);
   if (const TomlEntry* entry = root.find("backend")) {
     static const std::vector<std::string> kBackends = {"threads", "fake"};
     out.backend = kBackends[read_choice(file_, *entry, kBackends)];

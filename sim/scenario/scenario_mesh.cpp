@@ -1,5 +1,6 @@
-// [mesh], world, [params], [topology], and what a mesh would cost.
+// [mesh], world, [params], [topology], [weights], and what a mesh would cost.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/bytes_text.h"
@@ -200,6 +201,28 @@ std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMe
     if (us) link->us = us;
   }
   return links;
+}
+
+std::optional<StepWeights> read_weights(const TomlSection& root) {
+  const TomlEntry* entry = root.find("weights");
+  if (entry == nullptr) return std::nullopt;
+  const TomlSection section{root.file, "[weights]", &read_table(root.file, *entry)};
+  section.check_keys({"all_to_all", "all_gather", "reduce_scatter", "all_reduce"});
+  StepWeights weights;
+  for (const TomlEntry& weight : *section.table) {
+    const double value = to_double(read_number(root.file, weight));
+    if (!(value >= 0) || !std::isfinite(value)) {
+      section.where(weight.value)
+          .refuse(fmt::format("the weight of {} must not be negative", weight.key),
+                  "give a number of 0 and more");
+    }
+    double& meant = weight.key == "all_to_all"       ? weights.all_to_all
+                    : weight.key == "all_gather"     ? weights.all_gather
+                    : weight.key == "reduce_scatter" ? weights.reduce_scatter
+                                                     : weights.all_reduce;
+    meant = value;
+  }
+  return weights;
 }
 
 void check_memory(const Scenario& scenario, const MemoryLimits& limits) {

@@ -38,4 +38,7 @@ std::vector<ScenarioRule> read_rules(const TomlSection& root);
 std::vector<TopologyDim> read_topology(const TomlSection& root, const ScenarioMesh& mesh,
                                        const std::vector<Setting>& settings);
 
+/// [weights]: what the planner graph adds up for collectives; none: their times.
+std::optional<StepWeights> read_weights(const TomlSection& root);
+
 }  // namespace shardlab

@@ -67,16 +67,17 @@ double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Plac
     if (options_.rules == PlanRules::kV2_15) gib_ /= count;
     return 0;
   }
-  const Link link = options_.topology.link(layout_, mesh_dim);
+  const Topology& topology = options_.topology;
+  const Link link = topology.link(layout_, mesh_dim);
   if (from.is_partial()) {
-    if (to.is_replicate()) return collective_us(CollectiveKind::kAllReduce, gib_, n, link);
-    const double scatter = collective_us(CollectiveKind::kReduceScatter, gib_, n, link);
+    if (to.is_replicate()) return topology.us(CollectiveKind::kAllReduce, gib_, n, link);
+    const double scatter = topology.us(CollectiveKind::kReduceScatter, gib_, n, link);
     gib_ /= count;
     return scatter;
   }
-  if (to.is_shard()) return collective_us(CollectiveKind::kAllToAll, gib_, n, link);
+  if (to.is_shard()) return topology.us(CollectiveKind::kAllToAll, gib_, n, link);
   gib_ *= count;
-  return collective_us(CollectiveKind::kAllGather, gib_, n, link);
+  return topology.us(CollectiveKind::kAllGather, gib_, n, link);
 }
 
 double redistribute_cost(const DTensorSpec& source, const Placements& target,

@@ -1,10 +1,13 @@
 // The graph planner: Dijkstra over placements and orders. Ties are decided by
 // the order in which states were pushed.
 
+#include <cmath>
 #include <deque>
 #include <queue>
 #include <unordered_set>
 
+#include "base/error.h"
+#include "base/fix.h"
 #include "base/hash.h"
 #include "plan/cost.h"
 #include "plan/successors.h"
@@ -84,7 +87,8 @@ class GraphSearch {
   double weight(const PlanState& state, const Change& change) const {
     const Placement& from = state.placements[change.mesh_dim];
     const StepKind kind = step_kind(from, change.to);
-    if (model_ == CostModel::kFixed) return fixed_weight(kind);
+    if (options_.weights) return options_.weights->of(kind);
+    if (model_ == CostModel::kFixed) return StepWeights{}.of(kind);
     if (kind == StepKind::kShardToPartial) return 0;
     std::int64_t shards = 1;
     for (std::size_t dim = 0; dim < state.placements.size(); ++dim) {
@@ -102,10 +106,21 @@ class GraphSearch {
   std::unordered_set<PlanState, StateHash> settled_;
 };
 
+// A path of edges that cost less than nothing has no cheapest one.
+void check_weights(const StepWeights& weights) {
+  for (const double weight :
+       {weights.all_to_all, weights.all_gather, weights.reduce_scatter, weights.all_reduce}) {
+    if (std::isfinite(weight) && weight >= 0) continue;
+    fail(ErrorKind::kValue, Fix{"give weights of 0 and more"},
+         "the weight of a collective is {}, and must be finite and not negative", weight);
+  }
+}
+
 }  // namespace
 
 PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, CostModel model,
                       const PlanOptions& options) {
+  if (options.weights) check_weights(*options.weights);
   Plan plan;
   plan.source = &source;
   plan.target = &target;

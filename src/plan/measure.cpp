@@ -40,7 +40,10 @@ std::int64_t kept(const LocalView& before, const LocalView& after) {
 class StepMeasure {
  public:
   StepMeasure(const Plan& plan, std::size_t index, const Topology& topology)
-      : plan_(plan), step_(plan.steps[index]), layout_(*plan.source->layout()) {
+      : plan_(plan),
+        step_(plan.steps[index]),
+        layout_(*plan.source->layout()),
+        topology_(topology) {
     const PlanState before = state_before(plan, index);
     const PlanState after{step_.after, step_.order_after};
     for (std::int64_t rank = 0; rank < layout_.size(); ++rank) {
@@ -152,15 +155,16 @@ class StepMeasure {
     };
     switch (step_.kind) {
       case StepKind::kAllReduce:
-        return fastest_us(CollectiveKind::kAllReduce, gib(before_), count_, link_);
+        return predicted_us(topology_, CollectiveKind::kAllReduce, gib(before_), count_, link_);
       case StepKind::kAllGather:
-        return fastest_us(CollectiveKind::kAllGather, gib(after_), count_, link_);
+        return predicted_us(topology_, CollectiveKind::kAllGather, gib(after_), count_, link_);
       case StepKind::kReduceScatter:
-        return fastest_us(CollectiveKind::kReduceScatter, gib(before_), count_, link_);
+        return predicted_us(topology_, CollectiveKind::kReduceScatter, gib(before_), count_, link_);
       case StepKind::kPermute:
-        return fastest_us(CollectiveKind::kPermute, gib(after_), layout_.size(), link_);
+        return predicted_us(topology_, CollectiveKind::kPermute, gib(after_), layout_.size(),
+                            link_);
       default:
-        return fastest_us(CollectiveKind::kAllToAll, gib(before_), count_, link_);
+        return predicted_us(topology_, CollectiveKind::kAllToAll, gib(before_), count_, link_);
     }
   }
 
@@ -170,6 +174,7 @@ class StepMeasure {
   std::vector<LocalView> before_, after_;  ///< by mesh index
   InlineVector<std::size_t, 4> mesh_dims_;
   std::int64_t count_ = 1;
+  const Topology& topology_;
   Link link_;
 };
 

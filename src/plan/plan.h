@@ -53,6 +53,14 @@ std::string_view to_string(PlannerKind kind);
 /// What the graph planner adds up: the fixed weights of R-8, or predicted microseconds.
 enum class CostModel : std::uint8_t { kFixed, kTime };
 
+/// What the graph planner adds up for each collective instead of its time; local steps weigh
+/// nothing. The defaults are the seed's, which ignore bytes and mesh sizes.
+struct StepWeights {
+  double all_to_all = 1, all_gather = 2, reduce_scatter = 2, all_reduce = 4;
+  double of(StepKind kind) const;
+  bool operator==(const StepWeights&) const = default;
+};
+
 /// What the planner `bytes` knows about its plan. Bytes are those that the rank which receives most
 /// receives, step by step, over the slowest links.
 struct PlanProof {
@@ -83,6 +91,9 @@ struct PlanOptions {
   Topology topology;
   FlattenedDims flattened;      ///< empty: steps are not merged
   std::int64_t budget = 20000;  ///< states that the planner `bytes` may expand
+  /// Of the graph planner, which then weighs with them whatever its cost model. Finite and not
+  /// negative, else planning fails with Value. Prices that choose among placements stay.
+  std::optional<StepWeights> weights;
 };
 
 /// Why there is no plan; explain prints it.

@@ -33,4 +33,9 @@ double fastest_us(CollectiveKind kind, double gib, std::int64_t n, const Link& l
   return ring;
 }
 
+double predicted_us(const Topology& topology, CollectiveKind kind, double gib, std::int64_t n,
+                    const Link& link) {
+  return topology.price ? topology.price->us(kind, gib, n, link) : fastest_us(kind, gib, n, link);
+}
+
 }  // namespace shardlab

@@ -13,4 +13,8 @@ namespace shardlab {
 /// (PAT), all_gather and reduce_scatter. `gib` is what ring_sends takes as `size`.
 double fastest_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
 
+/// The same as a program with this topology has it: where it brings its own price, that.
+double predicted_us(const Topology& topology, CollectiveKind kind, double gib, std::int64_t n,
+                    const Link& link);
+
 }  // namespace shardlab

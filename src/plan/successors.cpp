@@ -111,16 +111,16 @@ std::vector<Change> successors_to_partial(const PlanState& state, const PlanStat
   return changes;
 }
 
-double fixed_weight(StepKind kind) {
+double StepWeights::of(StepKind kind) const {
   switch (kind) {
     case StepKind::kAllReduce:
-      return 4;
+      return all_reduce;
     case StepKind::kAllGather:
-      return 2;
+      return all_gather;
     case StepKind::kReduceScatter:
-      return 2;
+      return reduce_scatter;
     case StepKind::kAllToAll:
-      return 1;
+      return all_to_all;
     default:
       return 0;
   }

@@ -31,7 +31,4 @@ std::vector<Change> successors(const PlanState& state, const EdgeRules& rules);
 std::vector<Change> successors_to_partial(const PlanState& state, const PlanState& target,
                                           const EdgeRules& rules);
 
-/// the seed's weights, which ignore bytes and mesh sizes.
-double fixed_weight(StepKind kind);
-
 }  // namespace shardlab

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -22,6 +23,16 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+/// What collectives cost where the reference's formulas are not wanted: choices among placements,
+/// plans, and predicted times then ask this. Pure, and the same for all ranks, which share it:
+/// decisions must not differ between them.
+class CollectivePrice {
+ public:
+  virtual ~CollectivePrice() = default;
+  /// In microseconds, not negative; arguments as those of collective_us.
+  virtual double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const = 0;
+};
+
 struct Topology {
   /// Walking mesh dims from last to first, dims are fast (87.7 GB/s, 0.6 us) while the product of
   /// sizes stays within this number.
@@ -30,6 +41,9 @@ struct Topology {
   /// The mesh whose dims `links` names; null: every mesh with such dims. A dim of another mesh that
   /// has no name there, as a flattened one, is as slow as the slowest dim of `mesh` it lies along.
   const MeshLayout* mesh = nullptr;
+  std::shared_ptr<const CollectivePrice> price;  ///< null: collective_us
+  /// The price of a collective: `price`, or the reference's.
+  double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const;
   Link link(const MeshLayout& layout, std::size_t mesh_dim) const;
   /// The link that a collective along all these mesh dims waits for: the slowest of those with more
   /// than one rank.
@@ -37,8 +51,8 @@ struct Topology {
   bool operator==(const Topology&) const = default;
 };
 
-/// The price of a collective over n ranks in microseconds, by which plans are chosen and measured;
-/// plan/predicted_time.h stands on it. `gib` is what ring_sends takes as `size`.
+/// The reference's price of a collective over n ranks in microseconds; plan/predicted_time.h stands
+/// on it. `gib` is what ring_sends takes as `size`.
 double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
 
 }  // namespace shardlab

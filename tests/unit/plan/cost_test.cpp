@@ -135,6 +135,30 @@ TEST_CASE("X-31 prices of all kinds: a start, hops, and what each rank sends") {
   CHECK(us(CollectiveKind::kBarrier, 0) == doctest::Approx(6.6 + 3 * 3));
 }
 
+// All collectives cost alike, but for one kind.
+class Flat final : public CollectivePrice {
+ public:
+  double us(CollectiveKind kind, double, std::int64_t, const Link&) const override {
+    return kind == CollectiveKind::kAllGather ? 1000 : 10;
+  }
+};
+
+TEST_CASE("a price of the user's own is asked for moves, choices and predicted times") {
+  Arena arena;
+  const MeshLayout* layout = arena.layout({{4}, {"x"}, {}});
+  const TensorMeta meta = contiguous_meta(Dims{8, 8}, DType::kF32);
+  const DTensorSpec* cut = arena.spec(layout, {Placement::shard(0)}, meta);
+  const DTensorSpec* pending = arena.spec(layout, {Placement::partial(ReduceOp::kSum)}, meta);
+  PlanOptions options;
+  options.topology.price = std::make_shared<Flat>();
+  CHECK(redistribute_cost(*cut, Placements{Placement::replicate()}, options) == 1000);
+  CHECK(redistribute_cost(*cut, Placements{Placement::shard(1)}, options) == 10);
+  CHECK(redistribute_cost(*pending, Placements{Placement::replicate()}, options) == 10);
+  CHECK(predicted_us(options.topology, CollectiveKind::kAllGather, 1, 4, {}) == 1000);
+  CHECK(predicted_us(Topology{}, CollectiveKind::kAllGather, 1, 4, {}) ==
+        fastest_us(CollectiveKind::kAllGather, 1, 4, {}));
+}
+
 // Steps and shares of bandwidth are those by which NCCL chooses: a ring's hop over a network takes
 // 2.7 us, a tree's step 5.0 us, one of PAT 4.0 us.
 TEST_CASE("predicted times: a tree where it is faster than a ring") {

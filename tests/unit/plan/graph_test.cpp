@@ -19,7 +19,7 @@ Priced fixed(const DTensorSpec* from, const DTensorSpec* to) {
       plan_graph(*from, *to, CostModel::kFixed, PlanOptions{.rules = PlanRules::kSeed});
   const Plan& plan = std::get<Plan>(result);
   double cost = 0;
-  for (const PlanStep& step : plan.steps) cost += fixed_weight(step.kind);
+  for (const PlanStep& step : plan.steps) cost += StepWeights{}.of(step.kind);
   return {cost, plan.text()};
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("W-5 successors of S(0) R P in their order, with the seed's weights") 
     const StepKind kind = step_kind(state.placements[change.mesh_dim], change.to);
     PlanState next = state;
     advance(next, change.mesh_dim, change.to);
-    text += fmt::format("{} {}; ", order_text(next.placements, next.order), fixed_weight(kind));
+    text += fmt::format("{} {}; ", order_text(next.placements, next.order), StepWeights{}.of(kind));
   }
   CHECK(text ==
         "S(1)RP(sum) 1; RRP(sum) 2; S(0)RR 4; S(0)[0]S(0)[1]P(sum) 0; S(0)S(1)P(sum) 0; "

@@ -1,6 +1,7 @@
 // What planners are and how they walk, where no table of recorded plans says it.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <set>
 
 #include "plan/successors.h"
@@ -73,13 +74,37 @@ TEST_CASE("R-6 X-29 emptying the cache empties plans of every planner") {
   CHECK(plans.stats().entries == 0);
 }
 
+TEST_CASE("weights of the user's own choose another path; those below zero are refused") {
+  Arena arena;
+  const MeshLayout* layout = arena.layout({{2, 2}, {}, {}});
+  const TensorMeta meta = contiguous_meta(Dims{8, 8}, DType::kF32);
+  const DTensorSpec* from =
+      arena.spec(layout, {Placement::shard(0), Placement::partial(ReduceOp::kSum)}, meta);
+  const DTensorSpec* to = arena.spec(layout, {Placement::shard(0), Placement::replicate()}, meta);
+  const auto kinds = [&](std::optional<StepWeights> weights) {
+    PlanOptions options;
+    options.weights = weights;
+    std::vector<StepKind> found;
+    const PlanResult result = plan_graph(*from, *to, CostModel::kFixed, options);
+    for (const PlanStep& step : std::get<Plan>(result).steps) found.push_back(step.kind);
+    return found;
+  };
+  // An all-reduce of 4 or a reduce-scatter and an all-gather of 2 each: the shorter path wins.
+  CHECK(kinds(std::nullopt) == kinds(StepWeights{}));
+  CHECK(kinds(StepWeights{.all_reduce = 1}) == std::vector{StepKind::kAllReduce});
+  CHECK(kinds(StepWeights{.all_reduce = 9}) ==
+        std::vector{StepKind::kReduceScatter, StepKind::kAllGather});
+  CHECK_THROWS_AS(kinds(StepWeights{.all_gather = -1}), Error);
+  CHECK_THROWS_AS(kinds(StepWeights{.all_gather = NAN}), Error);
+}
+
 TEST_CASE("R-8 weights: all-to-all 1, gather and reduce-scatter 2, all-reduce 4, local steps 0") {
-  CHECK(fixed_weight(StepKind::kAllToAll) == 1);
-  CHECK(fixed_weight(StepKind::kAllGather) == 2);
-  CHECK(fixed_weight(StepKind::kReduceScatter) == 2);
-  CHECK(fixed_weight(StepKind::kAllReduce) == 4);
-  CHECK(fixed_weight(StepKind::kChunk) == 0);
-  CHECK(fixed_weight(StepKind::kToPartial) == 0);
+  CHECK(StepWeights{}.of(StepKind::kAllToAll) == 1);
+  CHECK(StepWeights{}.of(StepKind::kAllGather) == 2);
+  CHECK(StepWeights{}.of(StepKind::kReduceScatter) == 2);
+  CHECK(StepWeights{}.of(StepKind::kAllReduce) == 4);
+  CHECK(StepWeights{}.of(StepKind::kChunk) == 0);
+  CHECK(StepWeights{}.of(StepKind::kToPartial) == 0);
 }
 
 TEST_CASE("R-9 states are equal when placements and order are") {

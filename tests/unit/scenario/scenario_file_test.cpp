@@ -62,6 +62,8 @@ error = { kind = "Runtime", contains = "different meshes" }
 verdict = "deadlock"
 [topology]
 tp = { gbps = 400, us = 1.5 }
+[weights]
+all_gather = 3
 )toml";
 
 }  // namespace
@@ -85,6 +87,7 @@ TEST_CASE("a file is read as written; mesh dims keep the order of the file") {
   REQUIRE(scenario.topology.size() == 1);
   CHECK(scenario.topology[0].gbps == 400);
   CHECK(scenario.topology[0].us == 1.5);
+  CHECK(scenario.weights == StepWeights{.all_gather = 3});
 }
 
 TEST_CASE("inputs: types with evaluated sizes, and how their elements come about") {
