@@ -130,7 +130,7 @@ DTensor labelled(Interpreter& in, const Parameters& given, const DTensor& tensor
 }
 
 Value run_from_local(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("from_local", {"t", "mesh=", "shape=", "run_check=", "placements="},
+  const Parameters given("from_local", {"t", "mesh=", "placements=", "shape=", "run_check="},
                          std::move(call), Parameters::Others::kKeep);
   const DTensor tensor = given.tensor("t");
   if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {

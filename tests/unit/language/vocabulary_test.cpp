@@ -45,7 +45,7 @@ TEST_CASE("a list of placements, one for each mesh dim, places tensors as torch'
   CHECK(printed("x = distribute(arange(6).view(2, 3), [Replicate(), Shard(-1)])\n"
                 "print(x.type, x.redistribute([Shard(0), Replicate()]).type)\n"
                 "print(x.redistribute(placements=(Shard(0), Shard(1)), dp=R).type)\n"
-                "print(from_local(ones(2, 2), placements=[Shard(1), Partial()]).type)\n") ==
+                "print(from_local(ones(2, 2), mesh, [Shard(1), Partial()]).type)\n") ==
         Lines{"i64[2, 3@dp] i64[2@tp, 3]", "i64[2@tp, 3]", "f32[2, 4@tp]{sum:dp}"});
   check_refused(
       {{"distribute(arange(5), [S(0)])\n",
