@@ -117,7 +117,13 @@ class Example {
       if (!row_.out_variant()) {
         for (const DTensorSpec* spec : schema.keyword_tensor_specs()) tensors.push_back(spec);
       }
-      return rows_text(rule_rows(row_.rule, {schema, outputs, tensors}));
+      const RuleContext context{schema, outputs, tensors};
+      std::vector<RuleRow> taken, never;
+      for (RuleRow& row : rule_rows(row_.rule, context)) {
+        (withheld(row_.rule, context, row) == nullptr ? taken : never).push_back(std::move(row));
+      }
+      const std::string last = never.empty() ? "" : "; never " + rows_text(never);
+      return rows_text(taken) + last;
     } catch (const Error&) {
       return "";
     }
