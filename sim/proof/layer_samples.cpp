@@ -131,6 +131,12 @@ void add_grids_and_pools(std::vector<OpSample>& samples) {
         {"$0", "$1", Dims{2, 3, 4}, Dims{2, 2, 2}, Dims{0, 0, 0}}},
        {"avg_pool1d", {real({3, 2, 7})}, {"$0", Dims{3}, Dims{2}, Dims{1}}},
        {"fractional_max_pool2d", {plane, unit({3, 2, 2})}, {"$0", Dims{2, 2}, Dims{2, 3}, "$1"}},
+       {"fractional_max_pool2d_backward",
+        {real({3, 2, 2, 3}), plane, index({3, 2, 2, 3}, 12)},
+        {"$0", "$1", Dims{2, 2}, Dims{2, 3}, "$2"}},
+       {"fractional_max_pool3d_backward",
+        {real({3, 2, 2, 1, 2}), room, index({3, 2, 2, 1, 2}, 12)},
+        {"$0", "$1", Dims{1, 2, 2}, Dims{2, 1, 2}, "$2"}},
        {"fractional_max_pool3d",
         {room, unit({3, 2, 3})},
         {"$0", Dims{1, 2, 2}, Dims{2, 1, 2}, "$1"}}});

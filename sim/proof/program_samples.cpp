@@ -91,7 +91,14 @@ void add_moves(std::vector<OpSample>& samples) {
         {"$0", "$1", Dims{1, 1, 1, 0, 2, 1}}},
        {"replication_pad1d", {real({3, 7})}, {"$0", Dims{2, -1}}},
        {"replication_pad2d", {real({3, 4, 5})}, {"$0", Dims{1, 2, 3, 0}}},
-       {"replication_pad3d", {real({2, 3, 2, 4})}, {"$0", Dims{1, 1, 1, 0, 2, 1}}}});
+       {"replication_pad3d", {real({2, 3, 2, 4})}, {"$0", Dims{1, 1, 1, 0, 2, 1}}},
+       {"replication_pad1d_backward", {real({3, 8}), real({3, 7})}, {"$0", "$1", Dims{2, -1}}},
+       {"replication_pad2d_backward",
+        {real({3, 7, 8}), real({3, 4, 5})},
+        {"$0", "$1", Dims{1, 2, 3, 0}}},
+       {"replication_pad3d_backward",
+        {real({2, 6, 3, 6}), real({2, 3, 2, 4})},
+        {"$0", "$1", Dims{1, 1, 1, 0, 2, 1}}}});
 }
 
 /// Look-ups and comparisons.
@@ -107,6 +114,13 @@ void add_index_programs(std::vector<OpSample>& samples) {
        {"_embedding_bag_forward_only",
         {real({7, 3}), index({5}, 7), index({1}, 1)},
         {"$0", "$1", "$2"}},
+       {"_embedding_bag_backward",
+        {real({1, 3}), index({5}, 7), index({1}, 1), index({5}, 1), index({1}, 1), index({1}, 1),
+         unit({5})},
+        {"$0", "$1", "$2", "$3", "$4", "$5", 7, true, 0, false, "$6"}},
+       {"_embedding_bag_per_sample_weights_backward",
+        {real({1, 3}), real({7, 3}), index({5}, 7), index({1}, 1), index({5}, 1)},
+        {"$0", "$1", "$2", "$3", "$4", 0}},
        {"index_copy", {real({7, 5}), index({1}, 7), real({1, 5})}, {"$0", 0, "$1", "$2"}},
        {"index_fill.int_Scalar", {real({7, 5}), index({3}, 5)}, {"$0", 1, "$1", 2.0}},
        {"index_fill.int_Tensor", {real({7, 5}), index({3}, 5), real({})}, {"$0", 1, "$1", "$2"}},
@@ -139,6 +153,9 @@ void add_index_programs(std::vector<OpSample>& samples) {
 void add_slopes(std::vector<OpSample>& samples) {
   for (const char* op : {"hardsigmoid_backward", "hardswish_backward", "mish_backward"}) {
     samples.push_back({op, {real({7, 5}), real({7, 5})}, {"$0", "$1"}});
+  }
+  for (const char* op : {"hardshrink_backward", "softshrink_backward"}) {
+    samples.push_back({op, {real({7, 5}), real({7, 5})}, {"$0", "$1", 0.5}});
   }
   samples.insert(
       samples.end(),
@@ -223,6 +240,25 @@ void add_measures(std::vector<OpSample>& samples) {
        {"logspace.Tensor_Scalar", {real({})}, {"$0", 0.5, 7, 2.0, DType::kF64}}});
 }
 
+/// What losses and distances send back.
+void add_measures_backward(std::vector<OpSample>& samples) {
+  samples.insert(
+      samples.end(),
+      {{"multi_margin_loss_backward",
+        {real({}), real({7, 5}), index({7}, 5), unit({5})},
+        {"$0", "$1", "$2", 1, 1.0, "$3", 1}},
+       {"multi_margin_loss_backward",
+        {real({7}), real({7, 5}), index({7}, 5)},
+        {"$0", "$1", "$2", 2, 1.0, Argument(), 0}},
+       {"multilabel_margin_loss_backward",
+        {real({}), real({7, 5}), index({7, 5}, 5), unit({7, 5})},
+        {"$0", "$1", "$2", 1, "$3"}},
+       {"_cdist_backward",
+        {real({4, 7}), real({4, 3}), real({7, 3}), unit({4, 7})},
+        {"$0", "$1", "$2", 2.0, "$3"}},
+       {"_pdist_backward", {real({6}), real({4, 5}), unit({6})}, {"$0", "$1", 3.0, "$2"}}});
+}
+
 /// Older names of reductions and convolutions.
 void add_other_names(std::vector<OpSample>& samples) {
   const Argument none;
@@ -285,6 +321,7 @@ std::vector<OpSample> program_samples() {
   add_index_programs(all);
   add_slopes(all);
   add_measures(all);
+  add_measures_backward(all);
   add_other_names(all);
   add_scaling(all);
   return all;

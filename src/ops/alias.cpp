@@ -115,8 +115,9 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
 
 /// The same with the rule of the op that is meant.
 constexpr std::pair<std::string_view, std::string_view> kOverloads[] = {
-    {"_cdist_forward", "cdist"}, {"_pdist_forward", "pdist"}, {"lift_fresh", "alias"},
-    {"prims::copy_to", "copy_"}, {"prims::fmax", "fmax"},     {"prims::fmin", "fmin"},
+    {"_cdist_forward", "cdist"}, {"_efficientzerotensor", "zeros"}, {"_pdist_forward", "pdist"},
+    {"lift_fresh", "alias"},     {"prims::copy_to", "copy_"},       {"prims::fmax", "fmax"},
+    {"prims::fmin", "fmin"},
 };
 
 enum class Rule : std::uint8_t { kSame, kBare };

@@ -1,11 +1,13 @@
 // Distances and norms as programs: between tensors, between their rows, and tensors scaled by the
 // norms of their slices; products with a vector in front.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/fix.h"
 #include "ops/arguments.h"
 #include "ops/expression.h"
+#include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -65,6 +67,75 @@ Results cdist(Calls& calls, const Arguments& args) {
   const DTensor difference =
       calls.one("sub.Tensor", {calls.one("unsqueeze", {a, -2}), calls.one("unsqueeze", {b, -3})});
   return {norm_of(calls, difference, args[2], Dims{-1}, false)};
+}
+
+// The gradients of distances: what each difference of two coordinates adds to its distance.
+
+/// The slope of a distance in the coordinates whose difference is given, times its gradient.
+Expression distance_slope(const Expression& gradient, const Expression& difference,
+                          const Expression& distance, double p) {
+  const Expression size = difference.of("aten::abs"), sign = difference.of("aten::sgn");
+  if (p == 0) return difference * 0.0;
+  if (p == 1) return gradient * sign;
+  if (std::isinf(p)) return (gradient * sign).filled(!size.eq(distance.value()), 0);
+  const Expression share = (size / distance).with("aten::pow.Tensor_Scalar", p - 1);
+  const Expression none = distance.eq(0) || size.eq(0);
+  return (gradient * sign * share).filled(none, 0);
+}
+
+/// To the rows of the first matrix. A slope has steps, whose sides are those of whole rows.
+Expression sent_to_rows(Calls& calls, const DTensor& gradient, const DTensor& rows,
+                        const DTensor& others, const DTensor& distances, double p) {
+  const auto beside = [&](const DTensor& x, std::int64_t dim) -> Expression {
+    return {calls, calls.one("unsqueeze", {x, dim})};
+  };
+  const Expression difference =
+      beside(grad::reduced(calls, rows), -2) - beside(grad::reduced(calls, others), -3);
+  const Expression slope =
+      distance_slope(beside(gradient, -1), difference, beside(distances, -1), p);
+  return {calls, calls.one("sum.dim_IntList", {slope.value(), Dims{-2}})};
+}
+
+/// _cdist_backward(grad_output, x1, x2, p, cdist): to x1
+Results cdist_backward(Calls& calls, const Arguments& args) {
+  const DTensor &gradient = args[0].tensor(), &distances = args[4].tensor();
+  if (gradient.shape() != distances.shape()) {
+    fail(ErrorKind::kValue, Fix{"pass the gradient of what cdist gave"},
+         "_cdist_backward: the gradient has {} elements, the distances {}", gradient.numel(),
+         distances.numel());
+  }
+  return {sent_to_rows(calls, gradient, args[1].tensor(), args[2].tensor(), distances,
+                       args[3].to_double())
+              .value()};
+}
+
+/// What pdist gives, as a symmetric matrix of `count` rows.
+DTensor of_all_pairs(Calls& calls, const DTensor& pairs, std::int64_t count) {
+  ArgumentList rows;
+  for (std::int64_t i = 0, first = 0; i < count; ++i) {
+    const std::int64_t later = count - 1 - i;
+    const DTensor row = calls.one("slice.Tensor", {pairs, 0, first, first + later});
+    rows.emplace_back(calls.one("slice_backward", {row, Dims{count}, 0, i + 1, count, 1}));
+    first += later;
+  }
+  const DTensor upper = calls.one("stack", {rows, 0});
+  return calls.one("add.Tensor", {upper, calls.one("t", {upper})});
+}
+
+/// _pdist_backward(grad_output, self, p, pdist)
+Results pdist_backward(Calls& calls, const Arguments& args) {
+  const DTensor &gradient = args[0].tensor(), &x = args[1].tensor(), &distances = args[3].tensor();
+  const std::int64_t count = x.ndim() == 2 ? x.shape()[0] : 0;
+  const Dims pairs{count * (count - 1) / 2};
+  if (x.ndim() != 2 || gradient.shape() != pairs || distances.shape() != pairs) {
+    fail(ErrorKind::kValue, Fix{"pass the gradient of what pdist gave, and that"},
+         "_pdist_backward: there are {} gradients and {} distances of a tensor of {} dims",
+         gradient.numel(), distances.numel(), x.ndim());
+  }
+  if (count == 0) return {calls.one("zeros_like", {x})};
+  return {sent_to_rows(calls, of_all_pairs(calls, gradient, count), x, x,
+                       of_all_pairs(calls, distances, count), args[2].to_double())
+              .value()};
 }
 
 /// _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the product of three,
@@ -198,6 +269,20 @@ Results added_in_dtype(Calls& calls, const Arguments& args) {
 constexpr const char* kAddmm = "addmm";
 constexpr const char* kBaddbmm = "baddbmm";
 
+/// _int_mm(self, mat2): bytes, summed in i32
+Results int_mm(Calls& calls, const Arguments& args) {
+  DTensor wide[2];
+  for (const std::size_t i : {0, 1}) {
+    const DTensor& factor = args[i].tensor();
+    if (factor.dtype() != DType::kI8) {
+      fail(ErrorKind::kValue, Fix{"convert the factors to i8, or use mm"},
+           "_int_mm multiplies matrices of i8, not of {}", to_string(factor.dtype()));
+    }
+    wide[i] = cast_to(calls, factor, DType::kI32);
+  }
+  return calls("mm", {wide[0], wide[1]});
+}
+
 /// _addmm_activation(self, mat1, mat2, *, beta, alpha, use_gelu)
 Results addmm_activation(Calls& calls, const Arguments& args) {
   const DTensor product = calls.one("addmm", {args[0], args[1], args[2], args[3], args[4]});
@@ -210,7 +295,10 @@ constexpr const char* kAdded = "a product and a sum";
 // clang-format off
 constexpr Row kDistanceRows[] = {
     {"_addmm_activation", nullptr, {}, addmm_activation, {}, {}, "addmm and relu or gelu"},
+    {"_cdist_backward", nullptr, {}, cdist_backward, {}, {}, "powers of differences"},
     {"_euclidean_dist", nullptr, {}, euclidean_dist, {}, {}, "matmul"},
+    {"_int_mm", nullptr, {}, int_mm, {}, {}, "mm of i32", kNotDifferentiable},
+    {"_pdist_backward", nullptr, {}, pdist_backward, {}, {}, "powers of differences"},
     {"_trilinear", nullptr, {}, trilinear, {}, {}, "mul and sum"},
     {"_weight_norm_interface", nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
     {"addbmm", nullptr, {}, addbmm, {}, {}, kAdded},

@@ -14,6 +14,14 @@ namespace {
 
 enum class BagMode : std::uint8_t { kSum = 0, kMean = 1, kMax = 2 };
 
+/// Of each index the bag in which it stands, by where bags begin.
+DTensor bag_by_offsets(Calls& calls, const DTensor& indices, const DTensor& begins) {
+  const DTensor ones = calls.one("ones_like", {indices});
+  const DTensor places = calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
+  const DTensor behind = calls.one("bucketize.Tensor", {places, begins, false, true});
+  return calls.one("sub.Scalar", {behind, 1});
+}
+
 /// _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
 /// include_last_offset, padding_idx)
 struct Bags {
@@ -32,10 +40,7 @@ struct Bags {
     const std::int64_t rows = weight.shape()[0];
     padding = args[8].to_int() < 0 ? -1 : args[8].to_int();
     const DTensor begins = calls.one("slice.Tensor", {offsets, 0, 0, count});
-    const DTensor ones = calls.one("ones_like", {indices});
-    const DTensor places = calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
-    const DTensor behind = calls.one("bucketize.Tensor", {places, begins, false, true});
-    bag = calls.one("sub.Scalar", {behind, 1});
+    bag = bag_by_offsets(calls, indices, begins);
     counts = calls.one("ne.Scalar", {indices, padding < 0 ? rows : padding});
   }
 
@@ -115,6 +120,74 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   return {result, bag, bags.sizes(), rows};
 }
 
+// The gradients of bags: what each index adds to its bag, and gets back from it.
+
+/// As the forward pass kept it, or where it did not by where bags begin.
+DTensor bag_of_each(Calls& calls, const DTensor& indices, const DTensor& offsets,
+                    const DTensor& kept) {
+  return kept.numel() == indices.numel() ? cast_to(calls, kept, DType::kI64)
+                                         : bag_by_offsets(calls, indices, offsets);
+}
+
+/// Numbers of rows as a column, beside them.
+Expression for_rows(Calls& calls, const DTensor& factors) {
+  return {calls, calls.one("unsqueeze", {factors, 1})};
+}
+
+void refuse_sparse(bool sparse) {
+  if (!sparse) return;
+  throw Error(ErrorKind::kUnsupported,
+              "_embedding_bag_backward: sparse gradients do not exist here")
+      .with("fix", "pass sparse=False");
+}
+
+/// _embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices,
+/// num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+Results embedding_bag_backward(Calls& calls, const Arguments& args) {
+  const DTensor& gradient = args[0].tensor();
+  const DTensor indices = cast_to(calls, args[1].tensor(), DType::kI64);
+  const DTensor offsets = cast_to(calls, args[2].tensor(), DType::kI64);
+  const std::int64_t rows = args[6].to_int();
+  refuse_sparse(args[9].to_bool());
+  const DTensor table = calls.one("new_zeros", {gradient, Dims{rows, gradient.shape().back()}});
+  const auto mode = static_cast<BagMode>(args[8].to_int());
+  if (mode == BagMode::kMax) {
+    const Expression filled = for_rows(calls, args[4].tensor()).gt(0);
+    const DTensor shares = Expression(calls, gradient).filled(!filled, 0).value();
+    return {calls.one("scatter_add",
+                      {table, 0, cast_to(calls, args[5].tensor(), DType::kI64), shares})};
+  }
+  const DTensor bag = bag_of_each(calls, indices, offsets, args[3].tensor());
+  Expression each(calls, calls.one("index_select", {gradient, 0, bag}));
+  if (args[10].is_tensor()) each = each * for_rows(calls, args[10].tensor());
+  if (mode == BagMode::kMean) {
+    each = each / for_rows(calls, calls.one("index_select", {args[4], 0, bag}));
+  }
+  if (args[7].to_bool()) {
+    const DTensor none = calls.one("new_zeros", {indices, Dims{rows}});
+    const DTensor ones = calls.one("ones_like", {indices});
+    const DTensor counts = calls.one("index_add", {none, 0, indices, ones});
+    each = each / for_rows(calls, calls.one("index_select", {counts, 0, indices}));
+  }
+  if (args[11].to_int() >= 0) {
+    each = each.filled(for_rows(calls, indices).eq(args[11]), 0);
+  }
+  return {calls.one("index_add", {table, 0, indices, each.value()})};
+}
+
+/// _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode,
+/// padding_idx)
+Results sample_weights_backward(Calls& calls, const Arguments& args) {
+  const DTensor indices = cast_to(calls, args[2].tensor(), DType::kI64);
+  const DTensor offsets = cast_to(calls, args[3].tensor(), DType::kI64);
+  const DTensor bag = bag_of_each(calls, indices, offsets, args[4].tensor());
+  const Expression back(calls, calls.one("index_select", {args[0], 0, bag}));
+  const Expression rows(calls, calls.one("index_select", {args[1], 0, indices}));
+  const Expression each(calls, calls.one("sum.dim_IntList", {(back * rows).value(), Dims{1}}));
+  if (args[6].to_int() < 0) return {each.value()};
+  return {each.filled(Expression(calls, indices).eq(args[6]), 0).value()};
+}
+
 /// embedding_renorm_(self, indices, max_norm, norm_type): rows that are named and too long are
 /// shortened in place
 Results embedding_renorm(Calls& calls, const Arguments& args) {
@@ -136,7 +209,10 @@ constexpr const char* kBags = "index_select and index_add";
 // clang-format off
 constexpr Row kBagRows[] = {
     {"_embedding_bag", nullptr, {}, embedding_bag<false>, {}, {}, kBags},
+    {"_embedding_bag_backward", nullptr, {}, embedding_bag_backward, {}, {}, kBags},
     {"_embedding_bag_forward_only", nullptr, {}, embedding_bag<true>, {}, {}, kBags},
+    {"_embedding_bag_per_sample_weights_backward", nullptr, {}, sample_weights_backward, {}, {},
+     "index_select and sum"},
     {"embedding_renorm_", nullptr, {}, embedding_renorm, {}, {}, "mul_", kNotDifferentiable},
 };
 // clang-format on

@@ -2,6 +2,9 @@
 // at the end.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/fix.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -113,8 +116,23 @@ Results reduced_classes(Calls& calls, const Classes& given, const Expression& te
   return {given.batch ? each.value() : calls.one("aten::squeeze.dim", {each.value(), 0})};
 }
 
-/// multi_margin_loss(self, target, p, margin, weight, reduction)
-Results multi_margin_loss(Calls& calls, const Arguments& args) {
+/// By how much each class comes too near to the right one, and the weight of each sample.
+struct Margins {
+  Classes given;
+  DTensor target;   // a column
+  Expression gaps;  // 0 where a class is far enough
+  double p;
+  std::optional<Expression> weights;  // a column
+
+  Expression weighted(const Expression& terms) const { return weights ? terms * *weights : terms; }
+  /// Of the other classes than the right one.
+  Expression others(Calls& calls, const Expression& terms) const {
+    return {calls, calls.one("aten::scatter.value", {terms.value(), 1, target, 0})};
+  }
+};
+
+/// (self, target, p, margin, weight, ..)
+Margins margins_of(Calls& calls, const Arguments& args) {
   Classes given = classes_of("multi_margin_loss", calls, args);
   if (given.target.value().ndim() == 2) {
     given.target = {calls, calls.one("aten::squeeze.dim", {given.target.value(), 0})};
@@ -127,8 +145,8 @@ Results multi_margin_loss(Calls& calls, const Arguments& args) {
   }
   const DTensor target = calls.one("aten::unsqueeze", {given.target.value(), 1});
   const Expression right(calls, calls.one("aten::gather", {given.x.value(), 1, target}));
-  Expression terms = (given.x - right + args[3].to_double()).with("aten::clamp_min", 0);
-  if (p == 2) terms = terms * terms;
+  const Expression gaps = (given.x - right + args[3].to_double()).with("aten::clamp_min", 0);
+  std::optional<Expression> column;
   if (args[4].is_tensor()) {
     const DTensor& weight = args[4].tensor();
     if (weight.numel() != given.count || weight.ndim() > 1) {
@@ -139,15 +157,60 @@ Results multi_margin_loss(Calls& calls, const Arguments& args) {
     const DTensor line = calls.one("aten::reshape", {weight, Dims{given.count}});
     const Expression weights(calls,
                              calls.one("aten::index_select", {line, 0, given.target.value()}));
-    terms = terms * Expression(calls, calls.one("aten::unsqueeze", {weights.value(), 1}));
+    column.emplace(calls, calls.one("aten::unsqueeze", {weights.value(), 1}));
   }
-  const Expression others(calls, calls.one("aten::scatter.value", {terms.value(), 1, target, 0}));
-  return reduced_classes(calls, given, others, args[5]);
+  return {given, target, gaps, p, column};
 }
 
-/// multilabel_margin_loss_forward(self, target, reduction): output, is_target. The labels of a
-/// sample stand in front of the first -1.
-Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
+/// multi_margin_loss(self, target, p, margin, weight, reduction)
+Results multi_margin_loss(Calls& calls, const Arguments& args) {
+  const Margins margins = margins_of(calls, args);
+  const Expression terms = margins.p == 2 ? margins.gaps * margins.gaps : margins.gaps;
+  const Expression others = margins.others(calls, margins.weighted(terms));
+  return reduced_classes(calls, margins.given, others, args[5]);
+}
+
+/// The slopes of all classes times the gradient of the loss, which is one number or one for each
+/// sample, as self.
+Results slopes_of_classes(Calls& calls, const Classes& given, const Expression& slopes,
+                          const DTensor& gradient, const Argument& reduction, const Dims& shape) {
+  const bool mean = loss_reduction(reduction) == LossReduction::kMean;
+  const std::int64_t samples = given.x.value().shape()[0];
+  const std::int64_t shares = given.count * (mean ? std::max<std::int64_t>(samples, 1) : 1);
+  const DTensor each =
+      gradient.ndim() == 0 ? gradient : calls.one("aten::unsqueeze", {gradient, 1});
+  const Expression result = slopes / static_cast<double>(shares) * Expression(calls, each);
+  return {calls.one("aten::reshape", {result.value(), shape})};
+}
+
+// A slope has steps, of which the sides are told apart by the whole score and not by its terms.
+
+/// multi_margin_loss_backward(grad_output, self, target, p, margin, weight, reduction)
+Results multi_margin_loss_backward(Calls& calls, const Arguments& args) {
+  Arguments given(args.begin() + 1, args.end());
+  given[0] = grad::reduced(calls, given[0].tensor());
+  const Margins margins = margins_of(calls, given);
+  const Expression near = margins.gaps.gt(0).to(margins.gaps.value().dtype());
+  const Expression slopes = margins.p == 2 ? margins.gaps * 2.0 : near;
+  const Expression others = margins.others(calls, margins.weighted(slopes));
+  const DTensor sum = calls.one("aten::sum.dim_IntList", {others.value(), Dims{1}, true});
+  const Expression all(calls, calls.one("aten::scatter_add", {others.value(), 1, margins.target,
+                                                              calls.one("aten::neg", {sum})}));
+  return slopes_of_classes(calls, margins.given, all, args[0].tensor(), args[6],
+                           args[1].tensor().shape());
+}
+
+/// The labels of samples, which stand in front of the first -1, and by how much each class that is
+/// none of them comes too near to each.
+struct Labels {
+  Classes given;
+  Expression places;  // 0 behind the labels
+  DTensor is_target;  // of each class
+  Expression gaps;    // [sample, label, class]: 0 where there is none, or it is far enough
+};
+
+/// (self, target, ..)
+Labels labels_of(Calls& calls, const Arguments& args) {
   const Classes given = classes_of("multilabel_margin_loss_forward", calls, args);
   const Dims shape = given.x.value().shape();
   require_targets("multilabel_margin_loss_forward", given, shape);
@@ -167,11 +230,31 @@ Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
   };
   const Expression gaps = column(-right + 1.0, 2) + column(given.x, 1);
   const Expression out_of_it = column(ends, 2) || column({calls, is_target}, 1).gt(0);
-  const Expression terms = gaps.with("aten::clamp_min", 0).filled(out_of_it, 0);
-  const Expression each(calls, calls.one("aten::sum.dim_IntList", {terms.value(), Dims{1}}));
-  Results results = reduced_classes(calls, given, each, args[2]);
-  results.emplace_back(calls.one("aten::reshape", {is_target, args[1].tensor().shape()}));
+  return {given, places, is_target, gaps.with("aten::clamp_min", 0).filled(out_of_it, 0)};
+}
+
+/// multilabel_margin_loss_forward(self, target, reduction): output, is_target
+Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
+  const Labels labels = labels_of(calls, args);
+  const Expression each(calls, calls.one("aten::sum.dim_IntList", {labels.gaps.value(), Dims{1}}));
+  Results results = reduced_classes(calls, labels.given, each, args[2]);
+  results.emplace_back(calls.one("aten::reshape", {labels.is_target, args[1].tensor().shape()}));
   return results;
+}
+
+/// multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target): which classes
+/// are labels follows from target once more.
+Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
+  const Labels labels = labels_of(calls, {grad::reduced(calls, args[1].tensor()), args[2]});
+  const Expression near = labels.gaps.gt(0).to(labels.gaps.value().dtype());
+  const auto sum = [&](std::int64_t dim) {
+    return calls.one("aten::sum.dim_IntList", {near.value(), Dims{dim}});
+  };
+  const Expression slopes(
+      calls, calls.one("aten::scatter_add",
+                       {sum(1), 1, labels.places.value(), calls.one("aten::neg", {sum(2)})}));
+  return slopes_of_classes(calls, labels.given, slopes, args[0].tensor(), args[3],
+                           args[1].tensor().shape());
 }
 
 // Sorted by name.
@@ -181,6 +264,10 @@ constexpr Row kMarginLossRows[] = {
      "clamp_min and a reduction"},
     {"margin_ranking_loss", nullptr, {}, margin_ranking_loss, {}, {}, "clamp_min and a reduction"},
     {"multi_margin_loss", nullptr, {}, multi_margin_loss, {}, {}, "gather and clamp_min"},
+    {"multi_margin_loss_backward", nullptr, {}, multi_margin_loss_backward, {}, {},
+     "scatter_add of slopes"},
+    {"multilabel_margin_loss_backward", nullptr, {}, multilabel_margin_loss_backward, {}, {},
+     "scatter_add of slopes"},
     {"multilabel_margin_loss_forward", nullptr, {}, multilabel_margin_loss, {}, {},
      "gather and clamp_min"},
     {"nll_loss", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},

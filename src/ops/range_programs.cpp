@@ -98,6 +98,18 @@ Results normal_spread(Calls& calls, const Arguments& args) {
   return {(noise * Expression(calls, args[1].tensor()) + args[0].to_double()).value()};
 }
 
+/// randperm(n, ..): the order of as many numbers that are drawn
+Results randperm(Calls& calls, const Arguments& args) {
+  const std::int64_t count = args[0].to_int();
+  if (count < 0) {
+    fail(ErrorKind::kValue, Fix{"give how many numbers there are"},
+         "randperm: n is {}; it must not be negative", count);
+  }
+  const DTensor draws = calls.one("rand", {Dims{count}, DType::kF64});
+  const DTensor order = calls.one("argsort", {draws, 0, false});
+  return {cast_to(calls, order, dtype_or(args[1], DType::kI64))};
+}
+
 // affine_grid_generator(theta, size, align_corners): where each pixel of a picture of `size` comes
 // from, in coordinates from -1 to 1
 
@@ -156,6 +168,7 @@ constexpr Row kRangePrograms[] = {
     {"normal.Tensor_Tensor", nullptr, {}, normal_tensors, {}, {}, kNoise, kRandom},
     {"normal.Tensor_float", nullptr, {}, normal_about, {}, {}, kNoise, kRandom},
     {"normal.float_Tensor", nullptr, {}, normal_spread, {}, {}, kNoise, kRandom},
+    {"randperm", nullptr, {}, randperm, {}, {}, "argsort of draws", kRandom | kNotDifferentiable},
 };
 // clang-format on
 

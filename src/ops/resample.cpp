@@ -340,7 +340,8 @@ DTensor taken(Calls& calls, const DTensor& from, const DTensor& indices, std::si
   return calls.one("aten::reshape", {gathered(calls, flat, last_of(flat)), indices.shape()});
 }
 
-/// max_pool.._with_indices_backward(grad_output, self, .., indices), adaptive_max_pool.._backward
+/// max_pool.._with_indices_backward(grad_output, self, .., indices), adaptive_max_pool.._backward,
+/// fractional_max_pool.._backward
 Results max_pool_backward(Calls& calls, const OpRow& row, const Arguments& args) {
   const OpRow& base = row.base != nullptr ? *row.base : row;
   const std::size_t last = base.op.arguments.size() - 1;
@@ -600,9 +601,15 @@ constexpr Row kPoolRows[] = {
     {"fractional_max_pool2d", meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
      {nullptr, "fractional_max_pool2d.output"}, {grad_max_pool<2, 2>, "result1"}, kWindows,
      kAllowUneven},
+    {"fractional_max_pool2d_backward", meta_pool_backward, pool_backward_rule, max_pool_backward,
+     {nullptr, "fractional_max_pool2d_backward.grad_input"}, {grad_max_pool_backward<2, 4, 3>,
+     "indices"}, kWindows, kAllowUneven},
     {"fractional_max_pool3d", meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
      {nullptr, "fractional_max_pool3d.output"}, {grad_max_pool<3, 2>, "result1"}, kWindows,
      kAllowUneven},
+    {"fractional_max_pool3d_backward", meta_pool_backward, pool_backward_rule, max_pool_backward,
+     {nullptr, "fractional_max_pool3d_backward.grad_input"}, {grad_max_pool_backward<3, 4, 3>,
+     "indices"}, kWindows, kAllowUneven},
     {"max_pool1d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool, {},
      {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
     {"max_pool2d_with_indices", meta_max_pool, max_pool_rule, KernelId::kMaxPool,

@@ -85,6 +85,12 @@ Expression hardtanh_backward(const Formula& f) {
   return f[0].filled(x.le(f.number(2)) || x.ge(f.number(3)), 0);
 }
 
+/// softshrink_backward, hardshrink_backward(grad_output, self, lambd)
+Expression shrink_backward(const Formula& f) {
+  const Expression x = f[1];
+  return f[0].filled(x.ge(-f.number(2)) && x.le(f.number(2)), 0);
+}
+
 /// mish_backward(grad_output, self)
 Expression mish_backward(const Formula& f) {
   const Expression x = f.whole(1), height = x.of("aten::softplus").of("aten::tanh");
@@ -284,6 +290,7 @@ constexpr Row kSlopeRows[] = {
     {"elu_backward", nullptr, {}, elu_backward, {}, {}, kSlope},
     {"glu", nullptr, {}, glu, {}, {grad_glu, "self"}, "a product of two slices"},
     {"glu_backward", nullptr, {}, glu_backward, {}, {}, "both halves side by side"},
+    {"hardshrink_backward", nullptr, {}, by_formula<shrink_backward>, {}, {}, kSlope},
     {"hardsigmoid_backward", nullptr, {}, by_formula<hardsigmoid_backward>, {}, {}, kSlope},
     {"hardswish_backward", nullptr, {}, by_formula<hardswish_backward>, {}, {}, kSlope},
     {"hardtanh_backward", nullptr, {}, by_formula<hardtanh_backward>, {}, {}, kSlope},
@@ -295,6 +302,7 @@ constexpr Row kSlopeRows[] = {
     {"rrelu_with_noise_backward", nullptr, {}, rrelu_backward, {}, {}, kSlope},
     {"rrelu_with_noise_functional", meta_rrelu, kNone, rrelu_functional, {}, {}, kDrawn,
      kRandom | kAllowUneven},
+    {"softshrink_backward", nullptr, {}, by_formula<shrink_backward>, {}, {}, kSlope},
 };
 // clang-format on
 

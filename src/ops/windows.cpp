@@ -302,8 +302,9 @@ Results pad_edges(Calls& calls, const Arguments& args) {
 constexpr const char* kReflect = "reflection_pad";
 constexpr const char* kReplicate = "replication_pad";
 
-/// What lies behind an edge goes back to what it reflects.
-DTensor unreflected(Calls& calls, const DTensor& x, const Pad& pad, std::int64_t length) {
+/// What lies behind an edge goes back to what it reflects, or to the end that it repeats.
+DTensor folded_back(Calls& calls, const DTensor& x, const Pad& pad, std::int64_t length,
+                    Edge edge) {
   const std::int64_t front = std::max<std::int64_t>(pad.front, 0);
   const std::int64_t behind = std::max<std::int64_t>(pad.behind, 0);
   const std::int64_t first = front - pad.front,
@@ -311,39 +312,48 @@ DTensor unreflected(Calls& calls, const DTensor& x, const Pad& pad, std::int64_t
   const std::int64_t middle = front + last - first;
   DTensor sum =
       put_back(calls, part_of(calls, x, pad.dim, front, middle), pad.dim, length, first, last);
-  if (front > 0) {
-    const DTensor part = flipped(calls, part_of(calls, x, pad.dim, 0, front), pad.dim);
-    sum = sum_of(calls, sum, put_back(calls, part, pad.dim, length, 1, front + 1));
+  const auto add = [&](const DTensor& part, std::int64_t from, std::int64_t to) {
+    sum = sum_of(calls, sum, put_back(calls, part, pad.dim, length, from, to));
+  };
+  const DTensor before = part_of(calls, x, pad.dim, 0, front);
+  const DTensor after = part_of(calls, x, pad.dim, middle, middle + behind);
+  if (edge == Edge::kReplicated) {
+    const auto total = [&](const DTensor& part) {
+      return calls.one("sum.dim_IntList", {part, Dims{pad.dim}, true});
+    };
+    if (front > 0) add(total(before), 0, 1);
+    if (behind > 0) add(total(after), length - 1, length);
+    return sum;
   }
-  if (behind > 0) {
-    const DTensor part =
-        flipped(calls, part_of(calls, x, pad.dim, middle, middle + behind), pad.dim);
-    sum =
-        sum_of(calls, sum, put_back(calls, part, pad.dim, length, length - 1 - behind, length - 1));
-  }
+  if (front > 0) add(flipped(calls, before, pad.dim), 1, front + 1);
+  if (behind > 0) add(flipped(calls, after, pad.dim), length - 1 - behind, length - 1);
   return sum;
 }
 
-/// reflection_pad1d_backward, 2d, 3d(grad_output, self, padding)
-template <std::size_t dims>
-Results reflection_backward(Calls& calls, const Arguments& args) {
+/// reflection_pad1d_backward, 2d, 3d and replication_pad1d_backward, 2d, 3d(grad_output, self,
+/// padding)
+template <const char* const& op, std::size_t dims, Edge edge>
+Results pad_backward(Calls& calls, const Arguments& args) {
   DTensor gradient = args[0].tensor();
   const DTensor& self = args[1].tensor();
-  std::vector<Pad> pads = pads_of("reflection_pad_backward", self, args[2], dims, Edge::kReflected);
+  std::vector<Pad> pads = pads_of(op, self, args[2], dims, edge);
   Dims expected = self.shape();
   for (const Pad& pad : pads) expected[index_of(pad.dim)] += pad.front + pad.behind;
   if (gradient.shape() != expected) {
     fail(ErrorKind::kValue, Fix{"pass the gradient of what the pad gave"},
-         "reflection_pad_backward: the gradient has shape [{}], must have [{}]",
-         fmt::join(gradient.shape(), ", "), fmt::join(expected, ", "));
+         "{}: the gradient has shape [{}], must have [{}]", op, fmt::join(gradient.shape(), ", "),
+         fmt::join(expected, ", "));
   }
   gradient = whole_in(calls, gradient, pads);
   std::ranges::reverse(pads);
   for (const Pad& pad : pads) {
-    gradient = unreflected(calls, gradient, pad, self.shape()[index_of(pad.dim)]);
+    gradient = folded_back(calls, gradient, pad, self.shape()[index_of(pad.dim)], edge);
   }
   return {gradient};
 }
+
+constexpr const char* kReflectBack = "reflection_pad_backward";
+constexpr const char* kReplicateBack = "replication_pad_backward";
 
 constexpr const char* kSlices = "slices and flips beside the tensor";
 constexpr const char* kEnds = "the ends, stretched, beside the tensor";
@@ -355,14 +365,23 @@ constexpr Row kWindowRows[] = {
     {"col2im", nullptr, {}, col2im, {}, {}, kBack},
     {"im2col", nullptr, {}, im2col, {}, {}, "a stack of slices"},
     {"reflection_pad1d", nullptr, {}, pad_edges<kReflect, 1, Edge::kReflected>, {}, {}, kSlices},
-    {"reflection_pad1d_backward", nullptr, {}, reflection_backward<1>, {}, {}, kBack},
+    {"reflection_pad1d_backward", nullptr, {},
+     pad_backward<kReflectBack, 1, Edge::kReflected>, {}, {}, kBack},
     {"reflection_pad2d", nullptr, {}, pad_edges<kReflect, 2, Edge::kReflected>, {}, {}, kSlices},
-    {"reflection_pad2d_backward", nullptr, {}, reflection_backward<2>, {}, {}, kBack},
+    {"reflection_pad2d_backward", nullptr, {},
+     pad_backward<kReflectBack, 2, Edge::kReflected>, {}, {}, kBack},
     {"reflection_pad3d", nullptr, {}, pad_edges<kReflect, 3, Edge::kReflected>, {}, {}, kSlices},
-    {"reflection_pad3d_backward", nullptr, {}, reflection_backward<3>, {}, {}, kBack},
+    {"reflection_pad3d_backward", nullptr, {},
+     pad_backward<kReflectBack, 3, Edge::kReflected>, {}, {}, kBack},
     {"replication_pad1d", nullptr, {}, pad_edges<kReplicate, 1, Edge::kReplicated>, {}, {}, kEnds},
+    {"replication_pad1d_backward", nullptr, {},
+     pad_backward<kReplicateBack, 1, Edge::kReplicated>, {}, {}, kBack},
     {"replication_pad2d", nullptr, {}, pad_edges<kReplicate, 2, Edge::kReplicated>, {}, {}, kEnds},
+    {"replication_pad2d_backward", nullptr, {},
+     pad_backward<kReplicateBack, 2, Edge::kReplicated>, {}, {}, kBack},
     {"replication_pad3d", nullptr, {}, pad_edges<kReplicate, 3, Edge::kReplicated>, {}, {}, kEnds},
+    {"replication_pad3d_backward", nullptr, {},
+     pad_backward<kReplicateBack, 3, Edge::kReplicated>, {}, {}, kBack},
     {"unfold", meta_unfold, unfold_rule, view_unfold, {}, {grad_unfold, ""},
      "windows cross the pieces of their dim", kAllowUneven | kExact, {1}},
     {"unfold_backward", nullptr, {}, unfold_backward, {}, {}, kBack},
