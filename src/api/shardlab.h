@@ -8,6 +8,7 @@
 #include "api/factories.h"       // IWYU pragma: export
 #include "api/groups.h"          // IWYU pragma: export
 #include "api/mesh.h"            // IWYU pragma: export
+#include "api/optimizers.h"      // IWYU pragma: export
 #include "api/parallel.h"        // IWYU pragma: export
 #include "api/tensor_ops.h"      // IWYU pragma: export
 #include "autograd/autograd.h"   // IWYU pragma: export

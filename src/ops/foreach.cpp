@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fix.h"
+#include "ops/expression.h"
 #include "ops/pointwise.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -136,9 +137,10 @@ class AdamStep {
     if (!args_[6].is_tensor()) return scaled(x, 1 - number(6) * kept);
     return calls_.one("sub.Tensor", {x, at_rate(scaled(x, kept))});
   }
-  /// 1 - beta ** step
+  /// 1 - beta ** step, in f64: it is small, and a step is counted in f32.
   DTensor unbiased(double beta) {
-    return calls_.one("rsub.Scalar", {calls_.one("pow.Scalar", {beta, element(5)}), 1});
+    const DTensor count = cast_to(calls_, element(5), DType::kF64);
+    return calls_.one("rsub.Scalar", {calls_.one("pow.Scalar", {beta, count}), 1});
   }
   /// Unless some gradient was not finite: then nothing changes.
   void store(const DTensor& target, DTensor value) {

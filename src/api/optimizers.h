@@ -1,0 +1,80 @@
+// optimizers.h - steps of SGD, Adam and AdamW over the rows that PyTorch's optimizers call: foreach
+// ops for SGD, fused ones for Adam. Parameters are leaves, plain or distributed; what an optimizer
+// keeps for one (momentum, moments) is placed as the parameter is. Gradients that are placed in
+// another way, or pending, are redistributed by the op: all ranks of the mesh call step() then. An
+// optimizer belongs to one rank, as its parameters do, and shares ownership of them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "mesh/dtensor.h"
+
+namespace shardlab {
+
+/// PyTorch's arguments and defaults; lr is a factor without unit.
+struct SgdOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;  ///< needs a momentum, and no dampening
+  bool maximize = false;
+};
+
+class Sgd {
+ public:
+  ///   fails  Value: no parameters, one that requires no gradient, options that do not go together
+  explicit Sgd(std::vector<DTensor> parameters, const SgdOptions& options = {});
+  /// Changes those parameters that have a gradient; nothing is recorded.
+  void step();
+  /// x.grad = None for all of them.
+  void zero_grad();
+
+ private:
+  std::vector<DTensor> parameters_;
+  SgdOptions options_;
+  std::vector<DTensor> momenta_;  ///< undefined before a parameter's first step
+};
+
+/// The decay of Adam's weights goes into the gradient, that of AdamW beside it.
+enum class WeightDecay : std::uint8_t { kInGradient, kDecoupled };
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  std::optional<double> weight_decay;  ///< empty: 0 for Adam, 0.01 for AdamW
+  bool amsgrad = false;
+  bool maximize = false;
+};
+
+/// Adam, and as AdamW its other form.
+class Adam {
+ public:
+  ///   fails  Value: no parameters, one that requires no gradient
+  explicit Adam(std::vector<DTensor> parameters, const AdamOptions& options = {},
+                WeightDecay decay = WeightDecay::kInGradient);
+  /// As those of Sgd.
+  void step();
+  void zero_grad();
+
+ private:
+  /// What is kept for a parameter from its first step on.
+  struct State {
+    DTensor mean, square, largest_square, count;
+  };
+
+  std::vector<DTensor> parameters_;
+  AdamOptions options_;
+  WeightDecay decay_;
+  std::vector<State> states_;
+};
+
+class AdamW : public Adam {
+ public:
+  explicit AdamW(std::vector<DTensor> parameters, const AdamOptions& options = {})
+      : Adam(std::move(parameters), options, WeightDecay::kDecoupled) {}
+};
+
+}  // namespace shardlab
