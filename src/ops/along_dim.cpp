@@ -175,6 +175,34 @@ Gradients grad_softmax(const GradContext& context) {
                              input(context, 0).dtype()})};
 }
 
+// The ways back of both, (grad_output, output, dim, input_dtype).
+
+Expression sum_along(const GradContext& context, const Expression& x) {
+  const Dims dims{context.inputs[2].to_int()};
+  return {context.calls, context.calls.one("aten::sum.dim_IntList", {x.value(), dims, true})};
+}
+
+Gradients grad_log_softmax_backward(const GradContext& context) {
+  const Expression shares = in(context, 1).of("aten::exp"), g = flowing(context);
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = (g - sum_along(context, g * shares)).value();
+  if (context.needs(1)) {
+    gradients[1] = (-(g * shares) * sum_along(context, in(context, 0))).value();
+  }
+  return gradients;
+}
+
+Gradients grad_softmax_backward(const GradContext& context) {
+  const Expression shares = in(context, 1), g = flowing(context), given = in(context, 0);
+  const Expression along = sum_along(context, g * shares);
+  Gradients gradients(2);
+  if (context.needs(0)) gradients[0] = ((g - along) * shares).value();
+  if (context.needs(1)) {
+    gradients[1] = (g * given - g * sum_along(context, given * shares) - given * along).value();
+  }
+  return gradients;
+}
+
 // What an element adds to all later ones comes back from these.
 Gradients grad_cumsum(const GradContext& context) {
   Calls& calls = context.calls;
@@ -203,14 +231,16 @@ constexpr Row kAlongDimRows[] = {
      {nullptr, "_log_softmax.out"}, {grad_log_softmax, "result"},
      "normalised by a sum over the dim"},
     {"_log_softmax_backward_data", meta_softmax_backward, others_rule,
-     KernelId::kLogSoftmaxBackward, {nullptr, "_log_softmax_backward_data.out"}, {},
+     KernelId::kLogSoftmaxBackward, {nullptr, "_log_softmax_backward_data.out"},
+     {grad_log_softmax_backward, "grad_output output"},
      "sums the gradient over the dim"},
     {"_safe_softmax", meta_safe_softmax, others_rule, safe_softmax, {},
      {grad_safe_softmax, "result"}, "normalised by a sum over the dim"},
     {"_softmax", meta_softmax, others_rule, KernelId::kSoftmax, {nullptr, "_softmax.out"},
      {grad_softmax, "result"}, "normalised by a sum over the dim"},
     {"_softmax_backward_data", meta_softmax_backward, others_rule, KernelId::kSoftmaxBackward,
-     {nullptr, "_softmax_backward_data.out"}, {}, "sums the gradient over the dim"},
+     {nullptr, "_softmax_backward_data.out"},
+     {grad_softmax_backward, "grad_output output"}, "sums the gradient over the dim"},
     {"argsort", nullptr, {}, argsort, {}, {}, "sort"},
     {"argsort.stable", nullptr, {}, argsort_stable, {}, {}, "sort.stable"},
     {"cummax", meta_sort, others_rule, KernelId::kCummax, {nullptr, "cummax.out"},

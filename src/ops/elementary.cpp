@@ -182,6 +182,56 @@ Gradients grad_tanh(const GradContext& context) {
   return {context.calls.one("aten::tanh_backward", {context.grads[0], output(context)})};
 }
 
+// The ops that send gradients back, (grad_output, at, ..): linear in the first, which so goes the
+// same way, and bent in the second.
+
+Expression conjugated(const Expression& x) {
+  return is_complex(x.value().dtype()) ? x.of("aten::conj_physical") : x;
+}
+
+/// `bend`: the slope of the op in its second tensor; null: 0 but for steps.
+template <const char* const& op, Expression (*bend)(const GradContext&) = nullptr>
+Gradients grad_of_slope(const GradContext& context) {
+  Calls& calls = context.calls;
+  Gradients gradients(2);
+  if (context.needs(0)) {
+    Arguments args = context.inputs;
+    args[0] = context.grads[0];
+    args[1] = conjugated(in(context, 1)).value();
+    gradients[0] = sum_to(calls, calls.one(op, std::move(args)), input(context, 0));
+  }
+  if (bend != nullptr && context.needs(1)) {
+    const Expression bent =
+        conjugated(flowing(context)) * in(context, 0) * conjugated(bend(context));
+    gradients[1] = sum_to(calls, bent.value(), input(context, 1));
+  }
+  return gradients;
+}
+constexpr const char* kGeluBack = "aten::gelu_backward";
+constexpr const char* kLeakyBack = "aten::leaky_relu_backward";
+constexpr const char* kSigmoidBack = "aten::sigmoid_backward";
+constexpr const char* kTanhBack = "aten::tanh_backward";
+constexpr const char* kThresholdBack = "aten::threshold_backward";
+
+Expression bend_of_sigmoid(const GradContext& context) { return in(context, 1) * -2.0 + 1.0; }
+Expression bend_of_tanh(const GradContext& context) { return in(context, 1) * -2.0; }
+
+/// The second derivative of x times the normal distribution, or of its form by tanh.
+Expression bend_of_gelu(const GradContext& context) {
+  const Expression x = in(context, 1), square = x * x;
+  if (context.inputs[2].string() != "tanh") {
+    const double density = std::sqrt(0.5 / std::numbers::pi);
+    return (square * -0.5).of("aten::exp") * density * (-square + 2.0);
+  }
+  constexpr double kCubic = 0.044715;
+  const double scale = std::sqrt(2 / std::numbers::pi);
+  const Expression t = ((square * kCubic + 1.0) * x * scale).of("aten::tanh");
+  const Expression slope = (square * (3 * kCubic) + 1.0) * scale;
+  const Expression steep = -(t * t) + 1.0;
+  const Expression turn = x * (6 * kCubic * scale) - t * slope * slope * 2.0;
+  return steep * (slope + x * turn * 0.5);
+}
+
 constexpr const char* kWholeDecides =
     "the result depends on the whole value; a pending term is only a part of it";
 
@@ -254,11 +304,13 @@ constexpr Row kElementaryRows[] = {
     {"gelu", meta_tensors, kNone, KernelId::kGelu, {"gelu_", "gelu.out"}, {grad_gelu, "self"},
      "neither linear nor known to be monotone"},
     {"gelu_backward", meta_tensors, kNone, KernelId::kGeluBackward,
-     {nullptr, "gelu_backward.grad_input"}, {}, kWholeDecides},
+     {nullptr, "gelu_backward.grad_input"},
+     {grad_of_slope<kGeluBack, bend_of_gelu>, "grad_output self"}, kWholeDecides},
     {"leaky_relu", meta_tensors, kNone, KernelId::kLeakyRelu, {"leaky_relu_", "leaky_relu.out"},
      {grad_leaky_relu, "self"}, "neither linear nor known to be monotone"},
     {"leaky_relu_backward", meta_tensors, kNone, KernelId::kLeakyReluBackward,
-     {nullptr, "leaky_relu_backward.grad_input"}, {}, kWholeDecides},
+     {nullptr, "leaky_relu_backward.grad_input"}, {grad_of_slope<kLeakyBack>, "self"},
+     kWholeDecides},
     {"log", meta_promoted_float, kNone, KernelId::kLog, {"log_", "log.out"}, {grad_log, "self"},
      "undefined at x <= 0"},
     {"log10", meta_promoted_float, kNone, KernelId::kLog10, {"log10_", "log10.out"},
@@ -288,7 +340,8 @@ constexpr Row kElementaryRows[] = {
     {"sigmoid", meta_promoted_float, kNonDecreasing, KernelId::kSigmoid,
      {"sigmoid_", "sigmoid.out"}, {grad_sigmoid, "result"},
      "non-decreasing: it commutes with max and min"},
-    {"sigmoid_backward", meta_tensors, kNone, KernelId::kSigmoidBackward, {}, {}, kWholeDecides},
+    {"sigmoid_backward", meta_tensors, kNone, KernelId::kSigmoidBackward, {},
+     {grad_of_slope<kSigmoidBack, bend_of_sigmoid>, "grad_output output"}, kWholeDecides},
     {"sign", meta_tensors, kNonDecreasingNumbers, KernelId::kSign, {"sign_", "sign.out"},
      {grad_zeros, ""}, "the sign of NaN is 0, which the largest of some signs need not be"},
     {"silu", meta_tensors, kNone, KernelId::kSilu, {"silu_", "silu.out"}, {grad_silu, "self"},
@@ -310,11 +363,13 @@ constexpr Row kElementaryRows[] = {
      "neither linear nor monotone"},
     {"tanh", meta_promoted_float, kNonDecreasing, KernelId::kTanh, {"tanh_", "tanh.out"},
      {grad_tanh, "result"}, "non-decreasing: it commutes with max and min"},
-    {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {}, {}, kWholeDecides},
+    {"tanh_backward", meta_tensors, kNone, KernelId::kTanhBackward, {},
+     {grad_of_slope<kTanhBack, bend_of_tanh>, "grad_output output"}, kWholeDecides},
     {"threshold", meta_tensors, kNonDecreasing, threshold, {}, {grad_threshold, "self"},
      "non-decreasing where the value is below the threshold", 0, {}, threshold_filter},
     {"threshold_backward", meta_tensors, kNone, KernelId::kThresholdBackward,
-     {nullptr, "threshold_backward.grad_input"}, {}, kWholeDecides},
+     {nullptr, "threshold_backward.grad_input"}, {grad_of_slope<kThresholdBack>, "self"},
+     kWholeDecides},
     {"trunc", meta_tensors, kNonDecreasing, KernelId::kTrunc, {"trunc_", "trunc.out"},
      {grad_zeros, ""}, "non-decreasing: it commutes with max and min"},
 };

@@ -86,6 +86,24 @@ Gradients grad_embedding(const GradContext& context) {
   return gradients;
 }
 
+/// (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq): each lookup gets what its
+/// row has.
+Gradients grad_embedding_backward(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& indices = input(context, 1);
+  Expression rows = flowing(context);
+  if (context.inputs[4].to_bool()) {
+    const DTensor ones = calls.one("aten::ones_like", {input(context, 0)});
+    const Expression counts(calls, calls.one("aten::embedding_dense_backward",
+                                             {ones, indices, context.inputs[2], -1, false}));
+    rows = rows / counts.with("aten::clamp_min", 1);
+  }
+  const Expression each(calls, calls.one("aten::embedding", {rows.value(), indices}));
+  if (context.inputs[3].to_int() < 0) return {each.value(), DTensor()};
+  const Expression padding(calls, calls.one("aten::unsqueeze", {indices, -1}));
+  return {each.filled(padding.eq(context.inputs[3]), 0).value(), DTensor()};
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kLookupRows[] = {
@@ -93,7 +111,8 @@ constexpr Row kLookupRows[] = {
      MaskedLookup{KernelId::kEmbedding, KernelId::kEmbeddingMasked}, {nullptr, "embedding.out"},
      {grad_embedding, "indices"}, "a mask tells which rank owns a row", kNeedsPosition | kExact},
     {"embedding_dense_backward", meta_embedding_backward, rule_embedding_backward,
-     KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"}, {},
+     KernelId::kEmbeddingDenseBackward, {nullptr, "embedding_dense_backward.out"},
+     {grad_embedding_backward, "indices"},
      "lookups of one row add up", 0, {2}},
 };
 // clang-format on

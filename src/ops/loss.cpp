@@ -192,6 +192,21 @@ Gradients grad_nll_loss(const GradContext& context) {
   return gradients;
 }
 
+/// (grad_output, self, target, weight, reduction, ignore_index, total_weight): the way back is
+/// linear, its gradient goes the way forward.
+template <const char* const& forward>
+Gradients grad_nll_loss_backward(const GradContext& context) {
+  Gradients gradients(5);
+  if (!context.needs(0)) return gradients;
+  gradients[0] = context
+                     .calls(forward, {context.grads[0], context.inputs[2], context.inputs[3],
+                                      context.inputs[4], context.inputs[5]})[0]
+                     .tensor();
+  return gradients;
+}
+
+constexpr const char* kSampleForward = "aten::nll_loss_forward";
+constexpr const char* kPlaceForward = "aten::nll_loss2d_forward";
 constexpr const char* kSampleBackward = "aten::nll_loss_backward";
 constexpr const char* kPlaceBackward = "aten::nll_loss2d_backward";
 
@@ -199,14 +214,16 @@ constexpr const char* kPlaceBackward = "aten::nll_loss2d_backward";
 // clang-format off
 constexpr Row kLossRows[] = {
     {"nll_loss2d_backward", meta_nll_loss_of_places_backward, rule_nll_loss_backward,
-     nll_loss_of_places_backward, {nullptr, "nll_loss2d_backward.grad_input"}, {},
+     nll_loss_of_places_backward, {nullptr, "nll_loss2d_backward.grad_input"},
+     {grad_nll_loss_backward<kPlaceForward>, "target weight"},
      "samples are independent", 0, {4}},
     {"nll_loss2d_forward", meta_nll_loss_of_places, rule_nll_loss, nll_loss_of_places,
      {nullptr, "nll_loss2d_forward.output"},
      {grad_nll_loss<kPlaceBackward>, "self target weight result1 !weight !result1"},
      "sums over samples add up", 0, {3}},
     {"nll_loss_backward", meta_nll_loss_backward, rule_nll_loss_backward,
-     KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"}, {},
+     KernelId::kNllLossBackward, {nullptr, "nll_loss_backward.grad_input"},
+     {grad_nll_loss_backward<kSampleForward>, "target weight"},
      "samples are independent", 0, {4}},
     {"nll_loss_forward", meta_nll_loss, rule_nll_loss, KernelId::kNllLossForward,
      {nullptr, "nll_loss_forward.output"},

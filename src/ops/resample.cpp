@@ -411,6 +411,22 @@ Gradients grad_adaptive_avg_pool(const GradContext& context) {
   return {context.calls.one(backward, {context.grads[0], context.inputs[0]})};
 }
 
+/// (grad_output, self): the way back is linear, its gradient goes the way forward.
+template <const char* const& forward, std::size_t count>
+Gradients grad_adaptive_backward(const GradContext& context) {
+  const Dims& shape = input(context, 0).shape();
+  const Dims sizes(shape.end() - static_cast<std::ptrdiff_t>(count), shape.end());
+  return {context.calls.one(forward, {context.grads[0], sizes}), DTensor()};
+}
+/// adaptive_avg_pool1d: of a plane of one row.
+Gradients grad_adaptive_avg_pool1d(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto in_row = [&](const DTensor& x) { return calls.one("aten::unsqueeze", {x, -2}); };
+  const DTensor back = calls.one("aten::_adaptive_avg_pool2d_backward",
+                                 {in_row(context.grads[0]), in_row(input(context, 0))});
+  return {calls.one("aten::squeeze.dim", {back, -2})};
+}
+
 template <std::size_t count, std::size_t tensors = 1>
 Gradients grad_max_pool(const GradContext& context) {
   Gradients gradients(tensors);
@@ -558,6 +574,8 @@ void register_upsampling(OpRegistry& registry) {
 constexpr const char* kAvg2dBack = "avg_pool2d_backward";
 constexpr const char* kAvg3dBack = "avg_pool3d_backward";
 constexpr const char* kAdaptive2dBack = "_adaptive_avg_pool2d_backward";
+constexpr const char* kAdaptive2d = "_adaptive_avg_pool2d";
+constexpr const char* kAdaptive3d = "_adaptive_avg_pool3d";
 constexpr const char* kAdaptive3dBack = "_adaptive_avg_pool3d_backward";
 
 // Sorted by name.
@@ -567,15 +585,17 @@ constexpr Row kPoolRows[] = {
      {nullptr, "_adaptive_avg_pool2d.out"}, {grad_adaptive_avg_pool<kAdaptive2dBack>, "self"},
      kLinearMap, kAllowUneven},
     {"_adaptive_avg_pool2d_backward", meta_pool_backward, both_front_dims_rule,
-     KernelId::kAdaptiveAvgPoolBackward, {nullptr, "_adaptive_avg_pool2d_backward.out"}, {},
-     kWindows},
+     KernelId::kAdaptiveAvgPoolBackward, {nullptr, "_adaptive_avg_pool2d_backward.out"},
+     {grad_adaptive_backward<kAdaptive2d, 2>, ""}, kWindows},
     {"_adaptive_avg_pool3d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
      {nullptr, "_adaptive_avg_pool3d.out"}, {grad_adaptive_avg_pool<kAdaptive3dBack>, "self"},
      kLinearMap, kAllowUneven},
     {"_adaptive_avg_pool3d_backward", meta_pool_backward, pool_backward_rule,
-     KernelId::kAdaptiveAvgPoolBackward, {}, {}, kWindows, kAllowUneven},
+     KernelId::kAdaptiveAvgPoolBackward, {}, {grad_adaptive_backward<kAdaptive3d, 3>, ""},
+     kWindows, kAllowUneven},
     {"adaptive_avg_pool1d", meta_adaptive_pool, mean_pool_rule, KernelId::kAdaptiveAvgPool,
-     {nullptr, "adaptive_avg_pool1d.out"}, {}, kLinearMap, kAllowUneven},
+     {nullptr, "adaptive_avg_pool1d.out"}, {grad_adaptive_avg_pool1d, "self"}, kLinearMap,
+     kAllowUneven},
     {"adaptive_max_pool1d", meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
      {}, {grad_max_pool<1>, "result1"}, kWindows, kAllowUneven},
     {"adaptive_max_pool2d", meta_adaptive_max_pool, max_pool_rule, KernelId::kAdaptiveMaxPool,
