@@ -144,10 +144,12 @@ void add_grids_and_pools(std::vector<OpSample>& samples) {
 
 void add_products_and_attention(std::vector<OpSample>& samples) {
   const SampleInput q = real({2, 3, 5, 4}), k = real({2, 3, 6, 4}), bias = real({2, 3, 5, 6});
+  const SampleInput many = real({1, 8, 3, 2}), few = real({1, 4, 2, 2});
   const Argument none;
   samples.insert(
       samples.end(),
       {{"_scaled_dot_product_flash_attention", {q, k, k}, {"$0", "$1", "$2"}},
+       {"_scaled_dot_product_flash_attention", {many, few, few}, {"$0", "$1", "$2"}},
        {"_scaled_dot_product_efficient_attention", {q, k, k, bias}, {"$0", "$1", "$2", "$3", true}},
        {"_scaled_dot_product_cudnn_attention", {q, k, k}, {"$0", "$1", "$2", none, true}},
        {"_scaled_dot_product_flash_attention_backward",

@@ -484,6 +484,9 @@ void add_linear_algebra(std::vector<OpSample>& samples) {
                   {"cholesky_solve", {real({3, 1, 2}), unit({3, 1, 1})}, {"$0", "$1"}},
                   {"triangular_solve", {real({3, 4, 2}), unit({3, 4, 4})}, {"$0", "$1"}},
                   {"lu_unpack", {real({3, 4, 5}), pivots({3, 4}, 4)}, {"$0", "$1", true, false}},
+                  {"linalg_lu_solve",
+                   {real({3, 4, 4}), pivots({3, 4}, 4), real({3, 4, 2})},
+                   {"$0", "$1", "$2"}},
                   {"linalg_matrix_exp", {real({3, 4, 4})}, {"$0"}}});
 }
 

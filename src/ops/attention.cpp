@@ -58,7 +58,17 @@ DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
   spread.insert(at + 1, heads / own);
   joined[at] = heads;
   const DTensor apart = calls.one("unsqueeze", {x, static_cast<std::int64_t>(at) + 1});
-  return reshape(calls, calls.one("expand", {apart, spread}), joined);
+  return regrouped(calls, calls.one("expand", {apart, spread}), joined);
+}
+
+/// The way back: each of `own` heads is the sum of those that it stood for.
+DTensor of_heads(Calls& calls, const DTensor& gradient, std::int64_t own) {
+  const std::int64_t heads = gradient.shape()[1];
+  if (heads == own) return gradient;
+  Dims apart = gradient.shape();
+  apart[1] = own;
+  apart.insert(2, heads / own);
+  return calls.one("sum.dim_IntList", {reshape(calls, gradient, apart), Dims{2}});
 }
 
 double attention_scale(const DTensor& query, const Argument& scale) {
@@ -198,10 +208,14 @@ void check_attention(const MetaArgs& args, std::size_t first) {
   const auto same = [](const TensorMeta& a, const TensorMeta& b, std::size_t dim) {
     return a.shape[dim] == b.shape[dim];
   };
-  const bool fits = same(query, key, 0) && same(query, value, 0) && same(query, key, 1) &&
-                    same(query, value, 1) && same(key, value, 2) && same(query, key, 3);
+  const std::int64_t heads = key.shape[1];
+  const bool shared = heads == query.shape[1] || (heads > 0 && query.shape[1] % heads == 0);
+  const bool fits = same(query, key, 0) && same(query, value, 0) && shared && same(key, value, 1) &&
+                    same(key, value, 2) && same(query, key, 3);
   if (fits) return;
-  fail(ErrorKind::kValue, Fix{"give as many samples and heads of keys and values as of queries"},
+  fail(ErrorKind::kValue,
+       Fix{"give as many samples of keys and values as of queries, and as many heads or a divisor "
+           "of them"},
        "{}: queries [{}], keys [{}] and values [{}] do not fit together", args.op().name(),
        fmt::join(query.shape, ", "), fmt::join(key.shape, ", "), fmt::join(value.shape, ", "));
 }
@@ -378,6 +392,18 @@ std::vector<RuleRow> rule_fused_backward(const RuleContext& context) {
       });
 }
 
+/// Heads of keys that stand for several of queries are cut with all of those: in equal pieces.
+const char* heads_filter(const RuleContext& context, std::span<const Placements> inputs) {
+  const std::size_t query = *context.schema.row->op.find_argument("query");
+  const std::int64_t heads = context.tensors[query + 1]->shape()[1];
+  if (context.tensors[query]->shape()[1] == heads) return nullptr;
+  std::int64_t pieces = 1;
+  for (std::size_t i = 0; i < inputs[query].size(); ++i) {
+    if (inputs[query][i] == Placement::shard(1)) pieces *= context.schema.layout->size(i);
+  }
+  return heads % pieces == 0 ? nullptr : "heads of keys are cut away from those they stand for";
+}
+
 /// Flash, cuDNN and memory-efficient attention; what they note beside the output and its sums is
 /// None, or zeros.
 Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
@@ -385,8 +411,10 @@ Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
   const DType dtype = args[0].tensor().dtype(), wide = inside_dtype(dtype);
   const DTensor query = cast_to(calls, args[0].tensor(), wide);
   const Argument& bias = called(row, args, "attn_bias");
-  const Attended found = attended(calls, query, cast_to(calls, args[1].tensor(), wide),
-                                  cast_to(calls, args[2].tensor(), wide), bias,
+  const auto spread = [&](const Argument& x) {
+    return with_heads(calls, cast_to(calls, x.tensor(), wide), query.shape()[1]);
+  };
+  const Attended found = attended(calls, query, spread(args[1]), spread(args[2]), bias,
                                   called(row, args, "is_causal").to_bool(),
                                   attention_scale(query, called(row, args, "scale")));
   DTensor sums = cast_to(calls, found.log_sum, DType::kF32);
@@ -413,7 +441,10 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   refuse_dropout(row.name(), called(row, args, "dropout_p").to_double());
   const DType wide = inside_dtype(args[1].tensor().dtype());
   const auto in_wide = [&](const Argument& x) { return cast_to(calls, x.tensor(), wide); };
-  const DTensor query = in_wide(args[1]), key = in_wide(args[2]), value = in_wide(args[3]);
+  const DTensor query = in_wide(args[1]);
+  const std::int64_t heads = query.shape()[1];
+  const DTensor key = with_heads(calls, in_wide(args[2]), heads);
+  const DTensor value = with_heads(calls, in_wide(args[3]), heads);
   const DTensor g = in_wide(args[0]), output = in_wide(called(row, args, "out"));
   const Argument& bias = called(row, args, "attn_bias");
   const double scale = attention_scale(query, called(row, args, "scale"));
@@ -432,7 +463,9 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   Results results;
   for (std::size_t i = 0; i < 3; ++i) {
     const bool wanted = mask.is_none() || mask.list()[i].to_bool();
-    results.push_back(wanted ? Argument(cast_to(calls, found[i], args[1 + i].tensor().dtype()))
+    const DTensor& x = args[1 + i].tensor();
+    const std::int64_t own = x.shape()[1];
+    results.push_back(wanted ? Argument(cast_to(calls, of_heads(calls, found[i], own), x.dtype()))
                              : Argument());
   }
   if (row.op.returns.size() == 3) return results;
@@ -494,19 +527,20 @@ constexpr const char* kHeads = "heads and samples are independent";
 constexpr Row kAttentionRows[] = {
     {"_scaled_dot_product_cudnn_attention", meta_cudnn_attention, rule_biased_attention,
      fused_attention, {}, {grad_cudnn,
-     "query key value attn_bias result0 result1 !attn_bias !result1"}, kHeads, 0, {4}},
+     "query key value attn_bias result0 result1 !attn_bias !result1"}, kHeads, 0, {4},
+     heads_filter},
     {"_scaled_dot_product_cudnn_attention_backward", meta_fused_backward, rule_fused_backward,
-     fused_attention_backward, {}, {}, kHeads},
+     fused_attention_backward, {}, {}, kHeads, 0, {}, heads_filter},
     {"_scaled_dot_product_efficient_attention", meta_efficient_attention, rule_biased_attention,
      fused_attention, {}, {grad_efficient, "query key value attn_bias result0 result1 !result1"},
-     kHeads, 0, {4}},
+     kHeads, 0, {4}, heads_filter},
     {"_scaled_dot_product_efficient_attention_backward", meta_efficient_backward,
-     rule_fused_backward, fused_attention_backward, {}, {}, kHeads},
+     rule_fused_backward, fused_attention_backward, {}, {}, kHeads, 0, {}, heads_filter},
     {"_scaled_dot_product_flash_attention", meta_flash_attention, rule_flash_attention,
      fused_attention, {}, {grad_flash, "query key value result0 result1 !result1 !result8"},
-     kHeads, 0, {5}},
+     kHeads, 0, {5}, heads_filter},
     {"_scaled_dot_product_flash_attention_backward", meta_fused_backward, rule_fused_backward,
-     fused_attention_backward, {}, {}, kHeads},
+     fused_attention_backward, {}, {}, kHeads, 0, {}, heads_filter},
     {"_scaled_dot_product_flash_attention_for_cpu", nullptr, {}, flash_attention, {},
      {nullptr, "query key value attn_mask result0 result1 !attn_mask !result1"},
      "one kernel: weights are made again for the gradient"},

@@ -464,6 +464,33 @@ Gradients grad_qr(const GradContext& context) {
   return {calls.one("aten::cat", {parts, -1})};
 }
 
+/// linalg_householder_product(input, tau): the first columns of the product.
+Gradients grad_householder_product(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& packed = input(context, 0);
+  const DTensor whole = with_columns(calls, context.grads[0], packed.shape()[packed.ndim() - 2]);
+  return packed_gradients(calls, packed, input(context, 1), whole);
+}
+
+/// ormqr(self, tau, other, left, transpose): op(Q) C, or C op(Q).
+Gradients grad_ormqr(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor &packed = input(context, 0), &tau = input(context, 1), &g = context.grads[0];
+  const bool left = context.inputs[3].to_bool(), turned = context.inputs[4].to_bool();
+  Gradients gradients(3);
+  if (context.needs(0) || context.needs(1)) {
+    const DTensor& other = input(context, 2);
+    const DTensor of_op =
+        left ? product(calls, g, adjoint(calls, other)) : product(calls, adjoint(calls, other), g);
+    gradients = packed_gradients(calls, packed, tau, turned ? adjoint(calls, of_op) : of_op);
+    gradients.resize(3);
+  }
+  if (context.needs(2)) {
+    gradients[2] = calls.one("aten::ormqr", {packed, tau, g, left, !turned});
+  }
+  return gradients;
+}
+
 Gradients grad_cross(const GradContext& context) {
   const auto conjugated = [&](std::size_t i) -> Argument {
     const DTensor& x = input(context, i);
@@ -521,8 +548,8 @@ constexpr Row kFactorizationRows[] = {
      {grad_eig, "result0 result1"}, kEachMatrix, kAllowUneven},
     {"linalg_eigvals", nullptr, {}, eigenvalues, {}, {}, "linalg_eig"},
     {"linalg_householder_product", meta_householder_product, batch_rule,
-     KernelId::kHouseholderProduct, {nullptr, "linalg_householder_product.out"}, {}, kEachMatrix,
-     kAllowUneven},
+     KernelId::kHouseholderProduct, {nullptr, "linalg_householder_product.out"},
+     {grad_householder_product, "input tau result"}, kEachMatrix, kAllowUneven},
     {"linalg_ldl_factor_ex", meta_ldl_factor, batch_rule, KernelId::kLdlFactorEx,
      {nullptr, "linalg_ldl_factor_ex.out"}, {}, kEachMatrix, kAllowUneven},
     {"linalg_ldl_solve", meta_ldl_solve, ldl_solve_rule, KernelId::kLdlSolve,
@@ -537,8 +564,8 @@ constexpr Row kFactorizationRows[] = {
      {nullptr, "linalg_pinv.out_rcond_tensor"}, {}, kOfPinv},
     {"linalg_qr", meta_qr, whole_rule, KernelId::kQr, {nullptr, "linalg_qr.out"},
      {grad_qr, "A result0 result1"}, kReplicas},
-    {"ormqr", meta_ormqr, linear_batch_rule<2>, KernelId::kOrmqr, {nullptr, "ormqr.out"}, {},
-     kLinearSides, kAllowUneven},
+    {"ormqr", meta_ormqr, linear_batch_rule<2>, KernelId::kOrmqr, {nullptr, "ormqr.out"},
+     {grad_ormqr, "self input2 input3 result"}, kLinearSides, kAllowUneven},
     {"svd", nullptr, {}, older_svd, {nullptr, "svd.U"}, {}, "_linalg_svd"},
 };
 // clang-format on

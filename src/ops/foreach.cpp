@@ -71,6 +71,39 @@ ShardingRule rule_of(const OpDescriptor& op, const OpRow& element) {
   return element.rule;
 }
 
+// A list beside numbers: where an element loses nothing flows, on a tie half, beside a NaN all.
+template <bool larger>
+std::vector<DTensor> grad_extremes(const GradContext& context) {
+  const ArgumentList& list = context.inputs[0].list();
+  const Argument& bounds = context.inputs[1];
+  std::vector<DTensor> gradients(list.size());
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    if (!context.needs(k) || !context.grads[k].defined()) continue;
+    const Expression x(context.calls, list[k].tensor()), g(context.calls, context.grads[k]);
+    const Argument whole = bounds.is_ints() ? Argument(bounds.ints()[k]) : bounds;
+    const Argument bound = bounds.is_list() ? bounds.list()[k] : whole;
+    const Expression kept = x.eq(bound).choose(g * 0.5, g);
+    gradients[k] = kept.filled(larger ? x.lt(bound) : x.gt(bound), 0.0).value();
+  }
+  return gradients;
+}
+
+// What differs from the gradient of the op on each element: that of clamp_min has none at its
+// bound.
+constexpr std::pair<std::string_view, GradientFn> kOtherGradients[] = {
+    {"aten::_foreach_maximum.Scalar", grad_extremes<true>},
+    {"aten::_foreach_maximum.ScalarList", grad_extremes<true>},
+    {"aten::_foreach_minimum.Scalar", grad_extremes<false>},
+    {"aten::_foreach_minimum.ScalarList", grad_extremes<false>},
+};
+
+Gradient gradient_of(const OpDescriptor& op) {
+  for (const auto& [name, program] : kOtherGradients) {
+    if (op.name() == name) return {program, "self"};
+  }
+  return {};
+}
+
 // Every foreach op of ATen whose element is a registered op.
 void add_derived(OpRegistry& registry) {
   for (const std::string_view schema : aten_schemas_of("aten::_foreach_")) {
@@ -82,6 +115,7 @@ void add_derived(OpRegistry& registry) {
     row.meta = element->meta;
     row.rule = rule_of(row.op, *element);
     row.compute = run_elements;
+    row.gradient = gradient_of(row.op);
     row.flags = element->flags | kIndependentLists;
     row.why = "each element by itself";
     row.base = element;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -319,6 +320,88 @@ Gradients grad_cholesky_solve(const GradContext& context) {
   return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, read(of_l)), l)};
 }
 
+/// linalg_lu_solve(LU, pivots, B, *, left, adjoint): of A = P L U what _linalg_solve_ex says, of L
+/// P^T gA U^H below the diagonal, of U L^H P^T gA from it on.
+Gradients grad_lu_solve(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Argument &packed = context.inputs[0], &pivots = context.inputs[1];
+  const bool left = context.inputs[3].to_bool(), turned = context.inputs[4].to_bool();
+  const DTensor of_b =
+      calls.one("aten::linalg_lu_solve", {packed, pivots, context.grads[0], left, !turned});
+  Gradients gradients(3);
+  gradients[2] = sum_to(calls, of_b, input(context, 2));
+  if (!context.needs(0)) return gradients;
+  const DTensor solved = adjoint(calls, output(context));
+  const DTensor once = left ? product(calls, of_b, solved) : product(calls, solved, of_b);
+  const DTensor of_a = negate(calls, turned ? adjoint(calls, once) : once);
+  const Results factors = calls("aten::lu_unpack", {packed, pivots, true, true});
+  const DTensor inner = product(calls, adjoint(calls, factors[0].tensor()), of_a);
+  const Expression below(
+      calls, lower(calls, product(calls, inner, adjoint(calls, factors[2].tensor())), -1));
+  const Expression above(calls,
+                         upper(calls, product(calls, adjoint(calls, factors[1].tensor()), inner)));
+  gradients[0] = sum_to(calls, (below + above).value(), input(context, 0));
+  return gradients;
+}
+
+/// lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots): P, L, U; what lies beyond the square
+/// that both share belongs to the longer one.
+Gradients grad_lu_unpack(const GradContext& context) {
+  Calls& calls = context.calls;
+  const TensorMeta& packed = input(context, 0).meta();
+  const std::int64_t m = rows_of(packed), n = columns_of(packed), k = std::min(m, n);
+  const DTensor &gl = context.grads[1], &gu = context.grads[2];
+  std::optional<Expression> both;
+  if (gl.defined()) {
+    const Dims missing{0, n - k};
+    both = {calls, calls.one("aten::constant_pad_nd", {lower(calls, gl, -1), missing})};
+  }
+  if (gu.defined()) {
+    const Dims missing{0, 0, 0, m - k};
+    const Expression above(calls, calls.one("aten::constant_pad_nd", {upper(calls, gu), missing}));
+    both = both ? *both + above : above;
+  }
+  return {both ? both->value() : DTensor(), DTensor()};
+}
+
+/// triangular_solve(self, A, upper, transpose, unitriangular): X, and A as it was given; A^T where
+/// `transpose`, which is not conjugated.
+Gradients grad_older_triangular_solve(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor &b = input(context, 0), &a = input(context, 1);
+  const bool above = context.inputs[2].to_bool(), turned = context.inputs[3].to_bool();
+  const bool unit = context.inputs[4].to_bool();
+  const auto plain = [&](const DTensor& x) {
+    return turned ? calls.one("aten::transpose.int", {x, -2, -1}) : x;
+  };
+  Gradients gradients(2);
+  if (context.grads[0].defined()) {
+    const DTensor of_b =
+        calls.one("aten::linalg_solve_triangular",
+                  {adjoint(calls, plain(a)), context.grads[0], above == turned, true, unit});
+    const DTensor once = plain(product(calls, of_b, adjoint(calls, output(context))));
+    gradients = {sum_to(calls, of_b, b),
+                 sum_to(calls, triangle(calls, negate(calls, once), above, unit), a)};
+  }
+  if (const DTensor& given = context.grads[1]; given.defined()) {
+    const DTensor copy = sum_to(calls, given, a);
+    DTensor& of_a = gradients[1];
+    of_a = of_a.defined() ? (Expression(calls, of_a) + Expression(calls, copy)).value() : copy;
+  }
+  return gradients;
+}
+
+/// cholesky_inverse(self, upper): A^-1 of A = L L^H, or of U^H U; as in the reference, the triangle
+/// that is not read gets a gradient too.
+Gradients grad_cholesky_inverse(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor &factor = input(context, 0), &inverse = output(context), &g = context.grads[0];
+  const DTensor both = (Expression(calls, g) + Expression(calls, adjoint(calls, g))).value();
+  const DTensor inner = product(calls, inverse, product(calls, both, inverse));
+  const bool above = context.inputs[1].to_bool();
+  return {negate(calls, above ? product(calls, factor, inner) : product(calls, inner, factor))};
+}
+
 /// The corner of the exponential of [[A^H, g], [0, A^H]].
 Gradients grad_matrix_exp(const GradContext& context) {
   Calls& calls = context.calls;
@@ -344,7 +427,8 @@ constexpr Row kLinalgRows[] = {
     {"_linalg_solve_ex", meta_solve, linear_batch_rule<1>, KernelId::kSolveEx,
      {nullptr, "_linalg_solve_ex.result"}, {grad_solve, "A B result"}, kLinear, kAllowUneven},
     {"cholesky_inverse", meta_square_by_columns, batch_rule, KernelId::kCholeskyInverse,
-     {nullptr, "cholesky_inverse.out"}, {}, kMatrices, kAllowUneven},
+     {nullptr, "cholesky_inverse.out"}, {grad_cholesky_inverse, "self result"}, kMatrices,
+     kAllowUneven},
     {"cholesky_solve", meta_cholesky_solve, linear_batch_rule<0>, KernelId::kCholeskySolve,
      {nullptr, "cholesky_solve.out"},
      {grad_cholesky_solve, "input2 result"}, kLinear, kAllowUneven},
@@ -358,17 +442,18 @@ constexpr Row kLinalgRows[] = {
      {nullptr, "linalg_lu_factor_ex.out"}, {grad_lu_factor, "result0 result1"}, kMatrices,
      kAllowUneven},
     {"linalg_lu_solve", meta_lu_solve, linear_batch_rule<2>, KernelId::kLuSolve,
-     {nullptr, "linalg_lu_solve.out"}, {}, kLinear, kAllowUneven},
+     {nullptr, "linalg_lu_solve.out"}, {grad_lu_solve, "LU pivots result"}, kLinear, kAllowUneven},
     {"linalg_matrix_exp", meta_square, batch_rule, KernelId::kMatrixExp,
      {nullptr, "linalg_matrix_exp.out"}, {grad_matrix_exp, "self"}, kMatrices, kAllowUneven},
     {"linalg_solve_triangular", meta_solve_triangular, solve_triangular_rule,
      KernelId::kSolveTriangular, {nullptr, "linalg_solve_triangular.out"},
      {grad_solve_triangular, "self B result"}, kLinear, kAllowUneven, {},
      solve_triangular_filter},
-    {"lu_unpack", meta_lu_unpack, batch_rule, KernelId::kLuUnpack, {nullptr, "lu_unpack.out"}, {},
-     kMatrices, kAllowUneven},
+    {"lu_unpack", meta_lu_unpack, batch_rule, KernelId::kLuUnpack, {nullptr, "lu_unpack.out"},
+     {grad_lu_unpack, ""}, kMatrices, kAllowUneven},
     {"triangular_solve", meta_triangular_solve, batch_rule, KernelId::kTriangularSolve,
-     {nullptr, "triangular_solve.X"}, {}, kMatrices, kAllowUneven},
+     {nullptr, "triangular_solve.X"}, {grad_older_triangular_solve, "self A result0"}, kMatrices,
+     kAllowUneven},
 };
 // clang-format on
 

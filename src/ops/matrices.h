@@ -48,5 +48,11 @@ DTensor on_diagonal(Calls& calls, const DTensor& x);
 /// One triangle of a matrix, from the diagonal that is `offset` above the main one.
 DTensor lower(Calls& calls, const DTensor& x, std::int64_t offset = 0);
 DTensor upper(Calls& calls, const DTensor& x, std::int64_t offset = 0);
+/// With zeros behind, up to so many columns.
+DTensor with_columns(Calls& calls, const DTensor& x, std::int64_t columns);
+/// Of packed reflections and their factors, from that of the square product of all
+/// (reflections.cpp).
+std::vector<DTensor> packed_gradients(Calls& calls, const DTensor& packed, const DTensor& tau,
+                                      const DTensor& g);
 
 }  // namespace shardlab::linalg
