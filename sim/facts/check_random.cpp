@@ -14,6 +14,7 @@
 #include "sim/facts/plain_world.h"
 #include "sim/facts/propagate_facts.h"
 #include "sim/facts/recorded_event.h"
+#include "sim/facts/value_case.h"
 #include "tensor/host.h"
 
 namespace shardlab {
