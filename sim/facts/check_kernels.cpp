@@ -145,6 +145,10 @@ class GradientChecker final : public CaseChecker {
     }
   }
 
+  static DTensor conjugated(Calls& calls, const DTensor& x) {
+    return is_complex(x.dtype()) ? calls.one("aten::conj_physical", {x}) : x;
+  }
+
   // Sum over the results of <result, its gradient>: a loss with exactly these gradients.
   static DTensor loss_of(const Results& results, const std::vector<Tensor>& grads) {
     Calls& calls = recording_calls();
@@ -154,7 +158,7 @@ class GradientChecker final : public CaseChecker {
       const std::size_t index = next++;
       if (!result.is_tensor() || index >= grads.size() || !grads[index].defined()) return;
       const DTensor weighted =
-          calls.one("aten::mul.Tensor", {result, Argument(DTensor(grads[index]))});
+          calls.one("aten::mul.Tensor", {result, conjugated(calls, DTensor(grads[index]))});
       const DTensor sum = calls.one("aten::sum", {weighted});
       loss = loss.defined() ? calls.one("aten::add.Tensor", {loss, sum}) : sum;
     });

@@ -8,6 +8,7 @@
 
 #include "base/fix.h"
 #include "ops/gradient_math.h"
+#include "ops/holomorphic.h"
 #include "ops/meta.h"
 #include "ops/pointwise.h"
 
@@ -457,7 +458,7 @@ constexpr Row kActivationRows[] = {
     {"angle", meta_angle, kNone, per_element<angle>, {nullptr, "angle.out"},
      {grad_angle, "self"}, kShape},
     {"atanh", meta_promoted_float, kNone, per_element<atanh>, {"atanh_", "atanh.out"},
-     {grad_of<slope_atanh>, "self"}, kDomain},
+     {holomorphic<grad_of<slope_atanh>>, "self"}, kDomain},
     {"celu", meta_floats, kNone, per_element<celu>, {"celu_", "celu.out"},
      {grad_of<slope_celu>, "self"}, kShape},
     {"conj_physical", meta_tensors, kNone, per_element<conj_physical>,

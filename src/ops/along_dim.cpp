@@ -7,6 +7,7 @@
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
+#include "ops/holomorphic.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -248,7 +249,7 @@ constexpr Row kAlongDimRows[] = {
     {"cummin", meta_sort, others_rule, KernelId::kCummin, {nullptr, "cummin.out"},
      {grad_chosen<1>, "self result1"}, kScan},
     {"cumprod", meta_cumsum, others_rule, KernelId::kCumprod, {"cumprod_", "cumprod.out"},
-     {grad_cumprod, "self result"}, kScan},
+     {holomorphic<grad_cumprod>, "self result"}, kScan},
     {"cumsum", meta_cumsum, cumsum_rule, KernelId::kCumsum, {"cumsum_", "cumsum.out"},
      {grad_cumsum, ""}, "linear; sums run over the whole dim"},
     {"logcumsumexp", meta_logcumsumexp, others_rule, KernelId::kLogcumsumexp,

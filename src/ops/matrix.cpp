@@ -3,6 +3,7 @@
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
 #include "ops/gradient_math.h"
+#include "ops/holomorphic.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -172,17 +173,18 @@ Results vdot(Calls& calls, const Arguments& args) {
 // clang-format off
 constexpr Row kMatrixRows[] = {
     {"addmm", meta_product_plus<2>, FactorRule{"+mn,mk,kn->mn"}, KernelId::kAddmm,
-     {"addmm_", "addmm.out"}, {grad_addmm, "mat1:mat2 mat2:mat1"}, kLinearPlus},
+     {"addmm_", "addmm.out"}, {holomorphic<grad_addmm>, "mat1:mat2 mat2:mat1"}, kLinearPlus},
     {"baddbmm", meta_product_plus<3>, FactorRule{"+bmn,bmk,bkn->bmn"}, KernelId::kBaddbmm,
-     {"baddbmm_", "baddbmm.out"}, {grad_baddbmm, "batch1:batch2 batch2:batch1"}, kLinearPlus},
+     {"baddbmm_", "baddbmm.out"},
+     {holomorphic<grad_baddbmm>, "batch1:batch2 batch2:batch1"}, kLinearPlus},
     {"bmm", meta_product<3>, FactorRule{"bmk,bkn->bmn"}, KernelId::kBmm, {nullptr, "bmm.out"},
-     {grad_bmm, "self:mat2 mat2:self"}, kLinear},
+     {holomorphic<grad_bmm>, "self:mat2 mat2:self"}, kLinear},
     {"dot", meta_dot, FactorRule{"i,i->"}, KernelId::kDot, {nullptr, "dot.out"},
-     {grad_dot, "self:tensor tensor:self"}, kLinear},
+     {holomorphic<grad_dot>, "self:tensor tensor:self"}, kLinear},
     {"mm", meta_product<2>, FactorRule{"mk,kn->mn"}, KernelId::kMm, {nullptr, "mm.out"},
-     {grad_mm, "self:mat2 mat2:self"}, kLinear},
+     {holomorphic<grad_mm>, "self:mat2 mat2:self"}, kLinear},
     {"mv", meta_mv, FactorRule{"mk,k->m"}, KernelId::kMv, {nullptr, "mv.out"},
-     {grad_mv, "self:vec vec:self"}, kLinear},
+     {holomorphic<grad_mv>, "self:vec vec:self"}, kLinear},
     {"vdot", nullptr, {}, vdot, {nullptr, "vdot.out"}, {}, "dot, with the first factor conjugated"},
 };
 // clang-format on

@@ -7,6 +7,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
+#include "ops/holomorphic.h"
 #include "ops/meta.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -564,7 +565,7 @@ constexpr Row kReductionRows[] = {
      {nullptr, "linalg_vector_norm.out"}, {grad_norm, "self result"}, "a norm of norms",
      kAllowUneven},
     {"logsumexp", meta_logsumexp, kept_dims_rule<NoDims::kAll>, logsumexp_locally,
-     {nullptr, "logsumexp.out"}, {grad_logsumexp, "self result"},
+     {nullptr, "logsumexp.out"}, {holomorphic<grad_logsumexp>, "self result"},
      "logarithms of sums do not add up", kAllowUneven, {1}},
     {"max", meta_extremum, linear_rule<ReduceOp::kMax>, KernelId::kMax, {nullptr, "max.unary_out"},
      {grad_amax_amin, "self result"}, "a maximum of maxima", kAllowUneven},
@@ -594,9 +595,9 @@ constexpr Row kReductionRows[] = {
     {"norm.Scalar", meta_norm, norm_rule, norm_locally, {nullptr, "norm.Scalar_out"},
      {grad_norm_all, "self result"}, "a norm of norms", kAllowUneven},
     {"prod", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {nullptr, "prod.out"},
-     {grad_prod, "self result"}, "a product of products", kAllowUneven},
+     {holomorphic<grad_prod>, "self result"}, "a product of products", kAllowUneven},
     {"prod.dim_int", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {},
-     {grad_prod, "self result"}, "a product of products", kAllowUneven},
+     {holomorphic<grad_prod>, "self result"}, "a product of products", kAllowUneven},
     {"std.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
      {nullptr, "std.correction_out"}, {grad_deviation, "self result"}, kSpread, kAllowUneven},
     {"sum", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, {nullptr, "sum.out"},

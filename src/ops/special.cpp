@@ -8,6 +8,7 @@
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/gradient_math.h"
+#include "ops/holomorphic.h"
 #include "ops/meta.h"
 #include "ops/pointwise.h"
 
@@ -106,8 +107,12 @@ Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
 
 // Gradients
 
+// The root of a product is that of its factors, where no factor has a sign.
 Expression slope_acosh(const GradContext& c) {
   const Expression x = in(c, 0);
+  if (is_complex(input(c, 0).dtype())) {
+    return (x - 1.0).of("aten::rsqrt") * (x + 1.0).of("aten::rsqrt");
+  }
   return (x * x - 1.0).of("aten::rsqrt");
 }
 Expression slope_lgamma(const GradContext& c) { return in(c, 0).of("aten::digamma"); }
@@ -261,7 +266,7 @@ Expression slope_ndtr(const GradContext& c) {
 // clang-format off
 constexpr Row kSpecialRows[] = {
     {"acosh", meta_promoted_float, kNone, KernelId::kAcosh, {"acosh_", "acosh.out"},
-     {grad_of<slope_acosh>, "self"}, kDomain},
+     {holomorphic<grad_of<slope_acosh>>, "self"}, kDomain},
     {"digamma", meta_promoted_float, kNone, KernelId::kDigamma, {"digamma_", "digamma.out"},
      {grad_of<slope_digamma>, "self"}, kCurve},
     {"erfinv", meta_promoted_float, kNone, KernelId::kErfinv, {"erfinv_", "erfinv.out"},
@@ -364,13 +369,23 @@ constexpr std::pair<const char*, KernelId> kPolynomials[] = {
     {"special_shifted_chebyshev_polynomial_w", KernelId::kShiftedChebyshevW},
 };
 
+/// A degree is as many steps for each element.
+OutputMetas meta_polynomial(const MetaArgs& args) {
+  constexpr double kMostSteps = 1e6;
+  if (args.tensor(1) == nullptr && args[1].to_double() > kMostSteps) {
+    fail(ErrorKind::kValue, Fix{"give a degree of at most 1000000"},
+         "{}: the degree is {}, which takes too many steps", args.op().name(), args[1].text());
+  }
+  return meta_promoted_float(args);
+}
+
 /// Each polynomial of tensors, of a number x, and of a number n.
 void register_polynomials(OpRegistry& registry) {
   for (const auto& [name, kernel] : kPolynomials) {
     for (const std::string overload : {"", "x_scalar", "n_scalar"}) {
       const std::string full = overload.empty() ? name : std::string(name) + "." + overload;
       const std::string out = overload.empty() ? full + ".out" : full + "_out";
-      const Row row{full.c_str(), meta_promoted_float,    kNone, kernel, {nullptr, out.c_str()},
+      const Row row{full.c_str(), meta_polynomial,        kNone, kernel, {nullptr, out.c_str()},
                     {},           "a polynomial of a sum"};
       add_pointwise_rows(registry, {&row, 1});
     }

@@ -535,6 +535,17 @@ Gradients grad_unsqueeze(const GradContext& context) {
   return {context.calls.one("aten::squeeze.dim", {gradient, dim})};
 }
 
+// Pairs lie beside each other only where the layout says so.
+Gradients grad_view_as_real(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto last = static_cast<std::int64_t>(context.grads[0].ndim()) - 1;
+  const DTensor pairs = gathered(calls, context.grads[0], Dims{last});
+  return {calls.one("aten::view_as_complex", {calls.one("aten::contiguous", {pairs})})};
+}
+Gradients grad_view_as_complex(const GradContext& context) {
+  return {context.calls.one("aten::view_as_real", {context.grads[0]})};
+}
+
 constexpr ViewPolicy kStrict = ViewPolicy::kStrict, kGather = ViewPolicy::kRedistribute;
 
 // Sorted by name.
@@ -592,9 +603,10 @@ constexpr Row kViewRows[] = {
     {"view.dtype", meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, {}, {},
      "the bytes of a piece are its own", kAllowUneven},
     {"view_as_complex", meta_view_as_complex, rule_view_as_complex,
-     view_in_place<meta_view_as_complex>, {}, {}, "a pair must stay together"},
-    {"view_as_real", meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, {}, {},
-     "adds the pair as a last dim"},
+     view_in_place<meta_view_as_complex>, {}, {grad_view_as_complex, ""},
+     "a pair must stay together"},
+    {"view_as_real", meta_view_as_real, rule_view_as_real, view_in_place<meta_view_as_real>, {},
+     {grad_view_as_real, ""}, "adds the pair as a last dim"},
     {"view_copy", meta_view_copy, rule_reshape<kGather>, KernelId::kReshapeCopy, {},
      {grad_reshape, "~result"}, "as reshape", 0, {1}},
 };

@@ -99,10 +99,10 @@ bool needs_no_sample(const OpRow& row) {
   if (row.has(kRandom) && row.parts() != nullptr) return true;  // draws others in f64 than in f32
   if (is_derived(row)) return true;                             // of an op that has one
   if (row.opaque()) return true;                        // takes cut classes only: has unit tests
-  // No sample is complex, or of 8-bit floats, or has sizes as data.
-  for (const char* op : {"aten::_fft_c2c", "aten::_fft_c2r", "aten::_scaled_mm", "aten::gru.data",
-                         "aten::imag", "aten::istft", "aten::lstm.data", "aten::rnn_relu.data",
-                         "aten::rnn_tanh.data", "aten::view_as_real"}) {
+  // No sample is complex, or of 8 bits, or has sizes as data.
+  for (const char* op : {"aten::_fft_c2c", "aten::_fft_c2r", "aten::_int_mm", "aten::_scaled_mm",
+                         "aten::gru.data", "aten::imag", "aten::istft", "aten::lstm.data",
+                         "aten::rnn_relu.data", "aten::rnn_tanh.data", "aten::view_as_real"}) {
     if (row.name() == op) return true;
   }
   // Signs are free, matrices have to be positive definite, pivots have to fit.

@@ -1,4 +1,4 @@
-// Gradients of lists of tensors and of attention against numbers of PyTorch.
+// Gradients of complex views, lists of tensors and attention against numbers of PyTorch.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -8,14 +8,23 @@
 namespace shardlab {
 namespace {
 
+using test::call;
 using test::check_gradients;
 using test::GradientRow;
+using test::kA;
 using test::Leaves;
 using test::piece;
 
 const std::vector<double> kTied{1, 2, 3, std::numeric_limits<double>::quiet_NaN(), 2};
 
-const GradientRow kLists[] = {
+const GradientRow kViewsAndLists[] = {
+    {"view_as_complex and view_as_real around a square",
+     {{"S(0)", {5, 2}, kA}},
+     [](const Leaves& x) {
+       const DTensor z = call("aten::view_as_complex", {x[0]});
+       return call("aten::view_as_real", {call("aten::mul.Tensor", {z, z})});
+     },
+     {{6, 0.5, 6, -20.5, -23, -9, -44, 18, 19.5, 8.5}}},
     {"_foreach_maximum beside a number, with a tie",
      {{"S(0)", {5}, kTied}},
      [](const Leaves& x) {
@@ -36,7 +45,9 @@ const GradientRow kLists[] = {
      {{0, 0, 3, 0, 0}}},
 };
 
-TEST_CASE("V-18 gradients of lists beside numbers") { check_gradients(kLists); }
+TEST_CASE("V-18 gradients of complex views and of lists beside numbers") {
+  check_gradients(kViewsAndLists);
+}
 
 const std::vector<double> kQueries{-1.25, 0.5,  -0.5,  1.25,  0.25, -0.75, 1,    0,
                                    -1,    0.75, -0.25, -1.25, 0.5,  -0.5,  1.25, 0.25};
