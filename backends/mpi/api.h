@@ -36,11 +36,12 @@ struct Api {
   int (*test_all)(int count, Request* requests, int* done);
   /// Gives a receive up and waits until its memory is free.
   int (*cancel_receive)(Request* request);
-  /// Collective over the job: messages that nobody has received are forgotten.
+  /// On all processes of the job: a new run begins, and messages that nobody has received are
+  /// forgotten.
   int (*renew)();
   /// Collective over the job.
   int (*broadcast)(void* data, int bytes, int root);
-  /// The largest tag.
+  /// The largest tag of a run.
   int most_tag;
   const char* (*error_text)(int code);
   /// "Open MPI v4.1.4".

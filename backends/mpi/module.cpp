@@ -1,6 +1,7 @@
 // The only file that knows MPI's headers: a shared module beside the program.
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/mpi/api.h"
@@ -22,41 +23,71 @@ void keep(MPI_Request handle, Request& request) {
   std::memcpy(&request.handle, &handle, sizeof handle);
 }
 
-// The job's processes without anybody else's messages.
-MPI_Comm& job() {
-  static MPI_Comm communicator = MPI_COMM_NULL;
-  return communicator;
-}
+// Every MPI has at least these tags; so many has each run.
+constexpr int kMostTag = 32767;
+constexpr int kTagsOfRun = kMostTag + 1;
 
-int renew() {
-  // The old one stays: messages of its run may still be on their way.
-  if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &job())) return code;
+// The job's processes without anybody else's messages. Runs have tags of their own, since messages
+// of an earlier one may still be on their way, and MPIs have few communicators (MPICH 2,048). Tags
+// come again after as many runs as the library has room for, which are thousands.
+struct Job {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  int runs = 1;  ///< with different tags
+  int run = 0;
+};
+Job& current() {
+  static Job one;
+  return one;
+}
+MPI_Comm job() { return current().communicator; }
+int tag_of(const Message& message) { return current().run * kTagsOfRun + message.tag; }
+
+int open_job() {
+  if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &current().communicator)) return code;
   return MPI_Comm_set_errhandler(job(), MPI_ERRORS_RETURN);
 }
 
+int renew() {
+  // Without further tags a communicator of its own; the old one stays.
+  if (current().runs == 1) return open_job();
+  current().run = (current().run + 1) % current().runs;
+  return MPI_SUCCESS;
+}
+
+int count_tags() {
+  int* most = nullptr;
+  int known = 0;
+  const int code = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
+  if (code == MPI_SUCCESS && known != 0) current().runs = std::max(1, *most / kTagsOfRun);
+  return code;
+}
+
 int start(int* rank, int* size) {
-  int provided = 0;
+  int provided = MPI_THREAD_SINGLE;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided)) {
     return code;
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  if (const int code = renew()) return code;
+  // The control channel has a thread beside the one that calls MPI.
+  if (provided < MPI_THREAD_FUNNELED) return MPI_ERR_UNSUPPORTED_OPERATION;
+  if (const int code = open_job()) return code;
+  if (const int code = count_tags()) return code;
   if (const int code = MPI_Comm_rank(job(), rank)) return code;
   return MPI_Comm_size(job(), size);
 }
 
 int send(const Message& message, Request* request) {
   MPI_Request handle = MPI_REQUEST_NULL;
-  const int code =
-      MPI_Isend(message.data, message.bytes, MPI_BYTE, message.peer, message.tag, job(), &handle);
+  const int code = MPI_Isend(message.data, message.bytes, MPI_BYTE, message.peer, tag_of(message),
+                             job(), &handle);
   keep(handle, *request);
   return code;
 }
 
 int receive(const Message& message, Request* request) {
   MPI_Request handle = MPI_REQUEST_NULL;
-  const int code =
-      MPI_Irecv(message.data, message.bytes, MPI_BYTE, message.peer, message.tag, job(), &handle);
+  const int code = MPI_Irecv(message.data, message.bytes, MPI_BYTE, message.peer, tag_of(message),
+                             job(), &handle);
   keep(handle, *request);
   request->expected = message.bytes;
   return code;
@@ -112,9 +143,6 @@ const char* version() {
   if (char* end = std::strpbrk(text, ",\n")) *end = '\0';
   return text;
 }
-
-// Every MPI has at least these: tags are small, so the real bound is not asked for.
-constexpr int kMostTag = 32767;
 
 }  // namespace
 

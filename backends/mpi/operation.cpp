@@ -10,16 +10,11 @@
 #include <chrono>
 #include <set>
 
+#include "backends/shared/patience.h"
 #include "base/error.h"
 #include "comm/verdict.h"
 
 namespace shardlab::mpi {
-
-namespace {
-
-constexpr std::chrono::milliseconds kLastMessages(200);
-
-}  // namespace
 
 void Transfer::start(const Pieces& sends, const Pieces& receives, int tag) {
   const auto start_all = [&](const Pieces& pieces, std::vector<Request>& requests, auto function,
@@ -120,9 +115,7 @@ void Engine::check_hope(const Operation& operation, process::Clock::time_point s
   process::ControlChannel& channel = session_.channel();
   const process::Clock::time_point now = process::Clock::now();
   if (channel.failed()) {
-    // A rank fails after its last messages, which may be on their way still: whoever gets them goes
-    // on as far as where ranks share memory, and fails there of its own if it would.
-    if (!deadline_) deadline_ = now + kLastMessages;
+    if (!deadline_) deadline_ = now + backends::kLastMessages;
     const Verdict verdict = channel.verdict();
     const bool alive = verdict.kind == VerdictKind::kRankFailed && channel.gone().empty();
     if (alive && now < *deadline_) return;
@@ -131,9 +124,9 @@ void Engine::check_hope(const Operation& operation, process::Clock::time_point s
   }
   if (now - since < session_.patience()) return;
   const std::vector<std::int64_t> awaited = operation.transfer.awaited();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(session_.patience());
+  const std::chrono::duration<double> seconds = session_.patience();
   throw Error(ErrorKind::kRuntime,
-              fmt::format("{} sent nothing to a collective for {} s",
+              fmt::format("{} sent nothing to a collective for {:.3g} s",
                           awaited.empty() ? "other ranks" : fold_ranks(awaited), seconds.count()))
       .with("fix", "--check-collectives says who is where; SHARDLAB_PATIENCE=SECONDS waits longer");
 }

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "backends/shared/module.h"
+#include "backends/shared/patience.h"
 #include "base/error.h"
 
 namespace shardlab::mpi {
@@ -40,13 +41,6 @@ const Api* open_api() {
   return reinterpret_cast<TableFunction>(function)();
 }
 
-std::chrono::seconds patience_from_environment() {
-  constexpr long kUsual = 300;
-  const char* named = std::getenv("SHARDLAB_PATIENCE");
-  const long seconds = named == nullptr ? kUsual : std::strtol(named, nullptr, 10);
-  return std::chrono::seconds(seconds > 0 ? seconds : kUsual);
-}
-
 // Where rank 0 listens, told to all through MPI.
 struct Meeting {
   std::array<char, 256> host{};
@@ -61,7 +55,7 @@ Session& Session::get() {
   return session;
 }
 
-Session::Session() : api_(open_api()), patience_(patience_from_environment()) {
+Session::Session() : api_(open_api()), patience_(backends::longest_wait()) {
   int rank = 0, size = 1;
   check(api_->start(&rank, &size), "MPI_Init");
   std::array<char, 256> here{};
@@ -89,7 +83,7 @@ Session::~Session() {
   if (whole) api_->finish();
 }
 
-void Session::begin_run() { check(api_->renew(), "MPI_Comm_dup"); }
+void Session::begin_run() { check(api_->renew(), "the next run's tags"); }
 
 void Session::check(int code, const char* what) const {
   if (code != 0) fail(ErrorKind::kRuntime, "{} failed: {}", what, api_->error_text(code));

@@ -25,7 +25,7 @@ class Session {
   const Api& api() const { return *api_; }
   process::ControlChannel& channel() { return *channel_; }
   /// How long a collective waits for other ranks: 300 s, or what SHARDLAB_PATIENCE says.
-  std::chrono::seconds patience() const { return patience_; }
+  std::chrono::milliseconds patience() const { return patience_; }
   /// Messages that are left over from an earlier run are not seen by the next one.
   void begin_run();
   /// Fails with Runtime, naming what was tried, unless `code` is 0.
@@ -34,7 +34,7 @@ class Session {
  private:
   const Api* api_;
   std::unique_ptr<process::ControlChannel> channel_;
-  std::chrono::seconds patience_;
+  std::chrono::milliseconds patience_;
 };
 
 }  // namespace shardlab::mpi
