@@ -1,10 +1,14 @@
-// Launchers name rank, size and host in variables of their own; the first set of them that is there
-// counts. Where no port is given it follows from the job's name, so that all processes find the
-// same one without talking.
+// Launchers name rank, size and host in variables of their own. Several sets may be there, since an
+// mpirun inside of a job of Slurm's inherits what the job says of its one script: the first of the
+// table counts. Where no port is given it follows from the job's name, so that all processes find
+// the same one without talking.
 #include "backends/nccl/launch.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -17,15 +21,54 @@ namespace {
 constexpr std::int64_t kFirstPort = 20'000;
 constexpr std::int64_t kPorts = 10'000;
 
+// Names of variables, of which the first that is set counts; null: no further one.
+using Names = std::array<const char*, 2>;
+
 struct Starter {
+  const char* name;  ///< as users call it
+  const char* sign;  ///< set by this launcher only
   const char* rank;
   const char* size;
-  const char* local_rank;
+  Names local_rank;
+  Names local_size;
+  Names job;
 };
-constexpr Starter kByHand{"RANK", "WORLD_SIZE", "LOCAL_RANK"};
-constexpr Starter kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
-constexpr Starter kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                           "OMPI_COMM_WORLD_LOCAL_RANK"};
+
+// A launcher comes before those whose jobs it may be started in: their variables are inherited by
+// all of its processes. srun alone sets PMI_RANK, too, so it is no sign.
+constexpr Starter kStarters[] = {
+    {"torchrun, or variables set by hand", "RANK", "RANK", "WORLD_SIZE", {"LOCAL_RANK"}, {}, {}},
+    {"mpirun of Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     {"OMPI_COMM_WORLD_LOCAL_RANK"},
+     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"mpiexec of MPICH or Intel MPI",
+     "MPI_LOCALRANKID",
+     "PMI_RANK",
+     "PMI_SIZE",
+     {"MPI_LOCALRANKID"},
+     {"MPI_LOCALNRANKS"},
+     {"PMI_JOBID", "SLURM_JOB_ID"}},
+    {"mpiexec of Cray PALS",
+     "PALS_RANKID",
+     "PALS_RANKID",
+     "PMI_SIZE",
+     {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
+     {"PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
+     {"PALS_APID", "PBS_JOBID"}},
+    {"srun", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", {"SLURM_LOCALID"}, {}, {}},
+};
+
+std::optional<std::string> first_of(const Lookup& lookup, Names names) {
+  for (const char* name : names) {
+    if (name == nullptr) continue;
+    if (std::optional<std::string> value = lookup(name)) return value;
+  }
+  return std::nullopt;
+}
 
 std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::int64_t> otherwise) {
   const std::optional<std::string> text = lookup(name);
@@ -42,6 +85,13 @@ std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::i
          "{} is {}; it must be a whole number of 0 or more", name, *text);
   }
   return value;
+}
+
+std::int64_t number(const Lookup& lookup, Names names, std::int64_t otherwise) {
+  for (const char* name : names) {
+    if (name != nullptr && lookup(name)) return number(lookup, name, std::nullopt);
+  }
+  return otherwise;
 }
 
 // The same in all processes of a job, and seldom in two jobs of one host.
@@ -84,14 +134,22 @@ void find_rank_zero_under_slurm(const Lookup& lookup, Launch& launch) {
   launch.port = static_cast<std::uint16_t>(number(lookup, "MASTER_PORT", port_of(launch.job)));
 }
 
-void find_rank_zero_under_mpirun(const Lookup& lookup, Launch& launch) {
-  launch.job =
-      lookup("PMIX_NAMESPACE").value_or(lookup("OMPI_MCA_ess_base_jobid").value_or("mpirun"));
-  const std::optional<std::string> host = lookup("MASTER_ADDR");
-  const std::int64_t on_this_host = number(lookup, "OMPI_COMM_WORLD_LOCAL_SIZE", launch.size);
+void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Launch& launch) {
+  launch.job = first_of(lookup, starter.job).value_or(starter.name);
+  std::optional<std::string> host = lookup("MASTER_ADDR");
+  const std::int64_t on_this_host = number(lookup, starter.local_size, launch.size);
   if (!host && on_this_host != launch.size) {
-    throw Error(ErrorKind::kValue, "mpirun started ranks on several hosts: where is rank 0?")
-        .with("fix", "mpirun -x MASTER_ADDR=HOST with the host of rank 0");
+    // Inside a job of Slurm's, ranks begin on the first of its hosts.
+    const std::optional<std::string> list = lookup("SLURM_JOB_NODELIST");
+    if (!list) {
+      throw Error(ErrorKind::kValue, fmt::format("{} started ranks on several hosts: where is "
+                                                 "rank 0?",
+                                                 starter.name))
+          .with("fix",
+                "set MASTER_ADDR to the host of rank 0 on all of them (mpirun -x "
+                "MASTER_ADDR=HOST, mpiexec -genv MASTER_ADDR HOST)");
+    }
+    host = first_host(*list);
   }
   launch.host = host.value_or("127.0.0.1");
   launch.port = static_cast<std::uint16_t>(number(lookup, "MASTER_PORT", port_of(launch.job)));
@@ -113,18 +171,25 @@ std::string first_host(const std::string& node_list) {
   return stem + node_list.substr(end + 1, number_end - end - 1);
 }
 
-Launch launch_of(const Lookup& lookup) {
-  const Starter* starter = nullptr;
-  for (const Starter* known : {&kByHand, &kSlurm, &kOpenMpi}) {
-    if (starter == nullptr && lookup(known->rank)) starter = known;
+std::vector<std::string> launchers_of(const Lookup& lookup) {
+  std::vector<std::string> names;
+  for (const Starter& known : kStarters) {
+    if (lookup(known.sign)) names.emplace_back(known.name);
   }
-  if (starter == nullptr) {
+  return names;
+}
+
+Launch launch_of(const Lookup& lookup) {
+  const auto* const starter = std::ranges::find_if(
+      kStarters, [&](const Starter& known) { return lookup(known.sign).has_value(); });
+  if (starter == std::end(kStarters)) {
     throw Error(ErrorKind::kValue, "nothing says which rank this process is")
         .with("fix",
               "start the ranks with torchrun, srun or mpirun, or set RANK, WORLD_SIZE, "
               "LOCAL_RANK, MASTER_ADDR and MASTER_PORT");
   }
   Launch launch;
+  launch.by = starter->name;
   launch.rank = number(lookup, starter->rank, std::nullopt);
   launch.size = number(lookup, starter->size, std::nullopt);
   launch.local_rank = number(lookup, starter->local_rank, launch.rank);
@@ -133,10 +198,19 @@ Launch launch_of(const Lookup& lookup) {
          "{} is {} and {} is {}; the first must be less", starter->rank, launch.rank, starter->size,
          launch.size);
   }
-  if (starter == &kByHand) find_rank_zero_by_hand(lookup, launch);
-  if (starter == &kSlurm) find_rank_zero_under_slurm(lookup, launch);
-  if (starter == &kOpenMpi) find_rank_zero_under_mpirun(lookup, launch);
+  if (starter == std::begin(kStarters)) {
+    find_rank_zero_by_hand(lookup, launch);
+  } else if (starter == std::prev(std::end(kStarters))) {
+    find_rank_zero_under_slurm(lookup, launch);
+  } else {
+    find_rank_zero_under_mpi(lookup, *starter, launch);
+  }
   return launch;
+}
+
+int ordinal_of(const Launch& launch, const Lookup& lookup, int visible) {
+  const std::int64_t usual = visible == 1 ? 0 : launch.local_rank;
+  return static_cast<int>(number(lookup, "SHARDLAB_DEVICE_ORDINAL", usual));
 }
 
 }  // namespace shardlab::nccl

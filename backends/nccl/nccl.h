@@ -27,7 +27,7 @@ process::ControlChannel& join();
 /// before NCCL hears of them: asynchronous ones no longer overlap.
 std::unique_ptr<Backend> make_backend(CollectiveChecks checks);
 
-/// Which device of its host this process has: its local rank. After join().
+/// Which of the devices that it sees this process has (launch.h, ordinal_of). After join().
 int device_ordinal();
 
 /// "torchrun --nproc-per-node 8 --no-python".

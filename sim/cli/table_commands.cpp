@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/nccl/launch.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/ops_tables.h"
@@ -93,8 +94,8 @@ int doctor_command(const DoctorArguments& arguments) {
   const char* path = std::getenv("PATH");
   std::vector<std::string> backends;
   for (const std::string_view name : backend_names()) backends.emplace_back(name);
-  const std::vector<Finding> findings =
-      examine({.root = "", .path = path != nullptr ? path : ""}, backends);
+  const std::vector<Finding> findings = examine(
+      {.root = "", .path = path != nullptr ? path : "", .variable = nccl::environment}, backends);
   const bool json = arguments.common.output == Output::kJson;
   const std::string text =
       json ? doctor_json(findings) + "\n" : doctor_text(findings, arguments.common.stdout_color());

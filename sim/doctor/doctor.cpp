@@ -56,8 +56,8 @@ std::string mark(Health health, Color color) {
 
 std::vector<Finding> examine(const MachineView& view, const std::vector<std::string>& backends) {
   std::vector<Finding> findings;
-  for (const auto part :
-       {examine_processor, examine_limits, examine_links, examine_mpi, examine_cuda}) {
+  for (const auto part : {examine_processor, examine_limits, examine_links, examine_mpi,
+                          examine_cuda, examine_launch}) {
     for (Finding& finding : part(view)) findings.push_back(std::move(finding));
   }
   for (const auto& [name, about] : std::initializer_list<std::pair<const char*, const char*>>{

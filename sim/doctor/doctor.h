@@ -2,6 +2,8 @@
 // libraries for their versions, and touches no network. Absence is an answer, never a failure.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,7 @@ enum class Health : std::uint8_t {
 
 /// One fact about the machine.
 struct Finding {
-  std::string area;  ///< "processor", "memory", "limits", "mpi", "cuda", "links", "runs"
+  std::string area;  ///< "processor", "memory", "limits", "mpi", "cuda", "links", "launch", "runs"
   std::string name;  ///< "features"
   std::string value;
   Health health = Health::kGood;
@@ -29,6 +31,8 @@ struct Finding {
 struct MachineView {
   std::string root;  ///< before "/proc/cpuinfo"; empty: this machine
   std::string path;  ///< folders of programs, as in PATH
+  /// Of the environment; none: nothing is set.
+  std::function<std::optional<std::string>(const std::string& name)> variable = nullptr;
 };
 
 /// In the order of the areas. `backends`: those that this program was built with.
@@ -40,6 +44,7 @@ std::vector<Finding> examine_limits(const MachineView& view);
 std::vector<Finding> examine_mpi(const MachineView& view);
 std::vector<Finding> examine_cuda(const MachineView& view);
 std::vector<Finding> examine_links(const MachineView& view);
+std::vector<Finding> examine_launch(const MachineView& view);
 
 std::string doctor_text(const std::vector<Finding>& findings, Color color);
 /// One object: "findings", in order.

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/doctor/probe.h"
@@ -122,4 +123,34 @@ TEST_CASE("doctor: a library that is not there gives no answer") {
   const LibraryAnswer answer = ask_library({{"libc.so.6"}, "no_function_of_this_name"});
   CHECK(answer.file == "libc.so.6");
   CHECK(answer.number == 0);
+}
+
+TEST_CASE("doctor: who started this process, as which rank, with which device") {
+  Machine machine;
+  MachineView view = machine.view();
+  CHECK(find(examine_launch(view), "launch", "started by")->health == Health::kAbsent);
+  std::map<std::string, std::string> set{{"OMPI_COMM_WORLD_RANK", "3"},
+                                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                                         {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                         {"MASTER_PORT", "4711"},
+                                         {"SLURM_PROCID", "0"},
+                                         {"CUDA_VISIBLE_DEVICES", "6"}};
+  view.variable = [&](const std::string& name) -> std::optional<std::string> {
+    if (!set.contains(name)) return std::nullopt;
+    return set.at(name);
+  };
+  const auto findings = examine_launch(view);
+  CHECK(find(findings, "launch", "started by")->value == "mpirun of Open MPI");
+  CHECK(find(findings, "launch", "rank")->value == "3 of 4, 3 on its host");
+  CHECK(find(findings, "launch", "rank 0")->value == "listens at 127.0.0.1 port 4711");
+  CHECK(find(findings, "launch", "device")->value == "0 of 1 visible (CUDA_VISIBLE_DEVICES=6)");
+  CHECK(find(findings, "launch", "not looked at")->value == "what srun set outside of it");
+  set["CUDA_VISIBLE_DEVICES"] = "0,1";
+  CHECK(find(examine_launch(view), "launch", "device")->fix.find("SHARDLAB_DEVICE_ORDINAL") == 0);
+  set["OMPI_COMM_WORLD_SIZE"] = "2";
+  const auto refused = examine_launch(view);
+  CHECK(refused[0].health == Health::kLow);
+  CHECK(refused[0].value ==
+        "OMPI_COMM_WORLD_RANK is 3 and OMPI_COMM_WORLD_SIZE is 2; the first must be less");
 }

@@ -90,9 +90,81 @@ TEST_CASE("mpirun: one host; several need MASTER_ADDR") {
   CHECK(launch_in(variables).host == "127.0.0.1");
   CHECK(launch_in(variables).rank == 1);
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
-  CHECK(refusal(variables) == "mpirun started ranks on several hosts: where is rank 0?");
+  CHECK(refusal(variables) ==
+        "mpirun of Open MPI started ranks on several hosts: where is rank 0?");
+  variables["SLURM_JOB_NODELIST"] = "gpu[2-5]";
+  CHECK(launch_in(variables).host == "gpu2");
   variables["MASTER_ADDR"] = "node1";
   CHECK(launch_in(variables).host == "node1");
+}
+
+TEST_CASE("MPICH, Intel MPI and Cray: ranks of the launcher, one host") {
+  Variables mpich{
+      {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "4"}};
+  Launch launch = launch_in(mpich);
+  CHECK(launch.by == "mpiexec of MPICH or Intel MPI");
+  CHECK(launch.rank == 3);
+  CHECK(launch.size == 4);
+  CHECK(launch.local_rank == 3);
+  CHECK(launch.host == "127.0.0.1");
+  mpich["MPI_LOCALNRANKS"] = "2";
+  mpich["MPI_LOCALRANKID"] = "1";
+  CHECK(refusal(mpich) ==
+        "mpiexec of MPICH or Intel MPI started ranks on several hosts: where is rank 0?");
+  const Variables cray{{"PALS_RANKID", "5"},       {"PMI_RANK", "5"},       {"PMI_SIZE", "8"},
+                       {"PALS_LOCAL_RANKID", "1"}, {"PMI_LOCAL_SIZE", "4"}, {"PALS_APID", "x"},
+                       {"MASTER_ADDR", "nid1"}};
+  launch = launch_in(cray);
+  CHECK(launch.by == "mpiexec of Cray PALS");
+  CHECK(launch.rank == 5);
+  CHECK(launch.local_rank == 1);
+  CHECK(launch.host == "nid1");
+}
+
+TEST_CASE("launchers inside of others: the inner one counts") {
+  // A batch script of Slurm's is task 0 of as many as it asked for, and so is all that it starts.
+  const Variables batch{{"SLURM_PROCID", "0"},
+                        {"SLURM_NTASKS", "4"},
+                        {"SLURM_LOCALID", "0"},
+                        {"SLURM_JOB_ID", "77"},
+                        {"SLURM_JOB_NODELIST", "gpu[03-04]"}};
+  Variables inner = batch;
+  inner.insert({{"OMPI_COMM_WORLD_RANK", "3"},
+                {"OMPI_COMM_WORLD_SIZE", "8"},
+                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                {"PMIX_NAMESPACE", "n"}});
+  CHECK(launch_in(inner).rank == 3);
+  CHECK(launch_in(inner).size == 8);
+  CHECK(launch_in(inner).local_rank == 1);
+  CHECK(launch_in(inner).host == "gpu03");
+  inner = batch;
+  inner.insert({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "2"}});
+  CHECK(launch_in(inner).rank == 2);
+  inner = batch;
+  inner.insert({{"PALS_RANKID", "2"}, {"PMI_RANK", "2"}, {"PMI_SIZE", "4"}});
+  CHECK(launch_in(inner).by == "mpiexec of Cray PALS");
+  inner.insert({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node7"}});
+  CHECK(launch_in(inner).rank == 1);
+  CHECK(launch_in(inner).host == "node7");
+  // srun sets PMI_RANK itself where it stands in for another launcher.
+  inner = batch;
+  inner["SLURM_PROCID"] = "2";
+  inner.insert({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}});
+  CHECK(launch_in(inner).by == "srun");
+  CHECK(launch_in(inner).rank == 2);
+}
+
+TEST_CASE("one visible device is the rank's, of several that of its local rank") {
+  const Launch launch = launch_in(
+      {{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "3"}, {"MASTER_ADDR", "a"}});
+  const auto nothing = [](const std::string&) { return std::optional<std::string>(); };
+  const auto ordinal = [](const std::string& name) {
+    return name == "SHARDLAB_DEVICE_ORDINAL" ? std::optional<std::string>("5") : std::nullopt;
+  };
+  CHECK(ordinal_of(launch, nothing, 1) == 0);
+  CHECK(ordinal_of(launch, nothing, 4) == 3);
+  CHECK(ordinal_of(launch, ordinal, 8) == 5);
 }
 
 TEST_CASE("first hosts of node lists") {
