@@ -98,10 +98,14 @@ class BareLoop {
 // Orders the host after everything.
 void wait_for(const Tensor& y) { read_doubles(y.narrow(0, 0, 1)); }
 
-void report(std::string_view what, std::int64_t bytes, double ours, double bare) {
+// `sent`: bytes that pass each link of a ring, by the formulas of nccl-tests (its "busbw").
+void report(std::string_view what, std::int64_t bytes, double sent, double ours, double bare) {
   if (current_rank().rank != 0) return;
-  std::printf("%-11s %8.3f MiB a rank   shardlab %10.1f us   NCCL %10.1f us   ratio %.2f\n",
-              what.data(), static_cast<double>(bytes) / (1 << 20), ours, bare, ours / bare);
+  std::printf(
+      "%-11s %8.3f MiB a rank   shardlab %10.1f us %8.2f GB/s   NCCL %10.1f us %8.2f GB/s   "
+      "ratio %.2f\n",
+      what.data(), static_cast<double>(bytes) / (1 << 20), ours, sent / ours / 1e3, bare,
+      sent / bare / 1e3, ours / bare);
   std::fflush(stdout);
 }
 
@@ -119,14 +123,16 @@ void measure(RankContext& rank, BareLoop& bare, std::int64_t elements) {
     for (int i = 0; i < kCalls; ++i) y = world.all_reduce(x, ReduceOp::kSum);
     wait_for(y);
   });
-  report("all_reduce", elements * 4, reduce_time,
+  const auto bytes = static_cast<double>(elements * 4);
+  const auto others = static_cast<double>(ranks - 1);
+  report("all_reduce", elements * 4, 2 * bytes * others / static_cast<double>(ranks), reduce_time,
          microseconds_a_call([&] { bare.all_reduce(x, reduced); }));
   const double gather_time = microseconds_a_call([&] {
     Tensor y;
     for (int i = 0; i < kCalls; ++i) y = world.all_gather(x, 0, lengths);
     wait_for(y);
   });
-  report("all_gather", elements * 4, gather_time,
+  report("all_gather", elements * 4, bytes * others, gather_time,
          microseconds_a_call([&] { bare.all_gather(x, gathered); }));
 }
 
