@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/table.h"
@@ -32,6 +33,9 @@ class CudaDevice : public backends::StreamDevice {
 /// GPU number `ordinal` of this host. Fails with Unsupported when this build has no CUDA module or
 /// the module finds no such GPU.
 std::unique_ptr<CudaDevice> make_cuda_device(int ordinal, HostFallback fallback);
+/// What to do about a missing module, on a machine with this PATH: it is not told to install what
+/// it has.
+std::string_view fix_for_missing_module(const std::string& path);
 /// The same device over other functions; tests run it on the host.
 std::unique_ptr<CudaDevice> make_cuda_device(const Table& table, int ordinal,
                                              HostFallback fallback);

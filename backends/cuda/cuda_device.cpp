@@ -2,13 +2,18 @@
 // found by id and written in terms of few generic launches (pointwise, fold, scan, scatter, lookup,
 // draw, product), so that the module is small and this file needs no CUDA compiler. An op without a
 // kernel is refused, or runs on the host and is listed, as the caller wants.
+#include <unistd.h>
+
+#include <cstdlib>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/memory_pool.h"
 #include "backends/shared/module.h"
+#include "backends/shared/patience.h"
 #include "base/fix.h"
 #include "kernels/cpu_kernels.h"
 #include "tensor/cpu_device.h"
@@ -80,7 +85,7 @@ class TableDevice final : public CudaDevice, public Ops {
   std::string description() const override { return table_.description(context_); }
   void* stream() const override { return table_.stream(context_); }
   void combine(const backends::Reduction& work) override;
-  void check_after_wait(std::function<void()> check) override;
+  void watch(backends::StreamWatch watch) override;
 
   Device& device() override { return *this; }
   void pointwise(PointwiseCall call) override {
@@ -106,6 +111,7 @@ class TableDevice final : public CudaDevice, public Ops {
  private:
   static Context* open(const Table& table, int ordinal);
   void run_on_host(const KernelCall& call);
+  void await_stream();
   Tensor to_host(const Tensor& tensor);
   LocalArg to_host(const LocalArg& argument);
 
@@ -116,7 +122,7 @@ class TableDevice final : public CudaDevice, public Ops {
   std::int64_t held_bytes_ = 0;
   std::int64_t peak_bytes_ = 0;
   std::set<std::string> ran_on_host_;
-  std::function<void()> check_after_wait_;
+  backends::StreamWatch watch_;
   const HostFallback fallback_;
   const std::unique_ptr<Device> host_;
 };
@@ -226,6 +232,7 @@ void TableDevice::read(const Tensor& src, void* out) {
   if (src.numel() == 0) return;
   const std::lock_guard lock(mutex_);
   const Tensor lined = as_contiguous(*this, src, src.dtype());
+  await_stream();
   throw_if(
       table_.copy_out(context_, out, readable(lined), static_cast<std::size_t>(src.size_bytes())),
       "copy to the host");
@@ -235,6 +242,7 @@ void TableDevice::write(const Tensor& dst, const void* data) {
   if (dst.numel() == 0) return;
   const std::lock_guard lock(mutex_);
   const Tensor lined = dst.contiguous() ? dst : empty(*this, dst.shape(), dst.dtype());
+  await_stream();
   throw_if(
       table_.copy_in(context_, writable(lined), data, static_cast<std::size_t>(dst.size_bytes())),
       "copy to the device");
@@ -260,13 +268,27 @@ void TableDevice::combine(const backends::Reduction& work) {
   throw_if(table_.combine(context_, call), "reduction of several ranks' terms");
 }
 
-void TableDevice::check_after_wait(std::function<void()> check) {
+void TableDevice::watch(backends::StreamWatch watch) {
   const std::lock_guard lock(mutex_);
-  check_after_wait_ = std::move(check);
+  watch_ = std::move(watch);
+}
+
+// Before each call of the table that would wait for the stream, whatever becomes of it.
+void TableDevice::await_stream() {
+  if (!watch_) return;
+  backends::Patience patience;
+  while (true) {
+    bool idle = false;
+    throw_if(table_.idle(context_, &idle), "the stream");
+    watch_(idle ? std::chrono::milliseconds(0) : patience.waited());
+    if (idle) return;
+    patience.pause();
+  }
 }
 
 void TableDevice::check_indices(std::string_view what) {
   std::int64_t bad = 0;
+  await_stream();
   throw_if(table_.bad_indices(context_, &bad), "check of indices");
   if (bad > 0) {
     fail(ErrorKind::kValue, Fix{"--device cpu names the first of them"},
@@ -276,10 +298,21 @@ void TableDevice::check_indices(std::string_view what) {
 
 }  // namespace
 
+std::string_view fix_for_missing_module(const std::string& path) {
+  std::istringstream folders(path + ":/usr/local/cuda/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!folder.empty() && access((folder + "/nvcc").c_str(), X_OK) == 0) {
+      return "nvcc is here: build with -Dgpu=enabled, which makes libshardlab_cuda.so (ninja -C "
+             "build, or meson install)";
+    }
+  }
+  return "install the CUDA toolkit, then build again (-Dgpu=enabled says what is missing)";
+}
+
 std::unique_ptr<CudaDevice> make_cuda_device(int ordinal, HostFallback fallback) {
-  void* function = backends::module_function(
-      "shardlab_cuda", kTableSymbol,
-      "install the CUDA toolkit, then build again (-Dgpu=enabled says what is missing)");
+  const char* path = std::getenv("PATH");
+  void* function = backends::module_function("shardlab_cuda", kTableSymbol,
+                                             fix_for_missing_module(path == nullptr ? "" : path));
   return make_cuda_device(*reinterpret_cast<TableFunction>(function)(), ordinal, fallback);
 }
 

@@ -1,9 +1,15 @@
 // The device's functions on the host, one element after the other: for tests of what surrounds a
-// GPU, and of the kernels' bodies.
+// GPU, and of the kernels' bodies. Beside the double of NCCL they run behind the host, on one of
+// its streams, as on a GPU; without it at once.
 #include "backends/cuda/host_table.h"
+
+#include <dlfcn.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/bodies.h"
@@ -11,9 +17,74 @@
 
 namespace shardlab::cuda {
 
+namespace {
+
+// Of the CUDA runtime, from the library that SHARDLAB_NCCL_LIBRARY names.
+struct Runtime {
+  int (*get_device_count)(int* count) = nullptr;
+  int (*set_device)(int device) = nullptr;
+  int (*stream_create)(void** stream, unsigned int flags) = nullptr;
+  int (*stream_destroy)(void* stream) = nullptr;
+  int (*stream_query)(void* stream) = nullptr;
+  int (*stream_synchronize)(void* stream) = nullptr;
+  int (*launch)(void* stream, void (*function)(void*), void* data) = nullptr;
+  int (*get_last_error)() = nullptr;
+};
+constexpr int kNotReady = 600;
+
+template <typename Function>
+bool take(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  return function != nullptr;
+}
+
+// Null without such a library.
+const Runtime* runtime() {
+  static const std::unique_ptr<const Runtime> made = []() -> std::unique_ptr<const Runtime> {
+    const char* path = std::getenv("SHARDLAB_NCCL_LIBRARY");
+    void* library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    Runtime found;
+    if (library == nullptr || !take(library, "cudaGetDeviceCount", found.get_device_count) ||
+        !take(library, "cudaSetDevice", found.set_device) ||
+        !take(library, "cudaStreamCreateWithFlags", found.stream_create) ||
+        !take(library, "cudaStreamDestroy", found.stream_destroy) ||
+        !take(library, "cudaStreamQuery", found.stream_query) ||
+        !take(library, "cudaStreamSynchronize", found.stream_synchronize) ||
+        !take(library, "cudaLaunchHostFunc", found.launch) ||
+        !take(library, "cudaGetLastError", found.get_last_error)) {
+      return nullptr;
+    }
+    return std::make_unique<const Runtime>(found);
+  }();
+  return made.get();
+}
+
+}  // namespace
+
 struct Context {
-  std::vector<std::vector<std::byte>> scratch;
+  void* stream = nullptr;  // null: work is done at once
+  std::shared_ptr<std::vector<std::byte>> scratch;
   std::int64_t bad = 0;
+
+  Failure launch(std::function<void()> work) {
+    if (stream == nullptr) {
+      work();
+      return nullptr;
+    }
+    // As a launch of a kernel finds what nobody has asked for.
+    if (runtime()->get_last_error() != 0) return "launch of a kernel: an error from before";
+    auto kept = std::make_unique<std::function<void()>>(std::move(work));
+    const auto run = [](void* data) {
+      const std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(data));
+      (*own)();
+    };
+    if (runtime()->launch(stream, run, kept.get()) != 0) return "cudaLaunchHostFunc";
+    kept.release();
+    return nullptr;
+  }
+  void synchronize() const {
+    if (stream != nullptr) runtime()->stream_synchronize(stream);
+  }
 };
 
 namespace {
@@ -29,21 +100,25 @@ class HostPlatform {
 
   template <typename Body>
   Failure for_each(std::int64_t count, const Body& body) {
-    for (std::int64_t i = 0; i < count; ++i) body(i);
-    return nullptr;
+    return context_.launch([=] {
+      for (std::int64_t i = 0; i < count; ++i) body(i);
+    });
   }
   template <typename Load, typename T, typename Op>
   Failure fold(std::int64_t rows, std::int64_t size, const Load& load, T* out, Op op, T first) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      T value = first;
-      for (std::int64_t j = 0; j < size; ++j) value = op(value, load(row * size + j));
-      out[row] = value;
-    }
-    return nullptr;
+    return context_.launch([=] {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        T value = first;
+        for (std::int64_t j = 0; j < size; ++j) value = op(value, load(row * size + j));
+        out[row] = value;
+      }
+    });
   }
   Failure scratch(std::size_t bytes, void** data) {
-    context_.scratch.assign(1, std::vector<std::byte>(bytes));
-    *data = context_.scratch.back().data();
+    // What is on its way may read the old one still.
+    if (const Failure failed = context_.launch([old = context_.scratch] {})) return failed;
+    context_.scratch = std::make_shared<std::vector<std::byte>>(bytes);
+    *data = context_.scratch->data();
     return nullptr;
   }
   Counter counter() { return {&context_.bad}; }
@@ -53,27 +128,45 @@ class HostPlatform {
 };
 
 Failure open(int ordinal, Context** context) {
-  if (ordinal != 0) return "the host is one device";
-  *context = new Context;
+  int devices = 1;
+  if (runtime() != nullptr) runtime()->get_device_count(&devices);
+  if (ordinal < 0 || ordinal >= devices) return "the host has no such device";
+  auto made = std::make_unique<Context>();
+  if (runtime() != nullptr &&
+      (runtime()->set_device(ordinal) != 0 || runtime()->stream_create(&made->stream, 1) != 0)) {
+    return "cudaStreamCreate";
+  }
+  *context = made.release();
   return nullptr;
 }
-void close(Context* context) { delete context; }
+void close(Context* context) {
+  context->synchronize();
+  if (context->stream != nullptr) runtime()->stream_destroy(context->stream);
+  delete context;
+}
 const char* description(Context*) { return "the host in place of a GPU"; }
-void* stream(Context*) { return nullptr; }
+void* stream(Context* context) { return context->stream; }
 Failure allocate(Context*, std::size_t bytes, void** data) {
   *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   return nullptr;
 }
-Failure release(Context*, void* data) {
+Failure release(Context* context, void* data) {
+  context->synchronize();
   std::free(data);
   return nullptr;
 }
-Failure copy_in(Context*, void* to, const void* from, std::size_t bytes) {
+Failure copy_in(Context* context, void* to, const void* from, std::size_t bytes) {
+  context->synchronize();
   if (bytes > 0) std::memcpy(to, from, bytes);
   return nullptr;
 }
 constexpr auto copy_out = copy_in;
-Failure synchronize(Context*) { return nullptr; }
+Failure idle(Context* context, bool* over) {
+  const int state = context->stream == nullptr ? 0 : runtime()->stream_query(context->stream);
+  *over = state == 0;
+  if (state == kNotReady) runtime()->get_last_error();
+  return state == 0 || state == kNotReady ? nullptr : "cudaStreamQuery";
+}
 
 Failure pointwise(Context* context, const PointwiseCall& call) {
   HostPlatform platform(context);
@@ -121,6 +214,7 @@ Failure combine(Context* context, const CombineCall& call) {
   return run_combine(platform, call);
 }
 Failure bad_indices(Context* context, std::int64_t* count) {
+  context->synchronize();
   *count = context->bad;
   context->bad = 0;
   return nullptr;

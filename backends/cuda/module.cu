@@ -129,9 +129,13 @@ Failure copy_out(Context* context, void* host, const void* from, std::size_t byt
   return context->check(cudaStreamSynchronize(context->stream), "cudaStreamSynchronize");
 }
 
-Failure synchronize(Context* context) {
+Failure idle(Context* context, bool* over) {
   if (const Failure failed = here(context)) return failed;
-  return context->check(cudaStreamSynchronize(context->stream), "cudaStreamSynchronize");
+  const cudaError_t state = cudaStreamQuery(context->stream);
+  *over = state == cudaSuccess;
+  if (state != cudaErrorNotReady) return context->check(state, "cudaStreamQuery");
+  cudaGetLastError();  // kept otherwise, and taken for that of the next launch
+  return nullptr;
 }
 
 Failure pointwise(Context* context, const PointwiseCall& call) {

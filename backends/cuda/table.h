@@ -2,8 +2,8 @@
 // of functions, the only thing that crosses between program and module. The same kernels, compiled
 // for the host, fill a second table, with which they run in tests.
 //
-// Shapes and strides count elements. All work is issued in order on one stream; only copy_out and
-// synchronize wait for it. A function returns null, or what went wrong.
+// Shapes and strides count elements. All work is issued in order on one stream; only copies to
+// and from the host and bad_indices wait for it. A function returns null, or what went wrong.
 #pragma once
 
 #include <cstddef>
@@ -186,7 +186,8 @@ struct Table {
   Failure (*release)(Context* context, void* data);
   Failure (*copy_in)(Context* context, void* to, const void* host, std::size_t bytes);
   Failure (*copy_out)(Context* context, void* host, const void* from, std::size_t bytes);
-  Failure (*synchronize)(Context* context);
+  /// Whether all that was issued is over.
+  Failure (*idle)(Context* context, bool* over);
 
   Failure (*pointwise)(Context* context, const PointwiseCall& call);
   Failure (*move)(Context* context, const MoveCall& call);

@@ -9,7 +9,7 @@
 .release = release,
 .copy_in = copy_in,
 .copy_out = copy_out,
-.synchronize = synchronize,
+.idle = idle,
 .pointwise = pointwise,
 .move = move,
 .fold = fold,

@@ -115,6 +115,7 @@ struct Api {
   CudaError (*EventDestroy)(Event event);
   CudaError (*EventRecord)(Event event, Stream stream);
   CudaError (*EventQuery)(Event event);
+  CudaError (*CudaGetLastError)();
   const char* (*CudaGetErrorString)(CudaError error);
 };
 

@@ -122,6 +122,7 @@ SHARDLAB_SAME_CUDA(StreamSynchronize);
 SHARDLAB_SAME_CUDA(EventDestroy);
 SHARDLAB_SAME_CUDA(EventQuery);
 static_assert(same_call<decltype(Api::CudaGetErrorString), decltype(&cudaGetErrorString)>);
+static_assert(same_call<decltype(Api::CudaGetLastError), decltype(&cudaGetLastError)>);
 // These have C++ overloads or default arguments beside the C function.
 static_assert(std::is_convertible_v<decltype(Api::StreamWaitEvent),
                                     CudaError (*)(Stream, Event, unsigned int)>);

@@ -31,8 +31,7 @@ class PendingExchange final : public Work {
     if (posted_ == nullptr) return;
     const std::shared_ptr<Session> session = session_.lock();
     if (!session) return;  // it ended with the last of what was posted
-    session->settle(posted_);
-    session->release(posted_);
+    session->let_go(posted_, std::make_shared<Exchange>(std::move(exchange_)));
   }
 
   void post() {
@@ -48,7 +47,7 @@ class PendingExchange final : public Work {
     const std::shared_ptr<Session> session = alive();
     if (before_) std::exchange(before_, nullptr)();
     if (posted_ != nullptr) {
-      session->await(comm_, posted_, what_);
+      session->await(posted_, what_);
       session->release(std::exchange(posted_, nullptr));
     }
     Tensor result = exchange_.finish();
@@ -97,7 +96,6 @@ class NcclCommunicator final : public Communicator {
         place_(std::move(place)),
         abort_(std::move(abort)),
         turns_(std::move(turns)) {}
-  ~NcclCommunicator() override { session_->end(place_.comm); }
 
   std::int64_t rank() const override { return place_.rank; }
   std::int64_t size() const override { return static_cast<std::int64_t>(place_.ranks.size()); }

@@ -25,7 +25,7 @@ struct GroupPlace {
 /// How a rank tells all others that it gives up.
 using Abort = std::function<void(const Error& reason)>;
 
-/// Gives its NCCL communicator back to the session at its end. `turns`: where calls are compared.
+/// Its NCCL communicator ends with the session's others. `turns`: where calls are compared.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Session> session, GroupPlace place,
                                                 Abort abort,
                                                 std::shared_ptr<Turns> turns = nullptr);

@@ -16,10 +16,15 @@ namespace shardlab::nccl {
 namespace {
 
 constexpr const char* kNcclNames[] = {"libnccl.so.2", "libnccl.so"};
-constexpr const char* kCudaNames[] = {"libcudart.so", "libcudart.so.13", "libcudart.so.12",
-                                      "libcudart.so.11.0"};
+constexpr const char* kCudaNames[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",
+                                      "libcudart.so"};
 
+// One that the process has opened already comes first: that of device cuda, whose streams and
+// events are passed on.
 void* open_any(std::span<const char* const> names) {
+  for (const char* name : names) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return library;
+  }
   for (const char* name : names) {
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
   }
@@ -73,6 +78,7 @@ void take_cuda(void* library, Api& api) {
   take(library, "cudaEventDestroy", api.EventDestroy);
   take(library, "cudaEventRecord", api.EventRecord);
   take(library, "cudaEventQuery", api.EventQuery);
+  take(library, "cudaGetLastError", api.CudaGetLastError);
   take(library, "cudaGetErrorString", api.CudaGetErrorString);
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backends/nccl/library.h"
-#include "backends/shared/stream_device.h"
 
 namespace shardlab::nccl {
 
@@ -19,18 +18,22 @@ class HostSide final : public LocalSide {
     check_invariant(false, "the host waits by itself");
   }
   void reduce(const backends::Reduction& work) override { backends::reduce(work); }
-  void check_after_wait(std::function<void()>) override {}
+  void watch(backends::StreamWatch) override {}
 };
 
 class StreamSide final : public LocalSide {
  public:
   explicit StreamSide(backends::StreamDevice& device) : device_(device) {}
-  // Devices outlive runs; the event goes with the process.
-  ~StreamSide() override { device_.check_after_wait(nullptr); }
+  // Devices outlive runs.
+  ~StreamSide() override {
+    device_.watch(nullptr);
+    if (so_far_ != nullptr) api_->EventDestroy(so_far_);
+  }
 
   Waits waits() const override { return Waits::kStream; }
   void order_before(const Api& api, Stream collectives) override {
     if (so_far_ == nullptr) {
+      api_ = &api;
       check(api, api.EventCreateWithFlags(&so_far_, kEventDisableTiming), "cudaEventCreate", 0);
     }
     check(api, api.EventRecord(so_far_, stream()), "cudaEventRecord", 0);
@@ -40,14 +43,13 @@ class StreamSide final : public LocalSide {
     check(api, api.StreamWaitEvent(stream(), done, 0), "cudaStreamWaitEvent", 0);
   }
   void reduce(const backends::Reduction& work) override { device_.combine(work); }
-  void check_after_wait(std::function<void()> check) override {
-    device_.check_after_wait(std::move(check));
-  }
+  void watch(backends::StreamWatch watch) override { device_.watch(std::move(watch)); }
 
  private:
   Stream stream() const { return static_cast<Stream>(device_.stream()); }
 
   backends::StreamDevice& device_;
+  const Api* api_ = nullptr;
   Event so_far_ = nullptr;
 };
 

@@ -7,6 +7,7 @@
 
 #include "backends/nccl/api.h"
 #include "backends/shared/reduce.h"
+#include "backends/shared/stream_device.h"
 #include "tensor/device.h"
 
 namespace shardlab::nccl {
@@ -25,8 +26,8 @@ class LocalSide {
   virtual void order_after(const Api& api, Event done) = 0;
   /// In order of what the device is asked for.
   virtual void reduce(const backends::Reduction& work) = 0;
-  /// Asked whenever the host has waited for the device's stream; throws when that was cut short.
-  virtual void check_after_wait(std::function<void()> check) = 0;
+  /// Asked while the host waits for the device's stream (StreamDevice::watch).
+  virtual void watch(backends::StreamWatch watch) = 0;
 };
 
 /// Memory of the host, whose work is over when it returns: with the double. Or that of a device

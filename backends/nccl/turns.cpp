@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "backends/nccl/patience.h"
+#include "backends/shared/patience.h"
 
 namespace shardlab::nccl {
 
@@ -31,7 +31,7 @@ void Turns::settle() {
 }
 
 void Turns::make_until(process::CallPlace place) {
-  Patience patience;
+  backends::Patience patience;
   while (true) {
     session_.check_peers();
     const std::optional<process::CallPlace> met = channel_.next_met();
@@ -39,7 +39,7 @@ void Turns::make_until(process::CallPlace place) {
       patience.pause();
       continue;
     }
-    patience = Patience();
+    patience = backends::Patience();
     const auto entry = queued_.find(*met);
     if (entry != queued_.end()) {
       const std::function<void()> make = std::move(entry->second);

@@ -2,10 +2,12 @@
 // control channel carries NCCL's id, verdicts and the numbers of hosts.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <optional>
 
 #include "backends/nccl/communicator.h"
@@ -30,7 +32,11 @@ class Job {
   const Api& api() const { return api_; }
   process::ControlChannel& channel() { return *channel_; }
   const std::vector<std::int64_t>& hosts() const { return hosts_; }
-  int device() const { return static_cast<int>(launch_.local_rank); }
+  int device() const {
+    int visible = 0;
+    check(api_, api_.GetDeviceCount(&visible), "cudaGetDeviceCount", launch_.rank);
+    return ordinal_of(launch_, environment, visible);
+  }
 
  private:
   Job()
@@ -76,11 +82,36 @@ class ChannelPeers final : public Peers {
   explicit ChannelPeers(process::ControlChannel& channel) : channel_(channel) {}
   std::optional<Error> failure() const override {
     if (!channel_.failed()) return std::nullopt;
-    return to_error(channel_.verdict());
+    const Verdict verdict = channel_.verdict();
+    const bool alive =
+        verdict.kind == VerdictKind::kRankFailed && channel_.gone().empty() &&
+        std::ranges::find(verdict.culprits, channel_.rank()) == verdict.culprits.end();
+    if (alive && !last_messages_are_over()) return std::nullopt;
+    return to_error(verdict);
+  }
+  void tell(const Error& reason) const override {
+    if (channel_.failed()) return;
+    Verdict verdict;
+    verdict.kind = VerdictKind::kRankFailed;
+    verdict.culprits = {channel_.rank()};
+    verdict.cause = reason.summary();
+    RankReport report;
+    report.rank = channel_.rank();
+    report.state = RankReport::State::kFailed;
+    verdict.ranks.push_back(std::move(report));
+    channel_.tell_failed(verdict);
   }
 
  private:
+  bool last_messages_are_over() const {
+    const std::lock_guard lock(mutex_);
+    if (!heard_) heard_.emplace();
+    return heard_->waited() > backends::kLastMessages;
+  }
+
   process::ControlChannel& channel_;
+  mutable std::mutex mutex_;
+  mutable std::optional<backends::Patience> heard_;  ///< of a failure, for the first time
 };
 
 // One run of one rank.
@@ -107,24 +138,22 @@ class World final : public Backend {
 
   // Before NCCL's communicators end, which waits for the other ranks.
   void settle(std::int64_t) override {
-    if (!turns_) return;
-    turns_->settle();
-    if (!channel_.failed()) channel_.tell_ended();
+    if (turns_) {
+      turns_->settle();
+      if (!channel_.failed()) channel_.tell_ended();
+    }
+    // A rank that has come to its end does not fail of what others do afterwards.
+    if (!session_->idle()) session_->drain("the last collectives");
   }
 
-  void rank_ended(std::int64_t) override {}
+  void rank_ended(std::int64_t) override {
+    if (session_) session_->end();
+  }
 
-  void rank_failed(std::int64_t rank, const Error& cause) override {
-    if (channel_.failed()) return;
-    Verdict verdict;
-    verdict.kind = VerdictKind::kRankFailed;
-    verdict.culprits = {rank};
-    verdict.cause = cause.summary();
-    RankReport report;
-    report.rank = rank;
-    report.state = RankReport::State::kFailed;
-    verdict.ranks.push_back(std::move(report));
-    channel_.tell_failed(verdict);
+  // In this order: the others' aborts are what ours waits for.
+  void rank_failed(std::int64_t, const Error& cause) override {
+    peers_.tell(cause);
+    if (session_) session_->abort();
   }
 
   const Verdict* verdict() const override {
@@ -134,14 +163,13 @@ class World final : public Backend {
   }
 
  private:
-  // A rank that waits for its device, not for NCCL, hears of failures through these two.
+  // A rank that computes, or waits for its device, hears of failures through these two.
   void watch() {
-    if (side_->waits() != LocalSide::Waits::kStream) return;
     channel_.on_failure([session = std::weak_ptr<Session>(session_)] {
-      if (const auto alive = session.lock()) alive->cut();
+      if (const auto alive = session.lock()) alive->cut_on_failure();
     });
-    side_->check_after_wait([peers = &peers_] {
-      if (const std::optional<Error> failure = peers->failure()) throw Error(*failure);
+    side_->watch([session = std::weak_ptr<Session>(session_)](std::chrono::milliseconds waited) {
+      if (const auto alive = session.lock()) alive->check_wait(waited, "its device");
     });
   }
 

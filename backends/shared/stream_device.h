@@ -2,12 +2,17 @@
 // must know to order their own streams with it, and to combine ranks' terms in its memory.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "backends/shared/reduce.h"
 #include "tensor/device.h"
 
 namespace shardlab::backends {
+
+/// Asked while the host waits for a stream, which it has done for `waited`: throws when what it
+/// waits for will not come, or was cut short.
+using StreamWatch = std::function<void(std::chrono::milliseconds waited)>;
 
 /// A device whose work is ordered by one CUDA stream. Backends that know streams ask for it with
 /// stream_of().
@@ -18,9 +23,9 @@ class StreamDevice : public Device {
   /// Terms that follow each other in device memory (rows of one), combined in rank order as
   /// backends::reduce does. Fails with Unsupported where the device does not compute in the dtype.
   virtual void combine(const Reduction& work) = 0;
-  /// Called whenever the host has waited for the stream: throws when what it waited for was cut
-  /// short. None: nothing to ask.
-  virtual void check_after_wait(std::function<void()> check) = 0;
+  /// Asked again and again while the host waits for the stream, and once when it has, before
+  /// anybody looks at what the stream has made. None: nobody to ask.
+  virtual void watch(StreamWatch watch) = 0;
 };
 
 /// The device as one with a stream; null for devices whose work is over when a call returns.

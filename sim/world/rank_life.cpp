@@ -51,16 +51,23 @@ RankLife::RankLife(const WorldOptions& options, std::int64_t rank, Device* devic
 }
 
 RankOutcome RankLife::run(const std::function<std::unique_ptr<Communicator>()>& communicator,
-                          const std::function<void(RankContext&)>& body) {
-  return outcome_of([&] {
+                          const std::function<void(RankContext&)>& body,
+                          const std::function<void(const Error& cause)>& failed) {
+  const auto told = [&](RankOutcome outcome) {
+    if (outcome.error && failed) failed(*outcome.error);
+    return outcome;
+  };
+  RankOutcome inside;
+  RankOutcome around = outcome_of([&] {
     std::unique_ptr<Communicator> all = communicator();
     if (options_.communicator) all = options_.communicator(std::move(all));
     ProcessGroup world(std::move(all));
     MeshRegistry meshes(world);
     context_.world = &world;
     context_.meshes = &meshes;
-    body(context_);
+    inside = told(outcome_of([&] { body(context_); }));
   });
+  return inside.error ? inside : told(std::move(around));
 }
 
 }  // namespace shardlab

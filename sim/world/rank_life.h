@@ -30,9 +30,12 @@ class RankLife {
   RankLife(const RankLife&) = delete;
   RankLife& operator=(const RankLife&) = delete;
 
-  /// Runs `body`, with the world group over what `communicator` makes. Throws nothing.
+  /// Runs `body`, with the world group over what `communicator` makes. Where that or the body
+  /// throws, `failed` hears why, while the rank's groups are alive: to end them may have to wait
+  /// for ranks that must be told first. Throws nothing.
   RankOutcome run(const std::function<std::unique_ptr<Communicator>()>& communicator,
-                  const std::function<void(RankContext&)>& body);
+                  const std::function<void(RankContext&)>& body,
+                  const std::function<void(const Error& cause)>& failed = nullptr);
 
  private:
   const WorldOptions& options_;

@@ -43,8 +43,8 @@ class RankRuns {
                                 [&](RankContext& context) {
                                   body_(context, {.index = index});
                                   backend_->settle(rank);
-                                });
-    if (const auto& error = outcomes_[index].error) backend_->rank_failed(rank, *error);
+                                },
+                                [&](const Error& cause) { backend_->rank_failed(rank, cause); });
     backend_->rank_ended(rank);
   }
 

@@ -21,9 +21,11 @@ class Backend {
   /// On the rank, when its body has returned: waits for what it has pending, so that a call that
   /// others never enter does not go unnoticed. Throws as waiting for the results would.
   virtual void settle(std::int64_t rank) { static_cast<void>(rank); }
-  /// Told for every rank, after rank_failed() where it failed: it enters no further collective.
+  /// Told for every rank, after rank_failed() where it failed, when its communicators are gone: it
+  /// enters no further collective.
   virtual void rank_ended(std::int64_t rank) = 0;
-  /// Releases all other ranks, unless the world has failed before.
+  /// Releases all other ranks, unless the world has failed before. The rank's communicators are
+  /// alive still.
   virtual void rank_failed(std::int64_t rank, const Error& cause) = 0;
   /// Null while the world is sound. Stays as it is once set.
   virtual const Verdict* verdict() const = 0;

@@ -60,9 +60,13 @@ InlineVector<std::size_t, 4> all_dims(const MeshLayout& layout) {
 
 }  // namespace
 
+MeshRegistry::~MeshRegistry() {
+  while (!meshes_.empty()) meshes_.pop_back();
+}
+
 const DeviceMesh& MeshRegistry::construct(const MeshLayout* layout) {
-  auto& mesh = meshes_[layout];
-  if (mesh) return *mesh;
+  const auto known = by_layout_.find(layout);
+  if (known != by_layout_.end()) return *known->second;
   check_ranks(*layout, world_->size());
   auto fresh = std::make_unique<DeviceMesh>();
   fresh->layout_ = layout;
@@ -79,14 +83,15 @@ const DeviceMesh& MeshRegistry::construct(const MeshLayout* layout) {
     fresh->own_everyone_ = split(*fresh, all_dims(*layout));
     fresh->everyone_ = fresh->own_everyone_.get();
   }
-  mesh = std::move(fresh);
-  return *mesh;
+  by_layout_.emplace(layout, fresh.get());
+  meshes_.push_back(std::move(fresh));
+  return *meshes_.back();
 }
 
 const DeviceMesh& MeshRegistry::flatten(const MeshLayout* layout,
                                         std::span<const std::size_t> mesh_dims) {
   construct(layout);
-  DeviceMesh& mesh = *meshes_.at(layout);
+  DeviceMesh& mesh = *by_layout_.at(layout);
   InlineVector<std::size_t, 4> sorted(mesh_dims);
   std::ranges::sort(sorted);
   if (sorted.size() < 2 || sorted.back() >= layout->ndim() ||
@@ -114,14 +119,14 @@ std::unique_ptr<ProcessGroup> MeshRegistry::split(const DeviceMesh& mesh,
 
 const DeviceMesh& MeshRegistry::find(const MeshLayout* layout) const {
   if (last_found_ != nullptr && last_found_->layout() == layout) return *last_found_;
-  const auto found = meshes_.find(layout);
-  if (found == meshes_.end() || !found->second) {
+  const auto found = by_layout_.find(layout);
+  if (found == by_layout_.end()) {
     throw Error(ErrorKind::kRuntime,
                 fmt::format("rank {} never constructed this mesh", world_->rank()))
         .with("mesh", layout->text())
         .with("fix", "construct the mesh on every rank of the world first");
   }
-  last_found_ = found->second.get();
+  last_found_ = found->second;
   return *last_found_;
 }
 

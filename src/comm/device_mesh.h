@@ -45,11 +45,16 @@ class DeviceMesh {
   std::unique_ptr<ProcessGroup> own_everyone_;  ///< when neither the world nor a dim will do
 };
 
-/// The meshes of one rank, by layout. Executor and dispatcher look meshes up here; a layout without
-/// a mesh on this rank is an error naming the layout.
+/// The meshes of one rank, by layout; they go in the order against that of their construction, so
+/// that the groups of all ranks end in one order. Executor and dispatcher look meshes up here; a
+/// layout without a mesh on this rank is an error naming the layout.
 class MeshRegistry {
  public:
   explicit MeshRegistry(ProcessGroup& world) : world_(&world) {}
+  ~MeshRegistry();
+  MeshRegistry(const MeshRegistry&) = delete;
+  MeshRegistry& operator=(const MeshRegistry&) = delete;
+
   /// The mesh of `layout`; makes it and its communicators when absent, which is collective over the
   /// world. Fails with Value when the layout names a rank outside the world.
   const DeviceMesh& construct(const MeshLayout* layout);
@@ -57,10 +62,7 @@ class MeshRegistry {
   /// on redistributions may merge steps over these dims. Fails with Value for fewer than two dims
   /// or a dim that the mesh does not have.
   const DeviceMesh& flatten(const MeshLayout* layout, std::span<const std::size_t> mesh_dims);
-  bool contains(const MeshLayout* layout) const {
-    const auto found = meshes_.find(layout);
-    return found != meshes_.end() && found->second != nullptr;
-  }
+  bool contains(const MeshLayout* layout) const { return by_layout_.contains(layout); }
   /// Fails with Runtime naming the layout when it was never constructed on this rank.
   const DeviceMesh& find(const MeshLayout* layout) const;
 
@@ -69,7 +71,8 @@ class MeshRegistry {
                                       std::span<const std::size_t> mesh_dims);
 
   ProcessGroup* world_;
-  std::unordered_map<const MeshLayout*, std::unique_ptr<DeviceMesh>> meshes_;
+  std::vector<std::unique_ptr<DeviceMesh>> meshes_;  ///< in the order of their construction
+  std::unordered_map<const MeshLayout*, DeviceMesh*> by_layout_;
   mutable const DeviceMesh* last_found_ = nullptr;  // most programs have one mesh
 };
 

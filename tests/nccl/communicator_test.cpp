@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/nccl/communicator.h"
@@ -32,7 +35,7 @@ using Lengths64 = std::vector<std::int64_t>;
 // Seen by all processes of a test.
 struct Shared {
   UniqueId id;
-  std::atomic<int> failed_rank;  // + 1
+  mutable std::atomic<int> failed_rank;  // + 1
   std::atomic<int> turn;
 };
 Shared& shared() {
@@ -48,6 +51,10 @@ class SharedPeers final : public Peers {
     if (common_.failed_rank == 0) return std::nullopt;
     return Error(ErrorKind::kRuntime, fmt::format("rank {} failed", common_.failed_rank - 1));
   }
+  void tell(const Error&) const override {
+    int none = 0;
+    common_.failed_rank.compare_exchange_strong(none, static_cast<int>(current_rank().rank) + 1);
+  }
 
  private:
   const Shared& common_;
@@ -59,6 +66,7 @@ struct Counts {
   int all_gather = 0;
   int reduce_scatter = 0;
   int send = 0;
+  int refused = 0;  // of the following all_reduces
 };
 Counts& counts() {
   static Counts made;
@@ -71,6 +79,7 @@ Api counting_api() {
   api.AllReduce = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
                      Comm comm, Stream stream) {
     counts().all_reduce += 1;
+    if (std::exchange(counts().refused, 0) > 0) return Result::kInvalidUsage;
     return double_api().AllReduce(from, to, count, type, op, comm, stream);
   };
   api.AllGather = [](const void* from, void* to, std::size_t count, DataType type, Comm comm,
@@ -117,7 +126,8 @@ Texts on_nccl_ranks(int ranks, Lengths64 hosts, const std::function<void(Rank&)>
     const Api api = counting_api();
     const SharedPeers peers(common);
     const auto side = make_local_side(plain_device());
-    const auto session = std::make_shared<Session>(api, *side, peers, rank, rank);
+    const auto session =
+        std::make_shared<Session>(api, *side, peers, rank, rank, std::chrono::milliseconds(500));
     GroupPlace place;
     place.comm = session->join(common.id, ranks, rank);
     for (int i = 0; i < ranks; ++i) place.ranks.push_back(i);
@@ -281,23 +291,71 @@ TEST_CASE("nccl: calls that do not fit are NCCL's failure, told with both calls"
         local_tensor({me.rank + 2}, DType::kF32, Values(static_cast<std::size_t>(me.rank + 2), 1));
     me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
   });
-  for (const std::string& text : texts) {
-    CAPTURE(text);
-    CHECK(text.find("on group world: remote error (rank ") != std::string::npos);
-    CHECK(text.find("ncclAllReduce(2 x ncclFloat32, ncclSum), call 1") != std::string::npos);
-    CHECK(text.find("ncclAllReduce(3 x ncclFloat32, ncclSum), call 1") != std::string::npos);
-  }
+  // Whoever is first tells the other.
+  const std::string all = joined(texts);
+  CAPTURE(all);
+  CHECK(all.find("on group world: remote error (rank ") != std::string::npos);
+  CHECK(all.find("ncclAllReduce(2 x ncclFloat32, ncclSum), call 1") != std::string::npos);
+  CHECK(all.find("ncclAllReduce(3 x ncclFloat32, ncclSum), call 1") != std::string::npos);
+  CHECK_FALSE(texts[0].empty());
+  CHECK_FALSE(texts[1].empty());
 }
 
-TEST_CASE("nccl: a call that nobody answers ends with NCCL's error") {
+TEST_CASE("B-16 nccl: a call that nobody answers ends with the session's patience") {
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
     if (me.rank == 1) return;
     const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
     me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
   });
-  CHECK(texts[0].find("all_reduce(f32[4], sum) on group world: remote error (rank 0 waits in "
-                      "ncclAllReduce(4 x ncclFloat32, ncclSum), call 1 for rank 1") !=
-        std::string::npos);
+  CHECK(texts[0] == "rank 0 has waited 0.5 s for all_reduce(f32[4], sum) on group world");
+  CHECK(texts[1].empty());
+}
+
+TEST_CASE(
+    "B-16 nccl: all communicators are aborted at once, since each waits for the others' work") {
+  // Before 2.24 aborts do not belong to a group.
+  for (const char* version : {"22809", "22304"}) {
+    setenv("SHARDLAB_NCCL_DOUBLE_VERSION", version, 1);
+    const auto texts = on_nccl_ranks(2, [](Rank& me) {
+      const auto pair = me.world.split(0, me.rank, "pair");
+      const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
+      if (me.rank == 0) {
+        const Tensor sum = pair->all_reduce(x, ReduceOp::kSum, Issue::kAsync);
+        me.common.turn = 1;
+        sum.wait();
+      }
+      while (me.common.turn == 0) continue;
+      me.world.abort(Error(ErrorKind::kValue, "a fault"));
+    });
+    CHECK(joined(texts) == joined({"rank 1 failed", ""}));
+  }
+  unsetenv("SHARDLAB_NCCL_DOUBLE_VERSION");
+}
+
+TEST_CASE("B-16 nccl: a call that NCCL refuses leaves no group open") {
+  const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    const Tensor x = local_tensor({4}, DType::kF32, Values(4, 1));
+    if (me.rank == 0) counts().refused = 1;
+    try {
+      me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
+    } catch (const Error& error) {
+      me.wrong += error.summary();
+    }
+    me.check(double_api().GroupEnd() == Result::kInvalidUsage, ": a group is open");
+  });
+  CHECK(joined(texts) == joined({"ncclAllReduce on rank 0: invalid usage", "rank 0 failed"}));
+}
+
+TEST_CASE("B-16 nccl: ranks that let groups go in another order end them in one") {
+  const auto texts = on_nccl_ranks(2, [](Rank& me) {
+    auto first = me.world.split(0, me.rank, "first");
+    auto second = me.world.split(0, me.rank, "second");
+    if (me.rank == 0) std::swap(first, second);
+    first.reset();
+    second.reset();
+    me.world.barrier();
+  });
+  CHECK(joined(texts).empty());
 }
 
 TEST_CASE("nccl: a killed process is reported by whoever watches it") {

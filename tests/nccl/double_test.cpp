@@ -5,8 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <new>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/nccl/processes.h"
@@ -300,9 +303,11 @@ TEST_CASE("the double: a missing rank and two ranks on one device are named at t
   double_api().GetUniqueId(&common.id);
   const auto missing = on_processes(2, [&](int rank) {
     Rank me(common, 3, rank, rank);
-    return me.result == Result::kSystemError ? me.error() : "no error";
+    return std::string("no end");
   });
-  CHECK(missing == Texts(2, "ranks 2 of 3 have not come"));
+  for (const std::string& text : missing) {
+    CHECK(text.find("ranks 2 of 3 have not come; NCCL would wait for ever") != std::string::npos);
+  }
   double_api().GetUniqueId(&common.id);
   const auto doubled = on_processes(2, [&](int rank) {
     Rank me(common, 2, rank, 5);
@@ -337,19 +342,88 @@ TEST_CASE("the double: results come late, and an input may not be touched before
                       "call 1 in flight") != std::string::npos);
 }
 
-TEST_CASE("the double: who aborts goes; the others wait on, as with NCCL") {
+TEST_CASE("the double: who aborts waits for the ranks of its node, which wait on, as with NCCL") {
   const auto texts = on_ranks_of_double(2, [](Rank& me) {
     float x = 1;
     float y = 0;
     if (me.rank == 1) {
-      me.api.CommAbort(me.comm);
-      me.comm = nullptr;
+      me.api.CommAbort(std::exchange(me.comm, nullptr));
+      me.common.turn = 1;
       return std::string();
     }
     me.api.AllReduce(&x, &y, 1, DataType::kFloat32, RedOp::kSum, me.comm, me.stream);
-    return me.finish() == Result::kRemoteError ? me.error() : "no error";
+    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+    if (me.common.turn != 0) return std::string("it did not wait");
+    me.finish();
+    return std::string("no end");
   });
   CHECK(texts[0].find("waits in ncclAllReduce(1 x ncclFloat32, ncclSum), call 1 for rank 1") !=
         std::string::npos);
-  CHECK(texts[1].empty());
+}
+
+TEST_CASE("the double: destroying waits for the ranks of the node, and for no others") {
+  const auto together = on_ranks_of_double(2, [](Rank& me) {
+    std::string wrong;
+    if (me.rank == 0) {
+      for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+      wrong = unless(me.common.turn == 0, "the other did not wait");
+    }
+    me.api.CommDestroy(std::exchange(me.comm, nullptr));
+    me.common.turn = 1;
+    return wrong;
+  });
+  CHECK(together == Texts(2));
+  Shared& common = shared();
+  double_api().GetUniqueId(&common.id);
+  const auto apart = on_processes(2, [&](int rank) {
+    setenv("SHARDLAB_HOST", rank == 0 ? "one" : "other", 1);
+    Rank me(common, 2, rank, rank);
+    while (rank == 0 && common.turn == 0) continue;
+    me.api.CommDestroy(std::exchange(me.comm, nullptr));
+    common.turn = 1;
+    return std::string();
+  });
+  CHECK(apart == Texts(2));
+}
+
+TEST_CASE("the double: aborting waits for the work of other communicators, unless all are told") {
+  const auto aborted = [](Rank& me, bool grouped) {
+    Comm other = nullptr;
+    me.api.CommSplit(me.comm, 0, 0, &other, nullptr);
+    if (me.poll() != Result::kSuccess || me.poll(other) != Result::kSuccess) return me.error();
+    float x = 1;
+    float y = 0;
+    if (me.rank == 0) {
+      me.api.AllReduce(&x, &y, 1, DataType::kFloat32, RedOp::kSum, other, me.stream);
+    }
+    if (grouped) me.api.GroupStart();
+    me.api.CommAbort(std::exchange(me.comm, nullptr));
+    me.api.CommAbort(other);
+    if (grouped) me.api.GroupEnd();
+    return std::string();
+  };
+  const auto alone = on_ranks_of_double(2, [&](Rank& me) { return aborted(me, false); });
+  CHECK(alone[0].find("rank 0: ncclCommAbort waits for the work of other communicators") !=
+        std::string::npos);
+  const auto grouped = on_ranks_of_double(2, [&](Rank& me) { return aborted(me, true); });
+  CHECK(grouped == Texts(2));
+  setenv("SHARDLAB_NCCL_DOUBLE_VERSION", "22304", 1);
+  const auto older = on_ranks_of_double(2, [&](Rank& me) { return aborted(me, true); });
+  unsetenv("SHARDLAB_NCCL_DOUBLE_VERSION");
+  CHECK(older[0].find("waits for the work of other communicators") != std::string::npos);
+}
+
+TEST_CASE("the double: a group that is left open only queues what comes later") {
+  const auto texts = on_ranks_of_double(2, [](Rank& me) {
+    float x = 1;
+    float y = 0;
+    me.api.GroupStart();
+    me.api.GroupStart();
+    me.api.AllReduce(&x, &y, 1, DataType::kFloat32, RedOp::kSum, me.comm, me.stream);
+    me.api.GroupEnd();
+    const std::string wrong = unless(me.finish() == Result::kSuccess && y == 0, "it was called");
+    me.api.GroupEnd();
+    return wrong + unless(me.finish() == Result::kSuccess && y == 2, "it was not called");
+  });
+  CHECK(texts == Texts(2));
 }

@@ -10,8 +10,8 @@ THREAD_LOCAL_HOME = ("src/base/rank_context.cpp", "src/base/rank_context.h")
 CLOCK_ALLOWED = {
     "tests/nccl/double/deadline.h": "a wait that nothing ends is reported",
     "tests/nccl/double/deadline.cpp": "a wait that nothing ends is reported",
-    "backends/nccl/patience.cpp": "waits for other processes and devices",
-    "backends/nccl/patience.h": "the same",
+    "backends/shared/patience.cpp": "waits for other processes and devices",
+    "backends/shared/patience.h": "the same",
     "backends/mpi/communicator.cpp": "waits for other processes, and asks after their health",
     "backends/process/control_channel.cpp": "waits for other processes up to a stated time",
     "backends/process/control_channel.h": "the same",

@@ -34,7 +34,11 @@ struct Group {
   int depth = 0;
   Result error = Result::kSuccess;  // of a call in it
   std::vector<Call> calls;
+  std::vector<Comm> ends;
 };
+
+// Since then ncclCommDestroy and ncclCommAbort belong to the group that they are called in.
+constexpr int kEndsAreGrouped = 22403;
 
 // One group per thread.
 Group& group() {
@@ -101,6 +105,7 @@ struct Flight {
   std::vector<Call> calls;
   std::vector<GroupedOperation> operations;
   std::vector<Watched> watched;
+  bool watched_at_call = false;
 
   // The memory of what is in flight already may change under us: then nothing is watched.
   void watch() {
@@ -122,6 +127,7 @@ struct Flight {
   }
 
   void run() {
+    if (!watched_at_call) watch();
     run_operations(operations);
     for (const Watched& input : watched) {
       if (digest(input.bytes) == input.digest) continue;
@@ -169,7 +175,8 @@ Result launch(std::vector<Call> calls) {
   }
   auto flight = std::make_shared<Flight>();
   flight->calls = std::move(calls);
-  if (calls_in_flight() == 0) flight->watch();
+  flight->watched_at_call = !work_pending();
+  if (flight->watched_at_call && calls_in_flight() == 0) flight->watch();
   for (Call& call : flight->calls) {
     flight->operations.push_back({call.comm->place, call.operation});
     call.comm->in_flight += 1;
@@ -184,6 +191,13 @@ Result launch(std::vector<Call> calls) {
 }
 
 }  // namespace
+
+bool end_with_group(Comm comm) {
+  Group& open = group();
+  if (open.depth == 0 || version() < kEndsAreGrouped) return false;
+  open.ends.push_back(comm);
+  return true;
+}
 
 Result submit(Comm comm, Stream stream, const Operation& operation) {
   if (comm == nullptr) return Result::kInvalidArgument;
@@ -224,6 +238,7 @@ Result ncclGroupEnd() {
   if (--open.depth > 0) return Result::kSuccess;
   std::vector<Call> calls = std::exchange(open.calls, {});
   const Result error = std::exchange(open.error, Result::kSuccess);
+  finish_ends(std::exchange(open.ends, {}));
   if (error != Result::kSuccess) return error;
   std::erase_if(calls, [](const Call& call) {
     return call.operation.count == 0 && call.operation.kind < Kind::kSend;

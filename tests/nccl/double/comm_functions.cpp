@@ -1,14 +1,18 @@
-// Communicators of the double: start, split, error polling, end.
+// Communicators of the double: start, split, error polling, end. What NCCL's guide says of an end
+// is enforced: destroying and aborting wait for the other ranks of the node, and for all work of
+// the device.
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tests/nccl/double/handles.h"
 
@@ -23,6 +27,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x5A4DB10B;
 constexpr unsigned int kConfigMagic = 0xcafebeef;
+constexpr int kNewestVersion = 22809;
 
 struct IdContent {
   std::uint32_t magic = kMagic;
@@ -65,6 +70,7 @@ void check_devices(const Region& region) {
   for (int a = 0; a < region.ranks(); ++a) {
     for (int b = 0; b < a; ++b) {
       if (region.head().device[a].load() != region.head().device[b].load()) continue;
+      if (region.head().node[a].load() != region.head().node[b].load()) continue;
       region.fail(fmt::format("ranks {} and {} are both on device {}", b, a,
                               region.head().device[a].load() - 1));
     }
@@ -82,9 +88,14 @@ Result poll_start(CommHandle& comm) {
     return Result::kSuccess;
   }
   if (!comm.deadline.passed()) return Result::kInProgress;
-  return refuse(
-      comm, Result::kSystemError,
-      fmt::format("ranks {} of {} have not come", missing(come, region.ranks()), region.ranks()));
+  hang(fmt::format("rank {}: ranks {} of {} have not come", comm.place->rank,
+                   missing(come, region.ranks()), region.ranks()));
+}
+
+// Of this process's host.
+std::uint64_t node() {
+  const char* name = std::getenv("SHARDLAB_HOST");
+  return std::hash<std::string>()(name == nullptr ? "" : name);
 }
 
 Result attach(const RegionName& name, int ranks, int rank, bool blocking, Comm* made,
@@ -95,6 +106,8 @@ Result attach(const RegionName& name, int ranks, int rank, bool blocking, Comm* 
   if (!error.empty()) return Result::kSystemError;
   RegionHead& head = place->region.head();
   head.device[rank].store(current_device() + 1);
+  head.process[rank].store(static_cast<std::int32_t>(getpid()));
+  head.node[rank].store(node());
   const std::uint64_t bit = 1ull << rank;
   if ((head.attached.fetch_or(bit, std::memory_order_acq_rel) & bit) != 0) {
     error = fmt::format("two processes came as rank {}", rank);
@@ -129,7 +142,7 @@ Result poll_split(CommHandle& comm) {
   const std::vector<Member> members = members_of_split(comm);
   if (members.empty()) {
     if (!comm.deadline.passed()) return Result::kInProgress;
-    return refuse(comm, Result::kSystemError, "a rank has not come to ncclCommSplit");
+    hang(fmt::format("rank {}: a rank has not come to ncclCommSplit", comm.place->rank));
   }
   if (comm.color == nccl::kNoColor) {
     comm.state = State::kReady;
@@ -185,7 +198,7 @@ Result begin_split(CommHandle& comm, int color, int key, Comm* made) {
   return Result::kSuccess;
 }
 
-Result end(Comm comm, State state) {
+Result begin_end(Comm comm, State state) {
   const std::lock_guard lock(comm->mutex);
   if (comm->state == State::kDestroyed || comm->state == State::kAborted) {
     return refuse(*comm, Result::kInvalidUsage, "the communicator has ended before");
@@ -199,7 +212,54 @@ Result end(Comm comm, State state) {
   return Result::kSuccess;
 }
 
+Result end(Comm comm, State state) {
+  if (comm == nullptr) return Result::kInvalidArgument;
+  const Result result = begin_end(comm, state);
+  if (result == Result::kSuccess && !end_with_group(comm)) finish_ends({comm});
+  return result;
+}
+
+const char* call_of(const CommHandle& comm) {
+  return comm.state == State::kAborted ? "ncclCommAbort" : "ncclCommDestroy";
+}
+
 }  // namespace
+
+int version() {
+  const char* text = std::getenv("SHARDLAB_NCCL_DOUBLE_VERSION");
+  return text == nullptr ? kNewestVersion : std::atoi(text);
+}
+
+void finish_ends(const std::vector<Comm>& comms) {
+  if (comms.empty()) return;
+  Deadline deadline;
+  while (!StreamState::all_idle()) {
+    if (deadline.passed()) {
+      hang(fmt::format("rank {}: {} waits for the work of other communicators on the device",
+                       comms.front()->place->rank, call_of(*comms.front())));
+    }
+    std::this_thread::yield();
+  }
+  for (const Comm comm : comms) {
+    const Region& region = comm->place->region;
+    region.head().ended.fetch_or(1ull << comm->place->rank);
+    region.wake_all();
+  }
+  for (const Comm comm : comms) {
+    const Place& place = *comm->place;
+    deadline.restart();
+    while (true) {
+      const std::uint32_t bell = place.region.bell(place.rank);
+      const std::vector<int> left = place.region.left_on_node(place.rank);
+      if (left.empty()) break;
+      if (deadline.passed()) {
+        hang(fmt::format("rank {}: {} waits for ranks {} of its node", place.rank, call_of(*comm),
+                         fmt::join(left, ",")));
+      }
+      place.region.await_bell(place.rank, bell);
+    }
+  }
+}
 
 Comm new_comm(std::shared_ptr<Place> place, bool blocking) {
   auto handle = std::make_unique<CommHandle>();
@@ -238,7 +298,7 @@ using shardlab::nccl::UniqueId;
 extern "C" {
 
 Result ncclGetVersion(int* version) {
-  *version = shardlab::nccl::kOldestVersion;
+  *version = shardlab::nccl_double::version();
   return Result::kSuccess;
 }
 
@@ -300,13 +360,9 @@ Result ncclCommFinalize(Comm comm) {
   return comm->blocking ? Result::kSuccess : Result::kInProgress;
 }
 
-Result ncclCommDestroy(Comm comm) {
-  return comm == nullptr ? Result::kInvalidArgument : end(comm, State::kDestroyed);
-}
+Result ncclCommDestroy(Comm comm) { return end(comm, State::kDestroyed); }
 
-Result ncclCommAbort(Comm comm) {
-  return comm == nullptr ? Result::kInvalidArgument : end(comm, State::kAborted);
-}
+Result ncclCommAbort(Comm comm) { return end(comm, State::kAborted); }
 
 const char* ncclGetLastError(Comm comm) {
   return comm == nullptr ? "no communicator" : comm->error.c_str();

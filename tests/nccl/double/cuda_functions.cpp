@@ -1,7 +1,16 @@
 // The CUDA runtime of the double: devices by number, streams and events of the host.
 #include <atomic>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/nccl/double/handles.h"
 
@@ -20,14 +29,56 @@ std::atomic<int>& chosen_device() {
   return device;
 }
 
-int device_count() {
+// "2,3": those of the host that this process sees.
+std::vector<int> visible_devices() {
+  std::vector<int> devices;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::istringstream list(visible);
+    for (std::string one; std::getline(list, one, ',');) devices.push_back(std::stoi(one));
+    return devices;
+  }
   const char* text = std::getenv("SHARDLAB_NCCL_DOUBLE_DEVICES");
-  return text == nullptr ? 8 : std::atoi(text);
+  devices.resize(text == nullptr ? 8 : std::strtoul(text, nullptr, 10));
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
+}
+
+int device_count() { return static_cast<int>(visible_devices().size()); }
+
+std::atomic<int>& pending() {
+  static std::atomic<int> count{0};
+  return count;
+}
+
+// What went wrong last, "not ready" too: CUDA keeps it, for each thread, for whoever asks next.
+CudaError& last_error() {
+  static std::mutex mutex;
+  static std::map<std::thread::id, CudaError> errors;
+  const std::lock_guard lock(mutex);
+  return errors[std::this_thread::get_id()];
+}
+
+CudaError kept(CudaError error) {
+  if (error != CudaError::kSuccess) last_error() = error;
+  return error;
+}
+
+// Work that a stream waits for or does for the host.
+void push_pending(StreamState& stream, std::function<void()> work) {
+  pending() += 1;
+  stream.push([work = std::move(work)] {
+    work();
+    pending() -= 1;
+  });
 }
 
 }  // namespace
 
-int current_device() { return chosen_device().load(); }
+int current_device() {
+  return visible_devices().at(static_cast<std::size_t>(chosen_device().load()));
+}
+
+bool work_pending() { return pending() > 0; }
 
 }  // namespace shardlab::nccl_double
 
@@ -64,7 +115,8 @@ CudaError cudaStreamSynchronize(Stream stream) {
 
 CudaError cudaStreamWaitEvent(Stream stream, Event event, unsigned int) {
   if (stream == nullptr || event == nullptr) return CudaError::kInvalidValue;
-  stream->state.push(
+  shardlab::nccl_double::push_pending(
+      stream->state,
       [state = event->state, record = event->state->recorded()] { state->await(record); });
   return CudaError::kSuccess;
 }
@@ -88,7 +140,24 @@ CudaError cudaEventRecord(Event event, Stream stream) {
 
 CudaError cudaEventQuery(Event event) {
   if (event == nullptr) return CudaError::kInvalidValue;
-  return event->state->reached() ? CudaError::kSuccess : CudaError::kNotReady;
+  return shardlab::nccl_double::kept(event->state->reached() ? CudaError::kSuccess
+                                                             : CudaError::kNotReady);
+}
+
+CudaError cudaStreamQuery(Stream stream) {
+  if (stream == nullptr) return CudaError::kInvalidValue;
+  return shardlab::nccl_double::kept(stream->state.idle() ? CudaError::kSuccess
+                                                          : CudaError::kNotReady);
+}
+
+CudaError cudaGetLastError() {
+  return std::exchange(shardlab::nccl_double::last_error(), CudaError::kSuccess);
+}
+
+CudaError cudaLaunchHostFunc(Stream stream, void (*function)(void*), void* data) {
+  if (stream == nullptr || function == nullptr) return CudaError::kInvalidValue;
+  shardlab::nccl_double::push_pending(stream->state, [function, data] { function(data); });
+  return CudaError::kSuccess;
 }
 
 const char* cudaGetErrorString(CudaError error) {

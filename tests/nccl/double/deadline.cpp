@@ -1,7 +1,12 @@
-// The double gives up when nothing moved for a while, so that a test which hangs ends with a
-// reason.
+// Where NCCL would wait for ever, so does the double, but for its own deadline: then it ends the
+// process, with the reason. It invents no error that NCCL would not return, since whoever relied on
+// one would hang with NCCL.
 #include "tests/nccl/double/deadline.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 
 namespace shardlab::nccl_double {
@@ -17,5 +22,12 @@ void Deadline::restart() {
 }
 
 bool Deadline::passed() const { return std::chrono::steady_clock::now() > end_; }
+
+void hang(std::string_view text) {
+  constexpr int kCodeOfHang = 9;
+  fmt::print(stderr, "nccl double: {}; NCCL would wait for ever\n", text);
+  std::fflush(stderr);
+  _exit(kCodeOfHang);
+}
 
 }  // namespace shardlab::nccl_double

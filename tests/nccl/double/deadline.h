@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 
 namespace shardlab::nccl_double {
 
@@ -19,5 +20,8 @@ class Deadline {
  private:
   std::chrono::steady_clock::time_point end_;
 };
+
+/// Ends the process: prints "nccl double: TEXT; NCCL would wait for ever".
+[[noreturn]] void hang(std::string_view text);
 
 }  // namespace shardlab::nccl_double

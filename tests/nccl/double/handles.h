@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "backends/nccl/api.h"
 #include "tests/nccl/double/deadline.h"
@@ -46,8 +47,14 @@ struct CommHandle {
 
 namespace shardlab::nccl_double {
 
-/// What cudaSetDevice chose.
+/// What cudaSetDevice chose, numbered over the host whatever CUDA_VISIBLE_DEVICES shows.
 int current_device();
+/// Whether streams have been given work of the host's or waits for events that is not over: what a
+/// call reads may be computed later than it is made.
+bool work_pending();
+
+/// ncclGetVersion: that of the newest headers, or SHARDLAB_NCCL_DOUBLE_VERSION.
+int version();
 
 /// Looks whether the communicator's start or split has come to its end. With its mutex held.
 nccl::Result poll(nccl::CommHandle& comm);
@@ -55,6 +62,14 @@ nccl::Result poll(nccl::CommHandle& comm);
 nccl::Comm new_comm(std::shared_ptr<Place> place, bool blocking);
 /// Keeps an error for ncclGetLastError.
 nccl::Result refuse(nccl::CommHandle& comm, nccl::Result result, std::string text);
+
+/// Keeps the end of a communicator for the end of the running thread's group. False: there is no
+/// group, or this version does not group ends.
+bool end_with_group(nccl::Comm comm);
+/// The rest of destroying or aborting these, whose calls have been told to stop: waits for all work
+/// of the device, whose memory is freed, and for the other ranks of the node, whose connections
+/// close.
+void finish_ends(const std::vector<nccl::Comm>& comms);
 
 /// Adds a call to the group of the running thread, or runs it as a group of its own.
 nccl::Result submit(nccl::Comm comm, nccl::Stream stream, const Operation& operation);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,6 +26,16 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
   return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout,
                  nullptr, 0);
+}
+
+// Also of one that has ended and that nobody has waited for.
+bool gone(std::int32_t process) {
+  const auto file = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (file < 0) return true;
+  pollfd entry{file, POLLIN, 0};
+  const bool over = ::poll(&entry, 1, 0) == 1;
+  close(file);
+  return over;
 }
 
 std::size_t head_bytes() { return (sizeof(RegionHead) + 4095) / 4096 * 4096; }
@@ -81,6 +92,18 @@ std::uint32_t Region::bell(int rank) const {
 void Region::await_bell(int rank, std::uint32_t seen) const {
   const timespec timeout{0, kLongestWaitNanoseconds};
   futex(head_->bell[rank], FUTEX_WAIT, seen, &timeout);
+}
+
+std::vector<int> Region::left_on_node(int rank) const {
+  std::vector<int> left;
+  const std::uint64_t attached = head_->attached.load(), ended = head_->ended.load();
+  for (int other = 0; other < ranks_; ++other) {
+    const std::uint64_t bit = 1ull << other;
+    if ((attached & bit) == 0 || (ended & bit) != 0) continue;
+    if (head_->node[other].load() != head_->node[rank].load()) continue;
+    if (!gone(head_->process[other].load())) left.push_back(other);
+  }
+  return left;
 }
 
 void Region::fail(std::string_view text) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardlab::nccl_double {
 
@@ -41,6 +42,9 @@ struct RegionHead {
   std::atomic<std::uint64_t> attached;  // bit by rank
   std::atomic<std::uint32_t> failed;    // 1: text is being written, 2: it stands
   char text[512];
+  std::atomic<std::uint64_t> ended;  // bit by rank: aborted or destroyed
+  std::atomic<std::int32_t> process[kMaxRanks];
+  std::atomic<std::uint64_t> node[kMaxRanks];   // equal on ranks of one host
   std::atomic<std::int32_t> device[kMaxRanks];  // + 1
   std::atomic<std::uint32_t> bell[kMaxRanks];
   SplitEntry split[2][kMaxRanks];
@@ -70,6 +74,9 @@ class Region {
   std::uint32_t bell(int rank) const;
   /// Returns when the bell has rung since `seen`, or a little later.
   void await_bell(int rank, std::uint32_t seen) const;
+
+  /// Ranks of the node of `rank` that have attached, have not ended, and whose processes live.
+  std::vector<int> left_on_node(int rank) const;
 
   /// The first failure counts; all ranks see it.
   void fail(std::string_view text) const;

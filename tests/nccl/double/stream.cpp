@@ -2,9 +2,25 @@
 // come, as a CUDA event does that is used again.
 #include "tests/nccl/double/stream.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 namespace shardlab::nccl_double {
+
+namespace {
+
+// The streams of this process.
+struct Streams {
+  std::mutex mutex;
+  std::set<const StreamState*> all;
+};
+Streams& streams() {
+  static Streams made;
+  return made;
+}
+
+}  // namespace
 
 std::uint64_t EventState::record() {
   const std::lock_guard lock(mutex_);
@@ -32,9 +48,16 @@ void EventState::await(std::uint64_t record) {
   changed_.wait(lock, [&] { return reached_ >= record; });
 }
 
-StreamState::StreamState() : thread_([this] { run(); }) {}
+StreamState::StreamState() : thread_([this] { run(); }) {
+  const std::lock_guard lock(streams().mutex);
+  streams().all.insert(this);
+}
 
 StreamState::~StreamState() {
+  {
+    const std::lock_guard lock(streams().mutex);
+    streams().all.erase(this);
+  }
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -54,6 +77,16 @@ void StreamState::push(std::function<void()> work) {
 void StreamState::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return work_.empty() && !busy_; });
+}
+
+bool StreamState::idle() const {
+  const std::lock_guard lock(mutex_);
+  return work_.empty() && !busy_;
+}
+
+bool StreamState::all_idle() {
+  const std::lock_guard lock(streams().mutex);
+  return std::ranges::all_of(streams().all, &StreamState::idle);
 }
 
 void StreamState::run() {

@@ -38,11 +38,14 @@ class StreamState {
 
   void push(std::function<void()> work);
   void drain();
+  bool idle() const;
+  /// Whether all streams of this process are.
+  static bool all_idle();
 
  private:
   void run();
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;
   bool busy_ = false;

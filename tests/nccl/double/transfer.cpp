@@ -129,7 +129,7 @@ class Runner {
            std::size_t size);
   bool advance();
   bool failed() const;
-  void give_up() const;
+  [[noreturn]] void give_up() const;
   void finish() const;
 
   const std::vector<GroupedOperation>& operations_;
@@ -211,7 +211,6 @@ bool Runner::advance() {
       deadline.restart();
     } else if (deadline.passed()) {
       give_up();
-      return false;
     } else {
       any.region.await_bell(any.rank, bell);
     }
@@ -220,12 +219,9 @@ bool Runner::advance() {
 }
 
 void Runner::give_up() const {
-  for (const auto& [lane, messages] : lanes_) {
-    const Message& message = messages.front();
-    message.place->region.fail(
-        fmt::format("rank {} waits in {} for rank {}: nothing moved for {} ms", message.place->rank,
-                    text(*message.operation), message.peer, deadline_milliseconds()));
-  }
+  const Message& message = lanes_.begin()->second.front();
+  hang(fmt::format("rank {} waits in {} for rank {}: nothing moved for {} ms", message.place->rank,
+                   text(*message.operation), message.peer, deadline_milliseconds()));
 }
 
 void Runner::finish() const {

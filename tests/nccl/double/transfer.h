@@ -43,8 +43,8 @@ struct GroupedOperation {
 };
 
 /// Runs all of them to the end, or until a communicator has failed; messages between two ranks go
-/// in the order of the calls. Fails the communicator where the two ends of a message do not agree,
-/// and after the deadline without any progress.
+/// in the order of the calls. Fails the communicator where the two ends of a message do not agree.
+/// Ends the process after the deadline without any progress.
 void run_operations(const std::vector<GroupedOperation>& operations);
 
 }  // namespace shardlab::nccl_double

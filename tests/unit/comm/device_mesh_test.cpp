@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "comm/forwarding_communicator.h"
 #include "comm/observer.h"
 #include "comm/process_group.h"
 #include "mesh/spec.h"
@@ -48,6 +49,36 @@ TEST_CASE("M-6 a mesh has one group per mesh dim, in coordinate order") {
     CHECK(&device_mesh(layout) == &mesh);
     CHECK(&rank.meshes->construct(layout) == &mesh);
   });
+}
+
+TEST_CASE("B-16 meshes go in the order against that of their construction") {
+  class Named final : public ForwardingCommunicator {
+   public:
+    Named(std::unique_ptr<Communicator> real, std::vector<std::string>& ended)
+        : ForwardingCommunicator(std::move(real)), ended_(ended) {}
+    ~Named() override { ended_.push_back(name()); }
+
+   protected:
+    std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> part) override {
+      return std::make_unique<Named>(std::move(part), ended_);
+    }
+
+   private:
+    std::vector<std::string>& ended_;
+  };
+  std::vector<std::string> ended, expected{"world"};
+  WorldOptions options = plain_world(1);
+  options.communicator = [&](std::unique_ptr<Communicator> real) {
+    return std::make_unique<Named>(std::move(real), ended);
+  };
+  on_ranks(options, [&](RankContext& rank) {
+    for (int i = 0; i < 12; ++i) {
+      const std::string name = "m" + std::to_string(i);
+      rank.meshes->construct(process_arena().layout({.shape = {1}, .names = {name}}));
+      expected.insert(expected.begin(), name);
+    }
+  });
+  CHECK(ended == expected);
 }
 
 TEST_CASE("X-43 the order of the rank array is the order of the group") {

@@ -4,6 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/host_table.h"
@@ -141,6 +147,39 @@ TEST_CASE("cuda: an op without a kernel says so, or runs on the host and is list
   lenient->run({KernelId::kAdd, args, {&y, 1}, nullptr, {}});
   CHECK(read_doubles(y) == Values{2, 4});
   CHECK(lenient->ran_on_host().size() == 2);
+}
+
+TEST_CASE("cuda: a machine that has nvcc is not told to install it") {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("shardlab_nvcc_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "nvcc") << "#!/bin/sh\n";
+  std::filesystem::permissions(folder / "nvcc", std::filesystem::perms::owner_all);
+  const std::string_view fix = fix_for_missing_module("/nowhere:" + folder.string());
+  std::filesystem::remove_all(folder);
+  CHECK(fix.find("install the CUDA toolkit") == std::string_view::npos);
+  CHECK(fix.find("libshardlab_cuda.so") != std::string_view::npos);
+}
+
+TEST_CASE("B-16 cuda: whoever watches the stream is asked before anything of it is read") {
+  const auto device = device_with(HostFallback::kRefuse);
+  const Tensor x = tensor_of(*device, {2}, DType::kF32, {1, 2});
+  int asked = 0;
+  device->watch([&](std::chrono::milliseconds) { asked += 1; });
+  CHECK(read_doubles(x) == Values{1, 2});
+  CHECK(asked == 1);
+  write_doubles(x, Values{3, 4});
+  CHECK(asked == 2);
+  device->watch([](std::chrono::milliseconds) { fail(ErrorKind::kRuntime, "it was cut short"); });
+  const auto read = [&] { read_doubles(x); };
+  CHECK(refusal(read, ErrorKind::kRuntime).find("it was cut short") != std::string::npos);
+  const Tensor index = empty(*device, Dims{1}, DType::kI64);
+  const std::vector<LocalArg> args{x.as_view(contiguous_meta(Dims{2, 1}, DType::kF32), 0), index};
+  const Tensor out = empty(*device, Dims{1, 1}, DType::kF32);
+  const auto look_up = [&] { device->run({KernelId::kEmbedding, args, {&out, 1}, nullptr, {}}); };
+  CHECK(refusal(look_up, ErrorKind::kRuntime).find("it was cut short") != std::string::npos);
+  device->watch(nullptr);
+  CHECK(read_doubles(x) == Values{3, 4});
 }
 
 TEST_CASE("cuda: memory is counted by what is asked for, and used again") {

@@ -4,9 +4,12 @@
 
 #include <set>
 
+#include "backends/threads/threads.h"
 #include "comm/device_mesh.h"
+#include "comm/forwarding_communicator.h"
 #include "comm/process_group.h"
 #include "mesh/spec.h"
+#include "sim/world/backends.h"
 #include "tests/support/local_tensor.h"
 #include "tests/support/on_ranks.h"
 
@@ -51,6 +54,46 @@ TEST_CASE("a world is used again; runs share nothing") {
     const WorldResult result = world.run([](RankContext& rank) { rank.world->barrier(); });
     CHECK(result.ok());
   }
+}
+
+TEST_CASE(
+    "B-16 a failure is told while the rank's communicators are alive, and its end afterwards") {
+  static std::vector<std::string> heard;
+  class Told final : public Backend {
+   public:
+    explicit Told(std::unique_ptr<Backend> real) : real_(std::move(real)) {}
+    std::unique_ptr<Communicator> world(std::int64_t rank) override { return real_->world(rank); }
+    void rank_ended(std::int64_t rank) override {
+      heard.push_back("ended");
+      real_->rank_ended(rank);
+    }
+    void rank_failed(std::int64_t rank, const Error& cause) override {
+      heard.push_back("failed: " + cause.summary());
+      real_->rank_failed(rank, cause);
+    }
+    const Verdict* verdict() const override { return real_->verdict(); }
+
+   private:
+    const std::unique_ptr<Backend> real_;
+  };
+  struct Gone final : ForwardingCommunicator {
+    using ForwardingCommunicator::ForwardingCommunicator;
+    ~Gone() override { heard.push_back("communicator gone"); }
+    std::unique_ptr<Communicator> wrap(std::unique_ptr<Communicator> part) override { return part; }
+  };
+  register_backend("told", [](std::int64_t ranks, Scheduler& scheduler) {
+    return std::make_unique<Told>(make_threads_backend(ranks, scheduler));
+  });
+  WorldOptions options = plain_world(1);
+  options.backend = "told";
+  options.communicator = [](std::unique_ptr<Communicator> real) {
+    return std::make_unique<Gone>(std::move(real));
+  };
+  run_world(options, [](RankContext&) { fail(ErrorKind::kValue, "a bad size"); });
+  CHECK(heard == std::vector<std::string>{"failed: a bad size", "communicator gone", "ended"});
+  heard.clear();
+  run_world(options, [](RankContext&) {});
+  CHECK(heard == std::vector<std::string>{"communicator gone", "ended"});
 }
 
 TEST_CASE("B-7 a failing rank releases the others, which name it and its cause") {
