@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/kernels.h"
@@ -59,18 +62,46 @@ std::string op_name(const KernelCall& call) {
   return fmt::format("kernel {}", static_cast<int>(call.kernel));
 }
 
+// One GPU in this process: all devices on it share its stream, since they read each other's memory
+// (what judges a run has a device of its own), and memory is used again in the stream's order.
+struct Gpu {
+  Gpu(const Table& functions, int ordinal) : table(functions) {
+    if (const Failure failure = table.open(ordinal, &context)) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("no GPU {} to run on: {}", ordinal, failure))
+          .with("fix", "shardlab doctor says which GPUs and drivers are found");
+    }
+  }
+  ~Gpu() { table.close(context); }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  static std::shared_ptr<Gpu> open(const Table& table, int ordinal) {
+    static std::mutex opening;
+    static std::map<std::pair<const Table*, int>, std::weak_ptr<Gpu>> all;
+    const std::lock_guard lock(opening);
+    std::weak_ptr<Gpu>& known = all[{&table, ordinal}];
+    std::shared_ptr<Gpu> gpu = known.lock();
+    if (!gpu) known = gpu = std::make_shared<Gpu>(table, ordinal);
+    return gpu;
+  }
+
+  const Table& table;
+  Context* context = nullptr;
+  std::recursive_mutex mutex;  ///< guards the context, and what its devices keep
+};
+
 // One op at a time: functions of a table are called by one thread.
 class TableDevice final : public CudaDevice, public Ops {
  public:
   TableDevice(const Table& table, int ordinal, HostFallback fallback)
       : table_(table),
-        context_(open(table, ordinal)),
-        pool_(std::make_unique<MemoryPool>(table, context_)),
+        gpu_(Gpu::open(table, ordinal)),
+        pool_(std::make_unique<MemoryPool>(table, gpu_->context)),
         fallback_(fallback),
         host_(make_cpu_device(cpu_kernel_table())) {}
   ~TableDevice() override {
+    const std::lock_guard lock(gpu_->mutex);
     pool_.reset();
-    table_.close(context_);
   }
 
   std::string_view type() const override { return "cuda"; }
@@ -82,42 +113,44 @@ class TableDevice final : public CudaDevice, public Ops {
   MemoryUse memory() const override;
 
   std::vector<std::string> ran_on_host() const override;
-  std::string description() const override { return table_.description(context_); }
-  void* stream() const override { return table_.stream(context_); }
+  std::string description() const override { return table_.description(gpu_->context); }
+  void* stream() const override { return table_.stream(gpu_->context); }
   void combine(const backends::Reduction& work) override;
   void watch(backends::StreamWatch watch) override;
 
   Device& device() override { return *this; }
   void pointwise(PointwiseCall call) override {
-    throw_if(table_.pointwise(context_, call), "pointwise");
+    throw_if(table_.pointwise(gpu_->context, call), "pointwise");
   }
-  void move(MoveCall call) override { throw_if(table_.move(context_, call), "copy"); }
-  void fold(const FoldCall& call) override { throw_if(table_.fold(context_, call), "reduction"); }
-  void scan(const ScanCall& call) override { throw_if(table_.scan(context_, call), "running sum"); }
+  void move(MoveCall call) override { throw_if(table_.move(gpu_->context, call), "copy"); }
+  void fold(const FoldCall& call) override {
+    throw_if(table_.fold(gpu_->context, call), "reduction");
+  }
+  void scan(const ScanCall& call) override {
+    throw_if(table_.scan(gpu_->context, call), "running sum");
+  }
   void scatter(const ScatterCall& call) override {
-    throw_if(table_.scatter(context_, call), "scatter");
+    throw_if(table_.scatter(gpu_->context, call), "scatter");
   }
   void lookup(const LookupCall& call) override {
-    throw_if(table_.lookup(context_, call), "lookup");
+    throw_if(table_.lookup(gpu_->context, call), "lookup");
   }
-  void draw(const DrawCall& call) override { throw_if(table_.draw(context_, call), "draw"); }
+  void draw(const DrawCall& call) override { throw_if(table_.draw(gpu_->context, call), "draw"); }
   void product(const ProductCall& call) override {
-    throw_if(table_.product(context_, call), "matrix product");
+    throw_if(table_.product(gpu_->context, call), "matrix product");
   }
   void check_indices(std::string_view what) override;
 
   void release(const MemoryPool::Block& block, std::size_t size_bytes);
 
  private:
-  static Context* open(const Table& table, int ordinal);
   void run_on_host(const KernelCall& call);
   void await_stream();
   Tensor to_host(const Tensor& tensor);
   LocalArg to_host(const LocalArg& argument);
 
   const Table& table_;
-  Context* const context_;
-  mutable std::recursive_mutex mutex_;  // guards the following, and the context
+  const std::shared_ptr<Gpu> gpu_;  // its mutex guards the following
   std::unique_ptr<MemoryPool> pool_;
   std::int64_t held_bytes_ = 0;
   std::int64_t peak_bytes_ = 0;
@@ -132,17 +165,8 @@ CudaBuffer::CudaBuffer(TableDevice* device, const MemoryPool::Block& block, std:
 
 CudaBuffer::~CudaBuffer() { owner_.release(block_, size_bytes_); }
 
-Context* TableDevice::open(const Table& table, int ordinal) {
-  Context* context = nullptr;
-  if (const Failure failure = table.open(ordinal, &context)) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("no GPU {} to run on: {}", ordinal, failure))
-        .with("fix", "shardlab doctor says which GPUs and drivers are found");
-  }
-  return context;
-}
-
 BufferRef TableDevice::allocate(std::size_t size_bytes) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   const MemoryPool::Block block = pool_->take(size_bytes);
   if (block.data == nullptr) {
     fail(ErrorKind::kRuntime, Fix{"use smaller sizes, or fewer ranks per device"},
@@ -154,18 +178,18 @@ BufferRef TableDevice::allocate(std::size_t size_bytes) {
 }
 
 void TableDevice::release(const MemoryPool::Block& block, std::size_t size_bytes) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   held_bytes_ -= static_cast<std::int64_t>(size_bytes);
   pool_->keep(block);
 }
 
 MemoryUse TableDevice::memory() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   return {held_bytes_, peak_bytes_};
 }
 
 void TableDevice::run(const KernelCall& call) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   const CudaKernel kernel = kernel_table().find(call.kernel);
   try {
     if (kernel == nullptr) {
@@ -217,35 +241,35 @@ void TableDevice::run_on_host(const KernelCall& call) {
 }
 
 std::vector<std::string> TableDevice::ran_on_host() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   return {ran_on_host_.begin(), ran_on_host_.end()};
 }
 
 void TableDevice::copy(const Tensor& dst, const Tensor& src) {
   check_invariant(dst.shape() == src.shape() && dst.dtype() == src.dtype(),
                   "Device::copy takes two tensors of one shape and dtype");
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   convert(*this, dst, src);
 }
 
 void TableDevice::read(const Tensor& src, void* out) {
   if (src.numel() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   const Tensor lined = as_contiguous(*this, src, src.dtype());
   await_stream();
-  throw_if(
-      table_.copy_out(context_, out, readable(lined), static_cast<std::size_t>(src.size_bytes())),
-      "copy to the host");
+  throw_if(table_.copy_out(gpu_->context, out, readable(lined),
+                           static_cast<std::size_t>(src.size_bytes())),
+           "copy to the host");
 }
 
 void TableDevice::write(const Tensor& dst, const void* data) {
   if (dst.numel() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   const Tensor lined = dst.contiguous() ? dst : empty(*this, dst.shape(), dst.dtype());
   await_stream();
-  throw_if(
-      table_.copy_in(context_, writable(lined), data, static_cast<std::size_t>(dst.size_bytes())),
-      "copy to the device");
+  throw_if(table_.copy_in(gpu_->context, writable(lined), data,
+                          static_cast<std::size_t>(dst.size_bytes())),
+           "copy to the device");
   if (!dst.contiguous()) convert(*this, dst, lined);
 }
 
@@ -261,15 +285,15 @@ void TableDevice::combine(const backends::Reduction& work) {
         work.rows == 1 && work.inputs[i] == terms + static_cast<std::int64_t>(i) * bytes,
         "terms follow each other");
   }
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   const CombineCall call{work.dtype,        work.op,
                          work.inputs[0],    static_cast<std::int64_t>(work.inputs.size()),
                          work.row_elements, work.output};
-  throw_if(table_.combine(context_, call), "reduction of several ranks' terms");
+  throw_if(table_.combine(gpu_->context, call), "reduction of several ranks' terms");
 }
 
 void TableDevice::watch(backends::StreamWatch watch) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(gpu_->mutex);
   watch_ = std::move(watch);
 }
 
@@ -279,7 +303,7 @@ void TableDevice::await_stream() {
   backends::Patience patience;
   while (true) {
     bool idle = false;
-    throw_if(table_.idle(context_, &idle), "the stream");
+    throw_if(table_.idle(gpu_->context, &idle), "the stream");
     watch_(idle ? std::chrono::milliseconds(0) : patience.waited());
     if (idle) return;
     patience.pause();
@@ -289,7 +313,7 @@ void TableDevice::await_stream() {
 void TableDevice::check_indices(std::string_view what) {
   std::int64_t bad = 0;
   await_stream();
-  throw_if(table_.bad_indices(context_, &bad), "check of indices");
+  throw_if(table_.bad_indices(gpu_->context, &bad), "check of indices");
   if (bad > 0) {
     fail(ErrorKind::kValue, Fix{"--device cpu names the first of them"},
          "{}: {} indices are out of range", what, bad);
