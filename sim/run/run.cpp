@@ -89,7 +89,7 @@ void keep(Run& run, ProgramRun& program) {
   }
   run.class_of = program.class_of;
   run.warnings = program.traces[reporter].warnings();
-  if (program.device) run.ran_on_host = ran_on_host(run.options.device, *program.device);
+  if (program.device) run.ran_on_host = ran_on_host(*program.device);
   for (const Trace& trace : program.traces) {
     run.counts.push_back(trace.counts());
     run.implicit_count = std::max(run.implicit_count, trace.implicit_count());

@@ -25,9 +25,9 @@ std::unique_ptr<Device> make_device(const DeviceChoice& choice, std::string_view
                                              : cuda::HostFallback::kRefuse);
 }
 
-std::vector<std::string> ran_on_host(const DeviceChoice& choice, const Device& device) {
-  if (choice.name != "cuda") return {};
-  return static_cast<const cuda::CudaDevice&>(device).ran_on_host();
+std::vector<std::string> ran_on_host(const Device& device) {
+  const auto* gpu = dynamic_cast<const cuda::CudaDevice*>(&device);
+  return gpu == nullptr ? std::vector<std::string>() : gpu->ran_on_host();
 }
 
 }  // namespace shardlab

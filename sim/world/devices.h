@@ -29,7 +29,7 @@ std::vector<std::string_view> device_names();
 /// process on its host. Fails with Value for an unknown name, with Unsupported where this build or
 /// machine has no such device.
 std::unique_ptr<Device> make_device(const DeviceChoice& choice, std::string_view backend);
-/// Ops that such a device has left to the host so far, sorted.
-std::vector<std::string> ran_on_host(const DeviceChoice& choice, const Device& device);
+/// Ops that the device has left to the host so far, sorted; none of a device that leaves none.
+std::vector<std::string> ran_on_host(const Device& device);
 
 }  // namespace shardlab
