@@ -11,6 +11,8 @@ namespace shardlab::nccl {
 
 namespace {
 
+constexpr std::int64_t kPartOfPadding = 16;
+
 struct Host {
   std::int64_t ranks = 0;
   std::int64_t elements = 0;  // of its ranks' pieces
@@ -48,9 +50,9 @@ std::int64_t moved(Route route, std::span<const std::int64_t> lengths,
 Route route_of(std::span<const std::int64_t> lengths, std::span<const std::int64_t> hosts) {
   const bool even = std::ranges::all_of(lengths, [&](std::int64_t l) { return l == lengths[0]; });
   if (even) return Route::kEven;
-  return moved(Route::kPadded, lengths, hosts) < moved(Route::kGrouped, lengths, hosts)
-             ? Route::kPadded
-             : Route::kGrouped;
+  const std::int64_t grouped = moved(Route::kGrouped, lengths, hosts);
+  const std::int64_t worth = grouped + grouped / kPartOfPadding;
+  return moved(Route::kPadded, lengths, hosts) <= worth ? Route::kPadded : Route::kGrouped;
 }
 
 }  // namespace shardlab::nccl

@@ -20,8 +20,8 @@ enum class Route : std::uint8_t {
 std::int64_t moved(Route route, std::span<const std::int64_t> lengths,
                    std::span<const std::int64_t> hosts);
 
-/// The route that moves fewer elements; grouped when both move as many. `hosts` numbers the host of
-/// each group rank.
+/// The route that moves fewer elements; padded also where that moves up to a sixteenth more, since
+/// one ring takes less than a message for each pair. `hosts` numbers the host of each group rank.
 Route route_of(std::span<const std::int64_t> lengths, std::span<const std::int64_t> hosts);
 
 }  // namespace shardlab::nccl

@@ -33,7 +33,7 @@ void Turns::settle() {
 void Turns::make_until(process::CallPlace place) {
   backends::Patience patience;
   while (true) {
-    session_.check_peers();
+    session_.check_wait(patience.waited(), "other ranks to enter a collective");
     const std::optional<process::CallPlace> met = channel_.next_met();
     if (!met) {
       patience.pause();

@@ -6,7 +6,7 @@
 
 using namespace shardlab::nccl;
 
-TEST_CASE("uneven pieces take the route on which fewer bytes move") {
+TEST_CASE("uneven pieces take the route on which fewer bytes move, or a little padding") {
   struct Row {
     std::vector<std::int64_t> lengths;
     std::vector<std::int64_t> hosts;
@@ -21,6 +21,10 @@ TEST_CASE("uneven pieces take the route on which fewer bytes move") {
       // One host: every rank sends its piece to two others, padded pieces are longer.
       {{4, 4, 2}, {0, 0, 0}, 24, 20, Route::kGrouped},
       {{0, 0, 5}, {0, 0, 0}, 30, 10, Route::kGrouped},
+      // A row too few of many: a ring with one padded row.
+      {{100, 100, 99}, {0, 0, 0}, 600, 598, Route::kPadded},
+      {{17, 17, 15}, {0, 0, 0}, 102, 98, Route::kPadded},
+      {{16, 16, 12}, {0, 0, 0}, 96, 88, Route::kGrouped},
       // A host each: no difference to one host.
       {{4, 4, 2}, {0, 1, 2}, 24, 20, Route::kGrouped},
       // Two hosts of two ranks: each rank would fetch the other host's pieces for itself, two times
