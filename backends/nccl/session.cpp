@@ -19,6 +19,10 @@ using backends::Patience;
 // How long the culprit's own report may take to get here after NCCL has noticed something.
 constexpr std::chrono::milliseconds kReportTakes{1'500};
 
+constexpr const char* kJoin = "ncclCommInitRankConfig";
+constexpr const char* kOneRankADevice =
+    "start at most one rank for each device, or say which with SHARDLAB_DEVICE_ORDINAL";
+
 // Since then aborts belong to the group that they are made in, and go on at once.
 constexpr int kAbortsAreGrouped = 22403;
 
@@ -53,8 +57,7 @@ Session::Session(const Api& api, LocalSide& side, const Peers& peers, std::int64
   if (device >= devices) {
     throw Error(ErrorKind::kRuntime,
                 fmt::format("rank {} wants device {} of {} on its host", rank_, device, devices))
-        .with("fix",
-              "start at most one rank for each device, or say which with SHARDLAB_DEVICE_ORDINAL");
+        .with("fix", kOneRankADevice);
   }
   check(api_, api_.GetVersion(&version_), "ncclGetVersion", rank_, nullptr);
   check(api_, api_.SetDevice(device), "cudaSetDevice", rank_);
@@ -105,8 +108,11 @@ void Session::fail_call(Comm comm, Result result, const std::string& what) {
     if (last != nullptr && *last != 0) detail = fmt::format(" ({})", last);
   }
   hear_others();
-  give_up(Error(ErrorKind::kRuntime,
-                fmt::format("{}: {}{}", what, api_.GetErrorString(result), detail)));
+  Error reason(ErrorKind::kRuntime,
+               fmt::format("{}: {}{}", what, api_.GetErrorString(result), detail));
+  // Two ranks on one device are the usual reason, which NCCL says on its own output only.
+  if (what == kJoin) reason.with("fix", kOneRankADevice);
+  give_up(reason);
 }
 
 Result Session::state_of(Comm comm) {
@@ -170,11 +176,11 @@ Comm Session::join(const UniqueId& id, std::int64_t size, std::int64_t rank) {
       check(api_,
             api_.CommInitRankConfig(&comm, static_cast<int>(size), id, static_cast<int>(rank),
                                     &config),
-            "ncclCommInitRankConfig", rank_, nullptr);
+            kJoin, rank_, nullptr);
       alive_.push_back(comm);
     }
   }
-  poll(comm, "ncclCommInitRankConfig");
+  poll(comm, kJoin);
   return comm;
 }
 

@@ -150,6 +150,12 @@ Texts on_nccl_ranks(int ranks, const std::function<void(Rank&)>& body) {
   return on_nccl_ranks(ranks, Lengths64(static_cast<std::size_t>(ranks), 0), body);
 }
 
+UniqueId double_id() {
+  UniqueId id;
+  REQUIRE(double_api().GetUniqueId(&id) == Result::kSuccess);
+  return id;
+}
+
 // What all ranks say, one line each; nothing when none says anything.
 std::string joined(const Texts& texts) {
   std::string all;
@@ -369,6 +375,30 @@ TEST_CASE("nccl: a killed process is reported by whoever watches it") {
     me.world.all_reduce(x, ReduceOp::kSum, Issue::kWait);
   });
   CHECK(joined(texts) == joined({"rank 1 failed", "died of signal 9"}));
+}
+
+TEST_CASE("nccl: two ranks that see one device are told to take one each") {
+  const auto texts = on_processes(2, [id = double_id()](int rank) {
+    setenv("CUDA_VISIBLE_DEVICES", "3", 1);
+    RankContext context;
+    context.rank = rank;
+    context.device = &plain_device();
+    set_current_rank(&context);
+    const SharedPeers peers(shared());
+    const auto side = make_local_side(plain_device());
+    Session session(double_api(), *side, peers, rank, 0, std::chrono::milliseconds(500));
+    try {
+      session.join(id, 2, rank);
+    } catch (const Error& error) {
+      return error.text();
+    }
+    return std::string("no error");
+  });
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    CHECK(text.find("ranks 0 and 1 are both on device 3") != std::string::npos);
+    CHECK(text.find("SHARDLAB_DEVICE_ORDINAL") != std::string::npos);
+  }
 }
 
 TEST_CASE("nccl: more ranks than devices are refused") {
