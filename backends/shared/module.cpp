@@ -1,5 +1,6 @@
 // Modules are looked for where SHARDLAB_MODULES says, then beside the program in the folders of a
-// build and of an installation.
+// build and of an installation, then where this build is installed: programs that link the library
+// may be anywhere.
 #include "backends/shared/module.h"
 
 #include <dlfcn.h>
@@ -22,11 +23,13 @@ std::vector<fs::path> folders() {
   if (const char* named = std::getenv("SHARDLAB_MODULES")) result.emplace_back(named);
   std::error_code unreadable;
   const fs::path here = fs::read_symlink("/proc/self/exe", unreadable).parent_path();
-  if (unreadable) return result;
-  result.push_back(here);
-  result.push_back(here.parent_path());
-  result.push_back(here.parent_path() / "lib" / "shardlab");
-  result.push_back(here.parent_path().parent_path());
+  if (!unreadable) {
+    result.push_back(here);
+    result.push_back(here.parent_path());
+    result.push_back(here.parent_path() / "lib" / "shardlab");
+    result.push_back(here.parent_path().parent_path());
+  }
+  result.emplace_back(installed_modules());
   return result;
 }
 
@@ -46,7 +49,8 @@ void* module_function(std::string_view name, const char* symbol, std::string_vie
         .with("fix", std::string(fix));
   }
   throw Error(ErrorKind::kUnsupported, fmt::format("this build has no {}", file))
-      .with("fix", std::string(fix));
+      .with("fix",
+            fmt::format("{}; SHARDLAB_MODULES names the folder of one that is elsewhere", fix));
 }
 
 }  // namespace shardlab::backends

@@ -6,9 +6,11 @@
 namespace shardlab::backends {
 
 /// A function of the module `name`, which is loaded with the first call and stays. It is looked for
-/// beside the program, above that folder (tests), in lib/shardlab next to it (installed), and in
-/// the folder that SHARDLAB_MODULES names.
+/// in the folder that SHARDLAB_MODULES names, beside the program, above that folder (tests), in
+/// lib/shardlab next to it (installed), and where this build installs modules.
 ///   fails  Unsupported when this build has no such module, with what to install as its fix
 void* module_function(std::string_view name, const char* symbol, std::string_view fix);
+/// The folder that `meson install` of this build puts modules into.
+const char* installed_modules();
 
 }  // namespace shardlab::backends

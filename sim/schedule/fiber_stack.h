@@ -1,4 +1,4 @@
-// fiber_stack.h - stacks for fibers: mapped on demand, with a guard page below, used again.
+// fiber_stack.h - stacks for fibers: mapped on demand, with a guard below, used again.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,10 @@ class StackPool {
   /// takes two) when the system refuses.
   void reserve(std::size_t count);
   std::size_t size() const { return bottoms_.size(); }
+  /// Of each; in builds with a sanitizer more than was asked for.
+  std::size_t stack_bytes() const { return size_bytes_; }
+  /// Whether something that ran over the end of a stack would touch this address.
+  bool in_guard(const void* address) const;
   /// Tops differ by less than a page, so that the frames of many suspended ranks do not compete for
   /// the same few cache lines.
   FiberStack stack(std::size_t index) const {
@@ -28,11 +32,14 @@ class StackPool {
   }
 
  private:
+  // So that the entries of stacks in the tables of pages do not lie one behind the other.
+  static constexpr std::size_t kOddPages = 9;
   static constexpr std::size_t kColors = 12;
   static constexpr std::size_t kColorBytes = 320;
 
   std::size_t page_bytes_;
   std::size_t size_bytes_;
+  std::size_t guard_bytes_;
   std::vector<std::byte*> bottoms_;
   struct Slab {
     void* map;

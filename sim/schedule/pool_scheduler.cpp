@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "sim/schedule/jump.h"
+#include "sim/schedule/stack_overflow.h"
 
 namespace shardlab {
 
@@ -195,6 +196,7 @@ void PoolScheduler::run(std::int64_t ranks, const std::function<void(std::int64_
 }
 
 void PoolScheduler::serve(Worker& worker) {
+  const OverflowWatch watch;
   // The same address for all fibers of an OS thread; read once, because the call costs as much as a
   // switch.
   {

@@ -1,6 +1,8 @@
 // Schedulers by name. `seeded` is the pool with one worker that draws whom to run next.
 #include "sim/schedule/schedulers.h"
 
+#include <algorithm>
+
 #include "sim/schedule/pool_scheduler.h"
 #include "sim/schedule/thread_scheduler.h"
 
@@ -30,7 +32,8 @@ std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options) {
   if (options.kind == SchedulerKind::kSeeded) {
     return std::make_unique<PoolScheduler>(options.stack_bytes, 1, options.seed);
   }
-  return std::make_unique<PoolScheduler>(options.stack_bytes, options.workers);
+  return std::make_unique<PoolScheduler>(options.stack_bytes,
+                                         std::max<std::int64_t>(1, options.workers));
 }
 
 }  // namespace shardlab

@@ -27,10 +27,12 @@ std::optional<SchedulerKind> parse_scheduler(std::string_view name);
 /// What a scheduler is made with. Values of a program depend on none of it.
 struct SchedulerOptions {
   SchedulerKind kind = SchedulerKind::kPool;
-  /// Of a fiber; threads have the system's. Touched pages only are ever resident.
-  std::size_t stack_bytes = 256 * 1024;
-  /// OS threads of `pool`, at most one for each rank.
-  std::int64_t workers = 1;
+  /// Of a fiber; threads have the system's. Touched pages only are ever resident. A rank that needs
+  /// more ends the program, which says so.
+  std::size_t stack_bytes = 1024 * 1024;
+  /// OS threads of `pool`, at most one for each rank. 0: for spmd() as many as there are
+  /// processors, elsewhere one.
+  std::int64_t workers = 0;
   /// Of the order in which ranks run, where the scheduler is `seeded`. Values never depend on it.
   std::uint64_t seed = 0;
 };

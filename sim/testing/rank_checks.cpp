@@ -231,6 +231,7 @@ MeshRun run_on_mesh(std::string_view mesh, const MeshBody& body, SchedulerKind s
   const std::vector<MeshDim> dims = parse_mesh_dims(mesh);
   WorldOptions options;
   options.schedule.kind = scheduler;
+  options.schedule.workers = 1;  // tensors of tests are small: waking a thread takes longer
   MeshLayout::Init init;
   for (const MeshDim& dim : dims) {
     init.names.push_back(dim.name);

@@ -1,19 +1,27 @@
-// Defaults around run_world(): all ops, the default planner and one CPU device for all ranks, which
-// lives as long as the process because tensors may outlive a run.
+// Defaults around run_world(): all ops, the default planner and one device for all ranks of the
+// process, which lives as long as it because tensors may outlive a run.
 #include "sim/world/spmd.h"
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+
 #include "dispatch/all_ops.h"
-#include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
-#include "tensor/cpu_device.h"
+#include "sim/world/devices.h"
 
 namespace shardlab {
 
 namespace {
 
 // Tensors that outlive a run point to it, so it lives as long as the process.
-Device& cpu_device() {
-  static const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
+Device& device_of_type(const std::string& type, const std::string& backend) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<Device>> devices;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Device>& device = devices[type];
+  if (device == nullptr) device = make_device({.name = type}, backend);
   return *device;
 }
 
@@ -58,7 +66,13 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
     options.propagator = propagator.get();
   }
   if (options.plans == nullptr) options.plans = &options.propagator->plans();
-  if (!options.device) options.device = [](std::int64_t) -> Device& { return cpu_device(); };
+  if (!options.device) {
+    options.device = [type = options.device_type, backend = options.backend](
+                         std::int64_t) -> Device& { return device_of_type(type, backend); };
+  }
+  if (options.schedule.workers == 0) {
+    options.schedule.workers = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  }
   return run_world(std::move(options), body);
 }
 

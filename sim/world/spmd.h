@@ -8,18 +8,29 @@
 
 namespace shardlab {
 
-/// Runs `body` on ranks 0..world_size-1, one fiber each, and returns when all have ended. Throws
-/// all failures in one (WorldResult::merged): part "failed" names the ranks. Tensors that the body
-/// puts aside stay valid. Under the scheduler `seeded`, part "schedule" tells the seed that runs
-/// the same interleaving again.
+/// Runs `body` on ranks 0..world_size-1, one fiber each, and returns when all have ended. Ranks run
+/// on as many OS threads as there are processors (SchedulerOptions::workers): what `body` changes
+/// outside of itself must be safe for several threads, or of one rank. Throws all failures in one
+/// (WorldResult::merged): part "failed" names the ranks. Tensors that the body puts aside stay
+/// valid. Under the scheduler `seeded`, part "schedule" tells the seed that runs the same
+/// interleaving again.
 void spmd(std::int64_t world_size, const std::function<void(RankContext&)>& body);
 /// The same over other ops, which tensors that outlive the run need, too.
 void spmd(std::int64_t world_size, const OpRegistry& ops,
           const std::function<void(RankContext&)>& body);
-/// The same; what `options` leaves empty (device, propagator, plans) is filled in.
+/// The same; what `options` leaves empty (device, propagator, plans, workers) is filled in.
+///   fails  as make_device, too, where `device_type` names it
 void spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
 /// The same, but says how it went instead of throwing what ranks threw.
 WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&)>& body);
+
+/// What a program was started with, in place of the defaults: --ranks, --backend, --device,
+/// --scheduler, --workers, --seed, --check-collectives as of `shardlab run`, else SHARDLAB_RANKS,
+/// SHARDLAB_BACKEND, ... of the environment. These arguments are taken out of argv; others are left
+/// to the program. Where each rank is a process there are as many ranks as processes, unless
+/// --ranks says otherwise: one program runs on threads, under mpirun and under torchrun.
+///   fails  Value: an unknown backend or scheduler, what is no number. As ProcessBackend::join
+WorldOptions options_from(int& argc, char** argv, WorldOptions defaults = {});
 
 /// All ops, and what a program adds to them or changes: OpRegistry::add, set_rule, set_handler,
 /// set_factor_rule (ops/factor_rule.h). tests/unit/world/extension_test.cpp has examples.

@@ -27,24 +27,27 @@ using ClassText = std::function<std::string(std::size_t index)>;
 /// The ranks and what they share. All objects outlive the run.
 struct WorldOptions {
   std::int64_t ranks = 1;  ///< may exceed the mesh
-  SchedulerOptions schedule;
+  SchedulerOptions schedule = {};
   /// `schedule` does not matter where each rank has a process, and where ranks are run by class.
   std::string backend = "threads";
   CollectiveChecks checks = CollectiveChecks::kOff;
   /// The device of each rank; called once per rank, in rank order, before any rank starts. One
   /// device may serve all ranks. Classes of ranks have that of rank 0, which has shapes only.
-  std::function<Device&(std::int64_t rank)> device;
+  std::function<Device&(std::int64_t rank)> device = {};
+  /// Of spmd(), where `device` is empty: "cpu" or "cuda" (devices.h), one for each process.
+  std::string device_type = "cpu";
   std::uint64_t seed = 0;
   Propagator* propagator = nullptr;  ///< shared by all ranks
   PlanCache* plans = nullptr;        ///< shared by all ranks
   MixedTensors mixed = MixedTensors::kRefuse;
   ImplicitRedistribution implicit = ImplicitRedistribution::kAllow;
-  CommunicatorDecorator communicator;  ///< none: the backend's own
+  CommunicatorDecorator communicator = {};  ///< none: the backend's own
 
   // Of a backend that runs one rank of each class.
   const MeshLayout* layout = nullptr;  ///< all groups lie along its dims; in an arena of its own
   std::size_t most_classes = 4096;
-  ClassText seen_by;  ///< classes with equal texts are one class in the result; none: all differ
+  ClassText seen_by =
+      {};  ///< classes with equal texts are one class in the result; none: all differ
 };
 
 /// Which ranks a run of the body stands for.

@@ -1,0 +1,30 @@
+// stack_overflow.h - a rank that runs over the end of its fiber's stack is told as what it is.
+#pragma once
+
+#include <csignal>
+#include <cstddef>
+#include <memory>
+
+namespace shardlab {
+
+class StackPool;
+
+/// Faults in the guards of these stacks are told on stderr, with the rank, before the program ends
+/// as it would have: by whoever handled SIGSEGV before, at first the system. Any thread; stacks
+/// that are made or go while another thread faults may be missed. Up to 64 pools at a time.
+void watch_guards(const StackPool& stacks);
+void forget_guards(const StackPool& stacks);
+
+/// While one lives, the calling thread can tell: it has a stack for the handler.
+class OverflowWatch {
+ public:
+  OverflowWatch();
+  ~OverflowWatch();
+  OverflowWatch(const OverflowWatch&) = delete;
+  OverflowWatch& operator=(const OverflowWatch&) = delete;
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;  ///< null where the thread has such a stack already
+};
+
+}  // namespace shardlab
