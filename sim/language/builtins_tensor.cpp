@@ -1,4 +1,5 @@
 // Attributes and methods of tensors that are not one op.
+#include "api/tensor_ops.h"
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
@@ -55,13 +56,7 @@ Value run_stride(Interpreter& in, const Value* self, CallValues call) {
 Value run_item(Interpreter&, const Value* self, CallValues call) {
   const Parameters given("item", {}, std::move(call));
   const DTensor& tensor = self_tensor(self);
-  if (tensor.numel() != 1) {
-    throw Error(ErrorKind::kValue, fmt::format("item: a tensor of {} elements", tensor.numel()))
-        .with("fix", "item() takes one element; index the tensor first");
-  }
-  const DTensor whole = tensor.distributed() ? full_tensor(tensor) : tensor;
-  program_calls().perform(ReadEvent{whole});
-  const auto numbers = read_numbers(whole.local());
+  const auto numbers = read_numbers(whole_item(tensor).local());
   const Number number = numbers.empty() ? Number(std::int64_t{0}) : numbers[0];
   if (tensor.dtype() == DType::kBool) return to_double(number) != 0;
   if (is_integral(tensor.dtype())) return make_number(number);

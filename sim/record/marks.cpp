@@ -60,12 +60,21 @@ void Marks::call_ends(const CallRecord& call) {
   }
   // What is made of no tensor is made of the call's numbers, on every rank alike.
   const bool moves = !any || row.has(kExact);
-  for_each_tensor(*call.results, [&](const DTensor& result) {
+  const auto mark = [&](const DTensor& result) {
     if (!result.defined()) return;
     const bool same_bits = exact && (moves || (in_integers && is_integral(result.dtype())));
     const bool local = rank_local && !result.distributed();
     result.impl()->note = (same_bits ? 0 : kAddedUp) | (local ? kRankLocal : 0);
-  });
+  };
+  for_each_tensor(*call.results, mark);
+  // Ops on lists write what they are given, and give nothing.
+  for (std::size_t i = 0; i < call.args->size(); ++i) {
+    const Argument& argument = (*call.args)[i];
+    if (!row.op.arguments[i].alias.write || !argument.is_list()) continue;
+    for (const Argument& element : argument.list()) {
+      if (element.is_tensor()) mark(element.tensor());
+    }
+  }
   ForwardingObserver::call_ends(call);
 }
 

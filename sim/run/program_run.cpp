@@ -122,7 +122,7 @@ void run_on_rank(ProgramRun& run, RankContext& rank, const RunsFor& runs) {
     if (rank.rank == run.reporting_rank) {
       run.inputs.push_back({input.name, type_string(value), value.local().size_bytes()});
     }
-    recording.begins(input.name, value, input.where);
+    recording.begins_with(input.name, value, input.where);
     interpreter.define(input.name, Value(value));
     given.push_back({&input, value});
   }

@@ -70,7 +70,7 @@ std::int64_t Recording::passes_of(const std::string& name) const {
   return found == gradients_.end() ? 0 : found->second.passes;
 }
 
-void Recording::begins(const std::string& name, const DTensor& value, const Where& where) {
+void Recording::begins_with(const std::string& name, const DTensor& value, const Where& where) {
   last_[name] = {detached(value), where, 0};
 }
 

@@ -62,7 +62,7 @@ class Recording : public ValueSink {
   /// Keeps a value, also one that no statement named: a gradient.
   void keep(RecordedValue value);
   /// What an input holds before the program runs; not a value of the program.
-  void begins(const std::string& name, const DTensor& value, const Where& where);
+  void begins_with(const std::string& name, const DTensor& value, const Where& where);
   /// What a name holds when the program ends, tensors inside of lists and dicts included. Marks
   /// values that were changed in place since they were recorded last.
   void ends(const std::string& name, const Value& value);

@@ -16,8 +16,14 @@ Reference::Reference(DTensor value) : exact(std::move(value)) {
 Reference::Reference(std::vector<double> given) : values(std::move(given)) {}
 
 DTensor widened(const DTensor& plain) {
-  if (is_complex(plain.dtype())) return to(plain, DType::kC128);
-  return is_floating(plain.dtype()) ? to(plain, DType::kF64) : plain;
+  if (!is_complex(plain.dtype()) && !is_floating(plain.dtype())) return plain;
+  const DTensor wide = to(plain.detach(), is_complex(plain.dtype()) ? DType::kC128 : DType::kF64);
+  return plain.requires_grad() ? wide.requires_grad_() : wide;
+}
+
+DTensor fresh(const DTensor& plain) {
+  const DTensor copy = plain.detach().clone();
+  return plain.requires_grad() ? copy.requires_grad_() : copy;
 }
 
 }  // namespace shardlab::testing

@@ -30,16 +30,19 @@ struct Reference {
 /// Called on a rank; the result is a new tensor unless the dtype stays.
 DTensor widened(const DTensor& plain);
 
+/// A leaf with memory of its own, which requires a gradient where the argument does.
+DTensor fresh(const DTensor& plain);
+
 /// The single-device run of `program`: once as it is, once on widened arguments, which makes all of
 /// it f64 as long as its dtypes follow its arguments. `plain` are its arguments, equal on all
-/// ranks.
+/// ranks. Each run has copies: it may ask for gradients of them, and train them.
 template <typename Program, typename... Tensors>
 Reference one_device(Program&& program, const Tensors&... plain) {
   Reference reference;
   reference.kind = Reference::Kind::kProgram;
   const auto run = [&](const auto&... arguments) { return program(arguments...); };
-  reference.single = run(plain...);
-  reference.exact = run(widened(plain)...);
+  reference.single = run(fresh(plain)...);
+  reference.exact = run(widened(fresh(plain))...);
   return reference;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "autograd/at_place.h"
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "base/tensor_dim.h"
@@ -14,7 +15,8 @@ namespace {
 
 std::int64_t dim_of(const DTensor& x, std::int64_t dim) { return wrap_dim(dim, x.ndim()); }
 
-DTensor collected(const CollectiveEvent& event) {
+DTensor collected(const SourceLine& place, const CollectiveEvent& event) {
+  const PlaceScope scope(place);
   const std::string_view name = to_string(event.kind);
   if (event.x.distributed()) {
     throw Error(ErrorKind::kValue, fmt::format("{}: {} is distributed", name, type_string(event.x)))
@@ -29,42 +31,46 @@ DTensor collected(const CollectiveEvent& event) {
 
 }  // namespace
 
-DTensor all_reduce(const DTensor& x, ReduceOp op, ProcessGroup& group) {
-  return collected({.kind = CollectiveKind::kAllReduce, .group = &group, .x = x, .op = op});
+DTensor all_reduce(Operand x, ReduceOp op, ProcessGroup& group) {
+  return collected(x.place,
+                   {.kind = CollectiveKind::kAllReduce, .group = &group, .x = x, .op = op});
 }
 
-DTensor all_gather(const DTensor& x, std::int64_t dim, ProcessGroup& group) {
+DTensor all_gather(Operand x, std::int64_t dim, ProcessGroup& group) {
   return collected(
+      x.place,
       {.kind = CollectiveKind::kAllGather, .group = &group, .x = x, .dim = dim_of(x, dim)});
 }
 
-DTensor reduce_scatter(const DTensor& x, std::int64_t dim, ReduceOp op, ProcessGroup& group) {
-  return collected({.kind = CollectiveKind::kReduceScatter,
-                    .group = &group,
-                    .x = x,
-                    .op = op,
-                    .dim = dim_of(x, dim)});
+DTensor reduce_scatter(Operand x, std::int64_t dim, ReduceOp op, ProcessGroup& group) {
+  return collected(x.place, {.kind = CollectiveKind::kReduceScatter,
+                             .group = &group,
+                             .x = x,
+                             .op = op,
+                             .dim = dim_of(x, dim)});
 }
 
-DTensor all_to_all(const DTensor& x, std::int64_t split_dim, std::int64_t concat_dim,
+DTensor all_to_all(Operand x, std::int64_t split_dim, std::int64_t concat_dim,
                    ProcessGroup& group) {
-  return collected({.kind = CollectiveKind::kAllToAll,
-                    .group = &group,
-                    .x = x,
-                    .dim = dim_of(x, concat_dim),
-                    .split_dim = dim_of(x, split_dim)});
+  return collected(x.place, {.kind = CollectiveKind::kAllToAll,
+                             .group = &group,
+                             .x = x,
+                             .dim = dim_of(x, concat_dim),
+                             .split_dim = dim_of(x, split_dim)});
 }
 
-DTensor broadcast(const DTensor& x, std::int64_t source, ProcessGroup& group) {
+DTensor broadcast(Operand x, std::int64_t source, ProcessGroup& group) {
   if (source < 0 || source >= group.size()) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give its place in the group, from 0 to {}", group.size() - 1)},
          "broadcast: src is {}; the group has {} ranks", source, group.size());
   }
-  return collected({.kind = CollectiveKind::kBroadcast, .group = &group, .x = x, .source = source});
+  return collected(x.place,
+                   {.kind = CollectiveKind::kBroadcast, .group = &group, .x = x, .source = source});
 }
 
-void barrier(ProcessGroup& group) {
+void barrier(ProcessGroup& group, SourceLine place) {
+  const PlaceScope scope(place);
   program_calls().perform(
       CollectiveEvent{.kind = CollectiveKind::kBarrier, .group = &group, .x = DTensor()});
 }

@@ -2,6 +2,7 @@
 // the same values however they are cut. On a mesh every rank makes its own piece only.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,8 +18,8 @@ struct OpRow;
 /// Where a new tensor lies and what it holds.
 struct Factory {
   const MeshLayout* mesh = nullptr;  ///< null: a plain tensor
-  Placements placements;             ///< one per mesh dim; none at all: replicated
-  std::optional<DType> dtype;        ///< default: f32; i64 for integers in full and arange
+  Placements placements = {};        ///< one per mesh dim; none at all: replicated
+  std::optional<DType> dtype = {};   ///< default: f32; i64 for integers in full and arange
 };
 
 /// What a row without tensor arguments makes, arguments in schema order: on a mesh every rank makes
@@ -35,6 +36,15 @@ void manual_seed(std::uint64_t seed, const Generator& generator = nullptr);
 // Fail with Value for partial placements, Runtime for a mesh that was not constructed.
 DTensor zeros(const Dims& shape, const Factory& options = {});
 DTensor ones(const Dims& shape, const Factory& options = {});
+// Plain ones: zeros({2, 3}, DType::kF64). Templates, so that {} are options.
+template <std::same_as<DType> Type>
+DTensor zeros(const Dims& shape, Type dtype) {
+  return zeros(shape, Factory{.mesh = nullptr, .placements = {}, .dtype = dtype});
+}
+template <std::same_as<DType> Type>
+DTensor ones(const Dims& shape, Type dtype) {
+  return ones(shape, Factory{.mesh = nullptr, .placements = {}, .dtype = dtype});
+}
 DTensor full(const Dims& shape, Scalar value, const Factory& options = {});
 /// 0, 1, ... before `end`.
 DTensor arange(std::int64_t end, const Factory& options = {});

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "api/distribute.h"
+#include "autograd/at_place.h"
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
@@ -87,14 +88,14 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text) {
 }
 
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
-                            const std::vector<std::int64_t>& ranks) {
+                            const std::vector<std::int64_t>& ranks, SourceLine place) {
   MeshLayout::Init init;
   for (const MeshDim& dim : dims) {
     init.shape.push_back(dim.size);
     init.names.push_back(dim.name);
   }
   init.ranks = ranks;
-  return construct_mesh(process_arena().layout(std::move(init)));
+  return at_place(place, [&] { return construct_mesh(process_arena().layout(std::move(init))); });
 }
 
 const MeshLayout* construct_mesh(const MeshLayout* layout) {
@@ -121,14 +122,18 @@ const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const 
   return mesh->arena().spec(mesh, normalized(std::move(placements), meta.shape.size()), meta);
 }
 
-DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
-                          const Placements& placements, std::optional<std::int64_t> source) {
-  return distribute_to(value, spec_of(placements, mesh, value.meta()), source);
+DTensor distribute_tensor(Operand value, const MeshLayout* mesh, const Placements& placements,
+                          std::optional<std::int64_t> source) {
+  return at_place(value.place, [&] {
+    return distribute_to(value, spec_of(placements, mesh, value.tensor.meta()), source);
+  });
 }
 
-DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text,
+DTensor distribute_tensor(Operand value, const MeshLayout* mesh, std::string_view text,
                           std::optional<std::int64_t> source) {
-  return distribute_to(value, spec_of(text, mesh, value.meta()), source);
+  return at_place(value.place, [&] {
+    return distribute_to(value, spec_of(text, mesh, value.tensor.meta()), source);
+  });
 }
 
 const DTensorSpec& spec_of(const DTensor& x) {
@@ -138,16 +143,22 @@ const DTensorSpec& spec_of(const DTensor& x) {
       .with("fix", "distribute it first: that places it on a mesh");
 }
 
-DTensor redistribute(const DTensor& x, const Placements& placements,
-                     const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
-  return redistribute(x, spec_of(placements, spec_of(x).layout(), x.meta()), options, dtypes);
+DTensor redistribute(Operand x, const Placements& placements, const RedistributeOptions& options,
+                     const RedistributeDTypes& dtypes) {
+  return at_place(x.place, [&] {
+    const DTensorSpec* target = spec_of(placements, spec_of(x).layout(), x.tensor.meta());
+    return redistribute(x, target, options, dtypes);
+  });
 }
 
-DTensor redistribute(const DTensor& x, std::string_view text, const RedistributeOptions& options,
+DTensor redistribute(Operand x, std::string_view text, const RedistributeOptions& options,
                      const RedistributeDTypes& dtypes) {
-  const DTensorSpec& source = spec_of(x);
-  const DTensorSpec* target = spec_of(text, source.layout(), x.meta(), source.placements());
-  return redistribute(x, target, options, dtypes);
+  return at_place(x.place, [&] {
+    const DTensorSpec& source = spec_of(x);
+    const DTensorSpec* target =
+        spec_of(text, source.layout(), x.tensor.meta(), source.placements());
+    return redistribute(x, target, options, dtypes);
+  });
 }
 
 void flatten_mesh(const MeshLayout* mesh, const std::vector<std::string>& dims) {

@@ -10,8 +10,14 @@
 #include <vector>
 
 #include "autograd/autograd.h"
+#include "mesh/placement.h"
 
 namespace shardlab {
+
+// torch's names, for lists of placements: {Shard(0), Replicate()}.
+inline Placement Shard(std::int64_t dim) { return Placement::shard(dim); }
+inline Placement Replicate() { return Placement::replicate(); }
+inline Placement Partial(ReduceOp op = ReduceOp::kSum) { return Placement::partial(op); }
 
 /// One dim of a mesh: its name and how many ranks lie along it.
 struct MeshDim {
@@ -26,7 +32,7 @@ std::vector<MeshDim> parse_mesh_dims(std::string_view text);
 /// rank; every rank of the world calls this. Equal meshes are one layout.
 ///   fails  as Arena::layout and MeshRegistry::construct
 const MeshLayout* init_mesh(const std::vector<MeshDim>& dims,
-                            const std::vector<std::int64_t>& ranks = {});
+                            const std::vector<std::int64_t>& ranks = {}, SourceLine place = {});
 
 /// Constructs the mesh of a layout on this rank where it is not yet; every rank of the world calls
 /// this.
@@ -53,10 +59,9 @@ const DTensorSpec* spec_of(Placements placements, const MeshLayout* mesh, const 
 /// of the mesh communicate.
 ///   fails  Value: the value is distributed otherwise, or a mesh dim is not as long as `source`.
 ///          Runtime: it is the result of an op that takes part in gradients.
-DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh,
-                          const Placements& placements,
+DTensor distribute_tensor(Operand value, const MeshLayout* mesh, const Placements& placements,
                           std::optional<std::int64_t> source = std::nullopt);
-DTensor distribute_tensor(const DTensor& value, const MeshLayout* mesh, std::string_view text,
+DTensor distribute_tensor(Operand value, const MeshLayout* mesh, std::string_view text,
                           std::optional<std::int64_t> source = std::nullopt);
 
 /// The spec of a distributed value.
@@ -66,11 +71,10 @@ const DTensorSpec& spec_of(const DTensor& x);
 /// Differentiable. By mesh dim, dims that are not named keep what they have. `options` choose the
 /// planner of this call, `dtypes` the dtype that is sent in forward and in backward.
 ///   fails  Value: a plain tensor
-DTensor redistribute(const DTensor& x, const Placements& placements,
+DTensor redistribute(Operand x, const Placements& placements,
                      const RedistributeOptions& options = {},
                      const RedistributeDTypes& dtypes = {});
-DTensor redistribute(const DTensor& x, std::string_view text,
-                     const RedistributeOptions& options = {},
+DTensor redistribute(Operand x, std::string_view text, const RedistributeOptions& options = {},
                      const RedistributeDTypes& dtypes = {});
 
 /// From now on one collective may run over these dims of the mesh where redistributions would run

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "api/factories.h"
+#include "autograd/at_place.h"
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "base/fix.h"
 #include "mesh/type_string.h"
@@ -21,9 +23,15 @@ void check_parameters(std::string_view optimizer, const std::vector<DTensor>& pa
          "{}: the list of parameters is empty", optimizer);
   }
   for (const DTensor& parameter : parameters) {
-    if (parameter.requires_grad()) continue;
-    fail(ErrorKind::kValue, Fix{"call require_grad(x) before"},
-         "{}: a parameter, {}, requires no gradient", optimizer, type_string(parameter));
+    if (!parameter.requires_grad()) {
+      fail(ErrorKind::kValue, Fix{"x.requires_grad_() before"},
+           "{}: a parameter, {}, requires no gradient", optimizer, type_string(parameter));
+    }
+    if (is_leaf(parameter)) continue;
+    fail(ErrorKind::kValue,
+         Fix{"train a leaf: x = x.detach().requires_grad_(), where x is made, begins one"},
+         "{}: a parameter, {}, is the result of an op, which keeps no gradient", optimizer,
+         type_string(parameter));
   }
 }
 
@@ -76,8 +84,9 @@ Sgd::Sgd(std::vector<DTensor> parameters, const SgdOptions& options)
   }
 }
 
-void Sgd::step() {
-  const GradModeScope off(false);
+void Sgd::step(SourceLine place) {
+  const PlaceScope scope(place);
+  const NoGradGuard off;
   Calls& calls = program_calls();
   for (const std::vector<std::size_t>& group : with_gradient(parameters_)) {
     const ArgumentList weights = listed(group, [&](std::size_t i) { return parameters_[i]; });
@@ -119,8 +128,9 @@ Adam::Adam(std::vector<DTensor> parameters, const AdamOptions& options, WeightDe
   check_parameters(decay == WeightDecay::kDecoupled ? "AdamW" : "Adam", parameters_);
 }
 
-void Adam::step() {
-  const GradModeScope off(false);
+void Adam::step(SourceLine place) {
+  const PlaceScope scope(place);
+  const NoGradGuard off;
   Calls& calls = program_calls();
   const bool decoupled = decay_ == WeightDecay::kDecoupled;
   const char* op = decoupled ? "aten::_fused_adamw_" : "aten::_fused_adam_";

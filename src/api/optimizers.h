@@ -5,7 +5,9 @@
 // optimizer belongs to one rank, as its parameters do, and shares ownership of them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "mesh/dtensor.h"
@@ -24,10 +26,12 @@ struct SgdOptions {
 
 class Sgd {
  public:
-  ///   fails  Value: no parameters, one that requires no gradient, options that do not go together
+  ///   fails  Value: no parameters, one that requires no gradient or is no leaf, options that do
+  ///   not
+  ///          go together
   explicit Sgd(std::vector<DTensor> parameters, const SgdOptions& options = {});
   /// Changes those parameters that have a gradient; nothing is recorded.
-  void step();
+  void step(SourceLine place = {});
   /// x.grad = None for all of them.
   void zero_grad();
 
@@ -44,7 +48,7 @@ struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
-  std::optional<double> weight_decay;  ///< empty: 0 for Adam, 0.01 for AdamW
+  std::optional<double> weight_decay = {};  ///< empty: 0 for Adam, 0.01 for AdamW
   bool amsgrad = false;
   bool maximize = false;
 };
@@ -52,11 +56,11 @@ struct AdamOptions {
 /// Adam, and as AdamW its other form.
 class Adam {
  public:
-  ///   fails  Value: no parameters, one that requires no gradient
+  ///   fails  Value: no parameters, one that requires no gradient or is no leaf
   explicit Adam(std::vector<DTensor> parameters, const AdamOptions& options = {},
                 WeightDecay decay = WeightDecay::kInGradient);
   /// As those of Sgd.
-  void step();
+  void step(SourceLine place = {});
   void zero_grad();
 
  private:

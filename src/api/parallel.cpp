@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "api/mesh.h"
+#include "autograd/at_place.h"
 #include "autograd/program.h"
 #include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
@@ -60,7 +61,9 @@ std::string with_sizes(const std::string& pattern, const DTensor& parameter) {
 
 }  // namespace
 
-DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement placement) {
+DTensor on_mesh_dim(Operand operand, std::string_view mesh_dim, Placement placement) {
+  const PlaceScope scope(operand.place);
+  const DTensor& x = operand.tensor;
   if (!x.distributed()) {
     throw Error(ErrorKind::kValue, fmt::format("{} is a plain tensor", type_string(x)))
         .with("fix", "distribute_tensor(x, mesh, ...) places it on the mesh");
@@ -83,25 +86,28 @@ LinearWeights row_wise_weights(const LinearWeights& weights, const MeshLayout* m
           placed(weights.bias, mesh, mesh_dim, Placement::replicate())};
 }
 
-DTensor column_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+DTensor column_wise(Operand x, const LinearWeights& weights, std::string_view mesh_dim,
                     Placement output) {
+  const PlaceScope scope(x.place);
   const DTensor whole = on_mesh_dim(x, mesh_dim, Placement::replicate());
   return on_mesh_dim(linear(whole, weights.weight, weights.bias), mesh_dim, output);
 }
 
-DTensor row_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+DTensor row_wise(Operand x, const LinearWeights& weights, std::string_view mesh_dim,
                  Placement output) {
+  const PlaceScope scope(x.place);
   const DTensor cut = on_mesh_dim(x, mesh_dim, Placement::shard(-1));
   // The bias is added to the sum, not to every term of it.
   const DTensor product = on_mesh_dim(linear(cut, weights.weight), mesh_dim, output);
   return weights.bias.defined() ? add(product, weights.bias) : product;
 }
 
-DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int64_t dim) {
+DTensor sequence_parallel(Operand x, std::string_view mesh_dim, std::int64_t dim) {
   return on_mesh_dim(x, mesh_dim, Placement::shard(dim));
 }
 
-DTensor loss_parallel(const DTensor& logits, const DTensor& target, const ClassLoss& loss) {
+DTensor loss_parallel(Operand logits, const DTensor& target, const ClassLoss& loss) {
+  const PlaceScope scope(logits.place);
   constexpr std::string_view kReductions[] = {"none", "mean", "sum"};  // as the reference counts
   const auto* found = std::find(std::begin(kReductions), std::end(kReductions), loss.reduction);
   if (found == std::end(kReductions)) {
@@ -110,13 +116,14 @@ DTensor loss_parallel(const DTensor& logits, const DTensor& target, const ClassL
   }
   const std::int64_t number = found - std::begin(kReductions);
   const Argument weight = loss.weight.defined() ? Argument(loss.weight) : Argument();
-  const Results results = program_calls()("shardlab::loss_parallel",
-                                          {logits, target, weight, number, loss.ignore_index});
+  const Results results = program_calls()(
+      "shardlab::loss_parallel", {logits.tensor, target, weight, number, loss.ignore_index});
   return results[0].tensor();
 }
 
 NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
-                   const std::vector<ShardPattern>& patterns) {
+                   const std::vector<ShardPattern>& patterns, SourceLine place) {
+  const PlaceScope scope(place);
   std::vector<bool> used(patterns.size(), false);
   NamedTensors placed_ones;
   for (const auto& [name, parameter] : parameters) {

@@ -17,12 +17,12 @@ namespace shardlab {
 /// A value brought to `placement` on one mesh dim; a shard's dim may count from the end. The same
 /// handle when the value has this placement already.
 ///   fails  Value: a plain tensor, or no such mesh dim
-DTensor on_mesh_dim(const DTensor& x, std::string_view mesh_dim, Placement placement);
+DTensor on_mesh_dim(Operand x, std::string_view mesh_dim, Placement placement);
 
 /// A linear layer: weight [out, in], bias [out] or undefined.
 struct LinearWeights {
-  DTensor weight;
-  DTensor bias;
+  DTensor weight = {};
+  DTensor bias = {};
 };
 
 // Each style takes plain or distributed weights; plain ones are placed without communication.
@@ -34,17 +34,17 @@ LinearWeights row_wise_weights(const LinearWeights& weights, const MeshLayout* m
                                std::string_view mesh_dim);
 
 /// x replicated in; the result is cut along its last dim, or as `output` says.
-DTensor column_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+DTensor column_wise(Operand x, const LinearWeights& weights, std::string_view mesh_dim,
                     Placement output = Placement::shard(-1));
 /// x cut along its last dim; the pending sum becomes what `output` says.
-DTensor row_wise(const DTensor& x, const LinearWeights& weights, std::string_view mesh_dim,
+DTensor row_wise(Operand x, const LinearWeights& weights, std::string_view mesh_dim,
                  Placement output = Placement::replicate());
 /// For layers that work row by row (norms, dropout): x cut along its sequence dim.
-DTensor sequence_parallel(const DTensor& x, std::string_view mesh_dim, std::int64_t dim = 1);
+DTensor sequence_parallel(Operand x, std::string_view mesh_dim, std::int64_t dim = 1);
 
 /// How the loss treats classes and samples.
 struct ClassLoss {
-  DTensor weight;                    ///< one number per class, or undefined
+  DTensor weight = {};               ///< one number per class, or undefined
   std::string reduction = "mean";    ///< "mean", "sum" or "none"
   std::int64_t ignore_index = -100;  ///< samples of this class do not count
 };
@@ -52,7 +52,7 @@ struct ClassLoss {
 /// of a number per sample instead of a gather of the logits, and none in backward. Logits [samples,
 /// classes] or [classes], target [samples] or []; a plain target is a replica.
 ///   fails  Value: classes that are not cut on exactly one mesh dim, an unknown reduction
-DTensor loss_parallel(const DTensor& logits, const DTensor& target, const ClassLoss& loss = {});
+DTensor loss_parallel(Operand logits, const DTensor& target, const ClassLoss& loss = {});
 
 using NamedTensors = std::map<std::string, DTensor>;
 /// Which parameters, by name with `*` for any run of characters, and the shape of their type:
@@ -62,6 +62,6 @@ using ShardPattern = std::pair<std::string, std::string>;
 /// plain ones replicated.
 ///   fails  Value: a pattern that no name matches, or a type that does not fit the parameter
 NamedTensors shard(const NamedTensors& parameters, const MeshLayout* mesh,
-                   const std::vector<ShardPattern>& patterns);
+                   const std::vector<ShardPattern>& patterns, SourceLine place = {});
 
 }  // namespace shardlab

@@ -8,12 +8,14 @@
 #include "api/factories.h"       // IWYU pragma: export
 #include "api/groups.h"          // IWYU pragma: export
 #include "api/mesh.h"            // IWYU pragma: export
+#include "api/modules.h"         // IWYU pragma: export
 #include "api/optimizers.h"      // IWYU pragma: export
 #include "api/parallel.h"        // IWYU pragma: export
 #include "api/tensor_ops.h"      // IWYU pragma: export
 #include "autograd/autograd.h"   // IWYU pragma: export
 #include "autograd/grad_mode.h"  // IWYU pragma: export
 #include "autograd/hooks.h"      // IWYU pragma: export
+#include "autograd/tape.h"       // IWYU pragma: export
 #include "comm/device_mesh.h"    // IWYU pragma: export
 #include "mesh/type_string.h"    // IWYU pragma: export
 #include "tensor/host.h"         // IWYU pragma: export

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dispatch/plain_calls.h"
+#include "mesh/operand.h"
 #include "redistribute/redistribute.h"
 #include "schema/calls.h"
 
@@ -17,12 +18,11 @@ Calls& recording_calls();
 
 /// dtypes of the forward and of the backward communication.
 struct RedistributeDTypes {
-  std::optional<DType> forward;
-  std::optional<DType> backward;
+  std::optional<DType> forward = {};
+  std::optional<DType> backward = {};
 };
 ///
-DTensor redistribute(const DTensor& x, const DTensorSpec* target,
-                     const RedistributeOptions& options = {},
+DTensor redistribute(Operand x, const DTensorSpec* target, const RedistributeOptions& options = {},
                      const RedistributeDTypes& dtypes = {});
 
 /// Plain to distributed and back, with gradients. Without `global` the global shape is local size x
@@ -32,19 +32,20 @@ DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placeme
 /// The gradient is labelled with x's own placements (partials as R) unless others are given.
 DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient = std::nullopt);
 /// K-17: everything replicated, then the local tensor.
-DTensor full_tensor(const DTensor& x);
+DTensor full_tensor(Operand x);
 
-/// Marks a leaf. Fails with Value for integers and for results of ops.
-void require_grad(const DTensor& x);
+/// Marks a leaf: from now on calls on it are recorded. Fails with Value for integers. The result of
+/// a recorded op stays that, and keeps no gradient: detach() it first (tape.h).
+void require_grad(Operand x);
 /// The accumulated gradient of a leaf; undefined when there is none.
 DTensor grad_of(const DTensor& leaf);
 /// Forgets it: x.grad = None.
 void drop_grad(const DTensor& leaf);
 /// Adds gradients of `loss` to every leaf that requires one. A non-scalar loss needs a `seed` of
 /// its shape (Value). Fails with Runtime when nothing requires a gradient.
-void backward(const DTensor& loss, const DTensor& seed = {});
+void backward(Operand loss, const DTensor& seed = {});
 /// Gradients with respect to `inputs`, leaving leaves alone; undefined where loss does not depend.
-std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed = {});
 
 }  // namespace shardlab

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "autograd/at_place.h"
 #include "autograd/grad_node.h"
 #include "autograd/hooks.h"
 #include "autograd/on_tape.h"
@@ -186,7 +187,8 @@ class Walk {
     if (node.freed()) {
       throw Error(ErrorKind::kRuntime, "backward ran twice through the same graph")
           .with("op", std::string(node.name()))
-          .with("fix", "keep it with retain_graph=True, or run the forward again");
+          .with("fix", in_language("keep it with Graph::kRetain, or run the forward again",
+                                   "keep it with retain_graph=True, or run the forward again"));
     }
     try {
       node.check_saved();  // where the program calls backward
@@ -218,7 +220,9 @@ DTensor seed_for(const DTensor& loss, const DTensor& seed) {
     throw Error(ErrorKind::kRuntime,
                 "backward: nothing that the loss depends on requires a gradient")
         .with("op", fmt::format("loss {}", type_string(loss)))
-        .with("fix", "set requires_grad = true on an input, or list it under expect.grads");
+        .with("fix",
+              in_language("x.requires_grad_() on an input, before what is computed from it",
+                          "set requires_grad = true on an input, or list it under expect.grads"));
   }
   if (seed.defined()) {
     if (seed.shape() == loss.shape()) return seed;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "base/rank_context.h"
 
@@ -11,7 +12,7 @@ namespace shardlab {
 /// it does not gives a tensor that requires none; writes to leaves are allowed then.
 inline bool grad_enabled() { return (current_rank().mode & kModeAutograd) != 0; }
 /// Until it is set again, for the running rank alone: other ranks have modes of their own. Both
-/// fail with Internal outside of a rank.
+/// fail with Runtime outside of a rank.
 inline void set_grad_enabled(bool enabled) {
   std::uint32_t& mode = current_rank().mode;
   mode = enabled ? mode | kModeAutograd : mode & ~std::uint32_t{kModeAutograd};
@@ -29,5 +30,19 @@ class GradModeScope {
  private:
   bool before_;
 };
+
+/// PyTorch's: while one lives, nothing is recorded.
+class NoGradGuard : public GradModeScope {
+ public:
+  NoGradGuard() : GradModeScope(false) {}
+};
+
+/// Runs `body` while nothing is recorded, and gives what it gives:
+///   no_grad([&] { w -= lr * w.grad(); });
+template <typename Body>
+decltype(auto) no_grad(Body&& body) {
+  const NoGradGuard guard;
+  return std::forward<Body>(body)();
+}
 
 }  // namespace shardlab

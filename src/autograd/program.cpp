@@ -4,9 +4,11 @@
 
 #include <array>
 
+#include "autograd/at_place.h"
 #include "autograd/grad_node.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
+#include "dispatch/prepare.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"
 
@@ -50,10 +52,16 @@ ProgramScope::ProgramScope(ProgramCalls& calls) : rank_(current_rank()), before_
 
 ProgramScope::~ProgramScope() { rank_.calls = before_; }
 
-DTensor redistribute(const DTensor& x, const DTensorSpec* target,
-                     const RedistributeOptions& options, const RedistributeDTypes& dtypes) {
-  check_invariant(x.distributed(), "redistribute needs a DTensor");
-  return one(RedistributeEvent{x, target, options, dtypes});
+void PlaceScope::add_to(Error& error) const {
+  if (outermost_) error.with("at", place_text(rank_));
+}
+
+DTensor redistribute(Operand x, const DTensorSpec* target, const RedistributeOptions& options,
+                     const RedistributeDTypes& dtypes) {
+  check_invariant(x.tensor.distributed(), "redistribute needs a DTensor");
+  return at_place(x.place, [&] {
+    return one(RedistributeEvent{x.tensor, target, options, dtypes});
+  });
 }
 
 DTensor from_local(const DTensor& local, const MeshLayout* layout, const Placements& written,
@@ -74,13 +82,18 @@ DTensor to_local(const DTensor& x, const std::optional<Placements>& gradient) {
                                  : spec.with(without_partials(spec.placements()), spec.order())});
 }
 
-DTensor full_tensor(const DTensor& x) {
+DTensor full_tensor(Operand operand) {
+  const DTensor& x = operand.tensor;
   if (!x.distributed()) return x;
-  const Placements replicated(x.spec()->layout()->ndim());
-  return to_local(redistribute(x, x.spec()->with(replicated)));
+  return at_place(operand.place, [&] {
+    const Placements replicated(x.spec()->layout()->ndim());
+    return to_local(redistribute(x, x.spec()->with(replicated)));
+  });
 }
 
-void require_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, true}); }
+void require_grad(Operand x) {
+  at_place(x.place, [&] { program_calls().perform(RequireGradEvent{x.tensor, true}); });
+}
 
 void require_no_grad(const DTensor& x) { program_calls().perform(RequireGradEvent{x, false}); }
 
@@ -107,22 +120,26 @@ DTensor detach(const DTensor& x) { return one(DetachEvent{x, false}); }
 
 void detach_in_place(const DTensor& x) { program_calls().perform(DetachEvent{x, true}); }
 
-void backward(const DTensor& loss, const DTensor& seed) { backward(loss, seed, Graph::kFree); }
+void backward(Operand loss, const DTensor& seed) { backward(loss, seed, Graph::kFree); }
 
-void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
-  program_calls().perform(BackwardEvent{loss, seed, graph, nullptr});
+void backward(Operand loss, const DTensor& seed, Graph graph) {
+  at_place(loss.place, [&] {
+    program_calls().perform(BackwardEvent{loss.tensor, seed, graph, nullptr});
+  });
 }
 
-std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed) {
   return gradients(loss, inputs, seed, Graph::kFree);
 }
 
-std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph) {
+  const Results results = at_place(loss.place, [&] {
+    return program_calls().perform(BackwardEvent{loss.tensor, seed, graph, &inputs});
+  });
   std::vector<DTensor> found;
-  for (const Argument& gradient :
-       program_calls().perform(BackwardEvent{loss, seed, graph, &inputs})) {
+  for (const Argument& gradient : results) {
     found.push_back(gradient.is_tensor() ? gradient.tensor() : DTensor());
   }
   return found;

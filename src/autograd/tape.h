@@ -14,8 +14,8 @@ enum class Graph : std::uint8_t { kFree, kRetain };
 /// backward() and gradients() of autograd.h, whose graph may run again.
 ///   fails  as those. Runtime, too: a graph that was dropped; a tensor that a gradient needs was
 ///          written to in place since.
-void backward(const DTensor& loss, const DTensor& seed, Graph graph);
-std::vector<DTensor> gradients(const DTensor& loss, const std::vector<DTensor>& inputs,
+void backward(Operand loss, const DTensor& seed, Graph graph);
+std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph);
 
 /// While one lives, views are taken to be overwritten, not to be read: x[0:2] = 5 gathers nothing.

@@ -135,9 +135,10 @@ void find_place(const DTensor& x, View& view) {
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: writes {} while gradients are recorded", row.name(), what))
       .with("op", fmt::format("self {}", type_string(target)))
-      .with("fix",
-            "use the op that returns a new tensor; a step of an optimizer writes x.detach(), which "
-            "shares memory");
+      .with(
+          "fix",
+          "use the op that returns a new tensor; a step of an optimizer writes under no_grad(), or "
+          "to x.detach(), which shares memory");
 }
 
 // True when several elements share one place in memory. A dim of size 1 has no second element.

@@ -134,10 +134,14 @@ class InlineVector {
   }
   // All N, of which the first ones hold something: a few fixed moves instead of a call of memmove.
   static void copy_places(const T* from, T* to) {
+#ifndef __clang__  // which does not know the warning
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
     std::memcpy(to, from, N * sizeof(T));
+#ifndef __clang__
 #pragma GCC diagnostic pop
+#endif
   }
   // At least twice the room, so that adding n entries one by one copies less than 2 n of them.
   void grow(std::size_t count) {

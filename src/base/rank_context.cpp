@@ -2,7 +2,7 @@
 // each switch.
 #include "base/rank_context.h"
 
-#include "base/error.h"
+#include "base/fix.h"
 
 namespace shardlab {
 
@@ -23,8 +23,9 @@ __attribute__((noinline, no_sanitize("thread"))) RankContext* set_current_rank(
 #endif
 
 void refuse_outside_of_rank() {
-  invariant_violated("this call needs a rank: it was made outside of a world", __builtin_FILE(),
-                     __builtin_LINE());
+  fail(ErrorKind::kRuntime,
+       Fix{"make it inside of spmd(ranks, [](RankContext&) { ... }), or of a SHARD_TEST"},
+       "this call runs on a rank, and was made outside of one");
 }
 
 }  // namespace shardlab

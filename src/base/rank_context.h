@@ -31,7 +31,8 @@ struct RandomState {
 struct SourcePosition {
   const char* file = nullptr;
   std::int32_t line = 0;
-  std::int32_t column = 0;
+  std::int32_t column = 0;  ///< from 1; 0: in a program in C++
+  bool in_cpp() const { return file != nullptr && column == 0; }
 };
 
 /// What a plain tensor beside a DTensor means (D-6): refused, or a replica on every mesh dim.
@@ -99,7 +100,7 @@ inline RankContext* set_current_rank(RankContext* context) {
 #endif
 
 [[noreturn]] void refuse_outside_of_rank();
-/// The context of the rank that runs here. Fails with Internal outside of a rank.
+/// The context of the rank that runs here. Fails with Runtime outside of a rank.
 inline RankContext& current_rank() {
   RankContext* context = current_rank_or_null();
   if (context == nullptr) [[unlikely]] {

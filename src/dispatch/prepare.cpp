@@ -13,9 +13,10 @@ namespace shardlab {
 
 std::string place_text(const RankContext& rank) {
   std::string text = fmt::format("rank {}, step {}", rank.rank, rank.step);
-  if (rank.position.file != nullptr) {
-    text += fmt::format(", {}:{}:{}", rank.position.file, rank.position.line, rank.position.column);
-  }
+  const SourcePosition& at = rank.position;
+  if (at.file == nullptr) return text;
+  text += fmt::format(", {}:{}", at.file, at.line);
+  if (at.column > 0) text += fmt::format(":{}", at.column);
   return text;
 }
 

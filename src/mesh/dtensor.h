@@ -7,12 +7,14 @@
 #include <memory>
 #include <utility>
 
+#include "base/source_line.h"
 #include "mesh/spec.h"
 #include "tensor/tensor.h"
 
 namespace shardlab {
 
 class GradNode;       // autograd/
+class Scalar;         // tensor/scalar.h
 struct TensorExtras;  // mask of a mask partial and other rare things; redistribute/
 
 /// What all copies of a handle share. Changed only by its own rank: by in-place ops, by autograd,
@@ -69,6 +71,22 @@ class DTensor {
   std::int64_t numel() const { return product(shape()); }
   std::size_t ndim() const { return shape().size(); }
   bool requires_grad() const { return impl_->requires_grad; }
+
+  // As PyTorch writes the functions of these names in api/tensor_ops.h and autograd/, which say
+  // what they do.
+  DTensor matmul(const DTensor& other, SourceLine place = {}) const;
+  DTensor sum(SourceLine place = {}) const;
+  DTensor mean(SourceLine place = {}) const;
+  DTensor clone(SourceLine place = {}) const;
+  Scalar item(SourceLine place = {}) const;
+  DTensor full_tensor(SourceLine place = {}) const;
+  DTensor to_local() const;
+  DTensor detach() const;
+  const DTensor& requires_grad_(bool required = true, SourceLine place = {}) const;
+  void backward(SourceLine place = {}) const;
+  /// Undefined where torch gives None.
+  DTensor grad() const;
+
   /// For the library's own parts; programs have no use for it.
   DTensorImpl* impl() const { return impl_.get(); }
   /// A reference of its own for who keeps the handle alive without using it.

@@ -21,7 +21,7 @@ enum class Direction : std::uint8_t { kForward, kBackward };
 struct RedistributeOptions {
   Issue issue = Issue::kWait;
   Direction direction = Direction::kForward;
-  std::optional<PlannerKind> planner;
+  std::optional<PlannerKind> planner = {};
   int argument = -1;  ///< for the observer's record
 };
 

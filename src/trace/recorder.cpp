@@ -156,8 +156,11 @@ GraphNode Recorder::begun(NodeKind kind) const {
   const RankContext& rank = current_rank();
   GraphNode node;
   node.kind = kind;
-  node.line = rank.position.line;
-  node.column = rank.position.column;
+  // A graph has one file, which a program in C++ may not have.
+  if (!rank.position.in_cpp()) {
+    node.line = rank.position.line;
+    node.column = rank.position.column;
+  }
   node.taped = (rank.mode & kModeAutograd) != 0;
   node.replicates = rank.mixed == MixedTensors::kReplicate;
   node.target_view = views_are_targets();

@@ -45,7 +45,7 @@ std::string_view type_name_of(const Argument& argument) {
 
 std::int32_t line_now() {
   const RankContext* rank = current_rank_or_null();
-  return rank != nullptr ? rank->position.line : 0;
+  return rank != nullptr && !rank->position.in_cpp() ? rank->position.line : 0;
 }
 
 std::string text_of(const TracedValue& value) {

@@ -4,6 +4,7 @@
 //   `allocations`
 //                    (operator new and malloc'd buffers are counted apart) are per call
 //   by_name          the same through Calls::one: look-up by name, arguments bound, tape asked
+//   by_function      the same as programs write it, x + y, which notes the line of the call
 //   view, transpose  of a handle, no kernel: f32[8@x, 4] as f32[8@x, 2, 2], and turned
 //   unwrap_call      a call's OpSchema and slots alone
 //   mm_and_gradients mm of f32[8@x, 8] and f32[8, 8], recorded, and both gradients; its floor are
@@ -17,6 +18,7 @@
 #include <ctime>
 #include <new>
 
+#include "api/tensor_ops.h"
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
 #include "comm/device_mesh.h"
@@ -177,6 +179,15 @@ void add_by_name(benchmark::State& state) {
   });
 }
 BENCHMARK(add_by_name);
+
+void add_by_function(benchmark::State& state) {
+  on_first_rank([&](const MeshLayout* layout) {
+    const Arguments args = add_arguments(layout);
+    const DTensor x = args[0].tensor(), y = args[1].tensor();
+    measure(state, seconds_of(add_kernel(args)), [&] { benchmark::DoNotOptimize(x + y); });
+  });
+}
+BENCHMARK(add_by_function);
 
 void dispatch_view(benchmark::State& state) {
   on_first_rank([&](const MeshLayout* layout) {

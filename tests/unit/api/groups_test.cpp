@@ -111,8 +111,8 @@ TEST_CASE("around a part of a program") {
     backward(loss);
     comm.leave();
     const std::int64_t gathers = comm.count(CollectiveKind::kAllGather);
-    // Nothing is recorded: no_grad().
-    const GradModeScope off(false);
+    // Nothing is recorded until it goes.
+    const NoGradGuard guard;
     CHECK(gathers == 0);
     CHECK(whole(grad_of(w)) == std::vector<double>{0.5, 0.5, 0.5});
     CHECK(!requires_grad(w * 2.0));

@@ -113,6 +113,18 @@ TEST_CASE("reductions over all, over some dims, keeping them or not") {
   });
 }
 
+TEST_CASE("one dim may be a number, and no dim is a list of none") {
+  with_matrix([](const DTensor& x) {
+    CHECK(whole(sum(x, 1)) == Values{3, 7, 11});
+    CHECK(whole(sum(x, -1, KeepDim::kYes)) == Values{3, 7, 11});
+    CHECK(whole(mean(x, 0)) == Values{3, 4});
+    CHECK(whole(sum(x, {0, 1})) == Values{21});
+    CHECK(whole(sum(x, {})) == Values{21});
+    CHECK(zeros({2}, DType::kI64).dtype() == DType::kI64);
+    CHECK(ones({2}, {}).dtype() == DType::kF32);
+  });
+}
+
 TEST_CASE("products: matmul, mm and linear") {
   with_matrix([](const DTensor& x) {
     const DTensor gram = matmul(transpose(x, 0, 1), x);
@@ -145,6 +157,27 @@ TEST_CASE("layers: softmax, norms, lookups, loss") {
     check_near(cross_entropy(x, target, {.reduction = Reduction::kNone}),
                {-std::log(1 - p), -std::log(p), -std::log(1 - p)});
     check_near(cross_entropy(x, target, {.ignore_index = 1}), {-std::log(1 - p)});
+  });
+}
+
+// Expected values: PyTorch 2.15.
+TEST_CASE("attention and dropout") {
+  spmd(1, [](RankContext&) {
+    const Dims shape = {1, 1, 3, 2};
+    const DTensor q = tensor({1, 0.5, -1, 2, 0.25, -0.5}, shape),
+                  k = tensor({0.5, 1, 1.5, -0.5, -1, 0}, shape),
+                  v = tensor({1, 2, 3, 4, 5, 7}, shape);
+    check_near(
+        scaled_dot_product_attention(q, k, v, {.causal = true}),
+        {1, 2, 1.1116144384143396, 2.1116144384143394, 3.044854587598439, 4.309969270078147});
+    const DTensor mask = tensor({1, 0, 1, 1, 1, 0, 0, 1, 1}, {3, 3}, DType::kBool);
+    check_near(scaled_dot_product_attention(q, k, v, {.mask = mask, .scale = 2.0}),
+               {1.0719448398483662, 2.0899310498104575, 1.000670700260933, 2.000670700260933,
+                3.296094396063379, 4.444141594095068});
+    CHECK(whole(dropout(v, 0)) == whole(v));
+    const DTensor kept = dropout(ones({1000}), 0.25);
+    for (const double x : whole(kept)) CHECK((x == 0 || std::abs(x - 4.0 / 3) < 1e-6));
+    CHECK(sum(kept).item().to_double() == doctest::Approx(1000).epsilon(0.1));
   });
 }
 

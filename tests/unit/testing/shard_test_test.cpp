@@ -53,6 +53,41 @@ SHARD_TEST("SHARD_TEST: partial, empty and given values", "x=4") {
   CHECK_CLOSE(arange(3), std::vector<double>{0, 1, 2});
 }
 
+SHARD_TEST("SHARD_TEST: gradients, however the program asks for them", "tp=4") {
+  const DTensor x = randn({5, 6}), w = randn({6, 7});
+  const auto by_backward = [](const DTensor& x, const DTensor& w) {
+    sum(pow(matmul(x, w.requires_grad_()), 2)).backward();
+    return w.grad();
+  };
+  const auto by_gradients = [](const DTensor& x, const DTensor& w) {
+    return gradients(sum(pow(matmul(x, w.requires_grad_()), 2)), {w})[0];
+  };
+  const auto placed = [&](const DTensor& whole, const char* text) {
+    return distribute_tensor(whole, mesh, text);
+  };
+  CHECK_CLOSE(by_backward(placed(x, "tp=S(0)"), placed(w, "tp=R")), one_device(by_backward, x, w));
+  CHECK_CLOSE(by_gradients(placed(x, "tp=S(1)"), placed(w, "tp=S(0)")),
+              one_device(by_gradients, x, w));
+  // The arguments are left as they were.
+  CHECK(!w.requires_grad());
+  CHECK(!w.grad().defined());
+}
+
+SHARD_TEST("SHARD_TEST: weights that a program trains", "dp=2, tp=2") {
+  const DTensor x = randn({7, 6}), w = randn({6, 3});
+  const auto trained = [](const DTensor& x, const DTensor& w) {
+    Sgd optimizer({w.requires_grad_()}, {.lr = 0.01, .momentum = 0.9});
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      mean(pow(matmul(x, w), 2)).backward();
+      optimizer.step();
+    }
+    return w.detach();
+  };
+  CHECK_CLOSE(trained(distribute_tensor(x, mesh, "dp=S(0)"), distribute_tensor(w, mesh, "tp=S(1)")),
+              one_device(trained, x, w));
+}
+
 TEST_CASE("B-13 a call that is wrong fails the test, whether its value is checked or not") {
   const MeshRun run = run_on_mesh("x=2", [](RankContext& rank, const MeshLayout* mesh) {
     const DTensor mine = tensor({1.0 + static_cast<double>(rank.rank)}, {1});

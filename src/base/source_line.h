@@ -1,0 +1,17 @@
+// source_line.h - where a program in C++ makes a call: errors, reports of waiting ranks and
+// gradients name it, as they name the line of a scenario.
+#pragma once
+
+namespace shardlab {
+
+/// A function takes it last, `SourceLine place = {}`, or within an Operand (mesh/operand.h): made
+/// by default it is the place where the function is called. The name of the file is a literal.
+struct SourceLine {
+  const char* file;
+  int line;
+
+  constexpr SourceLine(const char* of_file = __builtin_FILE(), int of_line = __builtin_LINE())
+      : file(of_file), line(of_line) {}
+};
+
+}  // namespace shardlab
