@@ -3,15 +3,17 @@
 
     install_test.py BUILD LIBDIR COMPILER...
 
-Installs BUILD below a temporary folder, asks pkg-config there, builds program.cpp and
-ranks_test.cpp outside of the repository and runs them; runs an installed scenario with the
-installed program. What is in the repository is found by nothing of it.
+Installs BUILD below a temporary folder, asks pkg-config and CMake there, builds the programs of
+this folder outside of the repository and runs them; runs an installed scenario with the installed
+program. What is in the repository is found by nothing of it.
 """
 
 import json
 import os
 import pathlib
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,6 +77,60 @@ class Install(unittest.TestCase):
     def test_flags_name_the_copy_only(self):
         for flag in self.flags("shardlab-conformance"):
             self.assertNotIn(str(HERE.parents[1]), flag)
+
+    def test_a_training_loop(self):
+        program = self.build("train")
+        loss = re.compile(r"step (\d+): loss (\d\.\d{3})\n")
+        eight = loss.findall(output(program))
+        self.assertEqual([step for step, _ in eight], ["0", "20", "40"])
+        self.assertLess(float(eight[2][1]), float(eight[0][1]) / 4)
+        environment = {**os.environ, "SHARDLAB_RANKS": "4", "SHARDLAB_WORKERS": "1"}
+        self.assertEqual(loss.findall(output(program, env=environment)), eight)
+        # A backend that this build has not, or that was not started as one: told, with what to do.
+        told = self.refused(program, "--backend", "mpi")
+        self.assertRegex(told, "mpirun|SHARDLAB_MODULES names the folder")
+
+    @staticmethod
+    def refused(*command):
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        if done.returncode == 0:
+            raise AssertionError(f"{shlex.join(map(str, command))} went well")
+        return done.stdout + done.stderr
+
+    def test_headers_have_no_warnings(self):
+        source = self.folder / "headers.cpp"
+        names = sorted(path.name for path in (self.prefix / "include/shardlab").glob("*.h"))
+        self.assertIn("testing.h", names)
+        source.write_text("".join(f"#include <shardlab/{name}>\n" for name in names))
+        flags = [flag for flag in self.flags("shardlab") if not flag.startswith(("-l", "-L"))]
+        compilers = [COMPILER]
+        if shutil.which("clang++"):
+            compilers.append(("clang++", "-std=c++20"))
+        for compiler in compilers:
+            output(*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *flags, source)
+
+    @unittest.skipUnless(shutil.which("cmake"), "there is no cmake here")
+    def test_a_program_by_cmake(self):
+        folder = self.folder / "cmake"
+        folder.mkdir()
+        shutil.copy(HERE / "program.cpp", folder)
+        (folder / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.16)\n"
+            "project(user LANGUAGES CXX)\n"
+            "find_package(shardlab 0.1 REQUIRED)\n"
+            "add_executable(program program.cpp)\n"
+            "target_link_libraries(program shardlab::shardlab)\n"
+        )
+        tools = [word for word in COMPILER if not word.startswith("-")]
+        choice = [f"-DCMAKE_CXX_COMPILER={tools[-1]}"]
+        if len(tools) > 1:
+            choice.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={';'.join(tools[:-1])}")
+        options = " ".join(word for word in COMPILER if word.startswith("-"))
+        found = f"-Dshardlab_DIR={self.prefix / LIBDIR}/cmake/shardlab"
+        made = folder / "made"
+        output("cmake", "-S", folder, "-B", made, *choice, f"-DCMAKE_CXX_FLAGS={options}", found)
+        output("cmake", "--build", made)
+        self.assertIn("f32[3, 2]{sum:tp} -> f32[3, 2], 10\n", output(made / "program"))
 
     def test_a_program(self):
         told = output(self.build("program"))
