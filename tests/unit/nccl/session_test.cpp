@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,7 +25,7 @@ struct Library {
   Heard heard;
   std::intptr_t communicators = 0;
   int version = 22809;
-  bool over = true;  // what was posted
+  std::atomic<bool> over{true};  // what was posted
   Result state = Result::kSuccess;
 
   void hear(std::string what) {
