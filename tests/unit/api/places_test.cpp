@@ -29,7 +29,8 @@ DTensor rows(const MeshLayout* mesh) {
 
 }  // namespace
 
-TEST_CASE("an error names the line of the call: of functions, operators, methods, and in between") {
+TEST_CASE(
+    "B-17 an error names the line of the call: of functions, operators, methods, and in between") {
   check_at(text_of([](auto&, auto* mesh) { matmul(rows(mesh), rows(mesh)); }), __LINE__);
   check_at(text_of([](auto&, auto* mesh) { rows(mesh) + ones({4, 3}); }), __LINE__);
   check_at(text_of([](auto&, auto* mesh) { rows(mesh).matmul(rows(mesh)); }), __LINE__);
@@ -43,7 +44,7 @@ TEST_CASE("an error names the line of the call: of functions, operators, methods
   check_at(text_of([](auto&, auto* mesh) { row_wise(rows(mesh), {ones({3})}, "x"); }), __LINE__);
 }
 
-TEST_CASE("what backward finds is told with the line that asks for it") {
+TEST_CASE("B-17 what backward finds is told with the line that asks for it") {
   const int here = __LINE__;
   const std::string text = text_of([](auto&, auto* mesh) {
     const DTensor y = exp(rows(mesh).requires_grad_());
@@ -53,7 +54,7 @@ TEST_CASE("what backward finds is told with the line that asks for it") {
   check_at(text, here + 4);
 }
 
-TEST_CASE("a deadlock names the lines at which ranks wait") {
+TEST_CASE("B-17 a deadlock names the lines at which ranks wait") {
   const int here = __LINE__;
   const std::string text = text_of([](RankContext& rank, const MeshLayout* mesh) {
     const DTensor x = rows(mesh);
@@ -76,7 +77,7 @@ TEST_CASE("what is not a call of this library has no line, and no stale one") {
   });
 }
 
-TEST_CASE("a call outside of spmd is told as that") {
+TEST_CASE("B-17 a call outside of spmd is told as that") {
   try {
     ones({2});
     FAIL("nothing was thrown");

@@ -55,7 +55,7 @@ void run_ranks(const WorldOptions& options, std::size_t local_bytes) {
 
 }  // namespace
 
-TEST_CASE("a rank that uses up its stack is told, with its rank, before the program ends") {
+TEST_CASE("B-17 a rank that uses up its stack is told, with its rank, before the program ends") {
   if (sanitizer::kActive) return;  // they tell it themselves
   for (const std::int64_t workers : {1, 3}) {
     WorldOptions options;
