@@ -30,8 +30,9 @@ class InlineVector {
   using const_iterator = const T*;
   using size_type = std::size_t;
 
-  /// Without entries. The N places are not initialised: they cost nothing until they are used.
-  InlineVector() = default;
+  /// Without entries. The N places are not initialised: they cost nothing until they are used. A
+  /// defaulted constructor would have `{}` write zeros to all of them first.
+  InlineVector() {}
   /// `count` entries of `value`.
   explicit InlineVector(std::size_t count, T value = T{}) { resize(count, value); }
   InlineVector(std::initializer_list<T> list) { assign(list.begin(), list.end()); }
@@ -134,9 +135,10 @@ class InlineVector {
   }
   // All N, of which the first ones hold something: a few fixed moves instead of a call of memmove.
   static void copy_places(const T* from, T* to) {
-#ifndef __clang__  // which does not know the warning
+#ifndef __clang__  // which does not know the first warning
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
     std::memcpy(to, from, N * sizeof(T));
 #ifndef __clang__

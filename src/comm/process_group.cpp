@@ -178,7 +178,11 @@ CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence
 // Counted whether or not somebody watches, so that ranks agree in the number.
 Tensor ProcessGroup::perform(Call& call) {
   const std::int64_t sequence = entered_++;
-  if (!observed(*this)) return real().perform(call);
+  return observed(*this) ? perform_observed(call, sequence) : real().perform(call);
+}
+
+// Apart, so that the many ranks whom nobody watches need no room on their stacks for a record.
+Tensor ProcessGroup::perform_observed(Call& call, std::int64_t sequence) {
   CollectiveRecord record = record_of(call, sequence);
   current_rank().observer->collective(record);
   Tensor result = real().perform(call);

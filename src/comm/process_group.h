@@ -71,6 +71,8 @@ class ProcessGroup final : public ForwardingCommunicator {
  private:
   CollectiveRecord record_of(const Call& call, std::int64_t sequence) const;
 
+  [[gnu::noinline]] Tensor perform_observed(Call& call, std::int64_t sequence);
+
   GroupIdentity identity_;
   // Collectives of this rank on this group; equal on all ranks of the group between two of them.
   std::int64_t entered_ = 0;

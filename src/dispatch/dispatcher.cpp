@@ -9,6 +9,7 @@
 #include "dispatch/factory.h"
 #include "dispatch/local_call.h"
 #include "dispatch/observed_op.h"
+#include "dispatch/placed_sizes.h"
 #include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
 #include "dispatch/random_draw.h"
@@ -91,6 +92,11 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
                         .random = random,
                         .kernel = position.kernel,
                         .device = current_rank().device};
+  const bool kernel = computed_by_kernel(row);
+  if (kernel) {
+    const OutputMetas* known = PlacedSizes::of_thread().find(decision.number, coordinate, locals);
+    if (known != nullptr) return run_local(local, *known);
+  }
   OutputMetas metas;
   if (row.view() == nullptr) {
     metas.reserve(decision.outputs.size() + 1);
@@ -106,7 +112,11 @@ LocalTensors run_on_mesh(const Unwrapped& call, const Arguments& args,
       metas.push_back({.meta = contiguous_meta(locals[1].shape(), DType::kBool), .present = true});
     }
   }
-  return run_placed(local, metas);
+  if (kernel) {
+    check_output_sizes(local, metas);
+    PlacedSizes::of_thread().keep(decision.number, coordinate, locals, metas);
+  }
+  return run_local(local, metas);
 }
 
 // Groups `count` flat tensors as the op's declared returns have them (D-54); `take` makes the next
@@ -373,6 +383,7 @@ bool is_plain_mask(const Argument& index) {
 // Where the indices of a call stand, if a plain mask is one of them. How many elements it chooses
 // depends on data, which shape inference does not see: its places are found before.
 std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& args) {
+  if (!row.info.needs_pytree) return std::nullopt;  // no argument is a list of tensors
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!row.op.arguments[i].type.elements_optional || !args[i].is_list()) continue;
     if (std::ranges::any_of(args[i].list(), is_plain_mask)) return i;

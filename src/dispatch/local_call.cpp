@@ -147,10 +147,6 @@ bool computed_by_program(const OpRow& row) {
   return std::holds_alternative<ProgramFn>(row.compute) || row.parts() != nullptr;
 }
 
-bool computed_by_kernel(const OpRow& row) {
-  return row.view() == nullptr && !computed_by_program(row);
-}
-
 // A failure within names the op on pieces; which op of the program that is part of is told, too.
 Results program_results(const LocalCall& call) {
   const OpRow& row = *call.row;
@@ -235,30 +231,6 @@ LocalTensors run_view(const LocalCall& call) {
   return outputs;
 }
 
-// Kernels read sizes off their inputs and write outputs that the placements have sized: where both
-// disagree, a rule is wrong, and a kernel would write behind its output. Shape inference may refuse
-// pieces without elements; nothing is written for these.
-void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
-  if (call.row->meta == nullptr || !computed_by_kernel(*call.row)) return;
-  OutputMetas made;
-  try {
-    made = infer_local(call);
-  } catch (const Error&) {
-    return;
-  }
-  for (std::size_t i = 0; i < std::min(made.size(), metas.size()); ++i) {
-    if (!made[i].present || !metas[i].present || made[i].meta.shape == metas[i].meta.shape) {
-      continue;
-    }
-    throw Error(ErrorKind::kInternal,
-                fmt::format("{}: the placements make result {} [{}] on this rank, its inputs make "
-                            "it [{}]",
-                            call.row->name(), i, fmt::join(metas[i].meta.shape, ", "),
-                            fmt::join(made[i].meta.shape, ", ")))
-        .with("fix", "correct the op's sharding rule: its output is not placed as its inputs are");
-  }
-}
-
 LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMetas& metas) {
   const OpRow& row = *call.row;
   LocalTensors outputs;
@@ -282,6 +254,10 @@ LocalTensors run_kernel(const LocalCall& call, KernelId kernel, const OutputMeta
 
 }  // namespace
 
+bool computed_by_kernel(const OpRow& row) {
+  return row.view() == nullptr && !computed_by_program(row);
+}
+
 bool takes_result(const OpRow& row, std::size_t argument) {
   const SchemaArgument& declared = row.op.arguments[argument];
   return declared.alias.write && (declared.is_out || !row.out_variant());
@@ -293,6 +269,30 @@ OutputMetas infer_local(const LocalCall& call) {
          "{}: no shapes can be inferred, its row has no metadata function", call.row->name());
   }
   return infer_metas(*call.row, *call.args, tensor_metas(call));
+}
+
+// Kernels read sizes off their inputs and write outputs that the placements have sized: where both
+// disagree, a rule is wrong, and a kernel would write behind its output. Shape inference may refuse
+// pieces without elements; nothing is written for these.
+void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
+  if (call.row->meta == nullptr || !computed_by_kernel(*call.row)) return;
+  OutputMetas made;
+  try {
+    made = infer_local(call);
+  } catch (const Error&) {
+    return;
+  }
+  for (std::size_t i = 0; i < std::min(made.size(), metas.size()); ++i) {
+    if (!made[i].present || !metas[i].present || made[i].meta.shape == metas[i].meta.shape) {
+      continue;
+    }
+    throw Error(ErrorKind::kInternal,
+                fmt::format("{}: the placements make result {} [{}] on this rank, its inputs make "
+                            "it [{}]",
+                            call.row->name(), i, fmt::join(metas[i].meta.shape, ", "),
+                            fmt::join(made[i].meta.shape, ", ")))
+        .with("fix", "correct the op's sharding rule: its output is not placed as its inputs are");
+  }
 }
 
 LocalTensors run_local(const LocalCall& call, const OutputMetas& metas) {

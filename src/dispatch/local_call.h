@@ -38,8 +38,15 @@ OutputMetas infer_local(const LocalCall& call);
 /// are undefined). `metas` are those that infer_local() gives.
 LocalTensors run_local(const LocalCall& call, const OutputMetas& metas);
 
-/// The same where placements chose `metas`. Fails with Internal where the local inputs make other
-/// sizes: a kernel would write behind its output.
+/// Whether a kernel computes the row: it writes outputs of the sizes that it is given.
+bool computed_by_kernel(const OpRow& row);
+
+/// Of a row that a kernel computes and whose `metas` placements chose.
+///   fails  Internal: the local inputs make other sizes, and the kernel would write behind its
+///          output
+void check_output_sizes(const LocalCall& call, const OutputMetas& metas);
+
+/// run_local behind that check.
 LocalTensors run_placed(const LocalCall& call, const OutputMetas& metas);
 
 /// Calls `visit(schema index, argument)` for every tensor slot in `args`, lists flattened, None

@@ -58,10 +58,6 @@ Link Topology::slowest(const MeshLayout& layout, std::span<const std::size_t> me
   return slowest.value_or(Link{});
 }
 
-double Topology::us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const {
-  return price ? price->us(kind, gib, n, link) : collective_us(kind, gib, n, link);
-}
-
 double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) {
   const double us = kStartUs + static_cast<double>(ring_hops(kind, n)) * link.us +
                     ring_sends(kind, gib, n) / link.gbps * 1e6;

@@ -33,6 +33,10 @@ class CollectivePrice {
   virtual double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const = 0;
 };
 
+/// The reference's price of a collective over n ranks in microseconds; plan/predicted_time.h stands
+/// on it. `gib` is what ring_sends takes as `size`.
+double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
+
 struct Topology {
   /// Walking mesh dims from last to first, dims are fast (87.7 GB/s, 0.6 us) while the product of
   /// sizes stays within this number.
@@ -43,16 +47,14 @@ struct Topology {
   const MeshLayout* mesh = nullptr;
   std::shared_ptr<const CollectivePrice> price;  ///< null: collective_us
   /// The price of a collective: `price`, or the reference's.
-  double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const;
+  double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const {
+    return price ? price->us(kind, gib, n, link) : collective_us(kind, gib, n, link);
+  }
   Link link(const MeshLayout& layout, std::size_t mesh_dim) const;
   /// The link that a collective along all these mesh dims waits for: the slowest of those with more
   /// than one rank.
   Link slowest(const MeshLayout& layout, std::span<const std::size_t> mesh_dims) const;
   bool operator==(const Topology&) const = default;
 };
-
-/// The reference's price of a collective over n ranks in microseconds; plan/predicted_time.h stands
-/// on it. `gib` is what ring_sends takes as `size`.
-double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
 
 }  // namespace shardlab

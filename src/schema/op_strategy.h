@@ -64,6 +64,7 @@ struct OutputSharding {
   const OpRow* local_row = nullptr;
   std::vector<double> costs;          ///< one total, or one per list element (foreach)
   std::vector<int> candidate_counts;  ///< indexed like costs
+  std::uint64_t number = 0;  ///< of a kept decision: no other one of the process has it; else 0
 };
 
 }  // namespace shardlab

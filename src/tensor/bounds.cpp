@@ -16,8 +16,11 @@ void check_within_storage(const Tensor& tensor) {
     (stride < 0 ? first : last) += (size - 1) * stride;
   }
   const auto bytes = static_cast<std::int64_t>(tensor.storage()->buffer()->size_bytes());
-  const std::int64_t held = bytes / item_bytes(tensor.dtype());
-  if (first >= 0 && last < held) return;
+  const std::int64_t item = item_bytes(tensor.dtype());
+  std::int64_t needed = 0;
+  const bool counted = !__builtin_mul_overflow(last + 1, item, &needed);
+  if (first >= 0 && counted && needed <= bytes) return;
+  const std::int64_t held = bytes / item;
   fail(ErrorKind::kInternal,
        "a view of shape [{}] and strides [{}] reaches from element {} to {} of a storage of {}",
        fmt::join(tensor.shape(), ", "), fmt::join(tensor.stride(), ", "), first, last, held);

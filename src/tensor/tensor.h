@@ -127,7 +127,7 @@ class Hold {
 class Tensor {
  public:
   /// Undefined: no storage.
-  Tensor() = default;
+  Tensor() {}  // not defaulted: `{}` would write zeros to all places of its shape first
   Tensor(Ref<Storage> storage, TensorMeta meta, std::int64_t offset = 0)
       : storage_(std::move(storage)), meta_(std::move(meta)), offset_(offset) {}
 
