@@ -131,11 +131,13 @@ bool called_alike(const OpDescriptor& a, const OpDescriptor& b) {
 }
 
 void add_alias(OpRegistry& registry, std::string_view schema, std::string_view meant, Rule rule) {
-  OpRow row = registry.at(meant);
-  const OpDescriptor op = parse_op_schema(schema);
+  const OpRow& same = registry.at(meant);
+  OpRow row;
+  static_cast<OpColumns&>(row) = same;
+  row.base = same.base;
+  row.op = parse_op_schema(schema);
   // What a gradient keeps is said with the names of the arguments.
-  if (row.gradient.reads != nullptr && !called_alike(op, row.op)) row.gradient.reads = nullptr;
-  row.op = op;
+  if (!called_alike(row.op, same.op)) row.gradient.reads = nullptr;
   row.info = {};
   row.why = registry.keep("another name of " + std::string(meant));
   if (rule == Rule::kBare) row.rule = PointwiseRule{};

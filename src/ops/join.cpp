@@ -261,11 +261,11 @@ Gradients grad_stack(const GradContext& context) {
 // clang-format off
 constexpr Row kJoinRows[] = {
     {"cat", meta_cat, rule_cat, KernelId::kCat, {nullptr, "cat.out"}, {grad_cat, ""},
-     "positions along the dim are global", 0, {1, nullptr, true}},
+     "positions along the dim are global", 0, {1}},
     {"constant_pad_nd", meta_pad, rule_pad, pad_locally, {nullptr, "constant_pad_nd.out"},
      {grad_pad, ""}, "a padded dim has its ends on some ranks only", 0, {1}},
     {"stack", meta_stack, rule_stack, KernelId::kStack, {}, {grad_stack, ""},
-     "all tensors follow one layout", 0, {1, nullptr, true}},
+     "all tensors follow one layout", 0, {1}},
 };
 // clang-format on
 

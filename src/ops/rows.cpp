@@ -62,7 +62,9 @@ OpRow base_row(const Row& row) {
   made.filter = row.filter;
   made.info.static_argnum = row.decisive.first;
   if (row.decisive.keyword != nullptr) made.info.static_kwargs = {row.decisive.keyword};
-  made.info.needs_pytree = row.decisive.lists;
+  made.info.needs_pytree = std::ranges::any_of(made.op.arguments, [](const SchemaArgument& given) {
+    return given.type.is_tensor() && given.type.is_list;
+  });
   made.compute = row.compute;
   made.gradient = row.gradient;
   made.flags = row.flags;
@@ -82,7 +84,8 @@ void add_named(OpRegistry& registry, const OpRow& base, const char* name, bool b
 
 void add_variant(OpRegistry& registry, const OpRow& base, std::string_view schema,
                  ShardingRule rule) {
-  OpRow variant = base;
+  OpRow variant;
+  static_cast<OpColumns&>(variant) = base;
   variant.base = &base;
   variant.op = descriptor_of(schema);
   if (variant.op.is_out_variant()) {

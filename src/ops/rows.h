@@ -22,7 +22,6 @@ struct Variants {
 struct Decisive {
   int first = RuntimeSchemaInfo{}.static_argnum;  ///< first positional index that counts
   const char* keyword = nullptr;                  ///< the keyword that counts
-  bool lists = false;                             ///< lists of tensors are looked into
 };
 
 struct Row {

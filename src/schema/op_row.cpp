@@ -95,8 +95,7 @@ const OpRow& OpRegistry::add(OpRow row) {
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
   const auto [known, added] = by_name_.try_emplace(row.name_, nullptr);
   if (!added) fail(ErrorKind::kInternal, "{} is registered twice", row.name_);
-  storage_.push_back(std::make_unique<OpRow>(std::move(row)));
-  const OpRow* stored = storage_.back().get();
+  const OpRow* stored = &storage_.emplace_back(std::move(row));
   order_.push_back(stored);
   known->second = stored;
   by_base_[stored->op.base].push_back(stored);
@@ -105,17 +104,16 @@ const OpRow& OpRegistry::add(OpRow row) {
 
 OpRow& OpRegistry::mutable_row(std::string_view name) {
   const OpRow& row = at(name);
-  const auto same = [&](const std::unique_ptr<OpRow>& stored) { return stored.get() == &row; };
-  return **std::find_if(storage_.begin(), storage_.end(), same);
+  return *std::ranges::find(storage_, &row, [](OpRow& stored) { return &stored; });
 }
 
 void OpRegistry::set_rule(std::string_view name, ShardingRule rule) {
   OpRow& changed = mutable_row(name);
   if (const PartsFn parts = changed.parts()) changed.compute = RuleOrParts{parts};
-  for (const std::unique_ptr<OpRow>& stored : storage_) {
-    const OpRow* row = stored.get();
+  for (OpRow& stored : storage_) {
+    const OpRow* row = &stored;
     while (row != nullptr && row != &changed) row = row->base;
-    if (row != nullptr) stored->rule = rule;
+    if (row != nullptr) stored.rule = rule;
   }
 }
 

@@ -217,10 +217,9 @@ enum OpFlag : std::uint32_t {
                                ///< so that pending ones may be moved
 };
 
-/// An op: its schema, and one column per question that the library asks about it. Filled in by its
-/// family, completed by OpRegistry::add, and never changed while ranks run.
-struct OpRow {
-  OpDescriptor op;
+/// What a row says of its op, one column per question that the library asks; the in-place and out=
+/// variants of an op have the same.
+struct OpColumns {
   MetaFn meta = nullptr;
   ShardingRule rule;
   MeshFilterFn filter = nullptr;  ///< drops whole-mesh combinations of a rule for one mesh dim
@@ -234,6 +233,12 @@ struct OpRow {
   int shape_argument = -1;
   int stride_argument = -1;
   const char* why = "";
+};
+
+/// An op: its schema and its columns. Filled in by its family, completed by OpRegistry::add, and
+/// never changed while ranks run.
+struct OpRow : OpColumns {
+  OpDescriptor op;
   const OpRow* base = nullptr;  ///< derived rows (in-place, out=, copy): where they come from
 
   /// Whether the row carries the flag.
@@ -275,6 +280,9 @@ struct OpRow {
 /// Read-only and thread-safe afterwards.
 class OpRegistry {
  public:
+  OpRegistry() = default;
+  OpRegistry(OpRegistry&&) = default;  // rows stay where they are
+  OpRegistry& operator=(OpRegistry&&) = default;
   /// Fails with Internal for a duplicate name. The stored row's address is stable.
   const OpRow& add(OpRow row);
   /// Gives a registered op and the variants derived from it another rule; before ranks run. Fails
@@ -297,7 +305,7 @@ class OpRegistry {
  private:
   OpRow& mutable_row(std::string_view name);
 
-  std::vector<std::unique_ptr<OpRow>> storage_;
+  std::deque<OpRow> storage_;
   std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
   /// Looks up a text without making a string of it.
