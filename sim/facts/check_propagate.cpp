@@ -14,7 +14,7 @@ namespace {
 /// What all lines of a file share.
 class PropagateChecker : public FactChecker {
  public:
-  PropagateChecker() : propagator_(all_ops(), PlanOptions{}) {}
+  PropagateChecker() : propagator_(all_ops(), PlanOptions{}) { propagator_.set_advice(false); }
 
  protected:
   /// The row of the line's op, or null with the reason reported.

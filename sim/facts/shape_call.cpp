@@ -104,6 +104,7 @@ double ShapeCall::cost_once() const {
 ShapeCall call_on_shapes(const OpSchema& schema) {
   const std::unique_ptr<Device> device = make_shape_device();
   Propagator propagator(all_ops(), PlanOptions{});
+  propagator.set_advice(false);
   WorldOptions options;
   options.ranks = schema.layout->size();
   options.backend = "fake";

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "mesh/type_string.h"
+#include "plan/cost.h"
 
 namespace shardlab {
 
@@ -15,11 +16,6 @@ namespace {
 
 constexpr std::size_t kShownCandidates = 8;
 constexpr std::size_t kShownRejections = 6;
-
-std::string price(double us) {
-  if (std::isinf(us)) return "impossible";
-  return us == 0 ? "free" : fmt::format("{:.1f} us", us);
-}
 
 std::string placements_of(const std::vector<const DTensorSpec*>& specs) {
   std::string text;
@@ -32,12 +28,12 @@ std::string placements_of(const std::vector<const DTensorSpec*>& specs) {
 
 std::string candidate_line(const OpSpec& candidate, bool selected) {
   std::string line =
-      fmt::format("{} {:<12}({}) -> {}", selected ? "*" : " ", price(candidate.cost()),
+      fmt::format("{} {:<12}({}) -> {}", selected ? "*" : " ", price_text(candidate.cost()),
                   placements_of(candidate.inputs), placements_of(candidate.outputs));
   const auto& costs = candidate.input_costs;
   if (costs.size() > 1 && candidate.cost() > 0) {
     std::string parts;
-    for (const double cost : costs) parts += (parts.empty() ? "" : " + ") + price(cost);
+    for (const double cost : costs) parts += (parts.empty() ? "" : " + ") + price_text(cost);
     line += "   = " + parts;
   }
   return line;

@@ -5,6 +5,8 @@
 // specs alone.
 #include "dispatch/unwrap.h"
 
+#include <algorithm>
+
 #include "base/rank_context.h"
 #include "comm/observer.h"
 #include "dispatch/local_call.h"
@@ -51,6 +53,16 @@ const DTensorSpec* replica_spec(const OpRow& row, const SchemaArgument& argument
       .with("fix", "build both from one mesh");
 }
 
+// D-15, strict: its elements would pass for numbers.
+[[noreturn]] void refuse_list(const OpRow& row, std::size_t argument) {
+  throw Error(ErrorKind::kInternal,
+              fmt::format("{}: argument {}, {}, is a list of distributed tensors, but the op is "
+                          "registered without tree handling",
+                          row.name(), argument, row.op.arguments[argument].name))
+      .with("op", row.op.text())
+      .with("fix", "register it with needs_pytree in its RuntimeSchemaInfo");
+}
+
 // A recorded call keeps for its gradient only the values that its row names.
 void check_reads_no_values(const OpRow& row, std::size_t argument) {
   const KernelId kernel = row.kernel();
@@ -60,6 +72,12 @@ void check_reads_no_values(const OpRow& row, std::size_t argument) {
   fail(ErrorKind::kInternal,
        "{}: {} has no values; the row whose gradient calls it does not say that it reads them",
        row.name(), row.op.arguments[argument].name);
+}
+
+bool has_distributed(const ArgumentList& list) {
+  return std::ranges::any_of(list, [](const Argument& element) {
+    return element.is_tensor() && element.tensor().distributed();
+  });
 }
 
 }  // namespace
@@ -108,6 +126,7 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
     if (!row.op.arguments[i].type.is_tensor()) {
       result.schema.args.push_back(args[i]);
     } else if (args[i].is_list()) {
+      if (!row.info.needs_pytree && has_distributed(args[i].list())) refuse_list(row, i);
       ArgumentList specs;
       specs.reserve(args[i].list().size());
       for (const Argument& element : args[i].list()) specs.push_back(take(i, element));

@@ -80,6 +80,11 @@ double StepPricer::price(std::size_t mesh_dim, const Placement& from, const Plac
   return topology.us(CollectiveKind::kAllGather, gib_, n, link);
 }
 
+std::string price_text(double us) {
+  if (std::isinf(us)) return "impossible";
+  return us == 0 ? "free" : fmt::format("{:.1f} us", us);
+}
+
 double redistribute_cost(const DTensorSpec& source, const Placements& target,
                          const PlanOptions& options) {
   if (source.is_replicated()) return 0;

@@ -8,6 +8,9 @@ namespace shardlab {
 
 inline constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
+/// "free", "14.7 us", "impossible": a price in words.
+std::string price_text(double us);
+
 /// Adds up the steps of one redistribution.
 class StepPricer {
  public:

@@ -3,14 +3,19 @@
 // twice, and one of the two is kept (K-25).
 #include "propagate/propagator.h"
 
+#include <atomic>
+
 #include "ops/meta.h"
 #include "plan/shared_cache.h"
 #include "propagate/elements.h"
+#include "propagate/nearest_placements.h"
 #include "propagate/refusal.h"
 #include "propagate/whole_strategy.h"
 
 namespace shardlab {
 namespace {
+
+constexpr std::size_t kRefusals = 256;  // of which the way out is kept
 
 /// Metas of every tensor argument as declared, lists flattened; null for None and numbers.
 MetaList argument_metas(const OpSchema& schema) {
@@ -209,8 +214,14 @@ struct Propagator::Impl {
     OpSchema schema;
     OutputSharding sharding;
   };
-  explicit Impl(std::size_t capacity) : cache(capacity) {}
+  struct Refusal {
+    std::uint64_t hash = 0;
+    OpSchema schema;
+    std::string nearest;
+  };
+  explicit Impl(std::size_t capacity) : cache(capacity), refusals(kRefusals) {}
   SharedCache<Decision> cache;
+  SharedCache<Refusal> refusals;  // every rank of a program is refused the same call
 };
 
 Propagator::Propagator(const OpRegistry& registry, PlanOptions options, std::size_t capacity)
@@ -226,13 +237,38 @@ const OutputSharding& Propagator::propagate(const OpSchema& schema) {
   if (const Impl::Decision* known = impl_->cache.find(hash, matches)) return known->sharding;
   // Outside of any lock: ranks that miss the same call decide it twice at worst, with the same
   // result.
-  OutputSharding sharding = decide(schema, *registry_, plans_.options());
+  static std::atomic<std::uint64_t> numbers = 0;
+  OutputSharding sharding = decided(schema);
+  sharding.number = ++numbers;
   return impl_->cache.insert(hash, matches, {hash, schema, std::move(sharding)}).sharding;
+}
+
+OutputSharding Propagator::decided(const OpSchema& schema) const {
+  const auto decide_it = [&](const OpSchema& call) {
+    return decide(call, *registry_, plans_.options());
+  };
+  try {
+    return decide_it(schema);
+  } catch (Error& error) {
+    const bool hopeless = std::holds_alternative<NoRule>(schema.row->rule);
+    if (!advice_ || hopeless || error.kind() == ErrorKind::kInternal) throw;
+    const std::uint64_t hash = schema.key_hash();
+    const auto matches = [&](const Impl::Refusal& refusal) {
+      return refusal.hash == hash && refusal.schema.same_key(schema);
+    };
+    const Impl::Refusal* known = impl_->refusals.find(hash, matches);
+    if (known == nullptr) {
+      std::string nearest = nearest_placements(schema, plans_.options(), decide_it);
+      known = &impl_->refusals.insert(hash, matches, {hash, schema, std::move(nearest)});
+    }
+    if (!known->nearest.empty()) error.with("nearest", known->nearest);
+    throw;
+  }
 }
 
 DecisionRecord Propagator::explain(const OpSchema& schema) const {
   DecisionRecord record;
-  record.sharding = decide(schema, *registry_, plans_.options());
+  record.sharding = decided(schema);
   explain_choice(schema, plans_.options(), record);
   return record;
 }
@@ -241,6 +277,7 @@ CacheStats Propagator::stats() const { return impl_->cache.stats(); }
 
 void Propagator::clear() {
   impl_->cache.clear();
+  impl_->refusals.clear();
   plans_.clear();
 }
 

@@ -39,12 +39,16 @@ class Propagator {
 
   /// The ops that it decides.
   const OpRegistry& registry() const { return *registry_; }
+  /// Whether a refusal says where the inputs could lie instead ("nearest"), which takes as long as
+  /// some dozens of decisions. Off where refusals are counted, not read.
+  void set_advice(bool given) { advice_ = given; }
   /// Plans under the same options as the decisions' prices.
   PlanCache& plans() { return plans_; }
 
   /// The decision for a call; takes no lock on a hit. Fails with Unsupported when the row has no
   /// rule (K-33), Runtime when no candidate is left or an in-place op would have to move its
-  /// target, Value for what shape inference refuses. The reference is valid until freed.
+  /// target, Value for what shape inference refuses; where other placements of the inputs would do,
+  /// they are the error's part "nearest". The reference is valid until freed.
   const OutputSharding& propagate(const OpSchema& schema);
   /// The same, uncached, with everything that led to it.
   DecisionRecord explain(const OpSchema& schema) const;
@@ -56,7 +60,10 @@ class Propagator {
 
  private:
   struct Impl;
+  OutputSharding decided(const OpSchema& schema) const;
+
   const OpRegistry* registry_;
+  bool advice_ = true;
   PlanCache plans_;
   std::unique_ptr<Impl> impl_;
 };

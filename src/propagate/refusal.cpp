@@ -2,8 +2,11 @@
 // a call was refused or somebody asked.
 #include "propagate/refusal.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "mesh/type_string.h"
 #include "ops/meta.h"
@@ -103,6 +106,30 @@ void record_strategy(const OpStrategy& strategy, const Element& element, const P
   record.choice = to_string(ChoiceRule::kCheapest);
 }
 
+Error inplace_error(const Element& element) {
+  return runtime_error(element,
+                       fmt::format("{}: written in place, but the tensor would have to move",
+                                   element.schema.row->name()))
+      .with("fix", "use the op that returns a new tensor, or redistribute the tensor first");
+}
+
+// "different kinds of partial: (P(sum), P(max)) -> P(sum), and 3 more; ..."
+std::string rejected_rows(const Element& element, Expansion& expansion) {
+  constexpr std::size_t kShown = 3;
+  std::map<std::string, std::vector<std::string>> rows_of;
+  expansion.for_each([&](const Combination& rows, Drop drop) {
+    const char* reason = drop == Drop::kKept ? expansion.withheld(rows) : reason_of(drop);
+    if (reason != nullptr) rows_of[reason].push_back(combination_text(expansion, element, rows));
+  });
+  std::string text;
+  for (const auto& [reason, rows] : rows_of) {
+    const std::span shown(rows.begin(), std::min(rows.size(), kShown));
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reason, fmt::join(shown, ", "));
+    if (rows.size() > kShown) text += fmt::format(", and {} more", rows.size() - kShown);
+  }
+  return text;
+}
+
 }  // namespace
 
 void refuse_without_rule(const OpSchema& schema) {
@@ -114,12 +141,7 @@ void refuse_without_rule(const OpSchema& schema) {
             "gather the inputs and use plain tensors, or write the op as others that have one");
 }
 
-void refuse_inplace_move(const Element& element) {
-  throw runtime_error(element,
-                      fmt::format("{}: written in place, but the tensor would have to move",
-                                  element.schema.row->name()))
-      .with("fix", "use the op that returns a new tensor, or redistribute the tensor first");
-}
+void refuse_inplace_move(const Element& element) { throw inplace_error(element); }
 
 void refuse_without_candidates(const Element& element) {
   const std::string& name = element.schema.row->name();
@@ -129,18 +151,11 @@ void refuse_without_candidates(const Element& element) {
 }
 
 void refuse_call(const Element& element, Expansion& expansion, const Choice& choice) {
-  if (choice.blocked_inplace) refuse_inplace_move(element);
-  std::map<std::string, int> counts;
-  expansion.for_each([&](const Combination& rows, Drop drop) {
-    ++counts[drop == Drop::kKept ? expansion.withheld(rows) : reason_of(drop)];
-  });
-  std::string reasons;
-  for (const auto& [reason, count] : counts) {
-    reasons += fmt::format("{}{} ({} combinations)", reasons.empty() ? "" : "; ", reason, count);
-  }
+  const std::string rejected = rejected_rows(element, expansion);
+  if (choice.blocked_inplace) throw inplace_error(element).with("rejected", rejected);
   throw runtime_error(
       element, fmt::format("{}: no sharding fits these placements", element.schema.row->name()))
-      .with("reasons", reasons)
+      .with("rejected", rejected)
       .with("fix", element.outs > 0 ? "redistribute the out= tensor, or leave it out"
                                     : "redistribute an input, for example to replicas");
 }

@@ -53,6 +53,27 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("D-15 a list of DTensors is refused where the op has no tree handling") {
+  OpRegistry registry;
+  OpRow row;
+  row.op = parse_op_schema("demo::joined(Tensor first, Tensor[] rest) -> Tensor");
+  row.info.static_argnum = 1;
+  const OpRow& opaque = registry.add(std::move(row));
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor a = mesh.place("S(0)", {4}, counted(4));
+    CHECK(unwrap(opaque, {a, ArgumentList{plain({}, {1})}}).slots.size() == 2);
+    try {
+      unwrap(opaque, {a, ArgumentList{a, a}});
+      FAIL("the list was taken");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kInternal);
+      CHECK(error.summary().find("demo::joined: argument 1, rest,") != std::string::npos);
+      CHECK(error.find("fix") != nullptr);
+    }
+  });
+}
+
 TEST_CASE("D-11 the first DTensor's mesh is the call's") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
