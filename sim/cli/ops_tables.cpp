@@ -14,6 +14,7 @@
 #include "dispatch/all_ops.h"
 #include "ops/register.h"
 #include "sim/proof/op_samples.h"
+#include "sim/proof/sample_call.h"
 #include "sim/record/text_lines.h"
 #include "sim/report/rule_text.h"
 
@@ -99,17 +100,8 @@ std::vector<const OpRow*> sampled_rows(const OpRegistry& registry) {
   return rows;
 }
 
-// "$0" is the sample's first input, whole on each rank.
-Argument with_specs(const Argument& argument, const OpSample& sample, const MeshLayout* layout) {
-  if (argument.is_list()) {
-    ArgumentList list;
-    for (const Argument& element : argument.list()) {
-      list.push_back(with_specs(element, sample, layout));
-    }
-    return list;
-  }
-  if (!argument.is_string() || argument.string().front() != '$') return argument;
-  const SampleInput& input = sample.inputs.at(static_cast<std::size_t>(argument.string()[1] - '0'));
+// An input of a sample, whole on each rank.
+Argument spec_of(const SampleInput& input, const MeshLayout* layout) {
   const bool real = input.fill == Fill::kReal || input.fill == Fill::kUnit;
   const DType dtype = real ? DType::kF32 : input.fill == Fill::kBool ? DType::kBool : DType::kI64;
   return layout->arena().spec(layout, Placements{Placement::replicate()},
@@ -145,9 +137,8 @@ Arguments sampled_call(const OpRow& row, const MeshLayout* layout) {
   for (const OpSample& sample : op_samples()) {
     if (all_ops().find(sample.op) != &row) continue;
     Arguments args;
-    for (const Argument& argument : sample.args) {
-      args.push_back(with_specs(argument, sample, layout));
-    }
+    const auto spec = [&](std::size_t slot) { return spec_of(sample.inputs.at(slot), layout); };
+    for (const Argument& argument : sample.args) args.push_back(filled_in(argument, spec));
     return bind_arguments(row, std::move(args));
   }
   return {};

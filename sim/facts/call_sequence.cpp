@@ -7,6 +7,7 @@
 #include "base/fix.h"
 #include "dispatch/plain_calls.h"
 #include "sim/facts/recorded_event.h"
+#include "sim/proof/sample_call.h"
 #include "sim/run/reference_calls.h"
 
 namespace shardlab {
@@ -119,16 +120,6 @@ class SequenceReader {
   std::vector<std::size_t> first_;  // number of each call's first result
 };
 
-Argument with_values(const Argument& argument, const Arguments& values) {
-  if (argument.is_list()) {
-    ArgumentList list;
-    for (const Argument& item : argument.list()) list.push_back(with_values(item, values));
-    return list;
-  }
-  if (!argument.is_string() || !argument.string().starts_with('$')) return argument;
-  return values.at(std::stoul(argument.string().substr(1)));
-}
-
 }  // namespace
 
 CallSequence read_sequence(const Json& line) { return SequenceReader(line).read(); }
@@ -139,10 +130,11 @@ DTensor in_reference_precision(const DTensor& given) {
 }
 
 ResolvedCall bound_call(const SequenceCall& call, const Arguments& values) {
+  const auto value = [&](std::size_t number) { return values.at(number); };
   GivenArguments given;
-  for (const Argument& arg : call.args) given.positional.push_back(with_values(arg, values));
-  for (const auto& [name, value] : call.kwargs) {
-    given.keywords.emplace_back(name, with_values(value, values));
+  for (const Argument& arg : call.args) given.positional.push_back(filled_in(arg, value));
+  for (const auto& [name, arg] : call.kwargs) {
+    given.keywords.emplace_back(name, filled_in(arg, value));
   }
   return recorded_call(*call.row, given);
 }

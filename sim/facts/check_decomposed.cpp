@@ -4,13 +4,13 @@
 // combinations is found first depends on the hash of strings there (README, Determinism), so that
 // any answer of the recorded price is as good.
 #include <algorithm>
-#include <map>
 
 #include "dispatch/all_ops.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/facts/propagate_checkers.h"
 #include "sim/facts/propagate_facts.h"
 #include "sim/facts/shape_call.h"
+#include "sim/proof/placings.h"
 
 namespace shardlab {
 namespace {
@@ -65,19 +65,6 @@ void check_written(const Json& fact, const ShapeCall& call, CaseReport& report) 
   report.differs("outputs.written_to_a_copy", true, false);
 }
 
-/// Whether the tensor has pieces of different sizes when it lies so.
-bool uneven(const Json& mesh, const Json& shape, const Json& placements) {
-  const Placements placed = placements_of(placements);
-  std::map<std::int64_t, std::int64_t> pieces;  // of each tensor dim
-  for (std::size_t i = 0; i < placed.size(); ++i) {
-    if (!placed[i].is_shard()) continue;
-    pieces.try_emplace(placed[i].dim, 1).first->second *= mesh.at(i).get<std::int64_t>();
-  }
-  return std::ranges::any_of(pieces, [&](const std::pair<const std::int64_t, std::int64_t>& cut) {
-    return shape.at(static_cast<std::size_t>(cut.first)).get<std::int64_t>() % cut.second != 0;
-  });
-}
-
 /// A recorded mean of the means of pieces that have not one size.
 bool averages_uneven_pieces(const Json& fact) {
   const Json& expect = fact.at("expect");
@@ -89,7 +76,8 @@ bool averages_uneven_pieces(const Json& fact) {
   for (const Json& argument : fact.at("args")) {
     if (!argument.is_object() || !argument.contains("t")) continue;
     const Json& shape = argument.at("t").at("shape");
-    if (uneven(fact.at("mesh"), shape, inputs.at(next++))) return true;
+    const Placements placed = placements_of(inputs.at(next++));
+    if (!cuts_evenly(dims_of(shape), placed, dims_of(fact.at("mesh")))) return true;
   }
   return false;
 }

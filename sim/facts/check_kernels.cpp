@@ -6,6 +6,7 @@
 
 #include "autograd/autograd.h"
 #include "dispatch/plain_calls.h"
+#include "ops/expression.h"
 #include "sim/facts/agreement.h"
 #include "sim/facts/kernel_facts.h"
 #include "sim/facts/open_choice.h"
@@ -143,10 +144,6 @@ class GradientChecker final : public CaseChecker {
     for (const auto& [index, expected] : value_case.grad_inputs) {
       compare_gradient(fmt::format("grad_inputs.{}", index), grads[next++], expected, report);
     }
-  }
-
-  static DTensor conjugated(Calls& calls, const DTensor& x) {
-    return is_complex(x.dtype()) ? calls.one("aten::conj_physical", {x}) : x;
   }
 
   // Sum over the results of <result, its gradient>: a loss with exactly these gradients.

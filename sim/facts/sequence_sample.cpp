@@ -8,6 +8,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/program.h"
 #include "base/fix.h"
+#include "dispatch/plain_calls.h"
 #include "kernels/convert.h"
 #include "tensor/host.h"
 
@@ -23,17 +24,9 @@ bool writes(const CallSequence& sequence) {
   });
 }
 
-Tensor number_tensor(const Scalar& number) {
-  const bool integral = number.is_integral();
-  const Tensor tensor = empty(*current_rank().device, Dims{}, integral ? DType::kI64 : DType::kF64);
-  if (integral) {
-    const std::int64_t value = number.to_int();
-    write_integers(tensor, {&value, 1});
-  } else {
-    const double value = number.to_double();
-    write_doubles(tensor, {&value, 1});
-  }
-  return tensor;
+DTensor number_tensor(const Scalar& number) {
+  const DType dtype = number.is_integral() ? DType::kI64 : DType::kF64;
+  return plain_calls().one("aten::full", {Dims{}, number, dtype});
 }
 
 // One run of a sequence on the rank.
@@ -144,7 +137,7 @@ class SequenceRun {
 
   DTensor tensor_of_result(const Argument& value) const {
     if (value.is_tensor()) return value.tensor();
-    return value.is_scalar() ? on_mesh(DTensor(number_tensor(value.scalar()))) : DTensor();
+    return value.is_scalar() ? on_mesh(number_tensor(value.scalar())) : DTensor();
   }
 
   const CallSequence& sequence_;
@@ -164,12 +157,12 @@ bool is_tame(const RecordedTensor& tensor) {
 
 SampleInput given_input(const std::shared_ptr<const CallSequence>& sequence,
                         const RecordedTensor& tensor, bool placed) {
-  GivenInput given{tensor.meta.dtype, placed, is_tame(tensor), {}};
+  GivenElements given{tensor.meta.dtype, placed, is_tame(tensor), {}};
   given.make = [sequence, &tensor](Precision precision) {
     const Tensor own = tensor_of(tensor, *current_rank().device);
     return precision == Precision::kReference ? in_reference_precision(DTensor(own)).local() : own;
   };
-  return {tensor.meta.shape, Fill::kGiven, 0, std::make_shared<const GivenInput>(given)};
+  return {tensor.meta.shape, Fill::kGiven, 0, std::make_shared<const GivenElements>(given)};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "dispatch/all_ops.h"
 #include "sim/facts/check.h"
 #include "sim/facts/sequence_sample.h"
+#include "sim/proof/proof_text.h"
 #include "sim/record/text_lines.h"
 
 namespace shardlab {
@@ -145,9 +146,7 @@ double percent(const std::vector<OpProof>& proofs, Holds holds) {
   return proofs.empty() ? 0 : 100 * static_cast<double>(count) / static_cast<double>(proofs.size());
 }
 
-bool ShardTable::any_wrong() const {
-  return std::ranges::any_of(proofs, [](const OpProof& proof) { return proof.wrong > 0; });
-}
+bool ShardTable::any_wrong() const { return sums_of(proofs).wrong > 0; }
 
 double ShardTable::share_in_every_placement() const {
   return percent(proofs,
@@ -162,14 +161,10 @@ double ShardTable::share_as_they_are() const {
 
 std::string ShardTable::text() const {
   std::string text;
-  OpProof all;
+  const ProofSums all = sums_of(proofs);
   std::int64_t sequences = 0;
   for (std::size_t i = 0; i < proofs.size(); ++i) {
     const OpProof& proof = proofs[i];
-    all.tried += proof.tried;
-    all.right += proof.right;
-    all.refused += proof.refused;
-    all.wrong += proof.wrong;
     sequences += static_cast<std::int64_t>(opinfos[i].sequences.size());
     if (proof.least) text += wrong_text(proof, opinfos[i]);
   }

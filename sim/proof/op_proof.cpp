@@ -64,7 +64,9 @@ class OpProver::Impl {
       : registry_(registry),
         options_(std::move(options)),
         propagator_(registry, PlanOptions{}),
-        device_(make_cpu_device(cpu_kernel_table())) {}
+        device_(make_cpu_device(cpu_kernel_table())) {
+    propagator_.set_advice(false);
+  }
 
   OpProof prove(const std::vector<const OpSample*>& samples) {
     OpProof proof;
@@ -387,14 +389,7 @@ class OpProver::Impl {
 
   static bool is_even(const OpSample& sample, const Dims& mesh, const Placing& placing) {
     for (std::size_t slot = 0; slot < placing.size(); ++slot) {
-      Dims pieces(sample.inputs[slot].shape.size(), 1);
-      for (std::size_t dim = 0; dim < mesh.size(); ++dim) {
-        const Placement& placement = placing[slot][dim];
-        if (placement.is_shard()) pieces[static_cast<std::size_t>(placement.dim)] *= mesh[dim];
-      }
-      for (std::size_t d = 0; d < pieces.size(); ++d) {
-        if (sample.inputs[slot].shape[d] % pieces[d] != 0) return false;
-      }
+      if (!cuts_evenly(sample.inputs[slot].shape, placing[slot], mesh)) return false;
     }
     return true;
   }

@@ -24,7 +24,7 @@ enum class Fill : std::uint8_t {
 };
 
 /// An input whose elements are given.
-struct GivenInput {
+struct GivenElements {
   DType dtype = DType::kF32;
   bool placed = true;  ///< false: a constant, which every rank has whole
   bool tame = true;    ///< a few times its elements are still numbers
@@ -36,7 +36,7 @@ struct SampleInput {
   Dims shape;
   Fill fill = Fill::kReal;
   std::int64_t limit = 0;
-  std::shared_ptr<const GivenInput> given = nullptr;  ///< of Fill::kGiven
+  std::shared_ptr<const GivenElements> given = nullptr;  ///< of Fill::kGiven
 };
 
 /// What a sample that is several calls is run on.

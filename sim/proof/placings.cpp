@@ -113,6 +113,16 @@ std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, 
   return placings;
 }
 
+bool cuts_evenly(const Dims& shape, const Placements& placements, const Dims& mesh) {
+  Dims pieces(shape.size(), 1);
+  for (std::size_t dim = 0; dim < mesh.size(); ++dim) {
+    if (!placements[dim].is_shard()) continue;
+    pieces[static_cast<std::size_t>(placements[dim].dim)] *= mesh[dim];
+  }
+  return std::ranges::equal(
+      shape, pieces, [](std::int64_t size, std::int64_t count) { return size % count == 0; });
+}
+
 std::string placements_text(const Placements& placements) {
   std::string text;
   for (const Placement& placement : placements) {

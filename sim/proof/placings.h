@@ -23,6 +23,9 @@ Placements choices_of(const SampleInput& input);
 std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, std::size_t most,
                                  std::uint64_t seed);
 
+/// Whether all pieces of a tensor that lies so have one size.
+bool cuts_evenly(const Dims& shape, const Placements& placements, const Dims& mesh);
+
 /// "S(0) R": the placements along each mesh dim.
 std::string placements_text(const Placements& placements);
 /// "S(0), R": each input's.

@@ -26,18 +26,6 @@ Tensor drawn_floats(const Dims& shape, Fill fill, std::uint64_t seed, DType dtyp
   return tensor;
 }
 
-Argument filled_argument(const Argument& argument, const std::vector<DTensor>& inputs) {
-  if (argument.is_list()) {
-    ArgumentList list;
-    for (const Argument& element : argument.list()) {
-      list.push_back(filled_argument(element, inputs));
-    }
-    return list;
-  }
-  if (!argument.is_string() || argument.string().front() != '$') return argument;
-  return inputs.at(static_cast<std::size_t>(argument.string()[1] - '0'));
-}
-
 }  // namespace
 
 Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed, DType floats) {
@@ -67,9 +55,21 @@ Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType dtype) {
   return drawn_floats(shape, Fill::kReal, seed * kPrime + kPrime - 1, dtype);
 }
 
+Argument filled_in(const Argument& argument,
+                   const std::function<Argument(std::size_t number)>& value) {
+  if (argument.is_list()) {
+    ArgumentList list;
+    for (const Argument& element : argument.list()) list.push_back(filled_in(element, value));
+    return list;
+  }
+  if (!argument.is_string() || !argument.string().starts_with('$')) return argument;
+  return value(std::stoul(argument.string().substr(1)));
+}
+
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs) {
+  const auto input = [&](std::size_t slot) { return Argument(inputs.at(slot)); };
   Arguments filled;
-  for (const Argument& argument : args) filled.push_back(filled_argument(argument, inputs));
+  for (const Argument& argument : args) filled.push_back(filled_in(argument, input));
   return filled;
 }
 

@@ -1,6 +1,7 @@
 // sample_call.h - the call of a sample: its inputs, what it gives, and the gradients behind it.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -16,6 +17,9 @@ Tensor sample_input(const OpSample& sample, std::size_t slot, std::uint64_t seed
 /// The gradient that flows into a result of this shape and dtype.
 Tensor sample_gradient(const Dims& shape, std::uint64_t seed, DType dtype);
 
+/// `argument` with `value(n)` in place of each text "$n", in lists too.
+Argument filled_in(const Argument& argument,
+                   const std::function<Argument(std::size_t number)>& value);
 /// The sample's arguments with `inputs` in place of "$0", "$1", ...
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs);
 /// All tensors, those in lists too.

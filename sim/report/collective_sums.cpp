@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plan/cost.h"
 #include "plan/predicted_time.h"
 
 namespace shardlab {
@@ -24,10 +25,9 @@ Link link_of(const Run& run, const GroupIdentity& group) {
 }  // namespace
 
 double predicted_us(const Run& run, const CollectiveRecord& record) {
-  constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
   const Topology& topology = run.propagator->plans().options().topology;
-  return shardlab::predicted_us(topology, record.kind, record.bytes / kBytesPerGib,
-                                record.group.size, link_of(run, record.group));
+  return predicted_us(topology, record.kind, record.bytes / kBytesPerGib, record.group.size,
+                      link_of(run, record.group));
 }
 
 std::vector<LinkUsed> links_used(const Run& run) {

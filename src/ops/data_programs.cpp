@@ -14,12 +14,6 @@ namespace {
 
 DTensor in_one_row(Calls& calls, const DTensor& x) { return regrouped(calls, x, Dims{x.numel()}); }
 
-/// 0, 1, 2, .. of these sizes: on the mesh of x, if it has one.
-DTensor counted_up(Calls& calls, const DTensor& x, std::int64_t count) {
-  const DTensor ones = calls.one("new_ones", {x, Dims{count}, DType::kI64});
-  return calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
-}
-
 DTensor no_integers(Calls& calls, const DTensor& x) {
   return calls.one("new_zeros", {x, Dims{0}, DType::kI64});
 }
@@ -102,7 +96,7 @@ Results masked_scatter_backward(Calls& calls, const Arguments& args) {
 Results repeated_places(Calls& calls, const Arguments& args) {
   const DTensor& repeats = args[0].tensor();
   const DTensor places =
-      calls.one("_to_copy", {counted_up(calls, repeats, repeats.numel()), repeats.dtype()});
+      calls.one("_to_copy", {counted(calls, repeats, repeats.numel()), repeats.dtype()});
   return calls("repeat_interleave.self_Tensor", {places, repeats, 0, args[1]});
 }
 
@@ -166,7 +160,7 @@ DTensor column_of(Calls& calls, const DTensor& x) {
 
 /// Rows in ascending order, the first column counting most, and where each came from.
 std::pair<DTensor, DTensor> sorted_rows(Calls& calls, const DTensor& rows) {
-  DTensor order = counted_up(calls, rows, rows.shape()[0]);
+  DTensor order = counted(calls, rows, rows.shape()[0]);
   for (std::int64_t column = rows.shape()[1]; column-- > 0;) {
     const DTensor keys =
         calls.one("index_select", {calls.one("select.int", {rows, 1, column}), 0, order});

@@ -187,10 +187,6 @@ Gradients grad_tanh(const GradContext& context) {
 // The ops that send gradients back, (grad_output, at, ..): linear in the first, which so goes the
 // same way, and bent in the second.
 
-Expression conjugated(const Expression& x) {
-  return is_complex(x.value().dtype()) ? x.of("aten::conj_physical") : x;
-}
-
 /// `bend`: the slope of the op in its second tensor; null: 0 but for steps.
 template <const char* const& op, Expression (*bend)(const GradContext&) = nullptr>
 Gradients grad_of_slope(const GradContext& context) {
@@ -199,12 +195,12 @@ Gradients grad_of_slope(const GradContext& context) {
   if (context.needs(0)) {
     Arguments args = context.inputs;
     args[0] = context.grads[0];
-    args[1] = conjugated(in(context, 1)).value();
+    args[1] = in(context, 1).conjugate().value();
     gradients[0] = sum_to(calls, calls.one(op, std::move(args)), input(context, 0));
   }
   if (bend != nullptr && context.needs(1)) {
     const Expression bent =
-        conjugated(flowing(context)) * in(context, 0) * conjugated(bend(context));
+        flowing(context).conjugate() * in(context, 0) * bend(context).conjugate();
     gradients[1] = sum_to(calls, bent.value(), input(context, 1));
   }
   return gradients;

@@ -16,8 +16,7 @@ enum class BagMode : std::uint8_t { kSum = 0, kMean = 1, kMax = 2 };
 
 /// Of each index the bag in which it stands, by where bags begin.
 DTensor bag_by_offsets(Calls& calls, const DTensor& indices, const DTensor& begins) {
-  const DTensor ones = calls.one("ones_like", {indices});
-  const DTensor places = calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
+  const DTensor places = counted(calls, indices, indices.numel(), indices.dtype());
   const DTensor behind = calls.one("bucketize.Tensor", {places, begins, false, true});
   return calls.one("sub.Scalar", {behind, 1});
 }

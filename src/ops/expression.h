@@ -15,6 +15,18 @@ inline DTensor cast_to(Calls& calls, const DTensor& x, DType dtype) {
   return x.dtype() == dtype ? x : calls.one("aten::_to_copy", {x, dtype});
 }
 
+/// Conjugated; itself where it is real.
+inline DTensor conjugated(Calls& calls, const DTensor& x) {
+  return is_complex(x.dtype()) ? calls.one("aten::conj_physical", {x}) : x;
+}
+
+/// 0, 1, .., count - 1: whole on each rank of the mesh of `like`, if it has one.
+inline DTensor counted(Calls& calls, const DTensor& like, std::int64_t count,
+                       DType dtype = DType::kI64) {
+  const DTensor ones = calls.one("aten::new_ones", {like, Dims{count}, dtype});
+  return calls.one("aten::sub.Scalar", {calls.one("aten::cumsum", {ones, 0}), 1});
+}
+
 /// A value in a formula; lives no longer than the calls that it was made with. Operands broadcast,
 /// dtypes are promoted, and failures are those of the ops.
 class Expression {
@@ -39,6 +51,8 @@ class Expression {
   }
   /// In `dtype`; itself when it is of that dtype.
   Expression to(DType dtype) const { return {*calls_, cast_to(*calls_, value_, dtype)}; }
+  /// Conjugated; itself where it is real.
+  Expression conjugate() const { return {*calls_, conjugated(*calls_, value_)}; }
 
   Expression operator-() const { return of("aten::neg"); }
   Expression operator!() const { return of("aten::logical_not"); }

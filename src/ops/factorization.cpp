@@ -396,7 +396,6 @@ Gradients grad_eig(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor& v = context.outputs[1].tensor();
   const DTensor vh = adjoint(calls, v);
-  const auto conjugated = [&](const Expression& x) { return x.of("aten::conj_physical"); };
   const Expression values(calls, context.outputs[0].tensor());
   const auto &gl = context.grads[0], &gv = context.grads[1];
   Expression inner(calls,
@@ -407,7 +406,7 @@ Gradients grad_eig(const GradContext& context) {
     const Expression scaled = Expression(calls, v) * in_columns(along);
     const Expression rest =
         Expression(calls, turned) - Expression(calls, product(calls, vh, scaled.value()));
-    inner = inner + beside_diagonal(calls, rest / conjugated(gaps(calls, values)));
+    inner = inner + beside_diagonal(calls, rest / gaps(calls, values).conjugate());
   }
   const DTensor right = product(calls, inner.value(), vh);
   const DTensor result = calls("aten::_linalg_solve_ex", {vh, right})[0].tensor();
@@ -492,18 +491,15 @@ Gradients grad_ormqr(const GradContext& context) {
 }
 
 Gradients grad_cross(const GradContext& context) {
-  const auto conjugated = [&](std::size_t i) -> Argument {
-    const DTensor& x = input(context, i);
-    return is_complex(x.dtype()) ? context.calls.one("aten::conj_physical", {x}) : x;
-  };
+  const auto factor = [&](std::size_t i) { return conjugated(context.calls, input(context, i)); };
   Gradients gradients(2);
   const Argument g(context.grads[0]), dim = context.inputs[2];
   if (context.needs(0)) {
-    const DTensor first = context.calls.one("aten::linalg_cross", {conjugated(1), g, dim});
+    const DTensor first = context.calls.one("aten::linalg_cross", {factor(1), g, dim});
     gradients[0] = sum_to(context.calls, first, input(context, 0));
   }
   if (context.needs(1)) {
-    const DTensor second = context.calls.one("aten::linalg_cross", {g, conjugated(0), dim});
+    const DTensor second = context.calls.one("aten::linalg_cross", {g, factor(0), dim});
     gradients[1] = sum_to(context.calls, second, input(context, 1));
   }
   return gradients;

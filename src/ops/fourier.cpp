@@ -280,8 +280,6 @@ DTensor c2c(Calls& calls, const DTensor& x, const Dims& dims, const Argument& no
   return calls.one("aten::_fft_c2c", {x, dims, normalization(norm, way), way == Way::kForward});
 }
 
-DTensor conjugated(Calls& calls, const DTensor& x) { return calls.one("aten::conj_physical", {x}); }
-
 /// Complex numbers both ways; real ones as complex ones of which nothing is left out.
 DTensor plain_transform(Calls& calls, const DTensor& x, const Extent& extent, const Argument& norm,
                         Way way) {

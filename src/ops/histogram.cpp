@@ -80,11 +80,11 @@ std::vector<double> bounds_of(Calls& calls, const DTensor& points, const Argumen
   }
   for (std::int64_t dim = 0; dim < points.shape()[1]; ++dim) {
     const DTensor x = dim_of_points(calls, points, static_cast<std::size_t>(dim));
+    if (x.numel() == 0) {
+      bounds.insert(bounds.end(), {0, 1});
+      continue;
+    }
     for (const char* bound : {"min", "max"}) {
-      if (x.numel() == 0) {
-        bounds.push_back(*bound == 'm' && bound[1] == 'i' ? 0 : 1);
-        continue;
-      }
       bounds.push_back(calls("item", {calls.one(bound, {x})})[0].to_double());
     }
   }

@@ -15,14 +15,14 @@ template <Gradients (*program)(const GradContext&)>
 Gradients holomorphic(const GradContext& context) {
   const auto complex = [](const DTensor& x) { return x.defined() && is_complex(x.dtype()); };
   if (std::ranges::none_of(context.grads, complex)) return program(context);
-  const auto conjugated = [&](const DTensor& x) {
-    return complex(x) ? context.calls.one("aten::conj_physical", {x}) : x;
+  const auto turn = [&](DTensor& g) {
+    if (g.defined()) g = conjugated(context.calls, g);
   };
-  std::vector<DTensor> flowing;
-  for (const DTensor& g : context.grads) flowing.push_back(conjugated(g));
+  std::vector<DTensor> flowing(context.grads.begin(), context.grads.end());
+  std::ranges::for_each(flowing, turn);
   const GradContext turned{context.calls, context.inputs, context.outputs, flowing, context.needs};
   Gradients found = program(turned);
-  for (DTensor& g : found) g = conjugated(g);
+  std::ranges::for_each(found, turn);
   return found;
 }
 

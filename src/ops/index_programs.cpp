@@ -171,8 +171,7 @@ Results places_of(Calls& calls, const Arguments& args) {
   const DTensor missing = calls.one("logical_not", {found});
   const DTensor ranks =
       calls.one("masked_fill.Scalar", {calls.one("sub.Scalar", {numbers, 1}), missing, count});
-  const DTensor ones = calls.one("ones_like", {numbers});
-  const DTensor positions = calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
+  const DTensor positions = counted(calls, numbers, x.numel());
   const DTensor room = calls.one("new_zeros", {numbers, Dims{count + 1}});
   const DTensor all = calls.one("scatter.src", {room, 0, ranks, positions});
   Expression rest(calls, calls.one("slice.Tensor", {all, 0, 0, count}));

@@ -11,11 +11,6 @@
 namespace shardlab {
 namespace {
 
-DTensor adjoint(Calls& calls, const DTensor& x) {
-  const DTensor turned = calls.one("transpose.int", {x, -2, -1});
-  return is_complex(x.dtype()) ? calls.one("conj_physical", {turned}) : turned;
-}
-
 DTensor scaled_columns(Calls& calls, const DTensor& x, const DTensor& factors) {
   return calls.one("mul.Tensor", {x, calls.one("unsqueeze", {factors, -2})});
 }

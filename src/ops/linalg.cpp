@@ -171,10 +171,7 @@ Gradients grad_inv(const GradContext& context) {
 Gradients grad_det(const GradContext& context) {
   Calls& calls = context.calls;
   if (!context.grads[0].defined()) return Gradients(1);  // the factors beside it have none
-  const Expression result = out(context);
-  const Expression size =
-      is_complex(result.value().dtype()) ? result.of("aten::conj_physical") : result;
-  const DTensor scale = in_matrix(calls, (flowing(context) * size).value());
+  const DTensor scale = in_matrix(calls, (flowing(context) * out(context).conjugate()).value());
   return {multiply(calls, scale, adjoint(calls, inverse_of(calls, input(context, 0))))};
 }
 

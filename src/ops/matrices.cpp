@@ -75,8 +75,7 @@ std::vector<RuleRow> linear_batch_rows(const RuleContext& context, std::size_t l
 }
 
 DTensor adjoint(Calls& calls, const DTensor& x) {
-  const DTensor turned = calls.one("aten::transpose.int", {x, -2, -1});
-  return is_complex(x.dtype()) ? calls.one("aten::conj_physical", {turned}) : turned;
+  return conjugated(calls, calls.one("aten::transpose.int", {x, -2, -1}));
 }
 
 DTensor product(Calls& calls, const DTensor& a, const DTensor& b) {

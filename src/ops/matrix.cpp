@@ -164,9 +164,7 @@ Gradients grad_mv(const GradContext& context) {
 
 /// vdot(self, other): the first factor is conjugated.
 Results vdot(Calls& calls, const Arguments& args) {
-  const bool complex = is_complex(args[0].tensor().dtype());
-  const Argument first = complex ? Argument(calls.one("aten::conj_physical", {args[0]})) : args[0];
-  return {Argument(calls.one("aten::dot", {first, args[1]}))};
+  return {Argument(calls.one("aten::dot", {conjugated(calls, args[0].tensor()), args[1]}))};
 }
 
 // Sorted by name.

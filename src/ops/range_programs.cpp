@@ -15,12 +15,6 @@
 namespace shardlab {
 namespace {
 
-/// 0 to count - 1 as f64.
-Expression positions(Calls& calls, const DTensor& like, std::int64_t count) {
-  const DTensor ones = calls.one("new_ones", {like, Dims{count}, DType::kF64});
-  return {calls, calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1})};
-}
-
 // linspace(start, end, steps, *, dtype) and logspace(start, end, steps, base, *, dtype) where one
 // end or both are tensors of one element
 
@@ -48,7 +42,7 @@ Expression between(Calls& calls, const Arguments& args) {
          "linspace: the number of steps is {}; it must not be negative", steps);
   }
   const Expression start = end_of(calls, like, args[0]), end = end_of(calls, like, args[1]);
-  const Expression place = positions(calls, like, steps);
+  const Expression place(calls, counted(calls, like, steps, DType::kF64));
   const Expression step = (end - start) / static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
   const auto half = static_cast<double>((steps + 1) / 2);
   const Expression rest = -place + static_cast<double>(steps - 1);
@@ -115,7 +109,7 @@ Results randperm(Calls& calls, const Arguments& args) {
 
 /// Of pixels along one dim: at its ends, or at the middle of pixels.
 Expression coordinates(Calls& calls, const DTensor& like, std::int64_t count, bool corners) {
-  const Expression place = positions(calls, like, count);
+  const Expression place(calls, counted(calls, like, count, DType::kF64));
   if (count <= 1) return place * 0.0;
   const Expression line = place * (2.0 / static_cast<double>(count - 1)) - 1.0;
   return corners ? line : line * (static_cast<double>(count - 1) / static_cast<double>(count));

@@ -311,12 +311,6 @@ Results repeat_interleave(Calls& calls, const Arguments& args) {
   return {regrouped(calls, repeated, joined)};
 }
 
-/// The numbers 0 to count - 1, laid out on the mesh of `like`.
-DTensor counted(Calls& calls, const DTensor& like, std::int64_t count) {
-  const DTensor ones = calls.one("new_ones", {like, Dims{count}, DType::kI64});
-  return calls.one("sub.Scalar", {calls.one("cumsum", {ones, 0}), 1});
-}
-
 /// repeat_interleave.self_Tensor(self, repeats, dim, *, output_size): each by its own number
 Results repeat_interleave_each(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
