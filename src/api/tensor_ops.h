@@ -53,8 +53,7 @@ inline DTensor operator-(Operand x) { return neg(x); }
 // In place: x itself is written, so that views and other handles of it show it. Its dtype, shape
 // and placements stay; operands broadcast to it. Gives x.
 //   fails  Runtime: a leaf that requires a gradient, while calls are recorded; placements that
-//   would
-//          have to change
+//          would have to change
 DTensor add_(Operand x, const DTensor& y);
 DTensor add_(Operand x, Scalar y);
 DTensor sub_(Operand x, const DTensor& y);
