@@ -156,7 +156,9 @@ void slogdet_kernel(const KernelCall& call) {
     factorise_each<T>(call, 2, [&](const Factors<T>& factors) {
       T direction = T(factors.parity());
       double logs = 0;
-      for (const T pivot : factors.lu.diagonal()) {
+      // By index: Eigen's iterators refer to the first element, which a matrix of size 0 has not.
+      for (Eigen::Index i = 0; i < factors.lu.rows(); ++i) {
+        const T pivot = factors.lu(i, i);
         logs += std::log(std::abs(pivot));
         direction *= pivot == T(0) ? T(0) : pivot / std::abs(pivot);
       }
