@@ -2,14 +2,11 @@
 // found by id and written in terms of few generic launches (pointwise, fold, scan, scatter, lookup,
 // draw, product), so that the module is small and this file needs no CUDA compiler. An op without a
 // kernel is refused, or runs on the host and is listed, as the caller wants.
-#include <unistd.h>
-
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "backends/cuda/cuda.h"
@@ -323,12 +320,9 @@ void TableDevice::check_indices(std::string_view what) {
 }  // namespace
 
 std::string_view fix_for_missing_module(const std::string& path) {
-  std::istringstream folders(path + ":/usr/local/cuda/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (!folder.empty() && access((folder + "/nvcc").c_str(), X_OK) == 0) {
-      return "nvcc is here: build with -Dgpu=enabled, which makes libshardlab_cuda.so (ninja -C "
-             "build, or meson install)";
-    }
+  if (!backends::program_in(path + ":/usr/local/cuda/bin", "nvcc").empty()) {
+    return "nvcc is here: build with -Dgpu=enabled, which makes libshardlab_cuda.so (ninja -C "
+           "build, or meson install)";
   }
   return "install the CUDA toolkit, then build again (-Dgpu=enabled says what is missing)";
 }

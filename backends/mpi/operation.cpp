@@ -128,7 +128,7 @@ void Engine::check_hope(const Operation& operation, process::Clock::time_point s
   throw Error(ErrorKind::kRuntime,
               fmt::format("{} sent nothing to a collective for {:.3g} s",
                           awaited.empty() ? "other ranks" : fold_ranks(awaited), seconds.count()))
-      .with("fix", "--check-collectives says who is where; SHARDLAB_PATIENCE=SECONDS waits longer");
+      .with("fix", backends::kWaitedTooLong);
 }
 
 void Engine::wait(const std::shared_ptr<Operation>& operation) {

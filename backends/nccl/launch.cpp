@@ -32,42 +32,64 @@ struct Starter {
   Names local_rank;
   Names local_size;
   Names job;
+  void (*find_rank_zero)(const Lookup& lookup, const Starter& starter, Launch& launch);
 };
+
+void find_rank_zero_by_hand(const Lookup& lookup, const Starter& starter, Launch& launch);
+void find_rank_zero_under_slurm(const Lookup& lookup, const Starter& starter, Launch& launch);
+void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Launch& launch);
 
 // A launcher comes before those whose jobs it may be started in: their variables are inherited by
 // all of its processes. srun alone sets PMI_RANK, too, so it is no sign.
 constexpr Starter kStarters[] = {
-    {"torchrun, or variables set by hand", "RANK", "RANK", "WORLD_SIZE", {"LOCAL_RANK"}, {}, {}},
+    {"torchrun, or variables set by hand",
+     "RANK",
+     "RANK",
+     "WORLD_SIZE",
+     {"LOCAL_RANK"},
+     {},
+     {},
+     find_rank_zero_by_hand},
     {"mpirun of Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      {"OMPI_COMM_WORLD_LOCAL_RANK"},
      {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     find_rank_zero_under_mpi},
     {"mpiexec of MPICH or Intel MPI",
      "MPI_LOCALRANKID",
      "PMI_RANK",
      "PMI_SIZE",
      {"MPI_LOCALRANKID"},
      {"MPI_LOCALNRANKS"},
-     {"PMI_JOBID", "SLURM_JOB_ID"}},
+     {"PMI_JOBID", "SLURM_JOB_ID"},
+     find_rank_zero_under_mpi},
     {"mpiexec of Cray PALS",
      "PALS_RANKID",
      "PALS_RANKID",
      "PMI_SIZE",
      {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
      {"PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
-     {"PALS_APID", "PBS_JOBID"}},
-    {"srun", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", {"SLURM_LOCALID"}, {}, {}},
+     {"PALS_APID", "PBS_JOBID"},
+     find_rank_zero_under_mpi},
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     {"SLURM_LOCALID"},
+     {},
+     {},
+     find_rank_zero_under_slurm},
 };
 
-std::optional<std::string> first_of(const Lookup& lookup, Names names) {
+/// The first name that is set, or null.
+const char* first_set(const Lookup& lookup, const Names& names) {
   for (const char* name : names) {
-    if (name == nullptr) continue;
-    if (std::optional<std::string> value = lookup(name)) return value;
+    if (name != nullptr && lookup(name)) return name;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::int64_t> otherwise) {
@@ -87,11 +109,9 @@ std::int64_t number(const Lookup& lookup, const char* name, std::optional<std::i
   return value;
 }
 
-std::int64_t number(const Lookup& lookup, Names names, std::int64_t otherwise) {
-  for (const char* name : names) {
-    if (name != nullptr && lookup(name)) return number(lookup, name, std::nullopt);
-  }
-  return otherwise;
+std::int64_t number(const Lookup& lookup, const Names& names, std::int64_t otherwise) {
+  const char* name = first_set(lookup, names);
+  return name == nullptr ? otherwise : number(lookup, name, std::nullopt);
 }
 
 // The same in all processes of a job, and seldom in two jobs of one host.
@@ -101,7 +121,7 @@ std::uint16_t port_of(const std::string& job) {
   return static_cast<std::uint16_t>(kFirstPort + static_cast<std::int64_t>(hash % kPorts));
 }
 
-void find_rank_zero_by_hand(const Lookup& lookup, Launch& launch) {
+void find_rank_zero_by_hand(const Lookup& lookup, const Starter&, Launch& launch) {
   const std::optional<std::string> host = lookup("MASTER_ADDR");
   if (!host && launch.size > 1) {
     throw Error(ErrorKind::kValue, "MASTER_ADDR is not set: where is rank 0?")
@@ -116,7 +136,7 @@ void find_rank_zero_by_hand(const Lookup& lookup, Launch& launch) {
   launch.port = static_cast<std::uint16_t>(taken ? port + 1 : port);
 }
 
-void find_rank_zero_under_slurm(const Lookup& lookup, Launch& launch) {
+void find_rank_zero_under_slurm(const Lookup& lookup, const Starter&, Launch& launch) {
   launch.job = fmt::format("slurm {}.{}", lookup("SLURM_JOB_ID").value_or("0"),
                            lookup("SLURM_STEP_ID").value_or("0"));
   std::optional<std::string> host = lookup("MASTER_ADDR");
@@ -135,7 +155,8 @@ void find_rank_zero_under_slurm(const Lookup& lookup, Launch& launch) {
 }
 
 void find_rank_zero_under_mpi(const Lookup& lookup, const Starter& starter, Launch& launch) {
-  launch.job = first_of(lookup, starter.job).value_or(starter.name);
+  const char* job = first_set(lookup, starter.job);
+  launch.job = job == nullptr ? starter.name : *lookup(job);
   std::optional<std::string> host = lookup("MASTER_ADDR");
   const std::int64_t on_this_host = number(lookup, starter.local_size, launch.size);
   if (!host && on_this_host != launch.size) {
@@ -198,13 +219,7 @@ Launch launch_of(const Lookup& lookup) {
          "{} is {} and {} is {}; the first must be less", starter->rank, launch.rank, starter->size,
          launch.size);
   }
-  if (starter == std::begin(kStarters)) {
-    find_rank_zero_by_hand(lookup, launch);
-  } else if (starter == std::prev(std::end(kStarters))) {
-    find_rank_zero_under_slurm(lookup, launch);
-  } else {
-    find_rank_zero_under_mpi(lookup, *starter, launch);
-  }
+  starter->find_rank_zero(lookup, *starter, launch);
   return launch;
 }
 

@@ -145,9 +145,7 @@ void Session::check_wait(std::chrono::milliseconds waited, const std::string& wh
   const std::chrono::duration<double> seconds = patience_;
   give_up(Error(ErrorKind::kRuntime,
                 fmt::format("rank {} has waited {:.3g} s for {}", rank_, seconds.count(), what))
-              .with("fix",
-                    "--check-collectives says who is where; SHARDLAB_PATIENCE=SECONDS waits "
-                    "longer"));
+              .with("fix", backends::kWaitedTooLong));
 }
 
 void Session::poll_until(const std::function<bool()>& over, const std::string& what) {

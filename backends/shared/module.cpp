@@ -4,9 +4,11 @@
 #include "backends/shared/module.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,15 @@ void* module_function(std::string_view name, const char* symbol, std::string_vie
   throw Error(ErrorKind::kUnsupported, fmt::format("this build has no {}", file))
       .with("fix",
             fmt::format("{}; SHARDLAB_MODULES names the folder of one that is elsewhere", fix));
+}
+
+std::string program_in(const std::string& folders, const std::string& name) {
+  std::istringstream each(folders);
+  for (std::string folder; std::getline(each, folder, ':');) {
+    std::string path = folder + "/" + name;
+    if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
 }
 
 }  // namespace shardlab::backends

@@ -10,6 +10,10 @@ namespace shardlab::backends {
 /// lib/shardlab next to it (installed), and where this build installs modules.
 ///   fails  Unsupported when this build has no such module, with what to install as its fix
 void* module_function(std::string_view name, const char* symbol, std::string_view fix);
+/// Where an executable file of this name is, in the first of these folders that has one ("a:b");
+/// "" where none has.
+std::string program_in(const std::string& folders, const std::string& name);
+
 /// The folder that `meson install` of this build puts modules into.
 const char* installed_modules();
 

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "backends/shared/module.h"
+
 namespace shardlab {
 
 namespace {
@@ -82,12 +84,7 @@ std::vector<std::string> names_in(const MachineView& view, const std::string& fo
 }
 
 std::string program_at(const MachineView& view, const std::string& name) {
-  std::istringstream folders(view.path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string path = folder + "/" + name;
-    if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
+  return backends::program_in(view.path, name);
 }
 
 LibraryAnswer ask_library(const Library& library) {

@@ -2,7 +2,6 @@
 // dead, and cannot be taken for that of another one.
 #include "dispatch/placed_sizes.h"
 
-#include <algorithm>
 #include <memory>
 
 namespace shardlab {
@@ -10,21 +9,28 @@ namespace {
 
 constexpr std::int64_t kUndefined = -1;
 
-bool same_sizes(const InlineVector<std::int64_t, 8>& sizes, const LocalTensors& pieces) {
-  const std::int64_t *at = sizes.begin(), *const end = sizes.end();
+/// Calls visit(number) for what tells sizes of pieces apart: of each the number of dims, then
+/// sizes.
+template <typename Visit>
+void for_each_number(const LocalTensors& pieces, Visit visit) {
   for (const Tensor& piece : pieces) {
-    if (at == end) return false;
-    const std::int64_t dims = *at++;
     if (!piece.defined()) {
-      if (dims != kUndefined) return false;
+      visit(kUndefined);
       continue;
     }
-    const Dims& shape = piece.shape();
-    if (dims != static_cast<std::int64_t>(shape.size())) return false;
-    if (!std::equal(shape.begin(), shape.end(), at)) return false;
-    at += dims;
+    visit(static_cast<std::int64_t>(piece.shape().size()));
+    for (const std::int64_t size : piece.shape()) visit(size);
   }
-  return at == end;
+}
+
+bool same_sizes(const InlineVector<std::int64_t, 8>& sizes, const LocalTensors& pieces) {
+  const std::int64_t *at = sizes.begin(), *const end = sizes.end();
+  bool same = true;
+  for_each_number(pieces, [&](std::int64_t number) {
+    same = same && at != end && *at == number;
+    if (same) ++at;
+  });
+  return same && at == end;
 }
 
 }  // namespace
@@ -66,14 +72,7 @@ void PlacedSizes::keep(std::uint64_t decision, const Coordinate& coordinate,
   entry.decision = decision;
   entry.coordinate = coordinate;
   entry.sizes.clear();
-  for (const Tensor& piece : pieces) {
-    if (!piece.defined()) {
-      entry.sizes.push_back(kUndefined);
-      continue;
-    }
-    entry.sizes.push_back(static_cast<std::int64_t>(piece.shape().size()));
-    for (const std::int64_t size : piece.shape()) entry.sizes.push_back(size);
-  }
+  for_each_number(pieces, [&](std::int64_t number) { entry.sizes.push_back(number); });
   entry.metas = metas;
 }
 #endif

@@ -62,9 +62,7 @@ OpRow base_row(const Row& row) {
   made.filter = row.filter;
   made.info.static_argnum = row.decisive.first;
   if (row.decisive.keyword != nullptr) made.info.static_kwargs = {row.decisive.keyword};
-  made.info.needs_pytree = std::ranges::any_of(made.op.arguments, [](const SchemaArgument& given) {
-    return given.type.is_tensor() && given.type.is_list;
-  });
+  made.info.needs_pytree = made.op.takes_tensor_lists();
   made.compute = row.compute;
   made.gradient = row.gradient;
   made.flags = row.flags;

@@ -219,6 +219,12 @@ struct Propagator::Impl {
     OpSchema schema;
     std::string nearest;
   };
+  /// Whether an entry of either kind is that of the call.
+  static auto is_of(std::uint64_t hash, const OpSchema& schema) {
+    return [hash, &schema](const auto& entry) {
+      return entry.hash == hash && entry.schema.same_key(schema);
+    };
+  }
   explicit Impl(std::size_t capacity) : cache(capacity), refusals(kRefusals) {}
   SharedCache<Decision> cache;
   SharedCache<Refusal> refusals;  // every rank of a program is refused the same call
@@ -231,9 +237,7 @@ Propagator::~Propagator() = default;
 
 const OutputSharding& Propagator::propagate(const OpSchema& schema) {
   const std::uint64_t hash = schema.key_hash();
-  const auto matches = [&](const Impl::Decision& decision) {
-    return decision.hash == hash && decision.schema.same_key(schema);
-  };
+  const auto matches = Impl::is_of(hash, schema);
   if (const Impl::Decision* known = impl_->cache.find(hash, matches)) return known->sharding;
   // Outside of any lock: ranks that miss the same call decide it twice at worst, with the same
   // result.
@@ -253,9 +257,7 @@ OutputSharding Propagator::decided(const OpSchema& schema) const {
     const bool hopeless = std::holds_alternative<NoRule>(schema.row->rule);
     if (!advice_ || hopeless || error.kind() == ErrorKind::kInternal) throw;
     const std::uint64_t hash = schema.key_hash();
-    const auto matches = [&](const Impl::Refusal& refusal) {
-      return refusal.hash == hash && refusal.schema.same_key(schema);
-    };
+    const auto matches = Impl::is_of(hash, schema);
     const Impl::Refusal* known = impl_->refusals.find(hash, matches);
     if (known == nullptr) {
       std::string nearest = nearest_placements(schema, plans_.options(), decide_it);

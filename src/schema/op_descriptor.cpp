@@ -261,6 +261,12 @@ std::optional<std::size_t> OpDescriptor::find_argument(std::string_view name) co
   return std::nullopt;
 }
 
+bool OpDescriptor::takes_tensor_lists() const {
+  return std::ranges::any_of(arguments, [](const SchemaArgument& argument) {
+    return argument.type.is_tensor() && argument.type.is_list;
+  });
+}
+
 bool OpDescriptor::is_inplace() const {
   for (const SchemaArgument& argument : arguments) {
     if (!argument.alias.write || argument.keyword_only) continue;

@@ -70,6 +70,9 @@ struct OpDescriptor {
   /// Schema index of an argument by name, or empty.
   std::optional<std::size_t> find_argument(std::string_view name) const;
 
+  /// Some argument is a list of tensors.
+  bool takes_tensor_lists() const;
+
   // Each is read off the alias marks, in time proportional to the number of arguments.
   bool is_inplace() const;      ///< writes a positional argument (O-36 as X-3)
   bool is_out_variant() const;  ///< has out= arguments (O-37 as X-3)

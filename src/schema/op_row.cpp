@@ -27,11 +27,9 @@ std::string normal_name(std::string_view name) {
 RuntimeSchemaInfo default_info(const OpDescriptor& op) {
   RuntimeSchemaInfo info;
   info.static_argnum = 0;
+  info.needs_pytree = op.takes_tensor_lists();
   for (const SchemaArgument& argument : op.arguments) {
-    if (argument.type.is_tensor()) {
-      info.needs_pytree = info.needs_pytree || argument.type.is_list;
-      continue;
-    }
+    if (argument.type.is_tensor()) continue;
     const TypeKind kind = argument.type.kind;
     const bool decides = kind != TypeKind::kScalar && kind != TypeKind::kGenerator &&
                          kind != TypeKind::kDevice && kind != TypeKind::kFloat;
