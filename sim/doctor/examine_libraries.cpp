@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "sim/doctor/doctor.h"
+#include "sim/doctor/packages.h"
 #include "sim/doctor/probe.h"
 
 namespace shardlab {
@@ -13,7 +14,7 @@ std::string first_line(const std::string& text) {
 }
 
 Finding program_finding(const MachineView& view, const char* area, const char* name,
-                        const char* fix) {
+                        const std::string& fix) {
   const std::string path = program_at(view, name);
   if (path.empty()) return {area, name, "not found", Health::kAbsent, fix};
   return {area, name, path};
@@ -32,7 +33,7 @@ std::string nccl_version(long number) {
 }
 
 Finding library_finding(const char* name, const Library& library, std::string (*version)(long),
-                        const char* fix) {
+                        const std::string& fix) {
   const LibraryAnswer answer = ask_library(library);
   if (answer.file.empty()) return {"cuda", name, "not found", Health::kAbsent, fix};
   if (answer.number == 0) {
@@ -44,20 +45,19 @@ Finding library_finding(const char* name, const Library& library, std::string (*
 }  // namespace
 
 std::vector<Finding> examine_mpi(const MachineView& view) {
-  constexpr const char* kInstall =
-      "sudo apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev";
+  const std::string install = install_line(view, "mpi");
   std::vector<Finding> findings;
   const LibraryAnswer answer = ask_library(
       {{"libmpi.so.40", "libmpi.so.12", "libmpi.so"}, "MPI_Get_library_version", AskForm::kText});
   if (answer.file.empty()) {
-    findings.push_back({"mpi", "library", "not found", Health::kAbsent, kInstall});
+    findings.push_back({"mpi", "library", "not found", Health::kAbsent, install});
   } else {
     findings.push_back(
         {"mpi", "library",
          fmt::format("{} ({})", answer.text.empty() ? "version not told" : first_line(answer.text),
                      answer.file)});
   }
-  findings.push_back(program_finding(view, "mpi", "mpirun", kInstall));
+  findings.push_back(program_finding(view, "mpi", "mpirun", install));
   return findings;
 }
 
@@ -87,9 +87,10 @@ std::vector<Finding> examine_cuda(const MachineView& view) {
       "libcudart",
       {{"libcudart.so.13", "libcudart.so.12", "libcudart.so"}, "cudaRuntimeGetVersion"},
       cuda_version, "install the CUDA toolkit: https://developer.nvidia.com/cuda-downloads"));
-  findings.push_back(
-      library_finding("libnccl", {{"libnccl.so.2", "libnccl.so"}, "ncclGetVersion"}, nccl_version,
-                      "sudo apt-get install -y libnccl2 libnccl-dev (from NVIDIA's repository)"));
+  std::string nccl = install_line(view, "nccl");
+  if (!nccl.empty()) nccl += " (for apt and dnf from NVIDIA's repository)";
+  findings.push_back(library_finding("libnccl", {{"libnccl.so.2", "libnccl.so"}, "ncclGetVersion"},
+                                     nccl_version, nccl));
   MachineView wider = view;
   wider.path += ":/usr/local/cuda/bin";
   findings.push_back(

@@ -5,15 +5,13 @@
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# Debian packages, the tools first. cmake is how Meson finds doctest.
-packages=(
-  meson ninja-build g++ pkg-config cmake
-  libeigen3-dev libfmt-dev doctest-dev libboost-context-dev libtomlplusplus-dev
-  libcli11-dev nlohmann-json3-dev zlib1g-dev libbenchmark-dev
-)
+[ "${BASH_VERSINFO[0]}" -ge 5 ] || [ "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" = 4.4 ] || {
+  echo "error: this bash is $BASH_VERSION; the scripts need 4.4 (macOS: brew install bash)" >&2
+  exit 2
+}
 
-# Without these a backend is missing, and its tests.
-optional_packages=(libopenmpi-dev openmpi-bin)
+# Names of packages, one table for all package managers.
+package_table=$repository/sim/doctor/packages.inc
 
 stop() {
   printf 'error: %s\n' "$@" >&2
@@ -49,22 +47,13 @@ apt_prefix() {
   fi
 }
 
-# usage: missing_packages PACKAGE...
-missing_packages() {
-  local package
-  for package in "$@"; do
-    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
-      echo "$package"
-  done
-}
-
 install_packages() {
   local prefix
   if ! prefix=$(apt_prefix); then
     {
       echo "error: packages are missing and cannot be installed from here; type"
       echo
-      echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends $*"
+      echo "  sudo apt-get update && $(install_line apt "$@")"
     } >&2
     exit 2
   fi
@@ -80,23 +69,88 @@ install_packages() {
     stop "apt-get could not install: $*"
 }
 
-# Installs the packages that are missing. Other systems than Debian: Meson says what it misses.
-require_packages() {
-  if command -v dpkg-query >/dev/null; then
-    local -a missing
-    mapfile -t missing < <(missing_packages "${packages[@]}")
-    [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
-    mapfile -t missing < <(missing_packages "${optional_packages[@]}")
-    if [ "${#missing[@]}" -gt 0 ] && apt_prefix >/dev/null; then
-      # In a shell of its own: it may fail.
-      (install_packages "${missing[@]}") || echo "going on without ${missing[*]}"
-    fi
+# The package manager of the system that the file $1 (/etc/os-release) and the kernel's name $2 tell
+# of; a conda environment that is active and not the base comes first. Fails where none is known.
+package_manager() {
+  local release=$1 kernel=$2 key id manager
+  if [ -n "${CONDA_PREFIX:-}" ] && [ "${CONDA_DEFAULT_ENV:-}" != base ]; then
+    echo conda
+    return
+  elif [ "$kernel" = Darwin ]; then
+    echo brew
+    return
   fi
-  local tool
-  for tool in meson ninja python3; do
-    command -v "$tool" >/dev/null ||
-      stop "$tool is missing; shardlab needs what Debian 12 calls: ${packages[*]}"
+  for key in ID ID_LIKE; do
+    for id in $(sed -n "s/^$key=//p" "$release" 2>/dev/null | tr -d '"'); do
+      manager=$(awk -v id="$id" '$1 == "system" {
+        for (i = 3; i <= NF; ++i) if ($i == id) print $2 }' "$package_table")
+      [ -z "$manager" ] || break 2
+    done
   done
+  [ -n "${manager:-}" ] && echo "$manager"
+}
+
+# What the package manager $1 calls the packages for the use $2 ("build", "mpi"), one a line.
+package_names() {
+  awk -v manager="$1" -v use="$2" '
+    $1 == "uses" { for (i = 2; i <= NF; ++i) if ($i == manager) column = i }
+    $1 == use && $column != "-" { gsub(/[|]/, "\n", $column); print $column }' "$package_table"
+}
+
+# The command of the package manager $1 that installs; further arguments are packages.
+install_line() {
+  local manager=$1
+  shift
+  echo "$(awk -v manager="$manager" '$1 == "command" && $2 == manager {
+    $1 = $2 = ""; sub(/^ +/, ""); print }' "$package_table") $*"
+}
+
+# Prints those of the packages that the package manager $1 does not have installed, one a line.
+missing_from() {
+  local manager=$1 package
+  shift
+  for package in "$@"; do
+    case $manager in
+      apt) [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ;;
+      dnf) rpm -q --whatprovides "$package" >/dev/null 2>&1 ;;
+      pacman) pacman -T "$package" >/dev/null 2>&1 ;;
+      brew) brew list --versions "$package" >/dev/null 2>&1 ;;
+      conda) compgen -G "$CONDA_PREFIX/conda-meta/$package-[0-9]*.json" >/dev/null ;;
+    esac || echo "$package"
+  done
+}
+
+# Without root, sudo or another way to install, the line to type is all there is.
+require_apt_packages() {
+  local -a names missing
+  mapfile -t names < <(package_names apt build)
+  mapfile -t missing < <(missing_from apt "${names[@]}")
+  [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
+  mapfile -t names < <(package_names apt mpi)
+  mapfile -t missing < <(missing_from apt "${names[@]}")
+  if [ "${#missing[@]}" -gt 0 ] && apt_prefix >/dev/null; then
+    # In a shell of its own: it may fail.
+    (install_packages "${missing[@]}") || echo "going on without ${missing[*]}"
+  fi
+}
+
+# With apt, installs what is missing. Of other package managers it prints the line to type, and goes
+# on, for what is missing may have come in another way: Meson decides.
+require_packages() {
+  local manager tool line
+  local -a names missing=()
+  manager=$(package_manager /etc/os-release "$(uname -s)") || manager=
+  if [ "$manager" = apt ]; then
+    require_apt_packages
+  fi
+  mapfile -t names < <(package_names "${manager:-apt}" build)
+  [ -z "$manager" ] || mapfile -t missing < <(missing_from "$manager" "${names[@]}")
+  line="install what Debian calls ${names[*]}"
+  [ -z "$manager" ] || line=$(install_line "$manager" "${missing[@]:-${names[@]}}")
+  for tool in meson ninja python3; do
+    command -v "$tool" >/dev/null || stop "$tool is missing; type"$'\n\n'"  $line"
+  done
+  [ "${#missing[@]}" -eq 0 ] || printf 'these packages seem to be missing:\n\n  %s\n\n' "$line"
 }
 
 # Configures the build folder $1 once; further arguments are Meson options, kept by the folder.
@@ -157,7 +211,7 @@ build() {
     return
   fi
   echo "building in $folder"
-  local -a ninja=(ninja -C "$folder" -j "$(nproc)" "$@")
+  local -a ninja=(ninja -C "$folder" -j "$(getconf _NPROCESSORS_ONLN)" "$@")
   if [ -t 1 ]; then
     "${ninja[@]}"
   else

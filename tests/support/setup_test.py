@@ -74,6 +74,79 @@ class SetUp(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("install -y --no-install-recommends libcli11-dev", self.apt_log.read_text())
 
+    def told(self, script, **variables):
+        """What a script says that knows the functions of setup.sh."""
+        done = subprocess.run(
+            ["bash", "-c", f'. "{REPOSITORY}/tests/support/setup.sh" && {script}'],
+            env={"PATH": f"{self.folder}:/usr/bin:/bin", **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        return done.stdout or f"exit code {done.returncode}"
+
+    def test_each_system_gets_the_line_of_its_package_manager(self):
+        release = self.folder / "os-release"
+        script = (
+            f'manager=$(package_manager "{release}" "$KERNEL") &&'
+            ' install_line "$manager" $(package_names "$manager" build)'
+        )
+        debian = (
+            "sudo apt-get install -y --no-install-recommends meson ninja-build g++ pkg-config cmake"
+            " libeigen3-dev libfmt-dev doctest-dev libboost-context-dev libtomlplusplus-dev"
+            " libcli11-dev nlohmann-json3-dev zlib1g-dev libbenchmark-dev\n"
+        )
+        fedora = (
+            "sudo dnf install -y meson ninja-build gcc-c++ pkgconf-pkg-config cmake eigen3-devel"
+            " fmt-devel doctest-devel boost-devel tomlplusplus-devel cli11-devel json-devel"
+            " zlib-devel google-benchmark-devel\n"
+        )
+        arch = (
+            "sudo pacman -S --needed meson ninja gcc pkgconf cmake eigen fmt doctest boost"
+            " tomlplusplus cli11 nlohmann-json zlib benchmark\n"
+        )
+        macos = (
+            "brew install bash meson ninja pkgconf cmake eigen fmt doctest boost tomlplusplus cli11"
+            " nlohmann-json zlib google-benchmark\n"
+        )
+        conda = (
+            "conda install -y -c conda-forge meson ninja cxx-compiler pkg-config cmake eigen fmt"
+            " doctest libboost-devel tomlplusplus cli11 nlohmann_json zlib benchmark\n"
+        )
+        for text, variables, line in (
+            ('PRETTY_NAME="Debian GNU/Linux 13"\nID=debian\n', {}, debian),
+            ("ID=ubuntu\nID_LIKE=debian\n", {}, debian),
+            ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', {}, debian),
+            ('ID=fedora\nVERSION_ID="42"\n', {}, fedora),
+            ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', {}, fedora),
+            ("ID=arch\n", {}, arch),
+            ("ID=nixos\n", {}, "exit code 1"),
+            ("", {"KERNEL": "Darwin"}, macos),
+            ("ID=debian\n", {"CONDA_PREFIX": "/c", "CONDA_DEFAULT_ENV": "lab"}, conda),
+            ("ID=debian\n", {"CONDA_PREFIX": "/c", "CONDA_DEFAULT_ENV": "base"}, debian),
+        ):
+            release.write_text(text)
+            variables = {"KERNEL": "Linux", **variables}
+            self.assertEqual(self.told(script, **variables), line, (text, variables))
+
+    def test_other_package_managers_are_asked_what_is_missing(self):
+        for name, text in (
+            ("rpm", '[ "$3" != fmt-devel ]\n'),
+            ("pacman", '[ "$2" != fmt ]\n'),
+            ("brew", '[ "$3" != fmt ]\n'),
+        ):
+            (self.folder / name).write_text("#!/bin/sh\n" + text)
+            (self.folder / name).chmod(0o755)
+        (self.folder / "conda-meta").mkdir()
+        (self.folder / "conda-meta/cmake-4.0.1-h1.json").write_text("")
+        script = "missing_from {0} $(package_names {0} build)"
+        for manager, missing in (("dnf", "fmt-devel\n"), ("pacman", "fmt\n"), ("brew", "fmt\n")):
+            self.assertEqual(self.told(script.format(manager)), missing)
+        self.assertEqual(
+            self.told("missing_from conda cmake fmt", CONDA_PREFIX=str(self.folder)), "fmt\n"
+        )
+
     def test_unknown_arguments_are_refused(self):
         for command, text in (
             (("tests/run", "--nosuch"), "error: tests/run has no option --nosuch"),

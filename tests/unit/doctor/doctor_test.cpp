@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/doctor/packages.h"
 #include "sim/doctor/probe.h"
 
 using namespace shardlab;
@@ -91,6 +92,45 @@ TEST_CASE("doctor: GPUs, driver and links as the system lists them") {
   REQUIRE(find(links, "links", "eth0") != nullptr);
   CHECK(find(links, "links", "eth0")->value == "25000 Mbit/s, up");
   CHECK(find(links, "links", "mlx5_0")->value == "InfiniBand or RoCE, 400 Gb/sec (4X NDR)");
+}
+
+TEST_CASE("doctor: packages by the names of the system's package manager") {
+  const struct {
+    const char* release;
+    const char* line;
+  } systems[] = {
+      {"PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n",
+       "sudo apt-get install -y --no-install-recommends libopenmpi-dev openmpi-bin"},
+      {"ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n",
+       "sudo apt-get install -y --no-install-recommends libopenmpi-dev openmpi-bin"},
+      {"NAME=\"Fedora Linux\"\nID=fedora\nVERSION_ID=42\n", "sudo dnf install -y openmpi-devel"},
+      {"ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "sudo dnf install -y openmpi-devel"},
+      {"ID=arch\n", "sudo pacman -S --needed openmpi"},
+      {"ID=nixos\n", "install what Debian calls libopenmpi-dev openmpi-bin"},
+  };
+  for (const auto& [release, line] : systems) {
+    Machine machine;
+    machine.plant("etc/os-release", release);
+    CHECK(install_line(machine.view(), "mpi") == line);
+    CHECK(find(examine_mpi(machine.view()), "mpi", "mpirun")->fix == line);
+  }
+}
+
+TEST_CASE("doctor: packages of a conda environment, and of macOS") {
+  Machine machine;
+  machine.plant("etc/os-release", "ID=fedora\n");
+  MachineView view = machine.view();
+  std::map<std::string, std::string> set{{"CONDA_PREFIX", "/c"}, {"CONDA_DEFAULT_ENV", "lab"}};
+  view.variable = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = set.find(name);
+    return found == set.end() ? std::nullopt : std::optional(found->second);
+  };
+  CHECK(install_line(view, "mpi") == "conda install -y -c conda-forge openmpi");
+  set["CONDA_DEFAULT_ENV"] = "base";
+  CHECK(package_manager(view) == "dnf");
+  machine.plant("System/Library/CoreServices/SystemVersion.plist", "");
+  CHECK(install_line(view, "mpi") == "brew install open-mpi");
+  CHECK(install_line(view, "nccl") == "");
 }
 
 TEST_CASE("doctor: a machine that tells nothing is no failure, and what is missing has a command") {
