@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The installed copy is complete: a program and a SHARD_TEST build and run against it.
+"""The installed copy is complete, and may be moved: programs and tests build and run against it.
 
     install_test.py BUILD LIBDIR COMPILER...
 
-Installs BUILD below a temporary folder, asks pkg-config and CMake there, builds the programs of
-this folder outside of the repository and runs them; runs an installed scenario with the installed
-program. What is in the repository is found by nothing of it.
+Installs BUILD below a temporary folder, renames that, asks pkg-config and CMake there, builds the
+programs of this folder outside of the repository and runs them; runs an installed scenario with the
+installed program. What is in the repository is found by nothing of it.
 """
 
 import json
@@ -44,14 +44,14 @@ class Install(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         install = ("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet")
         output(*install, "--destdir", cls.folder / "d")
-        cls.prefix = cls.folder / "d/usr/local"
+        cls.prefix = cls.folder / "moved here"
+        (cls.folder / "d/usr/local").rename(cls.prefix)
 
     @classmethod
     def flags(cls, package):
         return shlex.split(
             output(
                 "pkg-config",
-                f"--define-variable=prefix={cls.prefix}",
                 "--cflags",
                 "--libs",
                 package,
@@ -202,9 +202,24 @@ class Install(unittest.TestCase):
         head = json.loads(graph.read_text(encoding="utf-8").splitlines()[0])
         self.assertEqual(told[-1].split(), ["digests", *head["digests"]])
 
-    def test_the_program_and_its_scenarios(self):
-        scenario = self.prefix / "share/shardlab/scenarios/smoke/add.toml"
-        told = output(self.prefix / "bin/shardlab", "run", scenario)
+    def test_the_program_knows_its_scenarios_by_name(self):
+        program = self.prefix / "bin/shardlab"
+        told = output(program, "run", "smoke/add", cwd=self.folder, env={})
+        self.assertIn("ok     moved here/share/shardlab/scenarios/smoke/add.toml", told)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here")
+    def test_the_program_finds_its_module_for_mpi(self):
+        if not (self.prefix / "lib/shardlab/libshardlab_mpi.so").exists():
+            self.skipTest("built without MPI")
+        environment = {
+            "PATH": os.environ["PATH"],
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "ASAN_OPTIONS": "detect_leaks=0",
+        }
+        job = ("mpirun", "-n", "4", self.prefix / "bin/shardlab", "run", "--backend", "mpi")
+        told = output(*job, "models/fsdp_linear", cwd=self.folder, env=environment)
         self.assertIn("ok     ", told)
 
 
