@@ -69,6 +69,7 @@ class CleanRoot:
         for name, minor in DEVICES.items():
             os.mknod(self.folder / "dev" / name, 0o020666, os.makedev(1, minor))
             os.chmod(self.folder / "dev" / name, 0o666)
+        (self.folder / "dev/fd").symlink_to("/proc/self/fd")
         shutil.copy("/etc/resolv.conf", self.folder / "etc")
         self.folder.chmod(0o755)
 

@@ -13,6 +13,9 @@ repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # Names of packages, one table for all package managers.
 package_table=$repository/sim/doctor/packages.inc
 
+# Where tests/support/unpack puts packages for who is not root.
+unpacked=$repository/build-packages
+
 stop() {
   printf 'error: %s\n' "$@" >&2
   exit 2
@@ -54,6 +57,8 @@ install_packages() {
       echo "error: packages are missing and cannot be installed from here; type"
       echo
       echo "  sudo apt-get update && $(install_line apt "$@")"
+      echo
+      echo "or, without root, tests/support/unpack"
     } >&2
     exit 2
   fi
@@ -111,7 +116,10 @@ missing_from() {
   shift
   for package in "$@"; do
     case $manager in
-      apt) [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ;;
+      apt)
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+          grep -qsx -e "$package" "$unpacked/names"
+        ;;
       dnf) rpm -q --whatprovides "$package" >/dev/null 2>&1 ;;
       pacman) pacman -T "$package" >/dev/null 2>&1 ;;
       brew) brew list --versions "$package" >/dev/null 2>&1 ;;
@@ -138,6 +146,8 @@ require_apt_packages() {
 # on, for what is missing may have come in another way: Meson decides.
 require_packages() {
   local manager tool line
+  # shellcheck disable=SC1091  # written by tests/support/unpack
+  [ ! -f "$unpacked/environment" ] || source "$unpacked/environment"
   local -a names missing=()
   manager=$(package_manager /etc/os-release "$(uname -s)") || manager=
   if [ "$manager" = apt ]; then

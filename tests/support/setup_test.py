@@ -47,7 +47,8 @@ class SetUp(unittest.TestCase):
             done.stderr,
             "error: packages are missing and cannot be installed from here; type\n\n"
             "  sudo apt-get update && "
-            "sudo apt-get install -y --no-install-recommends libcli11-dev\n",
+            "sudo apt-get install -y --no-install-recommends libcli11-dev\n\n"
+            "or, without root, tests/support/unpack\n",
         )
         self.assertFalse(self.apt_log.exists())
 
@@ -178,7 +179,7 @@ class SetUp(unittest.TestCase):
             self.assertEqual(done.stdout, targets, arguments)
 
     def test_help_has_two_examples(self):
-        for script in ("tests/run", "scenarios/run"):
+        for script in ("tests/run", "scenarios/run", "tests/install/deb", "tests/support/unpack"):
             done = self.run_script(script, "--help")
             self.assertEqual(done.returncode, 0)
             examples = done.stdout.partition("examples:\n")[2].splitlines()
