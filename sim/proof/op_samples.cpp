@@ -310,6 +310,14 @@ void add_composites(std::vector<OpSample>& samples) {
        {"_scaled_dot_product_flash_attention_for_cpu",
         {real({2, 3, 7, 4}), real({2, 3, 5, 4}), real({2, 3, 5, 4})},
         {"$0", "$1", "$2"}},
+       {"_scaled_dot_product_flash_attention_for_cpu_backward",
+        {real({2, 3, 7, 4}), real({2, 3, 7, 4}), real({2, 3, 5, 4}), real({2, 3, 5, 4}),
+         real({2, 3, 7, 4}), real({2, 3, 7})},
+        {"$0", "$1", "$2", "$3", "$4", "$5", 0.0, true}},
+       {"_scaled_dot_product_flash_attention_for_cpu_backward",
+        {real({2, 4, 3, 4}), real({2, 4, 3, 4}), real({2, 2, 5, 4}), real({2, 2, 5, 4}),
+         real({2, 4, 3, 4}), real({2, 4, 3}), real({2, 1, 3, 5})},
+        {"$0", "$1", "$2", "$3", "$4", "$5", 0.0, false, "$6"}},
        {"scaled_dot_product_attention",
         {real({2, 3, 7, 4}), real({2, 3, 5, 4}), real({2, 3, 5, 4})},
         {"$0", "$1", "$2"}},
@@ -515,6 +523,10 @@ void add_convolutions(std::vector<OpSample>& samples) {
        {"convolution_backward",
         {real({2, 3, 7}), real({2, 2, 7}), real({3, 2, 3})},
         {"$0", "$1", "$2", Dims{3}, Dims{1}, Dims{1}, Dims{1}, false, Dims{0}, 1,
+         List{true, true, true}}},
+       {"convolution_backward",
+        {real({1, 4, 3, 4}), real({1, 2, 2, 3}), real({2, 2, 2, 2})},
+        {"$0", "$1", "$2", Dims{4}, Dims{2, 1}, Dims{1, 0}, Dims{1, 1}, true, Dims{1, 0}, 2,
          List{true, true, true}}}});
 }
 

@@ -56,6 +56,8 @@ void add_moves(std::vector<OpSample>& samples) {
        {"pixel_shuffle", {real({2, 12, 3, 5})}, {"$0", 2}},
        {"pixel_unshuffle", {real({3, 4, 6})}, {"$0", 2}},
        {"channel_shuffle", {real({2, 6, 3, 5})}, {"$0", 3}},
+       {"hash_tensor", {real({7, 5})}, {"$0"}},
+       {"hash_tensor", {index({7, 5, 2}, 99)}, {"$0", Dims{1}, true}},
        {"rot90", {real({7, 5})}, {"$0", 1, Dims{0, 1}}},
        {"rot90", {real({7, 5})}, {"$0", 3, Dims{0, 1}}},
        {"broadcast_tensors", {real({7, 1}), real({5})}, {List{"$0", "$1"}}},
@@ -256,7 +258,7 @@ void add_measures_backward(std::vector<OpSample>& samples) {
        {"_cdist_backward",
         {real({4, 7}), real({4, 3}), real({7, 3}), unit({4, 7})},
         {"$0", "$1", "$2", 2.0, "$3"}},
-       {"_pdist_backward", {real({6}), real({4, 5}), unit({6})}, {"$0", "$1", 3.0, "$2"}}});
+       {"_pdist_backward", {real({6}), unit({4, 5}), unit({6})}, {"$0", "$1", 2.0, "$2"}}});
 }
 
 /// Older names of reductions and convolutions.

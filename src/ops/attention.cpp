@@ -446,7 +446,8 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   const DTensor key = with_heads(calls, in_wide(args[2]), heads);
   const DTensor value = with_heads(calls, in_wide(args[3]), heads);
   const DTensor g = in_wide(args[0]), output = in_wide(called(row, args, "out"));
-  const Argument& bias = called(row, args, "attn_bias");
+  const bool named_mask = row.op.find_argument("attn_mask").has_value();
+  const Argument& bias = called(row, args, named_mask ? "attn_mask" : "attn_bias");
   const double scale = attention_scale(query, called(row, args, "scale"));
   const DTensor weights =
       attended(calls, query, key, value, bias, called(row, args, "is_causal").to_bool(), scale)
@@ -473,6 +474,16 @@ Results fused_attention_backward(Calls& calls, const OpRow& row, const Arguments
   results.push_back(wanted ? Argument(grad::sum_to(calls, of_scores.value(), bias.tensor()))
                            : Argument());
   return results;
+}
+
+/// The way back through the CPU's kernel. A mask may stretch along any dim: then it is taken apart.
+std::vector<RuleRow> rule_cpu_backward(const RuleContext& context) {
+  if (!context.schema.arg("attn_mask").is_spec()) return rule_fused_backward(context);
+  throw Error(ErrorKind::kUnsupported, "the mask of an attention is laid out call by call");
+}
+Results flash_attention_backward(Calls& calls, const Arguments& args) {
+  const OpRow& row = calls.find("_scaled_dot_product_flash_attention_for_cpu_backward");
+  return fused_attention_backward(calls, row, args);
 }
 
 using grad::Gradients;
@@ -544,6 +555,8 @@ constexpr Row kAttentionRows[] = {
     {"_scaled_dot_product_flash_attention_for_cpu", nullptr, {}, flash_attention, {},
      {nullptr, "query key value attn_mask result0 result1 !attn_mask !result1"},
      "one kernel: weights are made again for the gradient"},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", meta_fused_backward,
+     rule_cpu_backward, RuleOrParts{flash_attention_backward}, {}, {}, kHeads, 0, {}, heads_filter},
     {"scaled_dot_product_attention", nullptr, {}, scaled_attention, {}, {},
      "matmul, softmax, matmul"},
 };

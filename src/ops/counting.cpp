@@ -1,5 +1,7 @@
 // Counts: places among sorted boundaries, histograms, how many are not 0; and pairs of reductions
 // that are one op in the reference.
+#include <algorithm>
+
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
@@ -123,6 +125,50 @@ Results norm_as(Calls& calls, const Arguments& args) {
   return calls("aten::linalg_vector_norm", {args[0], order, Argument(), Argument(false), args[2]});
 }
 
+/// The exclusive or of all along one dim, of which one element stays.
+DTensor folded(Calls& calls, DTensor bits, std::int64_t dim) {
+  std::int64_t count = bits.shape()[static_cast<std::size_t>(dim)];
+  if (count == 0) {
+    fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
+         "hash_tensor: there is nothing to hash along dim {}", dim);
+  }
+  const auto part = [&](std::int64_t first, std::int64_t end) {
+    return calls.one("aten::slice.Tensor", {bits, dim, first, end});
+  };
+  for (; count > 1; count -= count / 2) {
+    const std::int64_t half = count / 2;
+    const DTensor both =
+        calls.one("aten::bitwise_xor.Tensor", {part(0, half), part(half, 2 * half)});
+    bits = count % 2 == 0
+               ? both
+               : calls.one("aten::cat", {ArgumentList{both, part(2 * half, count)}, dim});
+  }
+  return bits;
+}
+
+/// hash_tensor(self, dim, *, keepdim, mode): the bits of all elements along the dims, as f64 or
+/// i64, one over the other by exclusive or.
+Results hash_tensor(Calls& calls, const Arguments& args) {
+  const DTensor x = grad::reduced(calls, args[0].tensor());
+  if (args[3].to_int() != 0) {
+    fail(ErrorKind::kValue, Fix{"leave mode out: its default is 0"},
+         "hash_tensor: mode is {}; it must be 0, exclusive or", args[3].text());
+  }
+  if (is_complex(x.dtype())) {
+    fail(ErrorKind::kValue, Fix{"hash the parts: view_as_real"},
+         "hash_tensor: takes integers and floats, not {}", to_string(x.dtype()));
+  }
+  const Dims dims = reduced_dims(calls.find("aten::hash_tensor").op, args[1], x.ndim());
+  const DTensor wide = cast_to(calls, x, is_floating(x.dtype()) ? DType::kF64 : DType::kI64);
+  DTensor bits = calls.one("aten::view.dtype", {grad::gathered(calls, wide, dims), DType::kI64});
+  for (const std::int64_t dim : dims) {
+    if (x.ndim() > 0) bits = folded(calls, bits, dim);
+  }
+  bits = calls.one("aten::view.dtype", {bits, DType::kU64});
+  if (args[2].to_bool() || x.ndim() == 0) return {bits};
+  return {calls.one("aten::squeeze.dims", {bits, dims})};
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kCountingRows[] = {
@@ -135,6 +181,7 @@ constexpr Row kCountingRows[] = {
     {"count_nonzero", nullptr, {}, count_nonzero, {}, {}, "a sum of truths", kNotDifferentiable},
     {"count_nonzero.dim_IntList", nullptr, {}, count_nonzero, {}, {}, "a sum of truths",
      kNotDifferentiable},
+    {"hash_tensor", nullptr, {}, hash_tensor, {}, {}, "exclusive or of bits", kNotDifferentiable},
     {"histc", meta_histc, histc_rule, KernelId::kHistc, {nullptr, "histc.out"}, {},
      "counts add up where the bounds are given", kAllowUneven | kNotDifferentiable},
     {"norm.ScalarOpt_dim", nullptr, {}, norm_along, {}, {}, "linalg_vector_norm"},

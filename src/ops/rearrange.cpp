@@ -407,6 +407,36 @@ Results set_memory(Calls& calls, const Arguments& args) {
   return {args[0]};
 }
 
+/// resize_(self, size, *, memory_format): the same memory under another shape; zeros behind its
+/// end.
+Results resize_memory(Calls& calls, const Arguments& args) {
+  const DTensor& self = args[0].tensor();
+  if (self.distributed()) {
+    throw Error(ErrorKind::kUnsupported, "resize_: a tensor in pieces has no memory of its own")
+        .with("fix", "use x.reshape(..), or x[..] for a part of it");
+  }
+  if (self.requires_grad()) {
+    throw Error(ErrorKind::kRuntime, "resize_: the tensor requires a gradient")
+        .with("fix", "use x.reshape(..), which has one, or x.detach()");
+  }
+  const Dims size = ints_of(args[1]);
+  if (size == self.shape()) return {args[0]};
+  const Tensor before = self.local();
+  const auto held = static_cast<std::int64_t>(before.storage()->buffer()->size_bytes()) /
+                    item_bytes(before.dtype());
+  const std::int64_t missing = product(size) - (held - before.offset());
+  DTensor memory(before);
+  if (missing > 0) {
+    memory =
+        calls.one("as_strided", {memory, Dims{held - before.offset()}, Dims{1}, before.offset()});
+    memory = calls.one("constant_pad_nd", {memory, Dims{0, missing}});
+  }
+  const std::int64_t offset = missing > 0 ? 0 : before.offset();
+  self.impl()->local =
+      calls.one("as_strided", {memory, size, contiguous_strides(size), offset}).local();
+  return {args[0]};
+}
+
 // Sorted by name; but one number is that of pieces before it is a list of positions.
 // clang-format off
 constexpr Row kRearrangeRows[] = {
@@ -426,6 +456,7 @@ constexpr Row kRearrangeRows[] = {
     {"repeat_interleave.self_Tensor", nullptr, {}, repeat_interleave_each, {}, {}, "index_select",
      kDataDependent},
     {"repeat_interleave.self_int", nullptr, {}, repeat_interleave, {}, {}, "expand"},
+    {"resize_", nullptr, {}, resize_memory, {}, {}, "as_strided", kNotDifferentiable},
     {"resize_as", nullptr, {}, resize_as, {}, {}, "reshape"},
     {"rot90", nullptr, {}, rot90, {}, {}, "flip and transpose"},
     {"set_.source_Tensor_storage_offset", nullptr, {}, set_memory, {}, {}, "as_strided",

@@ -66,6 +66,39 @@ TEST_CASE("a tensor that takes the view of itself takes its placements, too") {
   });
 }
 
+TEST_CASE("a tensor that is resized keeps its memory, zeros come behind its end") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor six = test::plain({6}, counted(6));
+    const DTensor x = ops().one("aten::slice.Tensor", {six, 0, 2, 6});
+    ops()("aten::resize_", {x, Dims{2, 1}});
+    CHECK(x.shape() == Dims{2, 1});
+    ops()("aten::fill_.Scalar", {x, 9});
+    Values after = counted(6);
+    after[2] = after[3] = 9;
+    CHECK(whole(six) == after);
+    ops()("aten::resize_", {x, Dims{3, 2}});
+    CHECK(whole(x) == Values{9, 9, after[4], after[5], 0, 0});
+    const DTensor cut = mesh.place("S(0)", {4}, counted(4));
+    CHECK_THROWS_AS(ops()("aten::resize_", {cut, Dims{2, 2}}), Error);
+  });
+}
+
+// torch.hash_tensor of PyTorch 2.15.
+TEST_CASE("a hash of rows is the exclusive or of their bits, in pieces as whole") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {2, 3, 4}, counted(24));
+    CHECK(whole(ops().one("aten::hash_tensor", {x})) == Values{4609434218613702656.0});
+    CHECK(whole(ops().one("aten::hash_tensor", {x, Dims{-1}})) ==
+          Values{4609434218613702656.0, 0, 0, 0, 0, 0});
+    const DTensor kept = ops().one("aten::hash_tensor", {x, Dims{0, -1}, true});
+    CHECK(kept.shape() == Dims{1, 3, 1});
+    CHECK(kept.dtype() == DType::kU64);
+    CHECK_THROWS_AS(ops()("aten::hash_tensor", {x, Dims{0}, false, 1}), Error);
+  });
+}
+
 TEST_CASE("a bag of rows is their sum, mean or largest, without those that are padding") {
   OpMesh mesh({2});
   mesh.run([&](RankContext&) {
