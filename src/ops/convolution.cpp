@@ -300,6 +300,43 @@ Gradients grad_convolution(const GradContext& context) {
   return gradients;
 }
 
+/// The three gradients are linear in grad_output, and the first two in weight and in input.
+Gradients grad_convolution_backward(const GradContext& context) {
+  Calls& calls = context.calls;
+  const Arguments& args = context.inputs;
+  const DTensor &of_input = context.grads[0], &of_weight = context.grads[1],
+                &of_bias = context.grads[2];
+  const auto convolved = [&](const Argument& x, const Argument& weight, const Argument& bias) {
+    Arguments given{x, weight, bias};
+    given.insert(given.end(), args.begin() + kStride, args.begin() + kOutputMask);
+    return calls.one("aten::convolution", std::move(given));
+  };
+  const auto backward = [&](const Argument& x, const Argument& weight, std::size_t which) {
+    Arguments given{args[0], x, weight, Argument()};
+    given.insert(given.end(), args.begin() + kStride, args.begin() + kOutputMask);
+    given.emplace_back(ArgumentList{which == 0, which == 1, false});
+    return calls("aten::convolution_backward", std::move(given))[which].tensor();
+  };
+  Gradients gradients(3);
+  const auto add = [&](DTensor term) {
+    DTensor& sum = gradients[0];
+    sum = sum.defined() ? calls.one("aten::add.Tensor", {sum, term}) : std::move(term);
+  };
+  if (context.needs(0)) {
+    if (of_input.defined()) add(convolved(of_input, args[2], Argument()));
+    if (of_weight.defined()) add(convolved(args[1], of_weight, Argument()));
+    if (of_bias.defined()) {
+      Dims beside(input(context, 0).ndim(), 1);
+      beside[1] = of_bias.shape()[0];
+      const DTensor bias = calls.one("aten::reshape", {of_bias, beside});
+      add(calls.one("aten::expand", {bias, input(context, 0).shape()}));
+    }
+  }
+  if (context.needs(1) && of_weight.defined()) gradients[1] = backward(args[1], of_weight, 0);
+  if (context.needs(2) && of_input.defined()) gradients[2] = backward(of_input, args[2], 1);
+  return gradients;
+}
+
 // Sorted by name.
 // clang-format off
 constexpr Row kConvolutionRows[] = {
@@ -313,7 +350,8 @@ constexpr Row kConvolutionRows[] = {
     {"convolution", meta_convolution, convolution_rule, {}, {}, {grad_convolution, "input weight"},
      "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)", kCollective, {},
      window_filter<kForward>},
-    {"convolution_backward", meta_convolution_backward, convolution_backward_rule, {}, {}, {},
+    {"convolution_backward", meta_convolution_backward, convolution_backward_rule, {}, {},
+     {grad_convolution_backward, "grad_output input weight"},
      "gradients of shared weights sum over the batch and over cut spatial dims", kCollective, {},
      window_filter<kBackward>},
 };
