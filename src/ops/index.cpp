@@ -429,8 +429,12 @@ Gradients grad_index_fill(const GradContext& context) {
     gradients[0] = calls.one("aten::index_fill.int_Scalar", {context.grads[0], dim, index, 0});
   }
   if (gradients.size() == 3 && context.needs(2)) {
-    const DTensor filled = calls.one("aten::index_select", {context.grads[0], dim, index});
-    gradients[2] = cast_like(calls, calls.one("aten::sum", {filled}), input(context, 3));
+    // A place that the index names twice was filled once.
+    const DTensor zeros = zeros_like(calls, context.grads[0]);
+    const Expression filled(calls,
+                            calls.one("aten::index_fill.int_Scalar", {zeros, dim, index, 1}));
+    const DTensor shown = flowing(context).filled(filled.eq(0), 0).value();
+    gradients[2] = cast_like(calls, calls.one("aten::sum", {shown}), input(context, 3));
   }
   return gradients;
 }
