@@ -152,6 +152,7 @@ struct CheckArguments {
   std::vector<std::string> files;
   std::string known;  ///< known_differences.toml; empty: the nearest above the first file
   std::int64_t max_shown = 20;
+  bool list_skipped = false;          ///< name each line that is skipped
   std::string id;                     ///< of the only line to check; empty: all
   std::optional<std::uint64_t> seed;  ///< of drawn placements
   std::optional<std::int64_t> draws;  ///< of each program

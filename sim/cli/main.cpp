@@ -377,6 +377,8 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   auto* check = app.add_subcommand("check", "compare recorded facts with our answers");
   check->add_option("FILE", parsed.check.files, "facts: .jsonl or .jsonl.gz")->required();
   check->add_option("--max-shown", parsed.check.max_shown, "failing lines to print");
+  check->add_flag("--skipped", parsed.check.list_skipped,
+                  "name each line that is skipped, and why");
   check->add_option("--known", parsed.check.known,
                     "known_differences.toml (default: the nearest above the first file)");
   check->add_option("--id", parsed.check.id, "only the line with this id");
@@ -393,7 +395,7 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
       ->add_option("--workers", parsed.check.workers, "OpInfos at once (default: a processor each)")
       ->needs(shard)
       ->check(CLI::Range(1, 1024));
-  for (const char* name : {"--known", "--outcomes", "--as-scenario", "--max-shown"}) {
+  for (const char* name : {"--known", "--outcomes", "--as-scenario", "--max-shown", "--skipped"}) {
     shard->excludes(name);
   }
   add_common(check, parsed.check.common);

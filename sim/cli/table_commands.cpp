@@ -63,6 +63,7 @@ int check_command(const CheckArguments& arguments) {
   if (!arguments.outcomes.empty()) outcomes = ChainOutcomes::read(arguments.outcomes);
   CheckOptions options = outcomes.options;
   options.max_shown = arguments.max_shown;
+  options.list_skipped = arguments.list_skipped;
   options.id = arguments.id;
   options.seed = arguments.seed.value_or(options.seed);
   options.draws = arguments.draws.value_or(options.draws);

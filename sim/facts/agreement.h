@@ -10,8 +10,8 @@
 
 namespace shardlab {
 
-/// True for cases whose recorded value is wrong in digits that matter.
-bool differs_on_purpose(const std::string& id);
+/// Of a case whose recorded value is wrong in digits that matter, why it is; null for all others.
+const char* differs_on_purpose(const std::string& id);
 
 /// True where they part in what is NaN alone, and the op is one of which the reference's NaN is
 /// known to be wrong. `op`: as ValueCase has it, of an in-place or out= case the functional one.

@@ -39,6 +39,10 @@ struct CheckRun::State {
     if (report.differences().empty() && report.skipped()) {
       ++summary.skipped;
       ++summary.skips[*report.skipped()];
+      if (options.list_skipped) {
+        const std::string own_id = fact.is_object() ? fact.value("id", id) : id;
+        summary.skipped_lines.push_back({own_id, *report.skipped(), report.why_skipped()});
+      }
       return;
     }
     if (report.differences().empty()) {

@@ -66,8 +66,11 @@ class CaseReport {
                     const std::function<void()>& call);
   /// What a decision chose among: { outputs, inputs, cost }, as these fields are compared.
   void add_candidate(Json candidate);
-  /// Nothing of this line is compared.
-  void skip(SkipReason reason) { skipped_ = reason; }
+  /// Nothing of this line is compared; `why`: what there is to say of this line alone.
+  void skip(SkipReason reason, std::string why = {}) {
+    skipped_ = reason;
+    why_skipped_ = std::move(why);
+  }
   /// One field of it is not compared.
   void skip_field(SkipReason reason) { skipped_fields_.push_back(reason); }
 
@@ -75,6 +78,7 @@ class CaseReport {
   const std::vector<Difference>& differences() const { return differences_; }
   const std::vector<Json>& candidates() const { return candidates_; }
   std::optional<SkipReason> skipped() const { return skipped_; }
+  const std::string& why_skipped() const { return why_skipped_; }
   const std::vector<SkipReason>& skipped_fields() const { return skipped_fields_; }
 
   CaseReport();
@@ -86,6 +90,7 @@ class CaseReport {
   std::vector<Difference> differences_;
   std::vector<Json> candidates_;
   std::optional<SkipReason> skipped_;
+  std::string why_skipped_;
   std::vector<SkipReason> skipped_fields_;
 };
 
@@ -101,6 +106,7 @@ struct CheckSummary;
 struct CheckOptions {
   std::int64_t max_shown = 20;  ///< lines that failed
   std::string id;               ///< only lines with this "id"; empty: all
+  bool list_skipped = false;    ///< names each line that is skipped
   // Of checkers that draw placements.
   std::uint64_t seed = 1;
   std::int64_t draws = 2;  ///< for each line
@@ -140,12 +146,20 @@ struct CheckFailure {
   std::string scenario;  ///< TOML that shows it; empty: none
 };
 
+/// A line that is not compared.
+struct SkippedLine {
+  std::string id;  ///< the case's own id; file:line where it has none
+  SkipReason reason;
+  std::string why;  ///< of this line alone; empty: nothing
+};
+
 /// What a run over files came to. Every line is counted once: passed, failed, skipped, known or
 /// still wrong.
 struct CheckSummary {
   std::int64_t passed = 0, failed = 0, skipped = 0, known = 0;  ///< lines
   std::map<SkipReason, std::int64_t> skips;                     ///< lines by reason
   std::map<SkipReason, std::int64_t> field_skips;               ///< fields by reason
+  std::vector<SkippedLine> skipped_lines;  ///< in order; empty unless they are asked for
   std::map<std::string, std::int64_t> known_by_cause;
   std::int64_t still_wrong = 0;  ///< lines of CheckOptions::still_wrong that fail; no failures
   std::vector<CheckFailure> failures;  ///< of the first `max_shown` lines that failed

@@ -61,6 +61,10 @@ std::string CheckSummary::text() const {
                         failure.field.empty() ? "" : "  ", failure.field, failure.expected,
                         failure.got);
   }
+  for (const SkippedLine& line : skipped_lines) {
+    text += fmt::format("skipped {}: {}{}{}\n", line.id, to_string(line.reason),
+                        line.why.empty() ? "" : ": ", line.why);
+  }
   for (const auto& [reason, count] : skips) {
     text += fmt::format("skipped {} lines: {}\n", count, to_string(reason));
   }
@@ -90,6 +94,10 @@ Json CheckSummary::json() const {
   result["field_skips"] = Json::object();
   for (const auto& [reason, count] : field_skips) {
     result["field_skips"][std::string(to_string(reason))] = count;
+  }
+  for (const SkippedLine& line : skipped_lines) {
+    result["skipped_lines"].push_back(
+        {{"id", line.id}, {"reason", to_string(line.reason)}, {"why", line.why}});
   }
   result["failures"] = Json::array();
   for (const CheckFailure& failure : failures) {

@@ -47,7 +47,7 @@ std::string compressed(const Folder& folder, const std::string& name, const std:
 class DoubleChecker : public FactChecker {
  public:
   void check(const Json& fact, CaseReport& report) override {
-    if (fact.contains("skip")) return report.skip(SkipReason::kNoInput);
+    if (fact.contains("skip")) return report.skip(SkipReason::kNoInput, fact.value("why", ""));
     if (fact.contains("later")) report.skip_field(SkipReason::kLaterField);
     if (fact.contains("error")) {
       return report.expect_error("error", fact["error"], [] { fail(ErrorKind::kValue, "no"); });
@@ -106,6 +106,24 @@ TEST_CASE("lines pass, fail with id, expected and got, or are skipped for a reas
   CHECK(summary.failures[2].id == file + ":7");
   CHECK(summary.text().ends_with("\n3 passed, 4 failed, 1 skipped\n"));
   CHECK(summary.json()["failures"][0]["id"] == file + ":2");
+}
+
+TEST_CASE("lines that are skipped are named where it is asked for, with what is known of each") {
+  Folder folder;
+  const std::string file = folder.write("doubles.jsonl",
+                                        "{\"id\":\"two\",\"skip\":true,\"why\":\"it is odd\"}\n"
+                                        "{\"skip\":true}\n"
+                                        "{\"number\":1,\"double\":2}\n");
+  CHECK(check(file).skipped_lines.empty());
+  const CheckSummary summary = check(file, nullptr, {.list_skipped = true});
+  CHECK(summary.text() ==
+        "skipped two: the line does not record its input: it is odd\n"
+        "skipped " +
+            file +
+            ":2: the line does not record its input\n"
+            "skipped 2 lines: the line does not record its input\n"
+            "1 passed, 0 failed, 2 skipped\n");
+  CHECK(summary.json()["skipped_lines"][0]["why"] == "it is odd");
 }
 
 TEST_CASE("all failures count, the first few are shown") {
