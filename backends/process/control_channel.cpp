@@ -5,8 +5,6 @@
 #include "backends/process/control_channel.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +18,7 @@
 
 #include "backends/process/messages.h"
 #include "backends/process/rendezvous.h"
+#include "backends/process/stream_socket.h"
 #include "base/fix.h"
 
 namespace shardlab::process {
@@ -98,7 +97,7 @@ class ControlChannel::Impl {
         connections_(std::move(connections)),
         gone_(static_cast<std::size_t>(membership.size), false),
         leaving_(static_cast<std::size_t>(membership.size)),
-        wake_(eventfd(0, EFD_CLOEXEC)),
+        wake_(make_pipe()),
         listening_([this] { listen(); }) {}
 
   ~Impl() {
@@ -107,8 +106,7 @@ class ControlChannel::Impl {
       for (Connection& connection : connections_) send(connection, Message::kGoodbye, "");
     }
     stopping_ = true;
-    const std::uint64_t one = 1;
-    static_cast<void>(!write(wake_.get(), &one, sizeof one));
+    wake_.second = Descriptor();
     listening_.join();
   }
 
@@ -472,7 +470,7 @@ class ControlChannel::Impl {
 
   // The background thread.
   void listen() {
-    std::vector<pollfd> entries{{wake_.get(), POLLIN, 0}};
+    std::vector<pollfd> entries{{wake_.first.get(), POLLIN, 0}};
     for (const Connection& connection : connections_) {
       entries.push_back({connection.descriptor(), POLLIN, 0});
     }
@@ -509,7 +507,7 @@ class ControlChannel::Impl {
   std::uint64_t sequence_ = 0;  ///< of exchanges; the program's thread only
   std::atomic<bool> failed_{false};
   std::atomic<bool> stopping_{false};
-  Descriptor wake_;
+  std::pair<Descriptor, Descriptor> wake_;  ///< a pipe: closing its second end wakes listen()
   std::thread listening_;  ///< last: it uses everything above
 };
 

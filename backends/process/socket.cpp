@@ -15,6 +15,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/process/stream_socket.h"
 #include "base/error.h"
 #include "base/fix.h"
 
@@ -68,8 +69,7 @@ bool Connection::send(std::uint32_t type, std::string_view payload) {
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   bytes += payload;
   for (std::size_t sent = 0; sent < bytes.size();) {
-    const ssize_t count =
-        ::send(descriptor_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    const auto count = send_quietly(descriptor_, bytes.data() + sent, bytes.size() - sent);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
     sent += static_cast<std::size_t>(count);
@@ -119,7 +119,7 @@ std::optional<Frame> Connection::wait(Clock::time_point deadline) {
 namespace {
 
 Descriptor listening_socket(int family, std::uint16_t port) {
-  Descriptor descriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor descriptor = stream_socket(family);
   if (!descriptor) return descriptor;
   const int on = 1, off = 0;
   setsockopt(descriptor.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -164,7 +164,7 @@ Listener::Listener(std::uint16_t port) : descriptor_(listening_socket(AF_INET6, 
 
 bool Listener::accept(Clock::time_point deadline, Connection& connection) {
   if (!wait_readable(descriptor_.get(), deadline)) return false;
-  connection = Connection(Descriptor(accept4(descriptor_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  connection = Connection(accepted(descriptor_));
   return static_cast<bool>(connection);
 }
 
@@ -192,7 +192,7 @@ Connection connect_to(const std::string& host, std::uint16_t port, Clock::time_p
   const Addresses addresses = resolve(host, port);
   while (true) {
     for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
-      Descriptor descriptor(::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      Descriptor descriptor = stream_socket(entry->ai_family);
       if (!descriptor) continue;
       if (connect(descriptor.get(), entry->ai_addr, entry->ai_addrlen) == 0) {
         return Connection(std::move(descriptor));

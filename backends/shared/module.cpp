@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/program_path.h"
 
 namespace shardlab::backends {
 
@@ -23,9 +24,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> folders() {
   std::vector<fs::path> result;
   if (const char* named = std::getenv("SHARDLAB_MODULES")) result.emplace_back(named);
-  std::error_code unreadable;
-  const fs::path here = fs::read_symlink("/proc/self/exe", unreadable).parent_path();
-  if (!unreadable) {
+  const fs::path here = program_path().parent_path();
+  if (!here.empty()) {
     result.push_back(here);
     result.push_back(here.parent_path());
     result.push_back(here.parent_path() / "lib" / "shardlab");

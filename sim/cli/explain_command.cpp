@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "api/mesh.h"
+#include "base/read_real.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
 #include "ops/torch_names.h"
@@ -70,7 +71,7 @@ std::optional<std::int64_t> integer_of(const std::string& text) {
 std::optional<double> real_of(const std::string& text) {
   double real = 0;
   const char* end = text.data() + text.size();
-  const bool whole = std::from_chars(text.data(), end, real) == std::from_chars_result{end, {}};
+  const bool whole = read_real(text.data(), end, real) == std::from_chars_result{end, {}};
   return whole ? std::optional(real) : std::nullopt;
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/fix.h"
+#include "base/program_path.h"
 #include "dispatch/all_ops.h"
 #include "ops/register.h"
 #include "sim/proof/op_samples.h"
@@ -45,7 +46,7 @@ std::map<std::string, std::string> families_of_ops() {
 // src/ops, above the current folder or the program; empty where only the program is.
 fs::path sources_of_ops() {
   std::error_code ignored;
-  for (fs::path folder : {fs::current_path(ignored), fs::read_symlink("/proc/self/exe", ignored)}) {
+  for (fs::path folder : {fs::current_path(ignored), program_path()}) {
     for (; folder.has_relative_path(); folder = folder.parent_path()) {
       if (fs::is_regular_file(folder / "src/ops/register.cpp", ignored)) return folder / "src/ops";
     }

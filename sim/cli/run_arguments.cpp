@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/fix.h"
+#include "base/program_path.h"
 #include "plan/planner_name.h"
 #include "sim/report/log_text.h"
 #include "sim/report/memory_curve.h"
@@ -63,8 +64,7 @@ namespace {
 // Where scenarios are shipped: below the current folder, beside the folder that the program was
 // built in, and where it was installed to.
 std::vector<fs::path> shipped_folders() {
-  std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
+  const fs::path program = program_path().parent_path();
   return {"scenarios", program.parent_path() / "scenarios",
           program.parent_path() / "share/shardlab/scenarios"};
 }

@@ -8,6 +8,7 @@
 
 #include "sim/doctor/doctor.h"
 #include "sim/doctor/probe.h"
+#include "sim/doctor/system_texts.h"
 
 namespace shardlab {
 
@@ -41,13 +42,15 @@ std::string group_limit(const MachineView& view, const std::string& file) {
   return text.starts_with("max") ? "" : text;
 }
 
+using Resource = decltype(RLIMIT_NPROC);  // glibc has a type of its own, others int
+
 std::string limit_text(rlim_t limit) {
   return limit == RLIM_INFINITY ? std::string("unlimited") : fmt::format("{}", limit);
 }
 
-Finding limit_of(int resource, const char* name, const char* flag, rlim_t usual) {
+Finding limit_of(Resource resource, const char* name, const char* flag, rlim_t usual) {
   rlimit limit{};
-  getrlimit(static_cast<__rlimit_resource>(resource), &limit);
+  getrlimit(resource, &limit);
   Finding finding{"limits", name, limit_text(limit.rlim_cur)};
   if (limit.rlim_cur < usual) {
     finding.health = Health::kLow;
@@ -59,7 +62,7 @@ Finding limit_of(int resource, const char* name, const char* flag, rlim_t usual)
 }  // namespace
 
 std::vector<Finding> examine_processor(const MachineView& view) {
-  const std::string info = file_text(view, "/proc/cpuinfo");
+  const std::string info = processor_text(view);
   const std::string model = field_of(info, "model name");
   std::string cores = fmt::format("{}", sysconf(_SC_NPROCESSORS_ONLN));
   if (const std::string quota = group_limit(view, "cpu.max"); !quota.empty()) {
@@ -72,7 +75,7 @@ std::vector<Finding> examine_processor(const MachineView& view) {
       {"processor", "cores", cores},
       features_of(info),
   };
-  const std::string memory = file_text(view, "/proc/meminfo");
+  const std::string memory = memory_text(view);
   const auto gib = [&](const char* key) {
     return std::atof(field_of(memory, key).c_str()) * 1024 / kGiB;
   };

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/program_path.h"
 #include "sim/facts/known_row.h"
 
 namespace shardlab {
@@ -185,7 +186,7 @@ KnownDifferences KnownDifferences::read(const std::string& path) {
 std::optional<std::string> KnownDifferences::find_file(const std::string& fact_file) {
   std::error_code ignored;
   const fs::path starts[] = {fs::absolute(fact_file, ignored), fs::current_path(ignored) / "-",
-                             fs::read_symlink("/proc/self/exe", ignored)};
+                             program_path()};
   for (const fs::path& start : starts) {
     fs::path folder = start.parent_path();
     while (!folder.empty()) {

@@ -1,9 +1,9 @@
 // Python's own functions. Those that torch has too (sum, max, abs, ...) go to the op for tensors.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/fix.h"
+#include "base/read_real.h"
 #include "sim/language/characters.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/nesting.h"
@@ -223,7 +223,7 @@ double rounded(double x, std::int64_t digits) {
   }
   const std::string text = fmt::format("{:.{}f}", x, digits);
   double result = x;
-  std::from_chars(text.data(), text.data() + text.size(), result);
+  read_real(text.data(), text.data() + text.size(), result);
   return result;
 }
 

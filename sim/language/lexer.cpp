@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/read_real.h"
+
 namespace shardlab {
 
 namespace {
@@ -304,7 +306,7 @@ class Lexer {
   void push_real(std::uint32_t start, const std::string& value) {
     Token token{.kind = TokenKind::kFloat, .span = {start, at_}};
     const char* last = value.data() + value.size();
-    const auto [stop, fault] = std::from_chars(value.data(), last, token.real);
+    const auto [stop, fault] = read_real(value.data(), last, token.real);
     if (fault == std::errc::result_out_of_range)
       token.real = out_of_range(value);
     else if (stop != last) {

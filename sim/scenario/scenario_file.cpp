@@ -16,6 +16,7 @@
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/read_real.h"
 #include "comm/call.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
@@ -252,7 +253,7 @@ Setting parse_setting(const std::string& text) {
   if (const auto [stop, fault] = std::from_chars(value.data(), last, integer);
       fault == std::errc() && stop == last) {
     setting.value = integer;
-  } else if (const auto [after, bad] = std::from_chars(value.data(), last, real);
+  } else if (const auto [after, bad] = read_real(value.data(), last, real);
              bad == std::errc() && after == last) {
     setting.value = real;
   } else if (value == "true" || value == "false") {

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "base/error.h"
+#include "sim/schedule/stack_map.h"
 #include "sim/schedule/stack_overflow.h"
 
 namespace shardlab {
@@ -20,9 +20,7 @@ namespace shardlab {
 namespace {
 
 [[noreturn]] void refuse(std::size_t made, std::size_t wanted, std::size_t size_bytes, int cause) {
-  std::ifstream file("/proc/sys/vm/max_map_count");
-  std::size_t maps = 0;
-  file >> maps;
+  const std::size_t maps = most_maps();
   Error error(ErrorKind::kRuntime,
               fmt::format("no memory map for the stack of rank {} of {} ({} KiB each): {}", made,
                           wanted, size_bytes / 1024, std::strerror(cause)));
@@ -56,9 +54,8 @@ void StackPool::reserve(std::size_t count) {
   if (bottoms_.size() >= count) return;
   const std::size_t stride = guard_bytes_ + size_bytes_;
   const std::size_t slab_bytes = (count - bottoms_.size()) * stride;
-  void* map = mmap(nullptr, slab_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (map == MAP_FAILED) refuse(bottoms_.size(), count, size_bytes_, errno);
+  void* map = map_stacks(slab_bytes);
+  if (map == nullptr) refuse(bottoms_.size(), count, size_bytes_, errno);
   slabs_.push_back({map, slab_bytes});
   for (auto* guard = static_cast<std::byte*>(map); bottoms_.size() < count; guard += stride) {
     if (mprotect(guard, guard_bytes_, PROT_NONE) != 0) {

@@ -13,6 +13,7 @@
 #include "base/rank_context.h"
 #include "sim/schedule/fiber_stack.h"
 #include "sim/schedule/sanitizer.h"
+#include "sim/schedule/stack_map.h"
 
 namespace shardlab {
 
@@ -58,13 +59,14 @@ void on_fault(int, siginfo_t* info, void*) {
     tell_overflow(*stacks);
     break;
   }
-  sigaction(SIGSEGV, &action_before, nullptr);
-  if (info->si_code <= 0) raise(SIGSEGV);  // sent by a process, it does not come again by itself
+  sigaction(kGuardSignal, &action_before, nullptr);
+  if (info->si_code <= 0)
+    raise(kGuardSignal);  // sent by a process, it does not come again by itself
 }
 
 void put_handler_in_place() {
   struct sigaction now = {};
-  if (sigaction(SIGSEGV, nullptr, &now) != 0) return;
+  if (sigaction(kGuardSignal, nullptr, &now) != 0) return;
   const bool ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault;
   if (ours) return;
   action_before = now;
@@ -72,7 +74,7 @@ void put_handler_in_place() {
   now.sa_sigaction = on_fault;
   now.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&now.sa_mask);
-  sigaction(SIGSEGV, &now, nullptr);
+  sigaction(kGuardSignal, &now, nullptr);
 }
 
 }  // namespace

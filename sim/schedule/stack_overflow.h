@@ -10,7 +10,7 @@ namespace shardlab {
 class StackPool;
 
 /// Faults in the guards of these stacks are told on stderr, with the rank, before the program ends
-/// as it would have: by whoever handled SIGSEGV before, at first the system. Any thread; stacks
+/// as it would have: by whoever handled the signal before, at first the system. Any thread; stacks
 /// that are made or go while another thread faults may be missed. Up to 64 pools at a time.
 void watch_guards(const StackPool& stacks);
 void forget_guards(const StackPool& stacks);

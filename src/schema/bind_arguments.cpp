@@ -1,6 +1,7 @@
 // Defaults as a schema's text has them, and calls in C++ whose arguments stand in schema order.
 #include <charconv>
 
+#include "base/read_real.h"
 #include "schema/binder.h"
 #include "schema/op_row.h"
 
@@ -12,7 +13,7 @@ Argument parse_number(const std::string& text) {
   const char* end = text.data() + text.size();
   if (std::from_chars(text.data(), end, integer).ptr == end) return integer;
   double real = 0;
-  if (std::from_chars(text.data(), end, real).ptr == end) return real;
+  if (read_real(text.data(), end, real).ptr == end) return real;
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/fix.h"
+#include "base/read_real.h"
 #include "trace/emitter.h"
 
 namespace shardlab {
@@ -113,7 +114,7 @@ class ExpressionReader {
     std::int64_t whole = 0;
     double real = 0;
     const auto as_whole = std::from_chars(text_.data() + at_, end, whole);
-    const auto as_real = std::from_chars(text_.data() + at_, end, real);
+    const auto as_real = read_real(text_.data() + at_, end, real);
     if (as_real.ec != std::errc()) refuse("a number");
     const bool is_whole = as_whole.ec == std::errc() && as_whole.ptr == as_real.ptr;
     at_ = static_cast<std::size_t>(as_real.ptr - text_.data());

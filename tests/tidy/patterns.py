@@ -41,6 +41,29 @@ BANNED = {
     re.compile(r"\brandom_device\b"): "unseeded randomness; take a seed",
     re.compile(r"(?<![\w.>])(?:std::)?system\s*\("): "starts a shell",
 }
+
+# What only some systems have stands in small files, which have a side for each.
+OF_ONE_SYSTEM = {
+    "src/base/program_path.cpp": "the file of the program",
+    "src/base/read_real.cpp": "a standard library without decimal numbers",
+    "backends/process/stream_socket.cpp": "sockets",
+    "sim/schedule/stack_map.cpp": "memory for stacks",
+    "sim/schedule/stack_map.h": "the same",
+    "sim/doctor/system_texts.cpp": "what a system tells of itself",
+    "tests/nccl/double/region.cpp": "NCCL is for Linux, its double as well",
+}
+SYSTEM = re.compile(
+    r"\b(epoll_\w+|eventfd|signalfd|timerfd_\w+|inotify_\w+|futex|memfd_create|pidfd_\w+|syscall"
+    r"|prctl|accept4|pipe2|dup3|SOCK_CLOEXEC|SOCK_NONBLOCK|MSG_NOSIGNAL|MAP_STACK|MAP_POPULATE"
+    r"|sched_[gs]etaffinity|CPU_SET|gettid|getrandom|getauxval|mallinfo2?|malloc_trim|secure_getenv"
+    r"|program_invocation_\w+|pthread_getattr_np|pthread_setname_np|__rlimit_resource|__APPLE__"
+    r"|__linux__|_LIBCPP_VERSION|__GLIBC__)\b"
+)
+SYSTEM_FILE = re.compile(r"^/proc/self/exe")
+SYSTEM_HEADER = re.compile(
+    r"^(linux/|mach|malloc\.h|sys/(eventfd|epoll|prctl|sysctl|sysinfo|auxv|random)\.h)"
+)
+
 LOCAL_STATE = re.compile(r"\b(thread_local|__thread)\b")
 
 TOP_FOLDERS = ("src", "sim", "backends", "tests", "scenarios")
@@ -85,6 +108,20 @@ def check_thread_local(repository):
         if file.path not in THREAD_LOCAL_HOME:
             for line, match in matches(file, file.code, LOCAL_STATE):
                 yield Problem(file.path, line, f"{match[0]}: only {THREAD_LOCAL_HOME[0]} has one")
+
+
+def check_systems(repository):
+    """Calls, headers and names that only one system has stand behind a file of their own."""
+    for file in repository.cpp():
+        if file.path in OF_ONE_SYSTEM:
+            continue
+        found = [(line, match[0]) for line, match in matches(file, file.code, SYSTEM)]
+        found += [(line, f"<{name}>") for line, _, name in file.includes
+                  if SYSTEM_HEADER.match(name)]
+        found += [(file.line_of(position), text) for position, text in file.strings
+                  if SYSTEM_FILE.match(text)]
+        for line, what in found:
+            yield Problem(file.path, line, f"{what}: not on every system; see OF_ONE_SYSTEM")
 
 
 def names_backend(text):
@@ -174,6 +211,7 @@ CHECKS = (
     check_banned,
     check_thread_local,
     check_backend_names,
+    check_systems,
     check_open_ends,
     check_machine_paths,
     check_pages,

@@ -159,6 +159,15 @@ class Tidy(unittest.TestCase):
         expected = "src/base/error.cpp:2: thread_local: only src/base/rank_context.cpp has one"
         self.assertEqual(self.in_error_cpp("thread_local int x;"), [expected])
 
+    def test_what_only_one_system_has(self):
+        for line in ("int d = eventfd(0, 0);", "#include <linux/futex.h>", "#ifdef __linux__",
+                     'read("/proc/self/exe");', "accept4(a, b, c, SOCK_CLOEXEC);"):
+            self.assertIn("not on every system", "".join(self.in_error_cpp(line)), line)
+        for innocent in ("pipe(ends);", "// eventfd", "int eventfds;", "#include <sys/mman.h>"):
+            self.assertEqual(self.in_error_cpp(innocent), [], innocent)
+        self.assertEqual(self.found({"src/base/program_path.cpp": "#ifdef __APPLE__\n#endif\n"}),
+                         ["src/base/program_path.cpp: no meson.build lists this file"])
+
     def test_backend_names_in_src(self):
         for line in (
             'if (name == "threads") return 1;',

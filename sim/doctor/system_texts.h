@@ -1,0 +1,15 @@
+// system_texts.h - what a system tells of its processor and memory, in the form of Linux.
+#pragma once
+
+#include <string>
+
+#include "sim/doctor/doctor.h"
+
+namespace shardlab {
+
+/// As /proc/cpuinfo: "model name", "flags"; empty where the system does not tell.
+std::string processor_text(const MachineView& view);
+/// As /proc/meminfo: "MemTotal", "MemAvailable" in KiB; empty likewise.
+std::string memory_text(const MachineView& view);
+
+}  // namespace shardlab
