@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
+#include "kernels/promotion.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
@@ -153,15 +154,17 @@ Gradients grad_logcumsumexp(const GradContext& context) {
   const DTensor& x = input(context, 0);
   if (x.ndim() == 0) return {context.grads[0]};
   const Dims dims{context.inputs[1].to_int()};
+  const Scalar least(lowest_number(x.dtype()).to_double() / 4);
   const Expression gradient = flowing(context), y = out(context), value = in(context, 0);
+  // What is not on the side has the least logarithm that there is a slope at.
   const auto part = [&](const Expression& size) {
-    const Expression logs = size.of("aten::log") - y;
+    const Expression none = size.le(0);
+    const Expression logs = (size.filled(none, 1).of("aten::log") - y).filled(none, least);
     const DTensor turned = calls.one("aten::flip", {logs.value(), dims});
     const DTensor sums = calls.one("aten::logcumsumexp", {turned, dims[0]});
     return (Expression(calls, calls.one("aten::flip", {sums, dims})) + value).of("aten::exp");
   };
-  const auto side = [&](double sign) { return (gradient * sign).with("aten::clamp_min", 0); };
-  return {(part(side(1)) - part(side(-1))).value()};
+  return {(part(gradient) - part(-gradient)).value()};
 }
 
 Gradients grad_log_softmax(const GradContext& context) {

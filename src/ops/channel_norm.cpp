@@ -205,6 +205,52 @@ Gradients grad_batch_norm(const GradContext& context) {
   return gradients;
 }
 
+/// native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean,
+/// save_invstd, train, eps, output_mask): in training the statistics are those of the input.
+Gradients grad_batch_norm_backward(const GradContext& context) {
+  Calls& calls = context.calls;
+  const OpDescriptor& op = calls.find("aten::native_batch_norm_backward").op;
+  const Normalization call(calls, op, context.inputs);
+  const bool training = trains(op, context.inputs);
+  const Expression g = call.wide({"grad_out"}), x = call.wide(call.input());
+  const Expression mean = call.beside({training ? "save_mean" : "running_mean"});
+  const Expression root = training
+                              ? call.beside({"save_invstd"})
+                              : inverse_spread(call.beside({"running_var"}), call.number({"eps"}));
+  const auto beside = [&](const DTensor& vector) {
+    Dims shape(call.input().ndim(), 1);
+    shape[1] = call.input().shape()[1];
+    return call.reshaped(call.wide(vector), shape);
+  };
+  const Expression none(calls, grad::zeros_like(calls, g.value()));
+  const DTensor &of_input = context.grads[0], &of_weight = context.grads[1],
+                &of_bias = context.grads[2];
+  const bool weighed = call.has({"weight"});
+  const WayBack back{weighed ? g * call.beside({"weight"}) : g,
+                     (x - mean) * root,
+                     root,
+                     of_input.defined() ? call.wide(of_input) : none,
+                     of_weight.defined() ? g * beside(of_weight) : none,
+                     call.other_dims(),
+                     training ? TakesOut::kMeanAndSlope : TakesOut::kNothing};
+  Gradients gradients(7);
+  const Expression of_flow = back.of_flow();
+  if (context.needs(0)) {
+    Expression of_g = weighed ? of_flow * call.beside({"weight"}) : of_flow;
+    if (of_weight.defined()) of_g = of_g + back.normal * beside(of_weight);
+    if (of_bias.defined()) of_g = of_g + beside(of_bias);
+    gradients[0] = grad::cast_like(calls, of_g.value(), input(context, 0));
+  }
+  if (context.needs(1)) {
+    gradients[1] = grad::cast_like(calls, back.of_input().value(), call.input());
+  }
+  if (weighed && context.needs(2)) {
+    const Expression sums = call.sum(of_flow * g, call.other_dims());
+    gradients[2] = call.flat(sums).tensor();
+  }
+  return gradients;
+}
+
 // The ops that people call.
 
 /// batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, _): without
@@ -295,7 +341,11 @@ constexpr Row kChannelNormRows[] = {
      {nullptr, "native_batch_norm.out"}, {grad_batch_norm<Trains::kAsGiven>, kSaved}, kChannels, 0,
      {1}},
     {"native_batch_norm_backward", meta_batch_norm_backward, rule_batch_norm_backward,
-     batch_norm_backward, {nullptr, "native_batch_norm_backward.out"}, {}, kChannels, 0, {1}},
+     batch_norm_backward, {nullptr, "native_batch_norm_backward.out"},
+     {grad_batch_norm_backward,
+      "grad_out input weight running_mean running_var save_mean save_invstd "
+      "!running_mean !running_var !save_mean !save_invstd"},
+     kChannels, 0, {1}},
 };
 // clang-format on
 

@@ -151,6 +151,14 @@ Gradients grad_silu(const GradContext& context) {
   return {context.calls.one("aten::silu_backward", {context.grads[0], input(context, 0)})};
 }
 
+/// silu_backward(grad_output, self)
+Gradients grad_silu_backward(const GradContext& context) {
+  const Expression g = in(context, 0), x = in(context, 1), share = x.of("aten::sigmoid");
+  const Expression rest = -(share - 1);
+  return {context.calls.one("aten::silu_backward", {context.grads[0], x.value()}),
+          (flowing(context) * g * share * rest * (x * (rest - share) + 2)).value()};
+}
+
 Gradients grad_sin(const GradContext& context) {
   return {multiply(context.calls, context.grads[0],
                    context.calls.one("aten::cos", {input(context, 0)}))};
@@ -163,6 +171,18 @@ Gradients grad_sinh(const GradContext& context) {
 Gradients grad_softplus(const GradContext& context) {
   return {context.calls.one("aten::softplus_backward", {context.grads[0], input(context, 0),
                                                         context.inputs[1], context.inputs[2]})};
+}
+
+/// softplus_backward(grad_output, self, beta, threshold): beyond the threshold it is the identity.
+Gradients grad_softplus_backward(const GradContext& context) {
+  const Expression g = in(context, 0), x = in(context, 1);
+  const double beta = context.inputs[2].to_double();
+  const Expression scaled = x * beta, share = scaled.of("aten::sigmoid");
+  const Expression slope =
+      (share * -(share - 1) * beta).filled(scaled.gt(context.inputs[3].to_double()), 0);
+  return {context.calls.one("aten::softplus_backward",
+                            {context.grads[0], x.value(), context.inputs[2], context.inputs[3]}),
+          (flowing(context) * g * slope).value()};
 }
 
 Gradients grad_sqrt(const GradContext& context) {
@@ -346,7 +366,8 @@ constexpr Row kElementaryRows[] = {
      {grad_zeros, ""}, "the sign of NaN is 0, which the largest of some signs need not be"},
     {"silu", meta_tensors, kNone, KernelId::kSilu, {"silu_", "silu.out"}, {grad_silu, "self"},
      "neither linear nor known to be monotone"},
-    {"silu_backward", meta_tensors, kNone, KernelId::kSiluBackward, {}, {}, kWholeDecides},
+    {"silu_backward", meta_tensors, kNone, KernelId::kSiluBackward, {},
+     {grad_silu_backward, "grad_output self"}, kWholeDecides},
     {"sin", meta_promoted_float, kNone, KernelId::kSin, {"sin_", "sin.out"},
      {holomorphic<grad_sin>, "self"},
      "neither linear nor monotone"},
@@ -355,7 +376,8 @@ constexpr Row kElementaryRows[] = {
     {"softplus", meta_tensors, kNone, KernelId::kSoftplus, {nullptr, "softplus.out"},
      {grad_softplus, "self"}, "neither linear nor known to be monotone"},
     {"softplus_backward", meta_tensors, kNone, KernelId::kSoftplusBackward,
-     {nullptr, "softplus_backward.grad_input"}, {}, kWholeDecides},
+     {nullptr, "softplus_backward.grad_input"},
+     {grad_softplus_backward, "grad_output self"}, kWholeDecides},
     {"sqrt", meta_promoted_float, kNone, KernelId::kSqrt, {"sqrt_", "sqrt.out"},
      {holomorphic<grad_sqrt>, "result"}, "undefined at x < 0"},
     {"square", meta_square, kNone, KernelId::kSquare, {"square_", "square.out"},

@@ -128,13 +128,17 @@ Results group_norm_backward(Calls& calls, const OpRow& row, const Arguments& arg
 
 // Gradients
 
+/// All but that of the samples.
+Dims inner_dims(const DTensor& x) {
+  Dims dims;
+  for (std::size_t d = 1; d < x.ndim(); ++d) dims.push_back(static_cast<std::int64_t>(d));
+  return dims;
+}
+
 /// What flows into means and into 1 / standard deviations, as gradient of the input.
 DTensor through_statistics(const GradContext& context) {
   Calls& calls = context.calls;
-  Dims inner;
-  for (std::size_t d = 1; d < input(context, 0).ndim(); ++d) {
-    inner.push_back(static_cast<std::int64_t>(d));
-  }
+  const Dims inner = inner_dims(input(context, 0));
   const DTensor x = gathered(calls, input(context, 0), inner);
   const Dims& groups = context.outputs[1].tensor().shape();
   const std::int64_t size = x.numel() / std::max<std::int64_t>(product(groups), 1);
@@ -177,6 +181,65 @@ Gradients grad_group_norm(const GradContext& context) {
   return gradients;
 }
 
+/// native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
+Gradients grad_group_norm_backward(const GradContext& context) {
+  Calls& calls = context.calls;
+  const OpDescriptor& op = calls.find("aten::native_group_norm_backward").op;
+  const Dims inner = inner_dims(input(context, 1));
+  // Channels of a group stand together.
+  Arguments args = context.inputs;
+  for (const std::size_t i : {0, 1, 2, 3}) {
+    args[i] = gathered(calls, reduced(calls, args[i].tensor()), inner);
+  }
+  const Normalization call(calls, op, args);
+  const Dims &whole = call.input().shape(), groups = grouped_shape(call),
+             number{groups[0], groups[1], 1};
+  const auto vector = [&](const DTensor& x) {
+    Dims shape(call.input().ndim(), 1);
+    shape[1] = whole[1];
+    return call.reshaped(call.wide(gathered(calls, reduced(calls, x), Dims{0})), shape);
+  };
+  const bool weighed = args[4].is_tensor();
+  const Expression g = call.wide({"grad_out"}), none(calls, zeros_like(calls, g.value()));
+  const Expression root = call.reshaped(call.wide({"rstd"}), number);
+  const Expression x = call.reshaped(call.wide(call.input()), groups);
+  const DTensor &of_input = context.grads[0], &of_weight = context.grads[1],
+                &of_bias = context.grads[2];
+  const auto given = [&](const DTensor& flowed) {
+    return call.wide(gathered(calls, reduced(calls, flowed), inner));
+  };
+  const WayBack back{call.reshaped(weighed ? g * vector(args[4].tensor()) : g, groups),
+                     (x - call.reshaped(call.wide({"mean"}), number)) * root,
+                     root,
+                     call.reshaped(of_input.defined() ? given(of_input) : none, groups),
+                     call.reshaped(of_weight.defined() ? g * vector(of_weight) : none, groups),
+                     Dims{2},
+                     TakesOut::kMeanAndSlope};
+  Gradients gradients(5);
+  const Expression of_flow = call.reshaped(back.of_flow(), whole);
+  if (context.needs(0)) {
+    Expression of_g = weighed ? of_flow * vector(args[4].tensor()) : of_flow;
+    if (of_weight.defined()) of_g = of_g + call.reshaped(back.normal, whole) * vector(of_weight);
+    if (of_bias.defined()) of_g = of_g + vector(of_bias);
+    gradients[0] = cast_like(calls, of_g.value(), input(context, 0));
+  }
+  const Expression of_input_alone = back.of_normal() * root;
+  if (context.needs(1)) {
+    gradients[1] =
+        cast_like(calls, call.reshaped(of_input_alone, whole).value(), input(context, 1));
+  }
+  const auto per_group = [&](const Expression& sums, std::size_t index) {
+    const DTensor& like = input(context, index);
+    return cast_like(calls, call.reshaped(sums, like.shape()).value(), like);
+  };
+  if (context.needs(2)) gradients[2] = per_group(-call.sum(of_input_alone, Dims{2}), 2);
+  if (context.needs(3)) gradients[3] = per_group(back.of_root(), 3);
+  if (weighed && context.needs(4)) {
+    gradients[4] = call.flat(call.sum(of_flow * g, call.other_dims())).tensor();
+  }
+  return gradients;
+}
+
 /// group_norm(input, num_groups, weight, bias, eps, _)
 Results group_norm_parts(Calls& calls, const Arguments& args) {
   const Dims& shape = args[0].tensor().shape();
@@ -200,7 +263,8 @@ constexpr Row kGroupNormRows[] = {
      {grad_group_norm, "input weight result1 result2"}, kSamples, 0, {1},
      nullptr, 3},
     {"native_group_norm_backward", meta_group_norm_backward, rule_group_norm_backward,
-     group_norm_backward, {nullptr, "native_group_norm_backward.out"}, {}, kSamples, 0, {1}},
+     group_norm_backward, {nullptr, "native_group_norm_backward.out"},
+     {grad_group_norm_backward, "grad_out input mean rstd weight"}, kSamples, 0, {1}},
 };
 // clang-format on
 

@@ -8,6 +8,7 @@
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
+#include "ops/normalization.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
@@ -157,11 +158,88 @@ Gradients grad_layer_norm(const GradContext& context) {
   return gradients;
 }
 
-// Root mean squares, on a rank's rows.
-
 Expression widened(Calls& calls, const Argument& tensor) {
   return Expression(calls, tensor.tensor()).to(f32_for_half(tensor.tensor().dtype()));
 }
+
+using normalization::TakesOut, normalization::WayBack;
+
+/// What the ways back share: (grad_out, input, normalized_shape, statistics.., weight, ..), of
+/// which the last statistic is the root. `mean`: undefined for root mean squares.
+WayBack rows_back(const GradContext& context, const DTensor& mean, std::size_t weight) {
+  Calls& calls = context.calls;
+  const Arguments& args = context.inputs;
+  const Expression g = widened(calls, args[0]), x = widened(calls, args[1]);
+  const Expression root = widened(calls, args[weight - 1]);
+  const Expression normal = (mean.defined() ? x - Expression(calls, mean) : x) * root;
+  const auto or_zeros = [&](std::size_t output) {
+    const DTensor& given = context.grads[output];
+    return given.defined() ? widened(calls, given)
+                           : Expression(calls, zeros_like(calls, g.value()));
+  };
+  Dims dims;
+  for (std::size_t i = ints_of(args[2]).size(); i > 0; --i) {
+    dims.push_back(-static_cast<std::int64_t>(i));
+  }
+  const Expression flow = args[weight].is_tensor() ? g * widened(calls, args[weight]) : g;
+  return {flow,
+          normal,
+          root,
+          or_zeros(0),
+          or_zeros(1) * g,
+          dims,
+          mean.defined() ? TakesOut::kMeanAndSlope : TakesOut::kSlope};
+}
+
+/// Of grad_out and of the weight, whose slots are 0 and `slot`.
+void add_flow_gradients(const GradContext& context, const WayBack& back, std::size_t weight,
+                        std::size_t slot, Gradients& gradients) {
+  Calls& calls = context.calls;
+  const Arguments& args = context.inputs;
+  const Expression of_flow = back.of_flow();
+  if (context.needs(0)) {
+    Expression of_g = args[weight].is_tensor() ? of_flow * widened(calls, args[weight]) : of_flow;
+    if (context.grads[1].defined()) of_g = of_g + back.normal * widened(calls, context.grads[1]);
+    const bool has_bias = context.grads.size() > 2 && context.grads[2].defined();
+    if (has_bias) of_g = of_g + widened(calls, context.grads[2]);
+    gradients[0] = cast_like(calls, of_g.value(), input(context, 0));
+  }
+  if (!args[weight].is_tensor() || !context.needs(slot)) return;
+  const DTensor& like = args[weight].tensor();
+  const DTensor product = (of_flow * widened(calls, args[0])).value();
+  gradients[slot] = cast_like(calls, sum_to(calls, product, like), like);
+}
+
+/// (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask): the statistics are
+/// those of the input.
+Gradients grad_layer_norm_backward(const GradContext& context) {
+  Gradients gradients(6);
+  const DTensor& mean = context.inputs[3].tensor();
+  const DTensor wide = cast_to(context.calls, mean, f32_for_half(mean.dtype()));
+  const WayBack back = rows_back(context, wide, 5);
+  add_flow_gradients(context, back, 5, 4, gradients);
+  if (context.needs(1)) {
+    gradients[1] = cast_like(context.calls, back.of_input().value(), input(context, 1));
+  }
+  return gradients;
+}
+
+/// (grad_out, input, normalized_shape, rstd, weight, output_mask)
+Gradients grad_rms_norm_backward(const GradContext& context) {
+  Gradients gradients(4);
+  const WayBack back = rows_back(context, {}, 4);
+  add_flow_gradients(context, back, 4, 3, gradients);
+  if (context.needs(1)) {
+    const DTensor of_input = (back.of_normal() * back.root).value();
+    gradients[1] = cast_like(context.calls, of_input, input(context, 1));
+  }
+  if (context.needs(2)) {
+    gradients[2] = cast_like(context.calls, back.of_root().value(), input(context, 3));
+  }
+  return gradients;
+}
+
+// Root mean squares, on a rank's rows.
 
 /// The mean over the last dims, as many as `normalized` has sizes.
 Expression row_mean(const Expression& x, const Argument& normalized) {
@@ -232,13 +310,15 @@ constexpr Row kNormRows[] = {
     {"_fused_rms_norm", meta_rms_norm, rule_norm<2>, rms_norm_locally, {},
      {grad_rms_norm, "input weight result1"}, "rows are independent", kAllowUneven, {1}},
     {"_fused_rms_norm_backward", meta_rms_norm_backward, rule_norm_backward<1>,
-     rms_norm_backward_locally, {}, {}, "rows are independent", 0, {2}},
+     rms_norm_backward_locally, {},
+     {grad_rms_norm_backward, "grad_out input rstd weight"}, "rows are independent", 0, {2}},
     {"native_layer_norm", meta_layer_norm, rule_norm<3>, KernelId::kNativeLayerNorm,
      {nullptr, "native_layer_norm.out"},
      {grad_layer_norm, "input weight bias result1 result2 !result1 !result2"},
      "rows are independent", kAllowUneven, {1}},
     {"native_layer_norm_backward", meta_layer_norm_backward, rule_norm_backward<2>,
-     KernelId::kNativeLayerNormBackward, {nullptr, "native_layer_norm_backward.out"}, {},
+     KernelId::kNativeLayerNormBackward, {nullptr, "native_layer_norm_backward.out"},
+     {grad_layer_norm_backward, "grad_out input mean rstd weight !mean !rstd"},
      "rows are independent", 0, {2}},
 };
 // clang-format on

@@ -87,4 +87,24 @@ Spread spread_of(const Expression& x, const Dims& dims) {
   return {{calls, both[1].tensor()}, {calls, both[0].tensor()}};
 }
 
+Expression WayBack::rest(const Expression& x) const {
+  if (takes_out == TakesOut::kNothing) return x;
+  const Expression scaled = x - normal * mean(x * normal);
+  return takes_out == TakesOut::kSlope ? scaled : scaled - mean(x);
+}
+
+Expression WayBack::of_normal() const {
+  if (takes_out == TakesOut::kNothing) return into_normal;
+  return into_normal - root * (into_input * mean(flow * normal) + flow * mean(into_input * normal));
+}
+
+Expression WayBack::of_root() const {
+  return sum(of_normal() * normal) / root + sum(into_input * rest(flow));
+}
+
+Expression WayBack::of_input() const {
+  if (takes_out == TakesOut::kNothing) return root * of_normal();
+  return root * rest(of_normal()) - root * root * normal * mean(into_input * rest(flow));
+}
+
 }  // namespace shardlab::normalization

@@ -111,6 +111,40 @@ struct Spread {
 /// Over these dims, which stay as dims of one place.
 Spread spread_of(const Expression& x, const Dims& dims);
 
+/// What the way back of a normalisation takes out of a gradient, along with its scale.
+enum class TakesOut : std::uint8_t {
+  kMeanAndSlope,
+  kSlope,    ///< of root mean squares
+  kNothing,  ///< statistics that do not depend on the input
+};
+
+/// The gradients of a way back: of what gives root (flow - mean(flow) - normal mean(flow normal)),
+/// for the input, and flow's sums with `normal`, for the weight. All in one dtype; means over
+/// `dims`, which the statistics have with one place.
+struct WayBack {
+  Expression flow, normal, root;
+  Expression into_input, into_normal;  ///< what flows into the input's gradient and the sums
+  Dims dims;
+  TakesOut takes_out;
+
+  Expression of_flow() const { return root * rest(into_input); }
+  /// With the root as it is.
+  Expression of_normal() const;
+  /// One number per row, with the normal values made of the root.
+  Expression of_root() const;
+  /// Of the input, of which the statistics are.
+  Expression of_input() const;
+
+ private:
+  Expression mean(const Expression& x) const {
+    return {x.calls(), x.calls().one("aten::mean.dim", {x.value(), dims, true})};
+  }
+  Expression sum(const Expression& x) const {
+    return {x.calls(), x.calls().one("aten::sum.dim_IntList", {x.value(), dims, true})};
+  }
+  Expression rest(const Expression& x) const;
+};
+
 /// Gradients of input, weight and bias where they are asked for, computed by `of`.
 template <typename Of>
 Results asked_for(const Argument& mask, Of of) {

@@ -391,6 +391,13 @@ Gradients grad_avg_pool(const GradContext& context) {
   if (args[3].is_none() || (args[3].is_ints() && args[3].ints().empty())) args[3] = args[2];
   return {context.calls.one(backward, std::move(args))};
 }
+/// (grad_output, self, ..): the way back is linear, its gradient goes the way forward.
+template <const char* const& forward>
+Gradients grad_avg_pool_backward(const GradContext& context) {
+  Arguments args(context.inputs.begin() + 1, context.inputs.end());
+  args[0] = context.grads[0];
+  return {context.calls.one(forward, std::move(args)), DTensor()};
+}
 /// avg_pool1d: of a plane of one row.
 Gradients grad_avg_pool1d(const GradContext& context) {
   Calls& calls = context.calls;
@@ -571,6 +578,8 @@ void register_upsampling(OpRegistry& registry) {
   }
 }
 
+constexpr const char* kAvg2d = "avg_pool2d";
+constexpr const char* kAvg3d = "avg_pool3d";
 constexpr const char* kAvg2dBack = "avg_pool2d_backward";
 constexpr const char* kAvg3dBack = "avg_pool3d_backward";
 constexpr const char* kAdaptive2dBack = "_adaptive_avg_pool2d_backward";
@@ -613,11 +622,13 @@ constexpr Row kPoolRows[] = {
     {"avg_pool2d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool2d.out"},
      {grad_avg_pool<kAvg2dBack>, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool2d_backward", meta_avg_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
-     {nullptr, "avg_pool2d_backward.grad_input"}, {}, kWindows, kAllowUneven},
+     {nullptr, "avg_pool2d_backward.grad_input"}, {grad_avg_pool_backward<kAvg2d>, ""},
+     kWindows, kAllowUneven},
     {"avg_pool3d", meta_avg_pool, mean_pool_rule, KernelId::kAvgPool, {nullptr, "avg_pool3d.out"},
      {grad_avg_pool<kAvg3dBack>, "self"}, kLinearMap, kAllowUneven},
     {"avg_pool3d_backward", meta_avg_pool_backward, pool_backward_rule, KernelId::kAvgPoolBackward,
-     {nullptr, "avg_pool3d_backward.grad_input"}, {}, kWindows, kAllowUneven},
+     {nullptr, "avg_pool3d_backward.grad_input"}, {grad_avg_pool_backward<kAvg3d>, ""},
+     kWindows, kAllowUneven},
     {"fractional_max_pool2d", meta_fractional_pool, max_pool_rule, KernelId::kFractionalMaxPool,
      {nullptr, "fractional_max_pool2d.output"}, {grad_max_pool<2, 2>, "result1"}, kWindows,
      kAllowUneven},
