@@ -216,11 +216,13 @@ Value run_detach_here(Interpreter&, const Value*, CallValues call) {
 }
 
 Graph graph_of(const Parameters& given) {
+  if (given.flag_or("create_graph", false)) return Graph::kCreate;
   return given.flag_or("retain_graph", false) ? Graph::kRetain : Graph::kFree;
 }
 
 Value run_backward(Interpreter& in, const Value*, CallValues call) {
-  const Parameters given("backward", {"loss", "gradient=", "retain_graph="}, std::move(call));
+  const Parameters given("backward", {"loss", "gradient=", "retain_graph=", "create_graph="},
+                         std::move(call));
   in.backward_from(given.tensor("loss"),
                    given.has("gradient") ? given.tensor("gradient") : DTensor(), graph_of(given));
   return {};
@@ -258,12 +260,6 @@ Value run_grad(Interpreter& in, const Value*, CallValues call) {
                          {"loss", "inputs", "gradient=", "grad_outputs=", "retain_graph=",
                           "allow_unused=", "create_graph="},
                          std::move(call));
-  if (given.flag_or("create_graph", false)) {
-    throw Error(ErrorKind::kUnsupported,
-                "grad: gradients are not recorded, so that create_graph "
-                "gives nothing to differentiate")
-        .with("fix", "leave create_graph out; a second derivative needs a formula of its own");
-  }
   const std::string_view seed_name = given.has("grad_outputs") ? "grad_outputs" : "gradient";
   const DTensor seed = given.has(seed_name) ? given.tensor(seed_name) : DTensor();
   const std::vector<DTensor> inputs = tensors_of(given, "inputs");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/at_place.h"
+#include "autograd/grad_mode.h"
 #include "autograd/grad_node.h"
 #include "autograd/hooks.h"
 #include "autograd/on_tape.h"
@@ -21,9 +22,9 @@ namespace shardlab {
 
 namespace {
 
-DTensor add_gradients(const DTensor& a, const DTensor& b) {
+DTensor add_gradients(Calls& calls, const DTensor& a, const DTensor& b) {
   if (!a.defined()) return b;
-  return plain_calls().one("aten::add.Tensor", {a, b});
+  return calls.one("aten::add.Tensor", {a, b});
 }
 
 // Runs with the position of the op whose gradient is computed, so that reports point to the forward
@@ -58,7 +59,8 @@ class Walk {
   using Grads = GradNode::Grads;
 
  public:
-  explicit Walk(Graph graph) : graph_(graph) {}
+  explicit Walk(Graph graph)
+      : graph_(graph), calls_(graph == Graph::kCreate ? recording_calls() : plain_calls()) {}
   // An error may have ended it early.
   ~Walk() {
     for (GradNode* node : nodes_) node->visit() = {};
@@ -83,6 +85,7 @@ class Walk {
   /// `complete(leaf, gradient)` is called for each leaf that got one.
   template <typename Complete>
   void run(std::span<const Seeded> results, const Complete& complete) {
+    const GradModeScope mode(graph_ == Graph::kCreate);
     find(results);
     for (const Seeded& result : results) arrive(edge_of(result.output), result.gradient);
     hand_over(complete);
@@ -149,11 +152,11 @@ class Walk {
     if (edge.node) {
       if (!gradient.defined()) return;
       DTensor& slot = edge.node->visit().grads[edge.output];
-      slot = add_gradients(slot, gradient);
+      slot = add_gradients(calls_, slot, gradient);
       return;
     }
     Leaf& leaf = leaves_.at(edge.leaf.impl());
-    if (gradient.defined()) leaf.sum = add_gradients(leaf.sum, gradient);
+    if (gradient.defined()) leaf.sum = add_gradients(calls_, leaf.sum, gradient);
     if (--leaf.edges > 0 || !leaf.sum.defined()) return;
     const auto* place = static_cast<const TapePlace*>(edge.leaf.impl()->grad_node.get());
     if (place != nullptr && place->hooks() != nullptr) {
@@ -195,7 +198,9 @@ class Walk {
       const BackwardScope scope(node.position());
       Observer* const observer = observer_to_tell();
       if (observer != nullptr) observer->gradient_begins(node.sequence());
-      std::vector<DTensor> inputs = node.run({grads.data(), grads.size()});
+      const std::span<const DTensor> given(grads.data(), grads.size());
+      std::vector<DTensor> inputs =
+          graph_ == Graph::kCreate ? node.run_recorded(given) : node.run(given);
       if (observer != nullptr) observer->gradient_ends();
       check_invariant(inputs.size() == node.edges().size(), "one gradient per tensor argument");
       for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], std::move(inputs[i]));
@@ -207,6 +212,7 @@ class Walk {
   }
 
   Graph graph_;
+  Calls& calls_;
   bool aimed_ = false;
   boost::container::small_vector<GradNode*, 8> nodes_;  // the one made last first
   std::unordered_map<DTensorImpl*, Leaf> leaves_;
@@ -338,6 +344,12 @@ void check_alone() {
 
 void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
   check_alone();
+  if (graph == Graph::kCreate) {
+    throw Error(ErrorKind::kUnsupported,
+                "backward: a leaf cannot hold a gradient that is recorded, which holds the leaf")
+        .with("fix", in_language("gradients(loss, inputs, {}, Graph::kCreate) gives them instead",
+                                 "grad(loss, inputs, create_graph=True) gives them instead"));
+  }
   DTensor gradient;
   {
     const BackwardScope scope({});

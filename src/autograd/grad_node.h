@@ -71,6 +71,8 @@ class GradNode : public TapePlace {
   }
   /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
   virtual std::vector<DTensor> run(std::span<const DTensor> grads) = 0;
+  /// The same, recorded: what it gives depends, on the tape, on `grads` and on what was kept.
+  virtual std::vector<DTensor> run_recorded(std::span<const DTensor> grads) = 0;
   /// Drops what was saved for run(). A node that saved something can't run again then.
   void free() { freed_ = free_saved() || freed_; }
 
@@ -102,6 +104,14 @@ class GradNode : public TapePlace {
   SourcePosition position_;
   Visit visit_;
   bool freed_ = false;
+};
+
+/// Passes gradients on as they are: a place on the tape for a value that is another's as well.
+class SameNode final : public GradNode {
+ public:
+  SameNode() : GradNode("same") {}
+  std::vector<DTensor> run(std::span<const DTensor> grads) override { return {grads[0]}; }
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override { return {grads[0]}; }
 };
 
 /// Larger than the sequence of every node that this rank has made so far, and of none that it will

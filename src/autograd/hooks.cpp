@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <exception>
 
-#include "autograd/grad_mode.h"
 #include "autograd/grad_node.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
@@ -22,10 +21,10 @@ class LeafPlace final : public TapePlace {
   LeafPlace() : TapePlace(Kind::kLeaf) {}
 };
 
-// A hook is part of backward, runs lines of its own, and records nothing.
+// A hook is part of backward and runs lines of its own.
 class HookScope {
  public:
-  HookScope() : rank_(current_rank()), position_(rank_.position), pass_(rank_.pass), mode_(false) {
+  HookScope() : rank_(current_rank()), position_(rank_.position), pass_(rank_.pass) {
     rank_.pass = Pass::kBackward;
   }
   ~HookScope() {
@@ -39,7 +38,6 @@ class HookScope {
   RankContext& rank_;
   SourcePosition position_;
   Pass pass_;
-  GradModeScope mode_;
   const int uncaught_ = std::uncaught_exceptions();
 };
 
@@ -76,6 +74,7 @@ class HookNode final : public GradNode {
     }
   }
 
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override { return run(grads); }
   std::vector<DTensor> run(std::span<const DTensor> grads) override {
     std::vector<DTensor> given(grads.begin(), grads.end());
     if (missing_ == MissingGradients::kZeros) fill(given);

@@ -1,7 +1,7 @@
 // hooks.h - functions of a program that backward calls with gradients: of a tensor, and of all
-// tensors that enter or leave a part of a program together. They run while nothing is recorded, and
-// may change gradients, not their shape, dtype or mesh. On every rank the same ones, in the order
-// in which backward comes by. Used by one rank.
+// tensors that enter or leave a part of a program together. They run while nothing is recorded, but
+// where gradients are (Graph::kCreate), and may change gradients, not their shape, dtype or mesh.
+// On every rank the same ones, in the order in which backward comes by. Used by one rank.
 #pragma once
 
 #include <cstdint>

@@ -29,6 +29,10 @@ DTensor cast(const DTensor& x, DType dtype) {
   return result;
 }
 
+DTensor recorded_cast(const DTensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : recording_calls().one("aten::_to_copy", {x, dtype});
+}
+
 class RedistributeNode : public GradNode {
  public:
   RedistributeNode(DType original, const DTensorSpec* source, RedistributeOptions options,
@@ -47,6 +51,14 @@ class RedistributeNode : public GradNode {
         redistribute_tensor(gradient, gradient_target(gradient.spec(), source_), options);
     return {cast(moved, original_)};
   }
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
+    const DTensor gradient = recorded_cast(grads[0], dtypes_.backward.value_or(original_));
+    RedistributeOptions options = options_;
+    options.direction = Direction::kBackward;
+    const DTensor moved =
+        on_tape::redistribute(gradient, gradient_target(gradient.spec(), source_), options, {});
+    return {recorded_cast(moved, original_)};
+  }
 
  private:
   DType original_;
@@ -64,6 +76,10 @@ class ToLocalNode : public GradNode {
     DTensor gradient(grads[0].local(), spec_);
     tell_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
     return {gradient};
+  }
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
+    check_piece(grads[0].local());
+    return {on_tape::from_local(grads[0], spec_)};
   }
 
  private:
@@ -88,17 +104,25 @@ class FromLocalNode : public GradNode {
  public:
   explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local"), spec_(forward) {}
   std::vector<DTensor> run(std::span<const DTensor> grads) override {
-    const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
-    // A plain tensor has no label that could say that a reduction is pending.
-    target = target->with(without_partials(target->placements()), target->order());
     const DTensor moved =
-        redistribute_tensor(grads[0], target, {.direction = Direction::kBackward});
+        redistribute_tensor(grads[0], target_for(grads[0]), {.direction = Direction::kBackward});
     DTensor gradient(moved.local());
     tell_placed(PlacedRecord::Kind::kToLocal, moved, gradient);
     return {gradient};
   }
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
+    const DTensor moved = on_tape::redistribute(grads[0], target_for(grads[0]),
+                                                {.direction = Direction::kBackward}, {});
+    return {on_tape::to_local(moved, moved.spec())};
+  }
 
  private:
+  /// A plain tensor has no label that could say that a reduction is pending.
+  const DTensorSpec* target_for(const DTensor& gradient) const {
+    const DTensorSpec* target = gradient_target(gradient.spec(), spec_);
+    return target->with(without_partials(target->placements()), target->order());
+  }
+
   const DTensorSpec* spec_;
 };
 

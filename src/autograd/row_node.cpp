@@ -31,6 +31,30 @@ Argument each_tensor(const Argument& argument, const Keep& keep) {
   return list;
 }
 
+/// What `place` makes of each tensor argument, lists element by element.
+template <typename Place>
+Argument each_slot(const Argument& argument, const Place& place) {
+  if (!argument.is_list()) return place(argument);
+  ArgumentList list;
+  list.reserve(argument.list().size());
+  for (const Argument& element : argument.list()) list.push_back(place(element));
+  return list;
+}
+
+/// The same value as what the edge leads to.
+DTensor at_end_of(const GradNode::Edge& edge, const DTensor& x) {
+  DTensor handle(x.local(), x.spec());
+  copy_marks(handle, x);
+  if (edge.node) {
+    attach(handle, edge.node, edge.output);
+    return handle;
+  }
+  const auto same = make_ref<SameNode>();
+  same->connect(edge);
+  attach(handle, same, 0);
+  return handle;
+}
+
 // Records whatever the program around says: gradients may be asked for where nothing is recorded.
 class RecordingScope {
  public:
@@ -187,24 +211,63 @@ std::vector<DTensor> RowNode::run(std::span<const DTensor> grads) {
     std::vector<DTensor> found;
     {
       const KernelScope scope;
-      found = gradients(grads);
+      found = gradients(grads, Graph::kFree);
     }
     std::ranges::for_each(found, count_from_here);
     return found;
   }
-  return gradients(grads);
+  return gradients(grads, Graph::kFree);
 }
 
-std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads) const {
+std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads, Graph graph) {
   const OpRow& definition = definition_of(*row_);
-  if (in_parts_) return gradients_of_parts(definition, grads);
+  if (in_parts_) return gradients_of_parts(definition, grads, graph);
   if (!definition.gradient) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
         .with("fix", "detach the input that needs no gradient");
   }
-  const GradContext context{plain_calls(), inputs_, outputs_, grads,
-                            [this](std::size_t index) { return edges()[index].wanted(); }};
-  return definition.gradient.program(context);
+  const auto needs = [this](std::size_t index) { return edges()[index].wanted(); };
+  if (graph != Graph::kCreate) {
+    return definition.gradient.program({plain_calls(), inputs_, outputs_, grads, needs});
+  }
+  const Arguments inputs = inputs_on_tape();
+  const Results outputs = outputs_on_tape();
+  return definition.gradient.program({recording_calls(), inputs, outputs, grads, needs});
+}
+
+// What was kept without values is asked for its shape only.
+Arguments RowNode::inputs_on_tape() const {
+  Arguments args = inputs_;
+  std::size_t slot = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!row_->op.arguments[i].type.is_tensor()) continue;
+    const auto place = [&](const Argument& argument) {
+      const Edge& edge = edges()[slot++];
+      if (!edge.wanted() || !argument.is_tensor() || !argument.tensor().local().defined()) {
+        return argument;
+      }
+      return Argument(at_end_of(edge, argument.tensor()));
+    };
+    args[i] = each_slot(args[i], place);
+  }
+  return args;
+}
+
+Results RowNode::outputs_on_tape() {
+  Results results = outputs_;
+  std::uint32_t output = 0;
+  for (Argument& result : results) {
+    const auto place = [&](const Argument& argument) {
+      const Edge edge{Ref<GradNode>(this), output++, {}};
+      if (!argument.is_tensor() || !argument.tensor().defined()) return argument;
+      const DTensor& x = argument.tensor();
+      const bool recorded = x.local().defined() && !is_integral(x.dtype());
+      if (!recorded || !gives_gradient(edge.output)) return argument;
+      return Argument(at_end_of(edge, x));
+    };
+    result = each_slot(result, place);
+  }
+  return results;
 }
 
 bool RowNode::free_saved() {
@@ -215,28 +278,27 @@ bool RowNode::free_saved() {
   return true;
 }
 
+// Recorded, the walk over the parts must end at what they were given: it begins at nodes that lead
+// on only afterwards.
 std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
-                                                 std::span<const DTensor> grads) const {
+                                                 std::span<const DTensor> grads,
+                                                 Graph graph) const {
   const RecordingScope recording;
   Arguments args = inputs_;
   std::vector<DTensor> leaves;
-  const auto make_leaf = [&](Argument& argument) {
-    const bool wanted = edges()[leaves.size()].wanted();
-    if (wanted) {
-      argument = detached(argument.tensor());
-      argument.tensor().impl()->requires_grad = true;
+  std::vector<Ref<GradNode>> begins;
+  const auto make_leaf = [&](const Argument& argument) -> Argument {
+    if (!edges()[leaves.size()].wanted()) {
+      leaves.emplace_back();
+      return argument;
     }
-    leaves.push_back(wanted ? argument.tensor() : DTensor());
+    const DTensor leaf = detached(argument.tensor());
+    leaf.impl()->requires_grad = true;
+    if (graph == Graph::kCreate) attach(leaf, begins.emplace_back(make_ref<SameNode>()), 0);
+    return leaves.emplace_back(leaf);
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!definition.op.arguments[i].type.is_tensor()) continue;
-    if (!args[i].is_list()) {
-      make_leaf(args[i]);
-      continue;
-    }
-    ArgumentList list = args[i].list();
-    for (Argument& element : list) make_leaf(element);
-    args[i] = std::move(list);
+    if (definition.op.arguments[i].type.is_tensor()) args[i] = each_slot(args[i], make_leaf);
   }
   std::vector<Seeded> seeded;
   std::size_t next = 0;
@@ -248,10 +310,14 @@ std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
   for (const DTensor& leaf : leaves) {
     if (leaf.defined()) wanted.push_back(leaf);
   }
-  const std::vector<DTensor> found = gradients_of(seeded, wanted);
+  const std::vector<DTensor> found =
+      gradients_of(seeded, wanted, graph == Graph::kCreate ? graph : Graph::kFree);
   std::vector<DTensor> result;
   next = 0;
-  for (const DTensor& leaf : leaves) result.push_back(leaf.defined() ? found[next++] : DTensor());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].defined() && graph == Graph::kCreate) begins[next]->connect(edges()[i]);
+    result.push_back(leaves[i].defined() ? found[next++] : DTensor());
+  }
   return result;
 }
 

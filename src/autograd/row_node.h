@@ -49,6 +49,9 @@ class RowNode : public GradNode {
   void check_saved() const override;
   void visit_saved(const std::function<void(const DTensor& x)>& visit) const override;
   std::vector<DTensor> run(std::span<const DTensor> grads) override;
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
+    return gradients(grads, Graph::kCreate);
+  }
 
  protected:
   bool free_saved() override;
@@ -68,11 +71,14 @@ class RowNode : public GradNode {
   Argument kept_argument(std::size_t index, const Argument& argument);
   DTensor kept(const DTensor& x, std::size_t index, bool result);
   DTensor kept_copy(const DTensor& x, std::size_t index);
-  std::vector<DTensor> gradients(std::span<const DTensor> grads) const;
+  std::vector<DTensor> gradients(std::span<const DTensor> grads, Graph graph);
+  // What was kept, each at its place on the tape.
+  Arguments inputs_on_tape() const;
+  Results outputs_on_tape();
   // What was decided as a whole by a user's rule (D-2) is run once more in parts, which are
   // recorded: their gradients are its own.
-  std::vector<DTensor> gradients_of_parts(const OpRow& definition,
-                                          std::span<const DTensor> grads) const;
+  std::vector<DTensor> gradients_of_parts(const OpRow& definition, std::span<const DTensor> grads,
+                                          Graph graph) const;
 
   const OpRow* row_;
   const GradientReads* reads_ = nullptr;

@@ -9,11 +9,16 @@
 namespace shardlab {
 
 /// Whether what was kept for backward is dropped when it has run; then it can't run again.
-enum class Graph : std::uint8_t { kFree, kRetain };
+enum class Graph : std::uint8_t {
+  kFree,
+  kRetain,
+  kCreate,  ///< kept, and the gradients are recorded: they have gradients of their own
+};
 
 /// backward() and gradients() of autograd.h, whose graph may run again.
 ///   fails  as those. Runtime, too: a graph that was dropped; a tensor that a gradient needs was
-///          written to in place since.
+///          written to in place since. Unsupported: backward() with kCreate, whose leaves would
+///          hold gradients that hold the leaves
 void backward(Operand loss, const DTensor& seed, Graph graph);
 std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph);

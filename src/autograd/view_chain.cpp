@@ -19,12 +19,17 @@ DTensor result_at(const Results& results, std::size_t output) {
   return found;
 }
 
+Calls& calls_of(Graph graph) { return graph == Graph::kCreate ? recording_calls() : plain_calls(); }
+
 // The same memory and placements as `like`, filled with the values of `source`.
-DTensor laid_out(const DTensor& source, const DTensor& like) {
+DTensor laid_out(const DTensor& source, const DTensor& like, Graph graph) {
   if (source.spec() == like.spec() && source.meta() == like.meta()) return source;
-  Calls& calls = plain_calls();
+  Calls& calls = calls_of(graph);
   const DTensor target = calls.one("aten::empty_like", {like});
-  calls("aten::copy_", {target, placed_like(source, target.spec())});
+  const DTensor placed = graph == Graph::kCreate && source.distributed()
+                             ? calls.redistribute(source, target.spec()->placements())
+                             : placed_like(source, target.spec());
+  calls("aten::copy_", {target, placed});
   return target;
 }
 
@@ -48,17 +53,17 @@ DTensor placed_like(const DTensor& x, const DTensorSpec* spec) {
 ViewChain::ViewChain(std::vector<ViewStep> steps, const DTensor& base, const DTensor& view)
     : steps_(std::move(steps)), whole_(base.numel() == view.numel()) {}
 
-DTensor ViewChain::of(const DTensor& base) const {
+DTensor ViewChain::of(const DTensor& base, Graph graph) const {
   DTensor x = base;
   for (const ViewStep& step : steps_) {
     Arguments args = step.args;
     args[0] = x;
-    x = result_at(plain_calls().call(*step.row, args), step.output);
+    x = result_at(calls_of(graph).call(*step.row, args), step.output);
   }
   return x;
 }
 
-DTensor ViewChain::spread(const DTensor& part) const {
+DTensor ViewChain::spread(const DTensor& part, Graph graph) const {
   DTensor x = part;
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     const Ref<RowNode> node = RowNode::unconnected(*step->row, step->args);
@@ -66,17 +71,17 @@ DTensor ViewChain::spread(const DTensor& part) const {
     node->save_results(step->results);
     std::vector<DTensor> grads(node->output_count());
     grads[step->output] = x;
-    x = node->run(grads).front();
+    x = (graph == Graph::kCreate ? node->run_recorded(grads) : node->run(grads)).front();
   }
   return x;
 }
 
-DTensor ViewChain::replaced(const DTensor& base, const DTensor& part) const {
-  if (whole_) return spread(part);
-  Calls& calls = plain_calls();
-  const DTensor shown = spread(calls.one("aten::ones_like", {part}));
+DTensor ViewChain::replaced(const DTensor& base, const DTensor& part, Graph graph) const {
+  if (whole_) return spread(part, graph);
+  Calls& calls = calls_of(graph);
+  const DTensor shown = spread(calls.one("aten::ones_like", {part}), graph);
   return calls.one("aten::where.self",
-                   {calls.one("aten::ne.Scalar", {shown, 0}), spread(part), base});
+                   {calls.one("aten::ne.Scalar", {shown, 0}), spread(part, graph), base});
 }
 
 GradNode::Edge ViewChain::recorded(const DTensor& base) const {
@@ -103,17 +108,18 @@ WriteNode::WriteNode(Ref<GradNode> write, ViewChain chain, const DTensor& base)
   for (std::size_t i = 1; i < write_->edges().size(); ++i) connect(write_->edges()[i]);
 }
 
-std::vector<DTensor> WriteNode::run(std::span<const DTensor> grads) {
-  const DTensor whole = laid_out(grads[0], base_);
-  const DTensor part = chain_.of(whole);
-  std::vector<DTensor> result = write_->run({&part, 1});
+std::vector<DTensor> WriteNode::through(std::span<const DTensor> grads, Graph graph) {
+  const DTensor whole = laid_out(grads[0], base_, graph);
+  const DTensor part = chain_.of(whole, graph);
+  std::vector<DTensor> result =
+      graph == Graph::kCreate ? write_->run_recorded({&part, 1}) : write_->run({&part, 1});
   if (!edges()[0].wanted()) {
     result[0] = {};
     return result;
   }
   const DTensor own =
       result[0].defined() ? result[0] : plain_calls().one("aten::zeros_like", {part});
-  result[0] = chain_.replaced(whole, own);
+  result[0] = chain_.replaced(whole, own, graph);
   return result;
 }
 

@@ -27,15 +27,16 @@ class ViewChain {
   ViewChain(std::vector<ViewStep> steps, const DTensor& base, const DTensor& view);
 
   /// The view of another tensor with the shape and placements of the base.
-  DTensor of(const DTensor& base) const;
-  /// `base` with what the view shows of it replaced by `part`; a new tensor, recorded nowhere.
-  DTensor replaced(const DTensor& base, const DTensor& part) const;
+  DTensor of(const DTensor& base, Graph graph = Graph::kFree) const;
+  /// `base` with what the view shows of it replaced by `part`; a new tensor, recorded with
+  /// Graph::kCreate alone, as what of() gives.
+  DTensor replaced(const DTensor& base, const DTensor& part, Graph graph = Graph::kFree) const;
   /// The view's nodes, one for each op, that begin at `base`.
   GradNode::Edge recorded(const DTensor& base) const;
 
  private:
   /// Elements go back to where they came from; zeros elsewhere.
-  DTensor spread(const DTensor& part) const;
+  DTensor spread(const DTensor& part, Graph graph) const;
 
   std::vector<ViewStep> steps_;
   bool whole_;  // the view shows every element of the base
@@ -49,12 +50,19 @@ class WriteNode : public GradNode {
   void visit_saved(const std::function<void(const DTensor& x)>& visit) const override {
     write_->visit_saved(visit);
   }
-  std::vector<DTensor> run(std::span<const DTensor> grads) override;
+  std::vector<DTensor> run(std::span<const DTensor> grads) override {
+    return through(grads, Graph::kFree);
+  }
+  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
+    return through(grads, Graph::kCreate);
+  }
 
  protected:
   bool free_saved() override;
 
  private:
+  std::vector<DTensor> through(std::span<const DTensor> grads, Graph graph);
+
   Ref<GradNode> write_;
   ViewChain chain_;
   DTensor base_;  // without values

@@ -200,6 +200,7 @@ struct GraphNode {
   bool zeros = false;          ///< hooks: zeros stand for gradients that do not arrive
   bool in_place = false;       ///< detach
   bool retain = false;         ///< backward: what was kept for it stays
+  bool create = false;         ///< backward: its gradients are recorded, and what was kept stays
   bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on
   bool requires_grad = false;  ///< input
   InputRecipe recipe;          ///< input

@@ -103,6 +103,7 @@ class Printer {
     if (!node.required) parts.emplace_back("False");
     if (node.in_place) parts.emplace_back("in_place=True");
     if (node.retain) parts.emplace_back("retain_graph=True");
+    if (node.create) parts.emplace_back("create_graph=True");
     if (node.requires_grad) parts.emplace_back("requires_grad=True");
     if (node.generator) {
       parts.push_back(fmt::format("generator={}", node.generator->index));

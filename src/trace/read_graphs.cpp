@@ -477,6 +477,7 @@ void read_options(Fields& fields, GraphNode& node, const Known& known) {
   node.required = fields.flag("required", true);
   node.in_place = fields.flag("in_place", false);
   node.retain = fields.flag("retain", false);
+  node.create = fields.flag("create", false);
   node.of_inputs = fields.flag("of_inputs", false);
   node.requires_grad = fields.flag("requires_grad", false);
   if (const Json* recipe = fields.find("recipe")) {

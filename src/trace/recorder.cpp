@@ -341,6 +341,7 @@ GraphNode Recorder::node_of(const BackwardEvent& event) {
   GraphNode node = begun(NodeKind::kBackward);
   node.args = {taken(event.loss), taken(event.seed)};
   node.retain = event.graph == Graph::kRetain;
+  node.create = event.graph == Graph::kCreate;
   node.of_inputs = event.inputs != nullptr;
   if (event.inputs == nullptr) return node;
   for (const DTensor& input : *event.inputs) node.args.push_back(taken(input));
@@ -465,7 +466,8 @@ Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& r
   }
   const std::size_t index = graph_.nodes.size(), around = current_;
   HookLife& life = lives_.at(static_cast<std::size_t>(hook));
-  life.passed = life.passed || !graph_.nodes[around].retain;
+  const GraphNode& backward = graph_.nodes[around];
+  life.passed = life.passed || !(backward.retain || backward.create);
   graph_.nodes.push_back(std::move(call));
   inside_ = false;
   const auto resume = [&] {

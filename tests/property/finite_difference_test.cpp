@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "autograd/autograd.h"
+#include "autograd/tape.h"
 #include "sim/proof/sample_call.h"
 #include "sim/world/world.h"
 #include "tensor/host.h"
@@ -84,11 +84,30 @@ class Probe {
       if (is_constant(sample_, slot)) continue;
       const std::size_t step = 1 + reals_[slot].size() / kMostElements;
       for (std::size_t i = 0; i < reals_[slot].size(); i += step) {
-        const double wanted = by_difference(slot, i), got = gradients[slot][i];
+        const double wanted = by_difference(slot, i, 3e-6, [&] { return loss(); });
+        const double got = gradients[slot][i];
         ++checked;
         if (std::fabs(wanted - got) <= 1e-6 * std::max(1.0, std::fabs(wanted))) continue;
         return fmt::format("input {} element {}: the gradient is {}, differences give {}", slot, i,
                            got, wanted);
+      }
+    }
+    return {};
+  }
+
+  /// The same of a weighted sum of the gradients of all elements.
+  std::string second_fault(std::int64_t& checked) {
+    const std::vector<std::vector<double>> gradients = by_tape_twice();
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      if (is_constant(sample_, slot)) continue;
+      const std::size_t step = 1 + reals_[slot].size() / kMostElements;
+      for (std::size_t i = 0; i < reals_[slot].size(); i += step) {
+        const double wanted = by_difference(slot, i, 1e-5, [&] { return sum_of_gradients(); });
+        const double got = gradients[slot][i];
+        ++checked;
+        if (std::fabs(wanted - got) <= 1e-5 * std::max(1.0, std::fabs(wanted))) continue;
+        return fmt::format("input {} element {}: the second gradient is {}, differences give {}",
+                           slot, i, got, wanted);
       }
     }
     return {};
@@ -143,13 +162,14 @@ class Probe {
     return sum;
   }
 
-  double by_difference(std::size_t slot, std::size_t element) {
+  template <typename Function>
+  double by_difference(std::size_t slot, std::size_t element, double step, Function function) {
     double& number = reals_[slot][element];
-    const double before = number, step = 3e-6;
+    const double before = number;
     number = before + step;
-    const double above = loss();
+    const double above = function();
     number = before - step;
-    const double below = loss();
+    const double below = function();
     number = before;
     return (above - below) / (2 * step);
   }
@@ -183,6 +203,70 @@ class Probe {
     return gradients;
   }
 
+  static DTensor weighed_sum(const DTensor& x, const DTensor& weight) {
+    const DTensor product = recording_calls().one("aten::mul.Tensor", {x, weight});
+    return recording_calls().one("aten::sum", {product});
+  }
+  static DTensor drawn(std::size_t which, const DTensor& like) {
+    const Tensor made = empty(*current_rank().device, like.shape(), like.dtype());
+    write_doubles(made, weights(which, like.numel()));
+    return DTensor(made);
+  }
+  static void add_to(DTensor& sum, const DTensor& term) {
+    sum = sum.defined() ? recording_calls().one("aten::add.Tensor", {sum, term}) : term;
+  }
+
+  /// Gradients of a loss that is quadratic in the results, in their sum each with its own weights;
+  /// undefined where there is none. `inputs` require gradients.
+  DTensor weighed_gradients(const std::vector<DTensor>& inputs, Graph graph) const {
+    DTensor loss;
+    const std::vector<DTensor> outputs = results(inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].requires_grad()) continue;
+      const DTensor weight =
+          recording_calls().one("aten::add.Tensor", {drawn(i, outputs[i]), outputs[i]});
+      add_to(loss, weighed_sum(outputs[i], weight));
+    }
+    DTensor sum;
+    if (!loss.defined()) return sum;
+    std::vector<DTensor> wanted;
+    for (const DTensor& x : inputs) {
+      if (x.requires_grad()) wanted.push_back(x);
+    }
+    const std::vector<DTensor> found = gradients(loss, wanted, {}, graph);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (found[i].defined()) add_to(sum, weighed_sum(found[i], drawn(100 + i, found[i])));
+    }
+    return sum;
+  }
+
+  std::vector<DTensor> leaves() const {
+    std::vector<DTensor> made;
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      made.push_back(input(slot));
+      if (is_real(sample_.inputs[slot]) && !is_constant(sample_, slot)) require_grad(made.back());
+    }
+    return made;
+  }
+
+  double sum_of_gradients() const {
+    const DTensor sum = weighed_gradients(leaves(), Graph::kFree);
+    return sum.defined() ? read_doubles(sum.local())[0] : 0;
+  }
+
+  std::vector<std::vector<double>> by_tape_twice() const {
+    const std::vector<DTensor> inputs = leaves();
+    const DTensor sum = weighed_gradients(inputs, Graph::kCreate);
+    if (sum.defined() && sum.requires_grad()) backward(sum);
+    std::vector<std::vector<double>> found;
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      const DTensor gradient = grad_of(inputs[slot]);
+      found.push_back(gradient.defined() ? read_doubles(gradient.local())
+                                         : std::vector<double>(reals_[slot].size()));
+    }
+    return found;
+  }
+
   const OpSample& sample_;
   Numbers numbers_;
   std::vector<std::vector<double>> reals_;
@@ -199,6 +283,7 @@ bool weighs(const OpSample& sample) { return sample.inputs.size() > 2; }
 constexpr const char* kWeight = "the weight has no gradient, as in the reference";
 constexpr const char* kFactors = "the factors beside the result have no gradient";
 constexpr const char* kRounded = "the sample's result is f32, and differences of it are rounded";
+constexpr const char* kStatistics = "the statistics are taken to be those of the input";
 constexpr const char* kPivots = "pivots have to fit";
 constexpr Exempt kExempt[] = {
     {"aten::_pdist_backward", [](const OpSample&) { return true; },
@@ -214,6 +299,8 @@ constexpr Exempt kExempt[] = {
     {"aten::_linalg_det", [](const OpSample&) { return true; }, kFactors},
     {"aten::_linalg_slogdet", [](const OpSample&) { return true; }, kFactors},
     {"aten::_linalg_solve_ex", [](const OpSample&) { return true; }, kFactors},
+    {"aten::native_batch_norm_backward", [](const OpSample&) { return true; }, kStatistics},
+    {"aten::native_layer_norm_backward", [](const OpSample&) { return true; }, kStatistics},
     {"aten::binary_cross_entropy", weighs, kWeight},
     {"aten::binary_cross_entropy_with_logits", weighs, kWeight},
     {"aten::nll_loss2d_forward", weighs, kWeight},
@@ -234,6 +321,8 @@ constexpr std::string_view kUnchecked[] = {
     // As above; recorded gradients check them.
     "aten::_log_softmax_backward_data", "aten::_softmax_backward_data", "aten::cholesky_inverse",
     "aten::linalg_lu_solve", "aten::lu_unpack", "aten::nll_loss_backward",
+    // As above; the second gradients of the norms check them.
+    "aten::native_batch_norm_backward", "aten::native_layer_norm_backward",
     "aten::acosh",  // of numbers above 1; recorded gradients check it
     "aten::arccosh",
     "aten::linalg_eig",          // as eigh
@@ -291,6 +380,46 @@ TEST_CASE("every gradient is what differences say, in f64 on one device") {
                   row->name() << " has a gradient that nothing checks");
   }
   MESSAGE(checked.size() << " rows, " << elements << " elements");
+}
+
+/// Whose gradient is one op that has none, and is refused with its name: as in the reference.
+constexpr std::string_view kOnce[] = {"aten::_scaled_dot_product_cudnn_attention",
+                                      "aten::_scaled_dot_product_efficient_attention",
+                                      "aten::_scaled_dot_product_flash_attention"};
+
+TEST_CASE("the gradient of a gradient is what differences of the gradient say, or it is refused") {
+  OpsSetting setting;
+  std::map<std::string, std::string> faults, refused;
+  std::int64_t elements = 0;
+  std::set<const OpRow*> checked;
+  WorldOptions options;
+  options.device = [&](std::int64_t) -> Device& { return *setting.device; };
+  options.propagator = &setting.propagator;
+  options.plans = &setting.propagator.plans();
+  run_world(options, [&](RankContext&) {
+    std::uint64_t seed = 0;
+    for (const OpSample& sample : op_samples()) {
+      const OpRow& row = setting.registry.at(sample.op);
+      const bool writes_list = row.inplace() && row.op.arguments[0].type.is_list;
+      if (!has_gradient(row) || is_exempt(row, sample) || writes_list) continue;
+      try {
+        const std::string fault = Probe(sample, ++seed).second_fault(elements);
+        if (!fault.empty()) faults.emplace(row.name(), fault);
+        checked.insert(&row);
+      } catch (const Error& error) {
+        auto& into = error.kind() == ErrorKind::kUnsupported ? refused : faults;
+        into.emplace(row.name(), error.text());
+      }
+    }
+  }).rethrow();
+  for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
+  for (const auto& [op, why] : refused) {
+    const bool known = std::ranges::find(kOnce, op) != std::end(kOnce);
+    CHECK_MESSAGE(known, op << " has a gradient, but not a second one: " << why);
+    CHECK(why.find(": no gradient for this op") != why.npos);
+  }
+  for (const std::string_view op : kOnce) CHECK_MESSAGE(refused.contains(std::string(op)), op);
+  MESSAGE(checked.size() << " rows, " << elements << " elements, " << refused.size() << " refused");
 }
 
 }  // namespace
