@@ -1,6 +1,12 @@
 // Saves the registers that a call must preserve, exchanges stack pointers and loads the registers
-// of the other side. Compatible with Boost's frames, so that make_fcontext() makes the first one.
+// of the other side. The frames are our own, the first one, too: Boost lays its frames out in one
+// way or another from version to version.
 #include "sim/schedule/jump.h"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <exception>
 
 namespace shardlab {
 
@@ -8,8 +14,28 @@ namespace context = boost::context::detail;
 
 #if defined(__x86_64__) && defined(__LP64__)
 
-// As Boost's jump_fcontext on frames laid out like its own, but the control words of the
-// floating-point units stay as they are: loading them takes a quarter of a meeting of many ranks.
+namespace {
+
+// Where `enter` would return to.
+[[noreturn]] void fiber_returned() { std::terminate(); }
+
+}  // namespace
+
+// What jump() leaves on a stack: a place that is not used, r12 to r15, rbx, rbp, where it goes on.
+// Above it, the return address of `enter`, which finds the stack as after any call.
+context::fcontext_t make_fiber(void* top, std::size_t, void (*enter)(context::transfer_t)) {
+  constexpr std::uintptr_t kAlignment = 16;
+  std::array<std::uintptr_t, 9> frame{};
+  frame[7] = reinterpret_cast<std::uintptr_t>(enter);
+  frame[8] = reinterpret_cast<std::uintptr_t>(&fiber_returned);
+  const auto end = reinterpret_cast<std::uintptr_t>(top) / kAlignment * kAlignment;
+  auto* const place = reinterpret_cast<void*>(end - sizeof frame);
+  std::memcpy(place, frame.data(), sizeof frame);
+  return place;
+}
+
+// As Boost's jump_fcontext, but the control words of the floating-point units stay as they are:
+// loading them takes a quarter of a meeting of many ranks.
 // Not inlined: registers that are not named here are the caller's own to save. TSan takes this for
 // the next fiber already.
 __attribute__((noinline, no_sanitize("thread"))) context::transfer_t jump(
@@ -50,6 +76,11 @@ __attribute__((noinline, no_sanitize("thread"))) context::transfer_t jump(
 }
 
 #else
+
+context::fcontext_t make_fiber(void* top, std::size_t size_bytes,
+                               void (*enter)(context::transfer_t)) {
+  return context::make_fcontext(top, size_bytes, enter);
+}
 
 context::transfer_t jump(context::fcontext_t machine, void* data) {
   return context::jump_fcontext(machine, data);

@@ -2,8 +2,14 @@
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
+#include <cstddef>
 
 namespace shardlab {
+
+/// As Boost's make_fcontext: a fiber on the stack that ends at `top`, for jump() to enter. `enter`
+/// never returns.
+boost::context::detail::fcontext_t make_fiber(void* top, std::size_t size_bytes,
+                                              void (*enter)(boost::context::detail::transfer_t));
 
 /// Boost's jump_fcontext, four times faster in a rendezvous: it pops its return address by hand, so
 /// that after an ordinary `call` of it the processor, which predicts returns from the calls it saw,

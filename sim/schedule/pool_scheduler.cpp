@@ -155,8 +155,7 @@ void PoolScheduler::start(std::size_t ranks, std::size_t workers) {
     fiber.worker = &workers_[next];
     fiber.stack = stacks_.stack(i);
     sanitizer::unpoison(fiber.stack);
-    fiber.machine =
-        context::make_fcontext(fiber.stack.top(), fiber.stack.size_bytes, &Entry::enter);
+    fiber.machine = make_fiber(fiber.stack.top(), fiber.stack.size_bytes, &Entry::enter);
     fiber.identity.rank = fiber.rank;
     fiber.identity.world_size = static_cast<std::int64_t>(ranks);
     fiber.identity.scheduler = this;

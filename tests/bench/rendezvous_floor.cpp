@@ -38,7 +38,8 @@ class Loop {
         exceptions_(reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals())) {
     for (std::size_t i = 1; i < fibers_.size(); ++i) {
       const FiberStack stack = stacks.stack(i);
-      fibers_[i].machine = context::make_fcontext(stack.top(), stack.size_bytes, &enter);
+      const auto make = how == Switch::kPlain ? context::make_fcontext : make_fiber;
+      fibers_[i].machine = make(stack.top(), stack.size_bytes, &enter);
       push(i);
     }
   }
