@@ -57,7 +57,7 @@ void add_params(const Scenario& scenario, std::vector<Guard>& facts) {
 void add_drawn(const Scenario& scenario, std::vector<Guard>& facts) {
   if (!is_dynamic(scenario)) return;
   for (const auto& [name, value] : size_params(scenario)) {
-    const bool draws = std::ranges::any_of(scenario.inputs, [&](const ScenarioInput& input) {
+    const bool draws = std::ranges::any_of(scenario.inputs, [&name = name](const auto& input) {
       return std::ranges::count(input.drawn_with, name) > 0;
     });
     if (draws) {

@@ -112,8 +112,8 @@ class InputReader {
       input_.dynamic.push_back(dim < 0 ? dim + ndim : dim);
     }
     std::ranges::sort(input_.dynamic);
-    const auto twice = std::ranges::unique(input_.dynamic);
-    input_.dynamic.erase(twice.begin(), twice.end());
+    const auto twice = std::unique(input_.dynamic.begin(), input_.dynamic.end());
+    input_.dynamic.erase(twice, input_.dynamic.end());
     if (input_.init != InputInit::kValues || input_.dynamic.empty()) return;
     section.where(entry.value)
         .refuse(fmt::format("{} has dynamic dims and lists its values", section.name),
@@ -306,7 +306,8 @@ std::vector<std::pair<std::string, std::int64_t>> size_params(const Scenario& sc
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   for (const auto& [name, value] : scenario.params) {
     const auto* number = std::get_if<std::int64_t>(&value);
-    const auto sized_by = [&](const ScenarioInput& input) {
+    // Clang before 16 captures no structured binding that is not named again.
+    const auto sized_by = [&name = name](const ScenarioInput& input) {
       return std::ranges::any_of(input.type.written, [&](const std::string& text) {
         return std::ranges::count(names_in(text), name) > 0;
       });
