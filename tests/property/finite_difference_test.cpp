@@ -14,6 +14,7 @@
 #include "sim/world/world.h"
 #include "tensor/host.h"
 #include "tests/property/ops_case.h"
+#include "tests/unit/dispatch/op_mesh.h"
 
 namespace shardlab {
 namespace {
@@ -62,9 +63,16 @@ bool is_real(const SampleInput& input) {
   return input.fill == Fill::kReal || input.fill == Fill::kUnit;
 }
 
+/// Places the elements of an input, or of a weight (slot kWhole).
+using Place = std::function<DTensor(std::size_t slot, const Dims& shape,
+                                    const std::vector<double>& elements, DType dtype)>;
+constexpr std::size_t kWhole = ~std::size_t{0};
+
 class Probe {
  public:
-  Probe(const OpSample& sample, std::uint64_t seed) : sample_(sample), numbers_(seed) {
+  /// Without `place` on one device.
+  Probe(const OpSample& sample, std::uint64_t seed, Place place = nullptr)
+      : sample_(sample), numbers_(seed), place_(std::move(place)) {
     for (const SampleInput& input : sample.inputs) {
       const std::int64_t count = product(input.shape);
       reals_.emplace_back();
@@ -95,6 +103,9 @@ class Probe {
     return {};
   }
 
+  /// Of a weighted sum of the gradients of all elements, its gradients, by input: whole values.
+  std::vector<std::vector<double>> second_gradients() const { return by_tape_twice(); }
+
   /// The same of a weighted sum of the gradients of all elements.
   std::string second_fault(std::int64_t& checked) {
     const std::vector<std::vector<double>> gradients = by_tape_twice();
@@ -121,6 +132,12 @@ class Probe {
     const DType dtype = is_real(input)              ? DType::kF64
                         : input.fill == Fill::kBool ? DType::kBool
                                                     : DType::kI64;
+    if (place_) {
+      const std::vector<std::int64_t>& given = integers_[slot];
+      return place_(slot, input.shape,
+                    is_real(input) ? reals_[slot] : std::vector<double>(given.begin(), given.end()),
+                    dtype);
+    }
     const Tensor tensor = empty(*current_rank().device, input.shape, dtype);
     if (is_real(input)) {
       write_doubles(tensor, reals_[slot]);
@@ -207,7 +224,10 @@ class Probe {
     const DTensor product = recording_calls().one("aten::mul.Tensor", {x, weight});
     return recording_calls().one("aten::sum", {product});
   }
-  static DTensor drawn(std::size_t which, const DTensor& like) {
+  DTensor drawn(std::size_t which, const DTensor& like) const {
+    if (place_ && like.distributed()) {
+      return place_(kWhole, like.shape(), weights(which, like.numel()), like.dtype());
+    }
     const Tensor made = empty(*current_rank().device, like.shape(), like.dtype());
     write_doubles(made, weights(which, like.numel()));
     return DTensor(made);
@@ -261,7 +281,7 @@ class Probe {
     std::vector<std::vector<double>> found;
     for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
       const DTensor gradient = grad_of(inputs[slot]);
-      found.push_back(gradient.defined() ? read_doubles(gradient.local())
+      found.push_back(gradient.defined() ? read_doubles(full_tensor(gradient).local())
                                          : std::vector<double>(reals_[slot].size()));
     }
     return found;
@@ -269,6 +289,7 @@ class Probe {
 
   const OpSample& sample_;
   Numbers numbers_;
+  Place place_;
   std::vector<std::vector<double>> reals_;
   std::vector<std::vector<std::int64_t>> integers_;
 };
@@ -420,6 +441,61 @@ TEST_CASE("the gradient of a gradient is what differences of the gradient say, o
   }
   for (const std::string_view op : kOnce) CHECK_MESSAGE(refused.contains(std::string(op)), op);
   MESSAGE(checked.size() << " rows, " << elements << " elements, " << refused.size() << " refused");
+}
+
+/// Where the second gradients of two runs part; empty: nowhere.
+std::string parting(const std::vector<std::vector<double>>& alone,
+                    const std::vector<std::vector<double>>& cut) {
+  for (std::size_t slot = 0; slot < alone.size(); ++slot) {
+    double largest = 1;
+    for (const double number : alone[slot]) largest = std::max(largest, std::fabs(number));
+    for (std::size_t i = 0; i < alone[slot].size(); ++i) {
+      if (std::fabs(alone[slot][i] - cut[slot][i]) <= 1e-9 * largest) continue;
+      return fmt::format("input {} element {}: {}, one device has {}", slot, i, cut[slot][i],
+                         alone[slot][i]);
+    }
+  }
+  return {};
+}
+
+TEST_CASE("the gradient of a gradient is that of one device, whichever dims of inputs are cut") {
+  OpsSetting setting;
+  OpMesh mesh(setting.registry, {2});
+  std::map<std::string, std::string> faults, refused;
+  std::int64_t right = 0;
+  mesh.run([&](RankContext& rank) {
+    std::uint64_t seed = 0;
+    for (const OpSample& sample : op_samples()) {
+      const OpRow& row = setting.registry.at(sample.op);
+      if (!has_gradient(row) || is_exempt(row, sample) || row.inplace()) continue;
+      if (std::ranges::find(kOnce, row.name()) != std::end(kOnce)) continue;
+      const std::vector<std::vector<double>> alone = Probe(sample, ++seed).second_gradients();
+      for (const std::size_t first : {0, 1}) {
+        const Place place = [&](std::size_t slot, const Dims& shape,
+                                const std::vector<double>& elements, DType dtype) {
+          const bool cut = slot != kWhole && !shape.empty();
+          return mesh.place(cut ? fmt::format("S({})", (first + slot) % shape.size()) : "R", shape,
+                            elements, dtype);
+        };
+        try {
+          const std::string fault = parting(alone, Probe(sample, seed, place).second_gradients());
+          if (rank.rank != 0) continue;
+          right += fault.empty() ? 1 : 0;
+          if (!fault.empty()) faults.emplace(row.name(), fault);
+        } catch (const Error& error) {
+          if (rank.rank == 0) refused.emplace(row.name(), error.text());
+        }
+      }
+    }
+  });
+  for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
+  // Views that would have to move their input, as forward refuses them.
+  for (const auto& [op, why] : refused) {
+    const bool by_view = why.find("sharded") != why.npos || why.find("cut unevenly") != why.npos;
+    CHECK_MESSAGE(by_view, op << ": " << why);
+  }
+  CHECK(refused.size() <= 20);
+  MESSAGE(right << " right, " << refused.size() << " refused");
 }
 
 }  // namespace
