@@ -97,7 +97,7 @@ Dims mesh_of(const VerifyOpsArguments& arguments) {
   return Dims(arguments.mesh.begin(), arguments.mesh.end());
 }
 
-// The one call that --placements names, of the first sample that has as many inputs.
+// The one call that --placements names, of each sample that has as many inputs.
 int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
               const VerifyOpsArguments& arguments, const ProofOptions& options) {
   if (ops.size() > 1 || arguments.mesh.empty()) {
@@ -107,8 +107,13 @@ int check_one(const OpRegistry& registry, const std::vector<SampledOp>& ops,
   OpProver prover(registry, options);
   bool right = true;
   std::string text;
+  const auto commas = std::ranges::count(arguments.placements, ',');
+  const auto fits = [&](const OpSample* sample) {
+    return sample->inputs.size() == static_cast<std::size_t>(commas) + 1;
+  };
+  const bool any_fits = std::ranges::any_of(ops[0].samples, fits);
   for (const OpSample* sample : ops[0].samples) {
-    if (sample->inputs.size() != ops[0].samples[0]->inputs.size()) continue;
+    if (any_fits && !fits(sample)) continue;  // where none does, reading them says so
     const Placing placing = parse_placing(arguments.placements, *sample, arguments.mesh.size());
     const std::string what = prover.check(*sample, mesh_of(arguments), placing);
     text += fmt::format("{}  {}  ({}){}\n", what.empty() ? "right" : "WRONG", ops[0].name,
