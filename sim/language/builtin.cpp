@@ -2,7 +2,7 @@
 // name, and each mistake answered with the function's name and what it takes.
 #include "sim/language/builtin.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

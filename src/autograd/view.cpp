@@ -2,6 +2,8 @@
 // for which version of the base its place on the tape and its value hold.
 #include "autograd/view.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "autograd/view_chain.h"
