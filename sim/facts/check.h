@@ -28,7 +28,7 @@ class KnownDifferences;
 enum class SkipReason : std::uint8_t {
   kNoChecker,       ///< no family takes this kind of file yet
   kNotRegistered,   ///< the op has no row yet
-  kIncomplete,      ///< the op's row has no rules yet
+  kNoRule,          ///< the op has no rule: a handler decides
   kDecomposition,   ///< the fact runs through a composite decomposition
   kPlanner,         ///< needs a planner, planner rules or costs that come later
   kExecution,       ///< needs values of kernels that come later

@@ -107,8 +107,7 @@ class ProgramChecker : public FactChecker {
     if (!player_->has_operands(event)) return SkipReason::kNoValue;
     if (!calls) return std::nullopt;
     const OpRow* row = recorded_row(event);
-    if (row == nullptr) return SkipReason::kNotRegistered;
-    if (!row->runs()) return SkipReason::kIncomplete;
+    if (row == nullptr || !row->runs()) return SkipReason::kNotRegistered;
     return std::nullopt;
   }
 

@@ -22,7 +22,7 @@ class PropagateChecker : public FactChecker {
     const OpRow* row = all_ops().find(fact.at("op").get<std::string>());
     if (row == nullptr) report.skip(SkipReason::kNotRegistered);
     if (row != nullptr && std::holds_alternative<NoRule>(row->rule)) {
-      report.skip(SkipReason::kIncomplete);
+      report.skip(SkipReason::kNoRule);
       return nullptr;
     }
     return row;

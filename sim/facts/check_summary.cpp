@@ -14,8 +14,8 @@ std::string_view to_string(SkipReason reason) {
       return "no checker for this kind of file";
     case SkipReason::kNotRegistered:
       return "op not registered";
-    case SkipReason::kIncomplete:
-      return "op registered without rules";
+    case SkipReason::kNoRule:
+      return "a handler decides";
     case SkipReason::kDecomposition:
       return "decomposition";
     case SkipReason::kPlanner:

@@ -98,7 +98,8 @@ std::string argument_name(const OpSchema& schema, int argument) {
     const bool list = schema.args[i].is_list();
     const int count = list ? static_cast<int>(schema.args[i].list().size()) : 1;
     if (argument < next + count) {
-      return list ? fmt::format("{}[{}]", declared.name, argument - next) : declared.name;
+      return list ? fmt::format("{}[{}]", declared.name, argument - next)
+                  : std::string(declared.name);
     }
     next += count;
   }

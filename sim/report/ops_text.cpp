@@ -30,7 +30,7 @@ std::string flags_text(const OpRow& row) {
   add(kNeedsPosition, "knows its position");
   add(kAllowUneven, "takes short dims");
   add(kExact, "bitwise however it is cut");
-  if (!row.runs()) text += fmt::format("{}incomplete: no kernel", text.empty() ? "" : ", ");
+  if (!row.runs()) text += fmt::format("{}no kernel: shapes only", text.empty() ? "" : ", ");
   return text;
 }
 
@@ -80,17 +80,15 @@ std::string ops_text(const OpRegistry& registry, std::string_view name,
     }
     return out;
   }
-  int without_kernel = 0, variants = 0;
+  std::size_t variants = 0;
   for (const OpRow* row : rows) {
-    without_kernel += !row->runs();
     variants += row->base != nullptr;
     if (row->base != nullptr) continue;
     out += fmt::format("{:<48} {}{}\n", row->name(), rule_text(*row),
-                       !row->runs() ? "   (incomplete: no kernel)" : "");
+                       row->runs() ? "" : "   (no kernel: shapes only)");
   }
-  out +=
-      fmt::format("{} ops: {} rows of their own, {} variants of them, {} incomplete\n", rows.size(),
-                  rows.size() - static_cast<std::size_t>(variants), variants, without_kernel);
+  out += fmt::format("{} ops: {} rows of their own, {} variants of them\n", rows.size(),
+                     rows.size() - variants, variants);
   return out;
 }
 
@@ -100,7 +98,7 @@ std::string ops_json(const OpRegistry& registry, std::string_view name) {
     list.push_back({{"op", row->name()},
                     {"schema", row->op.text()},
                     {"rule", rule_text(*row)},
-                    {"incomplete", !row->runs()},
+                    {"runs", row->runs()},
                     {"gradient", static_cast<bool>(row->gradient)},
                     {"variant_of", row->base != nullptr ? row->base->name() : ""},
                     {"why", row->why}});

@@ -46,7 +46,7 @@ class RecordingCalls : public PlainCalls {
  private:
   // One kernel in the reference is recorded as one. What may give a view is its parts there, too.
   Results in_parts(const OpRow& row, const Arguments& args) {
-    const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.sets.empty();
+    const bool views = !row.op.returns.empty() && !row.op.returns.front().alias.marks.empty();
     if (row.gradient.reads == nullptr || views) return decomposed(*this, row, args);
     const Ref<RowNode> node = look_at(row, args) ? make_ref<RowNode>(row, args) : nullptr;
     Results results;

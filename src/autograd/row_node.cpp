@@ -73,7 +73,7 @@ void refuse_constants(const OpRow& row, const GradientReads& reads, ArgumentSet 
   const ArgumentSet refused = reads.constant_arguments & wanted;
   if (refused == 0) return;
   const auto index = static_cast<std::size_t>(std::countr_zero(refused));
-  const std::string& name = row.op.arguments[index].name;
+  const std::string_view name = row.op.arguments[index].name;
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: has no gradient with respect to {}", row.name(), name))
       .with("fix", fmt::format("{}.detach() requires none", name));
@@ -182,8 +182,8 @@ void RowNode::save_results(const Results& results) {
 void RowNode::check_saved() const {
   for (const Kept& kept : kept_) {
     if (!kept.versioned || kept.versioned->version() == kept.version) continue;
-    const std::string name =
-        kept.result ? fmt::format("result {}", kept.index) : row_->op.arguments[kept.index].name;
+    const std::string name = kept.result ? fmt::format("result {}", kept.index)
+                                         : std::string(row_->op.arguments[kept.index].name);
     const Argument& value = kept.result ? outputs_[kept.index] : inputs_[kept.index];
     throw Error(ErrorKind::kRuntime,
                 fmt::format("{}: a tensor that its gradient needs was modified by an in-place op",

@@ -240,7 +240,7 @@ void make_room(const DTensor& target) {
 }
 
 bool makes_views(const OpRow& row) {
-  return row.view() != nullptr && !row.inplace() && !row.op.returns.front().alias.sets.empty();
+  return row.view() != nullptr && !row.inplace() && !row.op.returns.front().alias.marks.empty();
 }
 
 void note_views(const OpRow& row, const Arguments& args, const Results& results) {

@@ -355,11 +355,6 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   RankContext& rank = current_rank();
   const NamedOp named(rank, row);
   ++rank.step;
-  if (row.has(kIncomplete)) {
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{}: this op is known but not implemented yet", row.name()))
-        .with("at", place_text(rank));
-  }
   try {
     ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
     const auto* handled = std::get_if<Handler>(&row.compute);

@@ -135,7 +135,7 @@ void add_alias(OpRegistry& registry, std::string_view schema, std::string_view m
   OpRow row;
   static_cast<OpColumns&>(row) = same;
   row.base = same.base;
-  row.op = parse_op_schema(schema);
+  row.op = parse_literal_schema(schema);
   // What a gradient keeps is said with the names of the arguments.
   if (!called_alike(row.op, same.op)) row.gradient.reads = nullptr;
   row.info = {};

@@ -387,7 +387,7 @@ std::vector<RuleRow> rule_fused_backward(const RuleContext& context) {
         return context.outputs[i].present ? shard : RulePlacement::none();
       },
       [&](std::size_t index, const RulePlacement& shard) {
-        const std::string& name = op.arguments[index].name;
+        const std::string_view name = op.arguments[index].name;
         return name.starts_with("philox") || name.starts_with("cum_seq") ? whole() : shard;
       });
 }

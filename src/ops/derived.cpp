@@ -35,8 +35,7 @@ std::optional<std::vector<std::size_t>> places_in(const OpDescriptor& op,
     const SchemaArgument& read = op.arguments[i];
     if (read.is_out) continue;
     while (next < base.arguments.size() &&
-           (base.arguments[next].name != read.name ||
-            base.arguments[next].type.spelling != read.type.spelling)) {
+           (base.arguments[next].name != read.name || base.arguments[next].type != read.type)) {
       ++next;
     }
     if (next == base.arguments.size()) return std::nullopt;
@@ -151,14 +150,13 @@ bool decided_by_rule(const OpRow& row) {
   return computed && !std::holds_alternative<NoRule>(row.rule);
 }
 
-void add_derived(OpRegistry& registry, Form form, std::string_view schema, OpDescriptor op,
-                 const OpRow& base) {
+void add_derived(OpRegistry& registry, Form form, OpDescriptor op, const OpRow& base) {
   const bool same_arguments = base.op.arguments.size() == read_count(op);
   const bool variant = form == Form::kOut || form == Form::kInPlace;
   if (variant && makes_from_nothing(base)) {
-    add_variant(registry, base, schema, DimRuleFn{target_rule});
+    add_variant(registry, base, std::move(op), DimRuleFn{target_rule});
   } else if (variant && same_arguments && decided_by_rule(base) && !writes_lists(op)) {
-    add_variant(registry, base, schema, base.rule);
+    add_variant(registry, base, std::move(op), base.rule);
   } else {
     OpRow row;
     row.op = std::move(op);
@@ -180,9 +178,9 @@ void add_all_of(OpRegistry& registry, Form form, std::span<const std::string_vie
   for (const std::string_view schema : schemas) {
     const std::string origin = origin_name(form, base_of(schema));
     if (origin.empty() || registry.overloads(origin).empty()) continue;
-    OpDescriptor op = parse_op_schema(schema);
+    OpDescriptor op = aten_descriptor(schema);
     const OpRow* base = origin_of(registry, form, op);
-    if (base != nullptr) add_derived(registry, form, schema, std::move(op), *base);
+    if (base != nullptr) add_derived(registry, form, std::move(op), *base);
   }
 }
 

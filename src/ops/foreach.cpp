@@ -98,8 +98,9 @@ constexpr std::pair<std::string_view, GradientFn> kOtherGradients[] = {
 };
 
 Gradient gradient_of(const OpDescriptor& op) {
+  const std::string wanted = op.name();
   for (const auto& [name, program] : kOtherGradients) {
-    if (op.name() == name) return {program, "self"};
+    if (wanted == name) return {program, "self"};
   }
   return {};
 }
@@ -108,7 +109,7 @@ Gradient gradient_of(const OpDescriptor& op) {
 void add_derived(OpRegistry& registry) {
   for (const std::string_view schema : aten_schemas_of("aten::_foreach_")) {
     OpRow row;
-    row.op = parse_op_schema(schema);
+    row.op = parse_literal_schema(schema);
     if (row.op.is_out_variant()) continue;
     const OpRow* element = element_of(registry, row.op);
     if (element == nullptr) continue;

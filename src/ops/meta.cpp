@@ -90,7 +90,7 @@ void check_numbers(const MetaArgs& args, const OutputMetas& results) {
   const DType dtype = results[0].meta.dtype;
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!args[i].is_scalar() || representable(args[i].scalar(), dtype)) continue;
-    const std::string& name = args.op().arguments[i].name;
+    const std::string_view name = args.op().arguments[i].name;
     if (name != "value" && name != "fill_value" && name != "alpha") continue;
     fail(ErrorKind::kValue, Fix{"cast the tensor first, to torch.int64 or torch.float32"},
          "{}: {} {} is out of the range of {}", args.op().name(), name, args[i].text(),

@@ -43,20 +43,9 @@ constexpr UnsaidArgument kUnsaid[] = {
     {kFlashBackward, "philox_seed", Unsaid::kMayBeNone},
 };
 
-OpDescriptor descriptor_of(std::string_view schema) {
-  OpDescriptor op = parse_op_schema(schema);
-  for (const auto& [base, argument, what] : kUnsaid) {
-    if (op.base != base) continue;
-    SchemaArgument& meant = op.arguments[*op.find_argument(argument)];
-    if (what == Unsaid::kWritten) meant.alias = {std::string(argument), true};
-    if (what == Unsaid::kMayBeNone) meant.type.is_optional = true;
-  }
-  return op;
-}
-
 OpRow base_row(const Row& row) {
   OpRow made;
-  made.op = descriptor_of(aten_schema(row.name));
+  made.op = aten_descriptor(aten_schema(row.name));
   made.meta = row.meta;
   made.rule = row.rule;
   made.filter = row.filter;
@@ -75,17 +64,28 @@ OpRow base_row(const Row& row) {
 
 void add_named(OpRegistry& registry, const OpRow& base, const char* name, bool bare) {
   if (name == nullptr) return;
-  add_variant(registry, base, aten_schema(name), bare ? ShardingRule{PointwiseRule{}} : base.rule);
+  add_variant(registry, base, aten_descriptor(aten_schema(name)),
+              bare ? ShardingRule{PointwiseRule{}} : base.rule);
 }
 
 }  // namespace
 
-void add_variant(OpRegistry& registry, const OpRow& base, std::string_view schema,
-                 ShardingRule rule) {
+OpDescriptor aten_descriptor(std::string_view schema) {
+  OpDescriptor op = parse_literal_schema(schema);
+  for (const auto& [base, argument, what] : kUnsaid) {
+    if (op.base != base) continue;
+    SchemaArgument& meant = op.arguments[*op.find_argument(argument)];
+    if (what == Unsaid::kWritten) meant.alias = {"state!", true};
+    if (what == Unsaid::kMayBeNone) meant.type.is_optional = true;
+  }
+  return op;
+}
+
+void add_variant(OpRegistry& registry, const OpRow& base, OpDescriptor op, ShardingRule rule) {
   OpRow variant;
   static_cast<OpColumns&>(variant) = base;
   variant.base = &base;
-  variant.op = descriptor_of(schema);
+  variant.op = std::move(op);
   if (variant.op.is_out_variant()) {
     variant.shape_argument = variant.stride_argument = -1;  // shapes are those of the out tensors
   }

@@ -43,10 +43,12 @@ struct Row {
 /// Registers an op and its variants, and returns the op's row. Fails with Internal for a name that
 /// ATen does not have, and for a gradient that reads what the schema does not have.
 const OpRow& add_row(OpRegistry& registry, const Row& row);
-/// An in-place or out= form of a registered op, by its schema's text: everything else is the op's,
-/// but the rule, which is given.
-void add_variant(OpRegistry& registry, const OpRow& base, std::string_view schema,
-                 ShardingRule rule);
+/// A schema of ATen (aten_schemas.h), and what it leaves unsaid: state that is written, tensors
+/// that may be None.
+OpDescriptor aten_descriptor(std::string_view schema);
+/// An in-place or out= form of a registered op: everything but its schema is the op's, and but the
+/// rule, which is given.
+void add_variant(OpRegistry& registry, const OpRow& base, OpDescriptor op, ShardingRule rule);
 /// All of a table; `flags` count for each of its rows.
 void add_rows(OpRegistry& registry, std::span<const Row> rows, std::uint32_t flags = 0);
 

@@ -138,7 +138,7 @@ class Search {
   std::string text_of(const WayOut& way) const {
     std::string text;
     for (const Moved& moved : way.inputs) {
-      const std::string& name = schema_.row->op.arguments[moved.place.argument].name;
+      const std::string_view name = schema_.row->op.arguments[moved.place.argument].name;
       text += text.empty() ? "" : " and ";
       text += name;
       if (moved.place.in_list) text += fmt::format("[{}]", moved.place.element);

@@ -8,16 +8,16 @@
 namespace shardlab {
 namespace {
 
-Argument parse_number(const std::string& text) {
+Argument parse_number(std::string_view text) {
   std::int64_t integer = 0;
   const char* end = text.data() + text.size();
   if (std::from_chars(text.data(), end, integer).ptr == end) return integer;
   double real = 0;
   if (read_real(text.data(), end, real).ptr == end) return real;
-  return text;
+  return std::string(text);
 }
 
-Argument parse_list(const SchemaType& type, const std::string& text) {
+Argument parse_list(const SchemaType& type, std::string_view text) {
   Dims ints;
   for (std::size_t i = 1; i + 1 < text.size();) {
     const std::size_t comma = std::min(text.find(',', i), text.size() - 1);
@@ -33,13 +33,13 @@ Argument parse_list(const SchemaType& type, const std::string& text) {
 
 Argument parse_default(const SchemaArgument& argument) {
   if (!argument.default_text) return {};
-  const std::string& text = *argument.default_text;
+  const std::string_view text = *argument.default_text;
   if (text == "None") return {};
   if (text == "True") return true;
   if (text == "False") return false;
   if (text == "Mean") return 1;
   if (text == "Sum") return 2;
-  if (text.front() == '"') return text.substr(1, text.size() - 2);
+  if (text.front() == '"') return std::string(text.substr(1, text.size() - 2));
   if (text.front() == '[') return parse_list(argument.type, text);
   Argument value = parse_number(text);
   if (!value.is_scalar()) return value;

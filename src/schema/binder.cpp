@@ -105,7 +105,7 @@ class Binder {
     std::optional<Argument> fitting = later ? value : coerced(declared, value, rules_.numbers);
     if (!fitting) {
       return refuse(fmt::format("'{}' is {}, must be {}", declared.name, value.text(),
-                                declared.type.spelling));
+                                declared.type.spelling()));
     }
     bound_[index] = std::move(*fitting);
     set_[index] = true;

@@ -4,6 +4,7 @@
 #include "schema/op_descriptor.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/fix.h"
@@ -25,6 +26,15 @@ constexpr TypeName kTypeNames[] = {
     {"Layout", TypeKind::kLayout},       {"MemoryFormat", TypeKind::kMemoryFormat},
     {"Generator", TypeKind::kGenerator},
 };
+
+constexpr auto kIsWord = [] {
+  std::array<bool, 256> is_word{};
+  for (const char c :
+       std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")) {
+    is_word[static_cast<unsigned char>(c)] = true;
+  }
+  return is_word;
+}();
 
 /// Reads one schema text from left to right.
 class SchemaReader {
@@ -64,9 +74,7 @@ class SchemaReader {
   void expect(char wanted) {
     if (!accept(wanted)) refuse(fmt::format("expected '{}'", wanted));
   }
-  static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  }
+  static bool is_word(char c) { return kIsWord[static_cast<unsigned char>(c)]; }
   std::string_view word(const char* what) {
     skip_spaces();
     const std::size_t first = at_;
@@ -112,52 +120,37 @@ class SchemaReader {
   }
 
   void read_type(SchemaType& type, AliasInfo& alias) {
-    const std::string_view name = word("expected a type");
-    const auto known = std::ranges::find(kTypeNames, name, &TypeName::text);
+    type.name = word("expected a type");
+    const auto known = std::ranges::find(kTypeNames, type.name, &TypeName::text);
     if (known != std::end(kTypeNames)) type.kind = known->kind;
-    type.spelling = name;
-    if (peek() == '(') read_alias(alias);
-    for (;;) {
+    for (;; ++at_) {
       if (peek() == '?') {
-        ++at_;
         type.is_optional = true;
-        type.spelling += '?';
       } else if (peek() == '[') {
         type.elements_optional = type.is_optional;
         type.is_optional = false;
         type.is_list = true;
-        const std::size_t first = at_;
-        while (peek() != ']' && peek() != '\0') ++at_;
-        if (peek() == '\0') refuse("expected ']'");
-        ++at_;
-        const std::string_view brackets = text_.substr(first, at_ - first);
-        type.spelling += brackets;
-        for (const char c : brackets) {
+        for (const char c : up_to(']')) {
           if (c >= '0' && c <= '9') type.list_size = type.list_size * 10 + (c - '0');
         }
       } else if (peek() == '(') {
-        read_alias(alias);
+        alias.marks = up_to(')').substr(1);
+        alias.write = alias.marks.find('!') != std::string_view::npos;
       } else {
         return;
       }
     }
   }
 
-  void read_alias(AliasInfo& alias) {
-    const std::size_t first = ++at_;
-    while (peek() != ')' && peek() != '\0') ++at_;
-    if (peek() == '\0') refuse("expected ')'");
-    for (const char c : text_.substr(first, at_ - first)) {
-      if (c == '!') {
-        alias.write = true;
-      } else {
-        alias.sets += c;
-      }
-    }
-    ++at_;
+  // What stands from here to this sign, which is here then.
+  std::string_view up_to(char sign) {
+    const std::size_t first = at_;
+    while (peek() != sign && peek() != '\0') ++at_;
+    if (peek() == '\0') refuse(fmt::format("expected '{}'", sign));
+    return text_.substr(first, at_ - first);
   }
 
-  std::string default_text() {
+  std::string_view default_text() {
     skip_spaces();
     const std::size_t first = at_;
     if (peek() == '"') {
@@ -171,7 +164,7 @@ class SchemaReader {
       while (peek() != ',' && peek() != ')' && peek() != '\0') ++at_;
     }
     if (at_ > text_.size()) refuse("unfinished default");
-    return std::string(text_.substr(first, at_ - first));
+    return text_.substr(first, at_ - first);
   }
 
   void read_returns(OpDescriptor& op) {
@@ -200,34 +193,43 @@ class SchemaReader {
 };
 
 std::string type_text(const SchemaType& type, const AliasInfo& alias) {
-  if (alias.sets.empty() && !alias.write) return type.spelling;
-  // The annotation stands between the element type and its brackets.
-  std::size_t end = 0;
-  while (end < type.spelling.size() && type.spelling[end] != '[' && type.spelling[end] != '?')
-    ++end;
-  std::string annotation = alias.sets;
-  if (alias.write) {
-    const std::size_t arrow = annotation.find(" ->");
-    annotation.insert(arrow == std::string::npos ? annotation.size() : arrow, "!");
-  }
-  return type.spelling.substr(0, end) + "(" + annotation + ")" + type.spelling.substr(end);
+  return type.spelling(alias.marks.empty() ? "" : fmt::format("({})", alias.marks));
 }
 
 std::string argument_text(const SchemaArgument& argument) {
-  std::string text = type_text(argument.type, argument.alias) + " " + argument.name;
-  if (argument.default_text) text += "=" + *argument.default_text;
+  std::string text = type_text(argument.type, argument.alias);
+  text.append(" ").append(argument.name);
+  if (argument.default_text) text.append("=").append(*argument.default_text);
   return text;
 }
 
 std::string return_text(const SchemaReturn& result) {
   std::string text = type_text(result.type, result.alias);
-  if (!result.name.empty()) text += " " + result.name;
+  if (!result.name.empty()) text.append(" ").append(result.name);
   return text;
 }
 
 }  // namespace
 
-OpDescriptor parse_op_schema(std::string_view text) { return SchemaReader(text).read(); }
+OpDescriptor parse_literal_schema(std::string_view text) { return SchemaReader(text).read(); }
+
+OpDescriptor parse_op_schema(std::string_view text) {
+  auto kept = std::make_shared<const std::string>(text);
+  OpDescriptor op = parse_literal_schema(*kept);
+  op.kept_text = std::move(kept);
+  return op;
+}
+
+std::string SchemaType::spelling(std::string_view marks) const {
+  std::string text(name);
+  text += marks;
+  if (is_list) {
+    if (elements_optional) text += '?';
+    text += list_size == 0 ? "[]" : fmt::format("[{}]", list_size);
+  }
+  if (is_optional) text += '?';
+  return text;
+}
 
 std::string OpDescriptor::text() const {
   std::string text = name() + "(";
@@ -271,7 +273,7 @@ bool OpDescriptor::is_inplace() const {
   for (const SchemaArgument& argument : arguments) {
     if (!argument.alias.write || argument.keyword_only) continue;
     const auto gives = [&](const SchemaReturn& result) {
-      return result.alias.write && result.alias.sets == argument.alias.sets;
+      return result.alias.write && result.alias.marks == argument.alias.marks;
     };
     if (returns.empty() || std::ranges::any_of(returns, gives)) return true;
   }
@@ -290,7 +292,7 @@ bool OpDescriptor::is_view() const {
     if (argument.alias.write) return false;
   }
   for (const SchemaReturn& result : returns) {
-    if (!result.alias.sets.empty()) return true;
+    if (!result.alias.marks.empty()) return true;
   }
   return false;
 }

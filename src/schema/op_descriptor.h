@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,36 +24,40 @@ struct SchemaType {
   bool is_optional = false;        ///< the whole value may be None
   bool elements_optional = false;  ///< Tensor?[]
   std::int64_t list_size = 0;      ///< int[2] -> 2; 0 when open
-  std::string spelling;            ///< as written, without alias annotation
+  std::string_view name;           ///< "SymInt", as written
   bool is_tensor() const { return kind == TypeKind::kTensor; }
+  /// "Tensor?[]"; `marks`, "(a!)", stand behind the name.
+  std::string spelling(std::string_view marks = "") const;
+  bool operator==(const SchemaType&) const = default;
 };
 
 /// "(a!)", "(a -> *)".
 struct AliasInfo {
-  std::string sets;  ///< as written inside the parentheses, without "!"; "" = no annotation
+  std::string_view marks;  ///< as written inside the parentheses; "" = no annotation
   bool write = false;
 };
 
 /// One declared argument, in schema order.
 struct SchemaArgument {
   // Types and alias marks are those of the schema's text, defaults are not evaluated.
-  std::string name;
+  std::string_view name;
   SchemaType type;
   AliasInfo alias;
   bool keyword_only = false;
   bool is_out = false;                      ///< keyword-only and written (X-3)
-  std::optional<std::string> default_text;  ///< "1", "[]", "None", "contiguous_format", ...
+  std::optional<std::string_view> default_text;  ///< "1", "[]", "None", "contiguous_format", ...
 };
 
 /// One declared result; the name is empty where the schema gives none.
 struct SchemaReturn {
-  std::string name;
+  std::string_view name;
   SchemaType type;
   AliasInfo alias;
 };
 
 /// A parsed schema. All queries look at declarations and alias marks only, never at the op's name
-///
+/// . Names, types and defaults are parts of the schema's text, which lives as long as the
+/// descriptor and its copies.
 struct OpDescriptor {
   std::string base;      ///< "aten::add"
   std::string overload;  ///< "Tensor"; "" is the default overload
@@ -60,6 +65,8 @@ struct OpDescriptor {
   std::vector<SchemaArgument> arguments;
   // Empty for an op that returns nothing.
   std::vector<SchemaReturn> returns;
+  /// The text; null where it is a literal.
+  std::shared_ptr<const std::string> kept_text;
 
   /// "aten::add.Tensor"; the default overload prints without a suffix.
   std::string name() const { return overload.empty() ? base : base + "." + overload; }
@@ -86,5 +93,7 @@ struct OpDescriptor {
 /// namespace means aten. Fails with Value and the position.
 /// Pure; a descriptor may be shared between threads once it is made.
 OpDescriptor parse_op_schema(std::string_view text);
+/// The same of a text that is never freed, as those of ATen (aten_schemas.h): it is not copied.
+OpDescriptor parse_literal_schema(std::string_view text);
 
 }  // namespace shardlab

@@ -22,6 +22,13 @@ std::string normal_name(std::string_view name) {
   return "aten::" + text;
 }
 
+/// Where a name is that may be spelled in each way of find().
+template <typename Map>
+auto found_in(const Map& map, std::string_view name) {
+  const auto found = map.find(name);
+  return found == map.end() ? map.find(normal_name(name)) : found;
+}
+
 /// What decides a call when the row does not say: every plain positional value, and the keywords
 /// that shape, type or lay out a result.
 RuntimeSchemaInfo default_info(const OpDescriptor& op) {
@@ -33,7 +40,7 @@ RuntimeSchemaInfo default_info(const OpDescriptor& op) {
     const TypeKind kind = argument.type.kind;
     const bool decides = kind != TypeKind::kScalar && kind != TypeKind::kGenerator &&
                          kind != TypeKind::kDevice && kind != TypeKind::kFloat;
-    if (argument.keyword_only && decides) info.static_kwargs.push_back(argument.name);
+    if (argument.keyword_only && decides) info.static_kwargs.emplace_back(argument.name);
   }
   return info;
 }
@@ -84,6 +91,7 @@ const OpRow& OpRegistry::add(OpRow row) {
   row.inplace_ = row.op.is_inplace();
   row.out_variant_ = row.op.is_out_variant();
   row.defaults_.clear();
+  row.defaults_.reserve(row.op.arguments.size());
   for (const SchemaArgument& argument : row.op.arguments) {
     row.defaults_.push_back(parse_default(argument));
   }
@@ -91,11 +99,13 @@ const OpRow& OpRegistry::add(OpRow row) {
                             ? GradientReads{.everything = row.gradient || row.parts() != nullptr}
                             : parse_gradient_reads(row.op, row.gradient.reads);
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
-  const auto [known, added] = by_name_.try_emplace(row.name_, nullptr);
-  if (!added) fail(ErrorKind::kInternal, "{} is registered twice", row.name_);
   const OpRow* stored = &storage_.emplace_back(std::move(row));
+  if (!by_name_.try_emplace(stored->name_, stored).second) {
+    const OpRow doubled = std::move(storage_.back());
+    storage_.pop_back();
+    fail(ErrorKind::kInternal, "{} is registered twice", doubled.name_);
+  }
   order_.push_back(stored);
-  known->second = stored;
   by_base_[stored->op.base].push_back(stored);
   return *stored;
 }
@@ -126,8 +136,7 @@ const char* OpRegistry::keep(std::string text) {
 }
 
 const OpRow* OpRegistry::find(std::string_view name) const {
-  auto found = by_name_.find(name);
-  if (found == by_name_.end()) found = by_name_.find(normal_name(name));
+  const auto found = found_in(by_name_, name);
   return found == by_name_.end() ? nullptr : found->second;
 }
 
@@ -155,9 +164,10 @@ const OpRow& OpRegistry::at(std::string_view name) const {
       .with("fix", names.empty() ? "register ops first" : "the nearest registered ops: " + names);
 }
 
-std::vector<const OpRow*> OpRegistry::overloads(std::string_view base) const {
-  const auto found = by_base_.find(normal_name(base));
-  return found == by_base_.end() ? std::vector<const OpRow*>{} : found->second;
+const std::vector<const OpRow*>& OpRegistry::overloads(std::string_view base) const {
+  static const std::vector<const OpRow*> none;
+  const auto found = found_in(by_base_, base);
+  return found == by_base_.end() ? none : found->second;
 }
 
 }  // namespace shardlab

@@ -205,16 +205,15 @@ enum OpFlag : std::uint32_t {
   kDataDependent = 1u << 1,  ///< result shape or value read depends on data; never caches shapes
   kCollective = 1u << 2,     ///< its handler communicates even without redistribution
   kAllowUneven = 1u << 3,    ///< accepts a too-short dim for an input that keeps its placement
-  kIncomplete = 1u << 4,     ///< schema and metadata only: counted, refused when called
-  kNeedsPosition = 1u << 5,  ///< the kernel gets a LocalView, see position_argument
-  kNotDifferentiable = 1u << 6,  ///< no gradient flows (comparisons, integer results)
-  kIndependentLists = 1u << 7,   ///< foreach: one decision per list element (O-15)
-  kExact = 1u << 8,            ///< elements are moved or computed one by one: bits don't depend on
-                               ///< the cut
-  kStepOfDtype = 1u << 9,      ///< an eps of None is the step of the input's dtype, a default that
-                               ///< follows the dtype which the program names
-  kReadsGradients = 1u << 10,  ///< the schema writes `grads` back unscaled; here they are read,
-                               ///< so that pending ones may be moved
+  kNeedsPosition = 1u << 4,  ///< the kernel gets a LocalView, see position_argument
+  kNotDifferentiable = 1u << 5,  ///< no gradient flows (comparisons, integer results)
+  kIndependentLists = 1u << 6,   ///< foreach: one decision per list element (O-15)
+  kExact = 1u << 7,           ///< elements are moved or computed one by one: bits don't depend on
+                              ///< the cut
+  kStepOfDtype = 1u << 8,     ///< an eps of None is the step of the input's dtype, a default that
+                              ///< follows the dtype which the program names
+  kReadsGradients = 1u << 9,  ///< the schema writes `grads` back unscaled; here they are read,
+                              ///< so that pending ones may be moved
 };
 
 /// What a row says of its op, one column per question that the library asks; the in-place and out=
@@ -245,7 +244,7 @@ struct OpRow : OpColumns {
   bool has(OpFlag flag) const { return (flags & flag) != 0; }
   /// Something computes the op. Rows where nothing does have rules and metadata only; calling one
   /// is Unsupported.
-  bool runs() const { return !has(kIncomplete) && compute.index() != 0; }
+  bool runs() const { return compute.index() != 0; }
   /// The kernel that computes it on one rank; kNone (0) where none does.
   KernelId kernel() const;
   /// Null for ops that are no local view: the results of one share storage with argument 0.
@@ -297,8 +296,9 @@ class OpRegistry {
   const OpRow* find(std::string_view name) const;
   /// As find; an unknown op is Unsupported and names the nearest registered ones.
   const OpRow& at(std::string_view name) const;
-  /// Overloads of a base name ("aten::sum" or "sum"), in registration order.
-  std::vector<const OpRow*> overloads(std::string_view base) const;
+  /// Overloads of a base name ("aten::sum" or "sum"), in registration order. Lives as long as the
+  /// registry, until the next add.
+  const std::vector<const OpRow*>& overloads(std::string_view base) const;
   /// In registration order.
   const std::vector<const OpRow*>& rows() const { return order_; }
 
@@ -308,12 +308,9 @@ class OpRegistry {
   std::deque<OpRow> storage_;
   std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
-  /// Looks up a text without making a string of it.
-  struct TextHash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  std::unordered_map<std::string, const OpRow*, TextHash, std::equal_to<>> by_name_;
-  std::unordered_map<std::string, std::vector<const OpRow*>> by_base_;
+  // The names are those of the rows, which do not move.
+  std::unordered_map<std::string_view, const OpRow*> by_name_;
+  std::unordered_map<std::string_view, std::vector<const OpRow*>> by_base_;
 };
 
 /// The value of an argument's default text; None where there is none.

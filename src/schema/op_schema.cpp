@@ -81,7 +81,7 @@ std::string OpSchema::text() const {
     if (!first) text += ", ";
     first = false;
     const bool named_value = args[i].is_spec() || args[i].is_tensor() || args[i].is_list();
-    text += declared.name + (named_value ? " " : "=") + args[i].text();
+    text.append(declared.name).append(named_value ? " " : "=").append(args[i].text());
   }
   return text + ")";
 }

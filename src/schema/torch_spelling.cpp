@@ -96,7 +96,7 @@ class Refusals {
  public:
   void add(const std::string& text, const OpDescriptor& signature, const std::string& reason) {
     lines_ += fmt::format("{}{}: {}", lines_.empty() ? "" : "\n", text, reason);
-    for (const SchemaArgument& argument : signature.arguments) names_.push_back(argument.name);
+    for (const SchemaArgument& argument : signature.arguments) names_.emplace_back(argument.name);
   }
 
   [[noreturn]] void raise(std::string_view base, const GivenArguments& given) const {

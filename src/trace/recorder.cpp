@@ -186,7 +186,7 @@ void put_number(GraphArgument& argument, const Recorder::SizeArgument& follows) 
 // Sizes that are written out; -1 and 1 mean the same for tensors of any size.
 bool writes_sizes(const OpRow& row, const Arguments& args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!row.op.arguments[i].type.spelling.starts_with("SymInt")) continue;
+    if (row.op.arguments[i].type.name != "SymInt") continue;
     const auto size = [](std::int64_t value) { return value != 1 && value != -1; };
     if (args[i].is_ints() && std::ranges::any_of(args[i].ints(), size)) return true;
     if (args[i].is_scalar() && args[i].scalar().is_integral() && size(args[i].scalar().to_int())) {

@@ -92,7 +92,7 @@ TEST_CASE("X-40 a factory's values depend neither on mesh nor on placements") {
 
 /// Rows that run but have no sample, and why.
 bool needs_no_sample(const OpRow& row) {
-  if (row.inplace() || row.out_variant() || row.has(kIncomplete)) return true;
+  if (row.inplace() || row.out_variant()) return true;
   if (!row.runs()) return true;                         // decides layouts only
   if (!row.op.returns_tensor()) return true;            // answers with a number, or writes
   if (row.has(kDataDependent)) return true;  // ranks outside the mesh do not know its shape

@@ -207,7 +207,7 @@ TEST_CASE("an op by name: its schema, rule and gradient; an unknown one names th
   REQUIRE(json.size() == 2);
   CHECK(json[0]["op"] == "aten::mm");
   CHECK(json[0]["gradient"] == true);
-  CHECK(json[0]["incomplete"] == false);
+  CHECK(json[0]["runs"] == true);
   CHECK(json[0]["variant_of"] == "");
   CHECK(json[1]["op"] == "aten::mm.out");
   CHECK(json[1]["variant_of"] == "aten::mm");

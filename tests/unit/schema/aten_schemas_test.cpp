@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "dispatch/all_ops.h"
 #include "schema/op_descriptor.h"
 
 namespace shardlab {
@@ -26,6 +27,25 @@ TEST_CASE("M-1 an op that ATen does not have is an error of the table that names
     CAPTURE(name);
     CHECK_THROWS_AS(aten_schema(name), Error);
   }
+}
+
+TEST_CASE("every registered op of ATen can be called: something computes it") {
+  for (const OpRow* row : all_ops().rows()) {
+    CAPTURE(row->name());
+    CHECK(row->runs());
+  }
+}
+
+TEST_CASE(
+    "M-1 a schema lives as long as its descriptor, whatever becomes of the text it was read") {
+  std::string text = "my::scaled(Tensor(a!)?[] x, int[2]? sizes=None) -> Tensor(a! -> *)";
+  const OpDescriptor op = OpDescriptor(parse_op_schema(text));
+  const std::string expected = text;
+  text.assign(text.size(), '?');
+  CHECK(op.text() == expected);
+  CHECK(op.arguments[0].type.spelling() == "Tensor?[]");
+  CHECK(op.arguments[1].type.spelling() == "int[2]?");
+  CHECK(op.arguments[1].default_text == "None");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST_CASE("M-1 parts of a schema") {
   CHECK(op.positional_count() == 3);
   CHECK(op.arguments[2].default_text == "False");
   CHECK(op.arguments[3].is_out);
-  CHECK(op.arguments[4].alias.sets == "b");
+  CHECK(op.arguments[4].alias.marks == "b!");
   CHECK(op.returns[1].name == "indices");
   const SchemaType indices =
       parse_op_schema("f(Tensor?[] i, int[2] k, int[1]? d) -> ()").arguments[0].type;
