@@ -12,7 +12,7 @@ std::string cell_text(const RulePlacement& cell) {
   return cell.absent ? "none" : to_string(cell.placement);
 }
 
-std::string cells_text(const std::vector<RulePlacement>& cells) {
+std::string cells_text(std::span<const RulePlacement> cells) {
   std::string text;
   for (const RulePlacement& cell : cells) text += (text.empty() ? "" : ", ") + cell_text(cell);
   return text.empty() ? "()" : text;

@@ -46,7 +46,8 @@ struct Judgement {
 
 /// `single`: the single-device run, same dtypes. `reference`: the single-device run in f64. All
 /// row-major and global. Integers and bools that depend on floats (not exact) are undecided where
-/// they differ.
+/// they differ. Where the two single-device runs differ in shape, bits were read as another dtype:
+/// such values agree bitwise or are wrong.
 Comparison compare(const GlobalValue& sharded, const GlobalValue& single,
                    const GlobalValue& reference, const Judgement& judgement);
 

@@ -69,6 +69,12 @@ class InlineVector {
     size_ = static_cast<std::uint32_t>(count);
   }
 
+  /// Replaces the contents by `count` entries of `value`.
+  void assign(std::size_t count, T value) {
+    clear();
+    resize(count, value);
+  }
+
   /// Entries; up to N of them lie in the object itself.
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

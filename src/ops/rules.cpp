@@ -238,8 +238,7 @@ const char* withheld(const ShardingRule& rule, const RuleContext& context, const
 }
 
 RuleRow uniform_row(RulePlacement placement, std::size_t outputs, std::size_t inputs) {
-  return {std::vector<RulePlacement>(outputs, placement),
-          std::vector<RulePlacement>(inputs, placement)};
+  return {RuleCells(outputs, placement), RuleCells(inputs, placement)};
 }
 
 void append_passing(std::vector<RuleRow>& rows, const char* kinds, std::size_t outputs,
@@ -276,8 +275,7 @@ std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& cont
   if (factors.added.empty()) return rows;
   const Dims& shape = context.tensors[0]->shape();
   for (RuleRow& row : rows) {
-    row.inputs.insert(row.inputs.begin(),
-                      added_placement(row.outputs[0], shape, factors.result.size()));
+    row.inputs.insert(0, added_placement(row.outputs[0], shape, factors.result.size()));
   }
   return rows;
 }
@@ -286,10 +284,12 @@ std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext
   const std::size_t positional = context.schema.tensor_specs().size();
   const std::size_t outputs = output_count(context);
   std::vector<const TensorMeta*> operands;
+  operands.reserve(positional);
   for (std::size_t i = 0; i < positional; ++i) operands.push_back(&context.tensors[i]->meta());
   const Dims common = broadcast_shapes(context.schema.row->op, operands);
 
   std::vector<RuleRow> rows;
+  rows.reserve(common.size() + (std::string_view(rule.passes).size() + 1) / (positional + 2));
   for (std::size_t dim = 0; dim < common.size(); ++dim) {
     RuleRow row;
     row.outputs.assign(outputs, RulePlacement::any(static_cast<std::int64_t>(dim)));

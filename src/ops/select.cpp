@@ -123,7 +123,7 @@ Rows without_dim(const RuleContext& context, std::int64_t dim, std::size_t outpu
   Rows rows;
   for (std::int64_t d = 0; d < ndim_of(context); ++d) {
     if (d == dim) continue;
-    rows.push_back({std::vector<RulePlacement>(outputs, any(d < dim ? d : d - 1)), {any(d)}});
+    rows.push_back({RuleCells(outputs, any(d < dim ? d : d - 1)), {any(d)}});
   }
   append_passing(rows, "sanx", outputs, 1);
   return rows;

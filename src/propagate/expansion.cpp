@@ -57,30 +57,6 @@ RulePlacement instantiated(const RulePlacement& cell, std::int64_t kind) {
   return RulePlacement::of(Placement::strided_shard(cell.placement.dim, kind));
 }
 
-/// A dim must be at least as long as the number of pieces, times the factor of a strided cut.
-bool shardable(const Dims& shape, const Placements& placements, const MeshLayout& layout) {
-  Dims pieces(shape.size(), 1);
-  for (std::size_t i = 0; i < placements.size(); ++i) {
-    if (!placements[i].is_shard()) continue;
-    const auto dim = static_cast<std::size_t>(placements[i].dim);
-    if (dim >= shape.size()) return false;
-    pieces[dim] *= layout.size(i);
-    const std::int64_t factor = placements[i].is_strided_shard() ? placements[i].split_factor : 1;
-    if (shape[dim] < pieces[dim] * factor) return false;
-  }
-  return true;
-}
-
-bool mixes_partials(const Placements& placements) {
-  for (std::size_t i = 0; i < placements.size(); ++i) {
-    if (!placements[i].is_partial()) continue;
-    for (std::size_t j = i + 1; j < placements.size(); ++j) {
-      if (placements[j].is_partial() && !may_mix(placements[i], placements[j])) return true;
-    }
-  }
-  return false;
-}
-
 bool is_strided(const DTensorSpec* spec) { return spec->has_strided(); }
 
 }  // namespace
@@ -144,6 +120,7 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
                     "a rule row has a cell for every output and input");
   }
   instantiate(std::move(rows));
+  withheld_.reserve(rows_.size());
   for (const RuleRow& row : rows_) {
     withheld_.push_back(shardlab::withheld(row_.rule, context_, row));
   }
@@ -152,6 +129,7 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
 
 void Expansion::instantiate(std::vector<RuleRow> rows) {
   const auto kinds = shard_kinds(element_.tensors);
+  rows_.reserve(rows.size() * std::max<std::size_t>(1, kinds.size()));
   const auto open = [](const RulePlacement& cell) { return cell.any_shard; };
   for (RuleRow& row : rows) {
     // An out= tensor is laid out like its output.
@@ -196,19 +174,20 @@ void Expansion::make_columns() {
   }
 }
 
-void Expansion::fill_column(Column& column, std::span<const RulePlacement> cells) {
+void Expansion::fill_column(Column& column, std::span<const RulePlacement> cells) const {
+  column.kinds.reserve(cells.size());
+  column.kind_of_row.reserve(cells.size());
   for (const RulePlacement& cell : cells) {
     const auto found = std::find(column.kinds.begin(), column.kinds.end(), cell.placement);
     column.kind_of_row.push_back(static_cast<std::uint16_t>(found - column.kinds.begin()));
     if (found == column.kinds.end()) column.kinds.push_back(cell.placement);
   }
-  std::size_t codes = 1;
+  std::size_t last = 0;
   for (std::size_t i = 0; i < layout_.ndim(); ++i) {
-    codes *= column.kinds.size();
-    column.verdicts.emplace_back(codes, Verdict::kOpen);
+    last = column.code_behind(last, column.kinds.size() - 1);
   }
+  column.verdicts.assign(last + 1, Verdict::kOpen);
   if (column.given == nullptr) return;
-  column.costs.assign(codes, kNotPriced);
   column.given_code = 0;
   for (const Placement& placement : column.given->placements()) {
     const auto found = std::find(column.kinds.begin(), column.kinds.end(), placement);
@@ -216,27 +195,57 @@ void Expansion::fill_column(Column& column, std::span<const RulePlacement> cells
       column.given_code = kNoCode;
       return;
     }
-    column.given_code = column.given_code * column.kinds.size() +
-                        static_cast<std::size_t>(found - column.kinds.begin());
+    const auto kind = static_cast<std::size_t>(found - column.kinds.begin());
+    column.given_code = column.code_behind(column.given_code, kind);
   }
 }
 
 Placements Expansion::placements_of(const Column& column,
                                     std::span<const std::uint16_t> rows) const {
   Placements placements;
-  for (const std::uint16_t row : rows) placements.push_back(column.kinds[column.kind_of_row[row]]);
+  for (const std::uint16_t row : rows) placements.push_back(column.of(row));
   return placements;
 }
 
-Drop Expansion::judge(const Column& column, const Placements& placements) const {
-  const auto starts_like = [&](const DTensorSpec* spec) {
-    return std::equal(placements.begin(), placements.end(), spec->placements().begin());
-  };
-  if (mixes_partials(placements)) return Drop::kMixedPartials;
-  if (column.required != nullptr && !starts_like(column.required)) return column.unless_required;
+Drop Expansion::judge(const Column& column, std::span<const std::uint16_t> front) const {
+  const std::size_t last = front.size() - 1;
+  const Placement& placement = column.of(front[last]);
+  if (placement.is_partial()) {
+    for (const std::uint16_t row : front.first(last)) {
+      const Placement& other = column.of(row);
+      if (other.is_partial() && !may_mix(other, placement)) return Drop::kMixedPartials;
+    }
+  }
+  if (column.required != nullptr && placement != column.required->placements()[last]) {
+    return column.unless_required;
+  }
   if (column.given == nullptr) return Drop::kKept;
-  if (row_.has(kAllowUneven) && starts_like(column.given)) return Drop::kKept;
-  return shardable(column.given->shape(), placements, layout_) ? Drop::kKept : Drop::kTooShort;
+  if (!row_.has(kAllowUneven)) return too_short(column, front) ? Drop::kTooShort : Drop::kKept;
+  const Placements& given = column.given->placements();
+  const auto as_given = [&](std::uint16_t row, const Placement& now) {
+    return column.of(row) == now;
+  };
+  if (std::equal(front.begin(), front.end(), given.begin(), as_given)) return Drop::kKept;
+  // What was short and stayed where it is has been kept so far.
+  for (std::size_t length = 1; length <= front.size(); ++length) {
+    if (too_short(column, front.first(length))) return Drop::kTooShort;
+  }
+  return Drop::kKept;
+}
+
+// A dim must be at least as long as the number of pieces, times the factor of a strided cut.
+bool Expansion::too_short(const Column& column, std::span<const std::uint16_t> front) const {
+  const Placement& placement = column.of(front.back());
+  if (!placement.is_shard()) return false;
+  const Dims& shape = column.given->shape();
+  const auto dim = static_cast<std::size_t>(placement.dim);
+  if (dim >= shape.size()) return true;
+  std::int64_t pieces = placement.is_strided_shard() ? placement.split_factor : 1;
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    const Placement& cut = column.of(front[i]);
+    if (cut.is_shard() && cut.dim == placement.dim) pieces *= layout_.size(i);
+  }
+  return shape[dim] < pieces;
 }
 
 bool Expansion::passes_filter(const Combination& rows) const {
@@ -251,8 +260,10 @@ bool Expansion::passes_filter(const Combination& rows) const {
 Drop Expansion::drop_of(const Combination& rows) const {
   Drop first = Drop::kKept;
   for (const Column& column : columns_) {
-    const Drop drop = judge(column, placements_of(column, rows));
-    if (drop != Drop::kKept && (first == Drop::kKept || drop < first)) first = drop;
+    for (std::size_t length = 1; length <= rows.size(); ++length) {
+      const Drop drop = judge(column, std::span(rows.data(), length));
+      if (drop != Drop::kKept && (first == Drop::kKept || drop < first)) first = drop;
+    }
   }
   if (first != Drop::kKept) return first;
   return passes_filter(rows) ? Drop::kKept : Drop::kFilter;
@@ -262,25 +273,24 @@ bool Expansion::front_kept(const Combination& rows) {
   const std::size_t length = rows.size();
   const std::size_t* before = codes_at(length - 1);
   std::size_t* codes = codes_at(length);
-  bool kept = true, inplace = false, other = false;
+  bool inplace = false;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     Column& column = columns_[c];
-    codes[c] = before[c] * column.kinds.size() + column.kind_of_row[rows.back()];
-    Verdict& verdict = column.verdicts[length - 1][codes[c]];
+    codes[c] = column.code_behind(before[c], column.kind_of_row[rows.back()]);
+    Verdict& verdict = column.verdicts[codes[c]];
     if (verdict == Verdict::kOpen) {
-      const Drop drop = judge(column, placements_of(column, rows));
+      const Drop drop = judge(column, rows);
       verdict = drop == Drop::kKept      ? Verdict::kKept
                 : drop == Drop::kInplace ? Verdict::kInplace
                                          : Verdict::kDropped;
     }
-    kept = kept && verdict == Verdict::kKept;
+    if (verdict == Verdict::kDropped) return false;
     inplace = inplace || verdict == Verdict::kInplace;
-    other = other || verdict == Verdict::kDropped;
   }
   // The all-replicated row completes any front, so a combination that only its target blocks
   // exists.
-  blocked_inplace_ = blocked_inplace_ || (inplace && !other);
-  return kept;
+  blocked_inplace_ = blocked_inplace_ || inplace;
+  return !inplace;
 }
 
 template <typename Visit>
@@ -308,8 +318,9 @@ double Expansion::input_cost(const Combination& rows, std::size_t index) const {
 }
 
 double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
-  const std::size_t code = codes_at(rows.size())[output_count_ + index];
-  double& cost = columns_[output_count_ + index].costs[code];
+  Column& column = columns_[output_count_ + index];
+  if (column.costs.empty()) column.costs.assign(column.verdicts.size(), kNotPriced);
+  double& cost = column.costs[codes_at(rows.size())[output_count_ + index]];
   if (std::isnan(cost)) cost = input_cost(rows, index);
   return cost;
 }

@@ -87,24 +87,30 @@ class Expansion {
   enum class Verdict : std::uint8_t { kOpen, kKept, kInplace, kDropped };
 
   /// What one tensor's placements, over all combinations, can be. A list of placements, one kind
-  /// per mesh dim, is a number to the base of how many kinds there are; so is the front of one.
+  /// per mesh dim, has a code, and so has each front of it: that of the empty list is 0, and what
+  /// follows a front is numbered as the children of a node are in a heap.
   struct Column {
     const DTensorSpec* given = nullptr;     ///< inputs
     const DTensorSpec* required = nullptr;  ///< the placements it must have: in-place, out=
     Drop unless_required = Drop::kKept;
     std::vector<Placement> kinds;  ///< distinct placements on one mesh dim
     std::vector<std::uint16_t> kind_of_row;
-    std::vector<std::vector<Verdict>> verdicts;  ///< by length of the front - 1, then by its code
-    std::vector<double> costs;                   ///< by code of a whole list; NaN = not priced yet
-    std::size_t given_code = kNoCode;            ///< of the placements it has now
+    std::vector<Verdict> verdicts;     ///< by code
+    std::vector<double> costs;         ///< by code of a whole list; NaN = not priced yet
+    std::size_t given_code = kNoCode;  ///< of the placements it has now
+    std::size_t code_behind(std::size_t front, std::size_t kind) const {
+      return front * kinds.size() + kind + 1;
+    }
+    const Placement& of(std::uint16_t row) const { return kinds[kind_of_row[row]]; }
   };
 
   void instantiate(std::vector<RuleRow> rows);
   void make_columns();
-  void fill_column(Column& column, std::span<const RulePlacement> cells);
+  void fill_column(Column& column, std::span<const RulePlacement> cells) const;
   Placements placements_of(const Column& column, std::span<const std::uint16_t> rows) const;
-  /// Judges placements of the first mesh dims, as many as there are.
-  Drop judge(const Column& column, const Placements& placements) const;
+  /// Judges the last of the placements that a front gives a tensor; those before it are kept.
+  Drop judge(const Column& column, std::span<const std::uint16_t> front) const;
+  bool too_short(const Column& column, std::span<const std::uint16_t> front) const;
   Drop drop_of(const Combination& rows) const;
   bool passes_filter(const Combination& rows) const;
 

@@ -84,10 +84,12 @@ struct RulePlacement {
   static RulePlacement none() { return {Placement::replicate(), false, true}; }
 };
 
+/// Most ops have few tensors, whose cells need no memory of their own.
+using RuleCells = InlineVector<RulePlacement, 3>;
 /// One acceptable sharding on ONE mesh dim: outputs <- inputs.
 struct RuleRow {
-  std::vector<RulePlacement> outputs;
-  std::vector<RulePlacement> inputs;  ///< positional then keyword tensors, lists flattened
+  RuleCells outputs;
+  RuleCells inputs;  ///< positional then keyword tensors, lists flattened
 };
 /// Rows in preference order; the all-replicated row may be left out. Throwing Error refuses the
 /// call.

@@ -81,6 +81,15 @@ TEST_CASE("V-4 an exact value agrees in every bit") {
   CHECK(judged(reals({2}, {1, 2, 3, 5}, DType::kC64), a, kExact) == Agreement::kWrong);
 }
 
+TEST_CASE("V-4 bits that were read as another dtype agree in every one") {
+  // Two bf16 stand in an f32; in f64 the cast is none, and there are half as many numbers.
+  const GlobalValue single = reals({4}, {1, 2, 3, 4}, DType::kBF16);
+  const GlobalValue wide = reals({2}, {1, 2}, DType::kF64);
+  CHECK(compare(single, single, wide, {}).agreement == Agreement::kBitwise);
+  const GlobalValue near = reals({4}, {1, 2, 3, 4.0078125}, DType::kBF16);
+  CHECK(compare(near, single, wide, {}).agreement == Agreement::kWrong);
+}
+
 TEST_CASE("V-5 every element of an exact integer counts") {
   CHECK(judged(integers({1, 2, 3}), integers({1, 2, 3}), kExact) == Agreement::kBitwise);
   CHECK(judged(integers({1, 2, 4}), integers({1, 2, 3}), kExact) == Agreement::kWrong);
