@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -128,8 +129,17 @@ Dims pooled_sizes(const MetaArgs& args, const TensorMeta& self, const Pooling& p
   Dims sizes;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t size = self.shape[self.shape.size() - count + i];
+    // As in the reference; products of two of them fit, then.
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    const std::int64_t largest =
+        std::max({pooling.kernel[i], pooling.stride[i], pooling.dilation[i]});
+    if (largest > kMost) {
+      fail(ErrorKind::kValue, Fix{"give numbers below 2147483648"},
+           "{}: windows with a size, a stride or a dilation of {} are too large", args.op().name(),
+           largest);
+    }
     if (pooling.stride[i] <= 0 || pooling.kernel[i] <= 0 ||
-        2 * pooling.padding[i] > pooling.kernel[i]) {
+        pooling.padding[i] > pooling.kernel[i] / 2) {
       fail(ErrorKind::kValue, Fix{"give strides above 0 and a padding of at most half the window"},
            "{}: windows of {} with stride {} and padding {} make no sense", args.op().name(),
            pooling.kernel[i], pooling.stride[i], pooling.padding[i]);

@@ -64,7 +64,7 @@ Arguments grid_sample(const Arguments& torch) {
     const auto* found = std::ranges::find(words, std::string_view(word.string()));
     if (found != words.end()) return static_cast<std::int64_t>(found - words.begin());
     throw Error(ErrorKind::kValue, fmt::format("grid_sample: {} is '{}'", name, word.string()))
-        .with("fix", fmt::format("use one of {}", fmt::join(words, ", ")));
+        .with("fix", fmt::format("use one of {}", fmt::join(words.begin(), words.end(), ", ")));
   };
   return {torch[0], torch[1], number(torch[2], "mode", {"bilinear", "nearest", "bicubic"}),
           number(torch[3], "padding_mode", {"zeros", "border", "reflection"}),

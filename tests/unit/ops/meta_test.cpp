@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "dispatch/all_ops.h"
 
 namespace shardlab {
@@ -75,6 +77,26 @@ TEST_CASE("an out= tensor keeps its dtype, and its strides when its shape is rig
   const Arguments args = {Argument(), Argument()};
   CHECK(infer_metas(row, args, {&self, &transposed})[0].meta == transposed);
   CHECK(infer_metas(row, args, {&self, &wrong})[0].meta == self);
+}
+
+TEST_CASE("numbers of pooling windows that no int holds are refused, and not multiplied") {
+  const OpRow& row = all_ops().at("aten::max_pool3d_with_indices");
+  const TensorMeta image = contiguous_meta(Dims{1, 2, 3, 6, 5}, DType::kF32);
+  const auto pooled = [&](Dims kernel, Dims stride, Dims padding, Dims dilation) {
+    const Arguments args{Argument(), kernel, stride, padding, dilation, true};
+    return infer_metas(row, args, {&image})[0].meta.shape;
+  };
+  const Dims three{3, 3, 3}, two{2, 2, 2}, one{1, 1, 1}, none{0, 0, 0};
+  CHECK(pooled(three, two, one, one) == Dims{1, 2, 2, 4, 3});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t huge : {kMost, kMost / 2 + 2, std::int64_t{1} << 31}) {
+    const Dims beyond{1, huge, 1};
+    CAPTURE(huge);
+    CHECK_THROWS_AS(pooled(three, two, beyond, one), Error);
+    CHECK_THROWS_AS(pooled(three, two, none, beyond), Error);
+    CHECK_THROWS_AS(pooled(three, beyond, none, one), Error);
+    CHECK_THROWS_AS(pooled(beyond, two, none, one), Error);
+  }
 }
 
 }  // namespace shardlab
