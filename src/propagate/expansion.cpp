@@ -24,9 +24,8 @@ namespace {
 constexpr double kNotPriced = std::numeric_limits<double>::quiet_NaN();
 
 RuleContext context_of(const Element& element) {
-  RuleContext context{element.schema, element.outputs, element.tensors};
-  context.tensors.resize(element.tensors.size() - element.outs);
-  return context;
+  const auto outs = static_cast<std::ptrdiff_t>(element.outs);
+  return {element.schema, element.outputs, {element.tensors.begin(), element.tensors.end() - outs}};
 }
 
 bool replicated(const RuleRow& row) {
@@ -167,6 +166,11 @@ void Expansion::make_columns() {
       columns_[0].required = tensors[0];
       columns_[0].unless_required = Drop::kInplace;
     }
+  }
+  // Only positional tensors are moved before a call, as in the reference.
+  for (std::size_t i = element_.positional; i < context_.tensors.size(); ++i) {
+    columns_[output_count_ + i].required = tensors[i];
+    columns_[output_count_ + i].unless_required = Drop::kKeyword;
   }
   for (std::size_t i = 0; i < element_.outs; ++i) {
     columns_[i].required = tensors[tensors.size() - element_.outs + i];

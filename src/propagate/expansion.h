@@ -30,7 +30,15 @@ StridedShards strided_of_candidates(const Element& element);
 StridedShards strided_of_results(const Element& element);
 
 /// Why a combination is dropped; the first one that holds.
-enum class Drop : std::uint8_t { kKept, kMixedPartials, kInplace, kOut, kTooShort, kFilter };
+enum class Drop : std::uint8_t {
+  kKept,
+  kMixedPartials,
+  kInplace,
+  kOut,
+  kKeyword,
+  kTooShort,
+  kFilter,
+};
 
 /// Row indices, one per mesh dim.
 using Combination = InlineVector<std::uint16_t, 4>;
@@ -91,7 +99,7 @@ class Expansion {
   /// follows a front is numbered as the children of a node are in a heap.
   struct Column {
     const DTensorSpec* given = nullptr;     ///< inputs
-    const DTensorSpec* required = nullptr;  ///< the placements it must have: in-place, out=
+    const DTensorSpec* required = nullptr;  ///< placements it must have: in-place, out=, keywords
     Drop unless_required = Drop::kKept;
     std::vector<Placement> kinds;  ///< distinct placements on one mesh dim
     std::vector<std::uint16_t> kind_of_row;

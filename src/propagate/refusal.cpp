@@ -32,6 +32,8 @@ const char* reason_of(Drop drop) {
       return "the tensor that is written in place would move";
     case Drop::kOut:
       return "the out= tensor is laid out differently";
+    case Drop::kKeyword:
+      return "a tensor that is given by keyword would move";
     case Drop::kTooShort:
       return "a tensor dim is shorter than the number of its pieces";
     case Drop::kFilter:

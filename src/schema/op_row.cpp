@@ -99,6 +99,12 @@ const OpRow& OpRegistry::add(OpRow row) {
                             ? GradientReads{.everything = row.gradient || row.parts() != nullptr}
                             : parse_gradient_reads(row.op, row.gradient.reads);
   if (row.info.static_argnum == RuntimeSchemaInfo{}.static_argnum) row.info = default_info(row.op);
+  constexpr std::size_t kRowsOfAten = 2048;
+  if (by_name_.empty()) {
+    by_name_.reserve(kRowsOfAten);
+    by_base_.reserve(kRowsOfAten / 2);
+    order_.reserve(kRowsOfAten);
+  }
   const OpRow* stored = &storage_.emplace_back(std::move(row));
   if (!by_name_.try_emplace(stored->name_, stored).second) {
     const OpRow doubled = std::move(storage_.back());

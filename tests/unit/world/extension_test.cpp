@@ -147,6 +147,44 @@ TEST_CASE("a user handles an op alone: raw arguments in, any result out") {
   });
 }
 
+Results shifted(Calls& calls, const OpRow&, const Arguments& args) {
+  return calls("aten::add.Tensor", {args[0], args[1]});
+}
+
+// Only positional tensors move before a call (D-13): rules that want a keyword elsewhere are out.
+TEST_CASE("a rule is chosen that leaves a tensor where it is which is given by keyword") {
+  const auto ops = ops_with([](OpRegistry& registry) {
+    OpRow row;
+    row.op = parse_op_schema("my::shifted(Tensor x, *, Tensor by) -> Tensor");
+    row.meta = meta_like;
+    row.rule = DimRuleFn{[](const RuleContext&) -> std::vector<RuleRow> {
+      const RulePlacement rows = RulePlacement::any(0);
+      return {{{rows}, {rows, rows}}};
+    }};
+    row.compute = shifted;
+    registry.add(std::move(row));
+  });
+  spmd(2, *ops, [](RankContext&) {
+    const MeshLayout* mesh = init_mesh({{"dp", 2}});
+    const DTensor cut = distribute_tensor(tensor({1, 2, 3}, {3}), mesh, "dp=S(0)");
+    const DTensor whole = distribute_tensor(tensor({10, 20, 30}, {3}), mesh, "dp=R");
+    const DTensor term = sum(distribute_tensor(tensor({1, 2}, {2}), mesh, "dp=S(0)"));
+    Calls& calls = recording_calls();
+    const DTensor gathered = calls.one("my::shifted", {cut, whole});
+    CHECK(gathered.spec()->placement(0) == Placement::replicate());
+    CHECK(read_doubles(gathered.local()) == Values{11, 22, 33});
+    const DTensor local = calls.one("my::shifted", {whole, cut});
+    CHECK(local.spec() == cut.spec());
+    CHECK(read_doubles(full_tensor(local).local()) == Values{11, 22, 33});
+    try {
+      calls.one("my::shifted", {cut, term});
+      FAIL("no error");
+    } catch (const Error& error) {
+      CHECK(error.text().find("a tensor that is given by keyword would move") != std::string::npos);
+    }
+  });
+}
+
 TEST_CASE("rules that can't be read, or are for other tensors, are refused with what to write") {
   OpRegistry registry;
   const auto kind = [&](const char* op, const char* rule) {
