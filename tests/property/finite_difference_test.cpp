@@ -87,20 +87,8 @@ class Probe {
 
   /// The first element whose derivative is another one; empty: none. `checked` counts elements.
   std::string fault(std::int64_t& checked) {
-    const std::vector<std::vector<double>> gradients = by_tape();
-    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
-      if (is_constant(sample_, slot)) continue;
-      const std::size_t step = 1 + reals_[slot].size() / kMostElements;
-      for (std::size_t i = 0; i < reals_[slot].size(); i += step) {
-        const double wanted = by_difference(slot, i, 3e-6, [&] { return loss(); });
-        const double got = gradients[slot][i];
-        ++checked;
-        if (std::fabs(wanted - got) <= 1e-6 * std::max(1.0, std::fabs(wanted))) continue;
-        return fmt::format("input {} element {}: the gradient is {}, differences give {}", slot, i,
-                           got, wanted);
-      }
-    }
-    return {};
+    return first_wrong(
+        "gradient", by_tape(), {3e-6, 1e-6}, [&] { return loss(); }, checked);
   }
 
   /// Of a weighted sum of the gradients of all elements, its gradients, by input: whole values.
@@ -108,24 +96,34 @@ class Probe {
 
   /// The same of a weighted sum of the gradients of all elements.
   std::string second_fault(std::int64_t& checked) {
-    const std::vector<std::vector<double>> gradients = by_tape_twice();
-    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
-      if (is_constant(sample_, slot)) continue;
-      const std::size_t step = 1 + reals_[slot].size() / kMostElements;
-      for (std::size_t i = 0; i < reals_[slot].size(); i += step) {
-        const double wanted = by_difference(slot, i, 1e-5, [&] { return sum_of_gradients(); });
-        const double got = gradients[slot][i];
-        ++checked;
-        if (std::fabs(wanted - got) <= 1e-5 * std::max(1.0, std::fabs(wanted))) continue;
-        return fmt::format("input {} element {}: the second gradient is {}, differences give {}",
-                           slot, i, got, wanted);
-      }
-    }
-    return {};
+    const auto sum = [&] { return sum_of_gradients(); };
+    return first_wrong("second gradient", by_tape_twice(), {1e-5, 1e-5}, sum, checked);
   }
 
  private:
   static constexpr std::size_t kMostElements = 12;
+  /// How far an element is moved to either side, and how far gradients of 1 may be off.
+  struct Steps {
+    double moved, allowed;
+  };
+
+  template <typename Value>
+  std::string first_wrong(std::string_view what, const std::vector<std::vector<double>>& gradients,
+                          Steps steps, const Value& value, std::int64_t& checked) {
+    for (std::size_t slot = 0; slot < reals_.size(); ++slot) {
+      if (is_constant(sample_, slot)) continue;
+      const std::size_t step = 1 + reals_[slot].size() / kMostElements;
+      for (std::size_t i = 0; i < reals_[slot].size(); i += step) {
+        const double wanted = by_difference(slot, i, steps.moved, value);
+        const double got = gradients[slot][i];
+        ++checked;
+        if (std::fabs(wanted - got) <= steps.allowed * std::max(1.0, std::fabs(wanted))) continue;
+        return fmt::format("input {} element {}: the {} is {}, differences give {}", slot, i, what,
+                           got, wanted);
+      }
+    }
+    return {};
+  }
 
   DTensor input(std::size_t slot) const {
     const SampleInput& input = sample_.inputs[slot];
