@@ -485,11 +485,11 @@ class ProgramWriter final : public GraphWriter {
     if (const auto hooks = break_at(node)) refuse(hooks->explanation);
     const std::string loss = argument(node.args.at(0));
     std::string rest;
-    if (!is_none(node.args.at(1)) || node.retain || node.create) {
+    if (!is_none(node.args.at(1)) || node.graph != Graph::kFree) {
       rest = ", " + (is_none(node.args[1]) ? std::string("DTensor()") : argument(node.args[1]));
     }
-    if (node.retain) rest += ", Graph::kRetain";
-    if (node.create) rest += ", Graph::kCreate";
+    if (node.graph == Graph::kRetain) rest += ", Graph::kRetain";
+    if (node.graph == Graph::kCreate) rest += ", Graph::kCreate";
     if (!node.of_inputs) return statement(node, fmt::format("backward({}{});", loss, rest));
     const std::vector<GraphArgument> inputs(node.args.begin() + 2, node.args.end());
     give_several(node, "std::vector<DTensor>",

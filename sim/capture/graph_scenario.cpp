@@ -409,8 +409,8 @@ class ScenarioWriter final : public GraphWriter {
     if (node.of_inputs) call += fmt::format(", [{}]", fmt::join(inputs, ", "));
     const bool seeded = !std::holds_alternative<std::monostate>(node.args.at(1).value);
     if (seeded) call += ", gradient=" + argument(node.args[1]);
-    if (node.retain) call += ", retain_graph=True";
-    if (node.create) call += ", create_graph=True";
+    if (node.graph == Graph::kRetain) call += ", retain_graph=True";
+    if (node.graph == Graph::kCreate) call += ", create_graph=True";
     if (!node.of_inputs) return statement(node, fmt::format("backward({})", call));
     give(node,
          fmt::format("grad({}, allow_unused=True){}", call, node.results.size() == 1 ? "[0]" : ""));

@@ -59,8 +59,7 @@ class Walk {
   using Grads = GradNode::Grads;
 
  public:
-  explicit Walk(Graph graph)
-      : graph_(graph), calls_(graph == Graph::kCreate ? recording_calls() : plain_calls()) {}
+  explicit Walk(Graph graph) : graph_(graph), calls_(calls_of(graph)) {}
   // An error may have ended it early.
   ~Walk() {
     for (GradNode* node : nodes_) node->visit() = {};
@@ -85,7 +84,7 @@ class Walk {
   /// `complete(leaf, gradient)` is called for each leaf that got one.
   template <typename Complete>
   void run(std::span<const Seeded> results, const Complete& complete) {
-    const GradModeScope mode(graph_ == Graph::kCreate);
+    const GradModeScope mode(records(graph_));
     find(results);
     for (const Seeded& result : results) arrive(edge_of(result.output), result.gradient);
     hand_over(complete);
@@ -198,9 +197,7 @@ class Walk {
       const BackwardScope scope(node.position());
       Observer* const observer = observer_to_tell();
       if (observer != nullptr) observer->gradient_begins(node.sequence());
-      const std::span<const DTensor> given(grads.data(), grads.size());
-      std::vector<DTensor> inputs =
-          graph_ == Graph::kCreate ? node.run_recorded(given) : node.run(given);
+      std::vector<DTensor> inputs = node.run({grads.data(), grads.size()}, graph_);
       if (observer != nullptr) observer->gradient_ends();
       check_invariant(inputs.size() == node.edges().size(), "one gradient per tensor argument");
       for (std::size_t i = 0; i < inputs.size(); ++i) arrive(node.edges()[i], std::move(inputs[i]));
@@ -344,7 +341,7 @@ void check_alone() {
 
 void backward(const DTensor& loss, const DTensor& seed, Graph graph) {
   check_alone();
-  if (graph == Graph::kCreate) {
+  if (records(graph)) {
     throw Error(ErrorKind::kUnsupported,
                 "backward: a leaf cannot hold a gradient that is recorded, which holds the leaf")
         .with("fix", in_language("gradients(loss, inputs, {}, Graph::kCreate) gives them instead",

@@ -70,9 +70,9 @@ class GradNode : public TapePlace {
     static_cast<void>(visit);
   }
   /// One gradient per edge (undefined = none) from one per output (undefined = none flowed in).
-  virtual std::vector<DTensor> run(std::span<const DTensor> grads) = 0;
-  /// The same, recorded: what it gives depends, on the tape, on `grads` and on what was kept.
-  virtual std::vector<DTensor> run_recorded(std::span<const DTensor> grads) = 0;
+  /// With Graph::kCreate they are recorded: on the tape they depend on `grads` and on what was
+  /// kept.
+  virtual std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) = 0;
   /// Drops what was saved for run(). A node that saved something can't run again then.
   void free() { freed_ = free_saved() || freed_; }
 
@@ -106,12 +106,15 @@ class GradNode : public TapePlace {
   bool freed_ = false;
 };
 
+/// Whether gradients are recorded, and the calls that compute them.
+inline bool records(Graph graph) { return graph == Graph::kCreate; }
+inline Calls& calls_of(Graph graph) { return records(graph) ? recording_calls() : plain_calls(); }
+
 /// Passes gradients on as they are: a place on the tape for a value that is another's as well.
 class SameNode final : public GradNode {
  public:
   SameNode() : GradNode("same") {}
-  std::vector<DTensor> run(std::span<const DTensor> grads) override { return {grads[0]}; }
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override { return {grads[0]}; }
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph) override { return {grads[0]}; }
 };
 
 /// Larger than the sequence of every node that this rank has made so far, and of none that it will

@@ -74,8 +74,7 @@ class HookNode final : public GradNode {
     }
   }
 
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override { return run(grads); }
-  std::vector<DTensor> run(std::span<const DTensor> grads) override {
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph) override {
     std::vector<DTensor> given(grads.begin(), grads.end());
     if (missing_ == MissingGradients::kZeros) fill(given);
     const HookScope scope;

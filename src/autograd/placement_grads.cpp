@@ -29,8 +29,16 @@ DTensor cast(const DTensor& x, DType dtype) {
   return result;
 }
 
-DTensor recorded_cast(const DTensor& x, DType dtype) {
-  return x.dtype() == dtype ? x : recording_calls().one("aten::_to_copy", {x, dtype});
+DTensor cast(const DTensor& x, DType dtype, Graph graph) {
+  if (!records(graph) || x.dtype() == dtype) return cast(x, dtype);
+  return recording_calls().one("aten::_to_copy", {x, dtype});
+}
+
+DTensor moved_back(const DTensor& x, const DTensorSpec* target, RedistributeOptions options,
+                   Graph graph) {
+  options.direction = Direction::kBackward;
+  return records(graph) ? on_tape::redistribute(x, target, options, {})
+                        : redistribute_tensor(x, target, options);
 }
 
 class RedistributeNode : public GradNode {
@@ -43,21 +51,10 @@ class RedistributeNode : public GradNode {
         options_(options),
         dtypes_(dtypes) {}
 
-  std::vector<DTensor> run(std::span<const DTensor> grads) override {
-    const DTensor gradient = cast(grads[0], dtypes_.backward.value_or(original_));
-    RedistributeOptions options = options_;
-    options.direction = Direction::kBackward;
-    const DTensor moved =
-        redistribute_tensor(gradient, gradient_target(gradient.spec(), source_), options);
-    return {cast(moved, original_)};
-  }
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
-    const DTensor gradient = recorded_cast(grads[0], dtypes_.backward.value_or(original_));
-    RedistributeOptions options = options_;
-    options.direction = Direction::kBackward;
-    const DTensor moved =
-        on_tape::redistribute(gradient, gradient_target(gradient.spec(), source_), options, {});
-    return {recorded_cast(moved, original_)};
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) override {
+    const DTensor gradient = cast(grads[0], dtypes_.backward.value_or(original_), graph);
+    const DTensorSpec* target = gradient_target(gradient.spec(), source_);
+    return {cast(moved_back(gradient, target, options_, graph), original_, graph)};
   }
 
  private:
@@ -71,15 +68,12 @@ class ToLocalNode : public GradNode {
  public:
   explicit ToLocalNode(const DTensorSpec* gradient_spec)
       : GradNode("to_local"), spec_(gradient_spec) {}
-  std::vector<DTensor> run(std::span<const DTensor> grads) override {
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) override {
     check_piece(grads[0].local());
+    if (records(graph)) return {on_tape::from_local(grads[0], spec_)};
     DTensor gradient(grads[0].local(), spec_);
     tell_placed(PlacedRecord::Kind::kFromLocal, grads[0], gradient);
     return {gradient};
-  }
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
-    check_piece(grads[0].local());
-    return {on_tape::from_local(grads[0], spec_)};
   }
 
  private:
@@ -103,26 +97,18 @@ class ToLocalNode : public GradNode {
 class FromLocalNode : public GradNode {
  public:
   explicit FromLocalNode(const DTensorSpec* forward) : GradNode("from_local"), spec_(forward) {}
-  std::vector<DTensor> run(std::span<const DTensor> grads) override {
-    const DTensor moved =
-        redistribute_tensor(grads[0], target_for(grads[0]), {.direction = Direction::kBackward});
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) override {
+    const DTensorSpec* target = gradient_target(grads[0].spec(), spec_);
+    // A plain tensor has no label that could say that a reduction is pending.
+    target = target->with(without_partials(target->placements()), target->order());
+    const DTensor moved = moved_back(grads[0], target, {}, graph);
+    if (records(graph)) return {on_tape::to_local(moved, moved.spec())};
     DTensor gradient(moved.local());
     tell_placed(PlacedRecord::Kind::kToLocal, moved, gradient);
     return {gradient};
   }
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
-    const DTensor moved = on_tape::redistribute(grads[0], target_for(grads[0]),
-                                                {.direction = Direction::kBackward}, {});
-    return {on_tape::to_local(moved, moved.spec())};
-  }
 
  private:
-  /// A plain tensor has no label that could say that a reduction is pending.
-  const DTensorSpec* target_for(const DTensor& gradient) const {
-    const DTensorSpec* target = gradient_target(gradient.spec(), spec_);
-    return target->with(without_partials(target->placements()), target->order());
-  }
-
   const DTensorSpec* spec_;
 };
 

@@ -19,19 +19,7 @@ const OpRow& definition_of(const OpRow& row) {
   return !row.gradient && row.base != nullptr ? *row.base : row;
 }
 
-template <typename Keep>
-Argument each_tensor(const Argument& argument, const Keep& keep) {
-  if (argument.is_tensor()) {
-    return argument.tensor().defined() ? Argument(keep(argument.tensor())) : argument;
-  }
-  if (!argument.is_list()) return argument;
-  ArgumentList list;
-  list.reserve(argument.list().size());
-  for (const Argument& element : argument.list()) list.push_back(each_tensor(element, keep));
-  return list;
-}
-
-/// What `place` makes of each tensor argument, lists element by element.
+/// What `place` makes of an argument, of a list element by element.
 template <typename Place>
 Argument each_slot(const Argument& argument, const Place& place) {
   if (!argument.is_list()) return place(argument);
@@ -39,6 +27,14 @@ Argument each_slot(const Argument& argument, const Place& place) {
   list.reserve(argument.list().size());
   for (const Argument& element : argument.list()) list.push_back(place(element));
   return list;
+}
+
+template <typename Keep>
+Argument each_tensor(const Argument& argument, const Keep& keep) {
+  return each_slot(argument, [&](const Argument& one) {
+    const bool tensor = one.is_tensor() && one.tensor().defined();
+    return tensor ? Argument(keep(one.tensor())) : one;
+  });
 }
 
 /// The same value as what the edge leads to.
@@ -206,17 +202,15 @@ void RowNode::visit_saved(const std::function<void(const DTensor& x)>& visit) co
   std::ranges::for_each(outputs_, look);
 }
 
-std::vector<DTensor> RowNode::run(std::span<const DTensor> grads) {
-  if (one_kernel_) {
-    std::vector<DTensor> found;
-    {
-      const KernelScope scope;
-      found = gradients(grads, Graph::kFree);
-    }
-    std::ranges::for_each(found, count_from_here);
-    return found;
+std::vector<DTensor> RowNode::run(std::span<const DTensor> grads, Graph graph) {
+  if (!one_kernel_ || records(graph)) return gradients(grads, graph);
+  std::vector<DTensor> found;
+  {
+    const KernelScope scope;
+    found = gradients(grads, graph);
   }
-  return gradients(grads, Graph::kFree);
+  std::ranges::for_each(found, count_from_here);
+  return found;
 }
 
 std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads, Graph graph) {
@@ -227,12 +221,11 @@ std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads, Graph gr
         .with("fix", "detach the input that needs no gradient");
   }
   const auto needs = [this](std::size_t index) { return edges()[index].wanted(); };
-  if (graph != Graph::kCreate) {
-    return definition.gradient.program({plain_calls(), inputs_, outputs_, grads, needs});
-  }
+  Calls& calls = calls_of(graph);
+  if (!records(graph)) return definition.gradient.program({calls, inputs_, outputs_, grads, needs});
   const Arguments inputs = inputs_on_tape();
   const Results outputs = outputs_on_tape();
-  return definition.gradient.program({recording_calls(), inputs, outputs, grads, needs});
+  return definition.gradient.program({calls, inputs, outputs, grads, needs});
 }
 
 // What was kept without values is asked for its shape only.
@@ -294,7 +287,7 @@ std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
     }
     const DTensor leaf = detached(argument.tensor());
     leaf.impl()->requires_grad = true;
-    if (graph == Graph::kCreate) attach(leaf, begins.emplace_back(make_ref<SameNode>()), 0);
+    if (records(graph)) attach(leaf, begins.emplace_back(make_ref<SameNode>()), 0);
     return leaves.emplace_back(leaf);
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -311,11 +304,11 @@ std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
     if (leaf.defined()) wanted.push_back(leaf);
   }
   const std::vector<DTensor> found =
-      gradients_of(seeded, wanted, graph == Graph::kCreate ? graph : Graph::kFree);
+      gradients_of(seeded, wanted, records(graph) ? graph : Graph::kFree);
   std::vector<DTensor> result;
   next = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i].defined() && graph == Graph::kCreate) begins[next]->connect(edges()[i]);
+    if (leaves[i].defined() && records(graph)) begins[next]->connect(edges()[i]);
     result.push_back(leaves[i].defined() ? found[next++] : DTensor());
   }
   return result;

@@ -48,10 +48,7 @@ class RowNode : public GradNode {
 
   void check_saved() const override;
   void visit_saved(const std::function<void(const DTensor& x)>& visit) const override;
-  std::vector<DTensor> run(std::span<const DTensor> grads) override;
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
-    return gradients(grads, Graph::kCreate);
-  }
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) override;
 
  protected:
   bool free_saved() override;

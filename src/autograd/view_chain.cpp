@@ -19,14 +19,12 @@ DTensor result_at(const Results& results, std::size_t output) {
   return found;
 }
 
-Calls& calls_of(Graph graph) { return graph == Graph::kCreate ? recording_calls() : plain_calls(); }
-
 // The same memory and placements as `like`, filled with the values of `source`.
 DTensor laid_out(const DTensor& source, const DTensor& like, Graph graph) {
   if (source.spec() == like.spec() && source.meta() == like.meta()) return source;
   Calls& calls = calls_of(graph);
   const DTensor target = calls.one("aten::empty_like", {like});
-  const DTensor placed = graph == Graph::kCreate && source.distributed()
+  const DTensor placed = records(graph) && source.distributed()
                              ? calls.redistribute(source, target.spec()->placements())
                              : placed_like(source, target.spec());
   calls("aten::copy_", {target, placed});
@@ -71,7 +69,7 @@ DTensor ViewChain::spread(const DTensor& part, Graph graph) const {
     node->save_results(step->results);
     std::vector<DTensor> grads(node->output_count());
     grads[step->output] = x;
-    x = (graph == Graph::kCreate ? node->run_recorded(grads) : node->run(grads)).front();
+    x = node->run(grads, graph).front();
   }
   return x;
 }
@@ -108,11 +106,10 @@ WriteNode::WriteNode(Ref<GradNode> write, ViewChain chain, const DTensor& base)
   for (std::size_t i = 1; i < write_->edges().size(); ++i) connect(write_->edges()[i]);
 }
 
-std::vector<DTensor> WriteNode::through(std::span<const DTensor> grads, Graph graph) {
+std::vector<DTensor> WriteNode::run(std::span<const DTensor> grads, Graph graph) {
   const DTensor whole = laid_out(grads[0], base_, graph);
   const DTensor part = chain_.of(whole, graph);
-  std::vector<DTensor> result =
-      graph == Graph::kCreate ? write_->run_recorded({&part, 1}) : write_->run({&part, 1});
+  std::vector<DTensor> result = write_->run({&part, 1}, graph);
   if (!edges()[0].wanted()) {
     result[0] = {};
     return result;

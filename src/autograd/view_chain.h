@@ -50,19 +50,12 @@ class WriteNode : public GradNode {
   void visit_saved(const std::function<void(const DTensor& x)>& visit) const override {
     write_->visit_saved(visit);
   }
-  std::vector<DTensor> run(std::span<const DTensor> grads) override {
-    return through(grads, Graph::kFree);
-  }
-  std::vector<DTensor> run_recorded(std::span<const DTensor> grads) override {
-    return through(grads, Graph::kCreate);
-  }
+  std::vector<DTensor> run(std::span<const DTensor> grads, Graph graph) override;
 
  protected:
   bool free_saved() override;
 
  private:
-  std::vector<DTensor> through(std::span<const DTensor> grads, Graph graph);
-
   Ref<GradNode> write_;
   ViewChain chain_;
   DTensor base_;  // without values

@@ -162,6 +162,15 @@ Expression widened(Calls& calls, const Argument& tensor) {
   return Expression(calls, tensor.tensor()).to(f32_for_half(tensor.tensor().dtype()));
 }
 
+/// The last dims, as many as `normalized` has sizes.
+Dims row_dims(const Argument& normalized) {
+  Dims dims;
+  for (std::size_t i = ints_of(normalized).size(); i > 0; --i) {
+    dims.push_back(-static_cast<std::int64_t>(i));
+  }
+  return dims;
+}
+
 using normalization::TakesOut, normalization::WayBack;
 
 /// What the ways back share: (grad_out, input, normalized_shape, statistics.., weight, ..), of
@@ -177,17 +186,13 @@ WayBack rows_back(const GradContext& context, const DTensor& mean, std::size_t w
     return given.defined() ? widened(calls, given)
                            : Expression(calls, zeros_like(calls, g.value()));
   };
-  Dims dims;
-  for (std::size_t i = ints_of(args[2]).size(); i > 0; --i) {
-    dims.push_back(-static_cast<std::int64_t>(i));
-  }
   const Expression flow = args[weight].is_tensor() ? g * widened(calls, args[weight]) : g;
   return {flow,
           normal,
           root,
           or_zeros(0),
           or_zeros(1) * g,
-          dims,
+          row_dims(args[2]),
           mean.defined() ? TakesOut::kMeanAndSlope : TakesOut::kSlope};
 }
 
@@ -241,13 +246,8 @@ Gradients grad_rms_norm_backward(const GradContext& context) {
 
 // Root mean squares, on a rank's rows.
 
-/// The mean over the last dims, as many as `normalized` has sizes.
 Expression row_mean(const Expression& x, const Argument& normalized) {
-  Dims dims;
-  for (std::size_t i = ints_of(normalized).size(); i > 0; --i) {
-    dims.push_back(-static_cast<std::int64_t>(i));
-  }
-  return {x.calls(), x.calls().one("mean.dim", {x.value(), dims, true})};
+  return {x.calls(), x.calls().one("mean.dim", {x.value(), row_dims(normalized), true})};
 }
 
 /// An eps of None is the step of the dtype that is computed in.

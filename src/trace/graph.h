@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "autograd/tape.h"
 #include "base/collective_kind.h"
 #include "base/dtype.h"
 #include "base/rank_context.h"
@@ -199,8 +200,7 @@ struct GraphNode {
   std::int32_t hook = -1;      ///< of the hooks: which one it is, in order of registration
   bool zeros = false;          ///< hooks: zeros stand for gradients that do not arrive
   bool in_place = false;       ///< detach
-  bool retain = false;         ///< backward: what was kept for it stays
-  bool create = false;         ///< backward: its gradients are recorded, and what was kept stays
+  Graph graph = Graph::kFree;  ///< backward: what becomes of what was kept for it
   bool of_inputs = false;      ///< backward: gives the gradients of args[2] and on
   bool requires_grad = false;  ///< input
   InputRecipe recipe;          ///< input

@@ -231,8 +231,8 @@ void put_options(Json& json, const GraphNode& node) {
   if (node.hook >= 0) json["hook"] = node.hook;
   if (node.zeros) json["zeros"] = true;
   if (node.in_place) json["in_place"] = true;
-  if (node.retain) json["retain"] = true;
-  if (node.create) json["create"] = true;
+  if (node.graph == Graph::kRetain) json["retain"] = true;
+  if (node.graph == Graph::kCreate) json["create"] = true;
   if (node.of_inputs) json["of_inputs"] = true;
   if (node.requires_grad) json["requires_grad"] = true;
   if (!node.recipe.init.empty()) json["recipe"] = json_of(node.recipe);

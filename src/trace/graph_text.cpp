@@ -102,8 +102,8 @@ class Printer {
     if (node.kind == NodeKind::kCollective) add_collective(node, parts);
     if (!node.required) parts.emplace_back("False");
     if (node.in_place) parts.emplace_back("in_place=True");
-    if (node.retain) parts.emplace_back("retain_graph=True");
-    if (node.create) parts.emplace_back("create_graph=True");
+    if (node.graph == Graph::kRetain) parts.emplace_back("retain_graph=True");
+    if (node.graph == Graph::kCreate) parts.emplace_back("create_graph=True");
     if (node.requires_grad) parts.emplace_back("requires_grad=True");
     if (node.generator) {
       parts.push_back(fmt::format("generator={}", node.generator->index));

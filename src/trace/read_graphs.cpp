@@ -476,8 +476,8 @@ void read_options(Fields& fields, GraphNode& node, const Known& known) {
   node.mesh_dims = fields.integers("mesh_dims", 0, 64);
   node.required = fields.flag("required", true);
   node.in_place = fields.flag("in_place", false);
-  node.retain = fields.flag("retain", false);
-  node.create = fields.flag("create", false);
+  if (fields.flag("retain", false)) node.graph = Graph::kRetain;
+  if (fields.flag("create", false)) node.graph = Graph::kCreate;
   node.of_inputs = fields.flag("of_inputs", false);
   node.requires_grad = fields.flag("requires_grad", false);
   if (const Json* recipe = fields.find("recipe")) {

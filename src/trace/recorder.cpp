@@ -340,8 +340,7 @@ GraphNode Recorder::node_of(const DetachEvent& event) {
 GraphNode Recorder::node_of(const BackwardEvent& event) {
   GraphNode node = begun(NodeKind::kBackward);
   node.args = {taken(event.loss), taken(event.seed)};
-  node.retain = event.graph == Graph::kRetain;
-  node.create = event.graph == Graph::kCreate;
+  node.graph = event.graph;
   node.of_inputs = event.inputs != nullptr;
   if (event.inputs == nullptr) return node;
   for (const DTensor& input : *event.inputs) node.args.push_back(taken(input));
@@ -466,8 +465,7 @@ Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& r
   }
   const std::size_t index = graph_.nodes.size(), around = current_;
   HookLife& life = lives_.at(static_cast<std::size_t>(hook));
-  const GraphNode& backward = graph_.nodes[around];
-  life.passed = life.passed || !(backward.retain || backward.create);
+  life.passed = life.passed || graph_.nodes[around].graph == Graph::kFree;
   graph_.nodes.push_back(std::move(call));
   inside_ = false;
   const auto resume = [&] {

@@ -464,9 +464,8 @@ class Player {
     for (std::size_t i = 2; i < node.args.size(); ++i) inputs.push_back(taken(node, i));
     const DTensor seed =
         std::holds_alternative<std::monostate>(node.args[1].value) ? DTensor() : taken(node, 1);
-    const Graph graph = node.create ? Graph::kCreate : node.retain ? Graph::kRetain : Graph::kFree;
     return calls.perform(
-        BackwardEvent{taken(node, 0), seed, graph, node.of_inputs ? &inputs : nullptr});
+        BackwardEvent{taken(node, 0), seed, node.graph, node.of_inputs ? &inputs : nullptr});
   }
 
   Results check_piece(ProgramCalls& calls, const GraphNode& node) {

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from commands import output
+
 SKIPPED = 77  # as Meson reads exit codes
 DEVICES = {"null": 3, "zero": 5, "random": 8, "urandom": 9}
 NOBODY = 65534
@@ -75,19 +77,10 @@ class CleanRoot:
 
     def run(self, command, user=0, code=0):
         """What a command of the shell prints there."""
-        done = subprocess.run(
-            ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={self.folder}/proc"]
-            + ["chroot", self.folder, "setpriv", f"--reuid={user}", f"--regid={user}"]
-            + ["--clear-groups", "sh", "-c", command],
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/var", "LC_ALL": "C.UTF-8"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        if done.returncode != code:
-            raise AssertionError(f"$ {command}\n{done.stdout}{done.stderr}")
-        return done.stdout
+        inside = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={self.folder}/proc"]
+        inside += ["chroot", self.folder, "setpriv", f"--reuid={user}", f"--regid={user}"]
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/var", "LC_ALL": "C.UTF-8"}
+        return output(*inside, "--clear-groups", "sh", "-c", command, code=code, env=environment)
 
     def update_packages(self):
         try:

@@ -14,27 +14,16 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
+
+from commands import output  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD, LIBDIR, *COMPILER = sys.argv[1:]
-
-
-def output(*command, code=0, **options):
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        **options,
-    )
-    if done.returncode != code:
-        raise AssertionError(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Install(unittest.TestCase):

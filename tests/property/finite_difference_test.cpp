@@ -362,11 +362,10 @@ bool is_variant(const OpRow& row) {
   return row.inplace() || row.out_variant() || row.base != nullptr;
 }
 
-TEST_CASE("every gradient is what differences say, in f64 on one device") {
-  OpsSetting setting;
-  std::set<const OpRow*> checked;
-  std::map<std::string, std::string> faults;
-  std::int64_t elements = 0;
+/// On one device, each sample of an op with a gradient that differences can tell, but those that
+/// write lists: a leaf is not written; lists are, by what has no other form.
+template <typename Visit>
+void probe_samples(OpsSetting& setting, const Visit& visit) {
   WorldOptions options;
   options.device = [&](std::int64_t) -> Device& { return *setting.device; };
   options.propagator = &setting.propagator;
@@ -375,19 +374,28 @@ TEST_CASE("every gradient is what differences say, in f64 on one device") {
     std::uint64_t seed = 0;
     for (const OpSample& sample : op_samples()) {
       const OpRow& row = setting.registry.at(sample.op);
-      // A leaf is not written; lists are, by what has no other form.
       const bool writes_list = row.inplace() && row.op.arguments[0].type.is_list;
       if (!has_gradient(row) || is_exempt(row, sample) || writes_list) continue;
-      const std::int64_t before = elements;
-      try {
-        const std::string fault = Probe(sample, ++seed).fault(elements);
-        if (!fault.empty()) faults.emplace(row.name(), fault);
-      } catch (const Error& error) {
-        faults.emplace(row.name(), error.text());
-      }
-      if (elements > before) checked.insert(&row);
+      visit(row, Probe(sample, ++seed));
     }
   }).rethrow();
+}
+
+TEST_CASE("every gradient is what differences say, in f64 on one device") {
+  OpsSetting setting;
+  std::set<const OpRow*> checked;
+  std::map<std::string, std::string> faults;
+  std::int64_t elements = 0;
+  probe_samples(setting, [&](const OpRow& row, Probe probe) {
+    const std::int64_t before = elements;
+    try {
+      const std::string fault = probe.fault(elements);
+      if (!fault.empty()) faults.emplace(row.name(), fault);
+    } catch (const Error& error) {
+      faults.emplace(row.name(), error.text());
+    }
+    if (elements > before) checked.insert(&row);
+  });
   for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
   for (const OpRow* row : setting.registry.rows()) {
     if (!row->gradient || is_variant(*row) || row->has(kRandom)) continue;
@@ -411,26 +419,16 @@ TEST_CASE("the gradient of a gradient is what differences of the gradient say, o
   std::map<std::string, std::string> faults, refused;
   std::int64_t elements = 0;
   std::set<const OpRow*> checked;
-  WorldOptions options;
-  options.device = [&](std::int64_t) -> Device& { return *setting.device; };
-  options.propagator = &setting.propagator;
-  options.plans = &setting.propagator.plans();
-  run_world(options, [&](RankContext&) {
-    std::uint64_t seed = 0;
-    for (const OpSample& sample : op_samples()) {
-      const OpRow& row = setting.registry.at(sample.op);
-      const bool writes_list = row.inplace() && row.op.arguments[0].type.is_list;
-      if (!has_gradient(row) || is_exempt(row, sample) || writes_list) continue;
-      try {
-        const std::string fault = Probe(sample, ++seed).second_fault(elements);
-        if (!fault.empty()) faults.emplace(row.name(), fault);
-        checked.insert(&row);
-      } catch (const Error& error) {
-        auto& into = error.kind() == ErrorKind::kUnsupported ? refused : faults;
-        into.emplace(row.name(), error.text());
-      }
+  probe_samples(setting, [&](const OpRow& row, Probe probe) {
+    try {
+      const std::string fault = probe.second_fault(elements);
+      if (!fault.empty()) faults.emplace(row.name(), fault);
+      checked.insert(&row);
+    } catch (const Error& error) {
+      auto& into = error.kind() == ErrorKind::kUnsupported ? refused : faults;
+      into.emplace(row.name(), error.text());
     }
-  }).rethrow();
+  });
   for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
   for (const auto& [op, why] : refused) {
     const bool known = std::ranges::find(kOnce, op) != std::end(kOnce);

@@ -1,0 +1,19 @@
+"""Commands that the tests of this folder run, and what they print."""
+
+import shlex
+import subprocess
+
+
+def output(*command, code=0, **options):
+    """What a command prints; an AssertionError with all of it where it ends with another code."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        **options,
+    )
+    if done.returncode != code:
+        raise AssertionError(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
