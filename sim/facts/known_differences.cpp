@@ -47,13 +47,16 @@ Json object_of(const toml::table& table, std::string_view key) {
 }
 
 constexpr const char* kCheapest = "cheapest_without";
+constexpr const char* kCandidates = "candidates_without";
 
 // A row that would take several answers would also take a wrong one.
 void check_one_answer(const std::string& field, const Json& answer) {
   if (!answer.is_object()) return;
-  if (answer.contains(kCheapest)) {
-    if (answer.size() == 1 && answer[kCheapest].is_array()) return;
-    fail(ErrorKind::kValue, "the answer for '{}': {} is a list of placements", field, kCheapest);
+  for (const char* of_candidates : {kCheapest, kCandidates}) {
+    if (!answer.contains(of_candidates)) continue;
+    if (answer.size() == 1 && answer[of_candidates].is_array()) return;
+    fail(ErrorKind::kValue, "the answer for '{}': {} is a list of placements", field,
+         of_candidates);
   }
   if (!answer.contains("where")) return;
   check_predicates(answer["where"]);
@@ -117,32 +120,49 @@ Json resolve(const Json& ours, const Json& fact, std::string_view field) {
   return value ? *value : Json();
 }
 
-/// Of the candidates that the case had, the cheapest none of whose results and operands has one of
-/// these placements; of equally cheap ones the first. Null without one.
-const Json* cheapest_without(const Json& placements, const Json& fact) {
-  const auto has_one = [&](const Json& spec) {
-    return std::ranges::any_of(placements, [&](const Json& unwanted) {
-      return std::ranges::find(spec, unwanted) != spec.end();
-    });
-  };
+/// Whether a candidate has one of these placements: "P(max)" anywhere, "2:P(max)" in operand 2.
+bool has_one_of(const Json& placements, const Json& candidate) {
+  const Json &inputs = candidate.at("inputs"), &outputs = candidate.at("outputs");
+  return std::ranges::any_of(placements, [&](const Json& unwanted) {
+    const auto& text = unwanted.get_ref<const std::string&>();
+    const auto is_in = [&](const Json& spec) { return has_item(spec, unwanted); };
+    if (const std::size_t colon = text.find(':'); colon != std::string::npos) {
+      const std::size_t operand = std::stoul(text.substr(0, colon));
+      return operand < inputs.size() && has_item(inputs[operand], text.substr(colon + 1));
+    }
+    return std::ranges::any_of(inputs, is_in) ||
+           std::ranges::any_of(outputs, [&](const Json& output) {
+             return !output.is_null() && is_in(output.at("placements"));
+           });
+  });
+}
+
+/// The candidates that the case had and that have none of these placements, in their order.
+std::vector<const Json*> candidates_without(const Json& placements, const Json& fact) {
+  std::vector<const Json*> found;
   const auto candidates = fact.find("candidates");
-  if (candidates == fact.end()) return nullptr;
-  const Json* best = nullptr;
+  if (candidates == fact.end()) return found;
   for (const Json& candidate : *candidates) {
-    const bool without = std::ranges::none_of(candidate.at("inputs"), has_one) &&
-                         std::ranges::none_of(candidate.at("outputs"), [&](const Json& output) {
-                           return !output.is_null() && has_one(output.at("placements"));
-                         });
-    if (without && (best == nullptr || candidate.at("cost") < best->at("cost"))) best = &candidate;
+    if (!has_one_of(placements, candidate)) found.push_back(&candidate);
   }
-  return best;
+  return found;
+}
+
+/// Of these candidates the first of least cost; null without one.
+const Json* cheapest(const std::vector<const Json*>& candidates) {
+  const auto price = [](const Json* candidate) { return number_of(candidate->at("cost").at(0)); };
+  const auto best = std::ranges::min_element(candidates, {}, price);
+  return best == candidates.end() ? nullptr : *best;
 }
 
 /// True when `got` is the answer that `ours` writes down, or one that its `where` describes.
 bool is_answer(const Json& ours, const Json& fact, std::string_view field, const Json& got) {
   if (ours.is_object() && ours.contains(kCheapest)) {
-    const Json* candidate = cheapest_without(ours[kCheapest], fact);
+    const Json* candidate = cheapest(candidates_without(ours[kCheapest], fact));
     return candidate != nullptr && candidate->at(std::string(field)) == got;
+  }
+  if (ours.is_object() && ours.contains(kCandidates)) {
+    return got == Json::array({candidates_without(ours[kCandidates], fact).size()});
   }
   if (ours.is_object() && ours.contains("where")) return holds(ours["where"], got);
   return resolve(ours, fact, field) == got;

@@ -35,18 +35,24 @@ bool unique(const Json& value) {
   return std::adjacent_find(found.begin(), found.end()) == found.end();
 }
 
+/// A text in a text, or an item anywhere in nested lists. Of several that are wanted one will do.
 bool contains(const Json& value, const Json& wanted) {
+  if (wanted.is_array()) {
+    return std::ranges::any_of(wanted, [&](const Json& one) { return contains(value, one); });
+  }
   if (value.is_string() && wanted.is_string()) {
     return value.get_ref<const std::string&>().find(wanted.get_ref<const std::string&>()) !=
            std::string::npos;
   }
-  return value.is_array() && std::find(value.begin(), value.end(), wanted) != value.end();
+  return value.is_array() && std::ranges::any_of(value, [&](const Json& item) {
+           return item.is_array() ? contains(item, wanted) : item == wanted;
+         });
 }
 
 bool predicate_holds(const std::string& name, const Json& argument, const Json* value) {
   if (name == "present") return (value != nullptr) == argument.get<bool>();
   if (value == nullptr) return false;
-  if (name == "one_of") return contains(argument, *value);
+  if (name == "one_of") return has_item(argument, *value);
   if (name == "contains") return contains(*value, argument);
   if (name == "starts_with") {
     return value->is_string() &&
@@ -59,6 +65,10 @@ bool predicate_holds(const std::string& name, const Json& argument, const Json* 
 }
 
 }  // namespace
+
+bool has_item(const Json& list, const Json& wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
 
 void check_predicates(const Json& when) {
   constexpr std::string_view kKnown[] = {"present",  "one_of",  "contains",  "starts_with",

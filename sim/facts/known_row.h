@@ -22,6 +22,7 @@ struct KnownDifferences::Row {
 /// The value at a dotted path, or null. A number is a place in a list. Keys may hold dots
 /// themselves: the longest key wins.
 const Json* find_field(const Json& object, std::string_view path);
+bool has_item(const Json& list, const Json& wanted);
 /// Fails with Value for an unknown predicate.
 void check_predicates(const Json& when);
 /// True when every predicate of `when` holds on the case.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/fix.h"
+#include "dispatch/all_ops.h"
 #include "schema/torch_spelling.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/record/json.h"
@@ -118,6 +119,29 @@ Json costs_json(const std::vector<double>& costs) {
   Json json = Json::array();
   for (const double cost : costs) json.push_back(json_number(cost));
   return json;
+}
+
+bool moves_what_is_written(const Json& fact, const Json& inputs) {
+  const OpRow& row = all_ops().at(fact.at("op").get<std::string>());
+  const Json& args = fact.at("args");
+  std::size_t operand = 0;
+  for (std::size_t i = 0; i < std::min(args.size(), row.op.arguments.size()); ++i) {
+    if (!args[i].is_object()) continue;
+    if (args[i].contains("tl")) {
+      operand += static_cast<std::size_t>(
+          std::ranges::count_if(args[i].at("tl"), [](const Json& one) { return !one.is_null(); }));
+    }
+    if (!args[i].contains("t")) continue;
+    const Json& moved_to = inputs.at(operand++);
+    if (row.op.arguments[i].alias.write && args[i].at("t").at("placements") != moved_to)
+      return true;
+  }
+  return false;
+}
+
+bool moves_what_is_written(const Json& fact) {
+  const Json& inputs = fact.at("expect").at("inputs");
+  return !inputs.is_null() && moves_what_is_written(fact, inputs);
 }
 
 std::string recorded_name(const OpRow& row) {

@@ -25,6 +25,11 @@ Json expected_output(const Json& recorded);
 /// Numbers within 1e-6 relative; "inf" for infinity.
 bool same_costs(const Json& recorded, const std::vector<double>& ours);
 Json costs_json(const std::vector<double>& costs);
+/// Whether these placements of the operands (those of the recorded decision) are others than a
+/// tensor that the op writes was given: a copy of it would be written, and lost. No list is such a
+/// tensor.
+bool moves_what_is_written(const Json& fact, const Json& inputs);
+bool moves_what_is_written(const Json& fact);
 /// "aten.sum.dim_IntList" for "aten::sum.dim_IntList", ".default" spelled out.
 std::string recorded_name(const OpRow& row);
 

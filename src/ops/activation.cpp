@@ -488,7 +488,7 @@ constexpr Row kActivationRows[] = {
     {"fmin", meta_promoted, kSmallestNumber, per_element<fmin>, {nullptr, "fmin.out"},
      {grad_of_both<to_first<kWinsLeast>, to_second<kWinsLeast>>, "self other"}, kNumbers},
     {"hardshrink", meta_floats, kNonDecreasing, per_element<hardshrink>,
-     {nullptr, "hardshrink.out", true}, {grad_of<slope_shrink>, "self"}, kRises},
+     {nullptr, "hardshrink.out"}, {grad_of<slope_shrink>, "self"}, kRises},
     {"hardsigmoid", meta_floats, kNone, per_element<hardsigmoid>,
      {"hardsigmoid_", "hardsigmoid.out"}, {grad_of<slope_hardsigmoid>, "self"}, kShape},
     {"hardswish", meta_floats, kNone, per_element<hardswish>, {"hardswish_", "hardswish.out"},

@@ -58,9 +58,12 @@ const OpRow* element_of(const OpRegistry& registry, const OpDescriptor& op) {
 
 // Elements are decided as the op on one tensor is, but for these, as recorded.
 constexpr std::pair<std::string_view, PointwiseRule> kOtherRules[] = {
+    {"aten::_foreach_clamp_max_.List", kMinLike},
     {"aten::_foreach_clamp_max_.Scalar", kNonDecreasing},
+    {"aten::_foreach_clamp_min_.List", kMaxLike},
     {"aten::_foreach_clamp_min_.Scalar", kNonDecreasing},
     {"aten::_foreach_maximum_.List", kMaxLike},
+    {"aten::_foreach_minimum_.List", kMinLike},
     {"aten::_foreach_zero_", kNone},
 };
 

@@ -45,11 +45,12 @@ void require_dims(const MetaArgs& args) {
 
 struct Slice {
   std::int64_t dim, start, size, step;
+  bool whole;  ///< it is asked for from the first element to the last, in steps of 1
 };
 
 Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, const Argument& end,
                  const Argument& step) {
-  Slice slice{wrap_dim(dim.to_int(), shape.size()), int_or(start, 0), 0, step.to_int()};
+  Slice slice{wrap_dim(dim.to_int(), shape.size()), int_or(start, 0), 0, step.to_int(), false};
   const std::int64_t length = shape[index_of(slice.dim)];
   std::int64_t stop = int_or(end, length);
   if (slice.step < 1) {
@@ -58,6 +59,7 @@ Slice read_slice(const Dims& shape, const Argument& dim, const Argument& start, 
   }
   if (slice.start < 0) slice.start += length;
   if (stop < 0) stop += length;
+  slice.whole = slice.step == 1 && slice.start == 0 && stop >= length;
   slice.start = std::clamp<std::int64_t>(slice.start, 0, length);
   stop = std::clamp(stop, slice.start, length);
   const std::int64_t reach = stop - slice.start;
@@ -80,13 +82,12 @@ ViewResults view_slice(const Tensor& base, const MetaArgs& args) {
   return {{meta_slice(args)[0].meta, offset}};
 }
 
-/// A slice that keeps the whole dim leaves its placements as they are.
+/// A slice that asks for the whole dim leaves its placements as they are; one that starts before
+/// the first element is not taken for that, as recorded.
 Rows rule_slice(const RuleContext& context) {
   const Arguments& args = context.schema.args;
   const Slice slice = read_slice(context.tensors[0]->shape(), args[1], args[2], args[3], args[4]);
-  const std::int64_t length = context.tensors[0]->shape()[index_of(slice.dim)];
-  const bool keeps_all = slice.step == 1 && slice.start == 0 && slice.size == length;
-  Rows rows = shard_all_dims_but(context, keeps_all ? -1 : slice.dim, 1);
+  Rows rows = shard_all_dims_but(context, slice.whole ? -1 : slice.dim, 1);
   append_passing(rows, "sanx", 1, 1);
   return rows;
 }

@@ -91,7 +91,9 @@ TEST_CASE("of a decision's candidates the cheapest that is free of some placemen
   std::ofstream(path) << "[[difference]]\ncause = 'X-1'\nfamily = 'a/b'\nwhen = { op = 'add' }\n"
                          "proof = 'p'\ncount = 1\n[difference.ours]\n"
                          "outputs = { cheapest_without = ['P(max)'] }\n"
-                         "cost = { cheapest_without = ['P(max)'] }\n";
+                         "cost = { cheapest_without = ['P(max)'] }\n"
+                         "inputs = { cheapest_without = ['0:P(max)'] }\n"
+                         "n_strategies = { candidates_without = ['P(max)'] }\n";
   const KnownDifferences known = KnownDifferences::read(path.string());
   Json fact = {{"op", "add"}, {"candidates", Json::array()}};
   const auto specs = [](const char* placement) { return Json::array({Json::array({placement})}); };
@@ -118,10 +120,30 @@ TEST_CASE("of a decision's candidates the cheapest that is free of some placemen
   CHECK(explained("outputs", output("S(0)")));
   CHECK_FALSE(explained("outputs", output("R")));
   CHECK_FALSE(explained("outputs", output("S(1)")));
-  CHECK(explained("inputs", specs("S(0)")) == false);  // the row says nothing of operands
+  CHECK(explained("inputs", specs("S(0)")));
+  CHECK_FALSE(explained("inputs", specs("P(max)")));
+  CHECK(explained("n_strategies", Json::array({3})));
+  CHECK_FALSE(explained("n_strategies", Json::array({5})));
+  CHECK_FALSE(explained("selected", Json::array({0})));  // the row says nothing of it
   CHECK(explained("cost", Json::array({2.0})));
   CHECK_FALSE(explained("cost", Json::array({1.0})));
   fact.erase("candidates");
   CHECK_FALSE(explained("cost", Json::array({2.0})));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("contains looks into nested lists, and one of several texts will do") {
+  const auto path = std::filesystem::temp_directory_path() / "shardlab_contains_test.toml";
+  std::ofstream(path) << "[[difference]]\ncause = 'X-1'\nfamily = 'a/b'\nproof = 'p'\ncount = 1\n"
+                         "when = { inputs = { contains = ['P(max)', 'P(min)'] } }\n"
+                         "ours = { error = 'Runtime' }\n";
+  const KnownDifferences known = KnownDifferences::read(path.string());
+  const auto explained = [&](const char* inputs) {
+    const Json fact = {{"inputs", Json::parse(inputs)}};
+    return known.explain("a/b", fact, "error", "Runtime").has_value();
+  };
+  CHECK(explained(R"j([["R"], ["S(0)", "P(min)"]])j"));
+  CHECK(explained(R"j(["P(max)"])j"));
+  CHECK_FALSE(explained(R"j([["R"], ["S(0)", "P(sum)"]])j"));
   std::filesystem::remove(path);
 }

@@ -151,6 +151,39 @@ TEST_CASE("lists of a foreach op are decided element by element") {
   CHECK(got.costs.size() == 2);
 }
 
+// As torch 2.15 decided these calls: the op that writes one tensor refuses, that on lists does not.
+TEST_CASE("X-3 lists that are written keep a pending extremum that bounds leave one") {
+  Fixture f({4});
+  const auto bounded = [&](const char* name, ReduceOp kind) {
+    const Argument list = ArgumentList{f.spec({8}, {Placement::partial(kind)})};
+    return to_string(f.decide(name, {list, list}).inputs[1]->placements());
+  };
+  CHECK(bounded("_foreach_clamp_max_.List", ReduceOp::kMin) == "P(min)");
+  CHECK(bounded("_foreach_clamp_min_.List", ReduceOp::kMax) == "P(max)");
+  CHECK(bounded("_foreach_minimum_.List", ReduceOp::kMin) == "P(min)");
+  CHECK(bounded("_foreach_minimum_.List", ReduceOp::kMax) == "R");
+  CHECK(bounded("_foreach_maximum_.List", ReduceOp::kMax) == "P(max)");
+}
+
+TEST_CASE("X-3 hardshrink.out writes a pending extremum, which no shrinking turns round") {
+  Fixture f({4});
+  for (const ReduceOp kind : {ReduceOp::kMax, ReduceOp::kMin}) {
+    const Argument self = f.spec({8}, {Placement::partial(kind)});
+    OpSchema call = f.schema("hardshrink.out", {self, 0.5, self});
+    CHECK(f.propagator->propagate(call).costs[0] == 0);
+  }
+}
+
+TEST_CASE("a slice that starts before the first element is not taken for the whole dim") {
+  Fixture f({4});
+  const Argument x = f.spec({8, 4}, {shard(1)});
+  const auto result = [&](std::int64_t start) {
+    return to_string(f.decide("slice.Tensor", {x, 1, start}).outputs[0]->placements());
+  };
+  CHECK(result(-4) == "S(1)");
+  CHECK(result(-5) == "R");
+}
+
 TEST_CASE("a masked-off gradient has no spec on any mesh dim") {
   Fixture f({2, 2});
   const ArgumentList mask = {false, true, true};
