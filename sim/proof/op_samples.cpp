@@ -662,6 +662,8 @@ void add_more_pointwise(std::vector<OpSample>& samples) {
        {"expand_copy", {real({7, 1})}, {"$0", Dims{7, 5}}},
        {"view_copy", {real({6, 5})}, {"$0", Dims{5, 6}}},
        {"view.dtype", {real({7, 5})}, {"$0", DType::kF32}},
+       {"view.dtype", {real({3, 10})}, {"$0", DType::kU8}},
+       {"view.dtype", {real({4, 6})}, {"$0", DType::kF64}},
        {"prims::view_of", {real({7, 5})}, {"$0"}},
        {"view_as_complex", {real({7, 2})}, {"$0"}}});
 }

@@ -363,6 +363,23 @@ std::vector<RuleRow> rule_alias(const RuleContext& context) {
   return rows;
 }
 
+/// Elements of another size are others in number: a dim that is cut evenly before and after is cut
+/// between the same bytes.
+const char* cut_between_bytes(const RuleContext& context, std::span<const Placements> inputs) {
+  const DTensorSpec& self = *context.tensors[0];
+  const TensorMeta& viewed = context.outputs[0].meta;
+  if (self.ndim() == 0 || item_bytes(self.dtype()) == item_bytes(viewed.dtype)) return nullptr;
+  std::int64_t pieces = 1;
+  for (std::size_t m = 0; m < inputs[0].size(); ++m) {
+    const Placement& placement = inputs[0][m];
+    if (!placement.is_shard(static_cast<std::int64_t>(self.ndim()) - 1)) continue;
+    pieces *= self.layout()->shape()[m];
+    if (placement.is_strided_shard()) pieces *= placement.split_factor;
+  }
+  const bool even = self.shape().back() % pieces == 0 && viewed.shape.back() % pieces == 0;
+  return even ? nullptr : "elements of another size would be cut between other bytes";
+}
+
 std::vector<RuleRow> rule_t(const RuleContext& context) {
   std::vector<RuleRow> rows;
   const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
@@ -601,7 +618,7 @@ constexpr Row kViewRows[] = {
     {"view", meta_view, rule_reshape<kStrict>, view_in_place<meta_view>, {},
      {grad_reshape, "~result"}, "never moves data", 0, {1}},
     {"view.dtype", meta_view_dtype, rule_alias, view_in_place<meta_view_dtype>, {}, {},
-     "the bytes of a piece are its own", kAllowUneven},
+     "the bytes of a piece are its own", kAllowUneven, {}, cut_between_bytes},
     {"view_as_complex", meta_view_as_complex, rule_view_as_complex,
      view_in_place<meta_view_as_complex>, {}, {grad_view_as_complex, ""},
      "a pair must stay together"},
