@@ -20,6 +20,8 @@ namespace {
 // Ports that no service owns and few systems give out by themselves.
 constexpr std::int64_t kFirstPort = 20'000;
 constexpr std::int64_t kPorts = 10'000;
+constexpr int kMostPort = 65'535;
+constexpr int kPortsBesideStore = 16;
 
 // Names of variables, of which the first that is set counts; null: no further one.
 using Names = std::array<const char*, 2>;
@@ -134,6 +136,8 @@ void find_rank_zero_by_hand(const Lookup& lookup, const Starter&, Launch& launch
   const std::int64_t port = number(lookup, "MASTER_PORT", port_of(launch.job));
   const bool taken = lookup("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   launch.port = static_cast<std::uint16_t>(taken ? port + 1 : port);
+  // Nobody has promised that port: it may be another program's.
+  if (taken) launch.ports = std::min(kPortsBesideStore, kMostPort - launch.port + 1);
 }
 
 void find_rank_zero_under_slurm(const Lookup& lookup, const Starter&, Launch& launch) {

@@ -17,7 +17,8 @@ struct Launch {
   std::int64_t size = 1;
   std::int64_t local_rank = 0;  ///< which device of its host
   std::string host;             ///< of rank 0
-  std::uint16_t port = 0;       ///< where rank 0 listens
+  std::uint16_t port = 0;       ///< where rank 0 listens, or
+  int ports = 1;                ///< on the first free one of so many from there on
   std::string job;              ///< equal in all processes of a job
   std::string by;               ///< "srun": whose variables said so
 };
@@ -31,7 +32,7 @@ std::optional<std::string> environment(const std::string& name);
 std::vector<std::string> launchers_of(const Lookup& lookup);
 
 /// Reads, in this order: RANK, WORLD_SIZE, LOCAL_RANK (torchrun and by hand; MASTER_ADDR and
-/// MASTER_PORT say where rank 0 is, where torchrun's own store listens there the next port is
+/// MASTER_PORT say where rank 0 is, where torchrun's own store listens there the next free port is
 /// taken); OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK; PMI_RANK and PMI_SIZE with MPI_LOCALRANKID
 /// (MPICH, Intel MPI); PALS_RANKID with PMI_SIZE (Cray); SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
 /// (rank 0 is on the first host of the node list). Under an MPI's launcher all ranks are on one

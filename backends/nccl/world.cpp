@@ -47,6 +47,7 @@ class Job {
     membership.size = launch_.size;
     membership.host = launch_.host;
     membership.port = launch_.port;
+    membership.ports = launch_.ports;
     membership.job = launch_.job;
     membership.patience = patience();
     channel_ = process::ControlChannel::open(membership);

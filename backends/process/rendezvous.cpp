@@ -1,7 +1,10 @@
 // Every process says hello to rank 0 with its job, rank and size. Rank 0 answers when all have
 // come, or tells those that came who is missing; whoever does not belong to the job is turned away.
+// Rank 0 speaks first: where it may listen on one of several ports, others listen on the rest, and
+// whoever comes there hears that or nothing, and goes on to the next port.
 #include "backends/process/rendezvous.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "backends/process/wire.h"
@@ -14,12 +17,25 @@ namespace {
 const char* const kStartAll =
     "start all ranks of the job, and set MASTER_ADDR and MASTER_PORT to the place of rank 0";
 
-enum class Greeting : std::uint32_t { kHello, kWelcome, kRefused };
+// What says nothing for so long is not rank 0; what says no hello to it is no rank.
+constexpr std::chrono::seconds kGreetingTakes(2);
+// For so long somebody is waited for at the first port, before the others are tried.
+constexpr std::chrono::milliseconds kFirstPortTakes(50);
+
+enum class Greeting : std::uint32_t { kRankZero, kHello, kWelcome, kRefused };
 
 std::uint32_t type(Greeting greeting) { return static_cast<std::uint32_t>(greeting); }
 
 std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000);
+}
+
+// The first word of rank 0: jobs of one name differ in where they were told to meet.
+std::string rank_zero(const Membership& membership) {
+  Writer writer;
+  writer.put_text(membership.job);
+  writer.put(membership.port);
+  return writer.take();
 }
 
 std::string hello(const Membership& membership) {
@@ -30,6 +46,13 @@ std::string hello(const Membership& membership) {
   return writer.take();
 }
 
+// "host:29501", or "host:29501-29516", one of these.
+std::string place_text(const Membership& membership) {
+  const std::string first = fmt::format("{}:{}", membership.host, membership.port);
+  if (membership.ports == 1) return first;
+  return fmt::format("{}-{}", first, membership.port + membership.ports - 1);
+}
+
 // Rank 0 while the others come.
 class Reception {
  public:
@@ -38,7 +61,9 @@ class Reception {
 
   /// Whoever does not belong here is turned away with the reason.
   void admit(Connection connection, Clock::time_point deadline) {
-    const std::optional<Frame> frame = connection.wait(deadline);
+    connection.send(type(Greeting::kRankZero), rank_zero(membership_));
+    const std::optional<Frame> frame =
+        connection.wait(std::min(deadline, Clock::now() + kGreetingTakes));
     if (!frame || frame->type != type(Greeting::kHello)) return;
     Reader reader(frame->payload);
     const std::string job = reader.text();
@@ -76,8 +101,8 @@ class Reception {
 
   [[noreturn]] void give_up() {
     const std::string reason =
-        fmt::format("{} did not come to rank 0 ({}:{}) within {}", fold_ranks(missing()),
-                    membership_.host, membership_.port, seconds_text(membership_.patience));
+        fmt::format("{} did not come to rank 0 ({}) within {}", fold_ranks(missing()),
+                    place_text(membership_), seconds_text(membership_.patience));
     for (Connection& peer : peers_) {
       if (peer) peer.send(type(Greeting::kRefused), reason);
     }
@@ -100,16 +125,53 @@ std::vector<Connection> receive_all(const Membership& membership, Listener& list
   return reception.welcome();
 }
 
+// Whether rank 0 of this job is at the other end. What else listens there may say anything.
+bool is_rank_zero(Connection& connection, const Membership& membership,
+                  Clock::time_point deadline) {
+  try {
+    const std::optional<Frame> frame = connection.wait(deadline);
+    return frame && frame->type == type(Greeting::kRankZero) &&
+           frame->payload == rank_zero(membership);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Goes from port to port until rank 0 is found, or `deadline` passes: then unconnected.
+Connection find_rank_zero(const Membership& membership, Clock::time_point deadline) {
+  if (membership.ports == 1) return connect_to(membership.host, membership.port, deadline);
+  while (true) {
+    for (int i = 0; i < membership.ports; ++i) {
+      const Clock::time_point now = Clock::now();
+      const auto port = static_cast<std::uint16_t>(membership.port + i);
+      Connection connection =
+          connect_to(membership.host, port, i == 0 ? now + kFirstPortTakes : now);
+      if (connection &&
+          is_rank_zero(connection, membership, std::min(deadline, now + kGreetingTakes))) {
+        return connection;
+      }
+    }
+    if (Clock::now() > deadline) return Connection();
+  }
+}
+
+// Rank 0's answer, after its first word. It comes when all are there or its own patience ends:
+// somewhat later than ours.
+std::optional<Frame> answer_of(Connection& connection, Clock::time_point deadline) {
+  std::optional<Frame> frame = connection.wait(deadline);
+  if (frame && frame->type == type(Greeting::kRankZero)) frame = connection.wait(deadline);
+  return frame;
+}
+
 std::vector<Connection> join(const Membership& membership, Clock::time_point deadline) {
-  Connection connection = connect_to(membership.host, membership.port, deadline);
-  const std::string place = fmt::format("rank 0 ({}:{})", membership.host, membership.port);
+  Connection connection = find_rank_zero(membership, deadline);
+  const std::string place = fmt::format("rank 0 ({})", place_text(membership));
   if (!connection) {
     fail(ErrorKind::kRuntime, Fix{kStartAll}, "rank {} did not reach {} within {}", membership.rank,
          place, seconds_text(membership.patience));
   }
   connection.send(type(Greeting::kHello), hello(membership));
-  // Rank 0 answers when all are there or its own patience ends: somewhat later than ours.
-  const std::optional<Frame> frame = connection.wait(deadline + membership.patience);
+  const std::optional<Frame> frame = answer_of(connection, deadline + membership.patience);
   if (frame && frame->type == type(Greeting::kRefused)) {
     fail(ErrorKind::kRuntime, Fix{kStartAll}, "{}", frame->payload);
   }
@@ -128,7 +190,7 @@ std::vector<Connection> meet(const Membership& membership, std::optional<Listene
   const Clock::time_point deadline = Clock::now() + membership.patience;
   if (membership.size == 1) return {};
   if (membership.rank != 0) return join(membership, deadline);
-  if (!listener) listener.emplace(membership.port);
+  if (!listener) listener.emplace(membership.port, membership.ports);
   return receive_all(membership, *listener, deadline);
 }
 

@@ -152,12 +152,17 @@ std::uint16_t port_of(const Descriptor& descriptor) {
 
 }  // namespace
 
-Listener::Listener(std::uint16_t port) : descriptor_(listening_socket(AF_INET6, port)) {
-  if (!descriptor_) descriptor_ = listening_socket(AF_INET, port);
+Listener::Listener(std::uint16_t port, int ports) {
+  for (int i = 0; i < ports && !descriptor_; ++i) {
+    const auto candidate = static_cast<std::uint16_t>(port + i);
+    descriptor_ = listening_socket(AF_INET6, candidate);
+    if (!descriptor_) descriptor_ = listening_socket(AF_INET, candidate);
+  }
   if (!descriptor_) {
-    throw Error(ErrorKind::kRuntime,
-                fmt::format("rank 0 cannot listen on port {}: {}", port, std::strerror(errno)))
-        .with("fix", "another port, if a program already listens on this one");
+    const std::string last = ports == 1 ? "" : fmt::format(" to {}", port + ports - 1);
+    throw Error(ErrorKind::kRuntime, fmt::format("rank 0 cannot listen on port {}{}: {}", port,
+                                                 last, std::strerror(errno)))
+        .with("fix", "another MASTER_PORT, if a program already listens on this one");
   }
   port_ = port_of(descriptor_);
 }

@@ -61,8 +61,9 @@ class Connection {
 /// A port that others connect to.
 class Listener {
  public:
-  /// On all interfaces; port 0 takes any free one. Fails with Runtime when the port is taken.
-  explicit Listener(std::uint16_t port);
+  /// On all interfaces; port 0 takes any free one. Of several `ports` the first free one from
+  /// `port` on. Fails with Runtime when all are taken.
+  explicit Listener(std::uint16_t port, int ports = 1);
   std::uint16_t port() const { return port_; }
   /// Waits until `deadline`; false then.
   bool accept(Clock::time_point deadline, Connection& connection);

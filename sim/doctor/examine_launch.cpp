@@ -27,6 +27,14 @@ Finding device_finding(const MachineView& view, const nccl::Launch& launch,
   return finding;
 }
 
+std::string listening_text(const nccl::Launch& launch) {
+  std::string text = fmt::format("listens at {} port {}", launch.host, launch.port);
+  if (launch.ports > 1) {
+    text += fmt::format(", or the first free one up to {}", launch.port + launch.ports - 1);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<Finding> examine_launch(const MachineView& view) {
@@ -44,7 +52,7 @@ std::vector<Finding> examine_launch(const MachineView& view) {
         {"launch", "started by", launch.by},
         {"launch", "rank",
          fmt::format("{} of {}, {} on its host", launch.rank, launch.size, launch.local_rank)},
-        {"launch", "rank 0", fmt::format("listens at {} port {}", launch.host, launch.port)},
+        {"launch", "rank 0", listening_text(launch)},
         device_finding(view, launch, lookup)};
     launchers.erase(launchers.begin());
     if (!launchers.empty()) {

@@ -186,6 +186,15 @@ TEST_CASE("doctor: who started this process, as which rank, with which device") 
   CHECK(find(findings, "launch", "rank 0")->value == "listens at 127.0.0.1 port 4711");
   CHECK(find(findings, "launch", "device")->value == "0 of 1 visible (CUDA_VISIBLE_DEVICES=6)");
   CHECK(find(findings, "launch", "not looked at")->value == "what srun set outside of it");
+  const std::map<std::string, std::string> by_mpirun = set;
+  set = {{"RANK", "0"},
+         {"WORLD_SIZE", "2"},
+         {"MASTER_ADDR", "node7"},
+         {"MASTER_PORT", "65530"},
+         {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  CHECK(find(examine_launch(view), "launch", "rank 0")->value ==
+        "listens at node7 port 65531, or the first free one up to 65535");
+  set = by_mpirun;
   set["CUDA_VISIBLE_DEVICES"] = "0,1";
   CHECK(find(examine_launch(view), "launch", "device")->fix.find("SHARDLAB_DEVICE_ORDINAL") == 0);
   set["OMPI_COMM_WORLD_SIZE"] = "2";

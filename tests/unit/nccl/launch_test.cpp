@@ -45,6 +45,7 @@ TEST_CASE("torchrun: the port beside its own store's") {
   CHECK(launch.local_rank == 1);
   CHECK(launch.host == "node7");
   CHECK(launch.port == 29501);
+  CHECK(launch.ports == 16);
   CHECK(launch.job == "abc");
 }
 
@@ -52,6 +53,7 @@ TEST_CASE("by hand: MASTER_PORT itself") {
   const Launch launch = launch_in(
       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "4711"}});
   CHECK(launch.port == 4711);
+  CHECK(launch.ports == 1);
   CHECK(launch.local_rank == 1);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace shardlab;
@@ -203,4 +204,84 @@ TEST_CASE("a process of another job is turned away with the reason") {
   ControlChannel::open(place(0, 2, port), std::move(listener));
   stranger.join();
   CHECK(refusal == "rank 0 belongs to another job");
+}
+
+namespace {
+
+// A port that a listener has, before one that is free.
+struct Taken {
+  Listener listener;
+  std::uint16_t port;
+};
+Taken first_of_free_ports() {
+  while (true) {
+    Listener first(0);
+    try {
+      const Listener second(static_cast<std::uint16_t>(first.port() + 1));
+      const std::uint16_t port = first.port();
+      return {std::move(first), port};
+    } catch (const Error&) {
+    }
+  }
+}
+
+// A job of two ranks that may meet on `ports` ports from `port` on.
+void meet_beside(std::uint16_t port, int ports) {
+  const auto here = [&](std::int64_t rank) {
+    Membership membership = place(rank, 2, port);
+    membership.ports = ports;
+    membership.job = "beside";
+    return membership;
+  };
+  std::thread other([&] {
+    CHECK(ControlChannel::open(here(1))->exchange("1") == Strings{"0", "1"});
+  });
+  CHECK(ControlChannel::open(here(0))->exchange("0") == Strings{"0", "1"});
+  other.join();
+}
+
+}  // namespace
+
+TEST_CASE("where another program has the port, the job meets on the next one") {
+  Taken taken = first_of_free_ports();
+  // It takes connections, and says nothing.
+  meet_beside(taken.port, 3);
+}
+
+TEST_CASE("where another program answers, or another job's rank 0, the job meets beside it") {
+  Taken taken = first_of_free_ports();
+  std::thread other_program([&taken] {
+    Connection connection;
+    taken.listener.accept(Clock::now() + std::chrono::seconds(30), connection);
+    connection.send(1, "this is no shardlab, but a frame of its shape");
+    connection.wait(Clock::now() + std::chrono::seconds(30));
+  });
+  meet_beside(taken.port, 3);
+  other_program.join();
+}
+
+TEST_CASE("jobs of one name that are told other ports do not meet, though they try the same") {
+  Taken taken = first_of_free_ports();
+  std::optional<Listener> next(std::in_place, static_cast<std::uint16_t>(taken.port + 1));
+  const auto earlier = [port = next->port()](std::int64_t rank, std::optional<Listener> mine) {
+    Membership membership = place(rank, 2, port);
+    membership.job = "beside";
+    return ControlChannel::open(membership, std::move(mine))->exchange(rank == 0 ? "a" : "b");
+  };
+  std::thread rank_zero([&] { CHECK(earlier(0, std::move(next)) == Strings{"a", "b"}); });
+  meet_beside(taken.port, 8);
+  CHECK(earlier(1, std::nullopt) == Strings{"a", "b"});
+  rank_zero.join();
+}
+
+TEST_CASE("where all ports are taken, rank 0 says which") {
+  Taken taken = first_of_free_ports();
+  const std::string text = fmt::format("rank 0 cannot listen on port {}: ", taken.port);
+  Membership membership = place(0, 2, taken.port);
+  CHECK_THROWS_WITH(ControlChannel::open(membership), doctest::Contains(text.c_str()));
+  Listener next(static_cast<std::uint16_t>(taken.port + 1));
+  const std::string several =
+      fmt::format("rank 0 cannot listen on port {} to {}: ", taken.port, taken.port + 1);
+  membership.ports = 2;
+  CHECK_THROWS_WITH(ControlChannel::open(membership), doctest::Contains(several.c_str()));
 }
