@@ -342,8 +342,10 @@ std::string draw_spec(const DTensorSpec& spec, const DrawOptions& options) {
   const MeshLayout& layout = *spec.layout();
   std::string text = fmt::format("{}  on mesh {}, {} ranks: {}\n", type_string(spec), layout.text(),
                                  layout.size(), order_text(spec.placements(), spec.order()));
+  // First, since it refuses a mesh of more ranks than can be gone through.
+  const std::string totals = totals_text(spec);
   return text + meanings_text(spec) + drawing_text(spec, options) + ranks_text(spec, options) +
-         totals_text(spec);
+         totals;
 }
 
 std::string draw_pieces(const DTensorSpec& spec, const DrawOptions& options) {
