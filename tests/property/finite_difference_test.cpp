@@ -430,7 +430,9 @@ TEST_CASE("the gradient of a gradient is what differences of the gradient say, o
     }
   });
   for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
-  for (const auto& [op, why] : refused) {
+  for (const auto& row : refused) {
+    const auto& op = row.first;
+    const auto& why = row.second;
     const bool known = std::ranges::find(kOnce, op) != std::end(kOnce);
     CHECK_MESSAGE(known, op << " has a gradient, but not a second one: " << why);
     CHECK(why.find(": no gradient for this op") != why.npos);
@@ -486,7 +488,9 @@ TEST_CASE("the gradient of a gradient is that of one device, whichever dims of i
   });
   for (const auto& [op, fault] : faults) FAIL_CHECK(op << ": " << fault);
   // Views that would have to move their input, as forward refuses them.
-  for (const auto& [op, why] : refused) {
+  for (const auto& row : refused) {
+    const auto& op = row.first;
+    const auto& why = row.second;
     const bool by_view = why.find("sharded") != why.npos || why.find("cut unevenly") != why.npos;
     CHECK_MESSAGE(by_view, op << ": " << why);
   }

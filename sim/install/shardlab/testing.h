@@ -67,8 +67,10 @@ void check_expression(const CheckSite& site, Evaluate&& evaluate) {
       ::shardlab::testing::check_expression(                                                    \
           {__FILE__, __LINE__, #__VA_ARGS__, ::shardlab::testing::CheckSite::Kind::site_kind},  \
           [&](doctest::assertType::Enum shardlab_kind) {                                        \
+            DOCTEST_CLANG_SUPPRESS_WARNING_WITH_PUSH("-Woverloaded-shift-op-parentheses")       \
             return doctest::detail::Result(doctest::detail::ExpressionDecomposer(shardlab_kind) \
                                            << __VA_ARGS__);                                     \
+            DOCTEST_CLANG_SUPPRESS_WARNING_POP                                                  \
           });                                                                                   \
     } else {                                                                                    \
       otherwise(__VA_ARGS__);                                                                   \

@@ -79,7 +79,9 @@ void check_trained(const std::pair<double, NamedTensors>& got) {
       {"norm.bias", {-0.13591349885847476, 0.17331903834335377}}};
   CHECK(got.first == doctest::Approx(0.8784270529395847).epsilon(1e-12));
   REQUIRE(got.second.size() == expected.size());
-  for (const auto& [name, values] : expected) {
+  for (const auto& row : expected) {
+    const auto& name = row.first;
+    const auto& values = row.second;
     CAPTURE(name);
     const Values weights = read_doubles(got.second.at(name).local());
     REQUIRE(weights.size() == values.size());

@@ -224,7 +224,9 @@ TEST_CASE("roll along any dims, flattened, backwards and round: cut dims that st
     const DTensor x = mesh.place("S(0)", {2, 3}, counted(6));
     for (const auto& [shifts, dims] :
          {std::pair{Dims{}, Dims{}}, {Dims{1, 2}, Dims{}}, {Dims{1, 2}, Dims{0}}}) {
-      CHECK(kind_of([&] { ops().one("aten::roll", {x, shifts, dims}); }) == ErrorKind::kValue);
+      CHECK(kind_of([&, &shifts = shifts, &dims = dims] {
+              ops().one("aten::roll", {x, shifts, dims});
+            }) == ErrorKind::kValue);
     }
   });
 }

@@ -57,7 +57,9 @@ TEST_CASE("V-21 each pass of a loop is run for itself, in the reverse of its ord
 }
 
 TEST_CASE("a recorded order that is not the one that is seen differs") {
-  for (const auto& [first, second] : {std::pair{0, 1}, {2, 4}, {3, 4}, {3, 5}}) {
+  for (const auto& row : {std::pair{0, 1}, {2, 4}, {3, 4}, {3, 5}}) {
+    const auto& first = row.first;
+    const auto& second = row.second;
     CAPTURE(first);
     Json line = two_branches();
     Json& order = line["passes"][0]["order"];

@@ -188,7 +188,9 @@ TEST_CASE("the deepest trees that are read can be printed and read again") {
   const std::pair<std::string_view, std::string_view> kLevels[] = {
       {"-", ""},   {"+(", ")"}, {"not ", ""},         {"1 + -(", ")"}, {"2 ** ", ""},
       {"f(", ")"}, {"[", "]"},  {"1 if y else ", ""}, {"a[", "]"},     {"not (", " < 1)"}};
-  for (const auto& [before, after] : kLevels) {
+  for (const auto& row : kLevels) {
+    const auto& before = row.first;
+    const auto& after = row.second;
     CAPTURE(before);
     int accepted = 0;
     for (int levels = 1; levels <= 220; ++levels) {

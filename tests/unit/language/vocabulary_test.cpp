@@ -180,7 +180,9 @@ TEST_CASE("X-65 T-6 a member that no kind has is named with the kind, in a trace
       {"mesh.get_group('tp').mesh_dim_names", "a group has no 'mesh_dim_names'"},
       {"distribute(arange(5)).placements[0].get_group()", "a placement has no 'get_group'"},
       {"Shard(0).reduce_op", "the placement S(0) has no 'reduce_op'"}};
-  for (const auto& [member, message] : asked) {
+  for (const auto& row : asked) {
+    const auto& member = row.first;
+    const auto& message = row.second;
     CAPTURE(member);
     const std::string traced =
         "def f(x):\n    q = " + member + "\n    return x + 1\nstep = trace(f)\nstep(arange(4))\n";

@@ -22,10 +22,10 @@ TEST_CASE("lengths of the pieces of a dim: even, uneven, empty") {
       {5, 4, {2, 2, 1, 0}}, {2, 4, {1, 1, 0, 0}},          {0, 3, {0, 0, 0}},
       {7, 1, {7}},          {6, 7, {1, 1, 1, 1, 1, 1, 0}},
   };
-  for (const auto& [length, count, wanted] : cases) {
-    CAPTURE(length);
-    CAPTURE(count);
-    CHECK(lengths(length, count, Placement::shard(0)) == wanted);
+  for (const auto& row : cases) {
+    CAPTURE(row.length);
+    CAPTURE(row.count);
+    CHECK(lengths(row.length, row.count, Placement::shard(0)) == row.wanted);
   }
 }
 

@@ -92,7 +92,9 @@ TEST_CASE("a damaged graph is refused with its line and field") {
        "'to.mesh' is 1; it must be from 0 to 0"},
       {R"j({"k":"op","args":[[[[[[[[[[[true]]]]]]]]]]]})j", "'args' has lists in lists in lists"},
   };
-  for (const auto& [node, said] : nodes) {
+  for (const auto& row : nodes) {
+    const auto& node = row.first;
+    const auto& said = row.second;
     CAPTURE(node);
     CHECK(refusal(kHeader + kInput + node) == "line 3 of the graph: " + said);
   }

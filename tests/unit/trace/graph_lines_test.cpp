@@ -162,7 +162,9 @@ TEST_CASE("damaged text is refused with its line, column and field") {
       {"detach(%0, to=f32[-1])", ", column 19: 'to': \"-1\": size -1 is negative"},
       {"aten::mm()\n    all_hop(f32[2])", ": 'comm.c' is not a collective"},
   };
-  for (const auto& [node, said] : nodes) {
+  for (const auto& row : nodes) {
+    const auto& node = row.first;
+    const auto& said = row.second;
     CAPTURE(node);
     CHECK(text_refusal(kHeaderLine + kInputLine + node) == "line 3 of the graph" + said);
   }

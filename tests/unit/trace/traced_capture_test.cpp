@@ -65,7 +65,8 @@ TEST_CASE(
              {"global.GroupMember.WORLD", "world on ranks 0,1"},
              {"arg9.mesh", "{m0:3} on ranks 0-2"}}) {
       const TracedFunction changed = capture_traced(
-          [&](Tracing& tracing, const std::vector<DTensor>& in) {
+          [&source = source, &expected = expected](Tracing& tracing,
+                                                   const std::vector<DTensor>& in) {
             const auto kind = source.find("WORLD") != std::string::npos || source == "arg9.mesh"
                                   ? Guard::Kind::kIdentity
                                   : Guard::Kind::kEquality;

@@ -130,9 +130,9 @@ TEST_CASE(
         {tracing.wrap(rank.world), "process group"},
         {tracing.wrap(rank.world).get_attr("rank"), "bound method"}};
     for (const auto& [value, kind] : rows) {
-      CHECK(broken_by(tracing, [&] { value.get_attr("other"); }) ==
+      CHECK(broken_by(tracing, [&value = value] { value.get_attr("other"); }) ==
             unlisted((kind + ".other").c_str()));
-      CHECK(broken_by(tracing, [&] { value.call_method("other", {}); }) ==
+      CHECK(broken_by(tracing, [&value = value] { value.call_method("other", {}); }) ==
             unlisted((kind + ".other()").c_str()));
     }
     // A method is no attribute and an attribute is no method, but where both is listed.

@@ -80,7 +80,9 @@ TEST_CASE(
   const auto some = heard_on("fake");
   REQUIRE(all.size() == 8);
   REQUIRE_FALSE(some.empty());
-  for (const auto& [rank, calls] : some) {
+  for (const auto& row : some) {
+    const auto& rank = row.first;
+    const auto& calls = row.second;
     CAPTURE(rank);
     CHECK(calls == all.at(rank));
   }
