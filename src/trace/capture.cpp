@@ -98,9 +98,9 @@ std::vector<Guard> facts_of_call(const std::vector<NamedTensor>& inputs) {
   add(facts, Guard::Kind::kEquality, "grad mode", (rank.mode & kModeAutograd) != 0 ? "on" : "off");
   add(facts, Guard::Kind::kEquality, "mixed", std::string(policy_name(rank.mixed)));
   add(facts, Guard::Kind::kEquality, "implicit", std::string(policy_name(rank.implicit)));
-  const auto planner = rank.plans != nullptr ? rank.plans->options().planner : std::nullopt;
+  const bool chosen = rank.plans != nullptr && rank.plans->options().planner;
   add(facts, Guard::Kind::kEquality, "planner",
-      planner ? std::string(to_string(*planner)) : "default");
+      chosen ? std::string(to_string(*rank.plans->options().planner)) : "default");
   return facts;
 }
 

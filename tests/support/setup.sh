@@ -163,6 +163,38 @@ require_packages() {
   [ "${#missing[@]}" -eq 0 ] || printf 'these packages seem to be missing:\n\n  %s\n\n' "$line"
 }
 
+apt_options=()  # of all calls of own_apt
+
+# apt-get with lists and archives of its own below the folder $1, so that it asks for no rights.
+own_apt() {
+  local folder=$1
+  shift
+  apt-get -q -o Dir::State="$folder/apt/state" -o Dir::Cache="$folder/apt/cache" \
+    -o Dir::State::status=/var/lib/dpkg/status -o Debug::NoLocking=true "${apt_options[@]}" "$@"
+}
+
+# Downloads packages and what they need, and unpacks them in $1/root. What is installed is left out;
+# what would only be replaced by a newer one, too. Nothing is installed.
+unpack_packages() {
+  local folder=$1 archive
+  local -a packages
+  shift
+  mkdir -p "$folder/root" "$folder/archives" \
+    "$folder"/apt/{state/lists/partial,cache/archives/partial}
+  echo "asking apt"
+  logged "$no_line" 1 own_apt "$folder" update ||
+    stop "apt-get update does not work; the reason stands above"
+  mapfile -t packages < <(own_apt "$folder" -s install --no-install-recommends "$@" |
+    awk '$1 == "Inst" && $3 !~ /^\[/ { print $2 }')
+  if [ "${#packages[@]}" -gt 0 ]; then
+    echo "downloading ${#packages[@]} packages"
+    (cd "$folder/archives" && logged "$no_line" 1 own_apt "$folder" download "${packages[@]}") ||
+      stop "apt-get download does not work; the reason stands above"
+    for archive in "$folder"/archives/*.deb; do dpkg-deb -x "$archive" "$folder/root"; done
+  fi
+  rm -r "$folder/archives" "$folder/apt"
+}
+
 # Configures the build folder $1 once; further arguments are Meson options, kept by the folder.
 configure() {
   local folder=$1
@@ -227,4 +259,20 @@ build() {
   else
     "${ninja[@]}" </dev/null 2>&1 | ninja_progress
   fi || stop "the build in $folder failed; the reason stands above"
+}
+
+# Prints the last line from the log that Meson writes, one JSON object a test; fails if a test did.
+summary() {
+  python3 - "$1" <<'END'
+import collections, json, sys
+with open(sys.argv[1], encoding="utf-8") as log:
+    results = collections.Counter(json.loads(line)["result"] for line in log)
+passed = results.pop("OK", 0) + results.pop("EXPECTEDFAIL", 0)
+skipped = results.pop("SKIP", 0)
+failed = sum(results.values())
+if skipped:
+    print(f"{skipped} skipped: they need what this machine does not have (the log says what)")
+print(f"{passed} passed, {failed} failed")
+sys.exit(1 if failed or not passed else 0)
+END
 }

@@ -75,6 +75,35 @@ class SetUp(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("install -y --no-install-recommends libcli11-dev", self.apt_log.read_text())
 
+    def test_building_for_another_processor_needs_its_compiler_and_an_emulator(self):
+        installed = 'case "$*" in *g++-aarch64*|*qemu-user*) exit 1 ;; esac\necho installed\n'
+        done = self.run_script(
+            "tests/install/cross",
+            "aarch64",
+            dpkg_query=installed,
+            id="echo 1000\n",
+            sudo="exit 1\n",
+            uname="echo x86_64\n",
+        )
+        self.assertEqual(done.returncode, 77, done.stderr)
+        self.assertEqual(
+            done.stdout,
+            "skipped: needs g++-aarch64-linux-gnu qemu-user: sudo apt-get install -y "
+            "--no-install-recommends g++-aarch64-linux-gnu qemu-user\n",
+        )
+        self.assertFalse(self.apt_log.exists())
+
+    def test_it_is_no_other_processor_on_its_own_or_where_nobody_knows_it(self):
+        done = self.run_script("tests/install/cross", "aarch64", uname="echo aarch64\n")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "error: this processor is aarch64: tests/run\n")
+        for words, said in (
+            (["mips"], "error: tests/install/cross builds for aarch64, not for 'mips'\n"),
+            (["--fast"], "error: tests/install/cross has no option --fast; --help lists them\n"),
+        ):
+            done = self.run_script("tests/install/cross", *words)
+            self.assertEqual((done.returncode, done.stderr), (2, said))
+
     def told(self, script, **variables):
         """What a script says that knows the functions of setup.sh."""
         done = subprocess.run(
