@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
+#include "base/read_real.h"
 #include "plan/planner_name.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
@@ -32,7 +33,7 @@ std::size_t dim_of(std::string_view option, const std::string& name, const MeshL
 double number(std::string_view text, const std::string& whole) {
   double value = 0;
   const char* end = text.data() + text.size();
-  const bool read = std::from_chars(text.data(), end, value) == std::from_chars_result{end, {}};
+  const bool read = read_real(text.data(), end, value) == std::from_chars_result{end, {}};
   if (!read || !(value > 0)) refuse("--link", whole, "--link x=400,1.5: GB/s and microseconds");
   return value;
 }

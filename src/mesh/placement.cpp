@@ -9,9 +9,12 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <concepts>
 #include <deque>
 #include <mutex>
 #include <vector>
+
+#include "base/read_real.h"
 
 namespace shardlab {
 namespace {
@@ -33,11 +36,18 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+std::from_chars_result read_number(const char* first, const char* last, double& value) {
+  return read_real(first, last, value);
+}
+std::from_chars_result read_number(const char* first, const char* last, std::integral auto& value) {
+  return std::from_chars(first, last, value);
+}
+
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   text = trim(text);
   Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = read_number(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
