@@ -24,12 +24,9 @@ struct Wrong {
 };
 constexpr const char* kNoise = "one element normalised is exactly 0; the reference has noise there";
 constexpr const char* kNegativeZero = "a negative number over -0.0 is inf";
-constexpr const char* kPole = "near a pole f32 keeps four digits of 412.7443";
 constexpr const char* kOverflow = "powers of a bf16 matrix overflow there; the result does not";
 constexpr const char* kGrid =
     "places of a bf16 grid, and their weights, rounded to bf16 before they are applied";
-constexpr const char* kReplaced =
-    "what src replaces passes no gradient on; the reference hands it to both";
 constexpr const char* kVariance = "1e8 + {0, 8, 16} in f32: the variance is 64, not 160";
 constexpr Wrong kWrongRecords[] = {
     {"aten._log_softmax.default#035",
@@ -40,8 +37,6 @@ constexpr Wrong kWrongRecords[] = {
     {"aten.native_layer_norm_backward.out#003", kNoise},
     {"aten.logit_backward.default#000", kNegativeZero},
     {"aten.logit_backward.grad_input#000", kNegativeZero},
-    {"aten.polygamma.default#000", kPole},
-    {"aten.polygamma.out#000", kPole},
     {"aten.linalg_matrix_exp.default#005", kOverflow},
     {"aten.linalg_matrix_exp.default#006", kOverflow},
     {"aten.linalg_matrix_exp.default#007", kOverflow},
@@ -50,11 +45,6 @@ constexpr Wrong kWrongRecords[] = {
     {"aten.grid_sampler_2d.default#021", kGrid},
     {"aten.grid_sampler_2d_backward.default#012", kGrid},
     {"aten.grid_sampler_2d_backward.default#013", kGrid},
-    {"grad:aten.as_strided_scatter.default#000", kReplaced},
-    {"grad:aten.as_strided_scatter.default#002", kReplaced},
-    {"grad:aten.as_strided_scatter.default#004", kReplaced},
-    {"grad:aten.embedding_dense_backward.default#002",
-     "where lookups are divided by how often their row is looked up, so are their gradients"},
     {"aten.histc.default#025", "(-2.40625 + 10) * 5 is 37.97, in bf16 38"},
     {"aten.std.correction#018", kVariance},
     {"aten.var.correction#018", kVariance},
@@ -86,8 +76,11 @@ bool close(double got, double expected, const Tolerance& tolerance, double facto
   return std::fabs(got - expected) <= factor * room;
 }
 
+// By their distance in the plane.
 bool close(const std::complex<double>& got, const std::complex<double>& expected,
            const Tolerance& tolerance, double factor) {
+  const double room = tolerance.absolute + tolerance.relative * std::abs(expected);
+  if (std::isfinite(room) && std::abs(got - expected) <= factor * room) return true;
   return close(got.real(), expected.real(), tolerance, factor) &&
          close(got.imag(), expected.imag(), tolerance, factor);
 }
@@ -161,6 +154,7 @@ OpInfoTolerances read_tolerances(const std::string& fact_file) {
 
 bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& exact) {
   if (is_integral(got.dtype()) || exact.shape() != got.shape()) return false;
+  if (got.dtype() == DType::kF64 || got.dtype() == DType::kC128) return false;
   const std::vector<double> ours = read_doubles(got), wide = read_doubles(exact);
   const std::size_t parts = is_complex(got.dtype()) ? 2 : 1;
   if (ours.size() != wide.size()) return false;
@@ -169,10 +163,20 @@ bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& 
     const std::complex<double>& value = expected.values[i / parts];
     const double recorded = i % parts == 0 ? value.real() : value.imag();
     if (close(ours[i], recorded, tolerance, 10)) continue;
-    const bool near = close(wide[i], recorded, tolerance, 30);
+    // Powers of half precision overflow on the way to a result that does not.
+    const bool half = got.dtype() == DType::kBF16 || got.dtype() == DType::kF16;
+    if (half && std::isnan(recorded) && close(ours[i], wide[i], tolerance, 1)) continue;
+    const bool near =
+        close(wide[i], recorded, tolerance, 30) || close(recorded, wide[i], tolerance, 30);
     if (!near || std::fabs(ours[i] - wide[i]) > std::fabs(recorded - wide[i])) return false;
   }
   return true;
+}
+
+void note_nearer(std::int64_t lines, CheckSummary& summary) {
+  if (lines == 0) return;
+  summary.notes.push_back(
+      fmt::format("the recorded value is rounded more than ours in {} lines, by f64", lines));
 }
 
 void note_loose(std::int64_t lines, CheckSummary& summary) {

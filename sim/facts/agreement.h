@@ -46,8 +46,12 @@ std::optional<Disagreement> disagreement(const Argument& got, const RecordedOutp
                                          bool values, const Tolerances& tolerances, double& needed);
 
 /// Whether the recorded value is rounded more than ours: wherever they part, ours is nearer to
-/// `exact`, the same calls in f64, from which the recorded one is not far (30 times its tolerance).
+/// `exact`, the same calls in f64, from which the recorded one is not far (30 times its tolerance),
+/// or which it misses by overflow (NaN in half precision).
+/// Of an f64 value there is no better witness: false.
 bool is_nearer(const Tensor& got, const RecordedOutput& expected, const Tensor& exact);
+/// Says in how many lines that was so.
+void note_nearer(std::int64_t lines, CheckSummary& summary);
 /// Says in how many lines more than the tolerance was needed.
 void note_loose(std::int64_t lines, CheckSummary& summary);
 

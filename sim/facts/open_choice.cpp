@@ -38,7 +38,16 @@ std::string judged_factors(const DTensor& product, const DTensor& matrix) {
 
 DTensor as_columns(const DTensor& values) { return call("aten::unsqueeze", {values, -2}); }
 
-// U diag(S) Vh, of the columns that have a singular value.
+// Rows that are orthogonal and of length 1.
+std::string judged_rows(const DTensor& rows) {
+  const DTensor turned = call("aten::conj_physical", {call("aten::transpose.int", {rows, -2, -1})});
+  const DTensor products = call("aten::matmul", {rows, turned});
+  const DTensor one = call("aten::eye", {rows.shape()[rows.ndim() - 2], rows.dtype()});
+  return judged_factors(call("aten::add.Tensor", {call("aten::zeros_like", {products}), one}),
+                        products);
+}
+
+// U diag(S) Vh, of the columns that have a singular value; the others are right angled to them.
 std::string judge_svd(const OpRow&, const Arguments& args, const Results& results) {
   const DTensor &u = results[0].tensor(), &s = results[1].tensor(), &vh = results[2].tensor();
   if (u.numel() == 0 || vh.numel() == 0) return "";
@@ -46,7 +55,9 @@ std::string judge_svd(const OpRow&, const Arguments& args, const Results& result
   const DTensor scaled =
       call("aten::mul.Tensor", {call("aten::slice.Tensor", {u, -1, 0, rank}), as_columns(s)});
   const DTensor rows = call("aten::slice.Tensor", {vh, -2, 0, rank});
-  return judged_factors(call("aten::matmul", {scaled, rows}), args[0].tensor());
+  std::string wrong = judged_factors(call("aten::matmul", {scaled, rows}), args[0].tensor());
+  if (wrong.empty()) wrong = judged_rows(vh);
+  return wrong.empty() ? judged_rows(call("aten::transpose.int", {u, -2, -1})) : wrong;
 }
 
 // A V = V diag(L)
@@ -61,14 +72,19 @@ std::string judge_eigen(const OpRow&, const Arguments& args, const Results& resu
                         call("aten::mul.Tensor", {vectors, as_columns(values)}));
 }
 
+// Half of the matrix is read, and of its diagonal the real part.
 std::string judge_eigh(const OpRow& row, const Arguments& args, const Results& results) {
   const bool upper = args[1].is_string() && args[1].string() == "U";
+  const auto turned = [](const DTensor& x) {
+    return call("aten::conj_physical", {call("aten::transpose.int", {x, -2, -1})});
+  };
   const DTensor half = call(upper ? "aten::triu" : "aten::tril", {args[0], 0});
-  const DTensor rest = call(upper ? "aten::triu" : "aten::tril", {args[0], upper ? 1 : -1});
-  const DTensor turned = call("aten::transpose.int", {rest, -2, -1});
-  const DTensor other = call("aten::conj_physical", {turned});
+  const DTensor beyond = call(upper ? "aten::triu" : "aten::tril", {args[0], upper ? 1 : -1});
+  const DTensor diagonal = call("aten::sub.Tensor", {half, beyond});
+  const DTensor real =
+      call("aten::mul.Scalar", {call("aten::add.Tensor", {diagonal, turned(diagonal)}), 0.5});
   Arguments whole = args;
-  whole[0] = call("aten::add.Tensor", {half, other});
+  whole[0] = call("aten::add.Tensor", {call("aten::add.Tensor", {beyond, turned(beyond)}), real});
   return judge_eigen(row, whole, results);
 }
 
@@ -121,6 +137,13 @@ bool is_open(const OpRow& row, std::size_t output) {
 std::string wrong_choice(const OpRow& row, const Arguments& args, const Results& results) {
   const OpenChoice* choice = open_choice(row);
   return choice == nullptr ? "" : choice->judge(row, args, results);
+}
+
+bool leaves_basis(const OpRow& row, const Results& results, std::size_t output) {
+  const OpenChoice* choice = open_choice(row);
+  if (choice == nullptr || choice->judge != judge_svd || output == 1) return false;
+  const Dims& vectors = results[output].tensor().shape();
+  return vectors.back() - results[1].tensor().shape().back() >= 2;
 }
 
 bool same_magnitudes(const Tensor& got, const RecordedOutput& expected) {

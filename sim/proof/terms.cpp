@@ -99,7 +99,14 @@ Tensor term_of(const Tensor& whole, Fill fill, ReduceOp op, std::int64_t index, 
   if (integers) {
     std::vector<std::int64_t> values = read_integers(whole);
     for (std::int64_t& value : values) {
-      value = static_cast<std::int64_t>(terms.of(static_cast<double>(value))[own]);
+      // What no double holds: one rank has it, so that terms add up exactly.
+      constexpr std::int64_t kExact = std::int64_t{1} << 52;
+      const bool held = value > -kExact && value < kExact;
+      if (held) {
+        value = static_cast<std::int64_t>(terms.of(static_cast<double>(value))[own]);
+      } else if (op == ReduceOp::kSum && own != 0) {
+        value = 0;
+      }
     }
     write_integers(term, values);
     return term;
