@@ -71,7 +71,7 @@ struct Log2 {
     if constexpr (Real<T>)
       return std::log2(a);
     else
-      return std::log(a) / T(0.693147180559945309417);
+      return std::log(a) / typename T::value_type(0.693147180559945309417);
   }
 };
 struct Log1p {

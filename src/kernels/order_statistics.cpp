@@ -113,6 +113,7 @@ void overall_kernel(const KernelCall& call) {
     const RowMajor<T> all(self);
     T value = std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN()
                                                     : std::numeric_limits<T>::lowest();
+    if (self.dtype() == DType::kI32) value = static_cast<T>(std::numeric_limits<int>::lowest());
     if (self.numel() > 0) value = all.data()[Statistic::place(all.data(), self.numel())];
     store_row_major(call.outputs[0], &value, dtype_of<T>());
   });
@@ -122,7 +123,15 @@ void overall_kernel(const KernelCall& call) {
 void histc_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const std::int64_t bins = int_arg(call, 1);
-  double low = scalar_arg(call, 2).to_double(), high = scalar_arg(call, 3).to_double();
+  // Bounds are elements, too.
+  const auto bound = [&](std::size_t index) {
+    double number = scalar_arg(call, index).to_double();
+    std::byte element[16];
+    convert_run({element, 1, self.dtype()}, {&number, 1, DType::kF64}, 1);
+    convert_run({&number, 1, DType::kF64}, {element, 1, self.dtype()}, 1);
+    return number;
+  };
+  double low = bound(2), high = bound(3);
   const bool wide = self.dtype() == DType::kF64;
   const RowMajor<double> all(self);
   const double* const first = all.data();

@@ -173,6 +173,10 @@ class Grid {
     values_ = std::move(made);
     shape_[dim] = to;
   }
+  // Between two dims pixels are bytes again, as in the reference.
+  void round_to_bytes() {
+    for (double& value : values_) value = std::clamp(std::floor(value + 0.5), 0.0, 255.0);
+  }
   void store(const Tensor& out) const { store_row_major(out, values_.data(), DType::kF64); }
 
  private:
@@ -204,7 +208,7 @@ void upsample_kernel(const KernelCall& call) {
   if (aligns) ++next;
   Grid grid(self);
   const std::size_t first = self.shape().size() - sizes.size();
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  for (std::size_t i = sizes.size(); i-- > 0;) {
     const std::int64_t source = (forward ? self : out).size(first + i);
     const Scaling scaling{source, sizes[i], align_corners, optional_number(call, next + i)};
     Sampling sampling{source, {}};
@@ -212,6 +216,7 @@ void upsample_kernel(const KernelCall& call) {
       sampling.windows.push_back(Filter::window(scaling, r));
     }
     grid.sample(first + i, sampling, direction);
+    if (out.dtype() == DType::kU8) grid.round_to_bytes();
   }
   grid.store(out);
 }

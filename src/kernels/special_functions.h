@@ -70,23 +70,21 @@ SHARDLAB_HD inline double zeta(double x, double q) {
   return sum;
 }
 
-SHARDLAB_HD inline double trigamma(double x) {
-  double sign = 1, result = 0;
-  if (x < 0.5) {
-    const double sine = std::sin(kPi * x);
-    sign = -1;
-    result = -(kPi * kPi) / (sine * sine);
-    x = 1 - x;
-  }
-  return sign * (result + zeta(2, x));
+/// Near poles it is as far off as the product of x and pi is rounded, as in the reference.
+template <typename T>
+SHARDLAB_HD T trigamma(T x) {
+  if (!(x < T(0.5))) return static_cast<T>(zeta(2, x));
+  const T pi = T(kPi), sine = std::sin(pi * x);
+  return pi * pi / (sine * sine) - static_cast<T>(zeta(2, T(1) - x));
 }
 
 /// The n-th derivative of digamma.
-SHARDLAB_HD inline double polygamma(double n, double x) {
-  if (n == 0) return digamma(x);
+template <typename T>
+SHARDLAB_HD T polygamma(T n, T x) {
+  if (n == 0) return static_cast<T>(digamma(x));
   if (n == 1) return trigamma(x);
-  const double sign = std::fmod(n, 2) == 0 ? -1 : 1;
-  return sign * std::exp(std::lgamma(n + 1)) * zeta(n + 1, x);
+  const double sign = std::fmod(n, T(2)) == 0 ? -1 : 1;
+  return static_cast<T>(sign * std::exp(std::lgamma(n + 1.0)) * zeta(n + 1.0, x));
 }
 
 /// x^a exp(-x) / gamma(a + 1); near x = a the exponent is summed up without cancellation.

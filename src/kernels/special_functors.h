@@ -53,7 +53,7 @@ struct Igammac {
 struct Polygamma {
   template <typename T>
   SHARDLAB_HD static T apply(T order, T x) {
-    return static_cast<T>(special::polygamma(order, x));
+    return special::polygamma(order, x);
   }
 };
 struct Zeta {
@@ -89,6 +89,7 @@ struct NextafterBF16 {
     if (is_nan(from) || is_nan(to)) return from + to;
     if (from == to) return to;
     if (from == 0) return std::copysign(T(0x1p-133), to);
+    if (std::isinf(from)) return std::copysign(T(0x1.fep127), from);
     // One unit of the eight digits; below a power of two, and below the normal numbers, another.
     int exponent = 0;
     const bool shrinks = (to < from) == (from > 0);
@@ -143,8 +144,16 @@ struct Lcm {
   }
 };
 
-// Orthogonal polynomials of degree n, an integer at or above 0; below they are 0. Three terms
-// follow one another; where a closed form holds and the way is long, the closed form is taken.
+// Orthogonal polynomials of degree n, an integer at or above 0; below they are 0, and where no i64
+// holds n. Three terms follow one another; where a closed form holds and the way is long, the
+// closed form is taken.
+
+/// -1 where there is none.
+template <typename T>
+SHARDLAB_HD std::int64_t degree_of(T degree) {
+  const T n = std::trunc(degree);
+  return n >= 0 && n < T(9223372036854775808.0) ? static_cast<std::int64_t>(n) : -1;
+}
 
 enum class Chebyshev { kT, kU, kV, kW };
 
@@ -152,13 +161,14 @@ template <Chebyshev kind>
 struct ChebyshevPolynomial {
   template <typename T>
   SHARDLAB_HD static T apply(T x, T degree) {
-    const T n = std::trunc(degree);
-    if (!(n >= 0) || std::isinf(n)) return T(0);
+    const std::int64_t terms = degree_of(degree);
+    if (terms < 0) return T(0);
+    const T n = static_cast<T>(terms);
     if (std::abs(x) == T(1)) return at_end(x, n);
     if (n > (kind == Chebyshev::kT ? 6 : 8) && std::abs(x) < T(1)) return of_angle(std::acos(x), n);
     T before = 1, last = first(x);
     if (n == 0) return before;
-    for (T k = 2; k <= n && !is_nan(last); ++k) {
+    for (std::int64_t k = 2; k <= terms && !is_nan(last); ++k) {
       const T next = (x + x) * last - before;
       before = last;
       last = next;
@@ -214,12 +224,13 @@ template <typename Terms>
 struct Orthogonal {
   template <typename T>
   SHARDLAB_HD static T apply(T x, T degree) {
-    const T n = std::trunc(degree);
-    if (!(n >= 0) || std::isinf(n)) return T(0);
+    const std::int64_t n = degree_of(degree);
+    if (n < 0) return T(0);
     T before = 1, last = Terms::first(x);
     if (n == 0) return before;
-    for (T k = 1; k < n && !is_nan(last); ++k) {
-      const T next = Terms::step(x, k, last, before);
+    // Counted in integers: 2^24 + 1 is 2^24 in f32.
+    for (std::int64_t k = 1; k < n && !is_nan(last); ++k) {
+      const T next = Terms::step(x, static_cast<T>(k), last, before);
       before = last;
       last = next;
     }

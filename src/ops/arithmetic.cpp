@@ -364,21 +364,34 @@ Gradients grad_mul(const GradContext& context) {
 Gradients grad_scalar_pow(const GradContext& context) {
   const double base = context.inputs[0].to_double();
   const DTensor slope = times(context.calls, output(context), Scalar(std::log(base)));
-  return {multiply(context.calls, context.grads[0], slope)};
+  const DTensor gradient = multiply(context.calls, context.grads[0], slope);
+  if (base != 0 || is_complex(gradient.dtype())) return {gradient};
+  const DTensor flat = context.calls.one("aten::ge.Scalar", {input(context, 1), Scalar(0)});
+  return {context.calls.one("aten::masked_fill.Scalar", {gradient, flat, Scalar(0)})};
 }
 
 Gradients grad_pow_scalar(const GradContext& context) {
   Calls& calls = context.calls;
   const Scalar exponent = context.inputs[1].scalar();
-  if (exponent.to_double() == 0) return {zeros_like(calls, input(context, 0))};
-  const Scalar less =
-      exponent.is_integral() ? Scalar(exponent.to_int() - 1) : Scalar(exponent.to_double() - 1);
+  if (!exponent.to_bool()) return {zeros_like(calls, input(context, 0))};
+  Scalar less = exponent.to_double() - 1;
+  if (exponent.is_integral()) less = exponent.to_int() - 1;
+  if (exponent.category() == Category::kComplex) less = exponent.to_complex() - 1.0;
   const DTensor power = calls.one("aten::pow.Tensor_Scalar", {input(context, 0), less});
   return {multiply(calls, context.grads[0], times(calls, power, exponent))};
 }
 
+/// x ** 0 is 1 whatever x is, and 0 ** y is 0 for all y around a positive one: no slopes, though
+/// the formulas have 0 * inf.
 Gradients grad_pow_tensors(const GradContext& context) {
   Calls& calls = context.calls;
+  const auto without = [&](const DTensor& slope, const DTensor& mask) {
+    return calls.one("aten::masked_fill.Scalar", {slope, mask, Scalar(0)});
+  };
+  const auto at_least_0 = [&](const DTensor& x) {
+    const DTensor real = is_complex(x.dtype()) ? calls.one("aten::real", {x}) : x;
+    return calls.one("aten::ge.Scalar", {real, Scalar(0)});
+  };
   const DTensor& base = input(context, 0);
   const DTensor& exponent = input(context, 1);
   return both(
@@ -387,11 +400,14 @@ Gradients grad_pow_tensors(const GradContext& context) {
         const DTensor less = calls.one("aten::sub.Scalar", {exponent, Scalar(1)});
         const DTensor slope =
             multiply(calls, exponent, calls.one("aten::pow.Tensor_Tensor", {base, less}));
-        return multiply(calls, context.grads[0], slope);
+        const DTensor flat = calls.one("aten::eq.Scalar", {exponent, Scalar(0)});
+        return without(multiply(calls, context.grads[0], slope), flat);
       },
       [&] {
         const DTensor slope = multiply(calls, output(context), calls.one("aten::log", {base}));
-        return multiply(calls, context.grads[0], slope);
+        const DTensor nothing = calls.one("aten::eq.Scalar", {base, Scalar(0)});
+        const DTensor flat = multiply(calls, nothing, at_least_0(exponent));
+        return without(multiply(calls, context.grads[0], slope), flat);
       });
 }
 

@@ -139,7 +139,7 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
 }
 
 /// _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the product of three,
-/// each with dims of size 1 put in, summed
+/// each with dims of size 1 put in, summed; integers stay what they are
 Results trilinear(Calls& calls, const Arguments& args) {
   DTensor factors[3];
   for (std::size_t i = 0; i < 3; ++i) {
@@ -152,7 +152,7 @@ Results trilinear(Calls& calls, const Arguments& args) {
       calls.one("mul.Tensor", {calls.one("mul.Tensor", {factors[0], factors[1]}), factors[2]});
   const Dims summed = ints_of(args[6]);
   if (summed.empty()) return {product};
-  return calls("sum.dim_IntList", {product, summed});
+  return calls("sum.dim_IntList", {product, summed, false, product.dtype()});
 }
 
 /// _euclidean_dist(x1, x2): of each row to each row, by one product
@@ -209,7 +209,9 @@ Results weight_norm(Calls& calls, const Arguments& args) {
 // Products added to a tensor
 
 DTensor scaled(Calls& calls, const DTensor& x, const Argument& factor) {
-  if (factor.to_double() == 1) return x;
+  if (factor.scalar().to_complex() == 1.0) return x;
+  // Of bool a factor says whether, not how often.
+  if (x.dtype() == DType::kBool) return calls.one("mul.Scalar", {x, factor.to_double() != 0});
   return calls.one("mul.Scalar", {x, is_integral(x.dtype()) ? Argument(factor.to_int()) : factor});
 }
 
@@ -222,13 +224,19 @@ Results added(Calls& calls, const Arguments& args, const DTensor& product) {
     fail(ErrorKind::kValue, Fix{"give a tensor that broadcasts to the product"},
          "a tensor of {} dims cannot be added to a product of {}", self.ndim(), times.ndim());
   }
-  if (args[3].to_double() == 0) return {times};
+  if (!args[3].scalar().to_bool()) return {times};
   return {calls.one("add.Tensor", {times, scaled(calls, self, args[3])})};
+}
+
+/// A product of matrices times an alpha of 0 is 0, whatever it is made of.
+Results added_matrices(Calls& calls, const Arguments& args, const DTensor& product) {
+  const bool nothing = !args[4].scalar().to_bool();
+  return added(calls, args, nothing ? calls.one("zeros_like", {product}) : product);
 }
 
 /// addmv(self, mat, vec, *, beta, alpha)
 Results addmv(Calls& calls, const Arguments& args) {
-  return added(calls, args, calls.one("mv", {args[1], args[2]}));
+  return added_matrices(calls, args, calls.one("mv", {args[1], args[2]}));
 }
 
 /// Each element of a column times each of a row.
@@ -254,7 +262,8 @@ Results outer(Calls& calls, const Arguments& args) {
 /// addbmm(self, batch1, batch2, *, beta, alpha): all products of a batch in one sum
 Results addbmm(Calls& calls, const Arguments& args) {
   const DTensor products = calls.one("bmm", {args[1], args[2]});
-  return added(calls, args, calls.one("sum.dim_IntList", {products, Dims{0}}));
+  return added_matrices(calls, args,
+                        calls.one("sum.dim_IntList", {products, Dims{0}, false, products.dtype()}));
 }
 
 /// addmm.dtype, baddbmm.dtype(self, a, b, out_dtype, *, beta, alpha): in another dtype

@@ -323,19 +323,26 @@ Expression beside_diagonal(Calls& calls, const Expression& x) {
   return x - Expression(calls, on_diagonal(calls, diagonal(calls, x.value())));
 }
 
-/// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
+/// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh. Of full matrices the vectors
+/// beyond the singular values are any that fit, and no gradient comes from them.
 Gradients grad_svd(const GradContext& context) {
   Calls& calls = context.calls;
-  if (!context.inputs[2].to_bool() || context.inputs[1].to_bool()) {
-    fail(ErrorKind::kUnsupported, Fix{"ask for the reduced vectors: full_matrices=False"},
-         "_linalg_svd: singular values have a gradient where the reduced vectors are computed");
+  if (!context.inputs[2].to_bool()) {
+    fail(ErrorKind::kUnsupported, Fix{"ask for the vectors, too: compute_uv=True"},
+         "_linalg_svd: singular values have a gradient where the vectors are computed");
   }
-  const DTensor &u = context.outputs[0].tensor(), &vh = context.outputs[2].tensor();
   const Expression s(calls, context.outputs[1].tensor());
+  const std::int64_t k = s.value().shape().back();
+  const auto first = [&](const DTensor& x, std::int64_t dim) {
+    const bool whole = !x.defined() || x.shape()[x.ndim() - static_cast<std::size_t>(-dim)] == k;
+    return whole ? x : calls.one("aten::slice.Tensor", {x, dim, 0, k});
+  };
+  const DTensor u = first(context.outputs[0].tensor(), -1);
+  const DTensor vh = first(context.outputs[2].tensor(), -2);
   const bool complex = is_complex(u.dtype());
   const DTensor uh = adjoint(calls, u), v = adjoint(calls, vh);
-  const auto &gu = context.grads[0], &gs = context.grads[1], &gvh = context.grads[2];
-  const std::int64_t k = u.shape().back();
+  const DTensor gu = first(context.grads[0], -1), gvh = first(context.grads[2], -2);
+  const DTensor& gs = context.grads[1];
   DTensor inner =
       on_diagonal(calls, gs.defined() ? cast_like(calls, gs, u)
                                       : calls.one("aten::zeros_like", {s.value(), u.dtype()}));

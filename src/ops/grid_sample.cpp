@@ -26,11 +26,10 @@ std::size_t sampled_dims(const OpDescriptor& op) {
 
 void check_words(const MetaArgs& args, std::size_t first) {
   const std::int64_t between = args[first].to_int(), outside = args[first + 1].to_int();
-  const std::int64_t most = sampled_dims(args.op()) == 2 ? 2 : 1;
-  if (between >= 0 && between <= most && outside >= 0 && outside <= 2) return;
+  if (between >= 0 && between <= 2 && outside >= 0 && outside <= 2) return;
   fail(ErrorKind::kValue,
-       Fix{"give interpolation_mode 0 (linear), 1 (nearest) or, in a plane, 2 (cubic), and "
-           "padding_mode 0 (zeros), 1 (border) or 2 (reflection)"},
+       Fix{"give interpolation_mode 0 (linear), 1 (nearest) or 2 (cubic), and padding_mode 0 "
+           "(zeros), 1 (border) or 2 (reflection)"},
        "{}: interpolation_mode {} with padding_mode {} is none that it knows", args.op().name(),
        between, outside);
 }

@@ -58,9 +58,16 @@ OutputMetas meta_converted(const MetaArgs& args) {
   return metas;
 }
 
-/// div(self, other)
+OutputMetas meta_divided(const MetaArgs& args) {
+  OutputMetas metas = meta_promoted(args);
+  if (metas[0].meta.dtype == DType::kBool) metas[0].meta.dtype = DType::kF32;
+  return metas;
+}
+
+/// div(self, other); of bool it is a number
 Results divided(Calls& calls, const OpRow&, const Arguments& args) {
-  const bool whole = is_integral(promote(args[0].tensor().dtype(), args[1].tensor().dtype()));
+  const DType both = promote(args[0].tensor().dtype(), args[1].tensor().dtype());
+  const bool whole = is_integral(both) && both != DType::kBool;
   if (!whole) return calls("div.Tensor", {args[0], args[1]});
   return calls("div.Tensor_mode", {args[0], args[1], "trunc"});
 }
@@ -86,7 +93,7 @@ constexpr Row kPrimReductions[] = {
 constexpr Row kPointwisePrims[] = {
     {"prims::convert_element_type", meta_converted, kNone, KernelId::kConvert, {}, {grad_pass, ""},
      "the reference lets no partial pass"},
-    {"prims::div", meta_promoted, kNone, divided, {}, {grad_divided, "self other"},
+    {"prims::div", meta_divided, kNone, divided, {}, {grad_divided, "self other"},
      "the reference lets no partial pass"},
 };
 // clang-format on

@@ -231,8 +231,9 @@ const char* index_filter(const RuleContext& context, std::span<const Placements>
 /// An empty list of dims reduces all of them, and keeps them with size 1, as recorded.
 bool names_no_dims(const Argument& dims) { return dims.is_ints() && dims.ints().empty(); }
 
-/// log(sum(exp(x))) around the maximum, so that nothing overflows; an infinite one counts as 0. As
-/// in the reference nothing is computed where no dims are named but all have to go.
+/// log(sum(exp(x))) around the maximum, of complex numbers that of their real parts, so that
+/// nothing overflows; an infinite one counts as 0. As in the reference nothing is computed where no
+/// dims are named but all have to go.
 Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args) {
   DTensor x = args[0].tensor();
   const bool kept = args[2].to_bool();
@@ -247,9 +248,10 @@ Results logsumexp_locally(Calls& calls, const OpRow& row, const Arguments& args)
     reduced *= x.ndim() == 0 ? 1 : x.shape()[static_cast<std::size_t>(dim)];
   }
   DTensor most;
-  const bool around = reduced > 0 && !is_complex(x.dtype());
+  const bool around = reduced > 0;
   if (around) {
-    most = calls.one("amax", {x, dims, true});
+    const DTensor real = is_complex(x.dtype()) ? calls.one("real", {x}) : x;
+    most = calls.one("amax", {real, dims, true});
     most = calls.one("masked_fill.Scalar", {most, calls.one("isinf", {most}), 0});
     x = calls.one("sub.Tensor", {x, most});
   }

@@ -2,6 +2,7 @@
 // functions; the polynomials have none in the reference.
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 
@@ -165,7 +166,9 @@ Expression slope_j1(const GradContext& c) {
 }
 Expression slope_y0(const GradContext& c) { return -in(c, 0).of("aten::special_bessel_y1"); }
 Expression slope_y1(const GradContext& c) {
-  return in(c, 0).of("aten::special_bessel_y0") - out(c) / in(c, 0);
+  const Expression x = in(c, 0);
+  return (x.of("aten::special_bessel_y0") - out(c) / x)
+      .filled(x.eq(0), std::numeric_limits<double>::infinity());
 }
 Expression slope_k0(const GradContext& c) {
   return -in(c, 0).of("aten::special_modified_bessel_k1");
