@@ -258,6 +258,9 @@ void add_views(std::vector<OpSample>& samples) {
                                  {"expand", {real({7, 1})}, {"$0", Dims{2, -1, 5}}},
                                  {"expand", {real({})}, {"$0", Dims{7, 5}}},
                                  {"expand", {real({1})}, {"$0", Dims{0, 1}}}});
+  samples.push_back({"view.dtype", {real({7, 5})}, {"$0", DType::kF32}});
+  samples.push_back({"view.dtype", {real({3, 10})}, {"$0", DType::kU8}});
+  samples.push_back({"view.dtype", {real({4, 6})}, {"$0", DType::kF64}});
 }
 
 /// Losses of two tensors, element by element.
@@ -661,9 +664,6 @@ void add_more_pointwise(std::vector<OpSample>& samples) {
        {"var_mean.correction", {real({7, 5})}, {"$0", Dims{0}}},
        {"expand_copy", {real({7, 1})}, {"$0", Dims{7, 5}}},
        {"view_copy", {real({6, 5})}, {"$0", Dims{5, 6}}},
-       {"view.dtype", {real({7, 5})}, {"$0", DType::kF32}},
-       {"view.dtype", {real({3, 10})}, {"$0", DType::kU8}},
-       {"view.dtype", {real({4, 6})}, {"$0", DType::kF64}},
        {"prims::view_of", {real({7, 5})}, {"$0"}},
        {"view_as_complex", {real({7, 2})}, {"$0"}}});
 }
