@@ -24,21 +24,6 @@ double greedy_cost(const DTensorSpec& source, const Placements& target,
   return total;
 }
 
-double planned_cost(const DTensorSpec& source, const DTensorSpec& target,
-                    const PlanOptions& options) {
-  PlanOptions priced = options;  // decisions do not depend on who plans the moves
-  priced.planner.reset();
-  const PlanResult result = make_plan(source, target, priced);
-  const Plan* plan = std::get_if<Plan>(&result);
-  if (!plan) return kInfinity;
-  StepPricer pricer(source, options);
-  double total = 0;
-  for (const PlanStep& step : plan->steps) {
-    total += pricer.price(step.mesh_dims[0], step.from, step.to);
-  }
-  return total;
-}
-
 bool has_strided(const Placements& placements) {
   for (const Placement& placement : placements) {
     if (placement.is_strided_shard()) return true;
@@ -85,27 +70,50 @@ std::string price_text(double us) {
   return us == 0 ? "free" : fmt::format("{:.1f} us", us);
 }
 
+double MoveCosts::to(const Placements& target) {
+  if (source_.is_replicated()) return 0;
+  if (source_.has_default_order() && source_.placements() == target) return 0;
+  if (source_.has_strided() || has_strided(target)) return to(*source_.with(target));
+  if (source_.has_default_order()) return greedy_cost(source_, target, options_);
+  return planned(*source_.with(target));
+}
+
+double MoveCosts::to(const DTensorSpec& target) {
+  if (source_.layout() != target.layout()) return kInfinity;
+  if (source_.is_replicated()) return 0;
+  const bool same_order =
+      source_.order() == target.order() && source_.strided() == target.strided();
+  if (source_.placements() == target.placements() && same_order) return 0;
+  if (source_.has_strided_order() || target.has_strided_order()) return kInfinity;
+  if (source_.has_strided() || target.has_strided()) return planned(target);
+  if (target.has_default_order()) return to(target.placements());
+  return planned(target);
+}
+
+// decisions do not depend on who plans the moves.
+double MoveCosts::planned(const DTensorSpec& target) {
+  const auto model = graph_model(source_, target, std::nullopt, options_.rules);
+  if (model && !plans_) plans_.emplace(source_, options_);
+  const PlanResult result =
+      model ? plans_->to(target, *model) : plan_greedy(source_, target, options_.rules);
+  const Plan* plan = std::get_if<Plan>(&result);
+  if (!plan) return kInfinity;
+  StepPricer pricer(source_, options_);
+  double total = 0;
+  for (const PlanStep& step : plan->steps) {
+    total += pricer.price(step.mesh_dims[0], step.from, step.to);
+  }
+  return total;
+}
+
 double redistribute_cost(const DTensorSpec& source, const Placements& target,
                          const PlanOptions& options) {
-  if (source.is_replicated()) return 0;
-  if (source.has_default_order() && source.placements() == target) return 0;
-  if (source.has_strided() || has_strided(target)) {
-    return redistribute_cost(source, *source.with(target), options);
-  }
-  if (source.has_default_order()) return greedy_cost(source, target, options);
-  return planned_cost(source, *source.with(target), options);
+  return MoveCosts(source, options).to(target);
 }
 
 double redistribute_cost(const DTensorSpec& source, const DTensorSpec& target,
                          const PlanOptions& options) {
-  if (source.layout() != target.layout()) return kInfinity;
-  if (source.is_replicated()) return 0;
-  const bool same_order = source.order() == target.order() && source.strided() == target.strided();
-  if (source.placements() == target.placements() && same_order) return 0;
-  if (source.has_strided_order() || target.has_strided_order()) return kInfinity;
-  if (source.has_strided() || target.has_strided()) return planned_cost(source, target, options);
-  if (target.has_default_order()) return redistribute_cost(source, target.placements(), options);
-  return planned_cost(source, target, options);
+  return MoveCosts(source, options).to(target);
 }
 
 double one_step_cost(const DTensorSpec& source, std::size_t mesh_dim, const Placement& to,

@@ -1,8 +1,10 @@
-// cost.h - prices of single steps. Bytes travel from step to step, as the reference carries
+// cost.h - prices of single steps and of moves. Bytes travel from step to step, as the reference carries
 // them: they are not recomputed from the state.
 #pragma once
 
-#include "plan/plan.h"
+#include <optional>
+
+#include "plan/graph.h"
 
 namespace shardlab {
 
@@ -25,6 +27,23 @@ class StepPricer {
   const MeshLayout& layout_;
   const PlanOptions& options_;
   double gib_;  ///< of one rank's piece, without rounding for uneven shards
+};
+
+/// redistribute_cost of one tensor to place after place: what the planner finds out about one is
+/// used for the next. Holds references to both arguments. For one thread.
+class MoveCosts {
+ public:
+  MoveCosts(const DTensorSpec& source, const PlanOptions& options)
+      : source_(source), options_(options) {}
+  double to(const Placements& target);
+  double to(const DTensorSpec& target);
+
+ private:
+  double planned(const DTensorSpec& target);
+
+  const DTensorSpec& source_;
+  const PlanOptions& options_;
+  std::optional<GraphPlans> plans_;  ///< made when something is planned
 };
 
 }  // namespace shardlab

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "plan/graph.h"
 #include "plan/state.h"
 
 namespace shardlab {
@@ -48,13 +49,6 @@ Dims graph_shape(const Plan& plan, std::size_t step, const Coordinate& coordinat
     }
   }
   return shape;
-}
-
-PlannerKind choose(const DTensorSpec& source, const DTensorSpec& target,
-                   const PlanOptions& options) {
-  const bool default_orders = source.has_default_order() && target.has_default_order();
-  if (!default_orders) return PlannerKind::kGraph;
-  return options.planner.value_or(PlannerKind::kGreedy);
 }
 
 /// The cuts that the spec's mesh dims make in one tensor dim, first cut first, at one coordinate.
@@ -193,6 +187,21 @@ std::optional<std::string> path_fault(const Plan& plan) {
   return std::nullopt;
 }
 
+std::optional<CostModel> graph_model(const DTensorSpec& source, const DTensorSpec& target,
+                                     std::optional<PlannerKind> planner, PlanRules rules) {
+  if (source.has_strided() || target.has_strided()) {
+    // As the reference: also where uneven cuts make the order hold other elements, which only
+    // make_safe_plan looks at.
+    if (!stands_for_order(source) || !stands_for_order(target)) return std::nullopt;
+    return CostModel::kTime;
+  }
+  const bool default_orders = source.has_default_order() && target.has_default_order();
+  if (default_orders && planner.value_or(PlannerKind::kGreedy) == PlannerKind::kGreedy) {
+    return std::nullopt;
+  }
+  return rules == PlanRules::kSeed ? CostModel::kFixed : CostModel::kTime;
+}
+
 PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
                      const PlanOptions& options) {
   if (source.layout() != target.layout()) {
@@ -203,19 +212,9 @@ PlanResult make_plan(const DTensorSpec& source, const DTensorSpec& target,
         .with("fix", "build both tensors from one mesh");
   }
   if (options.planner == PlannerKind::kBytes) return plan_bytes(source, target, options);
-  if (source.has_strided() || target.has_strided()) {
-    // As the reference: also where uneven cuts make the order hold other elements, which only
-    // make_safe_plan looks at.
-    if (!stands_for_order(source) || !stands_for_order(target)) {
-      return plan_greedy(source, target, options.rules);
-    }
-    return plan_graph(source, target, CostModel::kTime, options);
-  }
-  if (choose(source, target, options) == PlannerKind::kGreedy) {
-    return plan_greedy(source, target, options.rules);
-  }
-  const bool seed = options.rules == PlanRules::kSeed;
-  return plan_graph(source, target, seed ? CostModel::kFixed : CostModel::kTime, options);
+  const auto model = graph_model(source, target, options.planner, options.rules);
+  return model ? plan_graph(source, target, *model, options)
+               : plan_greedy(source, target, options.rules);
 }
 
 Dims logical_shape(const Plan& plan, std::size_t step, const Coordinate& coordinate) {

@@ -4,6 +4,7 @@
 #include "plan/successors.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace shardlab {
 namespace {
@@ -20,8 +21,12 @@ void collect(EdgeRules& edges, const Placements& placements) {
 InlineVector<std::size_t, 4> last_cuts(const PlanState& state, std::size_t tensor_dims) {
   InlineVector<std::size_t, 4> last;
   for (std::size_t dim = 0; dim < tensor_dims; ++dim) {
-    const auto cuts = cutting_order(state.placements, state.order, static_cast<std::int64_t>(dim));
-    if (!cuts.empty()) last.push_back(cuts.back());
+    std::optional<std::size_t> latest;
+    for (std::size_t mesh_dim = 0; mesh_dim < state.order.size(); ++mesh_dim) {
+      if (!state.placements[mesh_dim].is_shard(static_cast<std::int64_t>(dim))) continue;
+      if (!latest || state.order[mesh_dim] > state.order[*latest]) latest = mesh_dim;
+    }
+    if (latest) last.push_back(*latest);
   }
   return last;
 }
@@ -64,6 +69,7 @@ EdgeRules edge_rules(const DTensorSpec& source, const DTensorSpec& target, PlanR
 
 std::vector<Change> successors(const PlanState& state, const EdgeRules& rules) {
   std::vector<Change> changes;
+  changes.reserve(state.placements.size() * (rules.tensor_dims + 2));
   const Placements& placements = state.placements;
   const auto movable = last_cuts(state, rules.tensor_dims);
   const auto gathered = [&](bool strided) {

@@ -19,6 +19,7 @@ struct EdgeRules {
   InlineVector<ReduceOp, 2> to_partial;  ///< R -> P for these reductions (R-16: sum)
   PlanRules rules = PlanRules::kV2_15;   ///< the seed does not mind mixed partials (X-41)
   Placements strided;                    ///< the target's strided shards that mean no order
+  bool operator==(const EdgeRules&) const = default;
 };
 /// R -> P edges for every reduction that source or target hold; the seed's for sum alone. R -> SS
 /// edges for strided shards of the target; other edges to them there are none, and none from them

@@ -309,16 +309,18 @@ bool Expansion::walk(Combination& rows, const Visit& visit) {
   return true;
 }
 
-double Expansion::input_cost(const Combination& rows, std::size_t index) const {
+double Expansion::input_cost(const Combination& rows, std::size_t index) {
   const DTensorSpec& given = *element_.tensors[index];
+  auto& costs = columns_[output_count_ + index].moves;
+  if (!costs) costs.emplace(given, options_);
   const Placements placements = input_placements(rows, index);
   const bool strided =
       given.has_strided() || std::ranges::any_of(placements, &Placement::is_strided_shard);
   if (sequence_.empty() && given.has_default_order() && !strided) {
-    return redistribute_cost(given, placements, options_);
+    return costs->to(placements);
   }
   const DTensorSpec* wanted = input_spec(rows, index);
-  return redistribute_cost(given, strided ? *wanted->with(strided_) : *wanted, options_);
+  return costs->to(strided ? *wanted->with(strided_) : *wanted);
 }
 
 double Expansion::input_cost_here(const Combination& rows, std::size_t index) {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/cost.h"
 #include "propagate/cutting.h"
 #include "schema/op_row.h"
 
@@ -87,7 +87,7 @@ class Expansion {
   bool output_present(const Combination& rows, std::size_t index) const;
   std::size_t output_count() const { return output_count_; }
   /// Price in microseconds of bringing one tensor to where the combination wants it.
-  double input_cost(const Combination& rows, std::size_t index) const;
+  double input_cost(const Combination& rows, std::size_t index);
   const std::vector<RuleRow>& rows() const { return rows_; }
 
  private:
@@ -105,6 +105,7 @@ class Expansion {
     std::vector<std::uint16_t> kind_of_row;
     std::vector<Verdict> verdicts;     ///< by code
     std::vector<double> costs;         ///< by code of a whole list; NaN = not priced yet
+    std::optional<MoveCosts> moves;    ///< from `given`
     std::size_t given_code = kNoCode;  ///< of the placements it has now
     std::size_t code_behind(std::size_t front, std::size_t kind) const {
       return front * kinds.size() + kind + 1;

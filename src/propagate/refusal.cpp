@@ -68,7 +68,7 @@ Error runtime_error(const Element& element, std::string summary) {
       .with("placements", placements_text(element));
 }
 
-OpSpec spec_of(const Expansion& expansion, const Element& element, const Combination& rows) {
+OpSpec spec_of(Expansion& expansion, const Element& element, const Combination& rows) {
   OpSpec spec;
   for (std::size_t i = 0; i < element.outputs.size(); ++i) {
     spec.outputs.push_back(expansion.output_spec(rows, i));
