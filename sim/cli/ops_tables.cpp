@@ -97,7 +97,7 @@ std::string sampled_by(const OpRow& row, const std::vector<const OpRow*>& sample
 
 std::vector<const OpRow*> sampled_rows(const OpRegistry& registry) {
   std::vector<const OpRow*> rows;
-  for (const OpSample& sample : op_samples()) rows.push_back(&registry.at(sample.op));
+  for (const OpSample& sample : all_samples()) rows.push_back(&registry.at(sample.op));
   return rows;
 }
 
@@ -135,7 +135,7 @@ Json listed_ops(const fs::path& folder) {
 }  // namespace
 
 Arguments sampled_call(const OpRow& row, const MeshLayout* layout) {
-  for (const OpSample& sample : op_samples()) {
+  for (const OpSample& sample : all_samples()) {
     if (all_ops().find(sample.op) != &row) continue;
     Arguments args;
     const auto spec = [&](std::size_t slot) { return spec_of(sample.inputs.at(slot), layout); };

@@ -30,7 +30,7 @@ struct SampledOp {
 // By name.
 std::vector<SampledOp> sampled_ops(const OpRegistry& registry) {
   std::map<std::string, std::vector<const OpSample*>> by_name;
-  for (const OpSample& sample : op_samples()) {
+  for (const OpSample& sample : all_samples()) {
     by_name[std::string(registry.at(sample.op).name())].push_back(&sample);
   }
   std::vector<SampledOp> ops;

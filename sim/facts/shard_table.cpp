@@ -127,7 +127,8 @@ ProofOptions shard_options(std::int64_t draws, std::uint64_t seed) {
   options.meshes = {{4}, {3}, {2, 2}};
   options.backward = false;
   options.missing = false;
-  options.most_of_one = options.most_of_several = static_cast<std::size_t>(draws);
+  const auto most = static_cast<std::uint64_t>(draws);
+  options.of_one = options.of_several = {most, most};
   options.seed = seed;
   return options;
 }

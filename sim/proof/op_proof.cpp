@@ -71,7 +71,8 @@ class OpProver::Impl {
   OpProof prove(const std::vector<const OpSample*>& samples) {
     OpProof proof;
     const OpSample& any = *samples.at(0);
-    proof.op = any.calls ? any.op : std::string(registry_.at(any.op).name());
+    const OpRow* row = registry_.find(any.op);  // null: the name of several calls
+    proof.op = row == nullptr ? any.op : row->name();
     for (std::size_t number = 0; number < samples.size(); ++number) {
       const OpSample* sample = samples[number];
       const Expected expected = on_one_device(*sample);
@@ -82,9 +83,8 @@ class OpProver::Impl {
       MissingRows missing(*sample);
       for (const Dims& mesh : options_.meshes) {
         const bool line = mesh.size() == 1;
-        std::vector<Placing> placings =
-            placings_of(*sample, mesh.size(),
-                        line ? options_.most_of_one : options_.most_of_several, options_.seed);
+        std::vector<Placing> placings = placings_of(
+            *sample, mesh.size(), line ? options_.of_one : options_.of_several, options_.seed);
         std::erase_if(placings, [&](const Placing& placing) {
           return !has_exact_terms(*sample, mesh, placing);
         });
@@ -185,8 +185,11 @@ class OpProver::Impl {
   // Leaves are the floats of a call that can be differentiated.
   bool may_be_leaf(const OpSample& sample, std::size_t slot) const {
     const Fill fill = sample.inputs[slot].fill;
-    return options_.backward && !sample.calls && (fill == Fill::kReal || fill == Fill::kUnit) &&
-           has_gradient(registry_.at(sample.op));
+    if (!options_.backward || sample.calls || (fill != Fill::kReal && fill != Fill::kUnit)) {
+      return false;
+    }
+    const OpRow& row = registry_.at(sample.op);
+    return has_gradient(row) && !is_out(sample, row, slot);
   }
 
   // What the calls of the sample give on the rank, and the gradients behind them.

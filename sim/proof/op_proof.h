@@ -26,8 +26,8 @@ struct ProofOptions {
   /// Meshes that the inputs are placed on. Those of one dim are gone through completely.
   std::vector<Dims> meshes = {{2}, {3}, {4}, {5}, {2, 2}, {2, 3}, {2, 2, 2}};
   bool backward = true;
-  /// Placings on each mesh of one dim, and of several, where there are more.
-  std::size_t most_of_one = 4096, most_of_several = 128;
+  /// Placings on each mesh of one dim, which are all of an op with up to 4 inputs, and of several.
+  PlacingCount of_one{4096, 1024}, of_several{128, 128};
   std::uint64_t seed = 0;  ///< of values and of what is drawn
   bool missing = true;     ///< look for placings that could do without communication
 };

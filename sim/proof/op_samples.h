@@ -62,6 +62,9 @@ struct OpSample {
 };
 
 std::span<const OpSample> op_samples();
+/// op_samples(), and behind them calls that cannot be made with any dtype, leaf or placement: into
+/// given tensors, of numbers about a tensor, with given elements.
+std::span<const OpSample> all_samples();
 /// Those of ops that are programs over other ops; part of op_samples().
 std::vector<OpSample> program_samples();
 /// Some of them: normalisation, transforms, factorisations, attention, recurrent layers.

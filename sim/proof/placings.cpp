@@ -92,23 +92,23 @@ Placements choices_of(const SampleInput& input) {
   return choices;
 }
 
-std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, std::size_t most,
+std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, PlacingCount number,
                                  std::uint64_t seed) {
   const std::uint64_t count = count_of(bases_of(sample, mesh_dims));
   std::vector<Placing> placings;
-  const auto add = [&](std::uint64_t number) {
-    Placing placing = placing_at(sample, mesh_dims, number);
+  const auto add = [&](std::uint64_t which) {
+    Placing placing = placing_at(sample, mesh_dims, which);
     if (std::ranges::all_of(placing, one_reduction)) placings.push_back(std::move(placing));
   };
-  if (count <= most) {
-    for (std::uint64_t number = 0; number < count; ++number) add(number);
+  if (count <= number.all) {
+    for (std::uint64_t which = 0; which < count; ++which) add(which);
     return placings;
   }
   std::mt19937_64 random(seed);
   std::set<std::uint64_t> drawn;
-  while (drawn.size() < most) {
-    const std::uint64_t number = random() % count;
-    if (drawn.insert(number).second) add(number);
+  while (drawn.size() < number.drawn) {
+    const std::uint64_t which = random() % count;
+    if (drawn.insert(which).second) add(which);
   }
   return placings;
 }

@@ -17,10 +17,14 @@ using Placing = std::vector<Placements>;
 /// way that its elements allow.
 Placements choices_of(const SampleInput& input);
 
-/// All placings of the sample on a mesh of `mesh_dims` dims, in a fixed order; where there are more
-/// than `most`, that many of them, drawn from `seed`. One kind of pending reduction for a tensor
-///
-std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, std::size_t most,
+/// How many placings are tried: all of them where there are at most `all`, else `drawn` of them.
+struct PlacingCount {
+  std::uint64_t all, drawn;
+};
+
+/// Placings of the sample on a mesh of `mesh_dims` dims: all of them in a fixed order, or as many
+/// as are drawn from `seed`. One kind of pending reduction for a tensor.
+std::vector<Placing> placings_of(const OpSample& sample, std::size_t mesh_dims, PlacingCount number,
                                  std::uint64_t seed);
 
 /// Whether all pieces of a tensor that lies so have one size.

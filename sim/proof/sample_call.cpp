@@ -1,7 +1,9 @@
 // Numbers are multiples of 1/64, so that every dtype holds them and short sums have no rounding.
 #include "sim/proof/sample_call.h"
 
+#include <algorithm>
 #include <random>
+#include <span>
 
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
@@ -24,6 +26,22 @@ Tensor drawn_floats(const Dims& shape, Fill fill, std::uint64_t seed, DType dtyp
   }
   write_doubles(tensor, values);
   return tensor;
+}
+
+bool is_written(const SchemaArgument& argument) { return argument.alias.write; }
+
+// What the op wrote and does not give back.
+void add_written(std::vector<DTensor>& values, const OpRow& row, const Arguments& args) {
+  const std::vector<DTensor> results = values;
+  const auto add = [&](const DTensor& written) {
+    const auto same = [&](const DTensor& result) { return result.impl() == written.impl(); };
+    if (std::ranges::none_of(results, same)) values.push_back(written);
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!is_written(row.op.arguments[i])) continue;
+    const std::span written(&args[i], 1);
+    for_each_tensor(written, add);
+  }
 }
 
 }  // namespace
@@ -83,6 +101,18 @@ std::vector<DTensor> tensors_of(const Results& results) {
   return tensors;
 }
 
+bool is_out(const OpSample& sample, const OpRow& row, std::size_t slot) {
+  bool found = false;
+  for (std::size_t i = 0; i < sample.args.size(); ++i) {
+    if (!row.op.arguments[i].is_out) continue;
+    filled_in(sample.args[i], [&](std::size_t number) {
+      found = found || number == slot;
+      return Argument();
+    });
+  }
+  return found;
+}
+
 bool has_gradient(const OpRow& row) {
   if (row.gradient || (row.base != nullptr && row.base->gradient)) return true;
   return row.parts() != nullptr && std::holds_alternative<NoRule>(row.rule);
@@ -94,16 +124,18 @@ SampleValues call_sample(const OpSample& sample, const std::vector<DTensor>& inp
   Calls& calls = recording_calls();
   const OpRow& row = calls.find(sample.op);
   std::vector<DTensor> given = inputs;
-  if (row.inplace()) {
+  if (std::ranges::any_of(row.op.arguments, is_written)) {
     for (DTensor& input : given) input = calls.one("aten::clone", {input});
   }
+  const Arguments args = filled_in(sample.args, given);
   SampleValues out;
-  out.values = tensors_of(calls(sample.op, filled_in(sample.args, given)));
-  out.results = out.values.size();
+  out.values = tensors_of(calls(sample.op, args));
   std::vector<DTensor> roots;
   for (const DTensor& result : out.values) {
     if (result.defined() && result.requires_grad()) roots.push_back(result);
   }
+  add_written(out.values, row, args);
+  out.results = out.values.size();
   out.roots = roots.size();
   if (roots.empty() || leaves.empty()) return out;
   const DTensor& chosen = roots[root % roots.size()];

@@ -24,17 +24,19 @@ Argument filled_in(const Argument& argument,
 Arguments filled_in(const Arguments& args, const std::vector<DTensor>& inputs);
 /// All tensors, those in lists too.
 std::vector<DTensor> tensors_of(const Results& results);
+/// Whether the input is an out= tensor of the call, whose elements nobody reads.
+bool is_out(const OpSample& sample, const OpRow& row, std::size_t slot);
 /// A gradient of its own, that of the op it is a variant of, or the gradients of its parts.
 bool has_gradient(const OpRow& row);
 
 /// The gradient of a result, placed where the caller wants it.
 using GradientOf = std::function<DTensor(const DTensor& result)>;
-/// What the call gives, then the gradients of `leaves` (undefined: none) where a gradient flows
-/// into result `root` modulo the number of those that require one. Nothing is written into
-/// `inputs`.
+/// What the call gives and writes, then the gradients of `leaves` (undefined: none) where a
+/// gradient flows into result `root` modulo the number of those that require one. Nothing is
+/// written into `inputs`.
 struct SampleValues {
   std::vector<DTensor> values;
-  std::size_t results = 0;  ///< of values: what the call gave
+  std::size_t results = 0;  ///< of values: what the call gave and wrote
   std::size_t roots = 0;    ///< results that a gradient may flow into
 };
 SampleValues call_sample(const OpSample& sample, const std::vector<DTensor>& inputs,

@@ -4,6 +4,8 @@
 // value was compared as it was.
 #include "sim/record/marks.h"
 
+#include <span>
+
 #include "comm/device_mesh.h"
 #include "schema/call_record.h"
 
@@ -67,13 +69,11 @@ void Marks::call_ends(const CallRecord& call) {
     result.impl()->note = (same_bits ? 0 : kAddedUp) | (local ? kRankLocal : 0);
   };
   for_each_tensor(*call.results, mark);
-  // Ops on lists write what they are given, and give nothing.
+  // Some ops write what they are given, and do not give it back: lists, running statistics.
   for (std::size_t i = 0; i < call.args->size(); ++i) {
-    const Argument& argument = (*call.args)[i];
-    if (!row.op.arguments[i].alias.write || !argument.is_list()) continue;
-    for (const Argument& element : argument.list()) {
-      if (element.is_tensor()) mark(element.tensor());
-    }
+    if (!row.op.arguments[i].alias.write) continue;
+    const std::span written(&(*call.args)[i], 1);
+    for_each_tensor(written, mark);
   }
   ForwardingObserver::call_ends(call);
 }

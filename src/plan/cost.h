@@ -1,5 +1,5 @@
-// cost.h - prices of single steps and of moves. Bytes travel from step to step, as the reference carries
-// them: they are not recomputed from the state.
+// cost.h - prices of single steps and of moves. Bytes travel from step to step, as the
+// reference carries them: they are not recomputed from the state.
 #pragma once
 
 #include <optional>

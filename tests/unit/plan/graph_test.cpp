@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include "plan/graph.h"
 #include "plan/successors.h"
 #include "tests/unit/plan/plan_support.h"
 
@@ -120,6 +122,39 @@ TEST_CASE("W-4 R-26 reachable states by tensor dims and mesh dims") {
   CHECK(reachable(3, 2) == 28);
   CHECK(reachable(2, 3) == 92);
   CHECK(reachable(3, 3) == 176);
+}
+
+// Where a target asks for other edges, a search that others have left must not be used: the step
+// from a shard to a term, and the strided shards, are there for targets that have them alone.
+TEST_CASE("R-22 plans from one source to many targets are those of searches of their own") {
+  SpecMaker spec({2, 3, 2}, {12, 12, 12});
+  const char* letters[] = {"R", "S(0)", "S(1)", "S(2)", "P(sum)", "P(max)", "SS(1,2)"};
+  for (const char* from :
+       {"S(0) S(1) S(0)", "S(1) R P(sum)", "SS(0,3) S(0) R", "P(max) S(2) S(2)"}) {
+    const DTensorSpec* source = spec(from);
+    const PlanOptions options;
+    GraphPlans shared(*source, options);
+    std::size_t reached = 0;
+    for (const char* first : letters) {
+      for (const char* second : letters) {
+        for (const char* third : letters) {
+          const std::string to = fmt::format("{} {} {}", first, second, third);
+          const bool mixes = to.find("P(sum)") != to.npos && to.find("P(max)") != to.npos;
+          if (mixes) continue;
+          const DTensorSpec* target = spec(to);
+          const PlanResult alone = plan_graph(*source, *target, CostModel::kTime, options);
+          const PlanResult plan = shared.to(*target, CostModel::kTime);
+          const Plan* wanted = std::get_if<Plan>(&alone);
+          const Plan* found = std::get_if<Plan>(&plan);
+          REQUIRE((wanted == nullptr) == (found == nullptr));
+          if (wanted == nullptr) continue;
+          ++reached;
+          CHECK(found->text() == wanted->text());
+        }
+      }
+    }
+    CHECK(reached > 60);
+  }
 }
 
 TEST_CASE("W-5 successors of S(0) R P in their order, with the seed's weights") {

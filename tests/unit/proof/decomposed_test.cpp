@@ -10,7 +10,7 @@ namespace shardlab {
 namespace {
 
 const ProofOptions kQuick{
-    .meshes = {{3}, {2, 2}}, .backward = false, .most_of_one = 40, .most_of_several = 24};
+    .meshes = {{3}, {2, 2}}, .backward = false, .of_one = {40, 40}, .of_several = {24, 24}};
 
 OpProof proof_of(const char* op) {
   std::vector<const OpSample*> samples;

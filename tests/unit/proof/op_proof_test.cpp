@@ -17,7 +17,7 @@ struct Proven {
 
   OpProof of(std::string_view op, ProofOptions options = {}) const {
     std::vector<const OpSample*> samples;
-    for (const OpSample& sample : op_samples()) {
+    for (const OpSample& sample : all_samples()) {
       if (&registry.at(sample.op) == &registry.at(op)) samples.push_back(&sample);
     }
     REQUIRE(!samples.empty());
@@ -50,7 +50,7 @@ TEST_CASE(
   const std::int64_t samples =
       std::ranges::count(op_samples(), std::string_view("mm"), &OpSample::op);
   CHECK(proven.of("mm", {.meshes = {{3}}}).tried == samples * 7 * 7);
-  CHECK(proven.of("mm", {.meshes = {{3}}, .most_of_one = 20}).tried == samples * 20);
+  CHECK(proven.of("mm", {.meshes = {{3}}, .of_one = {20, 20}}).tried == samples * 20);
 }
 
 TEST_CASE("a rule that cuts the dim it computes along is wrong, and a command shows it") {
@@ -71,6 +71,20 @@ TEST_CASE("terms of a sum that pass an op which is not linear are wrong") {
   CHECK(proof.wrong ==
         3 * 4);  // samples that have elements, and reductions, of which neg turns two
   CHECK(placing_text(proof.least->placing) == "P(sum)");
+}
+
+TEST_CASE("V-4 V-23 what an op writes and does not give back is compared, too") {
+  Proven proven;
+  const ProofOptions options{.meshes = {{2}}, .backward = false};
+  CHECK(proven.of("_foreach_sigmoid_", options).wrong == 0);
+  // It gives nothing: what is wrong stands in the list that it was given.
+  proven.registry.set_rule("aten::_foreach_sigmoid_",
+                           proven.registry.at("aten::_foreach_neg").rule);
+  const OpProof proof = proven.of("_foreach_sigmoid_", options);
+  REQUIRE(proof.wrong > 0);
+  CHECK(placing_text(proof.least->placing).find("P(") != std::string::npos);
+  // It gives its results, and writes running statistics besides.
+  CHECK(proven.of("_native_batch_norm_legit", options).wrong == 0);
 }
 
 TEST_CASE("a rule whose gradient alone is wrong is found by its backward, and not without") {
@@ -96,9 +110,9 @@ TEST_CASE(
 }
 
 TEST_CASE("every sample is a call that one device takes, and most of them have a gradient") {
-  const ProofOptions one_rank{.meshes = {{1}}, .most_of_one = 1, .missing = false};
+  const ProofOptions one_rank{.meshes = {{1}}, .of_one = {1, 1}, .missing = false};
   OpProver prover(all_ops(), one_rank);
-  for (const OpSample& sample : op_samples()) {
+  for (const OpSample& sample : all_samples()) {
     CAPTURE(std::string(sample.op));
     const OpProof proof = prover.prove({&sample});
     CHECK(proof.unproven == "");
