@@ -60,6 +60,22 @@ TEST_CASE("V-4 a result is exact if every operand is, however many there are") {
   });
 }
 
+TEST_CASE("V-4 what an op writes and does not give back is marked, too") {
+  OpMesh mesh({3});
+  mesh.run([&](RankContext&) {
+    Marks marks(nullptr);
+    const ObserverScope observed(marks);
+    const DTensor x = mesh.place("R", {2, 3}, test::counted(6));
+    const DTensor weight = mesh.place("R", {3}, {1, 1, 1}), bias = mesh.place("R", {3}, {0, 0, 0});
+    const DTensor mean = mesh.place("R", {3}, {0, 0, 0}), var = mesh.place("R", {3}, {1, 1, 1});
+    REQUIRE(is_exact(mean));
+    ops()("aten::_native_batch_norm_legit", {x, weight, bias, mean, var, true, 0.5, 1e-5});
+    CHECK_FALSE(is_exact(mean));
+    CHECK_FALSE(is_exact(var));
+    CHECK(is_exact(weight));
+  });
+}
+
 TEST_CASE("V-4 what was added up stays so when it is dealt out again, cast, and chosen from") {
   OpMesh mesh({3});
   mesh.run([&](RankContext&) {
