@@ -204,23 +204,32 @@ class CaseChecker : public PropagateChecker {
     return given;
   }
 
+  // Of a call on lists, those of each element.
   static void add_candidates(const DecisionRecord& record, const Json& given, CaseReport& report) {
-    if (record.strategies.size() != 1) return;
-    for (const OpSpec& candidate : record.strategies[0].candidates) {
-      Json outputs = Json::array();
-      for (std::size_t i = 0; i < candidate.outputs.size(); ++i) {
-        outputs.push_back(output_json(record.sharding.outputs[i]));
-        if (candidate.outputs[i] == nullptr) continue;
-        outputs.back()["placements"] = texts_of(candidate.outputs[i]->placements());
+    const std::size_t elements = record.strategies.size();
+    if (elements == 0 || given.size() % elements != 0) return;
+    for (std::size_t element = 0; element < elements; ++element) {
+      Json own = Json::array();
+      for (std::size_t i = element; i < given.size(); i += elements) own.push_back(given[i]);
+      for (const OpSpec& candidate : record.strategies[element].candidates) {
+        Json outputs = Json::array(), inputs = Json::array();
+        for (std::size_t i = 0; i < candidate.outputs.size(); ++i) {
+          const std::size_t place = i * elements + element;
+          if (place >= record.sharding.outputs.size()) break;  // the op gives nothing
+          outputs.push_back(output_json(record.sharding.outputs[place]));
+          if (candidate.outputs[i] == nullptr) continue;
+          outputs.back()["placements"] = texts_of(candidate.outputs[i]->placements());
+        }
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          inputs.push_back(texts_of(candidate.inputs.at(i)->placements()));
+        }
+        report.add_candidate({{"element", element},
+                              {"given", own},
+                              {"outputs", std::move(outputs)},
+                              {"needs_redistribute", inputs != own},
+                              {"inputs", std::move(inputs)},
+                              {"cost", costs_json({candidate.cost()})}});
       }
-      Json inputs = Json::array();
-      for (std::size_t i = 0; i < given.size(); ++i) {
-        inputs.push_back(texts_of(candidate.inputs.at(i)->placements()));
-      }
-      report.add_candidate({{"outputs", std::move(outputs)},
-                            {"needs_redistribute", inputs != given},
-                            {"inputs", std::move(inputs)},
-                            {"cost", costs_json({candidate.cost()})}});
     }
   }
 

@@ -120,9 +120,8 @@ Json resolve(const Json& ours, const Json& fact, std::string_view field) {
   return value ? *value : Json();
 }
 
-/// Whether a candidate has one of these placements: "P(max)" anywhere, "2:P(max)" in operand 2.
-bool has_one_of(const Json& placements, const Json& candidate) {
-  const Json &inputs = candidate.at("inputs"), &outputs = candidate.at("outputs");
+/// Whether one of these placements is there: "P(max)" anywhere, "2:P(max)" in operand 2.
+bool has_one_of(const Json& placements, const Json& inputs, const Json& outputs) {
   return std::ranges::any_of(placements, [&](const Json& unwanted) {
     const auto& text = unwanted.get_ref<const std::string&>();
     const auto is_in = [&](const Json& spec) { return has_item(spec, unwanted); };
@@ -137,32 +136,57 @@ bool has_one_of(const Json& placements, const Json& candidate) {
   });
 }
 
-/// The candidates that the case had and that have none of these placements, in their order.
-std::vector<const Json*> candidates_without(const Json& placements, const Json& fact) {
-  std::vector<const Json*> found;
+using Candidates = std::vector<const Json*>;
+
+/// The candidates that the case had and that have none of these placements, in their order: of the
+/// call, or of each element of its lists. All of an element that is not given so.
+std::vector<Candidates> candidates_without(const Json& placements, const Json& fact) {
+  std::vector<Candidates> found;
   const auto candidates = fact.find("candidates");
-  if (candidates == fact.end()) return found;
+  if (candidates == fact.end() || candidates->empty()) return found;
+  found.resize(candidates->back().value("element", std::size_t{0}) + 1);
   for (const Json& candidate : *candidates) {
-    if (!has_one_of(placements, candidate)) found.push_back(&candidate);
+    const Json& inputs = candidate.at("inputs");
+    const bool keeps_all = found.size() > 1 && !has_one_of(placements, candidate.at("given"), {});
+    if (!keeps_all && has_one_of(placements, inputs, candidate.at("outputs"))) continue;
+    found[candidate.value("element", std::size_t{0})].push_back(&candidate);
   }
   return found;
 }
 
-/// Of these candidates the first of least cost; null without one.
-const Json* cheapest(const std::vector<const Json*>& candidates) {
+/// The field of a decision that took of each element's candidates the first of least cost; null
+/// where there is none.
+Json cheapest(const std::vector<Candidates>& elements, const std::string& field) {
   const auto price = [](const Json* candidate) { return number_of(candidate->at("cost").at(0)); };
-  const auto best = std::ranges::min_element(candidates, {}, price);
-  return best == candidates.end() ? nullptr : *best;
+  std::vector<const Json*> chosen;
+  for (const Candidates& candidates : elements) {
+    const auto best = std::ranges::min_element(candidates, {}, price);
+    if (best == candidates.end()) return {};
+    chosen.push_back(&(*best)->at(field));
+  }
+  if (chosen.empty()) return {};
+  if (!chosen[0]->is_array()) {
+    return std::ranges::any_of(chosen, [](const Json* one) { return one->get<bool>(); });
+  }
+  Json all = Json::array();
+  for (std::size_t i = 0; i < chosen[0]->size(); ++i) {
+    for (const Json* one : chosen) all.push_back(one->at(i));
+  }
+  return all;
 }
 
 /// True when `got` is the answer that `ours` writes down, or one that its `where` describes.
 bool is_answer(const Json& ours, const Json& fact, std::string_view field, const Json& got) {
   if (ours.is_object() && ours.contains(kCheapest)) {
-    const Json* candidate = cheapest(candidates_without(ours[kCheapest], fact));
-    return candidate != nullptr && candidate->at(std::string(field)) == got;
+    const Json answer = cheapest(candidates_without(ours[kCheapest], fact), std::string(field));
+    return !answer.is_null() && answer == got;
   }
   if (ours.is_object() && ours.contains(kCandidates)) {
-    return got == Json::array({candidates_without(ours[kCandidates], fact).size()});
+    Json counts = Json::array();
+    for (const Candidates& left : candidates_without(ours[kCandidates], fact)) {
+      counts.push_back(left.size());
+    }
+    return counts == got;
   }
   if (ours.is_object() && ours.contains("where")) return holds(ours["where"], got);
   return resolve(ours, fact, field) == got;

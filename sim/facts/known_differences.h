@@ -17,7 +17,8 @@
 // whole; paths start at the field; `{ present = false }` is the only predicate there. Of a decision
 // that had candidates `{ cheapest_without = ["P(max)"] }` is the field of the cheapest one that has
 // no such placement, and `{ candidates_without = ["P(max)"] }` the number of those that have none.
-// "2:P(max)" is one of operand 2 alone. `contains` looks into nested lists, and for any of several
+// "2:P(max)" is one of operand 2 alone; of a list, the candidates of elements that are given so are
+// meant. `contains` looks into nested lists, and for any of several
 // texts. An answer is never one of several: where it depends on the case, there are several rows.
 #pragma once
 
