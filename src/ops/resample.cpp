@@ -38,6 +38,17 @@ void require_dims(const MetaArgs& args, const TensorMeta& self, std::size_t leas
        "{}: the input has {} dims, must have {}", args.op().name(), self.shape.size(), most);
 }
 
+/// A window over nothing has no largest element, and no mean.
+void require_elements(const MetaArgs& args, const TensorMeta& self) {
+  const auto count = static_cast<std::ptrdiff_t>(spatial_dims(args.op()));
+  const bool empty = std::any_of(self.shape.end() - count, self.shape.end(),
+                                 [](std::int64_t size) { return size == 0; });
+  if (!empty) return;
+  fail(ErrorKind::kValue, Fix{"give at least one element along each dim that is pooled"},
+       "{}: the input has shape [{}], and none of the last {} sizes may be 0", args.op().name(),
+       fmt::join(self.shape, ", "), count);
+}
+
 void require_sizes(const MetaArgs& args, const Dims& sizes) {
   const std::size_t count = spatial_dims(args.op());
   const bool positive = std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; });
@@ -184,6 +195,7 @@ OutputMetas meta_max_pool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const std::size_t count = spatial_dims(args.op());
   require_dims(args, self, count + 1);
+  require_elements(args, self);
   const Dims kernel = per_dim(args[1], count, {});
   const Pooling pooling{kernel, per_dim(args[2], count, kernel),
                         per_dim(args[3], count, Dims(count, 0)),
@@ -227,6 +239,7 @@ OutputMetas meta_adaptive_pool(const MetaArgs& args) {
   const TensorMeta& self = *args.tensor(0);
   const std::size_t count = spatial_dims(args.op());
   require_dims(args, self, count + 1);
+  require_elements(args, self);
   return {{resized(self, per_dim(args[1], count, {}))}};
 }
 
