@@ -24,8 +24,7 @@ const InitRow& init_named(const std::string& name) {
   if (const InitRow* row = find_init(name)) return *row;
   const auto list = std::ranges::find(kLists, name, &InitRow::name);
   if (list != std::end(kLists)) return *list;
-  fail(ErrorKind::kValue, Fix{"capture the program again"}, "'{}' is not a way to make an input",
-       name);
+  fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a way to make an input", name);
 }
 
 Number number_of_scalar(const Scalar& scalar) {
@@ -42,8 +41,8 @@ Where where_of(const std::string& file, const std::string& text) {
 ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
   const ValueType& type = node.results.at(0).type;
   if (type.mesh != 0) {
-    fail(ErrorKind::kValue, Fix{"capture the program again"},
-         "the input '{}' is not on the program's mesh", node.name);
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' is not on the program's mesh",
+         node.name);
   }
   ScenarioInput input;
   input.name = node.name;
@@ -61,8 +60,8 @@ ScenarioInput input_of(const ProgramGraph& graph, const GraphNode& node) {
                       (input.init != InputInit::kValues ||
                        static_cast<std::int64_t>(input.values.size()) == product(type.shape));
   if (!enough) {
-    fail(ErrorKind::kValue, Fix{"capture the program again"},
-         "the input '{}' does not say all of its elements", node.name);
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' does not say all of its elements",
+         node.name);
   }
   input.scale = node.recipe.scale;
   input.requires_grad = node.requires_grad;
@@ -79,8 +78,8 @@ ScenarioMesh mesh_of(const ProgramGraph& graph) {
   }
   if (!written.ranks.empty()) mesh.ranks = written.ranks;
   if (mesh.size > graph.world) {
-    fail(ErrorKind::kValue, Fix{"capture the program again"}, "a mesh of {} ranks in a world of {}",
-         mesh.size, graph.world);
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a mesh of {} ranks in a world of {}", mesh.size,
+         graph.world);
   }
   return mesh;
 }
@@ -97,8 +96,7 @@ Scenario scenario_of(const ProgramGraph& graph) {
   for (const GraphNode& node : graph.nodes) {
     if (node.kind != NodeKind::kInput) continue;
     if (node.results.empty()) {
-      fail(ErrorKind::kValue, Fix{"capture the program again"}, "the input '{}' gives no value",
-           node.name);
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' gives no value", node.name);
     }
     scenario.inputs.push_back(input_of(graph, node));
   }

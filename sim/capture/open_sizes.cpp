@@ -48,8 +48,8 @@ void resize(const ProgramGraph& graph, GraphNode& input) {
   const std::vector<std::string>& written = input.recipe.sizes;
   ValueType& type = input.results.at(0).type;
   if (written.size() != type.shape.size()) {
-    fail(ErrorKind::kValue, Fix{"capture the program again"},
-         "the input '{}' has {} dims and {} sizes", input.name, type.shape.size(), written.size());
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the input '{}' has {} dims and {} sizes",
+         input.name, type.shape.size(), written.size());
   }
   for (std::size_t dim = 0; dim < written.size(); ++dim) {
     type.shape[dim] = evaluated(graph, written[dim]);

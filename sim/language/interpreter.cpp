@@ -41,6 +41,9 @@ std::uint32_t failed_offset(const SourceText& source, const RankContext* context
   return running;
 }
 
+// A frame, and not a local: under ASan locals may lie elsewhere.
+const char* stack_here() { return static_cast<const char*>(__builtin_frame_address(0)); }
+
 }  // namespace
 
 Interpreter::Interpreter(const ProgramSetup& setup)
@@ -86,8 +89,7 @@ void Interpreter::visit_values(const std::function<void(const Value& value)>& vi
 }
 
 void Interpreter::run() {
-  const char here = 0;
-  stack_base_ = &here;
+  stack_base_ = stack_here();
   try {
     execute(setup_.program->body);
   } catch (Error& error) {
@@ -112,8 +114,8 @@ void Interpreter::enter(SourceSpan span) {
 }
 
 void Interpreter::check_stack() const {
-  const char here = 0;
-  const auto used = stack_base_ > &here ? stack_base_ - &here : &here - stack_base_;
+  const char* here = stack_here();
+  const auto used = stack_base_ > here ? stack_base_ - here : here - stack_base_;
   if (static_cast<std::size_t>(used) < setup_.stack_bytes) return;
   throw Error(ErrorKind::kRuntime, "calls are nested too deeply")
       .with("fix", "does a def call itself without an end?");

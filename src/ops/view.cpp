@@ -12,6 +12,7 @@
 #include "base/saturating.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
+#include "ops/as_strided.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
@@ -274,88 +275,6 @@ MeshRuleResult rule_squeeze(const RuleContext& context) {
   return result;
 }
 
-/// as_strided(self, size, stride, storage_offset)
-OutputMetas meta_as_strided(const MetaArgs& args) {
-  const Dims size = ints_of(args[1]), stride = ints_of(args[2]);
-  const bool negative = std::ranges::any_of(stride, [](std::int64_t step) { return step < 0; }) ||
-                        std::ranges::any_of(size, [](std::int64_t length) { return length < 0; });
-  if (size.size() != stride.size() || negative) {
-    fail(ErrorKind::kValue, Fix{"write one stride per size, as x.shape and x.stride() do"},
-         "as_strided: there are {} sizes and {} strides; there must be as many, none negative",
-         size.size(), stride.size());
-  }
-  return {{{size, stride, args.tensor(0)->dtype}}};
-}
-
-Dims inverse_of(const Dims& order) {
-  Dims inverse(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    inverse[index_of(order[i])] = static_cast<std::int64_t>(i);
-  }
-  return inverse;
-}
-
-/// The dims of self in the order in which as_strided wants them; empty where it wants anything but
-/// whole dims, each once.
-std::optional<Dims> exchanged_dims(const TensorMeta& self, const TensorMeta& wanted,
-                                   const Argument& offset) {
-  const std::size_t ndim = self.shape.size();
-  Dims order;
-  std::vector<bool> taken(ndim, false);
-  for (std::size_t i = 0; i < wanted.shape.size(); ++i) {
-    for (std::size_t d = 0; d < ndim; ++d) {
-      const bool fits = self.shape[d] == wanted.shape[i] && self.stride[d] == wanted.stride[i];
-      if (!fits || taken[d]) continue;
-      taken[d] = true;
-      order.push_back(static_cast<std::int64_t>(d));
-      break;
-    }
-  }
-  const bool permutes = order.size() == ndim && wanted.shape.size() == ndim;
-  if (!permutes || !(offset.is_none() || offset.to_int() == 0)) return std::nullopt;
-  return order;
-}
-
-/// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
-MeshRuleResult rule_as_strided(const RuleContext& context) {
-  const DTensorSpec& self = *context.tensors[0];
-  const auto order = exchanged_dims(self.meta(), context.outputs[0].meta, context.schema.args[3]);
-  if (!order) {
-    throw Error(ErrorKind::kRuntime,
-                "as_strided: a tensor in pieces takes only strides that exchange whole dims")
-        .with("fix", "use view, permute, expand or slicing");
-  }
-  const Dims position = inverse_of(*order);
-  Placements moved = self.placements();
-  for (Placement& placement : moved) {
-    if (placement.is_shard()) {
-      placement.dim =
-          static_cast<decltype(placement.dim)>(position[static_cast<std::size_t>(placement.dim)]);
-    }
-  }
-  MeshRuleResult result;
-  result.outputs = {std::move(moved)};
-  result.inputs = {self.placements()};
-  result.local_op = "aten::permute";
-  result.adapted = {{1, AdaptedArgument::Token::kValue, 0, 0, Argument(*order)}};
-  return result;
-}
-
-/// Of a whole tensor: any elements of its storage.
-ViewResults view_as_strided(const Tensor& base, const MetaArgs& args) {
-  TensorMeta meta = meta_as_strided(args)[0].meta;
-  const std::int64_t offset = args[3].is_none() ? base.offset() : args[3].to_int();
-  std::int64_t last = offset;
-  for (std::size_t d = 0; d < meta.shape.size(); ++d) last += (meta.shape[d] - 1) * meta.stride[d];
-  const auto held =
-      static_cast<std::int64_t>(base.storage()->buffer()->size_bytes()) / item_bytes(base.dtype());
-  if (product(meta.shape) > 0 && (offset < 0 || last >= held)) {
-    fail(ErrorKind::kValue, Fix{"use smaller sizes, strides or offset"},
-         "as_strided: element {} is beyond the storage of {} elements", last, held);
-  }
-  return {{std::move(meta), offset}};
-}
-
 /// Ops that leave shape and values alone.
 std::vector<RuleRow> rule_alias(const RuleContext& context) {
   std::vector<RuleRow> rows = shard_all_dims_but(context, -1, 1);
@@ -463,60 +382,6 @@ Gradients grad_repeat(const GradContext& context) {
   const DTensor whole = gathered(calls, context.grads[0], repeated);
   const DTensor apart = calls.one("aten::reshape", {whole, sizes});
   return {calls.one("aten::sum.dim_IntList", {apart, summed, false})};
-}
-
-/// The last element that a layout reaches, counted from its first; -1 where it has none.
-std::int64_t reach_of(const TensorMeta& meta) {
-  if (product(meta.shape) == 0) return -1;
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < meta.shape.size(); ++d) last += (meta.shape[d] - 1) * meta.stride[d];
-  return last;
-}
-
-/// Whether two elements may lie at one place: a dim does not step over all that the dims of smaller
-/// strides reach.
-bool may_overlap(const TensorMeta& meta) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
-  for (std::size_t d = 0; d < meta.shape.size(); ++d) {
-    if (meta.shape[d] > 1) dims.emplace_back(meta.stride[d], meta.shape[d]);
-  }
-  std::ranges::sort(dims);
-  std::int64_t reached = 0;
-  for (const auto& [stride, size] : dims) {
-    if (stride <= reached) return true;
-    reached += stride * (size - 1);
-  }
-  return false;
-}
-
-// Elements go back to where they were taken from; those that were taken several times add up, and
-// those that self does not have are dropped. Offsets count from the beginning of the storage.
-Gradients grad_as_strided(const GradContext& context) {
-  Calls& calls = context.calls;
-  const TensorMeta& self = input(context, 0).meta();
-  const TensorMeta wanted{ints_of(context.inputs[1]), ints_of(context.inputs[2]), self.dtype};
-  const std::int64_t own = input(context, 0).local().offset();
-  const Argument& offset = context.inputs[3];
-  const std::int64_t from = offset.is_none() ? own : offset.to_int();
-  const bool shifted = !input(context, 0).distributed() && from != own;
-  const auto order = exchanged_dims(self, wanted, {});
-  if (order && !shifted) {
-    return {calls.one("aten::permute", {context.grads[0], inverse_of(*order)})};
-  }
-  if (may_overlap(self)) {
-    fail(ErrorKind::kUnsupported, Fix{"take it of x.contiguous()"},
-         "as_strided: no gradient for a tensor whose elements lie on one another");
-  }
-  const std::int64_t first = std::min(own, from);
-  const std::int64_t held =
-      std::max({own + reach_of(self), from + reach_of(wanted), first}) - first + 1;
-  const auto flat = [&](const DTensor& x) { return calls.one("aten::reshape", {x, Dims{-1}}); };
-  const DTensor places = calls.one("aten::as_strided", {calls.one("aten::arange", {held}),
-                                                        wanted.shape, wanted.stride, from - first});
-  const DTensor zeros = calls.one("aten::new_zeros", {context.grads[0], Dims{held}});
-  const DTensor sums =
-      calls.one("aten::index_add", {zeros, 0, flat(places), flat(context.grads[0])});
-  return {calls.one("aten::as_strided", {sums, self.shape, self.stride, own - first})};
 }
 
 Gradients grad_permute(const GradContext& context) {

@@ -127,6 +127,14 @@ TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> di
   return result;
 }
 
+Dims inverse_of(const Dims& order) {
+  Dims inverse(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    inverse[index_of(order[i])] = static_cast<std::int64_t>(i);
+  }
+  return inverse;
+}
+
 TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> removed) {
   TensorMeta result{{}, {}, meta.dtype};
   for (std::size_t i = 0; i < meta.shape.size(); ++i) {

@@ -24,6 +24,9 @@ TensorMeta expand_meta(const TensorMeta& meta, std::span<const std::int64_t> siz
 /// Output dim i is input dim dims[i].
 TensorMeta permute_meta(const TensorMeta& meta, std::span<const std::int64_t> dims);
 
+/// The order of dims that undoes `order`, which has each dim once.
+Dims inverse_of(const Dims& order);
+
 /// Without the dims in `removed`.
 TensorMeta remove_dims(const TensorMeta& meta, std::span<const std::int64_t> removed);
 

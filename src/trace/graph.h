@@ -25,6 +25,9 @@
 
 namespace shardlab {
 
+/// What to do about a graph that does not fit what it runs on.
+constexpr const char* kCaptureProgram = "capture the program again";
+
 /// Whether two numbers are the same; a NaN is the same as a NaN.
 bool same_number(const Scalar& a, const Scalar& b);
 

@@ -38,7 +38,7 @@ Error refusal_of(const CheckedGuard& broken) {
   Error error(ErrorKind::kValue, fmt::format("the graph does not fit: {} is {}, and was {}",
                                              guard.source, broken.found, guard.expected));
   if (guard.line > 0) error.with("at", fmt::format("line {} needed it", guard.line));
-  error.with("fix", "capture the program again");
+  error.with("fix", kCaptureProgram);
   return error;
 }
 

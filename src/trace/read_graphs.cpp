@@ -2,11 +2,10 @@
 // that contradicts the lines before it is named with its line. What a file claims is believed only
 // as far as the file is long: counts follow from lines, never the other way round.
 #include <algorithm>
-#include <limits>
-#include <set>
 
 #include "base/fix.h"
 #include "tensor/tensor.h"
+#include "trace/graph_fields.h"
 #include "trace/graph_json.h"
 #include "trace/graph_lines.h"
 #include "trace/graph_objects.h"
@@ -18,159 +17,6 @@ namespace {
 using Json = GraphObject;
 
 constexpr int kDeepest = 8;  // lists in lists of arguments
-
-// One object of a line, whose fields are taken one by one.
-class Fields {
- public:
-  Fields(const Json& json, std::size_t line, std::string path)
-      : json_(json), line_(line), path_(std::move(path)) {
-    if (!json.is_object()) refuse("", "must be an object");
-  }
-
-  [[noreturn]] void refuse(std::string_view key, std::string_view what) const {
-    std::string field = path_;
-    if (!key.empty()) field += (field.empty() ? "" : ".") + std::string(key);
-    throw Error(ErrorKind::kValue,
-                fmt::format("line {} of the graph: {}{}{}", line_,
-                            field.empty() ? "the line" : "'" + field + "'", " ", what))
-        .with("fix", kCaptureAgain);
-  }
-
-  bool has(const char* key) const { return json_.contains(key); }
-  /// Null where there is none.
-  const Json* find(const char* key) {
-    const auto found = json_.find(key);
-    if (found == json_.end()) return nullptr;
-    taken_.insert(key);
-    return &*found;
-  }
-  const Json& at(const char* key) {
-    const Json* found = find(key);
-    if (found == nullptr) refuse(key, "is missing");
-    return *found;
-  }
-  const Json& list(const char* key) {
-    static const Json kNone = Json::array();
-    const Json* found = find(key);
-    if (found == nullptr) return kNone;
-    if (!found->is_array()) refuse(key, "must be a list");
-    return *found;
-  }
-  std::string text(const char* key) {
-    const Json& json = at(key);
-    if (!json.is_string()) refuse(key, "must be a text");
-    return json.get<std::string>();
-  }
-  std::string text_or(const char* key, std::string otherwise) {
-    return has(key) ? text(key) : otherwise;
-  }
-  bool flag(const char* key, bool otherwise) {
-    const Json* json = find(key);
-    if (json == nullptr) return otherwise;
-    if (!json->is_boolean()) refuse(key, "must be true or false");
-    return json->get<bool>();
-  }
-  std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) {
-    return integer_of(at(key), key, least, most);
-  }
-  std::int64_t integer_or(const char* key, std::int64_t otherwise, std::int64_t least,
-                          std::int64_t most) {
-    return has(key) ? integer(key, least, most) : otherwise;
-  }
-  std::int64_t integer_of(const Json& json, const char* key, std::int64_t least,
-                          std::int64_t most) const {
-    const bool fits =
-        json.is_number_integer() &&
-        !(json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
-    if (!fits) refuse(key, "must be an integer");
-    const auto value = json.get<std::int64_t>();
-    if (value < least || value > most) {
-      refuse(key, fmt::format("is {}; it must be from {} to {}", value, least, most));
-    }
-    return value;
-  }
-  std::uint64_t natural(const char* key) {
-    const Json& json = at(key);
-    if (!json.is_number_integer() || (!json.is_number_unsigned() && json.get<std::int64_t>() < 0)) {
-      refuse(key, "must be an integer of at least 0");
-    }
-    return json.get<std::uint64_t>();
-  }
-  std::vector<std::int64_t> integers(const char* key, std::int64_t least, std::int64_t most) {
-    std::vector<std::int64_t> values;
-    for (const Json& item : list(key)) values.push_back(integer_of(item, key, least, most));
-    return values;
-  }
-  std::vector<std::string> texts(const char* key) {
-    std::vector<std::string> values;
-    for (const Json& item : list(key)) {
-      if (!item.is_string()) refuse(key, "must be a list of texts");
-      values.push_back(item.get<std::string>());
-    }
-    return values;
-  }
-  Dims sizes(const char* key) {
-    Dims sizes;
-    std::int64_t elements = 1;
-    for (const std::int64_t size : integers(key, 0, std::int64_t{1} << 48)) {
-      sizes.push_back(size);
-      if (size > 0 && elements > (std::int64_t{1} << 52) / size) refuse(key, "is too large");
-      elements *= std::max<std::int64_t>(size, 1);
-    }
-    if (sizes.size() > 64) refuse(key, "has more than 64 dims");
-    return sizes;
-  }
-  DType dtype(const char* key) {
-    const auto dtype = parse_dtype(text(key));
-    if (!dtype) refuse(key, "is not a dtype");
-    return *dtype;
-  }
-  Fields inside(const Json& json, const char* key) const {
-    return Fields(json, line_, path_.empty() ? key : path_ + "." + key);
-  }
-  /// Refuses what nobody has taken.
-  void end() const {
-    for (const auto& [key, value] : json_.items()) {
-      if (!taken_.contains(key)) refuse(key, "is not known");
-    }
-  }
-
- private:
-  const Json& json_;
-  std::size_t line_;
-  std::string path_;
-  std::set<std::string> taken_;
-};
-
-double real_of(const Json& json, const Fields& fields, const char* key) {
-  if (json.is_number()) return json.get<double>();
-  if (json.is_object() && json.size() == 1 && json.contains("f") && json["f"].is_string()) {
-    const std::string text = json["f"].get<std::string>();
-    if (text == "inf") return std::numeric_limits<double>::infinity();
-    if (text == "-inf") return -std::numeric_limits<double>::infinity();
-    if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  }
-  fields.refuse(key, "must be a number");
-}
-
-Scalar scalar_of(const Json& json, const Fields& fields, const char* key) {
-  if (json.is_boolean()) return json.get<bool>();
-  if (json.is_number_integer()) return fields.integer_of(json, key, INT64_MIN, INT64_MAX);
-  if (json.is_object() && json.contains("c")) {
-    const Json& parts = json["c"];
-    if (!parts.is_array() || parts.size() != 2) fields.refuse(key, "must have two parts");
-    return std::complex<double>(real_of(parts[0], fields, key), real_of(parts[1], fields, key));
-  }
-  return real_of(json, fields, key);
-}
-
-std::vector<Scalar> scalars_of_list(const Json& list, const Fields& fields, const char* key) {
-  if (!list.is_array()) fields.refuse(key, "must be a list");
-  std::vector<Scalar> values;
-  values.reserve(list.size());
-  for (const Json& item : list) values.push_back(scalar_of(item, fields, key));
-  return values;
-}
 
 // What lines are checked against: what the lines before them said.
 struct Known {
@@ -184,11 +30,13 @@ struct Known {
   std::size_t ranks = 1;
 };
 
-std::int32_t value_of(const Json& json, const Fields& fields, const char* key, const Known& known) {
+std::int32_t value_of(const Json& json, const GraphFields& fields, const char* key,
+                      const Known& known) {
   return static_cast<std::int32_t>(fields.integer_of(json, key, 0, known.values - 1));
 }
 
-GraphArgument argument_of(const Json& json, const Fields& fields, const Known& known, int depth) {
+GraphArgument argument_of(const Json& json, const GraphFields& fields, const Known& known,
+                          int depth) {
   constexpr const char* kKey = "args";
   if (depth > kDeepest) fields.refuse(kKey, "has lists in lists in lists");
   const auto list_of = [&](const Json& items) {
@@ -227,7 +75,7 @@ GraphArgument argument_of(const Json& json, const Fields& fields, const Known& k
       return {*dtype};
     }
   }
-  return {scalar_of(json, fields, kKey)};
+  return {fields.scalar_of(json, kKey)};
 }
 
 // One place for each mesh dim that cuts, 0, 1, ... in each tensor dim; -1 for the others (M-11).
@@ -246,7 +94,7 @@ bool is_order_of(const Placements& placements, const ShardOrder& order) {
   return true;
 }
 
-ValueType type_of(Fields& fields, const Known& known) {
+ValueType type_of(GraphFields& fields, const Known& known) {
   ValueType type;
   type.dtype = fields.dtype("dtype");
   type.shape = fields.sizes("shape");
@@ -276,7 +124,7 @@ ValueType type_of(Fields& fields, const Known& known) {
   return type;
 }
 
-GraphMesh mesh_of(Fields fields, std::size_t number) {
+GraphMesh mesh_of(GraphFields fields, std::size_t number) {
   GraphMesh mesh;
   mesh.shape = fields.sizes("shape");
   mesh.names = fields.texts("names");
@@ -293,21 +141,21 @@ GraphMesh mesh_of(Fields fields, std::size_t number) {
   return mesh;
 }
 
-GraphPolicies policies_of(Fields fields) {
+GraphPolicies policies_of(GraphFields fields) {
   GraphPolicies policies;
   policies.planner = fields.text_or("planner", "");
   policies.implicit = fields.text_or("implicit", "");
   policies.mixed = fields.text_or("mixed", "");
   for (const Json& json : fields.list("rules")) {
-    Fields rule = fields.inside(json, "rules");
+    GraphFields rule = fields.inside(json, "rules");
     policies.rules.emplace_back(rule.text("op"), rule.text("rule"));
     rule.end();
   }
   for (const Json& json : fields.list("links")) {
-    Fields one = fields.inside(json, "links");
+    GraphFields one = fields.inside(json, "links");
     GraphPolicies::Link link{.mesh_dim = one.text("dim"), .gbps = {}, .us = {}};
-    if (const Json* gbps = one.find("gbps")) link.gbps = real_of(*gbps, one, "gbps");
-    if (const Json* us = one.find("us")) link.us = real_of(*us, one, "us");
+    link.gbps = one.real("gbps");
+    link.us = one.real("us");
     one.end();
     policies.links.push_back(std::move(link));
   }
@@ -315,7 +163,7 @@ GraphPolicies policies_of(Fields fields) {
   return policies;
 }
 
-std::uint64_t digest_of_text(const Json& json, const Fields& fields) {
+std::uint64_t digest_of_text(const Json& json, const GraphFields& fields) {
   const std::string text = json.is_string() ? json.get<std::string>() : "";
   const bool fits =
       text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -323,7 +171,7 @@ std::uint64_t digest_of_text(const Json& json, const Fields& fields) {
   return std::stoull(text, nullptr, 16);
 }
 
-void read_ranks(Fields& fields, ProgramGraph& graph) {
+void read_ranks(GraphFields& fields, ProgramGraph& graph) {
   constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
   graph.world = fields.integer("world", 1, kMostRanks);
   graph.ranks = fields.integers("ranks", 0, graph.world - 1);
@@ -332,7 +180,7 @@ void read_ranks(Fields& fields, ProgramGraph& graph) {
   if (!ascending) fields.refuse("ranks", "do not ascend");
 }
 
-ProgramGraph header_of(Fields fields, Known& known) {
+ProgramGraph header_of(GraphFields fields, Known& known) {
   ProgramGraph graph;
   if (fields.text("form") != "capture") fields.refuse("form", "is not 'capture'");
   graph.title = fields.text("program");
@@ -348,14 +196,14 @@ ProgramGraph header_of(Fields fields, Known& known) {
   graph.policies = policies_of(fields.inside(fields.at("policies"), "policies"));
   graph.values = static_cast<std::int32_t>(fields.integer("n_values", 0, INT32_MAX));
   for (const Json& json : fields.list("generators")) {
-    Fields state = fields.inside(json, "generators");
+    GraphFields state = fields.inside(json, "generators");
     graph.generators.push_back({state.natural("seed"), state.natural("offset")});
     state.end();
   }
   graph.numbers = static_cast<std::int32_t>(fields.integer_or("n_numbers", 0, 0, INT32_MAX));
   graph.dynamic = fields.flag("dynamic", false);
   for (const Json& json : fields.list("sizes")) {
-    Fields size = fields.inside(json, "sizes");
+    GraphFields size = fields.inside(json, "sizes");
     graph.sizes.emplace_back(size.text("name"), size.integer("size", INT64_MIN, INT64_MAX));
     size.end();
   }
@@ -382,7 +230,7 @@ ProgramGraph header_of(Fields fields, Known& known) {
   return graph;
 }
 
-Guard guard_of(Fields fields) {
+Guard guard_of(GraphFields fields) {
   Guard guard;
   const auto kind = parse_guard_kind(fields.text("guard"));
   if (!kind) fields.refuse("guard", "is not a kind of guard");
@@ -394,14 +242,14 @@ Guard guard_of(Fields fields) {
   return guard;
 }
 
-std::optional<ReduceOp> reduce_op(Fields& fields) {
+std::optional<ReduceOp> reduce_op(GraphFields& fields) {
   if (!fields.has("reduce")) return std::nullopt;
   const auto op = parse_reduce_op(fields.text("reduce"));
   if (!op) fields.refuse("reduce", "is not a reduction");
   return op;
 }
 
-CollectiveKind collective_kind(Fields& fields) {
+CollectiveKind collective_kind(GraphFields& fields) {
   const std::string name = fields.text("c");
   for (std::size_t i = 0; i < kCollectiveKinds; ++i) {
     if (to_string(static_cast<CollectiveKind>(i)) == name) return static_cast<CollectiveKind>(i);
@@ -409,7 +257,7 @@ CollectiveKind collective_kind(Fields& fields) {
   fields.refuse("c", "is not a collective");
 }
 
-GraphCollective collective_of(Fields fields) {
+GraphCollective collective_of(GraphFields fields) {
   GraphCollective collective;
   collective.kind = collective_kind(fields);
   collective.group = fields.text("group");
@@ -423,7 +271,7 @@ GraphCollective collective_of(Fields fields) {
   return collective;
 }
 
-GraphMove move_of(Fields fields) {
+GraphMove move_of(GraphFields fields) {
   GraphMove move;
   move.argument = static_cast<int>(fields.integer("t", 0, INT32_MAX));
   move.op = fields.text("op");
@@ -434,12 +282,12 @@ GraphMove move_of(Fields fields) {
   return move;
 }
 
-InputRecipe recipe_of(Fields fields) {
+InputRecipe recipe_of(GraphFields fields) {
   InputRecipe recipe;
   recipe.init = fields.text("init");
-  recipe.arguments = scalars_of_list(fields.list("arguments"), fields, "arguments");
-  if (const Json* scale = fields.find("scale")) recipe.scale = real_of(*scale, fields, "scale");
-  recipe.values = scalars_of_list(fields.list("values"), fields, "values");
+  recipe.arguments = fields.scalars_of(fields.list("arguments"), "arguments");
+  recipe.scale = fields.real("scale").value_or(recipe.scale);
+  recipe.values = fields.scalars_of(fields.list("values"), "values");
   recipe.sizes = fields.texts("written");
   const auto dims = static_cast<std::int64_t>(recipe.sizes.size());
   recipe.dynamic = fields.integers("open", 0, dims - 1);
@@ -447,16 +295,16 @@ InputRecipe recipe_of(Fields fields) {
   return recipe;
 }
 
-void read_group(Fields fields, GraphNode& node, const Known& known) {
+void read_group(GraphFields fields, GraphNode& node, const Known& known) {
   node.group.mesh = static_cast<std::int32_t>(
       fields.integer("mesh", 0, static_cast<std::int64_t>(known.meshes) - 1));
   node.group.dims = fields.integers("dims", 0, 64);
   fields.end();
 }
 
-void read_options(Fields& fields, GraphNode& node, const Known& known) {
+void read_options(GraphFields& fields, GraphNode& node, const Known& known) {
   if (const Json* target = fields.find("to")) {
-    Fields inside = fields.inside(*target, "to");
+    GraphFields inside = fields.inside(*target, "to");
     node.target = type_of(inside, known);
     inside.end();
   }
@@ -485,22 +333,22 @@ void read_options(Fields& fields, GraphNode& node, const Known& known) {
   }
 }
 
-void read_data(Fields& fields, GraphNode& node) {
+void read_data(GraphFields& fields, GraphNode& node) {
   if (const Json* data = fields.find("data")) {
-    node.data = {scalars_of_list(*data, fields, "data")};
+    node.data = {fields.scalars_of(*data, "data")};
   }
   for (const Json& data : fields.list("data_ranks")) {
-    node.data.push_back(scalars_of_list(data, fields, "data_ranks"));
+    node.data.push_back(fields.scalars_of(data, "data_ranks"));
   }
 }
 
-void read_results(Fields& fields, GraphNode& node, Known& known) {
+void read_results(GraphFields& fields, GraphNode& node, Known& known) {
   for (const Json& json : fields.list("out")) {
     if (json.is_null()) {
       node.results.emplace_back();
       continue;
     }
-    Fields inside = fields.inside(json, "out");
+    GraphFields inside = fields.inside(json, "out");
     GraphResult result;
     result.value.id = value_of(inside.at("v"), inside, "v", known);
     result.type = type_of(inside, known);
@@ -510,7 +358,7 @@ void read_results(Fields& fields, GraphNode& node, Known& known) {
   }
 }
 
-void read_place(Fields& fields, GraphNode& node) {
+void read_place(GraphFields& fields, GraphNode& node) {
   if (!fields.has("at")) return;
   const auto place = fields.integers("at", 0, INT32_MAX);
   if (place.size() != 2) fields.refuse("at", "must be a line and a column");
@@ -519,7 +367,7 @@ void read_place(Fields& fields, GraphNode& node) {
 }
 
 // Hooks are numbered as they are registered.
-void read_hook(Fields& fields, GraphNode& node, Known& known) {
+void read_hook(GraphFields& fields, GraphNode& node, Known& known) {
   const bool registers = node.kind == NodeKind::kHook || node.kind == NodeKind::kHooks;
   const bool refers = node.kind == NodeKind::kRemoveHook || node.kind == NodeKind::kHookCall ||
                       node.kind == NodeKind::kHookGives;
@@ -531,7 +379,7 @@ void read_hook(Fields& fields, GraphNode& node, Known& known) {
   node.zeros = fields.flag("zeros", false);
 }
 
-GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
+GraphNode node_of(GraphFields fields, NodeKind kind, Known& known) {
   GraphNode node;
   node.kind = kind;
   node.name = fields.text_or("name", "");
@@ -565,7 +413,7 @@ GraphNode node_of(Fields fields, NodeKind kind, Known& known) {
     node.collectives.push_back(collective_of(fields.inside(json, "comm")));
   }
   if (const Json* json = fields.find("error")) {
-    Fields error = fields.inside(*json, "error");
+    GraphFields error = fields.inside(*json, "error");
     node.error = NodeError{error.text("class"), error.text("message")};
     error.end();
   }
@@ -577,7 +425,7 @@ class Reader {
  public:
   void take(const Json& json, std::size_t line) {
     last_ = line;
-    Fields fields(json, line, "");
+    GraphFields fields(json, line, "");
     const std::string kind = fields.text("k");
     if (kind == "program") {
       if (!graphs_.empty()) end_graph(line);

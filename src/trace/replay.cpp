@@ -1,5 +1,4 @@
-// Each node becomes the event that it was captured from, and passes the same calls. A value is let
-// go of behind its last use, unless the program left it behind.
+// Each node becomes the event that it was captured from, and passes the same calls.
 #include "trace/replay.h"
 
 #include <algorithm>
@@ -17,13 +16,12 @@
 #include "trace/graph_break.h"
 #include "trace/graph_meshes.h"
 #include "trace/graph_text.h"
+#include "trace/graph_values.h"
 #include "trace/sizes.h"
 
 namespace shardlab {
 
 namespace {
-
-constexpr const char* kAgain = "capture the program again";
 
 // What decides how the calls of a node are taken, besides their arguments.
 class NodeScope {
@@ -60,19 +58,12 @@ class Player {
         rank_(current_rank().rank),
         inputs_(inputs),
         meshes_(graph.meshes, rank_, arena),
-        values_(static_cast<std::size_t>(graph.values)),
-        last_use_(values_.size(), 0),
+        values_(graph),
         numbers_(static_cast<std::size_t>(graph.numbers)) {
     for (std::size_t i = 0; i < graph.generators.size(); ++i) {
       const bool given = i < options.generators.size() && options.generators[i] != nullptr;
       generators_.push_back(given ? options.generators[i]
                                   : std::make_shared<RandomState>(graph.generators[i]));
-    }
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) note_uses(i);
-    for (const auto* kept : {&graph.left, &graph.outputs}) {
-      for (const ValueRef& value : *kept) {
-        if (value.id >= 0) last_use_[index(value)] = graph.nodes.size();
-      }
     }
   }
 
@@ -89,11 +80,11 @@ class Player {
     replayed.complete = next_ == all;
     replayed.numbers = numbers_;
     for (const ValueRef& value : graph_.outputs) {
-      replayed.outputs.push_back(value.id >= 0 ? values_[index(value)] : DTensor());
+      replayed.outputs.push_back(value.id >= 0 ? values_[value] : DTensor());
     }
     std::vector<std::uint64_t> digests;
     for (const ValueRef& value : graph_.left) {
-      const DTensor& x = values_[index(value)];
+      const DTensor& x = values_[value];
       if (!x.defined()) continue;
       replayed.left.push_back(x);
       digests.push_back(digest_of(x.local()));
@@ -106,14 +97,14 @@ class Player {
   // One node, and with a backward the nodes of the hooks that are called inside of it.
   void play() {
     const std::size_t i = next_++;
-    if (options_.listener != nullptr) options_.listener->begins(i, values_);
+    if (options_.listener != nullptr) options_.listener->begins(i, values_.all());
     run_node(i);
-    if (options_.listener != nullptr) options_.listener->ended(i, values_);
-    let_go(i);
+    if (options_.listener != nullptr) options_.listener->ended(i, values_.all());
+    values_.let_go(i);
     const bool called =
         next_ < graph_.nodes.size() && graph_.nodes[next_].kind == NodeKind::kHookCall;
     if (!called || graph_.nodes[i].error) return;
-    fail(ErrorKind::kValue, Fix{kAgain}, "hook {} was called here, and is not now",
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} was called here, and is not now",
          graph_.nodes[next_].hook);
   }
 
@@ -123,13 +114,14 @@ class Player {
     const bool here = begin < graph_.nodes.size() &&
                       graph_.nodes[begin].kind == NodeKind::kHookCall &&
                       graph_.nodes[begin].hook == hook;
-    if (!here) fail(ErrorKind::kValue, Fix{kAgain}, "hook {} is called, and was not here", hook);
+    if (!here)
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} is called, and was not here", hook);
     const GraphNode& call = graph_.nodes[begin];
     for (std::size_t i = 0; i < std::min(gradients.size(), call.results.size()); ++i) {
       const GraphResult& expected = call.results[i];
-      if (expected.value.id >= 0) values_[index(expected.value)] = gradients[i];
+      if (expected.value.id >= 0) values_[expected.value] = gradients[i];
     }
-    let_go(begin);
+    values_.let_go(begin);
     ++next_;
     while (next_ < graph_.nodes.size() && graph_.nodes[next_].kind != NodeKind::kHookGives) play();
     std::vector<DTensor> out(gradients.size());
@@ -140,7 +132,7 @@ class Player {
       const bool none = std::holds_alternative<std::monostate>(gives.args[i].value);
       if (!none) out[i] = taken(gives, i);
     }
-    let_go(end);
+    values_.let_go(end);
     return out;
   }
 
@@ -167,32 +159,6 @@ class Player {
     return calls.perform(HookGradientsEvent{&tensors, missing, &all});
   }
 
-  std::size_t index(ValueRef value) const {
-    if (value.id < 0 || value.id >= graph_.values) {
-      fail(ErrorKind::kValue, Fix{kAgain}, "the graph has {} values, and no value {}",
-           graph_.values, value.id);
-    }
-    return static_cast<std::size_t>(value.id);
-  }
-
-  void note_uses(std::size_t node) {
-    const auto note = [&](const ValueRef& value) { last_use_[index(value)] = node; };
-    for (const GraphArgument& argument : graph_.nodes[node].args) for_each_value(argument, note);
-    for (const GraphResult& result : graph_.nodes[node].results) {
-      if (result.value.id >= 0) note(result.value);
-    }
-  }
-
-  void let_go(std::size_t node) {
-    const auto drop = [&](const ValueRef& value) {
-      if (last_use_[index(value)] == node) values_[index(value)] = {};
-    };
-    for (const GraphArgument& argument : graph_.nodes[node].args) for_each_value(argument, drop);
-    for (const GraphResult& result : graph_.nodes[node].results) {
-      if (result.value.id >= 0) drop(result.value);
-    }
-  }
-
   void run_node(std::size_t number) {
     const GraphNode& node = graph_.nodes[number];
     Results results;
@@ -205,13 +171,13 @@ class Player {
                  fmt::format("{} of the graph: {} {}", number, kind_name(node.kind), node.name));
       if (error.kind() != ErrorKind::kInternal || node.error) throw;
       // What no program can ask for, a file can.
-      fail(ErrorKind::kValue, Fix{kAgain}, "node {} does not fit the values that it takes: {}",
-           number, error.summary());
+      fail(ErrorKind::kValue, Fix{kCaptureProgram},
+           "node {} does not fit the values that it takes: {}", number, error.summary());
     }
     // Without data a call that others never meet is known of when all classes have run.
     if (!node.error || current_rank().device->shape_only()) return;
-    fail(ErrorKind::kAssert, Fix{kAgain}, "node {} failed when it was captured ({}), and runs now",
-         number, node.error->message);
+    fail(ErrorKind::kAssert, Fix{kCaptureProgram},
+         "node {} failed when it was captured ({}), and runs now", number, node.error->message);
   }
 
   // Results are what the graph says they are: a handle that is known stays that handle.
@@ -223,10 +189,10 @@ class Player {
       const bool tensor = result.is_tensor() && result.tensor().defined();
       if ((expected.value.id >= 0) != tensor) {
         if (node.error) return;
-        fail(ErrorKind::kValue, Fix{kAgain}, "result {} is {}", next - 1,
+        fail(ErrorKind::kValue, Fix{kCaptureProgram}, "result {} is {}", next - 1,
              tensor ? "a tensor, and was none" : "no tensor, and was one");
       }
-      if (tensor) values_[index(expected.value)] = result.tensor();
+      if (tensor) values_[expected.value] = result.tensor();
     };
     for (const Argument& result : results) {
       if (result.is_list()) {
@@ -236,7 +202,7 @@ class Player {
       }
     }
     if (next < node.results.size() && !node.error) {
-      fail(ErrorKind::kValue, Fix{kAgain}, "the call gives {} results, and gave {}", next,
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the call gives {} results, and gave {}", next,
            node.results.size());
     }
   }
@@ -308,11 +274,11 @@ class Player {
 
   std::int64_t number_at(const GraphNode& node, std::size_t position) const {
     if (position >= node.args.size()) {
-      fail(ErrorKind::kValue, Fix{kAgain}, "argument {} must be a number", position);
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "argument {} must be a number", position);
     }
     const Argument number = taken(node.args[position]);
     if (number.is_scalar() && number.scalar().is_integral()) return number.scalar().to_int();
-    fail(ErrorKind::kValue, Fix{kAgain}, "argument {} must be an integer", position);
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "argument {} must be an integer", position);
   }
 
   std::int64_t number_of(const GraphNode& node) const {
@@ -322,17 +288,19 @@ class Player {
       if (dim >= 0 && static_cast<std::size_t>(dim) < shape.size()) {
         return shape[static_cast<std::size_t>(dim)];
       }
-      fail(ErrorKind::kValue, Fix{kAgain}, "a tensor of {} dims has no dim {}", shape.size(), dim);
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a tensor of {} dims has no dim {}",
+           shape.size(), dim);
     }
     const auto result = size_arithmetic(node.name, number_at(node, 0), number_at(node, 1));
     if (result) return *result;
-    fail(ErrorKind::kValue, Fix{kAgain}, "{} has no value here",
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} has no value here",
          number_text(graph_, {NumberRef{node.number}}));
   }
 
   void check_sizes(const GraphNode& node) const {
     const auto holds = size_comparison(node.name, number_at(node, 0), number_at(node, 1));
-    if (!holds) fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is not a comparison", node.name);
+    if (!holds)
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a comparison", node.name);
     if (*holds == node.required) return;
     Error error(ErrorKind::kValue,
                 fmt::format("the graph does not fit: {} {} {} is {}, and was {}",
@@ -340,7 +308,7 @@ class Player {
                             number_text(graph_, node.args.at(1)), *holds ? "True" : "False",
                             node.required ? "True" : "False"));
     if (node.line > 0) error.with("at", fmt::format("line {} needed it", node.line));
-    error.with("fix", kAgain);
+    error.with("fix", kCaptureProgram);
     throw error;
   }
 
@@ -386,7 +354,8 @@ class Player {
         return calls.perform(RemoveHookEvent{&hooks_.at(static_cast<std::size_t>(node.hook))});
       case NodeKind::kHookCall:
       case NodeKind::kHookGives:
-        fail(ErrorKind::kValue, Fix{kAgain}, "hook {} is called outside of a backward", node.hook);
+        fail(ErrorKind::kValue, Fix{kCaptureProgram}, "hook {} is called outside of a backward",
+             node.hook);
       default:
         fail(ErrorKind::kInternal, "{} is not a call", kind_name(node.kind));
     }
@@ -395,7 +364,7 @@ class Player {
   Results call_row(ProgramCalls& calls, const GraphNode& node) {
     const OpRow& row = calls.find(node.name);
     if (node.args.size() != row.op.arguments.size()) {
-      fail(ErrorKind::kValue, Fix{kAgain}, "{} has {} arguments, not {}", node.name,
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} has {} arguments, not {}", node.name,
            row.op.arguments.size(), node.args.size());
     }
     Arguments args;
@@ -441,7 +410,7 @@ class Player {
       const auto kind = static_cast<CollectiveKind>(i);
       if (to_string(kind) == name) return kind;
     }
-    fail(ErrorKind::kValue, Fix{kAgain}, "'{}' is not a collective", name);
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "'{}' is not a collective", name);
   }
 
   ProcessGroup& group_of(const GraphGroup& group) {
@@ -449,7 +418,8 @@ class Player {
     const MeshLayout* layout = meshes_.layout(group.mesh);
     for (const std::int64_t dim : group.dims) {
       if (dim >= 0 && dim < static_cast<std::int64_t>(layout->ndim())) continue;
-      fail(ErrorKind::kValue, Fix{kAgain}, "a group along mesh dim {} of {}", dim, layout->ndim());
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "a group along mesh dim {} of {}", dim,
+           layout->ndim());
     }
     const DeviceMesh& mesh = device_mesh(layout);
     if (group.dims.size() == 1) return mesh.group(static_cast<std::size_t>(group.dims[0]));
@@ -459,7 +429,8 @@ class Player {
 
   Results backward_again(ProgramCalls& calls, const GraphNode& node) {
     if (const auto hooks = break_at(node)) throw error_of(*hooks);
-    if (node.args.size() < 2) fail(ErrorKind::kValue, Fix{kAgain}, "backward takes loss and seed");
+    if (node.args.size() < 2)
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "backward takes loss and seed");
     std::vector<DTensor> inputs;
     for (std::size_t i = 2; i < node.args.size(); ++i) inputs.push_back(taken(node, i));
     const DTensor seed =
@@ -475,7 +446,8 @@ class Player {
   }
 
   static const ValueType& target_type(const GraphNode& node) {
-    if (!node.target) fail(ErrorKind::kValue, Fix{kAgain}, "the node does not say what it makes");
+    if (!node.target)
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the node does not say what it makes");
     return *node.target;
   }
 
@@ -484,7 +456,7 @@ class Player {
     const DTensorSpec* wanted = target(node);
     const DTensor& x = taken(node, 0);
     if (wanted->shape() == x.shape() && wanted->dtype() == x.dtype()) return wanted;
-    fail(ErrorKind::kValue, Fix{kAgain}, "{} cannot become {}", type_string(x),
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "{} cannot become {}", type_string(x),
          type_string(*wanted));
   }
 
@@ -536,17 +508,9 @@ class Player {
     const ValueRef* value =
         position < node.args.size() ? std::get_if<ValueRef>(&node.args[position].value) : nullptr;
     if (value == nullptr) {
-      fail(ErrorKind::kValue, Fix{kAgain}, "argument {} must be a value", position);
+      fail(ErrorKind::kValue, Fix{kCaptureProgram}, "argument {} must be a value", position);
     }
-    return taken(*value);
-  }
-
-  const DTensor& taken(ValueRef value) const {
-    const DTensor& x = values_[index(value)];
-    if (!x.defined()) {
-      fail(ErrorKind::kValue, Fix{kAgain}, "no node before this one gives value {}", value.id);
-    }
-    return x;
+    return values_.given(*value);
   }
 
   Argument taken(const GraphArgument& argument) const {
@@ -554,7 +518,7 @@ class Player {
       const Player& player;
       Argument operator()(std::monostate) const { return {}; }
       Argument operator()(const Scalar& value) const { return value; }
-      Argument operator()(ValueRef value) const { return player.taken(value); }
+      Argument operator()(ValueRef value) const { return player.values_.given(value); }
       Argument operator()(const Dims& value) const { return value; }
       Argument operator()(DType value) const { return value; }
       Argument operator()(const std::string& value) const { return value; }
@@ -587,8 +551,7 @@ class Player {
   std::span<const DTensor> inputs_;
   std::size_t next_input_ = 0;
   GraphMeshes meshes_;
-  std::vector<DTensor> values_;
-  std::vector<std::size_t> last_use_;
+  GraphValues values_;
   std::vector<std::int64_t> numbers_;
   std::vector<Generator> generators_;
   std::size_t next_ = 0;  ///< the node that comes next
@@ -604,7 +567,7 @@ const std::vector<Scalar>& data_on(const ProgramGraph& graph, const GraphNode& n
   const auto place =
       graph.ranks.empty() ? rank : std::ranges::find(graph.ranks, rank) - graph.ranks.begin();
   if (place < 0 || static_cast<std::size_t>(place) >= node.data.size()) {
-    fail(ErrorKind::kValue, Fix{kAgain}, "the graph has no elements for rank {}", rank);
+    fail(ErrorKind::kValue, Fix{kCaptureProgram}, "the graph has no elements for rank {}", rank);
   }
   return node.data[static_cast<std::size_t>(place)];
 }

@@ -1,0 +1,19 @@
+// as_strided.h - what as_strided(self, size, stride, storage_offset) is. For its row in view.cpp.
+#pragma once
+
+#include "ops/gradient_math.h"
+#include "ops/rows.h"
+
+namespace shardlab {
+
+/// fails  Value: other than one stride per size, or a negative one
+OutputMetas meta_as_strided(const MetaArgs& args);
+/// A tensor in pieces only takes strides that keep or exchange whole dims: a permutation.
+MeshRuleResult rule_as_strided(const RuleContext& context);
+/// Of a whole tensor: any elements of its storage.
+ViewResults view_as_strided(const Tensor& base, const MetaArgs& args);
+/// Elements go back to where they were taken from; those that were taken several times add up, and
+/// those that self does not have are dropped. Offsets count from the beginning of the storage.
+grad::Gradients grad_as_strided(const GradContext& context);
+
+}  // namespace shardlab

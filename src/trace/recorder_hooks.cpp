@@ -1,0 +1,91 @@
+// What a program hooks onto backward, as the recorder sees it: the hooks that reach the calls below
+// are its own, which call those of the program and write down what they do between two nodes.
+#include <algorithm>
+#include <utility>
+
+#include "autograd/grad_node.h"
+#include "trace/recorder.h"
+
+namespace shardlab {
+
+std::int32_t Recorder::number_of(const HookHandle& handle) const {
+  const auto found = std::ranges::find(hooks_, handle);
+  return found == hooks_.end() ? -1 : static_cast<std::int32_t>(found - hooks_.begin());
+}
+
+Results Recorder::pass_on(const ProgramEvent& event, std::int32_t hook) {
+  if (const auto* one = std::get_if<HookEvent>(&event)) {
+    lives_.push_back({.registered = {}, .stays = stays_on_tape(one->x)});
+    const GradientsHook all = recorded(hook, [run = *one->hook](const Gradients& gradients) {
+      return Gradients{run(gradients.at(0))};
+    });
+    const GradientHook single = [all](const DTensor& gradient) { return all({gradient}).at(0); };
+    hooks_.emplace_back();
+    Results results = next().perform(HookEvent{one->x, &single, one->handle});
+    hooks_.back() = *one->handle;
+    return results;
+  }
+  if (const auto* together = std::get_if<HookGradientsEvent>(&event)) {
+    lives_.emplace_back();
+    const GradientsHook all = recorded(hook, *together->hook);
+    hooks_.emplace_back();
+    return next().perform(HookGradientsEvent{together->tensors, together->missing, &all});
+  }
+  return next().perform(event);
+}
+
+GradientsHook Recorder::recorded(std::int32_t hook, GradientsHook run) {
+  const auto registered = std::make_shared<char>();
+  lives_.back().registered = registered;
+  return [self = self_, hook, run = std::move(run), registered](Gradients gradients) {
+    // Of a backward that this recorder is not told of, it is not told what the hooks do.
+    const bool listens = *self != nullptr && (*self)->inside_;
+    return listens ? (*self)->run_hook(hook, run, std::move(gradients)) : run(gradients);
+  };
+}
+
+bool Recorder::stays_on_tape(const DTensor& x) const {
+  const auto known = known_.find(x.impl());
+  return is_leaf(x) || known == known_.end() || known->second.value.id < inputs_;
+}
+
+bool Recorder::hooks_left() const {
+  return std::ranges::any_of(lives_, [](const HookLife& life) {
+    return !life.registered.expired() && (life.stays || !life.passed);
+  });
+}
+
+Recorder::Gradients Recorder::run_hook(std::int32_t hook, const GradientsHook& run,
+                                       Gradients gradients) {
+  GraphNode call = begun(NodeKind::kHookCall);
+  call.hook = hook;
+  for (const DTensor& gradient : gradients) {
+    call.results.push_back(gradient.defined() ? given(gradient) : GraphResult{});
+  }
+  const std::size_t index = graph_.nodes.size(), around = current_;
+  HookLife& life = lives_.at(static_cast<std::size_t>(hook));
+  life.passed = life.passed || graph_.nodes[around].graph == Graph::kFree;
+  graph_.nodes.push_back(std::move(call));
+  inside_ = false;
+  const auto resume = [&] {
+    inside_ = true;
+    current_ = around;
+  };
+  Gradients out;
+  try {
+    out = run(std::move(gradients));
+  } catch (...) {
+    resume();
+    throw;
+  }
+  GraphNode end = begun(NodeKind::kHookGives);
+  end.hook = hook;
+  end.line = graph_.nodes[index].line;
+  end.column = graph_.nodes[index].column;
+  for (const DTensor& gradient : out) end.args.push_back(taken(gradient));
+  graph_.nodes.push_back(std::move(end));
+  resume();
+  return out;
+}
+
+}  // namespace shardlab
