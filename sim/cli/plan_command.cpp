@@ -85,7 +85,8 @@ PlanReport answer(const PlanArguments& arguments, const std::string& source,
   for (const std::string& dims : arguments.flatten) {
     options.flattened.push_back(flattened_mask(dims, *layout));
   }
-  return report_plans(*parse_spec(source, layout), *parse_spec(target, layout), options);
+  const DTensorSpec& from = *parse_spec(source, layout);
+  return report_plans(from, *parse_spec(target, layout), options);
 }
 
 /// One line of a batch: its answer, or {"error": text}.

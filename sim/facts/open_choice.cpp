@@ -68,8 +68,8 @@ std::string judge_eigen(const OpRow&, const Arguments& args, const Results& resu
   if (matrix.dtype() != vectors.dtype()) {
     matrix = call("aten::_to_copy", {matrix, vectors.dtype()});
   }
-  return judged_factors(call("aten::matmul", {matrix, vectors}),
-                        call("aten::mul.Tensor", {vectors, as_columns(values)}));
+  const DTensor left = call("aten::matmul", {matrix, vectors});
+  return judged_factors(left, call("aten::mul.Tensor", {vectors, as_columns(values)}));
 }
 
 // Half of the matrix is read, and of its diagonal the real part.

@@ -307,7 +307,8 @@ void Interpreter::assign(const ast::Expression& target, const Value& value, Sour
     const Value object = evaluate(*subscript->object);
     const Value key = evaluate(*subscript->index);
     enter(target.span);
-    return set_index(object, settle(key), settle(value));
+    const Value place = settle(key);
+    return set_index(object, place, settle(value));
   }
   if (const auto* attribute = std::get_if<ast::Attribute>(&target.node)) {
     const Value object = evaluate(*attribute->object);

@@ -137,7 +137,8 @@ Value Interpreter::eval_node(const ast::Expression& expression, const ast::Subsc
   if (ranks != nullptr && ranks->here->is_sequence()) {
     return lift({object, key}, [this](const Values& both) { return index(both[0], both[1]); });
   }
-  return index(ranks != nullptr ? settle(object) : object, settle(key));
+  const Value settled = ranks != nullptr ? settle(object) : object;
+  return index(settled, settle(key));
 }
 
 Value Interpreter::eval_node(const ast::Expression&, const ast::Slice& node) {

@@ -162,7 +162,8 @@ Value Interpreter::binary_varying(ast::BinaryOp op, const Value& left, const Val
   if (tensor != nullptr) {
     const bool data = !tensor->distributed() && op != ast::BinaryOp::kPow;
     const auto plain = [&](const Value& value) { return data ? here(value) : settle(value); };
-    return binary(op, plain(left), plain(right));
+    const Value first = plain(left);
+    return binary(op, first, plain(right));
   }
   const auto compute = [this, op](const Values& operands) {
     return binary(op, operands[0], operands[1]);
@@ -189,7 +190,8 @@ Value Interpreter::binary_of_sizes(ast::BinaryOp op, const Value& left, const Va
   if (beside) return call_op(torch_name(op), {{left, right}, {}});
   const bool lists = left.is_sequence() && left.variant().index() == right.variant().index();
   if (lists && op == ast::BinaryOp::kAdd) return concatenated(left, right);
-  return binary(op, settle(left), settle(right));
+  const Value first = settle(left);
+  return binary(op, first, settle(right));
 }
 
 Value Interpreter::binary(ast::BinaryOp op, const Value& left, const Value& right) {
@@ -262,9 +264,19 @@ Value augmented(Interpreter& in, ast::BinaryOp op, const Value& before, const Va
   return before;
 }
 
+namespace {
+
+// Ranks are asked about the left one first.
+Value compare_settled(Interpreter& in, ast::CompareOp op, const Value& left, const Value& right) {
+  const Value first = in.settle(left);
+  return in.compare(op, first, in.settle(right));
+}
+
+}  // namespace
+
 Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& right) {
   if (varying(left) || varying(right)) {
-    if (left.is_tensor() || right.is_tensor()) return compare(op, settle(left), settle(right));
+    if (left.is_tensor() || right.is_tensor()) return compare_settled(*this, op, left, right);
     return lift({left, right}, [this, op](const Values& operands) {
       return compare(op, operands[0], operands[1]);
     });
@@ -276,7 +288,7 @@ Value Interpreter::compare(ast::CompareOp op, const Value& left, const Value& ri
     const bool orders = op != ast::CompareOp::kIs && op != ast::CompareOp::kIsNot &&
                         op != ast::CompareOp::kIn && op != ast::CompareOp::kNotIn;
     if (orders && number(left) && number(right)) return sizes_->compare(op, left, right);
-    return compare(op, settle(left), settle(right));
+    return compare_settled(*this, op, left, right);
   }
   if (op == ast::CompareOp::kIs) return identical(left, right);
   if (op == ast::CompareOp::kIsNot) return !identical(left, right);

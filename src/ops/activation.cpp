@@ -114,8 +114,8 @@ OutputMetas meta_heaviside(const MetaArgs& args) {
 
 Expression atanh(const Pieces& p) {
   const Expression x = p[0];
-  if (is_complex(p.dtype())) return (log_of(x + 1) - log_of(-x + 1)) * 0.5;
-  return (log1p_of(x) - log1p_of(-x)) * 0.5;
+  if (is_complex(p.dtype())) return log_of(x + 1).minus(log_of(-x + 1)) * 0.5;
+  return log1p_of(x).minus(log1p_of(-x)) * 0.5;
 }
 
 Expression sinc(const Pieces& p) {
@@ -127,7 +127,8 @@ Expression deg2rad(const Pieces& p) { return p[0] * (kPi / 180); }
 Expression rad2deg(const Pieces& p) { return p[0] * (180 / kPi); }
 
 Expression elu_of(const Expression& x, double below, double above, double inner) {
-  return x.le(0).choose((x * inner).of("aten::expm1") * below, x * above);
+  const Expression bent = (x * inner).of("aten::expm1") * below;
+  return x.le(0).choose(bent, x * above);
 }
 Expression elu(const Pieces& p) {
   return elu_of(p[0], p.number(1) * p.number(2), p.number(2), p.number(3));
@@ -150,7 +151,7 @@ Expression within(const Expression& x, const Argument& low, const Argument& high
 Expression hardtanh(const Pieces& p) { return within(p[0], p.argument(1), p.argument(2)); }
 Expression relu6(const Pieces& p) { return within(p[0], 0, 6); }
 Expression hardsigmoid(const Pieces& p) { return within(p[0] + 3, 0, 6) / 6; }
-Expression hardswish(const Pieces& p) { return p[0] * within(p[0] + 3, 0, 6) / 6; }
+Expression hardswish(const Pieces& p) { return p[0].times(within(p[0] + 3, 0, 6)) / 6; }
 
 Expression mish(const Pieces& p) {
   const Expression x = p[0];
@@ -164,7 +165,8 @@ Expression softshrink(const Pieces& p) {
     fail(ErrorKind::kValue, Fix{"give a lambd of at least 0"},
          "softshrink: lambd is {}, must not be negative", p.argument(1).text());
   }
-  return x.gt(width).choose(x - width, x.lt(-width).choose(x + width, x * 0.0));
+  const Expression above = x - width, below = x + width;
+  return x.gt(width).choose(above, x.lt(-width).choose(below, x * 0.0));
 }
 
 Expression hardshrink(const Pieces& p) {
@@ -211,7 +213,7 @@ Expression log_of_sum(const Expression& a, const Expression& b, std::string_view
   return same.choose(a, larger(a, b) + rest);
 }
 Expression logaddexp(const Pieces& p) {
-  if (is_complex(p.dtype())) return log_of(exp_of(p[0]) + exp_of(p[1]));
+  if (is_complex(p.dtype())) return log_of(exp_of(p[0]).plus(exp_of(p[1])));
   return log_of_sum(p[0], p[1], "aten::exp", 1);
 }
 Expression logaddexp2(const Pieces& p) {
@@ -244,11 +246,11 @@ Expression float_power(const Pieces& p) {
 }
 
 Expression heaviside(const Pieces& p) {
-  const Expression x = p.given(0);
-  return x.eq(0).choose(p.given(1), x.gt(0).to(x.value().dtype()));
+  const Expression x = p.given(0), at_zero = p.given(1);
+  return x.eq(0).choose(at_zero, x.gt(0).to(x.value().dtype()));
 }
 
-Expression ldexp(const Pieces& p) { return p[0] * p[1].of("aten::exp2"); }
+Expression ldexp(const Pieces& p) { return p[0].times(p[1].of("aten::exp2")); }
 
 /// 0 where x is 0, whatever the logarithm is; but NaN stays.
 Expression xlogy(const Pieces& p) {
@@ -258,7 +260,7 @@ Expression xlogy(const Pieces& p) {
 
 Expression entr(const Pieces& p) {
   const Expression x = p[0];
-  return (-x * log_of(x)).filled(x.eq(0), 0).filled(x.lt(0), -kInfinity);
+  return (-x).times(log_of(x)).filled(x.eq(0), 0).filled(x.lt(0), -kInfinity);
 }
 
 Expression isposinf(const Pieces& p) { return p.given(0).eq(kInfinity); }
@@ -315,7 +317,7 @@ Expression slope_atanh(const GradContext& c) {
 Expression slope_sinc(const GradContext& c) {
   const Expression x = in(c, 0), angle = x * kPi;
   const Expression square = angle * x;
-  const Expression slope = (angle.of("aten::cos") * angle - angle.of("aten::sin")) / square;
+  const Expression slope = (angle.of("aten::cos") * angle).minus(angle.of("aten::sin")) / square;
   return slope.filled(square.eq(0), 0);
 }
 
@@ -358,7 +360,7 @@ Expression slope_hardswish(const GradContext& c) {
 }
 Expression slope_mish(const GradContext& c) {
   const Expression x = in(c, 0), height = log1p_of(exp_of(x)).of("aten::tanh");
-  return height + x * x.of("aten::sigmoid") * (-(height * height) + 1);
+  return height + (x * x.of("aten::sigmoid")).times(-(height * height) + 1);
 }
 Expression slope_shrink(const GradContext& c) {
   return factor(!abs_of(in(c, 0)).le(c.inputs[1]), c);
@@ -398,12 +400,12 @@ Expression first_taken(const GradContext& c) {
 Expression shared(const GradContext& c) { return factor(in(c, 0).eq(input(c, 1)), c) * 0.5; }
 template <const char* const& wins>
 Expression to_first(const GradContext& c) {
-  return flowing(c) * (factor(first_taken<wins>(c), c) + shared(c));
+  return flowing(c) * factor(first_taken<wins>(c), c).plus(shared(c));
 }
 template <const char* const& wins>
 Expression to_second(const GradContext& c) {
   const Expression taken = !(first_taken<wins>(c) || in(c, 0).eq(input(c, 1)));
-  return flowing(c) * (factor(taken, c) + shared(c));
+  return flowing(c) * factor(taken, c).plus(shared(c));
 }
 constexpr const char* kWinsMost = "aten::gt.Tensor";
 constexpr const char* kWinsLeast = "aten::lt.Tensor";
@@ -425,7 +427,8 @@ Expression by_base(const GradContext& c) {
 }
 Expression by_exponent(const GradContext& c) {
   const Expression base = power_of(c, 0), exponent = power_of(c, 1);
-  const Expression slope = base.with("aten::pow.Tensor_Tensor", exponent.value()) * log_of(base);
+  const Expression slope =
+      base.with("aten::pow.Tensor_Tensor", exponent.value()).times(log_of(base));
   return flowing(c) * slope.filled(base.eq(0) && exponent.ge(0), 0);
 }
 

@@ -140,8 +140,8 @@ Gradients grad_cumprod(const GradContext& context) {
   const Expression zeros(calls, calls.one("aten::cumsum", {zero.value(), dims[0]}));
   const Expression rest = products(value.filled(zero, 1));
   const DType dtype = x.dtype();
-  const Expression before = backwards(gradient * rest * zeros.eq(0).to(dtype));
-  const Expression at = backwards(gradient * rest * zeros.eq(1).to(dtype));
+  const Expression before = backwards((gradient * rest).times(zeros.eq(0).to(dtype)));
+  const Expression at = backwards((gradient * rest).times(zeros.eq(1).to(dtype)));
   const Expression first = zero && zeros.eq(1);
   const Expression quotient = before / value.filled(zero, 1);
   const Expression none = quotient.of("aten::zeros_like");
@@ -164,7 +164,7 @@ Gradients grad_logcumsumexp(const GradContext& context) {
     const DTensor sums = calls.one("aten::logcumsumexp", {turned, dims[0]});
     return (Expression(calls, calls.one("aten::flip", {sums, dims})) + value).of("aten::exp");
   };
-  return {(part(gradient) - part(-gradient)).value()};
+  return {part(gradient).minus(part(-gradient)).value()};
 }
 
 Gradients grad_log_softmax(const GradContext& context) {
@@ -191,7 +191,7 @@ Gradients grad_log_softmax_backward(const GradContext& context) {
   Gradients gradients(2);
   if (context.needs(0)) gradients[0] = (g - sum_along(context, g * shares)).value();
   if (context.needs(1)) {
-    gradients[1] = (-(g * shares) * sum_along(context, in(context, 0))).value();
+    gradients[1] = (-(g * shares)).times(sum_along(context, in(context, 0))).value();
   }
   return gradients;
 }
@@ -202,7 +202,8 @@ Gradients grad_softmax_backward(const GradContext& context) {
   Gradients gradients(2);
   if (context.needs(0)) gradients[0] = ((g - along) * shares).value();
   if (context.needs(1)) {
-    gradients[1] = (g * given - g * sum_along(context, given * shares) - given * along).value();
+    const Expression through = g * sum_along(context, given * shares);
+    gradients[1] = (g * given - through).minus(given * along).value();
   }
   return gradients;
 }

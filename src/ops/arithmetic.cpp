@@ -126,7 +126,7 @@ Gradients both(const GradContext& context, First first, Second second) {
 /// Of the angle of the point (other, self); at the origin it has none.
 Gradients grad_atan2(const GradContext& context) {
   const Expression y = in(context, 0), x = in(context, 1);
-  const Expression square = y * y + x * x;
+  const Expression square = (y * y).plus(x * x);
   const Expression share = square.of("aten::reciprocal").filled(square.eq(0.0), 0.0);
   const Expression scaled = flowing(context) * share;
   return both(
@@ -231,11 +231,13 @@ class BoundShares {
 
   Expression of_self() const {
     const Expression met = apart_ && (x_.eq(low_) || x_.eq(high_));
-    return ((x_.lt(low_) || x_.gt(high_)) + met * 0.5).with("aten::rsub.Scalar", 1);
+    return (x_.lt(low_) || x_.gt(high_)).plus(met * 0.5).with("aten::rsub.Scalar", 1);
   }
-  Expression of_low() const { return (ordered_ && x_.lt(low_)) + (apart_ && x_.eq(low_)) * 0.5; }
+  Expression of_low() const {
+    return (ordered_ && x_.lt(low_)).plus((apart_ && x_.eq(low_)) * 0.5);
+  }
   Expression of_high() const {
-    return (lower_.gt(high_) || (ordered_ && x_.gt(high_))) + (apart_ && x_.eq(high_)) * 0.5;
+    return (lower_.gt(high_) || (ordered_ && x_.gt(high_))).plus((apart_ && x_.eq(high_)) * 0.5);
   }
 
  private:

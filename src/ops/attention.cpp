@@ -414,9 +414,10 @@ Results fused_attention(Calls& calls, const OpRow& row, const Arguments& args) {
   const auto spread = [&](const Argument& x) {
     return with_heads(calls, cast_to(calls, x.tensor(), wide), query.shape()[1]);
   };
-  const Attended found = attended(calls, query, spread(args[1]), spread(args[2]), bias,
-                                  called(row, args, "is_causal").to_bool(),
-                                  attention_scale(query, called(row, args, "scale")));
+  const DTensor key = spread(args[1]), value = spread(args[2]);
+  const Attended found =
+      attended(calls, query, key, value, bias, called(row, args, "is_causal").to_bool(),
+               attention_scale(query, called(row, args, "scale")));
   DTensor sums = cast_to(calls, found.log_sum, DType::kF32);
   const std::int64_t length = query.shape()[2];
   Results results(row.op.returns.size());

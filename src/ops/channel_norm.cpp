@@ -118,7 +118,8 @@ ArgumentList updated(const Normalization& call, const Spread& spread) {
   const double count = call.count();
   const Dims channels{call.input().shape()[1]};
   const auto step = [&](Names name, const Expression& now) {
-    const Expression next = call.reshaped(now, channels) * share + call.wide(name) * (1 - share);
+    const Expression part = call.reshaped(now, channels) * share;
+    const Expression next = part + call.wide(name) * (1 - share);
     return call.stored(next, call.argument(name).tensor().dtype());
   };
   return {step({"running_mean"}, spread.mean),
@@ -173,7 +174,7 @@ Results batch_norm_backward(Calls& calls, const OpRow& row, const Arguments& arg
     if (i == 1) return call.flat(along);
     if (i == 2) return call.flat(total);
     const double count = call.count();
-    const Expression slope = training ? g - total / count - normal * (along / count) : g;
+    const Expression slope = training ? (g - total / count).minus(normal * (along / count)) : g;
     const Expression scaled = slope * root;
     return call.stored(call.has({"weight"}) ? scaled * call.beside({"weight"}) : scaled,
                        call.input().dtype());
@@ -280,7 +281,7 @@ Results instance_norm_parts(Calls& calls, const Arguments& args) {
   const double share = args[6].to_double();
   const auto step = [&](const Argument& running, const DTensor& now) {
     const Expression mean(calls, calls.one("aten::mean.dim", {now, Dims{0}}));
-    const Expression next = mean * share + Expression(calls, running.tensor()) * (1 - share);
+    const Expression next = (mean * share).plus(Expression(calls, running.tensor()) * (1 - share));
     calls("aten::copy_", {running, next.value()});
   };
   if (args[3].is_tensor()) step(args[3], calls.one("aten::mean.dim", {x, dims}));

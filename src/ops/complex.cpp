@@ -37,12 +37,14 @@ Results complex_of(Calls& calls, const OpRow& row, const Arguments& args) {
   const auto stretched = [&](const Argument& x) {
     return Expression(calls, calls.one("aten::expand", {x, shape}));
   };
-  return {Argument(of_parts(stretched(args[0]), stretched(args[1])))};
+  const Expression real = stretched(args[0]), imaginary = stretched(args[1]);
+  return {Argument(of_parts(real, imaginary))};
 }
 
 Results polar(Calls& calls, const OpRow&, const Arguments& args) {
   const Expression size(calls, args[0].tensor()), angle(calls, args[1].tensor());
-  return {Argument(of_parts(size * angle.of("aten::cos"), size * angle.of("aten::sin")))};
+  const Expression along = size * angle.of("aten::cos"), across = size * angle.of("aten::sin");
+  return {Argument(of_parts(along, across))};
 }
 
 Gradients grad_complex(const GradContext& context) {
@@ -61,10 +63,10 @@ Gradients grad_polar(const GradContext& context) {
   const Expression cosine = in(context, 1).of("aten::cos"), sine = in(context, 1).of("aten::sin");
   Gradients gradients(2);
   if (context.needs(0)) {
-    gradients[0] = sum_to(context.calls, (x * cosine + y * sine).value(), input(context, 0));
+    gradients[0] = sum_to(context.calls, (x * cosine).plus(y * sine).value(), input(context, 0));
   }
   if (context.needs(1)) {
-    const Expression across = (y * cosine - x * sine) * in(context, 0);
+    const Expression across = (y * cosine).minus(x * sine) * in(context, 0);
     gradients[1] = sum_to(context.calls, across.value(), input(context, 1));
   }
   return gradients;

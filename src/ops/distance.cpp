@@ -89,10 +89,10 @@ Expression sent_to_rows(Calls& calls, const DTensor& gradient, const DTensor& ro
   const auto beside = [&](const DTensor& x, std::int64_t dim) -> Expression {
     return {calls, calls.one("unsqueeze", {x, dim})};
   };
-  const Expression difference =
-      beside(grad::reduced(calls, rows), -2) - beside(grad::reduced(calls, others), -3);
-  const Expression slope =
-      distance_slope(beside(gradient, -1), difference, beside(distances, -1), p);
+  const Expression row = beside(grad::reduced(calls, rows), -2);
+  const Expression difference = row - beside(grad::reduced(calls, others), -3);
+  const Expression flow = beside(gradient, -1), distance = beside(distances, -1);
+  const Expression slope = distance_slope(flow, difference, distance, p);
   return {calls, calls.one("sum.dim_IntList", {slope.value(), Dims{-2}})};
 }
 
@@ -133,9 +133,9 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
          gradient.numel(), distances.numel(), x.ndim());
   }
   if (count == 0) return {calls.one("zeros_like", {x})};
-  return {sent_to_rows(calls, of_all_pairs(calls, gradient, count), x, x,
-                       of_all_pairs(calls, distances, count), args[2].to_double())
-              .value()};
+  const DTensor flow = of_all_pairs(calls, gradient, count);
+  const DTensor apart = of_all_pairs(calls, distances, count);
+  return {sent_to_rows(calls, flow, x, x, apart, args[2].to_double()).value()};
 }
 
 /// _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the product of three,
@@ -165,7 +165,8 @@ Results euclidean_dist(Calls& calls, const Arguments& args) {
     return calls.one("cat", {ArgumentList{x, y, z}, -1});
   };
   const DTensor of_a = square(a), of_b = square(b);
-  const DTensor left = beside((a * -2.0).value(), of_a, calls.one("ones_like", {of_a}));
+  const Expression twice = a * -2.0;
+  const DTensor left = beside(twice.value(), of_a, calls.one("ones_like", {of_a}));
   const DTensor right = beside(b.value(), calls.one("ones_like", {of_b}), of_b);
   const DTensor squares = matmul(calls, left, calls.one("mT", {right}));
   return {calls.one("sqrt", {calls.one("clamp_min", {squares, 0})})};
@@ -194,7 +195,7 @@ Results renorm(Calls& calls, const Arguments& args) {
   const Expression norm(calls, norm_of(calls, wide.value(), args[1], other_dims(x, dim), true));
   const Expression factor = (norm + 1e-7).of("aten::reciprocal") * most;
   const Expression kept = norm.of("aten::ones_like");
-  return {(Expression(calls, x) * norm.gt(most).choose(factor, kept).to(x.dtype())).value()};
+  return {Expression(calls, x).times(norm.gt(most).choose(factor, kept).to(x.dtype())).value()};
 }
 
 /// _weight_norm_interface(v, g, dim): g * v / |v|, and the norms

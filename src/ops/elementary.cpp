@@ -135,11 +135,11 @@ Gradients grad_sgn(const GradContext& context) {
   const Expression z = in(context, 0), direction = z.of("aten::sgn"), gradient = flowing(context);
   if (!is_complex(z.value().dtype())) return grad_zeros(context);
   const auto parts = [](const Expression& x) { return x.of("aten::view_as_real"); };
-  const Expression along(
-      calls,
-      calls.one("aten::sum.dim_IntList", {(parts(gradient) * parts(direction)).value(), Dims{-1}}));
+  const Expression along(calls,
+                         calls.one("aten::sum.dim_IntList",
+                                   {parts(gradient).times(parts(direction)).value(), Dims{-1}}));
   const Expression size = z.of("aten::abs");
-  const Expression slope = (gradient - direction * along) / size.filled(size.eq(0), 1);
+  const Expression slope = (gradient - direction * along).over(size.filled(size.eq(0), 1));
   return {slope.filled(z.eq(0), 0).value()};
 }
 
@@ -156,7 +156,7 @@ Gradients grad_silu_backward(const GradContext& context) {
   const Expression g = in(context, 0), x = in(context, 1), share = x.of("aten::sigmoid");
   const Expression rest = -(share - 1);
   return {context.calls.one("aten::silu_backward", {context.grads[0], x.value()}),
-          (flowing(context) * g * share * rest * (x * (rest - share) + 2)).value()};
+          (flowing(context) * g * share * rest).times(x * (rest - share) + 2).value()};
 }
 
 Gradients grad_sin(const GradContext& context) {
@@ -220,7 +220,7 @@ Gradients grad_of_slope(const GradContext& context) {
   }
   if (bend != nullptr && context.needs(1)) {
     const Expression bent =
-        flowing(context).conjugate() * in(context, 0) * bend(context).conjugate();
+        (flowing(context).conjugate() * in(context, 0)).times(bend(context).conjugate());
     gradients[1] = sum_to(calls, bent.value(), input(context, 1));
   }
   return gradients;
@@ -239,14 +239,14 @@ Expression bend_of_gelu(const GradContext& context) {
   const Expression x = in(context, 1), square = x * x;
   if (context.inputs[2].string() != "tanh") {
     const double density = std::sqrt(0.5 / std::numbers::pi);
-    return (square * -0.5).of("aten::exp") * density * (-square + 2.0);
+    return ((square * -0.5).of("aten::exp") * density).times(-square + 2.0);
   }
   constexpr double kCubic = 0.044715;
   const double scale = std::sqrt(2 / std::numbers::pi);
   const Expression t = ((square * kCubic + 1.0) * x * scale).of("aten::tanh");
   const Expression slope = (square * (3 * kCubic) + 1.0) * scale;
   const Expression steep = -(t * t) + 1.0;
-  const Expression turn = x * (6 * kCubic * scale) - t * slope * slope * 2.0;
+  const Expression turn = (x * (6 * kCubic * scale)).minus(t * slope * slope * 2.0);
   return steep * (slope + x * turn * 0.5);
 }
 

@@ -29,6 +29,11 @@ inline DTensor counted(Calls& calls, const DTensor& like, std::int64_t count,
 
 /// A value in a formula; lives no longer than the calls that it was made with. Operands broadcast,
 /// dtypes are promoted, and failures are those of the ops.
+///
+/// Ops are issued in the order in which they are written. C++ leaves the order of the operands of
+/// a - b and of a function's arguments to the compiler, and each takes another: where both operands
+/// are computed on the spot, the operator is refused, and x * y - z * w is (x * y).minus(z * w), as
+/// an object comes before the arguments of its member.
 class Expression {
  public:
   Expression(Calls& calls, DTensor value) : calls_(&calls), value_(std::move(value)) {}
@@ -49,6 +54,7 @@ class Expression {
   Expression choose(const Expression& yes, const Expression& no) const {
     return {*calls_, calls_->one("aten::where.self", {value_, yes.value_, no.value_})};
   }
+  Expression choose(Expression&& yes, Expression&& no) const = delete;  // name the first one
   /// In `dtype`; itself when it is of that dtype.
   Expression to(DType dtype) const { return {*calls_, cast_to(*calls_, value_, dtype)}; }
   /// Conjugated; itself where it is real.
@@ -60,10 +66,19 @@ class Expression {
   Expression operator-(const Expression& b) const { return with("aten::sub.Tensor", b.value_); }
   Expression operator*(const Expression& b) const { return with("aten::mul.Tensor", b.value_); }
   Expression operator/(const Expression& b) const { return with("aten::div.Tensor", b.value_); }
+  Expression operator+(Expression&& b) && = delete;  // both computed here: (..).plus(..)
+  Expression operator-(Expression&& b) && = delete;
+  Expression operator*(Expression&& b) && = delete;
+  Expression operator/(Expression&& b) && = delete;
+  Expression plus(const Expression& b) const { return *this + b; }
+  Expression minus(const Expression& b) const { return *this - b; }
+  Expression times(const Expression& b) const { return *this * b; }
+  Expression over(const Expression& b) const { return *this / b; }
   Expression operator+(double b) const { return with("aten::add.Scalar", b); }
   Expression operator-(double b) const { return with("aten::sub.Scalar", b); }
   Expression operator*(double b) const { return with("aten::mul.Scalar", b); }
   Expression operator/(double b) const { return with("aten::div.Scalar", b); }
+  // Of these C++ itself says that the left one comes first.
   Expression operator&&(const Expression& b) const { return with("aten::logical_and", b.value_); }
   Expression operator||(const Expression& b) const { return with("aten::logical_or", b.value_); }
   // Masks: b is a number or another Expression's value.

@@ -215,7 +215,9 @@ Results cross(Calls& calls, const OpRow&, const Arguments& args) {
   const auto turned = [&](std::size_t i, std::int64_t by) {
     return Expression(calls, calls.one("aten::roll", {args[i], Dims{by}, Dims{args[2].to_int()}}));
   };
-  return {Argument((turned(0, -1) * turned(1, -2) - turned(0, -2) * turned(1, -1)).value())};
+  const Expression forth = turned(0, -1).times(turned(1, -2));
+  const Expression back = turned(0, -2).times(turned(1, -1));
+  return {Argument((forth - back).value())};
 }
 
 Expression in_columns(const Expression& x) { return x.with("aten::unsqueeze", -2); }
@@ -231,12 +233,13 @@ Expression inverted(const Expression& x, const Argument& atol, const Argument& r
   if (!atol.is_none() && rtol.is_none()) {
     // A bound of 0 is none.
     const Expression given = in_rows({calls, atol.tensor()});
-    bound = given.gt(0).choose(largest * 0.0, largest * step);
+    const Expression none = largest * 0.0;
+    bound = given.gt(0).choose(none, largest * step);
   }
   if (!atol.is_none()) {
     bound = bound.with(
         "aten::maximum",
-        (in_rows({calls, atol.tensor()}) + largest * 0.0).to(bound.value().dtype()).value());
+        in_rows({calls, atol.tensor()}).plus(largest * 0.0).to(bound.value().dtype()).value());
   }
   const Expression small = size.le(bound.to(size.value().dtype()).value());
   return x.of("aten::reciprocal").filled(small, 0);
@@ -260,8 +263,9 @@ Results pinv(Calls& calls, const OpRow&, const Arguments& args) {
   const DTensor right = hermitian ? left : adjoint(calls, found[2].tensor());
   const Expression values(calls, found[hermitian ? 0 : 1].tensor());
   const Expression scaled =
-      Expression(calls, right) * in_columns(inverted(values, args[1], args[2], step));
-  return {Argument(product(calls, scaled.to(a.dtype()).value(), adjoint(calls, left)))};
+      Expression(calls, right).times(in_columns(inverted(values, args[1], args[2], step)));
+  const DTensor columns = scaled.to(a.dtype()).value();
+  return {Argument(product(calls, columns, adjoint(calls, left)))};
 }
 
 /// A bound as a tensor that every rank has whole, None as it is.
@@ -309,13 +313,13 @@ Results eigenvalues(Calls& calls, const Arguments& args) {
 
 /// x - x^H
 Expression skew(Calls& calls, const DTensor& x) {
-  return Expression(calls, x) - Expression(calls, adjoint(calls, x));
+  return Expression(calls, x).minus({calls, adjoint(calls, x)});
 }
 
 /// Of numbers v: v_j - v_i in row i, column j, with 1 on the diagonal.
 Expression gaps(Calls& calls, const Expression& v) {
   const DTensor ones = calls.one("aten::ones_like", {v.value()});
-  return in_columns(v) - in_rows(v) + Expression(calls, on_diagonal(calls, ones));
+  return in_columns(v).minus(in_rows(v)).plus({calls, on_diagonal(calls, ones)});
 }
 
 /// What stands beside the diagonal.
@@ -349,26 +353,25 @@ Gradients grad_svd(const GradContext& context) {
   const Expression between = gaps(calls, s * s);
   if (gu.defined()) {
     const Expression turned = skew(calls, product(calls, uh, gu));
-    inner = (Expression(calls, inner) + turned / between * in_columns(s)).value();
+    inner = Expression(calls, inner).plus((turned / between).times(in_columns(s))).value();
     if (complex && gvh.defined()) {
       const Expression phase(calls, diagonal(calls, turned.value()));
-      inner = (Expression(calls, inner) +
-               Expression(calls, on_diagonal(calls, (phase / (s * 2.0)).value())))
-                  .value();
+      const DTensor turns = on_diagonal(calls, (phase / (s * 2.0)).value());
+      inner = Expression(calls, inner).plus({calls, turns}).value();
     }
   }
   if (gvh.defined()) {
     const Expression turned = skew(calls, product(calls, vh, adjoint(calls, gvh)));
-    inner = (Expression(calls, inner) + in_rows(s) * (turned / between)).value();
+    inner = Expression(calls, inner).plus(in_rows(s).times(turned / between)).value();
   }
   Expression left(calls, product(calls, u, inner));
   if (gu.defined() && u.shape()[u.ndim() - 2] > k) {
-    const Expression scaled = Expression(calls, gu) / in_columns(s);
-    left = left + scaled - Expression(calls, product(calls, u, product(calls, uh, scaled.value())));
+    const Expression scaled = Expression(calls, gu).over(in_columns(s));
+    left = (left + scaled).minus({calls, product(calls, u, product(calls, uh, scaled.value()))});
   }
   Expression result(calls, product(calls, left.value(), vh));
   if (gvh.defined() && vh.shape().back() > k) {
-    const Expression scaled = Expression(calls, gvh) / in_rows(s);
+    const Expression scaled = Expression(calls, gvh).over(in_rows(s));
     const Expression outside =
         scaled - Expression(calls, product(calls, product(calls, scaled.value(), v), vh));
     result = result + Expression(calls, product(calls, u, outside.value()));
@@ -410,9 +413,9 @@ Gradients grad_eig(const GradContext& context) {
   if (gv.defined()) {
     const DTensor turned = product(calls, vh, gv);
     const Expression along(calls, calls.one("aten::real", {diagonal(calls, turned)}));
-    const Expression scaled = Expression(calls, v) * in_columns(along);
+    const Expression scaled = Expression(calls, v).times(in_columns(along));
     const Expression rest =
-        Expression(calls, turned) - Expression(calls, product(calls, vh, scaled.value()));
+        Expression(calls, turned).minus({calls, product(calls, vh, scaled.value())});
     inner = inner + beside_diagonal(calls, rest / gaps(calls, values).conjugate());
   }
   const DTensor right = product(calls, inner.value(), vh);
@@ -429,13 +432,13 @@ DTensor grad_square_qr(Calls& calls, const DTensor& q, const DTensor& r, const D
   if (gr.defined()) inner = inner + Expression(calls, product(calls, gr, adjoint(calls, r)));
   if (gq.defined()) inner = inner - Expression(calls, product(calls, adjoint(calls, q), gq));
   const DTensor above = upper(calls, inner.value());
-  const Expression both = Expression(calls, above) + Expression(calls, adjoint(calls, above));
+  const Expression both = Expression(calls, above).plus({calls, adjoint(calls, above)});
   DTensor twice = diagonal(calls, both.value());
   if (is_complex(twice.dtype())) {
     twice = calls.one("aten::_to_copy", {calls.one("aten::real", {twice}), q.dtype()});
   }
   const Expression half =
-      beside_diagonal(calls, both) + Expression(calls, on_diagonal(calls, twice)) * 0.5;
+      beside_diagonal(calls, both).plus(Expression(calls, on_diagonal(calls, twice)) * 0.5);
   Expression sum(calls, product(calls, q, half.value()));
   if (gq.defined()) sum = sum + Expression(calls, gq);
   return calls.one("aten::linalg_solve_triangular", {adjoint(calls, r), sum.value(), false, false});
@@ -462,10 +465,12 @@ Gradients grad_qr(const GradContext& context) {
     return {calls.one("aten::constant_pad_nd", {first, Dims{0, n - m}})};
   }
   const DTensor beyond = columns(gr, m, n);
-  const DTensor added = product(calls, columns(a, m, n), adjoint(calls, beyond));
+  const DTensor rest = columns(a, m, n);
+  const DTensor added = product(calls, rest, adjoint(calls, beyond));
   const DTensor whole_gq =
-      gq.defined() ? (Expression(calls, gq) + Expression(calls, added)).value() : added;
-  const DTensor first = grad_square_qr(calls, q, columns(r, 0, m), whole_gq, columns(gr, 0, m));
+      gq.defined() ? Expression(calls, gq).plus({calls, added}).value() : added;
+  const DTensor square = columns(r, 0, m);
+  const DTensor first = grad_square_qr(calls, q, square, whole_gq, columns(gr, 0, m));
   ArgumentList parts{first, product(calls, q, beyond)};
   return {calls.one("aten::cat", {parts, -1})};
 }
@@ -523,10 +528,10 @@ Gradients grad_pinv(const GradContext& context) {
   const DTensor k = times(gh, p);  // m x m
   const DTensor through = adjoint(calls, times(p, k));
   const DTensor reached = times(k, ph);  // m x n
-  const Expression rows = plain(reached) - plain(times(times(a, p), reached));
-  const DTensor outside = (plain(gh) - plain(times(k, a))).value();
+  const Expression rows = plain(reached).minus(plain(times(times(a, p), reached)));
+  const DTensor outside = plain(gh).minus(plain(times(k, a))).value();
   const Expression columns = plain(times(times(ph, p), outside));
-  return {(rows + columns - plain(through)).value(), DTensor(), DTensor()};
+  return {(rows + columns).minus(plain(through)).value(), DTensor(), DTensor()};
 }
 
 constexpr const char* kEachMatrix = "matrix by matrix";

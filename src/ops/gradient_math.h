@@ -35,13 +35,16 @@ DTensor divide(Calls& calls, const DTensor& a, const DTensor& b);
 DTensor negate(Calls& calls, const DTensor& a);
 DTensor zeros_like(Calls& calls, const DTensor& a);
 
-// The same in formulas, for the length of one gradient.
-inline Expression in(const GradContext& context, std::size_t index) {
+// The same in formulas, for the length of one gradient; const, as no op computes them (operators
+// take two of them).
+inline const Expression in(const GradContext& context, std::size_t index) {
   return {context.calls, input(context, index)};
 }
-inline Expression out(const GradContext& context) { return {context.calls, output(context)}; }
+inline const Expression out(const GradContext& context) { return {context.calls, output(context)}; }
 /// The gradient of the first result.
-inline Expression flowing(const GradContext& context) { return {context.calls, context.grads[0]}; }
+inline const Expression flowing(const GradContext& context) {
+  return {context.calls, context.grads[0]};
+}
 /// The real (0) or the imaginary part (1) of complex numbers.
 Expression complex_part(const Expression& x, std::int64_t index);
 

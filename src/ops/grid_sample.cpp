@@ -170,9 +170,13 @@ struct SampledDim {
     if (between == 2) return cubic(free);
     const auto [at, speed] = inside(free);
     const Expression none = speed * 0.0;
-    if (between == 1) return {tap(at.of("aten::round"), none + 1, none, none)};
+    if (between == 1) {
+      const Expression nearest = at.of("aten::round");
+      return {tap(nearest, none + 1, none, none)};
+    }
     const Expression low = at.of("aten::floor"), share = at - low;
-    return {tap(low, -(share - 1), -speed, none), tap(low + 1, share, speed, none)};
+    const Expression rest = -(share - 1);
+    return {tap(low, rest, -speed, none), tap(low + 1, share, speed, none)};
   }
 
   std::vector<Tap> cubic(const Positions& free) const {
@@ -189,7 +193,8 @@ struct SampledDim {
           near ? (x * (3 * (kA + 2)) - 2 * (kA + 3)) * x : ((x * 3 - 10) * x + 8) * kA;
       const Expression bend = near ? x * (6 * (kA + 2)) - 2 * (kA + 3) : (x * 6 - 10) * kA;
       const Expression place = inside({low + i, free.speed}).at;
-      taps.push_back(tap(place, weight, slope * free.speed * sign, bend * free.speed * free.speed));
+      const Expression turned = slope * free.speed * sign;
+      taps.push_back(tap(place, weight, turned, bend * free.speed * free.speed));
     }
     return taps;
   }

@@ -120,8 +120,8 @@ Results group_norm_backward(Calls& calls, const OpRow& row, const Arguments& arg
     const Expression inner =
         call.reshaped(call.has({"weight"}) ? g * call.beside({"weight"}) : g, shape);
     const auto size = static_cast<double>(shape[2]);
-    const Expression slope =
-        inner - call.sum(inner, last) / size - normal * (call.sum(inner * normal, last) / size);
+    const Expression slope = (inner - call.sum(inner, last) / size)
+                                 .minus(normal * (call.sum(inner * normal, last) / size));
     return call.stored(call.reshaped(slope * root, call.input().shape()), call.input().dtype());
   });
 }
@@ -153,7 +153,7 @@ DTensor through_statistics(const GradContext& context) {
   if (context.grads[2].defined()) {
     const Expression root = shaped(context.outputs[2].tensor(), number);
     const Expression normal =
-        (shaped(x, whole) - shaped(context.outputs[1].tensor(), number)) * root;
+        shaped(x, whole).minus(shaped(context.outputs[1].tensor(), number)) * root;
     sum = sum - shaped(context.grads[2], number) * root * root * normal / static_cast<double>(size);
   }
   return cast_like(calls, shaped(sum.value(), x.shape()).value(), x);
@@ -219,7 +219,8 @@ Gradients grad_group_norm_backward(const GradContext& context) {
   const Expression of_flow = call.reshaped(back.of_flow(), whole);
   if (context.needs(0)) {
     Expression of_g = weighed ? of_flow * vector(args[4].tensor()) : of_flow;
-    if (of_weight.defined()) of_g = of_g + call.reshaped(back.normal, whole) * vector(of_weight);
+    if (of_weight.defined())
+      of_g = of_g + call.reshaped(back.normal, whole).times(vector(of_weight));
     if (of_bias.defined()) of_g = of_g + vector(of_bias);
     gradients[0] = cast_like(calls, of_g.value(), input(context, 0));
   }

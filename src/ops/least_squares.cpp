@@ -5,11 +5,14 @@
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/matmul.h"
+#include "ops/matrices.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 
 namespace shardlab {
 namespace {
+
+using linalg::adjoint;
 
 DTensor scaled_columns(Calls& calls, const DTensor& x, const DTensor& factors) {
   return calls.one("mul.Tensor", {x, calls.one("unsqueeze", {factors, -2})});
@@ -31,7 +34,8 @@ Results root_of_hermitian(Calls& calls, const Arguments& args) {
   const Results eigh = calls("_linalg_eigh", {((given + turned) / 2.0).value()});
   const DTensor& vectors = eigh[1].tensor();
   const DTensor roots = calls.one("sqrt", {calls.one("clamp", {eigh[0], 0})});
-  return {matmul(calls, scaled_columns(calls, vectors, roots), adjoint(calls, vectors))};
+  const DTensor scaled = scaled_columns(calls, vectors, roots);
+  return {matmul(calls, scaled, adjoint(calls, vectors))};
 }
 
 // linalg_lstsq(self, b, rcond, *, driver)
@@ -84,7 +88,7 @@ Results least_squares(Calls& calls, const Arguments& args) {
   const bool full =
       !driver.rank || rank.numel() == 0 || integer_in(calls, calls.one("min", {rank})) == columns;
   if (driver.residuals && rows > columns && full) {
-    const Expression off = Expression(calls, matmul(calls, a, solution)) - Expression(calls, b);
+    const Expression off = Expression(calls, matmul(calls, a, solution)).minus({calls, b});
     const Expression size = off.of("abs");
     residuals = calls.one("sum.dim_IntList", {(size * size).value(), Dims{-2}});
   }

@@ -183,8 +183,8 @@ Gradients grad_slogdet(const GradContext& context) {
          "_linalg_slogdet: the sign of a complex determinant has no gradient here");
   }
   if (!context.grads[1].defined()) return Gradients(1);  // steps, and factors
-  return {multiply(calls, in_matrix(calls, context.grads[1]),
-                   adjoint(calls, inverse_of(calls, input(context, 0))))};
+  const DTensor scale = in_matrix(calls, context.grads[1]);
+  return {multiply(calls, scale, adjoint(calls, inverse_of(calls, input(context, 0))))};
 }
 
 /// A X = B: of B A^-H g, of A -that X^H.
@@ -254,8 +254,10 @@ DTensor grad_factors(Calls& calls, const DTensor& l, const DTensor& u, const DTe
     return calls.one("aten::linalg_solve_triangular", {adjoint(calls, a), b, above, left, unit});
   };
   const DTensor l1 = part(l, -2, 0, k), u1 = part(u, -1, 0, k);
-  Expression below(calls, product(calls, adjoint(calls, l1), part(gl, -2, 0, k)));
-  Expression above(calls, product(calls, part(gu, -1, 0, k), adjoint(calls, u1)));
+  const DTensor lh = adjoint(calls, l1);
+  Expression below(calls, product(calls, lh, part(gl, -2, 0, k)));
+  const DTensor flow = part(gu, -1, 0, k);
+  Expression above(calls, product(calls, flow, adjoint(calls, u1)));
   const DTensor right = part(gu, -1, k, n), under = part(gl, -2, k, m);
   if (n > k) {
     below = below - Expression(calls, product(calls, right, adjoint(calls, part(u, -1, k, n))));
@@ -263,8 +265,8 @@ DTensor grad_factors(Calls& calls, const DTensor& l, const DTensor& u, const DTe
   if (m > k) {
     above = above - Expression(calls, product(calls, adjoint(calls, part(l, -2, k, m)), under));
   }
-  const Expression both = Expression(calls, lower(calls, below.value(), -1)) +
-                          Expression(calls, upper(calls, above.value()));
+  const Expression both =
+      Expression(calls, lower(calls, below.value(), -1)).plus({calls, upper(calls, above.value())});
   const DTensor square =
       solved(u1, solved(l1, both.value(), true, true, true), false, false, false);
   if (n > k) {
@@ -286,7 +288,8 @@ Gradients grad_lu(const GradContext& context) {
     return context.grads[i].defined() ? context.grads[i] : zeros_like(calls, factor);
   };
   if (!context.grads[1].defined() && !context.grads[2].defined()) return Gradients(1);
-  const DTensor inner = grad_factors(calls, l, u, given(1, l), given(2, u));
+  const DTensor gl = given(1, l), gu = given(2, u);
+  const DTensor inner = grad_factors(calls, l, u, gl, gu);
   if (!context.inputs[1].to_bool()) return {inner};
   return {product(calls, context.outputs[0].tensor(), inner)};
 }
@@ -312,7 +315,7 @@ Gradients grad_cholesky_solve(const GradContext& context) {
   const DTensor l = read(input(context, 1));
   const DTensor of_b = calls.one("aten::cholesky_solve", {context.grads[0], l, above});
   const DTensor once = product(calls, of_b, adjoint(calls, output(context)));
-  const DTensor both = (Expression(calls, once) + Expression(calls, adjoint(calls, once))).value();
+  const DTensor both = Expression(calls, once).plus({calls, adjoint(calls, once)}).value();
   const DTensor of_l = above ? product(calls, l, both) : product(calls, both, l);
   return {sum_to(calls, of_b, input(context, 0)), sum_to(calls, negate(calls, read(of_l)), l)};
 }
@@ -383,7 +386,7 @@ Gradients grad_older_triangular_solve(const GradContext& context) {
   if (const DTensor& given = context.grads[1]; given.defined()) {
     const DTensor copy = sum_to(calls, given, a);
     DTensor& of_a = gradients[1];
-    of_a = of_a.defined() ? (Expression(calls, of_a) + Expression(calls, copy)).value() : copy;
+    of_a = of_a.defined() ? Expression(calls, of_a).plus({calls, copy}).value() : copy;
   }
   return gradients;
 }
@@ -393,7 +396,7 @@ Gradients grad_older_triangular_solve(const GradContext& context) {
 Gradients grad_cholesky_inverse(const GradContext& context) {
   Calls& calls = context.calls;
   const DTensor &factor = input(context, 0), &inverse = output(context), &g = context.grads[0];
-  const DTensor both = (Expression(calls, g) + Expression(calls, adjoint(calls, g))).value();
+  const DTensor both = Expression(calls, g).plus({calls, adjoint(calls, g)}).value();
   const DTensor inner = product(calls, inverse, product(calls, both, inverse));
   const bool above = context.inputs[1].to_bool();
   return {negate(calls, above ? product(calls, factor, inner) : product(calls, inner, factor))};

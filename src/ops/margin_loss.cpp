@@ -63,7 +63,7 @@ Results hinge_embedding_loss(Calls& calls, const Arguments& args) {
 
 /// margin_ranking_loss(input1, input2, target, margin, reduction)
 Results margin_ranking_loss(Calls& calls, const Arguments& args) {
-  const Expression lead = expression_of(calls, args[0]) - expression_of(calls, args[1]);
+  const Expression lead = expression_of(calls, args[0]).minus(expression_of(calls, args[1]));
   const Expression loss = -expression_of(calls, args[2]) * lead + args[3].to_double();
   return reduced(loss.with("aten::clamp_min", 0), args[4]);
 }
@@ -179,7 +179,7 @@ Results slopes_of_classes(Calls& calls, const Classes& given, const Expression& 
   const std::int64_t shares = given.count * (mean ? std::max<std::int64_t>(samples, 1) : 1);
   const DTensor each =
       gradient.ndim() == 0 ? gradient : calls.one("aten::unsqueeze", {gradient, 1});
-  const Expression result = slopes / static_cast<double>(shares) * Expression(calls, each);
+  const Expression result = (slopes / static_cast<double>(shares)).times({calls, each});
   return {calls.one("aten::reshape", {result.value(), shape})};
 }
 
@@ -228,7 +228,7 @@ Labels labels_of(Calls& calls, const Arguments& args) {
   const auto column = [&](const Expression& value, std::int64_t dim) -> Expression {
     return {calls, calls.one("aten::unsqueeze", {value.value(), dim})};
   };
-  const Expression gaps = column(-right + 1.0, 2) + column(given.x, 1);
+  const Expression gaps = column(-right + 1.0, 2).plus(column(given.x, 1));
   const Expression out_of_it = column(ends, 2) || column({calls, is_target}, 1).gt(0);
   return {given, places, is_target, gaps.with("aten::clamp_min", 0).filled(out_of_it, 0)};
 }

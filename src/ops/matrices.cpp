@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "ops/expression.h"
 #include "ops/meta.h"
 #include "ops/rules.h"
 

@@ -152,8 +152,9 @@ Gradients grad_mv(const GradContext& context) {
   Calls& calls = context.calls;
   Gradients gradients(2);
   if (context.needs(0)) {
-    gradients[0] = multiply(calls, calls.one("aten::unsqueeze", {context.grads[0], 1}),
-                            calls.one("aten::unsqueeze", {input(context, 1), 0}));
+    const DTensor column = calls.one("aten::unsqueeze", {context.grads[0], 1});
+    const DTensor row = calls.one("aten::unsqueeze", {input(context, 1), 0});
+    gradients[0] = multiply(calls, column, row);
   }
   if (context.needs(1)) {
     gradients[1] =

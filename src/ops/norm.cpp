@@ -271,7 +271,7 @@ Results rms_norm_backward_locally(Calls& calls, const OpRow&, const Arguments& a
   if (mask_at(args[5], 0)) {
     const Expression share = args[4].is_tensor() ? gradient * widened(calls, args[4]) : gradient;
     const Expression along = row_mean(share * x, args[2]) * rstd * rstd * rstd;
-    results[0] = (share * rstd - x * along).to(dtype).value();
+    results[0] = (share * rstd).minus(x * along).to(dtype).value();
   }
   if (args[4].is_tensor() && mask_at(args[5], 1)) {
     const DTensor& weight = args[4].tensor();

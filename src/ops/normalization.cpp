@@ -95,16 +95,18 @@ Expression WayBack::rest(const Expression& x) const {
 
 Expression WayBack::of_normal() const {
   if (takes_out == TakesOut::kNothing) return into_normal;
-  return into_normal - root * (into_input * mean(flow * normal) + flow * mean(into_input * normal));
+  const Expression along = into_input * mean(flow * normal);
+  return into_normal - root * (along + flow * mean(into_input * normal));
 }
 
 Expression WayBack::of_root() const {
-  return sum(of_normal() * normal) / root + sum(into_input * rest(flow));
+  return (sum(of_normal() * normal) / root).plus(sum(into_input * rest(flow)));
 }
 
 Expression WayBack::of_input() const {
   if (takes_out == TakesOut::kNothing) return root * of_normal();
-  return root * rest(of_normal()) - root * root * normal * mean(into_input * rest(flow));
+  const Expression direct = root * rest(of_normal());
+  return direct - (root * root * normal).times(mean(into_input * rest(flow)));
 }
 
 }  // namespace shardlab::normalization

@@ -44,7 +44,7 @@ Expression share_of(Calls& calls, const DTensor& gradient, const Argument& reduc
 Expression expression(Calls& calls, const Argument& tensor) { return {calls, tensor.tensor()}; }
 
 Expression difference_of(Calls& calls, const Argument& self, const Argument& target) {
-  const Expression difference = expression(calls, self) - expression(calls, target);
+  const Expression difference = expression(calls, self).minus(expression(calls, target));
   require_float("the loss", difference.value().dtype());
   return difference;
 }
@@ -95,9 +95,9 @@ Results smooth_l1_loss(Calls& calls, const Arguments& args) {
          "smooth_l1_loss: beta is {}, must not be negative", args[3].text());
   }
   const Expression width = difference_of(calls, args[0], args[1]).of("aten::abs");
-  const Expression terms =
-      beta == 0 ? width : width.lt(beta).choose(width * width * 0.5 / beta, width - 0.5 * beta);
-  return loss_in_place_of(terms, args[2]);
+  if (beta == 0) return loss_in_place_of(width, args[2]);
+  const Expression near = width.lt(beta), bent = width * width * 0.5 / beta;
+  return loss_in_place_of(near.choose(bent, width - 0.5 * beta), args[2]);
 }
 
 /// smooth_l1_loss_backward(grad_output, self, target, reduction, beta)
@@ -126,7 +126,7 @@ Results binary_cross_entropy(Calls& calls, const Arguments& args) {
   constexpr double kLeast = -100;
   const Expression yes = x.of("aten::log").with("aten::clamp_min", kLeast);
   const Expression no = (-x).of("aten::log1p").with("aten::clamp_min", kLeast);
-  Expression terms = (target - 1.0) * no - target * yes;
+  Expression terms = ((target - 1.0) * no).minus(target * yes);
   if (args[2].is_tensor()) terms = terms * expression(calls, args[2]);
   return reduced_loss(terms, args[3]);
 }
@@ -186,7 +186,7 @@ Gradients grad_binary_cross_entropy(const GradContext& context) {
   }
   if (context.needs(1)) {
     const Expression x(calls, input(context, 0));
-    Expression slope = (-x).of("aten::log1p") - x.of("aten::log");
+    Expression slope = (-x).of("aten::log1p").minus(x.of("aten::log"));
     if (context.inputs[2].is_tensor()) slope = slope * Expression(calls, input(context, 2));
     const Expression share = share_of(calls, context.grads[0], reduction, x.value());
     gradients[1] = sum_to(calls, (slope * share).value(), input(context, 1));
@@ -205,13 +205,16 @@ Gradients grad_cross_entropy_of_logits(const GradContext& context) {
     Expression slope = x.of("aten::sigmoid") - target;
     if (positive) {
       const Expression weighted = Expression(calls, input(context, 3)) * target;
-      slope = (weighted - target + 1.0) * x.of("aten::sigmoid") - weighted;
+      slope = (weighted - target + 1.0).times(x.of("aten::sigmoid")) - weighted;
     }
     gradients[0] = sum_to(calls, (slope * share).value(), x.value());
   }
   if (context.needs(1)) {
     Expression slope = -x;
-    if (positive) slope = slope - (Expression(calls, input(context, 3)) - 1.0) * log_sigmoid(x);
+    if (positive) {
+      const Expression more = Expression(calls, input(context, 3)) - 1.0;
+      slope = slope - more * log_sigmoid(x);
+    }
     gradients[1] = sum_to(calls, (slope * share).value(), target.value());
   }
   return gradients;

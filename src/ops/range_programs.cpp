@@ -46,7 +46,8 @@ Expression between(Calls& calls, const Arguments& args) {
   const Expression step = (end - start) / static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
   const auto half = static_cast<double>((steps + 1) / 2);
   const Expression rest = -place + static_cast<double>(steps - 1);
-  return place.lt(half).choose(start + place * step, end - rest * step);
+  const Expression from_start = start + place * step, from_end = end - rest * step;
+  return place.lt(half).choose(from_start, from_end);
 }
 
 DType wanted_dtype(const Argument& dtype) { return dtype_or(dtype, DType::kF32); }
@@ -84,7 +85,7 @@ void require_deviation(const Argument& deviation) {
 Results normal_about(Calls& calls, const Arguments& args) {
   require_deviation(args[1]);
   const Expression noise(calls, noise_like(calls, args[0].tensor(), args[2]));
-  return {(Expression(calls, args[0].tensor()) + noise * args[1].to_double()).value()};
+  return {Expression(calls, args[0].tensor()).plus(noise * args[1].to_double()).value()};
 }
 
 Results normal_spread(Calls& calls, const Arguments& args) {

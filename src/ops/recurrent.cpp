@@ -43,21 +43,21 @@ using Cell = State (*)(Calls&, const DTensor& x, const State&, const CellWeights
 
 template <const char* const& activation>
 State simple_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
-  const Expression sum = layer_of(calls, x, weights.input, weights.input_bias) +
-                         layer_of(calls, state[0], weights.hidden, weights.hidden_bias);
+  const Expression sum = layer_of(calls, x, weights.input, weights.input_bias)
+                             .plus(layer_of(calls, state[0], weights.hidden, weights.hidden_bias));
   return {sum.of(activation).value()};
 }
 constexpr const char* kTanh = "aten::tanh";
 constexpr const char* kRelu = "aten::relu";
 
 State lstm_cell(Calls& calls, const DTensor& x, const State& state, const CellWeights& weights) {
-  const Expression sum = layer_of(calls, state[0], weights.hidden, weights.hidden_bias) +
-                         layer_of(calls, x, weights.input, weights.input_bias);
+  const Expression sum = layer_of(calls, state[0], weights.hidden, weights.hidden_bias)
+                             .plus(layer_of(calls, x, weights.input, weights.input_bias));
   const std::vector<Expression> gate = gates(calls, sum, 4);
   const auto open = [&](std::size_t i) { return gate[i].of("aten::sigmoid"); };
-  const Expression cell =
-      open(1) * Expression(calls, state[1]) + open(0) * gate[2].of("aten::tanh");
-  Expression hidden = open(3) * cell.of("aten::tanh");
+  const Expression kept = open(1).times({calls, state[1]});
+  const Expression cell = kept + open(0).times(gate[2].of("aten::tanh"));
+  Expression hidden = open(3).times(cell.of("aten::tanh"));
   if (weights.projection.is_tensor()) {
     hidden = layer_of(calls, hidden.value(), weights.projection.tensor(), Argument());
   }

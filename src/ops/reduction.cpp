@@ -434,8 +434,8 @@ Gradients grad_extremum_along(const GradContext& context) {
   }
   const Dims& shape = input(context, 0).shape();
   const std::int64_t at = wrap_dim(dim.to_int(), shape.size());
-  return chosen(context, dim, context.calls.one("aten::unsqueeze", {context.grads[0], at}),
-                context.calls.one("aten::unsqueeze", {index, at}));
+  const DTensor flow = context.calls.one("aten::unsqueeze", {context.grads[0], at});
+  return chosen(context, dim, flow, context.calls.one("aten::unsqueeze", {index, at}));
 }
 
 /// kthvalue(self, k, dim, keepdim)
@@ -463,7 +463,8 @@ Gradients grad_powsum(const GradContext& context) {
   const Expression x = in(context, 0);
   const Expression whole(context.calls, spread(context, dims, context.inputs[3].to_bool()));
   const Expression power = x.of("aten::abs").with("aten::pow.Tensor_Scalar", ord - 1);
-  return {(whole * power.filled(x.eq(0), ord == 1 ? 1.0 : 0.0) * x.of("aten::sgn") * ord).value()};
+  const Expression size = whole * power.filled(x.eq(0), ord == 1 ? 1.0 : 0.0);
+  return {(size * x.of("aten::sgn") * ord).value()};
 }
 
 Gradients grad_sum_all(const GradContext& context) {

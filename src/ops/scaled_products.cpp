@@ -70,7 +70,8 @@ Results scaled_mm(Calls& calls, const OpRow&, const Arguments& args) {
   const auto wide = [&](const Argument& x) {
     return Expression(calls, x.tensor()).to(DType::kF32);
   };
-  const Expression a = wide(args[0]) * wide(args[2]), b = wide(args[1]) * wide(args[3]);
+  const Expression a = wide(args[0]).times(wide(args[2]));
+  const Expression b = wide(args[1]).times(wide(args[3]));
   Expression result(calls, calls.one("aten::mm", {a.value(), b.value()}));
   if (args[4].is_tensor()) result = result + wide(args[4]);
   if (args[5].is_tensor()) result = result * wide(args[5]);

@@ -52,7 +52,8 @@ class Reduced {
     const Expression start = self().of(with_self() ? "aten::ones_like" : "aten::zeros_like");
     const Expression counted = sent(start, src().of("aten::ones_like"));
     const Expression count = counted.filled(counted.eq(0), 1);
-    return shared(flowing(context_) / count, taken(flowing(context_)) / taken(count));
+    const Expression to_self = flowing(context_) / count;
+    return shared(to_self, taken(flowing(context_)).over(taken(count)));
   }
 
   /// The product of all others; beside a zero only that zero has one.
@@ -65,11 +66,12 @@ class Reduced {
     const Expression others = self().filled(self().eq(0), 1);
     const Expression to_self = flowing(context_) * reduced(others, src()) / others;
     const Expression zero = src().eq(0);
-    const Expression zeros =
-        taken(sent(self().of("aten::zeros_like"), zero.to(src().value().dtype())));
+    const Expression none = self().of("aten::zeros_like");
+    const Expression zeros = taken(sent(none, zero.to(src().value().dtype())));
     const Expression alone = zero && zeros.eq(1);
     const Expression rest = reduced(self(), src().filled(alone, 1));
-    const Expression quotient = taken(flowing(context_) * out(context_)) / src().filled(zero, 1);
+    const Expression quotient =
+        taken(flowing(context_) * out(context_)).over(src().filled(zero, 1));
     return shared(to_self, alone.choose(taken(flowing(context_) * rest), quotient));
   }
 
@@ -79,7 +81,8 @@ class Reduced {
     const Expression met = src().eq(taken(out(context_)).value()).to(dtype);
     const Expression start = with_self() ? own : own.of("aten::zeros_like");
     const Expression share = flowing(context_) / sent(start, met).with("aten::clamp_min", 1);
-    return shared(own * share, met * taken(share));
+    const Expression to_self = own * share;
+    return shared(to_self, met * taken(share));
   }
 
   const GradContext& context_;

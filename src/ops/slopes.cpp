@@ -64,7 +64,8 @@ Results elu_backward(Calls& calls, const Arguments& args) {
   const Expression x = f.whole(5), gradient = f.whole(0);
   const Expression bent =
       is_result ? (x + below) * inner : (x * inner).of("aten::exp") * (inner * below);
-  return {f.result(x.le(0).choose(gradient * bent, gradient * above))};
+  const Expression below_zero = gradient * bent;
+  return {f.result(x.le(0).choose(below_zero, gradient * above))};
 }
 
 /// hardsigmoid_backward(grad_output, self)
@@ -94,21 +95,21 @@ Expression shrink_backward(const Formula& f) {
 /// mish_backward(grad_output, self)
 Expression mish_backward(const Formula& f) {
   const Expression x = f.whole(1), height = x.of("aten::softplus").of("aten::tanh");
-  return f[0] * (height + x * x.of("aten::sigmoid") * (-(height * height) + 1));
+  return f[0].times(height + (x * x.of("aten::sigmoid")).times(-(height * height) + 1));
 }
 
 /// log_sigmoid_forward(self): output, and exp(-|x|) for the gradient
 Results log_sigmoid(Calls& calls, const Arguments& args) {
   const Formula f(calls, args);
   const Expression x = f.whole(0), small = (-x.of("aten::abs")).of("aten::exp");
-  return {f.result(x.with("aten::clamp_max", 0) - small.of("aten::log1p")), f.result(small)};
+  return {f.result(x.with("aten::clamp_max", 0).minus(small.of("aten::log1p"))), f.result(small)};
 }
 
 /// log_sigmoid_backward(grad_output, self, buffer)
 Expression log_sigmoid_backward(const Formula& f) {
   const Expression x = f[1], small = (-x.of("aten::abs")).of("aten::exp");
   const Expression share = small / (small + 1);
-  return f[0] * x.lt(0).choose(-share + 1, share);
+  return f[0].times(x.lt(0).choose(-share + 1, share));
 }
 
 // glu(self, dim): one half of a dim times the sigmoid of the other
@@ -260,7 +261,7 @@ Results alpha_dropout(Calls& calls, const Arguments& args) {
   const Expression kept(
       calls, calls.one("aten::bernoulli_.float", {calls.one("aten::zeros_like", {x}), 1 - p}));
   const Expression floor = (kept - 1.0) * (kAlpha * scale) + kAlpha * scale * p;
-  return {(Expression(calls, x) * (kept * scale) + floor).value()};
+  return {(Expression(calls, x).times(kept * scale) + floor).value()};
 }
 
 /// _fused_dropout(self, p, generator): p is the share that is kept

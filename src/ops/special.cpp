@@ -112,7 +112,7 @@ Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
 Expression slope_acosh(const GradContext& c) {
   const Expression x = in(c, 0);
   if (is_complex(input(c, 0).dtype())) {
-    return (x - 1.0).of("aten::rsqrt") * (x + 1.0).of("aten::rsqrt");
+    return (x - 1.0).of("aten::rsqrt").times((x + 1.0).of("aten::rsqrt"));
   }
   return (x * x - 1.0).of("aten::rsqrt");
 }
@@ -153,28 +153,29 @@ Expression over_input(const GradContext& c) {
 }
 Expression slope_i0(const GradContext& c) { return in(c, 0).of("aten::special_i1"); }
 Expression slope_i0e(const GradContext& c) {
-  return in(c, 0).of("aten::special_i1e") - in(c, 0).of("aten::sgn") * out(c);
+  return in(c, 0).of("aten::special_i1e").minus(in(c, 0).of("aten::sgn") * out(c));
 }
-Expression slope_i1(const GradContext& c) { return in(c, 0).of("aten::i0") - over_input(c); }
+Expression slope_i1(const GradContext& c) { return in(c, 0).of("aten::i0").minus(over_input(c)); }
 Expression slope_i1e(const GradContext& c) {
   const Expression x = in(c, 0);
-  return x.of("aten::special_i0e") - over_input(c) - x.of("aten::sgn") * out(c);
+  return x.of("aten::special_i0e").minus(over_input(c)).minus(x.of("aten::sgn") * out(c));
 }
 Expression slope_j0(const GradContext& c) { return -in(c, 0).of("aten::special_bessel_j1"); }
 Expression slope_j1(const GradContext& c) {
-  return in(c, 0).of("aten::special_bessel_j0") - over_input(c);
+  return in(c, 0).of("aten::special_bessel_j0").minus(over_input(c));
 }
 Expression slope_y0(const GradContext& c) { return -in(c, 0).of("aten::special_bessel_y1"); }
 Expression slope_y1(const GradContext& c) {
   const Expression x = in(c, 0);
-  return (x.of("aten::special_bessel_y0") - out(c) / x)
+  return x.of("aten::special_bessel_y0")
+      .minus(out(c) / x)
       .filled(x.eq(0), std::numeric_limits<double>::infinity());
 }
 Expression slope_k0(const GradContext& c) {
   return -in(c, 0).of("aten::special_modified_bessel_k1");
 }
 Expression slope_k1(const GradContext& c) {
-  return -(in(c, 0).of("aten::special_modified_bessel_k0") + out(c) / in(c, 0));
+  return -in(c, 0).of("aten::special_modified_bessel_k0").plus(out(c) / in(c, 0));
 }
 
 /// frexp: the exponent is a step.
@@ -207,7 +208,7 @@ Gradients grad_zeta(const GradContext& context) {
 /// The integrand of the gamma integral.
 Expression density(const GradContext& context) {
   const Expression a = in(context, 0), x = in(context, 1);
-  return ((a - 1.0) * x.of("aten::log") - x - a.of("aten::lgamma")).of("aten::exp");
+  return ((a - 1.0).times(x.of("aten::log")) - x).minus(a.of("aten::lgamma")).of("aten::exp");
 }
 Gradients grad_igamma(const GradContext& context) { return second_only(context, density(context)); }
 Gradients grad_igammac(const GradContext& context) {

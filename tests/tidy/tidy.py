@@ -3,9 +3,9 @@
 
     tidy.py [ROOT]        default: the repository this script is in
 
-Checks the include law, dead files, banned words and calls, line and function length, and the share
-of errors with a fix (see the modules beside this one), then prints lines per folder. Exit code 1 if
-there is a violation.
+Checks the include law, dead files, banned words and calls, line and function length, the share
+of errors with a fix, and ops in two arguments of one call (see the modules beside this one), then
+prints lines per folder. Exit code 1 if there is a violation.
 """
 
 import collections
@@ -18,12 +18,14 @@ sys.dont_write_bytecode = True
 import fixes  # noqa: E402
 import functions  # noqa: E402
 import includes  # noqa: E402
+import order  # noqa: E402
 import patterns  # noqa: E402
 from source import Repository  # noqa: E402
 
 
 def problems_of(repository):
     checks = includes.CHECKS + patterns.CHECKS + functions.CHECKS + fixes.CHECKS
+    checks += order.CHECKS
     return [problem for check in checks for problem in check(repository)]
 
 

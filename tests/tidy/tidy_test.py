@@ -128,6 +128,35 @@ class Tidy(unittest.TestCase):
         expected = "<Eigen/Core> does not belong in this header"
         self.assert_finds(files, f"src/mesh/layout.h:1: {expected}")
 
+    def assert_order(self, line, name):
+        expected = f"{name}(..): two arguments issue ops, in the compiler's order; name the first"
+        self.assert_in_error_cpp(line, expected)
+
+    def test_two_arguments_that_issue_ops(self):
+        self.assert_order(
+            'DTensor f(Calls& calls) { return g(calls.one("t", {x}), calls.one("t", {y})); }', "g"
+        )
+        self.assert_order("Gradients f(C& c) { return {g(h(c.calls, a), h(c.calls, b))}; }", "g")
+
+    def test_two_arguments_that_compute_expressions(self):
+        self.assert_order("Expression f(const Expression& x) { return g(x * x, -x); }", "g")
+        self.assert_order('void f(T x) { g(x.of("aten::cos"), x.of("aten::sin")); }', "g")
+
+    def test_two_arguments_that_call_what_issues_ops(self):
+        self.assert_order(
+            'void f() { const auto h = [&](T x) { return calls.one("t", {x}); }; g(h(a), h(b)); }',
+            "g",
+        )
+
+    def test_ops_in_a_set_order(self):
+        for line in (
+            'void f() { g({calls.one("t", {x}), calls.one("t", {y})}); }',
+            'void f() { const DTensor a = calls.one("t", {x}); g(a, calls.one("t", {y})); }',
+            'void f() { g(x, [&] { return calls.one("t", {x}); }, [&] { return h(calls); }); }',
+            "void f(const Expression& x) { (x * x).minus(y * y); }",
+        ):
+            self.assertEqual(self.in_error_cpp(line), [], line)
+
     def test_dead_files(self):
         files = {"src/mesh/b.cpp": "", "src/mesh/c.h": ""}
         self.assertEqual(
