@@ -332,8 +332,9 @@ void Session::abort_all(const std::vector<Comm>& comms) const {
     for (const Comm comm : comms) api_.CommAbort(comm);
     return;
   }
-  std::vector<std::jthread> aborts;
+  std::vector<std::thread> aborts;
   for (const Comm comm : comms) aborts.emplace_back([this, comm] { api_.CommAbort(comm); });
+  for (std::thread& abort : aborts) abort.join();
 }
 
 // On a thread of its own: whoever brings the news must not wait for the others. One that was split

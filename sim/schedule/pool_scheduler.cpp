@@ -9,8 +9,6 @@
 // so that none is lost.
 #include "sim/schedule/pool_scheduler.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <exception>
 #include <future>
@@ -200,7 +198,7 @@ void PoolScheduler::serve(Worker& worker) {
   // switch.
   {
     const sanitizer::Section section;
-    worker.exceptions = reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals());
+    worker.exceptions = exception_state();
     sanitizer::adopt_thread(worker.main.sanitizer);
   }
   loop(worker);

@@ -14,6 +14,7 @@
 
 #include "base/rank_context.h"
 #include "base/scheduler.h"
+#include "sim/schedule/exception_state.h"
 #include "sim/schedule/fiber_stack.h"
 #include "sim/schedule/ready_queue.h"
 #include "sim/schedule/sanitizer.h"
@@ -42,11 +43,6 @@ class PoolScheduler final : public Scheduler {
 
  private:
   void explore() override;
-  /// What the C++ runtime keeps per thread about exceptions in flight.
-  struct ExceptionState {
-    void* caught = nullptr;
-    unsigned int uncaught = 0;
-  };
   /// A parked fiber waits for unpark(); a ready one is in its worker's queue.
   enum class State : std::uint8_t { kReady, kRunning, kParked, kEnded };
 

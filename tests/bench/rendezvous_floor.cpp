@@ -1,13 +1,12 @@
 #include "tests/bench/rendezvous_floor.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <atomic>
 #include <boost/context/detail/fcontext.hpp>
 #include <ctime>
 #include <vector>
 
+#include "sim/schedule/exception_state.h"
 #include "sim/schedule/fiber_stack.h"
 #include "sim/schedule/jump.h"
 
@@ -17,10 +16,6 @@ namespace {
 
 namespace context = boost::context::detail;
 
-struct ExceptionState {
-  void* caught = nullptr;
-  unsigned int uncaught = 0;
-};
 struct Fiber {
   void* machine = nullptr;
   ExceptionState exceptions;
@@ -35,7 +30,7 @@ class Loop {
         how_(how),
         fibers_(static_cast<std::size_t>(ranks)),
         ring_(static_cast<std::size_t>(ranks)),
-        exceptions_(reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals())) {
+        exceptions_(exception_state()) {
     for (std::size_t i = 1; i < fibers_.size(); ++i) {
       const FiberStack stack = stacks.stack(i);
       const auto make = how == Switch::kPlain ? context::make_fcontext : make_fiber;

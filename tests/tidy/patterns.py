@@ -47,6 +47,7 @@ OF_ONE_SYSTEM = {
     "src/base/program_path.cpp": "the file of the program",
     "src/base/read_real.cpp": "a standard library without decimal numbers",
     "backends/process/stream_socket.cpp": "sockets",
+    "sim/schedule/exception_state.cpp": "a C++ runtime that does not declare all of its ABI",
     "sim/schedule/stack_map.cpp": "memory for stacks",
     "sim/schedule/stack_map.h": "the same",
     "sim/doctor/system_texts.cpp": "what a system tells of itself",
@@ -57,7 +58,7 @@ SYSTEM = re.compile(
     r"|prctl|accept4|pipe2|dup3|SOCK_CLOEXEC|SOCK_NONBLOCK|MSG_NOSIGNAL|MAP_STACK|MAP_POPULATE"
     r"|sched_[gs]etaffinity|CPU_SET|gettid|getrandom|getauxval|mallinfo2?|malloc_trim|secure_getenv"
     r"|program_invocation_\w+|pthread_getattr_np|pthread_setname_np|__rlimit_resource|__APPLE__"
-    r"|__linux__|_LIBCPP_VERSION|__GLIBC__)\b"
+    r"|__linux__|_LIBCPP_VERSION|_LIBCPPABI_VERSION|__cxa_get_globals|__GLIBC__)\b"
 )
 SYSTEM_FILE = re.compile(r"^/proc/self/exe")
 SYSTEM_HEADER = re.compile(
