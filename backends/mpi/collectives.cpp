@@ -2,144 +2,21 @@
 // the pieces as they are: uneven and empty ones need no padding. Reductions take the terms in rank
 // order (K-21), so that results equal those of the simulator bit for bit, which MPI_Reduce does not
 // promise. A large all_reduce is a reduce_scatter and an all_gather over equal chunks; a small one
-// sends all terms to all.
+// sends all terms to all. What goes from one rank to all is told in from_root.
 #include "backends/mpi/collectives.h"
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
-#include "backends/shared/pieces.h"
+#include "backends/mpi/desk.h"
+#include "backends/mpi/from_root.h"
 #include "backends/shared/reduce.h"
-#include "base/fix.h"
-#include "tensor/device.h"
 
 namespace shardlab::mpi {
 
 namespace {
 
 using backends::Call;
-using backends::piece_of;
-using backends::Range;
-using Bytes = std::vector<std::byte>;
-
-// Part of a row-major array along one dim: `count` rows of `bytes`, `stride` apart.
-struct Rows {
-  std::size_t count;
-  std::size_t bytes;
-  std::size_t stride;
-  std::size_t offset;
-
-  std::size_t total() const { return count * bytes; }
-  bool adjoin() const { return count <= 1 || bytes == stride; }
-};
-
-Rows rows_of(const Dims& shape, std::int64_t dim, Range range, DType dtype) {
-  auto inner = static_cast<std::size_t>(item_bytes(dtype));
-  std::size_t outer = 1;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i < static_cast<std::size_t>(dim)) outer *= static_cast<std::size_t>(shape[i]);
-    if (i > static_cast<std::size_t>(dim)) inner *= static_cast<std::size_t>(shape[i]);
-  }
-  const auto size = static_cast<std::size_t>(shape[static_cast<std::size_t>(dim)]);
-  return {.count = outer,
-          .bytes = static_cast<std::size_t>(range.size) * inner,
-          .stride = size * inner,
-          .offset = static_cast<std::size_t>(range.offset) * inner};
-}
-
-void pack(std::byte* to, const std::byte* from, const Rows& rows) {
-  if (rows.total() == 0) return;
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    std::memcpy(to + i * rows.bytes, from + rows.offset + i * rows.stride, rows.bytes);
-  }
-}
-
-void unpack(std::byte* to, const std::byte* from, const Rows& rows) {
-  if (rows.total() == 0) return;
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    std::memcpy(to + rows.offset + i * rows.stride, from + i * rows.bytes, rows.bytes);
-  }
-}
-
-// Elements of a tensor, row-major, in host memory; keeps its Buffer as it is.
-class Input {
- public:
-  Input() = default;
-  explicit Input(const Tensor& x) : buffer_(x.storage()->buffer()) {
-    if (x.contiguous() && x.device()->type() == "cpu") {
-      data_ = static_cast<std::byte*>(buffer_->data()) + x.offset() * item_bytes(x.dtype());
-      return;
-    }
-    copy_.resize(static_cast<std::size_t>(x.size_bytes()));
-    x.device()->read(x, copy_.data());
-    data_ = copy_.data();
-    buffer_ = nullptr;
-  }
-  std::byte* data() const { return data_; }
-
- private:
-  BufferRef buffer_;
-  Bytes copy_;
-  std::byte* data_ = nullptr;
-};
-
-// A new tensor, in host memory until finish().
-class Output {
- public:
-  Output(Device& device, const Dims& shape, DType dtype)
-      : device_(&device),
-        meta_(contiguous_meta(shape, dtype)),
-        buffer_(device.allocate(static_cast<std::size_t>(product(shape) * item_bytes(dtype)))) {
-    if (device.shape_only()) {
-      fail(ErrorKind::kUnsupported, Fix{"use --device cpu, or the backend fake for shapes alone"},
-           "backend mpi moves data, which device {} does not have", device.type());
-    }
-    if (device.type() != "cpu") copy_.resize(buffer_->size_bytes());
-  }
-  std::byte* data() {
-    return copy_.empty() ? static_cast<std::byte*>(buffer_->data()) : copy_.data();
-  }
-  const Dims& shape() const { return meta_.shape; }
-  DType dtype() const { return meta_.dtype; }
-  std::size_t bytes() const { return buffer_->size_bytes(); }
-  BufferRef finish() {
-    if (!copy_.empty()) device_->write(Tensor(make_ref<Storage>(buffer_), meta_), copy_.data());
-    return std::move(buffer_);
-  }
-
- private:
-  Device* device_;
-  TensorMeta meta_;
-  BufferRef buffer_;
-  Bytes copy_;
-};
-
-// What the steps of one operation work on. Staging memory stays where it is.
-struct Desk {
-  Session* session;
-  std::size_t rank;
-  std::vector<std::int64_t> ranks;
-  int tag;
-  CollectiveKind kind;
-  ReduceOp op;
-  Input input;
-  std::unique_ptr<Output> output;
-  std::deque<Bytes> staging;
-
-  std::size_t size() const { return ranks.size(); }
-  std::byte* stage(std::size_t bytes) { return staging.emplace_back(bytes).data(); }
-
-  // Memory with these rows of the input.
-  std::byte* packed(const Rows& rows) {
-    if (rows.adjoin()) return input.data() + (rows.total() == 0 ? 0 : rows.offset);
-    std::byte* memory = stage(rows.total());
-    pack(memory, input.data(), rows);
-    return memory;
-  }
-};
-
-using DeskRef = std::shared_ptr<Desk>;
 
 // Arrived rows that belong into the output, unless they arrived there.
 struct Arrival {
@@ -201,27 +78,6 @@ void all_to_all(const DeskRef& desk, Operation& operation, const Call& call) {
                            desk->output->dtype()));
   }
   exchange_rows(desk, operation, std::move(sends), rows);
-}
-
-// The root sends each rank its rows; they are the whole output there.
-void from_root(const DeskRef& desk, Operation& operation, const Call& call,
-               const std::function<Rows(std::size_t)>& rows_for) {
-  const auto root = static_cast<std::size_t>(call.root);
-  Pieces sends, receives;
-  if (desk->rank == root) {
-    for (std::size_t i = 0; i < desk->size(); ++i) {
-      const Rows rows = rows_for(i);
-      if (i == root) {
-        pack(desk->output->data(), desk->input.data(), rows);
-      } else {
-        sends.push_back({desk->ranks[i], desk->packed(rows), rows.total()});
-      }
-    }
-  } else {
-    receives.push_back({desk->ranks[root], desk->output->data(), desk->output->bytes()});
-  }
-  operation.steps.push_back(
-      [=](Transfer& transfer) { transfer.start(sends, receives, desk->tag); });
 }
 
 void gather(const DeskRef& desk, Operation& operation, const Call& call) {
@@ -371,14 +227,9 @@ void add_steps(const DeskRef& desk, Operation& operation, const Call& call) {
     case CollectiveKind::kAllToAll:
       return all_to_all(desk, operation, call);
     case CollectiveKind::kBroadcast:
-      return from_root(desk, operation, call, [&](std::size_t) {
-        const std::size_t bytes = desk->output->bytes();
-        return Rows{.count = 1, .bytes = bytes, .stride = bytes, .offset = 0};
-      });
+      return broadcast(desk, operation, call);
     case CollectiveKind::kScatter:
-      return from_root(desk, operation, call, [&](std::size_t i) {
-        return rows_of(call.x->shape(), call.dim, piece_of(call.lengths, i), call.x->dtype());
-      });
+      return scatter(desk, operation, call);
     case CollectiveKind::kGather:
       return gather(desk, operation, call);
     case CollectiveKind::kPermute:

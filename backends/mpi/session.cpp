@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "backends/process/hosts.h"
 #include "backends/shared/module.h"
 #include "backends/shared/patience.h"
 #include "base/error.h"
@@ -75,6 +76,7 @@ Session::Session() : api_(open_api()), patience_(backends::longest_wait()) {
                                             .port = meeting.port,
                                             .job = fmt::format("mpi {}", meeting.process)},
                                            std::move(listener));
+  hosts_ = process::host_numbers(*channel_);
 }
 
 Session::~Session() {

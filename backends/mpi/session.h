@@ -3,8 +3,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/mpi/api.h"
 #include "backends/process/control_channel.h"
@@ -24,6 +26,8 @@ class Session {
 
   const Api& api() const { return *api_; }
   process::ControlChannel& channel() { return *channel_; }
+  /// For each rank of the job the number of its host.
+  const std::vector<std::int64_t>& hosts() const { return hosts_; }
   /// How long a collective waits for other ranks: 300 s, or what SHARDLAB_PATIENCE says.
   std::chrono::milliseconds patience() const { return patience_; }
   /// Messages that are left over from an earlier run are not seen by the next one.
@@ -34,6 +38,7 @@ class Session {
  private:
   const Api* api_;
   std::unique_ptr<process::ControlChannel> channel_;
+  std::vector<std::int64_t> hosts_;
   std::chrono::milliseconds patience_;
 };
 

@@ -1,7 +1,5 @@
 // A process is one rank of one job for its whole life and runs worlds one after the other. The
 // control channel carries NCCL's id, verdicts and the numbers of hosts.
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,6 +12,7 @@
 #include "backends/nccl/launch.h"
 #include "backends/nccl/library.h"
 #include "backends/nccl/nccl.h"
+#include "backends/process/hosts.h"
 
 namespace shardlab::nccl {
 
@@ -51,25 +50,13 @@ class Job {
     membership.job = launch_.job;
     membership.patience = patience();
     channel_ = process::ControlChannel::open(membership);
-    number_hosts();
+    hosts_ = process::host_numbers(*channel_);
   }
 
   static std::chrono::seconds patience() {
     const std::optional<std::string> text = environment("SHARDLAB_JOIN_SECONDS");
     const long seconds = text ? std::strtol(text->c_str(), nullptr, 10) : 0;
     return std::chrono::seconds(seconds > 0 ? seconds : kJoinSeconds);
-  }
-
-  // Ranks of one host get one number. SHARDLAB_HOST stands for the host's own name, for tests.
-  void number_hosts() {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    std::map<std::string, std::int64_t> numbers;
-    for (const std::string& host :
-         channel_->exchange(environment("SHARDLAB_HOST").value_or(name.data()))) {
-      hosts_.push_back(
-          numbers.try_emplace(host, static_cast<std::int64_t>(numbers.size())).first->second);
-    }
   }
 
   const Launch launch_;

@@ -1,0 +1,15 @@
+// hosts.h - which ranks of a job share a host.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/process/control_channel.h"
+
+namespace shardlab::process {
+
+/// For each rank of the job the number of its host, counted from 0 in the order of ranks. All take
+/// part. SHARDLAB_HOST stands for the host's own name, for tests.
+std::vector<std::int64_t> host_numbers(ControlChannel& channel);
+
+}  // namespace shardlab::process
