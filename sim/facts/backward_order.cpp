@@ -70,13 +70,14 @@ OrderedPasses recorded_order(const Json& fact) {
   OrderedPasses passes;
   for (const Json& recorded : fact.at("passes")) {
     OrderedPass& pass = passes.emplace_back();
-    recorded.at("line").get_to(pass.line);
+    pass.line = integer_of<std::int64_t>(recorded.at("line"));
     for (const Json& entry : recorded.at("order")) {
       if (entry.contains("leaf")) {
         pass.add_leaf(entry.at("leaf").get<std::string>());
       } else {
-        pass.add_node({entry.at("line").get<std::int64_t>(), entry.at("visit").get<std::int64_t>(),
-                       entry.at("call").get<std::int64_t>()});
+        pass.add_node({integer_of<std::int64_t>(entry.at("line")),
+                       integer_of<std::int64_t>(entry.at("visit")),
+                       integer_of<std::int64_t>(entry.at("call"))});
       }
     }
   }

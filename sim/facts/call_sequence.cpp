@@ -52,10 +52,10 @@ class SequenceReader {
 
   std::size_t number_of_reference(const Json& reference) const {
     if (reference.contains("in")) {
-      const auto input = reference.at("in").get<std::size_t>();
+      const auto input = integer_of<std::size_t>(reference.at("in"));
       if (input < sequence_.inputs.size()) return input;
     } else {
-      const auto call = reference.at("ref").get<std::size_t>();
+      const auto call = integer_of<std::size_t>(reference.at("ref"));
       const auto result = reference.value("i", std::size_t{0});
       // Results of calls that are still to come are no values yet.
       const std::size_t known = std::min(first_.size(), sequence_.calls.size());

@@ -28,7 +28,8 @@ double real_of(const Json& number, DType dtype) {
 ChainTensor tensor_of(const Json& recorded) {
   ChainTensor tensor;
   tensor.dtype = dtype_named(recorded.at("dtype"));
-  for (const Json& size : recorded.at("shape")) tensor.shape.push_back(size.get<std::int64_t>());
+  for (const Json& size : recorded.at("shape"))
+    tensor.shape.push_back(integer_of<std::int64_t>(size));
   const Json& data = recorded.at("data");
   if (static_cast<std::int64_t>(data.size()) != product(tensor.shape)) {
     fail(ErrorKind::kValue, "{} numbers for a tensor of {} elements", data.size(),
@@ -37,7 +38,7 @@ ChainTensor tensor_of(const Json& recorded) {
   for (const Json& number : data) {
     if (is_integral(tensor.dtype)) {
       tensor.integers.push_back(number.is_boolean() ? std::int64_t{number.get<bool>()}
-                                                    : number.get<std::int64_t>());
+                                                    : integer_of<std::int64_t>(number));
     } else {
       tensor.reals.push_back(real_of(number, tensor.dtype));
     }
@@ -76,7 +77,7 @@ ChainFact chain_fact(const Json& line) {
   if (line.at("error").is_null()) {
     read_expected(line, fact);
   } else {
-    fact.error_line = line.at("error").at("line").get<std::int32_t>();
+    fact.error_line = integer_of<std::int32_t>(line.at("error").at("line"));
   }
   return fact;
 }

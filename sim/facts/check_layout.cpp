@@ -104,7 +104,7 @@ void check_shard_size_offset(Arena&, const Json& fact, CaseReport& report) {
   const auto count = chunks_of(fact);
   Json local = Json::array(), offset = Json::array();
   for (std::int64_t index = 0; index < count; ++index) {
-    const Chunk chunk = chunk_of(fact.at("size").get<std::int64_t>(), count, index);
+    const Chunk chunk = chunk_of(integer_of<std::int64_t>(fact.at("size")), count, index);
     local.push_back(chunk.size);
     offset.push_back(chunk.offset);
   }
@@ -114,7 +114,7 @@ void check_shard_size_offset(Arena&, const Json& fact, CaseReport& report) {
 
 void check_split_tensor(Arena&, const Json& fact, CaseReport& report) {
   const Dims shape = dims_of(fact.at("shape"));
-  const auto dim = fact.at("dim").get<std::size_t>();
+  const auto dim = integer_of<std::size_t>(fact.at("dim"));
   const auto count = chunks_of(fact);
   const bool padded = fact.at("with_padding").get<bool>();
   if (dim >= shape.size()) fail(ErrorKind::kValue, "tensor dim {} of {}", dim, shape.size());
@@ -137,12 +137,12 @@ void check_split_tensor(Arena&, const Json& fact, CaseReport& report) {
 void check_strided_shard(Arena&, const Json& fact, CaseReport& report) {
   const auto count = chunks_of(fact);
   const Placement placement =
-      Placement::strided_shard(0, fact.at("split_factor").get<std::int64_t>());
+      Placement::strided_shard(0, integer_of<std::int64_t>(fact.at("split_factor")));
   std::vector<std::int64_t> local;
   Json indices = Json::array(), pads = Json::array();
   for (std::int64_t index = 0; index < count; ++index) {
     const Cut cut{placement, count, index};
-    const DimMap map = dim_map(fact.at("size").get<std::int64_t>(), std::span(&cut, 1));
+    const DimMap map = dim_map(integer_of<std::int64_t>(fact.at("size")), std::span(&cut, 1));
     local.push_back(map.local_size());
     indices.push_back(indices_of(map));
   }

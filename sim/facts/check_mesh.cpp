@@ -8,7 +8,7 @@ namespace {
 /// Nested lists (or a single number) as shape and ranks.
 void read_nested(const Json& value, std::size_t depth, MeshLayout::Init* init) {
   if (!value.is_array()) {
-    init->ranks.push_back(value.get<std::int64_t>());
+    init->ranks.push_back(integer_of<std::int64_t>(value));
     return;
   }
   if (depth == init->shape.size()) {
@@ -81,8 +81,8 @@ void check_slice(const MeshLayout* layout, const std::string& joined, const Json
 /// A mesh as one rank sees it.
 void check_view(Arena& arena, const Json& fact, CaseReport& report) {
   const MeshLayout* layout = arena.layout(init_of(fact.at("mesh"), fact.at("names")));
-  layout->check_fits(fact.at("world").get<std::int64_t>());
-  const auto rank = fact.at("rank").get<std::int64_t>();
+  layout->check_fits(integer_of<std::int64_t>(fact.at("world")));
+  const auto rank = integer_of<std::int64_t>(fact.at("rank"));
   report.skip_field(SkipReason::kReferenceText);  // repr
   report.expect("shape", fact.at("shape"), json_of(layout->shape()));
   report.expect("ndim", fact.at("ndim"), layout->ndim());
@@ -142,7 +142,7 @@ void check_device_mesh(Arena& arena, const Json& fact, CaseReport& report) {
     if (name == "names") {
       arena.layout({{2, 2}, fact.at("names").get<std::vector<std::string>>(), {}});
     } else if (fact.contains("shape")) {
-      mesh_of(arena, fact.at("shape"))->check_fits(fact.at("world").get<std::int64_t>());
+      mesh_of(arena, fact.at("shape"))->check_fits(integer_of<std::int64_t>(fact.at("world")));
     } else {
       arena.layout(init_of(fact.at("mesh"), {}))->check_fits(kWorld);
     }

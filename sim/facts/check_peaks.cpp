@@ -72,10 +72,10 @@ class PeaksChecker : public FactChecker {
   }
 
   static void compare(const Json& fact, const MemoryWatcher& seen, CaseReport& report) {
-    const std::int64_t largest = fact.at("largest").get<std::int64_t>();
+    const std::int64_t largest = integer_of<std::int64_t>(fact.at("largest"));
     const auto within = [&](std::string_view field, const Json& recorded, std::int64_t bytes,
                             std::int64_t tolerance) {
-      const bool near = std::abs(recorded.get<std::int64_t>() - bytes) <= tolerance;
+      const bool near = std::abs(integer_of<std::int64_t>(recorded) - bytes) <= tolerance;
       if (!near) report.differs(field, recorded, bytes);
     };
     const Json& maxima = fact.at("maxima");

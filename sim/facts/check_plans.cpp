@@ -22,7 +22,7 @@ Json json_of(const PlanResult& result, const Json& fact) {
   const Plan* plan = std::get_if<Plan>(&result);
   if (!plan) return nullptr;
   const auto coordinate =
-      plan->source->layout()->coordinate_of(fact.at("rank").get<std::int64_t>());
+      plan->source->layout()->coordinate_of(integer_of<std::int64_t>(fact.at("rank")));
   if (!coordinate) fail(ErrorKind::kValue, "rank {} outside of the mesh", fact.at("rank").dump());
   Json steps = Json::array();
   for (std::size_t index = 0; index < plan->steps.size(); ++index) {
@@ -161,8 +161,8 @@ void check_cost(Arena& arena, PlanRules rules, const Json& fact, CaseReport& rep
 void check_cost_primitives(Arena& arena, PlanRules, const Json& fact, CaseReport& report) {
   const MeshLayout* layout = mesh_of(arena, fact.at("mesh"));
   Topology topology;
-  topology.devices_per_host = fact.at("per_host").get<std::int64_t>();
-  const auto mesh_dim = fact.at("dim").get<std::size_t>();
+  topology.devices_per_host = integer_of<std::int64_t>(fact.at("per_host"));
+  const auto mesh_dim = integer_of<std::size_t>(fact.at("dim"));
   if (mesh_dim >= layout->ndim())
     fail(ErrorKind::kValue, "mesh dim {} of {}", mesh_dim, layout->ndim());
   const Link link = topology.link(*layout, mesh_dim);

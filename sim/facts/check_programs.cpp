@@ -158,7 +158,7 @@ class ProgramChecker : public FactChecker {
   void note_wrong_values(const Json& event) {
     const bool takes = takes_wrong(event);
     for_each_result(event, [&](const Json& value) {
-      const auto number = value.at("v").get<std::size_t>();
+      const auto number = integer_of<std::size_t>(value.at("v"));
       if (value.contains("single_fp")) {
         wrong_[number] = value.at("single_fp");
       } else if (takes && value.contains("fp") && hides(value.at("fp"))) {
@@ -177,8 +177,9 @@ class ProgramChecker : public FactChecker {
   // recorded one is known to be wrong.
   Json print_of(const Json& recorded) const {
     if (recorded.contains("single_fp")) return recorded.at("single_fp");
-    const auto wrong =
-        recorded.contains("v") ? wrong_.find(recorded.at("v").get<std::size_t>()) : wrong_.end();
+    const auto wrong = recorded.contains("v")
+                           ? wrong_.find(integer_of<std::size_t>(recorded.at("v")))
+                           : wrong_.end();
     if (wrong != wrong_.end()) return wrong->second;
     return recorded.contains("fp") ? recorded.at("fp") : Json();
   }
@@ -230,7 +231,7 @@ class ProgramChecker : public FactChecker {
   // Along this mesh dim one tensor dim was cut, and then another one.
   static bool is_exchange(const Json& event, const Json& collective) {
     if (!event.contains("from") || !event.contains("out")) return false;
-    const auto dim = collective.at("dim").get<std::size_t>();
+    const auto dim = integer_of<std::size_t>(collective.at("dim"));
     const std::string from = event.at("from").at(dim).get<std::string>();
     const std::string to = event.at("out").at(0).at("placements").at(dim).get<std::string>();
     return from != to && from.starts_with("S(") && to.starts_with("S(");
@@ -254,7 +255,7 @@ class ProgramChecker : public FactChecker {
   // What the call wrote to without giving it back.
   void compare_written(const Json& written, const Json& event, CaseReport& report) const {
     PlayedEvent holder;
-    for (const DTensor& value : player_->values(written.at("v").get<std::int64_t>())) {
+    for (const DTensor& value : player_->values(integer_of<std::int64_t>(written.at("v")))) {
       holder.results.push_back({Argument(value)});
     }
     compare_value(fmt::format("mut {}", written.at("v").dump()), written, holder, 0, event, report);
@@ -337,7 +338,7 @@ class ProgramChecker : public FactChecker {
 
   bool is_wrong(const Json& recorded) const {
     return recorded.contains("single_fp") ||
-           (recorded.contains("v") && wrong_.contains(recorded.at("v").get<std::size_t>()));
+           (recorded.contains("v") && wrong_.contains(integer_of<std::size_t>(recorded.at("v"))));
   }
 
   void compare_data(const std::string& field, const Json& recorded,

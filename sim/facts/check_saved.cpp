@@ -36,10 +36,10 @@ KeptByCall recorded_kept(const Json& fact) {
   KeptByCall kept;
   fact.at("kept_inputs").get_to(kept.inputs);
   fact.at("kept_outputs").get_to(kept.outputs);
-  fact.at("new_bytes").get_to(kept.new_bytes);
+  kept.new_bytes = integer_of<std::int64_t>(fact.at("new_bytes"));
   std::map<std::string, std::set<std::string>> made;
   for (const Json& saved : fact.at("saved")) {
-    if (saved.at("bytes").get<std::int64_t>() == 0) continue;
+    if (integer_of<std::int64_t>(saved.at("bytes")) == 0) continue;
     const std::string is = saved.at("is").get<std::string>();
     const std::string text = shape_text(saved.at("shape").get<std::vector<std::int64_t>>(),
                                         saved.at("dtype").get<std::string>());

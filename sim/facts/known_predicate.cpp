@@ -11,7 +11,7 @@ namespace {
 
 /// The numbers in nested lists, in order.
 void flatten(const Json& value, std::vector<std::int64_t>* numbers) {
-  if (value.is_number_integer()) numbers->push_back(value.get<std::int64_t>());
+  if (value.is_number_integer()) numbers->push_back(integer_of<std::int64_t>(value));
   if (!value.is_array()) return;
   for (const Json& item : value) flatten(item, numbers);
 }

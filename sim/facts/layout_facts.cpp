@@ -8,13 +8,13 @@ namespace shardlab {
 
 Dims dims_of(const Json& list) {
   Dims dims;
-  for (const Json& item : list) dims.push_back(item.get<std::int64_t>());
+  for (const Json& item : list) dims.push_back(integer_of<std::int64_t>(item));
   return dims;
 }
 
 std::int64_t count_of(const Json& number) {
   constexpr std::int64_t kMost = 65536;
-  const auto count = number.get<std::int64_t>();
+  const auto count = integer_of<std::int64_t>(number);
   if (count < 0) fail(ErrorKind::kValue, "{} pieces", count);
   if (count > kMost) fail(ErrorKind::kValue, "{} pieces, facts have at most {}", count, kMost);
   return count;
@@ -58,7 +58,7 @@ ShardOrder order_of(const Json& entries, std::size_t mesh_ndim) {
   for (const Json& entry : entries) {
     std::int32_t place = 0;
     for (const Json& mesh_dim : entry.at(1)) {
-      const auto dim = mesh_dim.get<std::size_t>();
+      const auto dim = integer_of<std::size_t>(mesh_dim);
       if (dim >= mesh_ndim)
         fail(ErrorKind::kValue, "an order of mesh dim {} of {}", dim, mesh_ndim);
       order[dim] = place++;

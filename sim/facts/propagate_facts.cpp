@@ -56,7 +56,7 @@ Argument numbered_dtype(const Argument& number) {
 Argument fact_argument(const MeshLayout* layout, const Json& value) {
   if (value.is_null()) return {};
   if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number_integer()) return integer_of<std::int64_t>(value);
   if (value.is_number()) return value.get<double>();
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) return list_argument(layout, value);

@@ -45,7 +45,7 @@ std::string input_name(const Json& event, const ProgramGraph& graph) {
   const bool taken = std::ranges::find(graph.nodes, name, &GraphNode::name) != graph.nodes.end();
   const bool begins = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0;
   if (begins && !taken) return name;
-  return fmt::format("{}_v{}", begins ? name : "input", event.at("v").get<std::size_t>());
+  return fmt::format("{}_v{}", begins ? name : "input", integer_of<std::size_t>(event.at("v")));
 }
 
 GraphNode input_node(const Json& event, bool shapes_only, const ProgramGraph& graph) {
@@ -79,7 +79,7 @@ void read_line(const Json& event, RecordedProgram& recording, std::vector<bool>&
         input_node(event, recording.backend == "fake", recording.given));
   }
   for_each_operand(event, [&](std::size_t number) { taken.at(number) = true; });
-  if (event.at("k") == "check") recording.kept.push_back(event.at("v").get<std::size_t>());
+  if (event.at("k") == "check") recording.kept.push_back(integer_of<std::size_t>(event.at("v")));
 }
 
 // A capture in the JSON form begins alike, and says that it is one.
@@ -145,7 +145,7 @@ class RecordedRank {
 
   void run(const Json& event) {
     if (is_input_of_graph(event)) {
-      values_.at(event.at("v").get<std::size_t>()) = given_.at(next_input_++).value;
+      values_.at(integer_of<std::size_t>(event.at("v"))) = given_.at(next_input_++).value;
       return;
     }
     check(event);

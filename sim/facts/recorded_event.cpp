@@ -74,14 +74,14 @@ void append_numbers(const Json& data, std::vector<double>& out) {
 // "fill" of an input: its row-major elements (the README's formula).
 std::vector<double> filled(const Json& fill, DType dtype, std::int64_t count) {
   std::vector<double> values;
-  const std::int64_t seed = fill.at("seed").get<std::int64_t>();
+  const std::int64_t seed = integer_of<std::int64_t>(fill.at("seed"));
   const std::int64_t parts = is_complex(dtype) ? 2 : 1;
   for (std::int64_t i = 0; i < count * parts; ++i) {
     const std::int64_t h = (i + 1) * 7919 + (seed + 1) * 104729 + ((i * i) % 251) * 31;
     if (dtype == DType::kBool) {
       values.push_back(static_cast<double>((h / 7) % 2));
     } else if (is_integral(dtype)) {
-      values.push_back(static_cast<double>(h % fill.at("mod").get<std::int64_t>()));
+      values.push_back(static_cast<double>(h % integer_of<std::int64_t>(fill.at("mod"))));
     } else {
       const double step = static_cast<double>(h % 509 - 254) / 256;
       values.push_back(fill.at("bias").get<double>() + fill.at("scale").get<double>() * step);
@@ -114,7 +114,9 @@ class RecordedEvent {
   }
 
  private:
-  const DTensor& value(const Json& number) const { return values_.at(number.get<std::size_t>()); }
+  const DTensor& value(const Json& number) const {
+    return values_.at(integer_of<std::size_t>(number));
+  }
 
   // The mesh that a recorded value lies on.
   const MeshLayout* mesh_of_value(const Json& recorded) const {
@@ -162,7 +164,7 @@ class RecordedEvent {
     Dims sizes;
     for (const Json& item : recorded) {
       ints = ints && item.is_number_integer();
-      if (ints) sizes.push_back(item.get<std::int64_t>());
+      if (ints) sizes.push_back(integer_of<std::int64_t>(item));
       list.push_back(argument(item));
     }
     return ints ? Argument(std::move(sizes)) : Argument(std::move(list));
@@ -272,7 +274,7 @@ const MeshLayout* recorded_mesh(Arena& arena, const Json& program) {
 }
 
 std::size_t recorded_values(const Json& program) {
-  const auto count = program.at("n_values").get<std::size_t>();
+  const auto count = integer_of<std::size_t>(program.at("n_values"));
   if (count <= 10'000'000) return count;
   fail(ErrorKind::kValue, Fix{"see tests/golden/facts/programs/README.md"},
        "a program of {} values", count);
@@ -329,7 +331,7 @@ Results run_recorded(const Json& event, const MeshLayout* mesh,
 void keep_recorded(const Json& event, const Results& results, std::vector<DTensor>& values) {
   const auto keep_one = [&](const Json& out, std::size_t index) {
     if (!out.is_object() || !out.contains("v")) return;
-    DTensor& kept = values.at(out.at("v").get<std::size_t>());
+    DTensor& kept = values.at(integer_of<std::size_t>(out.at("v")));
     if (kept.defined() || index >= results.size() || !results[index].is_tensor()) return;
     kept = results[index].tensor();
   };

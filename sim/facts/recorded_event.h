@@ -9,10 +9,9 @@
 #include "mesh/dtensor.h"
 #include "schema/op_row.h"
 #include "schema/torch_spelling.h"
+#include "sim/record/json.h"
 
 namespace shardlab {
-
-using Json = nlohmann::json;
 
 /// The mesh of a recording, by its first line.
 ///   fails  Value: what is malformed. Unsupported: more ranks than fit in one process
@@ -40,20 +39,21 @@ void for_each_number(const Json& json, const Visit& visit) {
   if (json.is_array()) {
     for (const Json& item : json) for_each_number(item, visit);
   } else if (json.is_object() && json.contains("v")) {
-    visit(json.at("v").get<std::size_t>());
+    visit(integer_of<std::size_t>(json.at("v")));
   }
 }
 /// The same for every value that an event takes.
 template <typename Visit>
 void for_each_operand(const Json& event, const Visit& visit) {
   // Of a call that failed, "in" says how its operands lay.
-  if (event.contains("in") && !event.contains("args")) visit(event.at("in").get<std::size_t>());
+  if (event.contains("in") && !event.contains("args"))
+    visit(integer_of<std::size_t>(event.at("in")));
   if (event.contains("args")) for_each_number(event.at("args"), visit);
   if (event.contains("kwargs")) {
     for (const auto& [name, value] : event.at("kwargs").items()) for_each_number(value, visit);
   }
   const bool looks = event.at("k") == "check";
-  if (looks) visit(event.at("v").get<std::size_t>());
+  if (looks) visit(integer_of<std::size_t>(event.at("v")));
 }
 
 /// Does on the running rank, through its calls, what the event says, below autograd as it was

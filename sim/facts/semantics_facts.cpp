@@ -334,7 +334,7 @@ class RngOffsetsChecker : public FactChecker {
     const MeshLayout* layout = arena_.layout({dims_of(fact.at("mesh")), {}, {}});
     const DTensorSpec* spec = arena_.spec(layout, placements_of(fact.at("placements")),
                                           contiguous_meta(dims_of(fact.at("shape")), DType::kF32));
-    const auto before = fact.at("offset_before").get<std::uint64_t>();
+    const auto before = integer_of<std::uint64_t>(fact.at("offset_before"));
     Json starts = Json::array(), ends = Json::array();
     for (std::int64_t rank = 0; rank < layout->size(); ++rank) {
       const ReferenceOffsets offsets =

@@ -26,7 +26,7 @@ std::string cross_entropy(const Json& fact) {
       distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
       distributed(fmt::format("tensor({})", params.at("target").dump()), rows),
       parallel ? "loss_parallel" : "F.cross_entropy", weight, reduction,
-      params.at("ignore_index").get<int>(), reduction == "none" ? "loss.sum()" : "loss");
+      integer_of<int>(params.at("ignore_index")), reduction == "none" ? "loss.sum()" : "loss");
 }
 
 /// What the other losses were recorded with, classes cut along the last mesh dim.
@@ -49,7 +49,7 @@ std::string log_softmax(const Json& fact) {
       "total = out.sum()\nprint('bwd_comms')\nbackward(total)\nprint('')\n"
       "grad_placements = x.grad.placements\n",
       distributed(fmt::format("tensor({})", params.at("logits").dump()), params.at("placements")),
-      params.at("dim").get<int>());
+      integer_of<int>(params.at("dim")));
 }
 
 std::string embedding(const Json& fact) {
@@ -59,9 +59,10 @@ std::string embedding(const Json& fact) {
       "print('')\nout_placements = out.placements\nprint('reduce_comms')\n"
       "whole = out.redistribute({})\nprint('')\nafter_R = whole.to_local()\ntotal = whole.sum()\n"
       "print('bwd_comms')\nbackward(total)\nprint('')\ngrad = w.grad\n",
-      distributed(fmt::format("arange({0}*{1}, dtype=f32).reshape([{0}, {1}])",
-                              params.at("vocab").get<int>(), params.at("dim").get<int>()),
-                  params.at("weight_placements")),
+      distributed(
+          fmt::format("arange({0}*{1}, dtype=f32).reshape([{0}, {1}])",
+                      integer_of<int>(params.at("vocab")), integer_of<int>(params.at("dim"))),
+          params.at("weight_placements")),
       distributed(fmt::format("tensor({})", params.at("ids").dump()), params.at("ids_placements")),
       placed(whole_of(fact.at("mesh"))));
 }
@@ -89,7 +90,7 @@ std::string embedding_reduce_scatter(const Json& fact) {
 std::string embedding_padding(const Json& fact) {
   const std::string whole = placed(whole_of(fact.at("mesh")));
   return looked_up(fact, fmt::format(", padding_idx={}",
-                                     fact.at("params").at("padding_idx").get<int>())) +
+                                     integer_of<int>(fact.at("params").at("padding_idx")))) +
          fmt::format(
              "out = y.redistribute({0})\nbackward(out.sum())\n"
              "grad = w.grad.redistribute({0})\n",
@@ -126,8 +127,8 @@ std::string convolved(std::string_view x, std::string_view w,
 /// One channel; the width is cut, or the batch. A kernel of odd height is centred.
 std::string conv2d(const Json& fact) {
   const Json& params = fact.at("params");
-  const auto number = [&](const char* name) { return params.at(name).get<int>(); };
-  const int height = params.at("kernel")[0].get<int>();
+  const auto number = [&](const char* name) { return integer_of<int>(params.at(name)); };
+  const int height = integer_of<int>(params.at("kernel")[0]);
   const std::string windows =
       fmt::format("[1, {}], [{}, {}], [1, {}], False, [0, 0], 1", number("stride_w"),
                   (height - 1) / 2, number("padding_w"), number("dilation_w"));
@@ -142,7 +143,7 @@ std::string conv2d(const Json& fact) {
       "x_grad = {{'placements': x.grad.placements, 'local_shape': x.grad.to_local().shape}}\n"
       "x_grad_matches = {}\nw_grad = w.grad.placements\nw_grad_matches = {}\n",
       params.at("x") == Json{"S(0)"} ? 4 : 1, number("width"), height,
-      params.at("kernel")[1].get<int>(), convolved("x0", "w0", windows),
+      integer_of<int>(params.at("kernel")[1]), convolved("x0", "w0", windows),
       distributed("x0.detach()", params.at("x")) + "\nx.requires_grad_()",
       distributed("w0.detach()", whole_of(fact.at("mesh"))) + "\nw.requires_grad_()",
       convolved("x", "w", windows), close_to("out.full_tensor()", "dense"),
@@ -167,7 +168,7 @@ std::string conv2d_uneven(const Json& fact) {
              "w = distribute(w0, mesh=mesh, m0=R)\ny = {}\nlocal_in = "
              "x.to_local().shape\nlocal_out = y.to_local().shape\n"
              "matches_dense = {}\n",
-             params.at("width").get<int>(), convolved("x0", "w0"), convolved("x", "w"),
+             integer_of<int>(params.at("width")), convolved("x0", "w0"), convolved("x", "w"),
              close_to("y.full_tensor()", "dense")) +
          "global_ = y.shape\n";
 }
@@ -182,8 +183,9 @@ std::string found_inf(const Json& fact) {
   return fmt::format(
              "first = {}\nt = tensor([first, 2.0, 3.0, 4.0])\ng = from_local(t, mesh=mesh, {})\n"
              "found = tensor([0.0])\nscale = tensor([{}])\nprint('comms')\n",
-             where.is_null() ? "1.0"
-                             : fmt::format("float('inf') if rank == {} else 1.0", where.get<int>()),
+             where.is_null()
+                 ? "1.0"
+                 : fmt::format("float('inf') if rank == {} else 1.0", integer_of<int>(where)),
              placed(params.at("placements")), params.at("inv_scale").get<double>()) +
          fmt::format(fmt::runtime(kUnscale), "[g]") +
          "print('')\nfound_inf = found.item()\nlocal = [str(v) for v in g.to_local().tolist()]\n";

@@ -19,7 +19,7 @@ std::string distribute_tensor(const Json& fact) {
   const Json& params = fact.at("params");
   const Json& shape = params.at("shape");
   std::string count = "1";
-  for (const Json& size : shape) count += fmt::format("*{}", size.get<int>());
+  for (const Json& size : shape) count += fmt::format("*{}", integer_of<int>(size));
   return fmt::format(
       "t = arange({}, dtype=f32).reshape({})\nx = {}\nplacements = x.placements\n"
       "local = x.to_local()\nstride = x.to_local().stride()\n"

@@ -54,7 +54,7 @@ constexpr Named kUnary[] = {
 /// The recordings' inputs are square and cut evenly: the least such size from 6 on.
 std::string square(const Json& fact) {
   std::int64_t ranks = 1;
-  for (const Json& size : fact.at("mesh")) ranks *= size.get<std::int64_t>();
+  for (const Json& size : fact.at("mesh")) ranks *= integer_of<std::int64_t>(size);
   const std::int64_t side = (6 + ranks - 1) / ranks * ranks;
   return fmt::format("arange({}, dtype=f32).reshape([{}, {}])", side * side, side, side);
 }
@@ -243,7 +243,7 @@ std::string arg_extreme(const Json& fact) {
   return fmt::format("x = {}\nprint('comms')\nout = x.{}({})\n",
                      distributed(fmt::format("tensor({})", values.dump()), params.at("placements")),
                      fact.at("case").get<std::string>(),
-                     dim.is_null() ? "" : fmt::format("dim={}", dim.get<int>()));
+                     dim.is_null() ? "" : fmt::format("dim={}", integer_of<int>(dim)));
 }
 
 std::string as_strided(const Json& fact) {

@@ -32,6 +32,15 @@ std::vector<std::complex<double>> numbers_of(const Json& data, DType dtype) {
   return values;
 }
 
+// An element of a bool or an integer tensor; those of u64 keep their bits.
+std::int64_t bits_of(const Json& number) {
+  if (number.is_boolean()) return number.get<bool>() ? 1 : 0;
+  if (number.is_number_unsigned()) {
+    return static_cast<std::int64_t>(integer_of<std::size_t>(number));
+  }
+  return integer_of<std::int64_t>(number);
+}
+
 // The elements of `data` as bytes of `dtype`, one after another.
 std::vector<std::byte> bytes_of(const Json& data, DType dtype) {
   const std::size_t pieces = is_complex(dtype) ? 2 : 1;
@@ -41,7 +50,7 @@ std::vector<std::byte> bytes_of(const Json& data, DType dtype) {
   if (is_integral(dtype)) {
     std::vector<std::int64_t> values;
     for (const Json& number : data) {
-      values.push_back(number.is_boolean() ? number.get<bool>() : number.get<std::int64_t>());
+      values.push_back(bits_of(number));
     }
     convert_run({bytes.data(), 1, dtype}, {values.data(), 1, DType::kI64}, size);
     return bytes;
@@ -97,7 +106,7 @@ Argument recorded_list(const Json& json, const ArgumentOf& known) {
 Scalar recorded_scalar(const Json& number) {
   if (number.is_object()) return Scalar(recorded_complex(number.at("c")));
   if (number.is_boolean()) return Scalar(number.get<bool>());
-  if (number.is_number_integer()) return Scalar(number.get<std::int64_t>());
+  if (number.is_number_integer()) return Scalar(integer_of<std::int64_t>(number));
   return Scalar(recorded_real(number));
 }
 
@@ -114,7 +123,7 @@ RecordedOutput tensor_output(const Json& json) {
          output.values.size());
   }
   if (is_integral(output.meta.dtype)) {
-    for (const Json& number : data) output.integers.push_back(number.get<std::int64_t>());
+    for (const Json& number : data) output.integers.push_back(bits_of(number));
   }
   return output;
 }
@@ -155,7 +164,7 @@ Tensor tensor_of(const RecordedTensor& recorded, Device& device, Layout layout) 
 Argument recorded_argument(const Json& json, const ArgumentOf& known) {
   if (json.is_null()) return {};
   if (json.is_boolean()) return json.get<bool>();
-  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number_integer()) return integer_of<std::int64_t>(json);
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_object()) return recorded_list(json, known);

@@ -3,8 +3,10 @@
 #include "sim/record/json.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "mesh/mesh_layout.h"
@@ -26,6 +28,23 @@ double number_of(const Json& json) {
   throw Error(ErrorKind::kValue, fmt::format("'{}' is not a number", text))
       .with("fix", "write a number, \"nan\", \"inf\" or \"-inf\"");
 }
+
+template <typename Integer>
+Integer integer_of(const Json& json) {
+  const bool natural = json.is_number_unsigned();
+  const bool fits =
+      natural ? std::in_range<Integer>(json.get<std::uint64_t>())
+              : json.is_number_integer() && std::in_range<Integer>(json.get<std::int64_t>());
+  if (fits)
+    return natural ? static_cast<Integer>(json.get<std::uint64_t>())
+                   : static_cast<Integer>(json.get<std::int64_t>());
+  throw Error(ErrorKind::kValue, fmt::format("{} is not an integer{}", json.dump(),
+                                             json.is_number_integer() ? " of that size" : ""))
+      .with("fix", "write a whole number without a point");
+}
+template std::int32_t integer_of(const Json& json);
+template std::int64_t integer_of(const Json& json);
+template std::size_t integer_of(const Json& json);
 
 Json json_of_dims(const MeshLayout& layout) {
   Json dims = Json::array();

@@ -16,6 +16,11 @@ Json json_number(double value);
 ///   fails  Value: another text; nlohmann's type_error: neither number nor text
 double number_of(const Json& json);
 
+/// The integer, of std::int32_t, std::int64_t or std::size_t.
+///   fails  Value: no integer, or one that `Integer` has not
+template <typename Integer>
+Integer integer_of(const Json& json);
+
 /// [{"name": "dp", "size": 2}, ...], mesh dim 0 first.
 Json json_of_dims(const MeshLayout& layout);
 

@@ -42,7 +42,7 @@ double allowed_for(const Json& a, const Json& b, const Json& whole_a, const Json
 std::string index_text(std::size_t element, const Json& shape) {
   std::vector<std::size_t> index(shape.size());
   for (std::size_t dim = shape.size(); dim-- > 0;) {
-    const auto size = shape[dim].get<std::size_t>();
+    const auto size = integer_of<std::size_t>(shape[dim]);
     index[dim] = size > 0 ? element % size : 0;
     element = size > 0 ? element / size : 0;
   }
@@ -74,7 +74,7 @@ ValueVerdict compare_whole(const Json& a, const Json& b, double allowed) {
   }
   if (a.at("hash") == b.at("hash")) return {};
   const Json &elements_a = a.at("elements"), &elements_b = b.at("elements");
-  const auto count = a.at("count").get<std::size_t>();
+  const auto count = integer_of<std::size_t>(a.at("count"));
   const std::size_t common = std::min(elements_a.size(), elements_b.size());
   const std::size_t width = a["dtype"] == "c64" || a["dtype"] == "c128" ? 2 : 1;
   for (std::size_t i = 0; i < common; ++i) {
@@ -139,7 +139,7 @@ class ValueDiff {
 
   void differ(const Json& value, const std::string& text) {
     std::string about = "value " + value.at("name").get<std::string>();
-    const auto occurrence = value.at("occurrence").get<std::int64_t>();
+    const auto occurrence = integer_of<std::int64_t>(value.at("occurrence"));
     if (occurrence > 0) about += fmt::format(", assignment {}", occurrence + 1);
     const std::string at = value.contains("at") ? value["at"].get<std::string>() + "\n" : "";
     section_.differences.push_back({about, at + text, value.value("event", std::size_t{0})});
