@@ -45,6 +45,7 @@ constexpr OpFamily kFamilies[] = {
     {"logic", register_logic},
     {"special", register_special},
     {"pointwise_loss", register_pointwise_loss},
+    {"pooling", register_pooling},
     {"prims", register_prims},
     {"query", register_query},
     {"range_programs", register_range_programs},

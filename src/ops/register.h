@@ -51,6 +51,7 @@ void register_margin_loss(OpRegistry& registry);
 void register_matrix(OpRegistry& registry);
 void register_norm(OpRegistry& registry);
 void register_pointwise_loss(OpRegistry& registry);
+void register_pooling(OpRegistry& registry);
 void register_prims(OpRegistry& registry);
 void register_query(OpRegistry& registry);
 void register_range_programs(OpRegistry& registry);

@@ -1,0 +1,27 @@
+// resample.h - what resampling and pooling have in common: they change the sizes of the last dims,
+// and leave samples and channels, which stand in front, alone. Pure.
+#pragma once
+
+#include <cstddef>
+
+#include "schema/op_row.h"
+
+namespace shardlab {
+
+/// How many of the last dims change: "upsample_nearest2d", "_adaptive_avg_pool3d_backward".
+std::size_t spatial_dims(const OpDescriptor& op);
+
+/// fails  Value: fewer dims than `least`, or more than samples, channels and sizes
+void require_dims(const MetaArgs& args, const TensorMeta& self, std::size_t least);
+
+/// The gradient has the sizes of the result that it is of.
+///   fails  Value
+void require_gradient(const MetaArgs& args, const TensorMeta& gradient, const Dims& sizes);
+
+/// The front of `like`, and these sizes. Dense inputs with channels innermost keep them there.
+TensorMeta resized(const TensorMeta& like, const Dims& sizes);
+
+/// Why their rows are as they are.
+inline constexpr const char* kLinearMap = "linear, and samples and channels go by themselves";
+
+}  // namespace shardlab
