@@ -89,6 +89,28 @@ void div(ElementRunner& runner, const KernelCall& call) {
        "rounding_mode is '{}'; it must be None, 'trunc' or 'floor'", *rounding);
 }
 
+// pow(base, exponent). As in the reference a number as the exponent may mean another function, with
+// its answers for -0.0 and -inf; f16 knows powers only.
+void power(ElementRunner& runner, const KernelCall& call) {
+  const std::span<const LocalArg> given = call.args.first(2);
+  const DType dtype = promote_operands(given);
+  const auto* number = std::get_if<Scalar>(&given[1]);
+  const bool whole = is_integral(dtype) || dtype == DType::kF16;
+  if (number == nullptr || number->category() == Category::kComplex || whole) {
+    return runner.run(Element::kPow, dtype, call.outputs[0], given);
+  }
+  const double exponent = number->to_double();
+  if (exponent == 2) {
+    const LocalArg twice[] = {given[0], given[0]};
+    return runner.run(Element::kMul, dtype, call.outputs[0], twice);
+  }
+  const Element function = exponent == 0.5    ? Element::kSqrt
+                           : exponent == -0.5 ? Element::kRsqrt
+                           : exponent == -1   ? Element::kReciprocal
+                                              : Element::kPow;
+  runner.run(function, dtype, call.outputs[0], given.first(function == Element::kPow ? 2 : 1));
+}
+
 // clamp(self, min, max) with either bound None.
 void clamp(ElementRunner& runner, const KernelCall& call) {
   const bool low = !std::holds_alternative<std::monostate>(call.args[1]);
@@ -165,6 +187,7 @@ constexpr PointwiseKernels make_kernels() {
   set(KernelId::kSub, add_scaled<Element::kSub, Element::kSubScaled>);
   set(KernelId::kRsub, rsub);
   set(KernelId::kDiv, div);
+  set(KernelId::kPow, power);
   set(KernelId::kClamp, clamp);
   set(KernelId::kClampMin, bound<Element::kMaximum>);
   set(KernelId::kClampMax, bound<Element::kMinimum>);

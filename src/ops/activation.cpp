@@ -242,7 +242,8 @@ Expression copysign(const Pieces& p) {
 }
 
 Expression float_power(const Pieces& p) {
-  return p[0].with("aten::pow.Tensor_Tensor", p[1].value());
+  if (p.argument(1).is_tensor()) return p[0].with("aten::pow.Tensor_Tensor", p[1].value());
+  return p[0].with("aten::pow.Tensor_Scalar", p.argument(1));
 }
 
 Expression heaviside(const Pieces& p) {
