@@ -1,6 +1,8 @@
 // Random numbers as X-40 has them, and the reference's offsets for comparison (K-34 to K-39).
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "dispatch/dispatcher.h"
 #include "sim/facts/reference_rng.h"
 #include "tensor/host.h"
@@ -21,6 +23,24 @@ TEST_CASE(
   CHECK(reference_rng_offsets(*rows, {2}, 100).start == 112);
   CHECK(reference_rng_offsets(*rows, {2}, 100).end == 116);
   CHECK(reference_rng_offsets(*mesh.spec("R", {5, 3}), {3}, 0).start == 0);
+}
+
+TEST_CASE("K-35 X-40 the reference's rounded starts collide, numbers by global index do not") {
+  OpMesh mesh({4});
+  const DTensorSpec* rows = mesh.spec("S(0)", {8, 3});
+  const auto offsets = [&](std::int64_t shard) { return reference_rng_offsets(*rows, {shard}, 0); };
+  constexpr std::uint64_t kDrawn = 6;  // elements of a shard
+  CHECK(offsets(1).start + kDrawn > offsets(2).start);
+  CHECK(offsets(3).start + kDrawn > offsets(3).end);  // and with what is drawn next
+  std::vector<Values> held(4);
+  mesh.run([&](RankContext& rank) {
+    const DTensor x = mesh.place("S(0)", {8, 3}, Values(24, 0));
+    held[static_cast<std::size_t>(rank.rank)] =
+        read_doubles(ops().one("aten::rand_like", {x}).local());
+  });
+  std::set<double> different;
+  for (const Values& values : held) different.insert(values.begin(), values.end());
+  CHECK(different.size() == 24);
 }
 
 TEST_CASE("K-36 X-40 replicas draw the same, shards different numbers, and all ranks go on alike") {
