@@ -31,7 +31,7 @@ constexpr DTypeRow kTorchDTypes[] = {
     {"cdouble", DType::kC128},    {"float8_e4m3fn", DType::kF8E4M3FN},
 };
 
-constexpr std::array<std::string_view, 11> kModules = {"torch",
+constexpr std::array<std::string_view, 13> kModules = {"torch",
                                                        "F",
                                                        "torch.nn",
                                                        "aten",
@@ -40,8 +40,21 @@ constexpr std::array<std::string_view, 11> kModules = {"torch",
                                                        "torch.distributed.GroupMember",
                                                        "torch.distributed.group",
                                                        "torch.distributed.tensor",
+                                                       "torch.fft",
                                                        "torch.linalg",
-                                                       "torch.ops"};
+                                                       "torch.ops",
+                                                       "torch.special"};
+
+/// Modules whose functions ATen names after them: torch.linalg.inv is linalg_inv.
+constexpr std::array<std::string_view, 3> kFamilies = {"fft", "linalg", "special"};
+
+/// "linalg" of "torch.linalg"; empty for other modules.
+std::string_view family_of(std::string_view module) {
+  constexpr std::string_view kTorch = "torch.";
+  if (!module.starts_with(kTorch)) return {};
+  module.remove_prefix(kTorch.size());
+  return std::ranges::find(kFamilies, module) != kFamilies.end() ? module : std::string_view();
+}
 
 /// What stands for torch's classes `group` and `GroupMember`: the world's group, and what a rank
 /// that is in no group gets (T-16, T-17).
@@ -133,6 +146,9 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
   if (name == "R") return Placement::replicate();
   if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
   if (name == "dist") return ModuleValue{"torch.distributed"};
+  if (std::ranges::find(kFamilies, name) != kFamilies.end()) {
+    return ModuleValue{fmt::format("torch.{}", name)};
+  }
   if (const auto dtype = find_dtype(name)) return *dtype;
   if (const Builtin* builtin = find_function(name)) return BuiltinValue{builtin, nullptr};
   if (is_torch_name(registry, name)) return OpValue{std::string(name), nullptr};
@@ -161,8 +177,8 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
     if (const auto dtype = find_torch_dtype(name)) return *dtype;
     if (name == "contiguous_format" || name == "preserve_format") return name;
   }
-  if (module == "torch.linalg") {
-    const std::string op = "linalg_" + name;
+  if (const std::string_view family = family_of(module); !family.empty()) {
+    const std::string op = fmt::format("{}_{}", family, name);
     return is_torch_name(registry, op) ? std::optional<Value>(OpValue{op, nullptr}) : std::nullopt;
   }
   if (module == "torch.nn" || find_dtype(name)) return std::nullopt;
@@ -172,6 +188,7 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 std::vector<std::string> global_names(const OpRegistry& registry) {
   std::vector<std::string> names = {"R",    "torch", "F",    "aten",
                                     "dist", "mesh",  "rank", "world_size"};
+  names.insert(names.end(), kFamilies.begin(), kFamilies.end());
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table : function_tables()) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);

@@ -693,6 +693,7 @@ std::span<const OpSample> op_samples() {
     add_more_pointwise(all);
     for (OpSample& sample : program_samples()) all.push_back(std::move(sample));
     add_layer_samples(all);
+    add_function_samples(all);
     return all;
   }();
   return samples;

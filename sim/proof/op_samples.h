@@ -69,5 +69,7 @@ std::span<const OpSample> all_samples();
 std::vector<OpSample> program_samples();
 /// Some of them: normalisation, transforms, factorisations, attention, recurrent layers.
 void add_layer_samples(std::vector<OpSample>& samples);
+/// Functions that are several ops: contractions, joins, pads, losses, linear algebra.
+void add_function_samples(std::vector<OpSample>& samples);
 
 }  // namespace shardlab

@@ -193,6 +193,7 @@ void add_measures(std::vector<OpSample>& samples) {
         samples.end(),
         {{"soft_margin_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", reduction}},
          {"hinge_embedding_loss", {real({7, 5}), real({7, 5})}, {"$0", "$1", 1.0, reduction}},
+         {"kl_div", {real({7, 5}), unit({7, 5})}, {"$0", "$1", reduction}},
          {"margin_ranking_loss",
           {real({7}), real({7}), real({7})},
           {"$0", "$1", "$2", 0.5, reduction}},

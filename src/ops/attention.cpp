@@ -21,8 +21,6 @@ namespace {
   throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
 }
 
-Results alone(DTensor x) { return {Argument(std::move(x))}; }
-
 /// The weights of each query over the keys: 0 and -inf where `mask` is boolean, else added.
 DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
   constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -157,32 +155,62 @@ Argument added_mask(Calls& calls, const Argument& mask, DType dtype) {
   return calls.one("masked_fill.Scalar", {zeros, hidden, -std::numeric_limits<double>::infinity()});
 }
 
-/// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale,
-/// enable_gqa)
-Results scaled_attention(Calls& calls, const Arguments& args) {
-  const DTensor& query = args[0].tensor();
-  DTensor key = args[1].tensor(), value = args[2].tensor();
-  const double dropout = args[4].to_double();
-  const bool causal = args[5].to_bool(), grouped = args[7].to_bool();
-  const bool both_masks = causal && args[3].is_tensor();
-  const bool flash = !both_masks && takes_flash(query, key, value, args[3], dropout);
-  if (flash &&
-      (key.shape()[1] == query.shape()[1] || (grouped && query.shape()[1] % key.shape()[1] == 0))) {
-    const Argument mask = added_mask(calls, args[3], query.dtype());
-    return {calls("_scaled_dot_product_flash_attention_for_cpu",
-                  {query, key, value, 0.0, causal, mask, args[6]})[0]};
+/// What is added to the scores: the mask that is given, or one in which each query sees the keys up
+/// to its own place.
+Argument mask_of_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
+  if (!causal) return mask;
+  if (mask.is_tensor()) {
+    refuse_attention("scaled_dot_product_attention: attn_mask is given and is_causal is True",
+                     "leave one of them out");
   }
-  if (grouped && query.ndim() > 2) {
+  const Dims square{scores.shape()[scores.ndim() - 2], scores.shape().back()};
+  const DTensor ones = calls.one("new_ones", {scores, square, DType::kBool});
+  return added_mask(calls, calls.one("tril", {ones}), scores.dtype());
+}
+
+/// _scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal,
+/// dropout_mask, *, scale, enable_gqa): the output and the weights; half types are computed in f32.
+Results math_attention(Calls& calls, const Arguments& args) {
+  const DType dtype = args[0].tensor().dtype(), wide = f32_for_half(dtype);
+  const DTensor query = cast_to(calls, args[0].tensor(), wide);
+  DTensor key = cast_to(calls, args[1].tensor(), wide);
+  DTensor value = cast_to(calls, args[2].tensor(), wide);
+  if (args[8].to_bool() && query.ndim() > 2) {
     const std::int64_t heads = query.shape()[query.ndim() - 3];
     key = with_heads(calls, key, heads);
     value = with_heads(calls, value, heads);
   }
-  const double scale = attention_scale(query, args[6]);
-  const DTensor masked =
-      masked_scores(calls, attention_scores(calls, query, key, scale), args[3], causal);
-  DTensor weights = calls.one("_softmax", {masked, -1, false});
-  if (dropout > 0) weights = calls.one("dropout", {weights, args[4], true});
-  return alone(matmul(calls, weights, value));
+  const DTensor products = attention_scores(calls, query, key, attention_scale(query, args[7]));
+  const Argument mask = mask_of_scores(calls, products, args[3], args[5].to_bool());
+  const DTensor scores = mask.is_tensor() ? calls.one("add.Tensor", {products, mask}) : products;
+  DTensor weights = calls.one("_safe_softmax", {scores, -1});
+  const double dropout = args[4].to_double();
+  if (dropout > 0 && args[6].is_tensor()) {
+    const DTensor dropped = calls.one("logical_not", {args[6]});
+    weights = calls.one("masked_fill.Scalar", {weights, dropped, 0.0});
+    value = calls.one("mul.Scalar", {value, 1.0 / (1.0 - dropout)});
+  } else if (dropout > 0) {
+    weights = calls.one("dropout", {weights, args[4], true});
+  }
+  const DTensor output = matmul(calls, weights, value);
+  return {cast_to(calls, output, dtype), cast_to(calls, weights, dtype)};
+}
+
+/// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale,
+/// enable_gqa)
+Results scaled_attention(Calls& calls, const Arguments& args) {
+  const DTensor &query = args[0].tensor(), &key = args[1].tensor(), &value = args[2].tensor();
+  const bool causal = args[5].to_bool(), grouped = args[7].to_bool();
+  const bool both_masks = causal && args[3].is_tensor();
+  const bool flash = !both_masks && takes_flash(query, key, value, args[3], args[4].to_double());
+  const Argument mask = added_mask(calls, args[3], query.dtype());
+  if (flash &&
+      (key.shape()[1] == query.shape()[1] || (grouped && query.shape()[1] % key.shape()[1] == 0))) {
+    return {calls("_scaled_dot_product_flash_attention_for_cpu",
+                  {query, key, value, 0.0, causal, mask, args[6]})[0]};
+  }
+  return {math_attention(
+      calls, {query, key, value, mask, args[4], args[5], Argument(), args[6], args[7]})[0]};
 }
 
 // The kernels of GPUs.
@@ -537,6 +565,8 @@ constexpr const char* kHeads = "heads and samples are independent";
 // Sorted by name.
 // clang-format off
 constexpr Row kAttentionRows[] = {
+    {"_scaled_dot_product_attention_math", nullptr, {}, math_attention, {}, {},
+     "two products and a softmax"},
     {"_scaled_dot_product_cudnn_attention", meta_cudnn_attention, rule_biased_attention,
      fused_attention, {}, {grad_cudnn,
      "query key value attn_bias result0 result1 !attn_bias !result1"}, kHeads, 0, {4},

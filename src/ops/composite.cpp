@@ -261,6 +261,25 @@ Results dropout(Calls& calls, const Arguments& args) {
   return single(calls.one("mul.Tensor", {x, noise}));
 }
 
+/// feature_dropout(input, p, train): whole channels
+Results channel_dropout(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const double keep = 1.0 - args[1].to_double();
+  if (!(keep > 0 && keep < 1) || !args[2].to_bool() || x.numel() == 0) return dropout(calls, args);
+  if (x.ndim() < 2) {
+    refuse(fmt::format("feature_dropout takes a tensor [batch, channels, ..], not of {} dims",
+                       x.ndim()),
+           "use dropout, which drops single elements");
+  }
+  Dims shape(x.ndim(), 1);
+  shape[0] = x.shape()[0];
+  shape[1] = x.shape()[1];
+  DTensor noise = calls.one("new_empty", {x, shape});
+  noise = calls.one("bernoulli_.float", {noise, keep});
+  noise = calls.one("div_.Scalar", {noise, keep});
+  return single(calls.one("mul.Tensor", {grad::reduced(calls, x), noise}));
+}
+
 // Losses.
 
 std::int64_t class_dim(const DTensor& x) { return x.ndim() == 1 ? 0 : 1; }
@@ -360,13 +379,54 @@ constexpr const char* kStd = "std.correction";
 constexpr const char* kVar = "var.correction";
 constexpr const char* kVarMean = "var_mean.correction";
 
+// Pools.
+
+/// max_pool2d, max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode)
+template <const char* const& with_indices>
+Results max_pool(Calls& calls, const Arguments& args) {
+  return {calls(with_indices, args)[0]};
+}
+constexpr const char* kMaxPool2d = "max_pool2d_with_indices";
+constexpr const char* kMaxPool3d = "max_pool3d_with_indices";
+
+/// max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode): of a plane with one row
+Results max_pool_of_lines(Calls& calls, const Arguments& args) {
+  const auto beside = [&](std::size_t index, std::int64_t of_row) {
+    Dims numbers = ints_of(args[index]);
+    if (!numbers.empty()) numbers.insert(0, of_row);
+    return Argument(numbers);
+  };
+  const DTensor plane = calls.one("unsqueeze", {args[0], -2});
+  const Results pooled =
+      calls(kMaxPool2d, {plane, beside(1, 1), beside(2, 1), beside(3, 0), beside(4, 1), args[5]});
+  return single(calls.one("squeeze.dim", {pooled[0], -2}));
+}
+
+/// adaptive_avg_pool2d, adaptive_avg_pool3d(self, output_size): one number of each is a mean.
+template <const char* const& op, std::size_t dims>
+Results adaptive_mean(Calls& calls, const Arguments& args) {
+  const Dims sizes = ints_of(args[1]);
+  const bool all = sizes.size() == dims && std::ranges::count(sizes, 1) == static_cast<int>(dims);
+  if (!all || args[0].tensor().ndim() < dims) return calls(op, args);
+  Dims last;
+  for (std::size_t d = 1; d <= dims; ++d) last.push_back(-static_cast<std::int64_t>(d));
+  return single(calls.one("mean.dim", {args[0], last, true}));
+}
+constexpr const char* kAdaptiveMean2d = "_adaptive_avg_pool2d";
+constexpr const char* kAdaptiveMean3d = "_adaptive_avg_pool3d";
+
 // Sorted by name.
 // clang-format off
 constexpr Row kCompositeRows[] = {
+    {"adaptive_avg_pool2d", nullptr, {}, adaptive_mean<kAdaptiveMean2d, 2>,
+     {nullptr, "adaptive_avg_pool2d.out"}, {}, "_adaptive_avg_pool2d, or a mean"},
+    {"adaptive_avg_pool3d", nullptr, {}, adaptive_mean<kAdaptiveMean3d, 3>,
+     {nullptr, "adaptive_avg_pool3d.out"}, {}, "_adaptive_avg_pool3d, or a mean"},
     {"chunk", nullptr, {}, chunk, {}, {}, "split"},
     {"cross_entropy_loss", nullptr, {}, cross_entropy, {}, {}, "log_softmax and nll_loss_forward"},
     {"dropout", nullptr, {}, dropout, {}, {}, "bernoulli_ and a product", kRandom},
     {"expand_as", nullptr, {}, expand_as, {}, {}, "expand"},
+    {"feature_dropout", nullptr, {}, channel_dropout, {}, {}, "bernoulli_ and a product", kRandom},
     {"flatten.using_ints", nullptr, {}, flatten, {}, {}, "reshape"},
     {"layer_norm", nullptr, {}, layer_norm, {}, {}, "native_layer_norm"},
     {"lift", nullptr, {}, as_it_is, {}, {}, "the same tensor"},
@@ -375,6 +435,9 @@ constexpr Row kCompositeRows[] = {
     {"mT", nullptr, {}, matrix_transpose, {}, {}, "transpose"},
     {"matmul", nullptr, {}, matmul_op, {nullptr, "matmul.out"}, {},
      "views around mm, mv, bmm or dot"},
+    {"max_pool1d", nullptr, {}, max_pool_of_lines, {}, {}, "max_pool2d_with_indices of one row"},
+    {"max_pool2d", nullptr, {}, max_pool<kMaxPool2d>, {}, {}, "max_pool2d_with_indices"},
+    {"max_pool3d", nullptr, {}, max_pool<kMaxPool3d>, {}, {}, "max_pool3d_with_indices"},
     {"movedim.int", nullptr, {}, movedim, {}, {}, "permute"},
     {"movedim.intlist", nullptr, {}, movedim, {}, {}, "permute"},
     {"narrow", nullptr, {}, narrow, {}, {}, "slice"},

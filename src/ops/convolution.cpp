@@ -238,15 +238,36 @@ const char* window_filter(const RuleContext& context, std::span<const Placements
   return shape.back() % step == 0 ? nullptr : "pieces do not end at the edge of a window";
 }
 
-/// conv1d, conv2d, conv3d(input, weight, bias, stride, padding, dilation, groups).
-Results conv_nd(Calls& calls, const Arguments& args) {
+/// What a convolution of any number of dims is called with.
+struct Windows {
+  Argument stride, padding, dilation, output_padding, groups;
+  bool transposed = false;
+};
+
+/// One number counts for every dim; a sample alone is a batch of one.
+Results convolved(Calls& calls, const Arguments& args, const Windows& windows) {
   const std::size_t dims = args[1].tensor().ndim();
   const std::size_t count = dims > 2 ? dims - 2 : 1;  // fewer are refused with what they are
   const auto per_dim = [&](const Argument& given) {
     return given.ints().size() == 1 ? Argument(Dims(count, given.ints()[0])) : given;
   };
-  return calls("aten::convolution", {args[0], args[1], args[2], per_dim(args[3]), per_dim(args[4]),
-                                     per_dim(args[5]), false, Dims(count, 0), args[6]});
+  const bool alone = args[0].tensor().ndim() + 1 == dims;
+  const DTensor batch = alone ? calls.one("aten::unsqueeze", {args[0], 0}) : args[0].tensor();
+  const DTensor result = calls.one(
+      "aten::convolution", {batch, args[1], args[2], per_dim(windows.stride),
+                            per_dim(windows.padding), per_dim(windows.dilation), windows.transposed,
+                            per_dim(windows.output_padding), windows.groups});
+  return {alone ? calls.one("aten::squeeze.dim", {result, 0}) : result};
+}
+
+/// conv1d, conv2d, conv3d(input, weight, bias, stride, padding, dilation, groups).
+Results conv_nd(Calls& calls, const Arguments& args) {
+  return convolved(calls, args, {args[3], args[4], args[5], Dims{0}, args[6]});
+}
+
+/// conv_transpose1d, 2d, 3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+Results conv_transpose(Calls& calls, const Arguments& args) {
+  return convolved(calls, args, {args[3], args[4], args[7], args[5], args[6], true});
 }
 
 /// conv1d.padding, conv2d.padding, conv3d.padding(input, weight, bias, stride, padding, dilation,
@@ -347,6 +368,9 @@ constexpr Row kConvolutionRows[] = {
     {"conv2d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
     {"conv3d", nullptr, {}, conv_nd, {}, {}, "convolution"},
     {"conv3d.padding", nullptr, {}, conv_padded, {}, {}, "convolution"},
+    {"conv_transpose1d", nullptr, {}, conv_transpose, {}, {}, "convolution"},
+    {"conv_transpose2d.input", nullptr, {}, conv_transpose, {}, {}, "convolution"},
+    {"conv_transpose3d.input", nullptr, {}, conv_transpose, {}, {}, "convolution"},
     {"convolution", meta_convolution, convolution_rule, {}, {}, {grad_convolution, "input weight"},
      "a mesh dim that cuts a spatial dim stays: the handler fetches halos (X-38)", kCollective, {},
      window_filter<kForward>},

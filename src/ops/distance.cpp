@@ -155,6 +155,22 @@ Results trilinear(Calls& calls, const Arguments& args) {
   return calls("sum.dim_IntList", {product, summed, false, product.dtype()});
 }
 
+/// Of one factor: the product of the gradient and the others, where the dims that were summed are
+/// put in, and those that it lacks are summed.
+grad::Gradients grad_trilinear(const GradContext& context) {
+  constexpr std::size_t kAdded = 3, kSummed = 6;
+  grad::Gradients gradients(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!context.needs(i)) continue;
+    Arguments args = context.inputs;
+    args[i] = context.grads[0];
+    std::swap(args[kAdded + i], args[kSummed]);
+    const DTensor product = context.calls.one("aten::_trilinear", std::move(args));
+    gradients[i] = grad::sum_to(context.calls, product, grad::input(context, i));
+  }
+  return gradients;
+}
+
 /// _euclidean_dist(x1, x2): of each row to each row, by one product
 Results euclidean_dist(Calls& calls, const Arguments& args) {
   const Expression a(calls, args[0].tensor()), b(calls, args[1].tensor());
@@ -309,7 +325,8 @@ constexpr Row kDistanceRows[] = {
     {"_euclidean_dist", nullptr, {}, euclidean_dist, {}, {}, "matmul"},
     {"_int_mm", nullptr, {}, int_mm, {}, {}, "mm of i32", kNotDifferentiable},
     {"_pdist_backward", nullptr, {}, pdist_backward, {}, {}, "powers of differences"},
-    {"_trilinear", nullptr, {}, trilinear, {}, {}, "mul and sum"},
+    {"_trilinear", nullptr, {}, trilinear, {},
+     {grad_trilinear, "i1:i2|i3 i2:i1|i3 i3:i1|i2"}, "mul and sum"},
     {"_weight_norm_interface", nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
     {"addbmm", nullptr, {}, addbmm, {}, {}, kAdded},
     {"addmm.dtype", nullptr, {}, added_in_dtype<kAddmm>, {}, {}, "addmm"},

@@ -28,6 +28,13 @@ Expression complex_part(const Expression& x, std::int64_t index) {
   return {calls, calls.one("aten::select.int", {x.of("aten::view_as_real").value(), -1, index})};
 }
 
+DTensor unrecorded(const DTensor& value) {
+  DTensor handle(value.local(), value.spec());
+  handle.impl()->extras = value.impl()->extras;
+  handle.impl()->note = value.impl()->note;
+  return handle;
+}
+
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input) {
   return cast_to(calls, gradient, input.dtype());
 }

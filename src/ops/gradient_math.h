@@ -24,6 +24,9 @@ DTensor sum_to(Calls& calls, const DTensor& gradient, const DTensor& input);
 DTensor gathered(Calls& calls, const DTensor& value, const Dims& dims);
 /// With pending reductions carried out: what is written into it next is not a term.
 DTensor reduced(Calls& calls, const DTensor& value);
+/// The same memory under a handle of its own, of which nothing is recorded: for what the reference
+/// writes without gradients.
+DTensor unrecorded(const DTensor& value);
 /// `gradient` in `input`'s dtype.
 DTensor cast_like(Calls& calls, const DTensor& gradient, const DTensor& input);
 

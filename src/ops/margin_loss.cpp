@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numbers>
 #include <optional>
 
 #include "base/fix.h"
@@ -38,6 +39,89 @@ Results soft_margin_loss_backward(Calls& calls, const Arguments& args) {
   const double share = mean ? 1.0 / static_cast<double>(odds.value().numel()) : 1.0;
   const Expression slope = sign * (odds / (odds + 1.0)) * share;
   return {(slope * expression_of(calls, args[0])).value()};
+}
+
+/// kl_div(self, target, reduction, *, log_target): self holds logarithms, and target where it says
+/// so.
+Results kl_div(Calls& calls, const Arguments& args) {
+  const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
+  require_float("kl_div", x.value().dtype());
+  if (args[3].to_bool()) {
+    const Expression share = target.of("aten::exp");
+    return reduced(share * (target - x), args[2]);
+  }
+  const Expression shared = target * x;
+  return reduced(target.with("aten::xlogy.Tensor", target.value()) - shared, args[2]);
+}
+
+/// l1_loss(self, target, reduction)
+Results l1_loss(Calls& calls, const Arguments& args) {
+  const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
+  return reduced((x - target).of("aten::abs"), args[2]);
+}
+
+/// poisson_nll_loss(input, target, log_input, full, eps, reduction)
+Results poisson_nll_loss(Calls& calls, const Arguments& args) {
+  const Expression x = expression_of(calls, args[0]), target = expression_of(calls, args[1]);
+  const bool in_logs = args[2].to_bool();
+  const Expression logs = in_logs ? x : (x + args[4].to_double()).of("aten::log");
+  const Expression shared = target * logs;
+  Expression loss = (in_logs ? x.of("aten::exp") : x) - shared;
+  if (args[3].to_bool()) {  // what Stirling adds for a factorial
+    const Expression width = (target * (2 * std::numbers::pi)).of("aten::log") * 0.5;
+    const Expression term = target * target.of("aten::log") - target + width;
+    loss = loss + term.filled(target.le(1), 0);
+  }
+  return reduced(loss, args[5]);
+}
+
+/// triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
+Results triplet_margin_loss(Calls& calls, const Arguments& args) {
+  const auto apart = [&](std::size_t a, std::size_t b) -> Expression {
+    return {calls, calls.one("aten::pairwise_distance", {args[a], args[b], args[4], args[5]})};
+  };
+  const Expression near = apart(0, 1);
+  Expression far = apart(0, 2);
+  if (args[6].to_bool()) far = far.with("aten::minimum", apart(1, 2).value());
+  return reduced((near + args[3].to_double() - far).with("aten::clamp_min", 0), args[7]);
+}
+
+// Of the angle between vectors.
+
+/// cosine_embedding_loss(input1, input2, target, margin, reduction): targets are 1 and -1
+Results cosine_embedding_loss(Calls& calls, const Arguments& args) {
+  constexpr double kLeast = 1e-12;
+  const Expression a = expression_of(calls, args[0]), b = expression_of(calls, args[1]),
+                   target = expression_of(calls, args[2]);
+  const Dims last{static_cast<std::int64_t>(target.value().ndim())};
+  const auto sum = [&](const Expression& terms) -> Expression {
+    return {calls, calls.one("aten::sum.dim_IntList", {terms.value(), last})};
+  };
+  const Expression shared = sum(a * b), size = sum(a * a) + kLeast;
+  const Expression sizes = size * (sum(b * b) + kLeast);
+  const Expression cosine = shared / sizes.of("aten::sqrt");
+  const Expression alike = -cosine + 1.0,
+                   apart = (cosine - args[3].to_double()).with("aten::clamp_min", 0);
+  const Expression none(calls, calls.one("aten::zeros_like", {cosine.value()}));
+  const Expression of_alike = target.eq(1).choose(alike, none);
+  return reduced(of_alike + target.eq(-1).choose(apart, none), args[4]);
+}
+
+/// cosine_similarity(x1, x2, dim, eps)
+Results cosine_similarity(Calls& calls, const Arguments& args) {
+  const Results both = calls("aten::broadcast_tensors", {ArgumentList{args[0], args[1]}});
+  const Dims dims{args[2].to_int()};
+  const auto direction = [&](std::size_t i) -> Expression {
+    const DTensor& x = both[0].list()[i].tensor();
+    const DTensor norm = calls.one("aten::linalg_vector_norm", {x, 2, dims, true});
+    // Raised to eps without a record: a small norm has the gradient of a norm.
+    const DTensor least = calls.one("aten::clone", {grad::reduced(calls, norm)});
+    calls("aten::clamp_min_", {grad::unrecorded(least), args[3]});
+    const Expression whole(calls, x);
+    return whole / Expression(calls, least);
+  };
+  const Expression first = direction(0), terms = first * direction(1);
+  return {calls.one("aten::sum.dim_IntList", {terms.value(), dims})};
 }
 
 /// Alike in both factors.
@@ -242,6 +326,10 @@ Results multilabel_margin_loss(Calls& calls, const Arguments& args) {
   return results;
 }
 
+Results first_of_multilabel_loss(Calls& calls, const Arguments& args) {
+  return {calls("aten::multilabel_margin_loss_forward", args)[0]};
+}
+
 /// multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target): which classes
 /// are labels follows from target once more.
 Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
@@ -260,20 +348,29 @@ Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
 // Sorted by name.
 // clang-format off
 constexpr Row kMarginLossRows[] = {
+    {"cosine_embedding_loss", nullptr, {}, cosine_embedding_loss, {}, {},
+     "products of vectors and a reduction"},
+    {"cosine_similarity", nullptr, {}, cosine_similarity, {}, {}, "a sum of products"},
     {"hinge_embedding_loss", nullptr, {}, hinge_embedding_loss, {}, {},
      "clamp_min and a reduction"},
+    {"kl_div", nullptr, {}, kl_div, {}, {}, "xlogy and a reduction"},
+    {"l1_loss", nullptr, {}, l1_loss, {}, {}, "abs and a reduction"},
     {"margin_ranking_loss", nullptr, {}, margin_ranking_loss, {}, {}, "clamp_min and a reduction"},
     {"multi_margin_loss", nullptr, {}, multi_margin_loss, {}, {}, "gather and clamp_min"},
     {"multi_margin_loss_backward", nullptr, {}, multi_margin_loss_backward, {}, {},
      "scatter_add of slopes"},
+    {"multilabel_margin_loss", nullptr, {}, first_of_multilabel_loss,
+     {nullptr, "multilabel_margin_loss.out"}, {}, "multilabel_margin_loss_forward"},
     {"multilabel_margin_loss_backward", nullptr, {}, multilabel_margin_loss_backward, {}, {},
      "scatter_add of slopes"},
     {"multilabel_margin_loss_forward", nullptr, {}, multilabel_margin_loss, {}, {},
      "gather and clamp_min"},
     {"nll_loss", nullptr, {}, nll_loss, {}, {}, "nll_loss_forward"},
+    {"poisson_nll_loss", nullptr, {}, poisson_nll_loss, {}, {}, "pointwise, and a reduction"},
     {"soft_margin_loss", nullptr, {}, soft_margin_loss, {},
      {grad_soft_margin_loss, "self target"}, "log1p and a reduction"},
     {"soft_margin_loss_backward", nullptr, {}, soft_margin_loss_backward, {}, {}, "pointwise"},
+    {"triplet_margin_loss", nullptr, {}, triplet_margin_loss, {}, {}, "distances and clamp_min"},
 };
 // clang-format on
 

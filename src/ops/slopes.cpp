@@ -105,6 +105,10 @@ Results log_sigmoid(Calls& calls, const Arguments& args) {
   return {f.result(x.with("aten::clamp_max", 0).minus(small.of("aten::log1p"))), f.result(small)};
 }
 
+Results first_of_log_sigmoid(Calls& calls, const Arguments& args) {
+  return {calls("aten::log_sigmoid_forward", args)[0]};
+}
+
 /// log_sigmoid_backward(grad_output, self, buffer)
 Expression log_sigmoid_backward(const Formula& f) {
   const Expression x = f[1], small = (-x.of("aten::abs")).of("aten::exp");
@@ -295,6 +299,8 @@ constexpr Row kSlopeRows[] = {
     {"hardsigmoid_backward", nullptr, {}, by_formula<hardsigmoid_backward>, {}, {}, kSlope},
     {"hardswish_backward", nullptr, {}, by_formula<hardswish_backward>, {}, {}, kSlope},
     {"hardtanh_backward", nullptr, {}, by_formula<hardtanh_backward>, {}, {}, kSlope},
+    {"log_sigmoid", nullptr, {}, first_of_log_sigmoid, {nullptr, "log_sigmoid.out"}, {},
+     "log_sigmoid_forward"},
     {"log_sigmoid_backward", nullptr, {}, by_formula<log_sigmoid_backward>, {}, {}, kSlope},
     {"log_sigmoid_forward", nullptr, {}, log_sigmoid, {}, {}, "log1p and exp"},
     {"mish_backward", nullptr, {}, by_formula<mish_backward>, {}, {}, kSlope},

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/functional.h"
+
 namespace shardlab {
 namespace {
 
@@ -57,6 +59,38 @@ Arguments batch_norm(const Arguments& torch) {
   return {torch[0], torch[3], torch[4], torch[1], torch[2], torch[5], torch[6], torch[7], false};
 }
 
+/// F.affine_grid(theta, size, align_corners)
+Arguments affine_grid(const Arguments& torch) {
+  return {torch[0], torch[1], torch[2].is_none() ? Argument(false) : torch[2]};
+}
+
+/// tensordot(a, b, dims): the last dims of a and the first of b, as many as `dims` says.
+Arguments tensordot_of_count(const Arguments& torch) {
+  const std::int64_t count = torch[2].to_int();
+  Dims last, first;
+  for (std::int64_t i = 0; i < count; ++i) {
+    last.push_back(i - count);
+    first.push_back(i);
+  }
+  return {torch[0], torch[1], last, first};
+}
+
+/// tensordot(a, b, dims): a pair of dims, or of lists of them.
+Arguments tensordot_of_dims(const Arguments& torch) {
+  const auto dims_of = [](const Argument& given) {
+    return given.is_ints() ? given : Argument(Dims{given.to_int()});
+  };
+  const Argument& dims = torch[2];
+  if (dims.is_ints() && dims.ints().size() == 2) {
+    return {torch[0], torch[1], Dims{dims.ints()[0]}, Dims{dims.ints()[1]}};
+  }
+  if (dims.is_list() && dims.list().size() == 2) {
+    return {torch[0], torch[1], dims_of(dims.list()[0]), dims_of(dims.list()[1])};
+  }
+  throw Error(ErrorKind::kValue, fmt::format("tensordot: dims is {}", dims.text()))
+      .with("fix", "give a number, or the dims of each tensor: dims=([0, 1], [1, 0])");
+}
+
 /// F.grid_sample(input, grid, mode, padding_mode, align_corners): words that ATen numbers.
 Arguments grid_sample(const Arguments& torch) {
   const auto number = [](const Argument& word, std::string_view name,
@@ -74,6 +108,8 @@ Arguments grid_sample(const Arguments& torch) {
 // Sorted by name; the first of several that takes the arguments is meant.
 // clang-format off
 const TorchSpellingRow kSpellings[] = {
+    {"affine_grid(Tensor theta, int[] size, bool? align_corners=None)",
+     "affine_grid_generator", "", affine_grid},
     {"batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
      "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
      "batch_norm", "", batch_norm},
@@ -85,20 +121,35 @@ const TorchSpellingRow kSpellings[] = {
      "size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? pos_weight=None)",
      "binary_cross_entropy_with_logits", "input, target, weight, pos_weight, reduction"},
     {"bool(Tensor self)", "to.dtype", "self, bool"},
+    {"cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
+     "bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "cosine_embedding_loss", "input1, input2, target, margin, reduction"},
     {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
      "ignore_index=-100, bool? reduce=None, str reduction=\"mean\", float label_smoothing=0.0)",
      "cross_entropy_loss", "input, target, weight, reduction, ignore_index, label_smoothing"},
     {"double(Tensor self)", "to.dtype", "self, f64"},
     {"dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
      "dropout", "input, p, training"},
+    {"dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "feature_dropout", "input, p, training"},
+    {"dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "feature_dropout", "input, p, training"},
+    {"dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
+     "feature_dropout", "input, p, training"},
     {"embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
      "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
      "embedding", "", embedding},
     {"float(Tensor self)", "to.dtype", "self, f32"},
+    {"fold(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] "
+     "padding=0, int[2] stride=1)",
+     "col2im", "input, output_size, kernel_size, dilation, padding, stride"},
     {"grid_sample(Tensor input, Tensor grid, str mode=\"bilinear\", str padding_mode=\"zeros\", "
      "bool? align_corners=None)",
      "grid_sampler", "", grid_sample},
     {"half(Tensor self)", "to.dtype", "self, f16"},
+    {"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "hinge_embedding_loss", "input, target, margin, reduction"},
     {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0)",
      "huber_loss", "input, target, reduction, delta"},
     {"instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
@@ -106,34 +157,80 @@ const TorchSpellingRow kSpellings[] = {
      "eps=1e-05)",
      "instance_norm", "", batch_norm},
     {"int(Tensor self)", "to.dtype", "self, i32"},
+    {"l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+     "reduction=\"mean\")",
+     "l1_loss", "input, target, reduction"},
+    {"logsigmoid(Tensor input)",
+     "log_sigmoid", "input"},
     {"long(Tensor self)", "to.dtype", "self, i64"},
+    {"margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? "
+     "size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "margin_ranking_loss", "input1, input2, target, margin, reduction"},
     {"max(Tensor input, Tensor other)", "maximum", "input, other"},
     {"min(Tensor input, Tensor other)", "minimum", "input, other"},
     {"mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
      "reduction=\"mean\")",
      "mse_loss", "input, target, reduction"},
+    {"multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? "
+     "weight=None, bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
+     "multi_margin_loss", "input, target, p, margin, weight, reduction"},
+    {"multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\")",
+     "multilabel_margin_loss", "input, target, reduction"},
     {"nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
      "ignore_index=-100, bool? reduce=None, str reduction=\"mean\")",
      "nll_loss_nd", "input, target, weight, reduction, ignore_index"},
     {"norm(Tensor input, Scalar p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
      "dtype=None)",
      "linalg_vector_norm", "input, p, dim, keepdim, dtype"},
+    {"poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, "
+     "bool? size_average=None, float eps=1e-08, bool? reduce=None, str reduction=\"mean\")",
+     "poisson_nll_loss", "input, target, log_input, full, eps, reduction"},
     {"smooth_l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
      "reduction=\"mean\", float beta=1.0)",
      "smooth_l1_loss", "input, target, reduction, beta"},
+    {"soft_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\")",
+     "soft_margin_loss", "input, target, reduction"},
     {"split(Tensor tensor, int split_size_or_sections, int dim=0)",
      "split.Tensor", "tensor, split_size_or_sections, dim"},
     {"split(Tensor tensor, int[] split_size_or_sections, int dim=0)",
      "split_with_sizes", "tensor, split_size_or_sections, dim"},
+    {"tensordot(Tensor a, Tensor b, int dims=2)",
+     "tensordot", "", tensordot_of_count},
+    {"tensordot(Tensor a, Tensor b, any dims)",
+     "tensordot", "", tensordot_of_dims},
     {"to(Tensor self, Tensor other)", "type_as", "self, other"},
+    {"triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
+     "float p=2.0, float eps=1e-06, bool swap=False, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\")",
+     "triplet_margin_loss", "anchor, positive, negative, margin, p, eps, swap, reduction"},
 };
 // clang-format on
 
 using SpellingTable = std::map<std::string, std::vector<TorchSpelling>, std::less<>>;
 
+/// A function that torch writes in Python is called by its own signature.
+TorchSpelling spelling_of(const FunctionRow& function) {
+  TorchSpelling spelling;
+  spelling.signature = parse_literal_schema(function.schema);
+  spelling.name = bare_name(spelling.signature);
+  spelling.text = std::string_view(function.schema).substr(kFunctionSpace.size());
+  for (const SchemaArgument& argument : spelling.signature.arguments) {
+    spelling.defaults.push_back(parse_default(argument));
+  }
+  spelling.row = spelling.signature.name();
+  spelling.convert = [](const Arguments& given) { return given; };
+  return spelling;
+}
+
 const SpellingTable& spellings() {
   static const SpellingTable table = [] {
     SpellingTable by_name;
+    for (const FunctionRow& function : functions_of_torch()) {
+      TorchSpelling spelling = spelling_of(function);
+      by_name[spelling.name].push_back(std::move(spelling));
+    }
     for (const TorchSpellingRow& row : kSpellings) {
       TorchSpelling spelling = parse_spelling(row);
       by_name[spelling.name].push_back(std::move(spelling));

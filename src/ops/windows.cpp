@@ -302,6 +302,67 @@ Results pad_edges(Calls& calls, const Arguments& args) {
 constexpr const char* kReflect = "reflection_pad";
 constexpr const char* kReplicate = "replication_pad";
 
+/// A dim that is a circle: what lies behind one end is what lies before the other.
+DTensor wrapped(Calls& calls, const DTensor& x, const Pad& pad) {
+  const std::int64_t length = x.shape()[index_of(pad.dim)];
+  const std::int64_t first = std::max<std::int64_t>(-pad.front, 0),
+                     last = length + std::min<std::int64_t>(pad.behind, 0);
+  if (pad.front > length || pad.behind > length || length + pad.front + pad.behind <= 0) {
+    fail(ErrorKind::kValue, Fix{"pad each side by at most the size, and leave an element"},
+         "circular pad: dim {} of size {} cannot be padded by {} and {}", pad.dim, length,
+         pad.front, pad.behind);
+  }
+  const DTensor middle = part_of(calls, x, pad.dim, first, last);
+  ArgumentList parts;
+  const std::int64_t kept = last - first;
+  if (pad.front > 0) {
+    parts.emplace_back(part_of(calls, middle, pad.dim, kept - pad.front, kept));
+  }
+  parts.emplace_back(middle);
+  if (pad.behind > 0) parts.emplace_back(part_of(calls, middle, pad.dim, 0, pad.behind));
+  return calls.one("cat", {parts, pad.dim});
+}
+
+Results pad_circle(Calls& calls, const Arguments& args) {
+  const Dims counts = ints_of(args[1]);
+  const DTensor& x = args[0].tensor();
+  if (counts.size() % 2 != 0 || x.ndim() != counts.size() / 2 + 2) {
+    fail(ErrorKind::kValue,
+         Fix{"pad all dims of a tensor [batch, channels, ..] behind the first two"},
+         "circular pad: there are {} numbers for a tensor of {} dims", counts.size(), x.ndim());
+  }
+  std::vector<Pad> pads;
+  for (std::size_t i = 0; i < counts.size() / 2; ++i) {
+    pads.push_back({static_cast<std::int64_t>(x.ndim() - 1 - i), counts[2 * i], counts[2 * i + 1]});
+  }
+  DTensor result = whole_in(calls, x, pads);
+  for (const Pad& pad : pads) result = wrapped(calls, result, pad);
+  return {result};
+}
+
+/// pad(self, pad, mode, value)
+Results pad_by_mode(Calls& calls, const Arguments& args) {
+  const std::string& mode = args[2].string();
+  const bool valued = !args[3].is_none();
+  if (mode == "constant") {
+    return calls("constant_pad_nd", {args[0], args[1], valued ? args[3] : Argument(0.0)});
+  }
+  const std::size_t dims = ints_of(args[1]).size() / 2, ndim = args[0].tensor().ndim();
+  const bool edges = mode == "reflect" || mode == "replicate";
+  if (valued && args[3].to_double() != 0) {
+    fail(ErrorKind::kValue, Fix{"leave value out"}, "pad: mode '{}' takes no value", mode);
+  }
+  if (mode == "circular") return pad_circle(calls, args);
+  if (!edges || dims < 1 || dims > 3 || (ndim != dims + 1 && ndim != dims + 2)) {
+    fail(ErrorKind::kValue,
+         Fix{"use 'constant'; or 'reflect', 'replicate' or 'circular' for the last dims behind "
+             "channels"},
+         "pad: there is no mode '{}' for {} dims of a tensor of {}", mode, dims, ndim);
+  }
+  const std::string_view family = mode == "reflect" ? "reflection_pad" : "replication_pad";
+  return calls(fmt::format("aten::{}{}d", family, dims), {args[0], args[1]});
+}
+
 /// What lies behind an edge goes back to what it reflects, or to the end that it repeats.
 DTensor folded_back(Calls& calls, const DTensor& x, const Pad& pad, std::int64_t length,
                     Edge edge) {
@@ -362,24 +423,32 @@ constexpr const char* kBack = "sums of slices";
 // Sorted by name.
 // clang-format off
 constexpr Row kWindowRows[] = {
+    {"_pad_circular", nullptr, {}, pad_circle, {}, {}, "slices beside the tensor"},
     {"col2im", nullptr, {}, col2im, {}, {}, kBack},
     {"im2col", nullptr, {}, im2col, {}, {}, "a stack of slices"},
-    {"reflection_pad1d", nullptr, {}, pad_edges<kReflect, 1, Edge::kReflected>, {}, {}, kSlices},
+    {"pad", nullptr, {}, pad_by_mode, {}, {}, "the pad that the mode names"},
+    {"reflection_pad1d", nullptr, {}, pad_edges<kReflect, 1, Edge::kReflected>, {},
+     {nullptr, "self"}, kSlices},
     {"reflection_pad1d_backward", nullptr, {},
      pad_backward<kReflectBack, 1, Edge::kReflected>, {}, {}, kBack},
-    {"reflection_pad2d", nullptr, {}, pad_edges<kReflect, 2, Edge::kReflected>, {}, {}, kSlices},
+    {"reflection_pad2d", nullptr, {}, pad_edges<kReflect, 2, Edge::kReflected>, {},
+     {nullptr, "self"}, kSlices},
     {"reflection_pad2d_backward", nullptr, {},
      pad_backward<kReflectBack, 2, Edge::kReflected>, {}, {}, kBack},
-    {"reflection_pad3d", nullptr, {}, pad_edges<kReflect, 3, Edge::kReflected>, {}, {}, kSlices},
+    {"reflection_pad3d", nullptr, {}, pad_edges<kReflect, 3, Edge::kReflected>, {},
+     {nullptr, "self"}, kSlices},
     {"reflection_pad3d_backward", nullptr, {},
      pad_backward<kReflectBack, 3, Edge::kReflected>, {}, {}, kBack},
-    {"replication_pad1d", nullptr, {}, pad_edges<kReplicate, 1, Edge::kReplicated>, {}, {}, kEnds},
+    {"replication_pad1d", nullptr, {}, pad_edges<kReplicate, 1, Edge::kReplicated>, {},
+     {nullptr, "self"}, kEnds},
     {"replication_pad1d_backward", nullptr, {},
      pad_backward<kReplicateBack, 1, Edge::kReplicated>, {}, {}, kBack},
-    {"replication_pad2d", nullptr, {}, pad_edges<kReplicate, 2, Edge::kReplicated>, {}, {}, kEnds},
+    {"replication_pad2d", nullptr, {}, pad_edges<kReplicate, 2, Edge::kReplicated>, {},
+     {nullptr, "self"}, kEnds},
     {"replication_pad2d_backward", nullptr, {},
      pad_backward<kReplicateBack, 2, Edge::kReplicated>, {}, {}, kBack},
-    {"replication_pad3d", nullptr, {}, pad_edges<kReplicate, 3, Edge::kReplicated>, {}, {}, kEnds},
+    {"replication_pad3d", nullptr, {}, pad_edges<kReplicate, 3, Edge::kReplicated>, {},
+     {nullptr, "self"}, kEnds},
     {"replication_pad3d_backward", nullptr, {},
      pad_backward<kReplicateBack, 3, Edge::kReplicated>, {}, {}, kBack},
     {"unfold", meta_unfold, unfold_rule, view_unfold, {}, {grad_unfold, ""},

@@ -127,19 +127,22 @@ class Binder {
         return set(values.size() - sizes.size(), sizes);
       }
       if (python() && are_tensors(values, i)) {
-        return set(i, ArgumentList(values.begin(), values.end()));
+        return set(i, ArgumentList(values.begin() + static_cast<std::ptrdiff_t>(i), values.end()));
       }
       if (!set(i, values[i])) return false;
     }
     return true;
   }
 
-  // meshgrid(x, y): tensors of a function that takes nothing but a list of them are the list.
+  // meshgrid(x, y), einsum("i,j->ij", x, y): tensors of a function that takes nothing but a list of
+  // them, or a word and the list, are the list.
   bool are_tensors(const Arguments& values, std::size_t index) const {
-    const SchemaType& type = op_.arguments[0].type;
-    const bool alone = index == 0 && type.is_tensor() && type.is_list &&
-                       op_.positional_count() == 1 && !op_.base.starts_with("aten::_");
-    return alone && std::ranges::all_of(values, [](const Argument& value) {
+    const SchemaType& type = op_.arguments[index].type;
+    const bool worded = index == 1 && op_.arguments[0].type.kind == TypeKind::kString;
+    const bool rest = (index == 0 || worded) && type.is_tensor() && type.is_list &&
+                      op_.positional_count() == index + 1 && !op_.base.starts_with("aten::_");
+    const auto from = values.begin() + static_cast<std::ptrdiff_t>(index);
+    return rest && std::all_of(from, values.end(), [](const Argument& value) {
              return value.is_tensor() || value.is_spec();
            });
   }

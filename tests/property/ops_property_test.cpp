@@ -105,10 +105,12 @@ bool needs_no_sample(const OpRow& row) {
                          "aten::rnn_relu.data", "aten::rnn_tanh.data", "aten::view_as_real"}) {
     if (row.name() == op) return true;
   }
-  // Signs are free, matrices have to be positive definite, pivots have to fit.
-  for (const char* op : {"aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_cholesky_ex",
-                         "aten::linalg_eig", "aten::linalg_eigvals", "aten::linalg_ldl_solve",
-                         "aten::linalg_lu_solve", "aten::linalg_matrix_sqrth", "aten::svd"}) {
+  // Signs are free, matrices have to be positive definite or symmetric, pivots have to fit.
+  for (const char* op :
+       {"aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_cholesky",
+        "aten::linalg_cholesky_ex", "aten::linalg_eig", "aten::linalg_eigh", "aten::linalg_eigvals",
+        "aten::linalg_eigvalsh", "aten::linalg_ldl_factor", "aten::linalg_ldl_solve",
+        "aten::linalg_lu_solve", "aten::linalg_matrix_sqrth", "aten::linalg_svd", "aten::svd"}) {
     if (row.name() == op) return true;
   }
   if (row.has(kIndependentLists) && row.base != nullptr) return true;  // of an op that has one

@@ -23,7 +23,7 @@ bool is_view_refusal(const Error& error) {
 bool within_composite(const Error& error) { return error.find("part of") != nullptr; }
 
 constexpr RefusalReason kReasons[] = {
-    {"outsiders have no results (D-39)", 25,
+    {"outsiders have no results (D-39)", 40,
      [](const OpRow&, const OpsCase& one, const Error& error) {
        return one.outsider && error.kind() == ErrorKind::kUnsupported;
      }},

@@ -72,6 +72,24 @@ TEST_CASE("a torch name is a row and its arguments") {
   CHECK(call_text("std", {{t}, {{"correction", 0}}}) == "aten::std.correction f32[] None 0 False");
 }
 
+TEST_CASE("a function that torch writes in Python is a row of its own, called as torch does") {
+  const Argument t = DTensor(Tensor());
+  CHECK(call_text("softsign", {{t}, {}}) == "functional::softsign f32[]");
+  CHECK(call_text("normalize", {{t}, {{"dim", -1}}}) ==
+        "functional::normalize f32[] 2.0 [-1] 1e-12");
+  CHECK(call_text("logsigmoid", {{t}, {}}) == "aten::log_sigmoid f32[]");
+  CHECK(call_text("dropout2d", {{t}, {}}) == "aten::feature_dropout f32[] 0.5 True");
+  CHECK(call_text("tensordot", {{t, t}, {}}) == "aten::tensordot f32[] f32[] [-2, -1] [0, 1]");
+  CHECK(call_text("tensordot", {{t, t}, {{"dims", Dims{1, 0}}}}) ==
+        "aten::tensordot f32[] f32[] [1] [0]");
+  CHECK(call_text("tensordot", {{t, t, ArgumentList{Dims{0, 1}, Dims{2, 1}}}, {}}) ==
+        "aten::tensordot f32[] f32[] [0, 1] [2, 1]");
+  CHECK(call_text("hstack", {{ArgumentList{t, t}}, {}}) == "aten::hstack [f32[], f32[]]");
+  CHECK(call_text("cartesian_prod", {{t, t}, {}}) == "aten::cartesian_prod [f32[], f32[]]");
+  CHECK(resolve_torch_call(all_rows(), "einsum", {{"i,i->", t, t}, {}}).args[1].list().size() == 2);
+  CHECK(failure("tensordot", {{t, t, Dims{1, 0, 2}}, {}}) == "tensordot: dims is [1, 0, 2]");
+}
+
 TEST_CASE("losses take torch's word for a reduction, in torch's place") {
   const Argument t = DTensor(Tensor());
   CHECK(call_text("mse_loss", {{t, t}, {}}) == "aten::mse_loss f32[] f32[] 1");
