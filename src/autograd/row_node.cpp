@@ -88,9 +88,7 @@ DTensor without_values(const DTensor& x) {
 }
 
 void count_from_here(const DTensor& x) {
-  if (!x.defined() || !x.local().defined() || x.local().storage()->counted()) return;
-  const Tensor& local = x.local();
-  x.impl()->local = Tensor(local.storage()->copy(), local.meta(), local.offset());
+  if (x.defined()) x.impl()->local = counted(x.local());
 }
 
 RowNode::RowNode(const OpRow& row, const Arguments& args) : GradNode(row.name()), row_(&row) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/memory_account.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
@@ -196,9 +197,13 @@ LocalTensors run_program(const LocalCall& call, const OutputMetas& metas) {
   if (const OpRow* element = element_row(row); maps_lists(row, element)) {
     return run_elements(call, *element, metas);
   }
-  const Results results = program_results(call);
   LocalTensors outputs;
-  for (const Argument& result : results) append_tensors(result, outputs);
+  {
+    // Of what is one op only the results count, as of a kernel.
+    const KernelScope scope;
+    for (const Argument& result : program_results(call)) append_tensors(result, outputs);
+  }
+  for (Tensor& output : outputs) output = counted(output);
   if (row.inplace() || row.out_variant()) return stored(call, metas, outputs);
   if (outputs.size() != metas.size()) {
     fail(ErrorKind::kInternal, "{}: its local program gave {} results, its metadata function {}",
@@ -261,6 +266,11 @@ bool computed_by_kernel(const OpRow& row) {
 bool takes_result(const OpRow& row, std::size_t argument) {
   const SchemaArgument& declared = row.op.arguments[argument];
   return declared.alias.write && (declared.is_out || !row.out_variant());
+}
+
+Tensor counted(const Tensor& local) {
+  if (!local.defined() || local.storage()->counted()) return local;
+  return Tensor(local.storage()->copy(), local.meta(), local.offset());
 }
 
 OutputMetas infer_local(const LocalCall& call) {

@@ -30,6 +30,10 @@ struct LocalCall {
 /// norm its running statistics) its kernel or program writes itself.
 bool takes_result(const OpRow& row, std::size_t argument);
 
+/// A value that was made in a KernelScope (base/memory_account.h), as one that counts from here on;
+/// itself where it counts already.
+Tensor counted(const Tensor& local);
+
 /// Results of shape inference over the local tensors.
 OutputMetas infer_local(const LocalCall& call);
 
