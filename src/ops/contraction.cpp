@@ -477,10 +477,6 @@ Results multi_dot(Calls& calls, const Arguments& args) {
 
 // Powers of a matrix by squaring.
 
-DTensor matrix_square(Calls& calls, const DTensor& a, const DTensor& b) {
-  return calls.one("matmul", {a, b});
-}
-
 /// linalg_matrix_power(self, n), matrix_power
 Results matrix_power(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
@@ -488,22 +484,26 @@ Results matrix_power(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue, Fix{"give square matrices"}, "linalg_matrix_power: [{}] are not square",
          fmt::join(x.shape(), ", "));
   }
-  std::int64_t n = args[1].to_int();
+  const std::int64_t n = args[1].to_int();
   if (n == 0) {
     const DTensor ones = calls.one("new_ones", {x, Dims{x.shape().back()}});
     return {calls.one("expand", {calls.one("diag_embed", {ones}), x.shape()})};
   }
-  if (n < 0) {
-    x = calls.one("linalg_inv", {x});
-    n = -n;
+  if (n == 1) return {calls.one("clone", {x})};
+  if (n < 0) x = calls.one("linalg_inv", {x});
+  // The least integer has no opposite.
+  const auto power = n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n);
+  const auto times = [&](const DTensor& a, const DTensor& b) {
+    return calls.one("matmul", {a, b});
+  };
+  if (power == 3) {
+    const DTensor square = times(x, x);
+    return {times(square, x)};
   }
-  if (n == 1) return {args[1].to_int() < 0 ? x : calls.one("clone", {x})};
-  if (n == 2) return {matrix_square(calls, x, x)};
-  if (n == 3) return {matrix_square(calls, matrix_square(calls, x, x), x)};
   DTensor square, result;
-  for (auto rest = static_cast<std::uint64_t>(n); rest > 0; rest /= 2) {
-    square = square.defined() ? matrix_square(calls, square, square) : x;
-    if (rest % 2 == 1) result = result.defined() ? matrix_square(calls, result, square) : square;
+  for (std::uint64_t rest = power; rest > 0; rest /= 2) {
+    square = square.defined() ? times(square, square) : x;
+    if (rest % 2 == 1) result = result.defined() ? times(result, square) : square;
   }
   return {result};
 }
