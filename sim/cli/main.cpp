@@ -357,7 +357,8 @@ void add_spec_commands(CLI::App& app, Parsed& parsed) {
 
 void add_table_commands(CLI::App& app, Parsed& parsed) {
   auto* ops = app.add_subcommand("ops", "the ops and their sharding rules");
-  ops->add_option("NAME", parsed.ops.name, "one op, or all overloads of a base name");
+  ops->add_option("NAME", parsed.ops.name,
+                  "one op, all overloads of a base name, or torch's name: F.linear");
   ops->add_flag("--families", parsed.ops.families,
                 "how many overloads each family has, and how their rules are known");
   ops->add_option("--unrecorded", parsed.ops.unrecorded,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ops/torch_names.h"
 #include "sim/report/rule_text.h"
 
 namespace shardlab {
@@ -16,6 +17,10 @@ std::vector<const OpRow*> named_rows(const OpRegistry& registry, std::string_vie
   if (name.empty()) return registry.rows();
   if (std::vector<const OpRow*> overloads = registry.overloads(name); !overloads.empty()) {
     return overloads;
+  }
+  if (const OpRow* row = registry.find(name)) return {row};
+  if (std::vector<const OpRow*> rows = rows_of_torch_name(registry, name); !rows.empty()) {
+    return rows;
   }
   return {&registry.at(name)};
 }

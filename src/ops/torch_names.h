@@ -18,6 +18,10 @@ ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view nam
 /// Whether resolve_torch_call() knows the name.
 bool is_torch_name(const OpRegistry& registry, std::string_view name);
 
+/// What a call by this name may run: the rows of its spellings, then the overloads of its name in
+/// ATen. A module in front is left out ("F.cross_entropy", "torch.linalg.norm"). Empty: not known.
+std::vector<const OpRow*> rows_of_torch_name(const OpRegistry& registry, std::string_view name);
+
 /// All names that it knows, for suggestions; sorted.
 std::vector<std::string> torch_names(const OpRegistry& registry);
 

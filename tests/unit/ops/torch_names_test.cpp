@@ -113,6 +113,20 @@ TEST_CASE("the padding index of an embedding counts from the end, and is -1 wher
         "embedding: padding_idx is 0, the table has 0 rows");
 }
 
+TEST_CASE("what a name of torch runs, with the module in front or without") {
+  const auto texts = [](std::string_view name) {
+    std::vector<std::string> rows;
+    for (const OpRow* row : rows_of_torch_name(all_rows(), name)) rows.push_back(row->name());
+    return rows;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(texts("F.cross_entropy") == Texts{"aten::cross_entropy_loss"});
+  CHECK(texts("torch.nn.functional.normalize") == Texts{"functional::normalize"});
+  CHECK(texts("torch.linalg.det") == Texts{"aten::linalg_det", "aten::linalg_det.out"});
+  CHECK(texts("kl_div") == Texts{"functional::kl_div", "aten::kl_div"});
+  CHECK(texts("F.crossentropy").empty());
+}
+
 TEST_CASE("every name that is known is a call of a row") {
   for (const std::string& name : torch_names(all_rows())) {
     CAPTURE(name);
