@@ -181,7 +181,7 @@ void scatter_into(Ops& ops, const Scatter& scatter, std::string_view what) {
   } else {
     const Scalar& number = std::get<Scalar>(scatter.value);
     call.value.real = number.to_double();
-    call.value.integer = number.to_int();
+    call.value.integer = integer_part(number);
     walk.add(call.value, Dims(index.shape().size() - 1, 0));
   }
   call.lines = walk.finish();

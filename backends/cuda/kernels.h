@@ -35,6 +35,9 @@ class Ops {
 /// Fails with Unsupported for complex numbers and f8.
 DType compute_dtype_here(DType dtype);
 
+/// Integers exactly; a float truncated, one that no integer is near as a conversion gives it.
+std::int64_t integer_part(const Scalar& number);
+
 /// First element of a tensor for reading; for writing, which must be asked for first.
 void* readable(const Tensor& tensor);
 void* writable(const Tensor& tensor);

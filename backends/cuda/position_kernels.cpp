@@ -69,8 +69,8 @@ void arange(Ops& ops, const KernelCall& call) {
   DrawCall draw = drawn(call, call.outputs[0], Kind::kArange);
   draw.a = start.to_double();
   draw.b = step.to_double();
-  draw.low = start.to_int();
-  draw.range = static_cast<std::uint64_t>(step.to_int());
+  draw.low = integer_part(start);
+  draw.range = static_cast<std::uint64_t>(integer_part(step));
   draw.integers = is_integral(call.outputs[0].dtype()) && start.is_integral() && step.is_integral();
   finish(ops, draw);
 }

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/kernels.h"
 #include "kernels/element_types.h"
+#include "kernels/functors.h"
 #include "kernels/strided_loop.h"
 
 namespace shardlab::cuda {
@@ -60,12 +61,16 @@ Shape Walk::finish() {
   return walk;
 }
 
+std::int64_t integer_part(const Scalar& number) {
+  return number.is_integral() ? number.to_int() : truncated<std::int64_t>(number.to_double());
+}
+
 namespace {
 
 void put_number(Place& place, const Scalar& number) {
   if (number.category() == Category::kComplex) compute_dtype_here(DType::kC64);
   place.real = number.to_double();
-  place.integer = number.to_int();
+  place.integer = integer_part(number);
 }
 
 }  // namespace

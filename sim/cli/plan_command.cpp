@@ -95,7 +95,7 @@ std::string batch_line(PlanArguments arguments, const std::string& line, bool& f
     const Json question = Json::parse(line);
     arguments.planner = question.value("planner", arguments.planner);
     arguments.rules = question.value("rules", arguments.rules);
-    arguments.budget = question.value("budget", arguments.budget);
+    arguments.budget = integer_or(question, "budget", arguments.budget);
     return plan_report_json(
         answer(arguments, question.at("source"), question.at("target"), question.at("mesh")));
   } catch (const Error& error) {

@@ -56,7 +56,7 @@ class SequenceReader {
       if (input < sequence_.inputs.size()) return input;
     } else {
       const auto call = integer_of<std::size_t>(reference.at("ref"));
-      const auto result = reference.value("i", std::size_t{0});
+      const auto result = integer_or<std::size_t>(reference, "i", 0);
       // Results of calls that are still to come are no values yet.
       const std::size_t known = std::min(first_.size(), sequence_.calls.size());
       const auto end = [&] {

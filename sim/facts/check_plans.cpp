@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fix.h"
 #include "plan/merge.h"
 #include "plan/successors.h"
 #include "sim/facts/redistribute_facts.h"
@@ -13,7 +14,7 @@ namespace {
 PlanOptions options_of(const Json& fact, PlanRules rules) {
   PlanOptions options;
   options.rules = rules;
-  options.topology.devices_per_host = fact.value("per_host", std::int64_t{1});
+  options.topology.devices_per_host = integer_or<std::int64_t>(fact, "per_host", 1);
   return options;
 }
 
@@ -124,7 +125,13 @@ void check_flattened_plan(Arena& arena, PlanRules rules, const Json& fact, CaseR
   FlattenedDims flattened;
   for (const Json& mesh_dims : fact.at("flattened_meshes")) {
     std::uint32_t mask = 0;
-    for (const Json& mesh_dim : mesh_dims) mask |= 1u << mesh_dim.get<std::uint32_t>();
+    for (const Json& mesh_dim : mesh_dims) {
+      const auto dim = integer_of<std::size_t>(mesh_dim);
+      if (dim >= specs.source->layout()->ndim()) {
+        fail(ErrorKind::kValue, Fix{"name dims of the mesh"}, "there is no mesh dim {}", dim);
+      }
+      mask |= 1u << dim;
+    }
     flattened.push_back(mask);
   }
   expect_plan("optimized", "path", merge_steps(std::get<Plan>(greedy), flattened), fact, report);

@@ -41,8 +41,8 @@ KeptByCall recorded_kept(const Json& fact) {
   for (const Json& saved : fact.at("saved")) {
     if (integer_of<std::int64_t>(saved.at("bytes")) == 0) continue;
     const std::string is = saved.at("is").get<std::string>();
-    const std::string text = shape_text(saved.at("shape").get<std::vector<std::int64_t>>(),
-                                        saved.at("dtype").get<std::string>());
+    const std::string text =
+        shape_text(integers_of(saved.at("shape")), saved.at("dtype").get<std::string>());
     const std::size_t number = is.find("new ");
     if (number == std::string::npos) {
       kept.tensors.insert(is + " " + text);

@@ -144,12 +144,12 @@ std::vector<Candidates> candidates_without(const Json& placements, const Json& f
   std::vector<Candidates> found;
   const auto candidates = fact.find("candidates");
   if (candidates == fact.end() || candidates->empty()) return found;
-  found.resize(candidates->back().value("element", std::size_t{0}) + 1);
+  found.resize(integer_or<std::size_t>(candidates->back(), "element", 0) + 1);
   for (const Json& candidate : *candidates) {
     const Json& inputs = candidate.at("inputs");
     const bool keeps_all = found.size() > 1 && !has_one_of(placements, candidate.at("given"), {});
     if (!keeps_all && has_one_of(placements, inputs, candidate.at("outputs"))) continue;
-    found[candidate.value("element", std::size_t{0})].push_back(&candidate);
+    found[integer_or<std::size_t>(candidate, "element", 0)].push_back(&candidate);
   }
   return found;
 }

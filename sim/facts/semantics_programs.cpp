@@ -445,9 +445,9 @@ std::optional<SemanticsProgram> semantics_program(const Json& fact) {
   if (program.text.empty()) return std::nullopt;
   const std::string& name = fact.at("case").get_ref<const std::string&>();
   const Json& params = fact.at("params");
-  program.mesh = fact.at("mesh").get<std::vector<std::int64_t>>();
+  program.mesh = integers_of(fact.at("mesh"));
   if (params.contains("mesh_ranks")) {  // a part of the world
-    program.mesh_ranks = params.at("mesh_ranks").get<std::vector<std::int64_t>>();
+    program.mesh_ranks = integers_of(params.at("mesh_ranks"));
     program.mesh = {static_cast<std::int64_t>(program.mesh_ranks.size())};
   } else if (name == "transposed_mesh") {
     program.mesh = {2, 2};

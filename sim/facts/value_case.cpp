@@ -145,7 +145,7 @@ RecordedTensor read_recorded_tensor(const Json& json) {
   const bool strided = json.contains("storage");
   tensor.storage = bytes_of(json.at(strided ? "storage" : "data"), dtype);
   if (strided) tensor.meta.stride = dims_of(json.at("stride"));
-  tensor.offset = json.value("offset", std::int64_t{0});
+  tensor.offset = integer_or<std::int64_t>(json, "offset", 0);
   if (tensor.meta.stride.size() == tensor.meta.shape.size()) return tensor;
   fail(ErrorKind::kValue, Fix{"give one stride per dim"}, "{} strides of {} dims",
        tensor.meta.stride.size(), tensor.meta.shape.size());

@@ -46,6 +46,21 @@ template std::int32_t integer_of(const Json& json);
 template std::int64_t integer_of(const Json& json);
 template std::size_t integer_of(const Json& json);
 
+template <typename Integer>
+Integer integer_or(const Json& object, const char* field, Integer otherwise) {
+  const auto found = object.find(field);
+  return found == object.end() ? otherwise : integer_of<Integer>(*found);
+}
+template std::int32_t integer_or(const Json& object, const char* field, std::int32_t otherwise);
+template std::int64_t integer_or(const Json& object, const char* field, std::int64_t otherwise);
+template std::size_t integer_or(const Json& object, const char* field, std::size_t otherwise);
+
+std::vector<std::int64_t> integers_of(const Json& list) {
+  std::vector<std::int64_t> integers;
+  for (const Json& item : list) integers.push_back(integer_of<std::int64_t>(item));
+  return integers;
+}
+
 Json json_of_dims(const MeshLayout& layout) {
   Json dims = Json::array();
   for (std::size_t dim = 0; dim < layout.ndim(); ++dim) {

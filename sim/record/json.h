@@ -2,7 +2,9 @@
 // looks into a value includes <nlohmann/json.hpp>.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <vector>
 
 namespace shardlab {
 
@@ -20,6 +22,11 @@ double number_of(const Json& json);
 ///   fails  Value: no integer, or one that `Integer` has not
 template <typename Integer>
 Integer integer_of(const Json& json);
+/// That of a field, or `otherwise` where the object has none.
+template <typename Integer>
+Integer integer_or(const Json& object, const char* field, Integer otherwise);
+/// A list of them.
+std::vector<std::int64_t> integers_of(const Json& list);
 
 /// [{"name": "dp", "size": 2}, ...], mesh dim 0 first.
 Json json_of_dims(const MeshLayout& layout);

@@ -90,7 +90,8 @@ std::vector<std::pair<std::size_t, const Json*>> events_of(const Json& run, bool
 }
 
 std::string place(const Json& event) {
-  return fmt::format("line {}, {}", event.value("line", 0), event.value("pass", ""));
+  return fmt::format("line {}, {}", integer_or<std::int64_t>(event, "line", 0),
+                     event.value("pass", ""));
 }
 
 std::string joined(const Json& texts) {

@@ -142,7 +142,7 @@ class ValueDiff {
     const auto occurrence = integer_of<std::int64_t>(value.at("occurrence"));
     if (occurrence > 0) about += fmt::format(", assignment {}", occurrence + 1);
     const std::string at = value.contains("at") ? value["at"].get<std::string>() + "\n" : "";
-    section_.differences.push_back({about, at + text, value.value("event", std::size_t{0})});
+    section_.differences.push_back({about, at + text, integer_or<std::size_t>(value, "event", 0)});
   }
 
   void compare(const Json& a, const Json& b) {

@@ -130,9 +130,9 @@ Json counts_json(const std::vector<CollectiveCounts>& counts) {
       Json& slot = json[std::string(to_string(kind))];
       if (slot.is_null()) slot = Json::object();
       slot["forward"] =
-          std::max<std::int64_t>(slot.value("forward", std::int64_t{0}), rank.forward[i]);
+          std::max<std::int64_t>(integer_or<std::int64_t>(slot, "forward", 0), rank.forward[i]);
       slot["backward"] =
-          std::max<std::int64_t>(slot.value("backward", std::int64_t{0}), rank.backward[i]);
+          std::max<std::int64_t>(integer_or<std::int64_t>(slot, "backward", 0), rank.backward[i]);
     }
   }
   return {{"largest_rank", json}, {"sent_bytes", bytes}};

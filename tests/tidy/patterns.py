@@ -42,6 +42,15 @@ BANNED = {
     re.compile(r"(?<![\w.>])(?:std::)?system\s*\("): "starts a shell",
 }
 
+# Of a JSON number with a fraction, or one too large, nlohmann makes some integer, or none that is
+# defined.
+INTEGER = r"(?:int|std::size_t|std::u?int\d+_t)"
+CUT_NUMBER = re.compile(
+    rf"\.get<(?:{INTEGER}|std::vector<{INTEGER}>)>\(\)"
+    rf"|\.value\(\s*\"[^\"]*\",\s*(?:\d|{INTEGER}[{{(])"
+)
+JSON_READERS = ("sim/facts/", "sim/report/", "sim/cli/")
+
 # What only some systems have stands in small files, which have a side for each.
 OF_ONE_SYSTEM = {
     "src/base/program_path.cpp": "the file of the program",
@@ -102,6 +111,13 @@ def check_banned(repository):
         for pattern, why in BANNED.items():
             for line, match in matches(file, file.code, pattern):
                 yield Problem(file.path, line, f"{match[0].strip()}: {why}")
+
+
+def check_json_integers(repository):
+    for file in repository.cpp():
+        if file.path.startswith(JSON_READERS):
+            for line, match in matches(file, file.code, CUT_NUMBER):
+                yield Problem(file.path, line, f"{match[0]}: take integers by integer_of()")
 
 
 def check_thread_local(repository):
@@ -210,6 +226,7 @@ def check_scenarios_listed(repository):
 CHECKS = (
     check_clocks,
     check_banned,
+    check_json_integers,
     check_thread_local,
     check_backend_names,
     check_systems,

@@ -57,6 +57,17 @@ class Tidy(unittest.TestCase):
     def test_a_clean_tree(self):
         self.assertEqual(self.found({}), [])
 
+    def test_integers_that_json_may_cut(self):
+        for call in (
+            'fact.at("n").get<int>()',
+            "json.get<std::vector<std::int64_t>>()",
+            'fact.value("n", std::size_t{0})',
+            'fact.value("n", 1)',
+        ):
+            found = self.found({"sim/report/text.cpp": f"int f() {{ return {call}; }}\n"})
+            self.assertEqual([text for text in found if "by integer_of()" in text][1:], [])
+            self.assertTrue(any("by integer_of()" in text for text in found), call)
+
     def test_a_folder_at_the_top(self):
         self.assert_finds(
             {"tools/list.md": "", ".ci/list.md": ""},
