@@ -45,15 +45,13 @@ constexpr std::array<std::string_view, 13> kModules = {"torch",
                                                        "torch.ops",
                                                        "torch.special"};
 
-/// Modules whose functions ATen names after them: torch.linalg.inv is linalg_inv.
-constexpr std::array<std::string_view, 3> kFamilies = {"fft", "linalg", "special"};
-
 /// "linalg" of "torch.linalg"; empty for other modules.
 std::string_view family_of(std::string_view module) {
   constexpr std::string_view kTorch = "torch.";
   if (!module.starts_with(kTorch)) return {};
   module.remove_prefix(kTorch.size());
-  return std::ranges::find(kFamilies, module) != kFamilies.end() ? module : std::string_view();
+  return std::ranges::find(kTorchFamilies, module) != kTorchFamilies.end() ? module
+                                                                           : std::string_view();
 }
 
 /// What stands for torch's classes `group` and `GroupMember`: the world's group, and what a rank
@@ -146,7 +144,7 @@ std::optional<Value> find_global(std::string_view name, const OpRegistry& regist
   if (name == "R") return Placement::replicate();
   if (name == "torch" || name == "F" || name == "aten") return ModuleValue{std::string(name)};
   if (name == "dist") return ModuleValue{"torch.distributed"};
-  if (std::ranges::find(kFamilies, name) != kFamilies.end()) {
+  if (std::ranges::find(kTorchFamilies, name) != kTorchFamilies.end()) {
     return ModuleValue{fmt::format("torch.{}", name)};
   }
   if (const auto dtype = find_dtype(name)) return *dtype;
@@ -188,7 +186,7 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
 std::vector<std::string> global_names(const OpRegistry& registry) {
   std::vector<std::string> names = {"R",    "torch", "F",    "aten",
                                     "dist", "mesh",  "rank", "world_size"};
-  names.insert(names.end(), kFamilies.begin(), kFamilies.end());
+  names.insert(names.end(), kTorchFamilies.begin(), kTorchFamilies.end());
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
   for (const BuiltinTable table : function_tables()) {
     for (const Builtin& builtin : table) names.push_back(builtin.name);

@@ -21,25 +21,6 @@ namespace {
   throw Error(ErrorKind::kValue, std::move(summary)).with("fix", std::move(fix));
 }
 
-/// The weights of each query over the keys: 0 and -inf where `mask` is boolean, else added.
-DTensor masked_scores(Calls& calls, const DTensor& scores, const Argument& mask, bool causal) {
-  constexpr double kNever = -std::numeric_limits<double>::infinity();
-  if (causal) {
-    if (mask.is_tensor()) {
-      refuse_attention("scaled_dot_product_attention: attn_mask is given and is_causal is True",
-                       "leave one of them out");
-    }
-    const Dims square{scores.shape()[scores.ndim() - 2], scores.shape().back()};
-    const DTensor ones = calls.one("new_ones", {scores, square, DType::kBool});
-    const DTensor future = calls.one("triu", {ones, 1});
-    return calls.one("masked_fill.Scalar", {scores, future, kNever});
-  }
-  if (!mask.is_tensor()) return scores;
-  if (mask.tensor().dtype() != DType::kBool) return calls.one("add.Tensor", {scores, mask});
-  const DTensor hidden = calls.one("logical_not", {mask});
-  return calls.one("masked_fill.Scalar", {scores, hidden, kNever});
-}
-
 /// As many heads as the queries have: each one stands for `heads` over its own count, side by side.
 DTensor with_heads(Calls& calls, const DTensor& x, std::int64_t heads) {
   const std::size_t at = x.ndim() < 3 ? 0 : x.ndim() - 3;
@@ -90,10 +71,20 @@ void refuse_dropout(std::string_view op, double share) {
                    "call scaled_dot_product_attention, which has dropout");
 }
 
-/// Behind the bias, the future is hidden where `causal`.
+/// With the bias, which hides where it is boolean and false, and is added else; behind it, the
+/// future is hidden where `causal`.
 DTensor biased_scores(Calls& calls, const DTensor& scores, const Argument& bias, bool causal) {
-  const DTensor biased = masked_scores(calls, scores, bias, false);
-  return causal ? masked_scores(calls, biased, Argument(), true) : biased;
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  DTensor biased = scores;
+  if (bias.is_tensor() && bias.tensor().dtype() == DType::kBool) {
+    biased = calls.one("masked_fill.Scalar", {scores, calls.one("logical_not", {bias}), kNever});
+  } else if (bias.is_tensor()) {
+    biased = calls.one("add.Tensor", {scores, bias});
+  }
+  if (!causal) return biased;
+  const Dims square{scores.shape()[scores.ndim() - 2], scores.shape().back()};
+  const DTensor ones = calls.one("new_ones", {biased, square, DType::kBool});
+  return calls.one("masked_fill.Scalar", {biased, calls.one("triu", {ones, 1}), kNever});
 }
 
 /// In f32, or f64: the weights of each query over the keys, what they make of the values, and per

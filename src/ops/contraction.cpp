@@ -228,15 +228,14 @@ DTensor product_of_pair(Calls& calls, const DTensor& left, const DTensor& right,
   const DTensor b =
       reshape(calls, columns, Dims{dims.size_of_both, dims.size_of_summed, dims.size_of_right});
   const Dims order = joined({&dims.both, &dims.left, &summed, &dims.right});
-  Dims shape, back(order.size(), 0);
+  Dims shape;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool of_right = i >= order.size() - dims.right.size();
     const bool is_summed = std::ranges::find(summed, order[i]) != summed.end();
     shape.push_back(is_summed ? 1 : (of_right ? right : left).shape()[index_of(order[i])]);
-    back[index_of(order[i])] = static_cast<std::int64_t>(i);
   }
   const DTensor result = calls.one("bmm", {a, b});
-  return permuted(calls, calls.one("view", {result, shape}), back);
+  return permuted(calls, calls.one("view", {result, shape}), inverse_of(order));
 }
 
 /// The next two tensors as one. `holders`: how many of those that are left have more than one

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/fix.h"
 #include "ops/arguments.h"
@@ -125,15 +126,13 @@ MatrixDims matrix_dims(const DTensor& x, const Argument& given) {
     fail(ErrorKind::kValue, Fix{"name two different dims"},
          "linalg_matrix_norm takes the two dims of the matrices, not [{}]", fmt::join(dims, ", "));
   }
-  MatrixDims found{{}, Dims(x.ndim(), 0), dims[0], dims[1]};
+  MatrixDims found{{}, {}, dims[0], dims[1]};
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(x.ndim()); ++d) {
     if (d != dims[0] && d != dims[1]) found.order.push_back(d);
   }
   found.order.push_back(dims[0]);
   found.order.push_back(dims[1]);
-  for (std::size_t i = 0; i < found.order.size(); ++i) {
-    found.back[index_of(found.order[i])] = static_cast<std::int64_t>(i);
-  }
+  found.back = inverse_of(found.order);
   return found;
 }
 
@@ -211,20 +210,14 @@ Results named_norm(Calls& calls, const Arguments& args) {
 
 // Tensors as matrices between their first and their last dims.
 
-std::int64_t product_of_dims(const Dims& shape, std::size_t first, std::size_t last) {
-  std::int64_t size = 1;
-  for (std::size_t d = first; d < last; ++d) size *= shape[d];
-  return size;
-}
-
 /// linalg_tensorinv(self, ind)
 Results tensor_inverse(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   const std::int64_t first = args[1].to_int();
   const std::size_t at =
       index_of(std::clamp<std::int64_t>(first, 0, static_cast<std::int64_t>(x.ndim())));
-  const std::int64_t rows = product_of_dims(x.shape(), 0, at),
-                     columns = product_of_dims(x.shape(), at, x.ndim());
+  const std::span<const std::int64_t> sizes = x.shape();
+  const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (first < 1 || rows != columns) {
     fail(ErrorKind::kValue, Fix{"give an ind that parts the dims into equal products"},
          "linalg_tensorinv: ind {} parts [{}] into {} by {}", first, fmt::join(x.shape(), ", "),
@@ -251,8 +244,8 @@ Results tensor_solve(Calls& calls, const Arguments& args) {
     a = calls.one("permute", {a, order});
   }
   const std::size_t at = std::min(b.ndim(), a.ndim());
-  const std::int64_t rows = product_of_dims(a.shape(), 0, at),
-                     columns = product_of_dims(a.shape(), at, a.ndim());
+  const std::span<const std::int64_t> sizes = a.shape();
+  const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (rows != columns) {
     fail(ErrorKind::kValue, Fix{"give a tensor that is square between its first and last dims"},
          "linalg_tensorsolve: [{}] is {} by {}", fmt::join(a.shape(), ", "), rows, columns);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -234,12 +235,6 @@ std::vector<RuleRow> both_front_dims_rule(const RuleContext& context) {
 
 // Places
 
-std::int64_t product_of(const Dims& sizes, std::size_t first) {
-  std::int64_t result = 1;
-  for (std::size_t i = first; i < sizes.size(); ++i) result *= sizes[i];
-  return result;
-}
-
 /// The last `count` dims as one, whole on every rank: places count within all of them.
 DTensor joined(Calls& calls, const DTensor& given, std::size_t count) {
   const std::size_t front = given.ndim() - count;
@@ -247,7 +242,7 @@ DTensor joined(Calls& calls, const DTensor& given, std::size_t count) {
   for (std::size_t d = front; d < given.ndim(); ++d) last.push_back(static_cast<std::int64_t>(d));
   const DTensor x = gathered(calls, given, last);
   Dims shape(x.shape().begin(), x.shape().begin() + static_cast<std::ptrdiff_t>(front));
-  shape.push_back(product_of(x.shape(), front));
+  shape.push_back(product(std::span(x.shape()).subspan(front)));
   return calls.one("aten::reshape", {x, shape});
 }
 

@@ -255,17 +255,6 @@ std::string aten_name(std::string_view name) {
   return std::string(found->aten) + (in_place ? "_" : "");
 }
 
-/// The rows of its spellings, then the overloads of its name in ATen.
-std::vector<const OpRow*> rows_called(const OpRegistry& registry, std::string_view name) {
-  std::vector<const OpRow*> rows;
-  const auto add = [&](const OpRow* row) {
-    if (row != nullptr && std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
-  };
-  for (const TorchSpelling& spelling : spellings_of(name)) add(registry.find(spelling.row));
-  for (const OpRow* row : registry.overloads(aten_name(name))) add(row);
-  return rows;
-}
-
 }  // namespace
 
 ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view name,
@@ -285,7 +274,10 @@ ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view nam
 }
 
 bool is_torch_name(const OpRegistry& registry, std::string_view name) {
-  return !rows_called(registry, name).empty();
+  if (!registry.overloads(aten_name(name)).empty()) return true;
+  const auto rows = spellings_of(name);
+  return std::ranges::any_of(
+      rows, [&](const TorchSpelling& row) { return registry.find(row.row) != nullptr; });
 }
 
 std::vector<const OpRow*> rows_of_torch_name(const OpRegistry& registry, std::string_view name) {
@@ -295,10 +287,17 @@ std::vector<const OpRow*> rows_of_torch_name(const OpRegistry& registry, std::st
     break;
   }
   std::string called(name);
-  for (const std::string_view module : {"linalg.", "fft.", "special."}) {
-    if (called.starts_with(module)) called[module.size() - 1] = '_';
+  for (const std::string_view family : kTorchFamilies) {
+    const bool of_family = name.starts_with(family) && name.substr(family.size()).starts_with('.');
+    if (of_family) called[family.size()] = '_';
   }
-  return rows_called(registry, called);
+  std::vector<const OpRow*> rows;
+  const auto add = [&](const OpRow* row) {
+    if (row != nullptr && std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
+  };
+  for (const TorchSpelling& spelling : spellings_of(called)) add(registry.find(spelling.row));
+  for (const OpRow* row : registry.overloads(aten_name(called))) add(row);
+  return rows;
 }
 
 std::vector<std::string> torch_names(const OpRegistry& registry) {

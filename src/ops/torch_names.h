@@ -1,6 +1,7 @@
 // torch_names.h - what a program may call an op: names of ATen and torch's own spellings of rows.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace shardlab {
 ///   fails  as resolve_call()
 ResolvedCall resolve_torch_call(const OpRegistry& registry, std::string_view name,
                                 const GivenArguments& given);
+
+/// Modules of torch whose functions ATen names after them: torch.linalg.inv is linalg_inv.
+inline constexpr std::array<std::string_view, 3> kTorchFamilies = {"fft", "linalg", "special"};
 
 /// Whether resolve_torch_call() knows the name.
 bool is_torch_name(const OpRegistry& registry, std::string_view name);
