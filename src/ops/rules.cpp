@@ -214,7 +214,8 @@ const char* withheld(const ShardingRule& rule, const RuleContext& context, const
   if (extremum && adds_up(context.schema.row->kernel())) {
     return "sums of extrema are not extrema of sums";
   }
-  if (const auto* pointwise = std::get_if<PointwiseRule>(&rule)) {
+  const auto* pointwise = std::get_if<PointwiseRule>(&rule);
+  if (extremum && pointwise != nullptr) {
     if (in_capitals(*pointwise, row)) return "terms may be NaN where the whole is not";
   }
   if (context.schema.row->kernel() == KernelId::kBucketize) return nullptr;  // counts, not casts
@@ -291,23 +292,21 @@ std::vector<RuleRow> pointwise_rows(const PointwiseRule& rule, const RuleContext
   std::vector<RuleRow> rows;
   rows.reserve(common.size() + (std::string_view(rule.passes).size() + 1) / (positional + 2));
   for (std::size_t dim = 0; dim < common.size(); ++dim) {
-    RuleRow row;
+    RuleRow& row = rows.emplace_back();
     row.outputs.assign(outputs, RulePlacement::any(static_cast<std::int64_t>(dim)));
     for (const TensorMeta* operand : operands) {
       const std::int64_t from = operand_dim(common, operand->shape, dim);
       row.inputs.push_back(from < 0 ? placement_of_letter('r') : RulePlacement::any(from));
     }
-    rows.push_back(std::move(row));
   }
   std::string_view passes = rule.passes;
   while (!passes.empty()) {
     const std::string_view word = passes.substr(0, passes.find(' '));
     passes.remove_prefix(std::min(word.size() + 1, passes.size()));
     if (word.size() != positional + 1) continue;
-    RuleRow row;
+    RuleRow& row = rows.emplace_back();
     row.outputs.assign(outputs, placement_of_letter(word[0]));
     for (const char letter : word.substr(1)) row.inputs.push_back(placement_of_letter(letter));
-    rows.push_back(std::move(row));
   }
   for (RuleRow& row : rows) {
     row.inputs.resize(context.tensors.size(), placement_of_letter('r'));

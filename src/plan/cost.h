@@ -2,9 +2,7 @@
 // reference carries them: they are not recomputed from the state.
 #pragma once
 
-#include <optional>
-
-#include "plan/graph.h"
+#include "plan/plan.h"
 
 namespace shardlab {
 
@@ -20,6 +18,8 @@ class StepPricer {
       : StepPricer(source, source.num_shards(), options) {}
   /// The same tensor cut into `shards` pieces.
   StepPricer(const DTensorSpec& source, std::int64_t shards, const PlanOptions& options);
+  /// Pieces that are `times` as large as the source's.
+  StepPricer(const DTensorSpec& source, const PlanOptions& options, double times);
   /// Price of this step in microseconds; infinity for steps that propagation must not choose.
   double price(std::size_t mesh_dim, const Placement& from, const Placement& to);
 
@@ -29,21 +29,25 @@ class StepPricer {
   double gib_;  ///< of one rank's piece, without rounding for uneven shards
 };
 
-/// redistribute_cost of one tensor to place after place: what the planner finds out about one is
-/// used for the next. Holds references to both arguments. For one thread.
+/// redistribute_cost of one tensor to place after place. Holds references to both arguments.
 class MoveCosts {
  public:
   MoveCosts(const DTensorSpec& source, const PlanOptions& options)
       : source_(source), options_(options) {}
-  double to(const Placements& target);
-  double to(const DTensorSpec& target);
+  double to(const Placements& target) const;
+  double to(const DTensorSpec& target) const;
+  /// What no move to these placements is cheaper than, in default orders or in others. Plans
+  /// nothing.
+  double at_least(const Placements& target, bool default_orders) const;
+  /// The same of one mesh dim that becomes `to`. Sums over mesh dims are bounds, too.
+  double at_least(std::size_t mesh_dim, const Placement& to) const;
 
  private:
-  double planned(const DTensorSpec& target);
+  double planned(const DTensorSpec& target) const;
+  bool has_bounds() const;
 
   const DTensorSpec& source_;
   const PlanOptions& options_;
-  std::optional<GraphPlans> plans_;  ///< made when something is planned
 };
 
 }  // namespace shardlab

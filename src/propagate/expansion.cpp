@@ -36,10 +36,9 @@ bool replicated(const RuleRow& row) {
          std::all_of(row.inputs.begin(), row.inputs.end(), is_replica);
 }
 
-/// The kinds of sharding that occur among the inputs: 0 plain, else the factor of strided shards.
 /// Plain ones come first, so that ties among candidates go to them.
-InlineVector<std::int64_t, 4> shard_kinds(const std::vector<const DTensorSpec*>& tensors) {
-  InlineVector<std::int64_t, 4> kinds;
+ShardKinds shard_kinds(const std::vector<const DTensorSpec*>& tensors) {
+  ShardKinds kinds;
   for (const DTensorSpec* spec : tensors) {
     for (const Placement& placement : spec->placements()) {
       if (!placement.is_shard()) continue;
@@ -98,11 +97,13 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
       context_(context_of(element)) {
   std::vector<RuleRow> rows = rule_rows(row_.rule, context_);
   const std::size_t inputs = context_.tensors.size();
-  if (rows.empty()) {
-    output_count_ = element.outputs.size();
-  } else {
-    output_count_ = rows.front().outputs.size();
+  output_count_ = rows.empty() ? element.outputs.size() : rows.front().outputs.size();
+  for (const RuleRow& row : rows) {
+    check_invariant(row.outputs.size() == output_count_ && row.inputs.size() == inputs,
+                    "a rule row has a cell for every output and input");
   }
+  const auto kinds = shard_kinds(element_.tensors);
+  rows_.reserve((rows.size() + 1) * std::max<std::size_t>(1, kinds.size()));
   if (std::none_of(rows.begin(), rows.end(), replicated)) {
     RuleRow all = uniform_row(placement_of_letter('r'), output_count_, inputs);
     for (std::size_t i = 0; i < output_count_; ++i) {
@@ -112,13 +113,9 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
       const bool masked = i < element.outputs.size() && !element.outputs[i].present;
       if (never || masked) all.outputs[i] = RulePlacement::none();
     }
-    rows.insert(rows.begin(), std::move(all));
+    add_row(std::move(all), kinds);
   }
-  for (const RuleRow& row : rows) {
-    check_invariant(row.outputs.size() == output_count_ && row.inputs.size() == inputs,
-                    "a rule row has a cell for every output and input");
-  }
-  instantiate(std::move(rows));
+  for (RuleRow& row : rows) add_row(std::move(row), kinds);
   withheld_.reserve(rows_.size());
   for (const RuleRow& row : rows_) {
     withheld_.push_back(shardlab::withheld(row_.rule, context_, row));
@@ -126,23 +123,19 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
   make_columns();
 }
 
-void Expansion::instantiate(std::vector<RuleRow> rows) {
-  const auto kinds = shard_kinds(element_.tensors);
-  rows_.reserve(rows.size() * std::max<std::size_t>(1, kinds.size()));
+void Expansion::add_row(RuleRow row, const ShardKinds& kinds) {
+  // An out= tensor is laid out like its output.
+  for (std::size_t i = 0; i < element_.outs; ++i) row.inputs.push_back(row.outputs[i]);
   const auto open = [](const RulePlacement& cell) { return cell.any_shard; };
-  for (RuleRow& row : rows) {
-    // An out= tensor is laid out like its output.
-    for (std::size_t i = 0; i < element_.outs; ++i) row.inputs.push_back(row.outputs[i]);
-    if (std::none_of(row.outputs.begin(), row.outputs.end(), open) &&
-        std::none_of(row.inputs.begin(), row.inputs.end(), open)) {
-      rows_.push_back(std::move(row));
-      continue;
-    }
-    for (const std::int64_t kind : kinds) {
-      RuleRow& filled = rows_.emplace_back(row);
-      for (RulePlacement& cell : filled.outputs) cell = instantiated(cell, kind);
-      for (RulePlacement& cell : filled.inputs) cell = instantiated(cell, kind);
-    }
+  if (std::none_of(row.outputs.begin(), row.outputs.end(), open) &&
+      std::none_of(row.inputs.begin(), row.inputs.end(), open)) {
+    rows_.push_back(std::move(row));
+    return;
+  }
+  for (const std::int64_t kind : kinds) {
+    RuleRow& filled = rows_.emplace_back(row);
+    for (RulePlacement& cell : filled.outputs) cell = instantiated(cell, kind);
+    for (RulePlacement& cell : filled.inputs) cell = instantiated(cell, kind);
   }
 }
 
@@ -309,18 +302,21 @@ bool Expansion::walk(Combination& rows, const Visit& visit) {
   return true;
 }
 
+MoveCosts& Expansion::moves(std::size_t index) {
+  auto& moves = columns_[output_count_ + index].moves;
+  return moves ? *moves : moves.emplace(*element_.tensors[index], options_);
+}
+
 double Expansion::input_cost(const Combination& rows, std::size_t index) {
   const DTensorSpec& given = *element_.tensors[index];
-  auto& costs = columns_[output_count_ + index].moves;
-  if (!costs) costs.emplace(given, options_);
   const Placements placements = input_placements(rows, index);
   const bool strided =
       given.has_strided() || std::ranges::any_of(placements, &Placement::is_strided_shard);
   if (sequence_.empty() && given.has_default_order() && !strided) {
-    return costs->to(placements);
+    return moves(index).to(placements);
   }
   const DTensorSpec* wanted = input_spec(rows, index);
-  return costs->to(strided ? *wanted->with(strided_) : *wanted);
+  return moves(index).to(strided ? *wanted->with(strided_) : *wanted);
 }
 
 double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
@@ -329,6 +325,43 @@ double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
   double& cost = column.costs[codes_at(rows.size())[output_count_ + index]];
   if (std::isnan(cost)) cost = input_cost(rows, index);
   return cost;
+}
+
+double Expansion::bound_here(const Combination& rows) {
+  double total = 0;
+  for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
+    Column& column = columns_[output_count_ + i];
+    if (column.bounds.empty()) column.bounds.assign(column.verdicts.size(), kNotPriced);
+    double& bound = column.bounds[codes_at(rows.size())[output_count_ + i]];
+    if (std::isnan(bound)) {
+      const bool default_orders = sequence_.empty() && column.given->has_default_order();
+      bound = moves(i).at_least(input_placements(rows, i), default_orders);
+    }
+    total += bound;
+  }
+  return total;
+}
+
+std::vector<double> Expansion::row_bounds() {
+  std::vector<double> bounds(layout_.ndim() * rows_.size());
+  for (std::size_t dim = 0; dim < layout_.ndim(); ++dim) {
+    for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
+      const Column& column = columns_[output_count_ + i];
+      std::vector<double> of_kind;
+      for (const Placement& kind : column.kinds) of_kind.push_back(moves(i).at_least(dim, kind));
+      for (std::size_t row = 0; row < rows_.size(); ++row) {
+        bounds[dim * rows_.size() + row] += of_kind[column.kind_of_row[row]];
+      }
+    }
+  }
+  return bounds;
+}
+
+bool Expansion::plans_moves() const {
+  const auto planned = [](const DTensorSpec* spec) {
+    return spec->has_strided() || !spec->has_default_order();
+  };
+  return std::ranges::any_of(element_.tensors, planned);
 }
 
 double Expansion::total_cost(const Combination& rows) {
@@ -379,24 +412,65 @@ Choice Expansion::choose(Selection selection) {
   return choice;
 }
 
-Choice Expansion::cheapest() {
-  Choice best;
-  best.cost = std::numeric_limits<double>::infinity();
+template <typename Visit>
+void Expansion::each_choosable(const Visit& visit) {
   int index = 0;
   Combination rows;
   walk(rows, [&](const Combination& here) {
-    if (withheld(here) != nullptr) {
-      ++index;
-      return true;
-    }
+    const int own = index++;
+    return withheld(here) != nullptr || visit(here, own);
+  });
+}
+
+Choice Expansion::cheapest() { return plans_moves() ? cheapest_planned() : cheapest_priced(); }
+
+Choice Expansion::cheapest_priced() {
+  Choice best;
+  best.cost = std::numeric_limits<double>::infinity();
+  each_choosable([&](const Combination& rows, int index) {
     // Prices are not negative: a sum that is no better already needs no further terms.
     double total = 0;
     for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
       if (best.index >= 0 && total >= best.cost) break;
-      total += input_cost_here(here, i);
+      total += input_cost_here(rows, i);
     }
-    if (best.index < 0 || total < best.cost) best = {.rows = here, .cost = total, .index = index};
-    ++index;
+    if (best.index < 0 || total < best.cost) best = {.rows = rows, .cost = total, .index = index};
+    return best.cost != 0;
+  });
+  return best;
+}
+
+// Where a price takes a search for a plan, the candidate that may cost least is priced first: most
+// others cost more by what they move at least.
+Choice Expansion::cheapest_planned() {
+  const std::vector<double> row_bounds = this->row_bounds();
+  const auto rough = [&](const Combination& rows) {
+    double total = 0;
+    for (std::size_t dim = 0; dim < rows.size(); ++dim) {
+      total += row_bounds[dim * rows_.size() + rows[dim]];
+    }
+    return total;
+  };
+  Choice best;
+  each_choosable([&](const Combination& rows, int index) {
+    if (best.index >= 0 && rough(rows) >= best.cost) return true;
+    const double bound = bound_here(rows);
+    if (best.index < 0 || bound < best.cost) best = {.rows = rows, .cost = bound, .index = index};
+    return best.cost != 0;
+  });
+  if (best.index < 0) return best;
+  best.cost = total_cost(best.rows);
+  if (best.cost == 0) return best;  // those before it cost something
+  each_choosable([&](const Combination& rows, int index) {
+    const auto better = [&](double cost) {
+      return cost < best.cost || (cost == best.cost && index < best.index);
+    };
+    if (!better(rough(rows)) || !better(bound_here(rows))) return true;
+    double total = 0;
+    for (std::size_t i = 0; i < element_.tensors.size() && better(total); ++i) {
+      total += input_cost_here(rows, i);
+    }
+    if (better(total)) best = {.rows = rows, .cost = total, .index = index};
     return best.cost != 0;
   });
   return best;

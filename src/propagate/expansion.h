@@ -40,6 +40,9 @@ enum class Drop : std::uint8_t {
   kFilter,
 };
 
+/// The kinds of sharding that occur among inputs: 0 plain, else the factor of strided shards.
+using ShardKinds = InlineVector<std::int64_t, 4>;
+
 /// Row indices, one per mesh dim.
 using Combination = InlineVector<std::uint16_t, 4>;
 
@@ -101,10 +104,12 @@ class Expansion {
     const DTensorSpec* given = nullptr;     ///< inputs
     const DTensorSpec* required = nullptr;  ///< placements it must have: in-place, out=, keywords
     Drop unless_required = Drop::kKept;
-    std::vector<Placement> kinds;  ///< distinct placements on one mesh dim
-    std::vector<std::uint16_t> kind_of_row;
-    std::vector<Verdict> verdicts;     ///< by code
-    std::vector<double> costs;         ///< by code of a whole list; NaN = not priced yet
+    // Most calls lie on one mesh dim or two, where these need no memory of their own.
+    InlineVector<Placement, 8> kinds;  ///< distinct placements on one mesh dim
+    InlineVector<std::uint16_t, 16> kind_of_row;
+    InlineVector<Verdict, 64> verdicts;  ///< by code
+    InlineVector<double, 16> costs;      ///< by code of a whole list; NaN = not priced yet
+    std::vector<double> bounds;          ///< MoveCosts::at_least, likewise
     std::optional<MoveCosts> moves;    ///< from `given`
     std::size_t given_code = kNoCode;  ///< of the placements it has now
     std::size_t code_behind(std::size_t front, std::size_t kind) const {
@@ -113,7 +118,8 @@ class Expansion {
     const Placement& of(std::uint16_t row) const { return kinds[kind_of_row[row]]; }
   };
 
-  void instantiate(std::vector<RuleRow> rows);
+  /// The row, once for each kind of shard where it leaves that open.
+  void add_row(RuleRow row, const ShardKinds& kinds);
   void make_columns();
   void fill_column(Column& column, std::span<const RulePlacement> cells) const;
   Placements placements_of(const Column& column, std::span<const std::uint16_t> rows) const;
@@ -132,10 +138,22 @@ class Expansion {
   std::size_t* codes_at(std::size_t length) { return codes_.data() + length * columns_.size(); }
   /// Of the whole combination that walk() stands at.
   double input_cost_here(const Combination& rows, std::size_t index);
+  /// What its inputs cost at least.
+  double bound_here(const Combination& rows);
+  /// The same of a row on one mesh dim, by mesh dim and row. They add up to less than bound_here.
+  std::vector<double> row_bounds();
+  MoveCosts& moves(std::size_t index);
+  /// Whether a price takes a search for a plan.
+  bool plans_moves() const;
   bool unchanged_here();
   double total_cost(const Combination& rows);
+  /// Calls visit(combination, index) for the candidates that may be chosen until it says false.
+  template <typename Visit>
+  void each_choosable(const Visit& visit);
   /// The first candidate of least cost.
   Choice cheapest();
+  Choice cheapest_priced();
+  Choice cheapest_planned();
 
   const Element& element_;
   const OpRow& row_;

@@ -2,6 +2,8 @@
 //   first propagation   Propagator::propagate of a call it has not seen; specs interned before.
 //                       Goals on 1 to 4 mesh dims: 3, 8, 40, 200 us for pointwise ops, reductions
 //                       and products; on 4: 1 ms with up to 4 tensors, 5 ms with 20
+//   strided_*           the same, where every second mesh dim has a strided shard that a view left
+//                       and the others plain ones, so that prices take searches for plans
 //   decision hit        Propagator::propagate of a known call, key hashing included
 //   registering         all rows into an empty registry. Goal: 3 ms
 //   replay              10,000 calls of a LLaMA-like model, 80 blocks of which each repeats the
@@ -56,11 +58,13 @@ Arguments twenty_joined(std::int64_t n, const Cut& cut) {
   return {std::move(list), std::int64_t{1}};
 }
 
+enum class Cuts : std::uint8_t { kPlain, kStrided };
+
 class Calls {
  public:
   static constexpr std::size_t kCount = 64;
 
-  Calls(const char* op, MakeCall make, std::size_t mesh_dims) {
+  Calls(const char* op, MakeCall make, std::size_t mesh_dims, Cuts cuts) {
     register_all_ops(registry_);
     const MeshLayout* layout =
         arena_.layout({.shape = Dims(mesh_dims, 2), .names = {}, .ranks = {}});
@@ -70,11 +74,17 @@ class Calls {
       Placements placements(mesh_dims);
       const std::size_t number = tensors++;
       const auto dims = static_cast<std::int64_t>(shape.size());
-      placements[number % mesh_dims] = Placement::shard(static_cast<std::int64_t>(number) % dims);
-      return arena_.spec(
-          layout, placements,
-          contiguous_meta(
-              shape, row.name() == "aten::scatter.src" && number == 1 ? DType::kI64 : DType::kF32));
+      const std::int64_t dim = static_cast<std::int64_t>(number) % dims;
+      placements[number % mesh_dims] = Placement::shard(dim);
+      for (std::size_t i = 0; cuts == Cuts::kStrided && i < mesh_dims; ++i) {
+        const auto next = static_cast<std::int64_t>(number + i) % dims;
+        placements[(number + i) % mesh_dims] =
+            i % 2 == 0 ? Placement::strided_shard(next, 2) : Placement::shard(next);
+      }
+      const bool index = row.name() == "aten::scatter.src" && number == 1;
+      return arena_.spec(layout, placements, default_order(placements),
+                         contiguous_meta(shape, index ? DType::kI64 : DType::kF32),
+                         StridedShards::kPieces);
     };
     for (std::size_t i = 0; i < kCount; ++i) {
       tensors = 0;
@@ -93,8 +103,9 @@ class Calls {
   std::unique_ptr<Propagator> propagator_;
 };
 
-void first_propagation(benchmark::State& state, const char* op, MakeCall make) {
-  Calls calls(op, make, static_cast<std::size_t>(state.range(0)));
+void first_propagation(benchmark::State& state, const char* op, MakeCall make,
+                       Cuts cuts = Cuts::kPlain) {
+  Calls calls(op, make, static_cast<std::size_t>(state.range(0)), cuts);
   std::size_t index = 0;
   for (auto _ : state) {
     if (index == Calls::kCount) {
@@ -106,10 +117,10 @@ void first_propagation(benchmark::State& state, const char* op, MakeCall make) {
     benchmark::DoNotOptimize(calls.run(index++));
   }
 }
-#define FIRST(name, op, make)                          \
-  BENCHMARK_CAPTURE(first_propagation, name, op, make) \
-      ->ArgName("mesh_dims")                           \
-      ->DenseRange(1, 4)                               \
+#define FIRST(name, op, ...)                                  \
+  BENCHMARK_CAPTURE(first_propagation, name, op, __VA_ARGS__) \
+      ->ArgName("mesh_dims")                                  \
+      ->DenseRange(1, 4)                                      \
       ->Unit(benchmark::kMicrosecond)
 FIRST(add, "add.Tensor", two_matrices);
 FIRST(sum, "sum.dim_IntList", all_dims);
@@ -121,9 +132,14 @@ FIRST(convolution, "convolution", image);
 FIRST(attention, "_scaled_dot_product_flash_attention", heads);
 FIRST(scatter, "scatter.src", indexed);
 FIRST(cat_20, "cat", twenty_joined);
+FIRST(strided_add, "add.Tensor", two_matrices, Cuts::kStrided);
+FIRST(strided_mm, "mm", two_matrices, Cuts::kStrided);
+FIRST(strided_addcmul, "addcmul", three_alike, Cuts::kStrided);
+FIRST(strided_norm, "native_layer_norm", normalized, Cuts::kStrided);
+FIRST(strided_attention, "_scaled_dot_product_flash_attention", heads, Cuts::kStrided);
 
 void decision_hit(benchmark::State& state) {
-  Calls calls("add.Tensor", two_matrices, 2);
+  Calls calls("add.Tensor", two_matrices, 2, Cuts::kPlain);
   calls.run(0);
   for (auto _ : state) benchmark::DoNotOptimize(calls.run(0));
 }
