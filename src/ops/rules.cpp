@@ -22,7 +22,7 @@ namespace shardlab {
 namespace {
 
 struct Factors {
-  std::vector<std::string_view> operands;  ///< of the product
+  InlineVector<std::string_view, 4> operands;  ///< of the product
   std::string_view result;
   std::string_view added;  ///< operand outside of the product, in front of it; empty: none
 };
@@ -263,14 +263,16 @@ std::vector<RuleRow> shard_all_dims_but(const RuleContext& context, std::int64_t
 std::vector<RuleRow> factor_rows(const FactorRule& rule, const RuleContext& context) {
   const Factors factors = parse_factors(rule.text);
   check_dims(rule, factors, context);
+  const std::string ordered = ordered_factors(factors);
   std::vector<RuleRow> rows;
-  for (const char factor : ordered_factors(factors)) rows.push_back(factor_row(factors, factor));
+  rows.reserve(ordered.size() + 2 * factors.operands.size());
+  for (const char factor : ordered) rows.push_back(factor_row(factors, factor));
   for (const char partial : {'s', 'a'}) {  // linear in each operand by itself
     for (std::size_t i = 0; i < factors.operands.size(); ++i) {
-      RuleRow row = uniform_row(placement_of_letter('r'), 0, factors.operands.size());
+      RuleRow& row = rows.emplace_back();
       row.outputs.push_back(placement_of_letter(partial));
+      row.inputs.assign(factors.operands.size(), placement_of_letter('r'));
       row.inputs[i] = placement_of_letter(partial);
-      rows.push_back(std::move(row));
     }
   }
   if (factors.added.empty()) return rows;

@@ -119,6 +119,7 @@ Expansion::Expansion(const Element& element, const PlanOptions& options)
   withheld_.reserve(rows_.size());
   for (const RuleRow& row : rows_) {
     withheld_.push_back(shardlab::withheld(row_.rule, context_, row));
+    any_withheld_ = any_withheld_ || withheld_.back() != nullptr;
   }
   make_columns();
 }
@@ -274,6 +275,7 @@ bool Expansion::front_kept(const Combination& rows) {
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     Column& column = columns_[c];
     codes[c] = column.code_behind(before[c], column.kind_of_row[rows.back()]);
+    if (all_kept_) continue;
     Verdict& verdict = column.verdicts[codes[c]];
     if (verdict == Verdict::kOpen) {
       const Drop drop = judge(column, rows);
@@ -292,7 +294,9 @@ bool Expansion::front_kept(const Combination& rows) {
 
 template <typename Visit>
 bool Expansion::walk(Combination& rows, const Visit& visit) {
-  if (rows.size() == layout_.ndim()) return !passes_filter(rows) || visit(rows);
+  if (rows.size() == layout_.ndim()) {
+    return (row_.filter != nullptr && !passes_filter(rows)) || visit(rows);
+  }
   rows.push_back(0);
   for (std::size_t row = 0; row < rows_.size(); ++row) {
     rows.back() = static_cast<std::uint16_t>(row);
@@ -391,6 +395,9 @@ Choice Expansion::choose(Selection selection) {
     if (first.index < 0) first = {.rows = here, .index = index};
     if (unchanged_here()) unmoved = {.rows = here, .index = index};
     return true;
+  });
+  all_kept_ = std::ranges::all_of(columns_, [](const Column& column) {
+    return std::ranges::count(column.verdicts, Verdict::kKept) + 1 == std::ssize(column.verdicts);
   });
   const bool full = selection == Selection::kFull;
   Choice choice = first;
@@ -505,6 +512,7 @@ const DTensorSpec* Expansion::output_spec(const Combination& rows, std::size_t i
 }
 
 const char* Expansion::withheld(const Combination& rows) const {
+  if (!any_withheld_) return nullptr;
   for (const std::uint16_t row : rows) {
     if (withheld_[row] != nullptr) return withheld_[row];
   }

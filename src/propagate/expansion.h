@@ -168,6 +168,8 @@ class Expansion {
   std::size_t output_count_ = 0;
   std::vector<std::size_t> codes_;  ///< per length of the front and column, where walk() stands
   bool blocked_inplace_ = false;
+  bool any_withheld_ = false;
+  bool all_kept_ = false;  ///< all fronts were judged, and no column refuses any
 };
 
 template <typename Visit>
