@@ -198,6 +198,7 @@ void add_lookups(std::vector<OpSample>& samples) {
        {"embedding", {real({7, 5}), index({0}, 7)}, {"$0", "$1"}},
        {"gather", {real({7, 5}), index({7, 2}, 5)}, {"$0", 1, "$1"}},
        {"gather", {real({7, 5}), index({3, 5}, 7)}, {"$0", 0, "$1"}},
+       {"gather", {real({7, 5}), index({4, 2}, 5)}, {"$0", 1, "$1"}},
        {"gather", {real({7}), index({7}, 7)}, {"$0", 0, "$1"}},
        {"index.Tensor", {real({7, 5}), index({4}, 7)}, {"$0", ArgumentList{"$1"}}},
        {"index.Tensor",

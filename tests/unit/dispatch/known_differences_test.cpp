@@ -189,6 +189,20 @@ TEST_CASE("an infinity norm of pending maxima reduces them first") {
   });
 }
 
+TEST_CASE("X-68 a dim of which the index of gather sees the front only is not cut with it") {
+  OpMesh mesh({2});
+  mesh.run([&](RankContext&) {
+    const DTensor x = mesh.place("S(0)", {4, 2}, counted(8));
+    const DTensor column = from_local(plain({1, 1}, {1}, DType::kI64), mesh.layout(),
+                                      {Placement::shard(0)});  // [[1], [1]] in two pieces
+    CHECK(whole(ops().one("aten::gather", {x, 1, column})) == Values{1, 3});
+    // The recorded answer takes piece by piece: row 2 of x for row 1.
+    const DTensor piece =
+        ops().one("aten::gather", {DTensor(x.local()), 1, DTensor(column.local())});
+    CHECK(whole(from_local(piece, mesh.layout(), {Placement::shard(0)})) == Values{1, 5});
+  });
+}
+
 TEST_CASE("X-66 of placements that cost as much the op's own first row is taken") {
   OpMesh mesh({2, 2, 2});
   mesh.run([&](RankContext&) {
