@@ -66,6 +66,16 @@ constexpr WorldRow kWorldRows[] = {
     {"torch.distributed.group", "WORLD", [] { return Value(GroupValue()); }},
 };
 
+/// Functions of a module whose name means something else in a program.
+struct OtherwiseRow {
+  std::string_view module, alias, name, op;
+};
+constexpr OtherwiseRow kOtherwise[] = {
+    {"torch", "torch", "dist", "dist"},
+    {"torch", "torch", "trace", "trace"},
+    {"torch.nn.functional", "F", "unfold", "im2col"},  // a method has windows of one dim
+};
+
 bool is_module(std::string_view path) {
   return std::find(kModules.begin(), kModules.end(), path) != kModules.end();
 }
@@ -178,6 +188,11 @@ std::optional<Value> find_in_module(const std::string& module, const std::string
   if (const std::string_view family = family_of(module); !family.empty()) {
     const std::string op = fmt::format("{}_{}", family, name);
     return is_torch_name(registry, op) ? std::optional<Value>(OpValue{op, nullptr}) : std::nullopt;
+  }
+  for (const OtherwiseRow& row : kOtherwise) {
+    if (row.name == name && (module == row.module || module == row.alias)) {
+      return OpValue{std::string(row.op), nullptr};
+    }
   }
   if (module == "torch.nn" || find_dtype(name)) return std::nullopt;
   return find_global(name, registry);

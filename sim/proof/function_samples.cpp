@@ -2,7 +2,9 @@
 // pads, losses, linear algebra, and what torch writes in Python.
 #include <limits>
 
+#include "base/rank_context.h"
 #include "sim/proof/sample_inputs.h"
+#include "tensor/host.h"
 
 namespace shardlab {
 namespace {
@@ -57,14 +59,61 @@ void add_stacks(std::vector<OpSample>& samples) {
                  {{"tile", {real({3, 5})}, {"$0", Dims{2}}},
                   {"tile", {real({3, 5})}, {"$0", Dims{2, 1, 2}}},
                   {"cartesian_prod", {real({3}), real({5})}, {List{"$0", "$1"}}},
+                  {"combinations", {real({5})}, {"$0", 2}},
+                  {"combinations", {real({4})}, {"$0", 3, true}},
+                  {"vander", {real({5})}, {"$0", 3}},
+                  {"vander", {real({5})}, {"$0", none, true}},
+                  {"linalg_vander", {real({3, 5})}, {"$0", 4}},
+                  {"sum_to_size", {real({3, 7, 5})}, {"$0", Dims{7, 1}}},
+                  {"isreal", {real({7, 5})}, {"$0"}},
+                  {"functional::unravel_index", {index({7}, 30)}, {"$0", Dims{5, 6}}},
                   {"diff", {real({7, 5})}, {"$0", 2, 0}},
                   {"diff", {real({7, 5}), real({7, 1})}, {"$0", 1, -1, "$1"}},
                   {"take_along_dim", {real({7, 5}), index({7, 2}, 5)}, {"$0", "$1", 1}},
                   {"take_along_dim", {real({7, 5}), index({4}, 35)}, {"$0", "$1", none}},
                   {"trapezoid.dx", {real({7, 5})}, {"$0", 0.5, 0}},
                   {"trapezoid.x", {real({7, 5}), real({5})}, {"$0", "$1", -1}},
+                  {"trapz.dx", {real({7, 5})}, {"$0", 0.5, 0}},
+                  {"trapz.x", {real({7, 5}), real({5})}, {"$0", "$1", -1}},
                   {"cumulative_trapezoid.dx", {real({7, 5})}, {"$0", 0.5, 0}},
                   {"cumulative_trapezoid.x", {real({7, 5}), real({5})}, {"$0", "$1", -1}}});
+}
+
+/// Pools that tell places, the way back, bags of rows.
+void add_pools_of_functions(std::vector<OpSample>& samples) {
+  const SampleInput plane = real({3, 2, 4, 5});
+  const Argument none;
+  samples.insert(
+      samples.end(),
+      {{"functional::adaptive_max_pool1d", {real({3, 2, 5})}, {"$0", 3, true}},
+       {"functional::adaptive_max_pool2d", {plane}, {"$0", List{2, none}, true}},
+       {"functional::adaptive_max_pool3d", {real({2, 1, 2, 3, 4})}, {"$0", Dims{1, 2, 3}}},
+       {"functional::fractional_max_pool2d",
+        {plane, unit({3, 2, 2})},
+        {"$0", Dims{2, 2}, Dims{2, 3}, none, true, "$1"}},
+       {"functional::fractional_max_pool3d",
+        {real({2, 1, 4, 4, 3}), unit({2, 1, 3})},
+        {"$0", Dims{2, 2, 1}, none, 0.5, false, "$1"}},
+       {"functional::max_pool1d",
+        {real({3, 2, 6})},
+        {"$0", Dims{2}, none, Dims{1}, Dims{1}, false, true}},
+       {"functional::max_pool2d",
+        {plane},
+        {"$0", Dims{2, 2}, Dims{1, 2}, Dims{0, 1}, Dims{1, 1}, true, true}},
+       {"functional::max_pool3d",
+        {real({2, 1, 2, 4, 3})},
+        {"$0", Dims{1, 2, 2}, none, Dims{0, 0, 0}, Dims{1, 1, 1}, false, true}},
+       {"functional::max_unpool1d", {real({3, 2, 1}), index({3, 2, 1}, 3)}, {"$0", "$1", Dims{3}}},
+       {"functional::max_unpool2d",
+        {real({3, 2, 1, 1}), index({3, 2, 1, 1}, 6)},
+        {"$0", "$1", Dims{2, 3}}},
+       {"functional::max_unpool3d",
+        {real({2, 1, 1, 1, 1}), index({2, 1, 1, 1, 1}, 8)},
+        {"$0", "$1", Dims{2, 2, 2}}},
+       {"functional::embedding_bag", {index({4, 3}, 5), real({5, 2})}, {"$0", "$1"}},
+       {"functional::embedding_bag",
+        {index({4, 3}, 5), real({5, 2}), real({4, 3})},
+        {"$0", "$1", none, none, 2.0, false, "sum", false, "$2", false, 1}}});
 }
 
 void add_windows_of_functions(std::vector<OpSample>& samples) {
@@ -101,6 +150,72 @@ void add_windows_of_functions(std::vector<OpSample>& samples) {
        {"functional::interpolate", {plane}, {"$0", none, List{2.0, 1.5}}}});
 }
 
+/// Coordinates: no two are equal.
+SampleInput counted(Dims shape) {
+  GivenElements places;
+  places.make = [count = shape[0]](Precision precision) {
+    const DType dtype = precision == Precision::kReference ? DType::kF64 : DType::kF32;
+    const Tensor tensor = empty(*current_rank().device, Dims{count}, dtype);
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i * i + 2 * i));
+    write_doubles(tensor, values);
+    return tensor;
+  };
+  return {std::move(shape), Fill::kGiven, 0, std::make_shared<const GivenElements>(places)};
+}
+
+/// Quantiles, covariances, slopes of samples.
+void add_figures(std::vector<OpSample>& samples) {
+  const SampleInput x = real({7, 5}), shares = unit({3});
+  const Argument none;
+  for (const char* op : {"quantile", "nanquantile"}) {
+    samples.insert(samples.end(), {{op, {x, shares}, {"$0", "$1", 0, true}},
+                                   {op, {x, shares}, {"$0", "$1", 1, false, "midpoint"}},
+                                   {op, {x, unit({})}, {"$0", "$1"}}});
+  }
+  for (const char* op : {"quantile.scalar", "nanquantile.scalar"}) {
+    for (const char* between : {"linear", "lower", "higher", "nearest"}) {
+      samples.push_back({op, {x}, {"$0", 0.4, 1, false, between}});
+    }
+    samples.push_back({op, {x}, {"$0", 0.3, none, true}});
+  }
+  samples.insert(
+      samples.end(),
+      {{"cov", {x}, {"$0"}},
+       {"cov", {x, pivots({5}, 3)}, {"$0", 0, "$1"}},
+       {"cov", {x, pivots({5}, 3), unit({5})}, {"$0", 1, "$1", "$2"}},
+       {"corrcoef", {x}, {"$0"}},
+       {"gradient.scalarint", {x}, {"$0"}},
+       {"gradient.scalarint", {x}, {"$0", 2.0, 1, 2}},
+       {"gradient.scalararray", {x}, {"$0", 0.5, Dims{1, 0}}},
+       {"gradient.array", {x}, {"$0", Dims{0}, 2}},
+       {"gradient.scalarrayint", {x}, {"$0", List{0.5, 2.0}}},
+       {"gradient.scalarrayarray", {x}, {"$0", List{0.5, 2.0}, Dims{0, 1}, 2}},
+       {"gradient.tensorarrayint", {x, counted({7}), counted({5})}, {"$0", List{"$1", "$2"}}},
+       {"gradient.tensorarray", {x, counted({5})}, {"$0", List{"$1"}, Dims{1}, 2}}});
+}
+
+/// One step of recurrent layers, choices that are drawn.
+void add_cells(std::vector<OpSample>& samples) {
+  const SampleInput x = real({7, 3}), state = real({7, 2});
+  for (const auto& [op, rows] :
+       {std::pair{"gru_cell", 6}, {"rnn_tanh_cell", 2}, {"rnn_relu_cell", 2}}) {
+    const SampleInput bias = real({rows});
+    samples.push_back({op,
+                       {x, state, real({rows, 3}), real({rows, 2}), bias, bias},
+                       {"$0", "$1", "$2", "$3", "$4", "$5"}});
+  }
+  samples.push_back({"lstm_cell",
+                     {x, state, state, real({8, 3}), real({8, 2}), real({8}), real({8})},
+                     {"$0", List{"$1", "$2"}, "$3", "$4", "$5", "$6"}});
+  const SampleInput scores = real({7, 5});
+  samples.insert(samples.end(),
+                 {{"functional::gumbel_softmax", {scores}, {"$0", 0.7}},
+                  {"functional::gumbel_softmax", {scores}, {"$0", 1.0, true, 1e-10, 0}},
+                  {"functional::feature_alpha_dropout", {real({3, 4, 5})}, {"$0", 0.5, true}},
+                  {"functional::rrelu", {scores}, {"$0", 0.1, 0.4, true}}});
+}
+
 void add_losses_of_functions(std::vector<OpSample>& samples) {
   const SampleInput x = real({7, 5}), chance = unit({7, 5});
   const Argument none;
@@ -114,6 +229,10 @@ void add_losses_of_functions(std::vector<OpSample>& samples) {
          {"multilabel_margin_loss", {x, index({7, 5}, 5)}, {"$0", "$1", reduction}}});
   }
   for (const char* word : {"none", "mean", "sum"}) {
+    samples.insert(
+        samples.end(),
+        {{"functional::l1_loss", {x, unit({7, 5}), chance}, {"$0", "$1", none, none, word, "$2"}},
+         {"functional::mse_loss", {x, x, chance}, {"$0", "$1", none, none, word, "$2"}}});
     samples.insert(samples.end(), {{"functional::gaussian_nll_loss",
                                     {chance, unit({7, 5}), unit({7})},
                                     {"$0", "$1", "$2", true, 1e-6, word}},
@@ -122,7 +241,8 @@ void add_losses_of_functions(std::vector<OpSample>& samples) {
                                     {"$0", "$1", "$2", none, none, word}}});
   }
   samples.insert(samples.end(),
-                 {{"functional::gaussian_nll_loss.float", {x, x}, {"$0", "$1", 0.5}},
+                 {{"functional::huber_loss", {x, x, chance}, {"$0", "$1", "mean", 0.7, "$2"}},
+                  {"functional::gaussian_nll_loss.float", {x, x}, {"$0", "$1", 0.5}},
                   {"functional::kl_div", {x, chance}, {"$0", "$1", none, none, "batchmean"}},
                   {"functional::kl_div", {x, x}, {"$0", "$1", none, none, "mean", true}},
                   {"poisson_nll_loss", {chance, unit({7, 5})}, {"$0", "$1", false, true, 1e-8, 1}},
@@ -156,6 +276,19 @@ void add_solutions(std::vector<OpSample>& samples) {
                   {"linalg_diagonal", {square}, {"$0"}},
                   {"linalg_svdvals", {wide}, {"$0"}},
                   {"logdet", {unit({3, 1, 1})}, {"$0"}},
+                  {"linalg_cond", {square}, {"$0"}},
+                  {"linalg_cond", {wide}, {"$0", -2}},
+                  {"linalg_cond", {square}, {"$0", all}},
+                  {"linalg_cond.p_str", {square}, {"$0", "fro"}},
+                  {"linalg_cond.p_str", {wide}, {"$0", "nuc"}},
+                  {"linalg_matrix_rank", {wide}, {"$0", 0.5}},
+                  {"linalg_matrix_rank.atol_rtol_float", {wide}, {"$0"}},
+                  {"linalg_matrix_rank.atol_rtol_tensor", {wide, unit({3})}, {"$0", "$1"}},
+                  {"linalg_matrix_rank.tol_tensor", {wide, unit({3})}, {"$0", "$1"}},
+                  {"functional::lu", {square}, {"$0"}},
+                  {"lu_solve", {real({3, 4, 2}), square, pivots({3, 4}, 4)}, {"$0", "$1", "$2"}},
+                  {"functional::norm", {wide}, {"$0", "fro"}},
+                  {"functional::norm", {wide}, {"$0", "nuc", Dims{0, 2}}},
                   {"pinverse", {real({1, 2})}, {"$0"}},
                   {"linalg_matrix_norm", {wide}, {"$0", 1.0, Dims{-2, -1}}},
                   {"linalg_matrix_norm", {wide}, {"$0", all, Dims{0, 2}, true}},
@@ -175,7 +308,10 @@ void add_function_samples(std::vector<OpSample>& samples) {
   add_contractions(samples);
   add_stacks(samples);
   add_windows_of_functions(samples);
+  add_pools_of_functions(samples);
   add_losses_of_functions(samples);
+  add_figures(samples);
+  add_cells(samples);
   add_solutions(samples);
 }
 

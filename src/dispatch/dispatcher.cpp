@@ -370,18 +370,18 @@ Results dispatch_one(const OpRow& row, const Arguments& args) {
   }
 }
 
-bool is_plain_mask(const Argument& index) {
-  if (!index.is_tensor() || !index.tensor().defined() || index.tensor().distributed()) return false;
+bool is_index_mask(const Argument& index) {
+  if (!index.is_tensor() || !index.tensor().defined()) return false;
   return index.tensor().dtype() == DType::kBool || index.tensor().dtype() == DType::kU8;
 }
 
-// Where the indices of a call stand, if a plain mask is one of them. How many elements it chooses
+// Where the indices of a call stand, if a mask is one of them. How many elements it chooses
 // depends on data, which shape inference does not see: its places are found before.
 std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& args) {
   if (!row.info.needs_pytree) return std::nullopt;  // no argument is a list of tensors
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!row.op.arguments[i].type.elements_optional || !args[i].is_list()) continue;
-    if (std::ranges::any_of(args[i].list(), is_plain_mask)) return i;
+    if (std::ranges::any_of(args[i].list(), is_index_mask)) return i;
   }
   return std::nullopt;
 }
@@ -390,7 +390,7 @@ std::optional<std::size_t> masked_indices(const OpRow& row, const Arguments& arg
 ArgumentList with_places(const ArgumentList& indices) {
   ArgumentList found;
   for (const Argument& index : indices) {
-    if (!is_plain_mask(index)) {
+    if (!is_index_mask(index)) {
       found.push_back(index);
       continue;
     }

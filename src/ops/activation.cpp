@@ -353,7 +353,7 @@ Expression not_beyond(const GradContext& c, const Argument& low, const Argument&
 Expression slope_hardtanh(const GradContext& c) { return not_beyond(c, c.inputs[1], c.inputs[2]); }
 Expression slope_relu6(const GradContext& c) { return not_beyond(c, 0, 6); }
 Expression slope_hardsigmoid(const GradContext& c) {
-  return factor(in(c, 0).gt(-3) && in(c, 0).lt(3), c) / 6;
+  return factor(in(c, 0).gt(-3) && in(c, 0).lt(3), c) * kOneSixth;
 }
 Expression slope_hardswish(const GradContext& c) {
   const Expression x = in(c, 0);

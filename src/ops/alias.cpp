@@ -115,9 +115,19 @@ constexpr std::pair<std::string_view, std::string_view> kBareOverloads[] = {
 
 /// The same with the rule of the op that is meant.
 constexpr std::pair<std::string_view, std::string_view> kOverloads[] = {
-    {"_cdist_forward", "cdist"}, {"_efficientzerotensor", "zeros"}, {"_pdist_forward", "pdist"},
-    {"lift_fresh", "alias"},     {"prims::copy_to", "copy_"},       {"prims::fmax", "fmax"},
+    {"_cdist_forward", "cdist"},
+    {"_efficientzerotensor", "zeros"},
+    {"_pdist_forward", "pdist"},
+    {"lift_fresh", "alias"},
+    {"prims::copy_to", "copy_"},
+    {"prims::fmax", "fmax"},
     {"prims::fmin", "fmin"},
+    {"special_log_softmax", "log_softmax.int"},
+    {"special_round", "round.decimals"},
+    {"special_softmax", "softmax.int"},
+    {"special_xlogy", "xlogy.Tensor"},
+    {"special_xlogy.other_scalar", "xlogy.Scalar_Other"},
+    {"special_xlogy.self_scalar", "xlogy.Scalar_Self"},
 };
 
 enum class Rule : std::uint8_t { kSame, kBare };

@@ -87,7 +87,7 @@ Results imaginary_part(Calls& calls, const Arguments& args) {
   return {Argument(complex_part(x, 1).value())};
 }
 
-/// conj(self), resolve_conj(self)
+/// conj(self), resolve_conj(self), resolve_neg(self)
 Results conjugate_of(Calls& calls, const Arguments& args) {
   const DTensor& x = args[0].tensor();
   return {Argument(is_complex(x.dtype()) ? calls.one("aten::_conj", {x}) : x)};
@@ -107,6 +107,7 @@ constexpr Row kComplexRows[] = {
      {grad_polar, "abs:angle angle"}, kParts, kAllowUneven | kExact},
     {"real", nullptr, {}, real_part, {}, {}, "view_as_real and select"},
     {"resolve_conj", nullptr, {}, itself, {}, {}, "conjugates are computed at once"},
+    {"resolve_neg", nullptr, {}, itself, {}, {}, "negatives are computed at once"},
 };
 // clang-format on
 

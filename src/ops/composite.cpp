@@ -115,6 +115,36 @@ Results movedim(Calls& calls, const Arguments& args) {
   return single(calls.one("permute", {x, order}));
 }
 
+/// sum_to_size(self, size): broadcasting undone
+Results sum_to_size(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const Dims size = ints_of(args[1]);
+  const std::size_t added = x.ndim() - std::min(size.size(), x.ndim());
+  Dims summed;
+  bool fits = size.size() <= x.ndim();
+  for (std::size_t d = 0; fits && d < x.ndim(); ++d) {
+    const bool stretched = d < added || (size[d - added] == 1 && x.shape()[d] != 1);
+    if (stretched) summed.push_back(static_cast<std::int64_t>(d));
+    fits = stretched || size[d - added] == x.shape()[d];
+  }
+  if (!fits) {
+    refuse(fmt::format("sum_to_size: [{}] does not broadcast to [{}]", fmt::join(size, ", "),
+                       fmt::join(x.shape(), ", ")),
+           "give sizes that are 1 or the tensor's own");
+  }
+  const DTensor sum = summed.empty() ? x : calls.one("sum.dim_IntList", {x, summed, true});
+  return single(added == 0 ? sum : calls.one("view", {sum, size}));
+}
+
+/// isreal(self): whether the imaginary part is 0
+Results isreal(Calls& calls, const Arguments& args) {
+  const Expression x(calls, args[0].tensor());
+  if (!is_complex(x.value().dtype())) {
+    return single(calls.one("ones_like", {x.value(), DType::kBool}));
+  }
+  return single(grad::complex_part(x, 1).eq(0).value());
+}
+
 Results expand_as(Calls& calls, const Arguments& args) {
   return single(calls.one("expand", {args[0], args[1].tensor().shape()}));
 }
@@ -428,6 +458,7 @@ constexpr Row kCompositeRows[] = {
     {"expand_as", nullptr, {}, expand_as, {}, {}, "expand"},
     {"feature_dropout", nullptr, {}, channel_dropout, {}, {}, "bernoulli_ and a product", kRandom},
     {"flatten.using_ints", nullptr, {}, flatten, {}, {}, "reshape"},
+    {"isreal", nullptr, {}, isreal, {}, {}, "view_as_real and eq", kNotDifferentiable},
     {"layer_norm", nullptr, {}, layer_norm, {}, {}, "native_layer_norm"},
     {"lift", nullptr, {}, as_it_is, {}, {}, "the same tensor"},
     {"linear", nullptr, {}, linear, {}, {}, "addmm or matmul"},
@@ -450,6 +481,7 @@ constexpr Row kCompositeRows[] = {
     {"softmax.int", nullptr, {}, softmax<kSoftmax>, {}, {}, "_softmax"},
     {"std", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
     {"std.dim", nullptr, {}, spread<kStd>, {}, {}, "std.correction"},
+    {"sum_to_size", nullptr, {}, sum_to_size, {}, {}, "sum"},
     {"to.device", nullptr, {}, to_device, {}, {}, "_to_copy where something changes"},
     {"to.dtype", nullptr, {}, to_dtype, {}, {}, "_to_copy where something changes"},
     {"to.dtype_layout", nullptr, {}, to_layout, {}, {}, "_to_copy where something changes"},

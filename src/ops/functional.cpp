@@ -1,5 +1,6 @@
 // Functions of torch.nn.functional that torch writes in Python, over ops of ATen: each is a row of
-// its own, in a namespace of its own, and takes the same steps.
+// its own, in a namespace of its own, and takes the same steps. Here: activations, norms, losses
+// and interpolation; and the list of all.
 #include "ops/functional.h"
 
 #include <fmt/ranges.h>
@@ -40,6 +41,45 @@ Results softmin(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue, Fix{"name the dim: softmin(x, dim=-1)"}, "softmin takes a dim");
   }
   return calls("softmax.int", {(-formula(calls, args[0])).value(), args[1], args[3]});
+}
+
+/// gumbel_softmax(logits, tau, hard, eps, dim): a choice that is drawn, and with `hard` one of the
+/// classes alone, whose gradient is that of the softmax.
+Results gumbel_softmax(Calls& calls, const Arguments& args) {
+  const Expression logits(calls, grad::reduced(calls, args[0].tensor()));
+  const DTensor room = calls.one("empty_like", {logits.value()});
+  const Expression drawn(calls, calls.one("exponential_", {room}));
+  const Expression noise = -drawn.of("aten::log");
+  const Expression scaled = (logits + noise).with("aten::div.Scalar", args[1]);
+  const Expression soft = scaled.with("aten::softmax.int", args[4]);
+  if (!args[2].to_bool()) return {soft.value()};
+  const Argument chosen = calls("max.dim", {soft.value(), args[4], true})[1];
+  const DTensor zeros = calls.one("zeros_like", {logits.value()});
+  const Expression hard(calls, calls.one("scatter.value", {zeros, args[4], chosen, 1.0}));
+  return {(hard - soft.of("aten::detach") + soft).value()};
+}
+
+/// feature_alpha_dropout(input, p, training): whole channels, as alpha_dropout drops elements
+Results feature_alpha_dropout(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const double p = args[1].to_double();
+  const bool drops = p != 0 && args[2].to_bool() && x.numel() > 0;
+  if (!(p >= 0 && p <= 1) || (drops && x.ndim() < 2)) {
+    fail(ErrorKind::kValue, Fix{"give a tensor [batch, channels, ..], and p in [0, 1]"},
+         "feature_alpha_dropout: p is {} for a tensor of {} dims", args[1].text(), x.ndim());
+  }
+  if (!drops) return {x};
+  if (p == 1) return calls("mul.Scalar", {x, 0});
+  Dims channels(x.ndim(), 1);
+  channels[0] = x.shape()[0];
+  channels[1] = x.shape()[1];
+  return {dropped_to_floor(calls, x, calls.one("new_empty", {x, channels}), p)};
+}
+
+/// rrelu(input, lower, upper, training)
+Results rrelu(Calls& calls, const Arguments& args) {
+  const DTensor noise = calls.one("empty_like", {args[0]});
+  return {calls("rrelu_with_noise_functional", {args[0], noise, args[1], args[2], args[3]})[0]};
 }
 
 // Norms.
@@ -122,6 +162,39 @@ void refuse_older_words(std::string_view loss, const Argument& average, const Ar
   if (average.is_none() && reduce.is_none()) return;
   fail(ErrorKind::kUnsupported, Fix{"use reduction='mean', 'sum' or 'none'"},
        "not yet supported: size_average and reduce in {}", loss);
+}
+
+/// What weights of elements make of their losses; a mean divides by `count`, or by all weights.
+Results weighted(std::string_view loss, const Arguments& args, const Expression& terms,
+                 const Argument& word, const Argument& weight, bool by_weights) {
+  if (weight.tensor().shape() != args[0].tensor().shape()) {
+    fail(ErrorKind::kValue, Fix{"give a weight for each element of the input"},
+         "{}: the weight has shape [{}], the input [{}]", loss,
+         fmt::join(weight.tensor().shape(), ", "), fmt::join(args[0].tensor().shape(), ", "));
+  }
+  const Expression weights = formula(terms.calls(), weight), each = terms * weights;
+  if (!by_weights || word.string() != "mean") return {in_a_word(loss, each, word).value()};
+  const Expression sum = each.of("aten::sum");
+  return {(sum / weights.of("aten::sum")).value()};
+}
+
+/// l1_loss, mse_loss(input, target, size_average, reduce, reduction, weight)
+Results weighted_l1_loss(Calls& calls, const Arguments& args) {
+  refuse_older_words("l1_loss", args[2], args[3]);
+  const Expression miss = formula(calls, args[0]).minus(formula(calls, args[1]));
+  return weighted("l1_loss", args, miss.of("aten::abs"), args[4], args[5], true);
+}
+Results weighted_mse_loss(Calls& calls, const Arguments& args) {
+  refuse_older_words("mse_loss", args[2], args[3]);
+  const Expression miss = formula(calls, args[0]).minus(formula(calls, args[1]));
+  const Expression squares = miss.with("aten::pow.Tensor_Scalar", 2);
+  return weighted("mse_loss", args, squares, args[4], args[5], true);
+}
+
+/// huber_loss(input, target, reduction, delta, weight): a mean over elements
+Results weighted_huber_loss(Calls& calls, const Arguments& args) {
+  const Expression each(calls, calls.one("huber_loss", {args[0], args[1], 0, args[3]}));
+  return weighted("huber_loss", args, each, args[2], args[4], false);
 }
 
 /// kl_div(input, target, size_average, reduce, reduction, log_target)
@@ -297,18 +370,28 @@ Results interpolate(Calls& calls, const Arguments& args) {
   return calls(op, {x, scaling.sizes, aligned, scaling.factors});
 }
 
+constexpr const char* kWeighted = "the loss of each element times its weight";
+
 // Sorted by name.
 // clang-format off
 constexpr FunctionRow kFunctions[] = {
+    {"functional::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool "
+     "inplace=False) -> Tensor", feature_alpha_dropout, "bernoulli_ and a product", kRandom},
     {"functional::gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full=False, "
      "float eps=1e-06, str reduction=\"mean\") -> Tensor", gaussian_nll_loss, "pointwise"},
     {"functional::gaussian_nll_loss.float(Tensor input, Tensor target, float var, bool full=False, "
      "float eps=1e-06, str reduction=\"mean\") -> Tensor", gaussian_nll_loss_of_one, "pointwise"},
+    {"functional::gumbel_softmax(Tensor logits, float tau=1, bool hard=False, float eps=1e-10, int "
+     "dim=-1) -> Tensor", gumbel_softmax, "exponential_ and softmax", kRandom},
+    {"functional::huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0,"
+     " Tensor weight) -> Tensor", weighted_huber_loss, kWeighted},
     {"functional::interpolate(Tensor input, any? size=None, any? scale_factor=None, str "
      "mode=\"nearest\", bool? align_corners=None, bool? recompute_scale_factor=None, bool "
      "antialias=False) -> Tensor", interpolate, "the upsampling that the mode names"},
     {"functional::kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
      "str reduction=\"mean\", bool log_target=False) -> Tensor", kl_div, "kl_div and a reduction"},
+    {"functional::l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, "
+     "str reduction=\"mean\", Tensor weight) -> Tensor", weighted_l1_loss, kWeighted},
     {"functional::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, "
      "float k=1.0) -> Tensor", local_response_norm, "a pool over channels"},
     {"functional::lp_pool1d(Tensor input, Scalar norm_type, int[1] kernel_size, int[1]? "
@@ -317,11 +400,16 @@ constexpr FunctionRow kFunctions[] = {
      "stride=None, bool ceil_mode=False) -> Tensor", lp_pool<2>, "avg_pool2d of powers"},
     {"functional::lp_pool3d(Tensor input, Scalar norm_type, int[3] kernel_size, int[3]? "
      "stride=None, bool ceil_mode=False) -> Tensor", lp_pool<3>, "avg_pool3d of powers"},
+    {"functional::mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
+     "reduce=None, str reduction=\"mean\", Tensor weight) -> Tensor", weighted_mse_loss, kWeighted},
     {"functional::multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, "
      "bool? size_average=None, bool? reduce=None, str reduction=\"mean\") -> Tensor",
      multilabel_soft_margin_loss, "log_sigmoid and a reduction"},
     {"functional::normalize(Tensor input, Scalar p=2., int[1] dim=1, float eps=1e-12) -> Tensor",
      normalize, "linalg_vector_norm"},
+    {"functional::rrelu(Tensor input, float lower=0.125, float upper=0.33333333333333331, bool "
+     "training=False, bool inplace=False) -> Tensor", rrelu, "rrelu_with_noise_functional",
+     kRandom},
     {"functional::softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) "
      "-> Tensor", softmin, "softmax"},
     {"functional::softsign(Tensor input) -> Tensor", softsign, "pointwise"},
@@ -331,14 +419,24 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-std::span<const FunctionRow> functions_of_torch() { return kFunctions; }
+std::span<const FunctionRow> functions_of_torch() {
+  static const std::vector<FunctionRow> functions = [] {
+    std::vector<FunctionRow> all(std::begin(kFunctions), std::end(kFunctions));
+    for (const auto theme : {pooling_functions(), tensor_functions()}) {
+      all.insert(all.end(), theme.begin(), theme.end());
+    }
+    return all;
+  }();
+  return functions;
+}
 
 void register_functional(OpRegistry& registry) {
-  for (const FunctionRow& function : kFunctions) {
+  for (const FunctionRow& function : functions_of_torch()) {
     OpRow row;
     row.op = parse_literal_schema(function.schema);
     row.compute = PartsFn{function.parts};
     row.why = function.why;
+    row.flags = function.flags;
     registry.add(std::move(row));
   }
 }

@@ -1,4 +1,4 @@
-// functional.h - the functions of torch.nn.functional that torch writes in Python.
+// functional.h - the functions of torch and torch.nn.functional that torch writes in Python.
 #pragma once
 
 #include <span>
@@ -16,9 +16,23 @@ struct FunctionRow {
   const char* schema;
   PartsFn parts;
   const char* why;
+  std::uint32_t flags = 0;  ///< OpFlag
 };
 
-/// Sorted by name.
+/// All of them. Where a result is asked for by a flag (return_indices=True), the op has as many
+/// results as the call asks for.
 std::span<const FunctionRow> functions_of_torch();
+
+// By theme, each sorted by name.
+std::span<const FunctionRow> pooling_functions();  ///< functional_pools.cpp
+std::span<const FunctionRow> tensor_functions();   ///< functional_tensors.cpp
+
+/// An adaptive pool's sizes, one number or one for each dim; None is the input's own size there.
+///   fails  Value: another number of sizes
+Dims pooled_sizes_of(const Argument& given, const DTensor& x, std::size_t dims);
+
+/// Dropped elements take the lower bound of selu, and the result is scaled to keep mean and
+/// variance. `room`: memory for as many draws as there are choices (slopes.cpp).
+DTensor dropped_to_floor(Calls& calls, const DTensor& x, const DTensor& room, double p);
 
 }  // namespace shardlab

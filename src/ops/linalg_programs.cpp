@@ -208,7 +208,128 @@ Results named_norm(Calls& calls, const Arguments& args) {
   return named_matrix_norm(calls, {args[0], args[1], both, args[3], args[4]});
 }
 
+// Figures of how near a matrix is to a singular one.
+
+/// The norm of each matrix times that of its inverse; infinite where there is none.
+template <Results (*norm)(Calls&, const Arguments&)>
+Results norm_by_inverse(Calls& calls, const DTensor& a, const Argument& order) {
+  const Results results = calls("linalg_inv_ex", {a});
+  const DTensor failures =
+      calls.one("unsqueeze", {calls.one("unsqueeze", {results[1].tensor(), -1}), -1});
+  const Expression singular = Expression(calls, failures).gt(0);
+  const double all = std::numeric_limits<double>::infinity();
+  const DTensor inverse = Expression(calls, results[0].tensor()).filled(singular, all).value();
+  const auto norm_of = [&](const DTensor& x) {
+    const Results of_x = norm(calls, {x, order, Dims{-2, -1}, false, Argument()});
+    return Expression(calls, of_x[0].tensor());
+  };
+  const Expression own = norm_of(a), product = own * norm_of(inverse);
+  return {calls.one("nan_to_num", {product.value(), all, all, -all})};
+}
+
+/// Of matrices without elements.
+Results no_condition(Calls& calls, const DTensor& a) {
+  const Dims front(a.shape().begin(), a.shape().end() - 2);
+  return {calls.one("new_zeros", {a, front, real_dtype(a.dtype())})};
+}
+
+void require_matrices(const DTensor& a, std::string_view op) {
+  if (a.ndim() >= 2) return;
+  fail(ErrorKind::kValue, Fix{"give a tensor [.., rows, columns]"},
+       "{} takes matrices, not a tensor of {} dims", op, a.ndim());
+}
+
+/// linalg_cond(self, p): without one, by the spectral norm
+Results condition(Calls& calls, const Arguments& args) {
+  const DTensor& a = args[0].tensor();
+  require_matrices(a, "linalg_cond");
+  if (a.numel() == 0) return no_condition(calls, a);
+  const double order = args[1].is_none() ? 2 : args[1].to_double();
+  if (std::abs(order) != 2) return norm_by_inverse<matrix_norm>(calls, a, order);
+  const DTensor values = calls.one("linalg_svdvals", {a});
+  const auto one = [&](std::int64_t from, const Argument& to) {
+    return Expression(calls, calls.one("slice.Tensor", {values, -1, from, to}));
+  };
+  const Expression largest = one(0, 1), least = one(-1, {});
+  const Expression ratio = order > 0 ? largest / least : least / largest;
+  return {calls.one("squeeze.dim", {ratio.value(), -1})};
+}
+
+/// linalg_cond.p_str(self, p)
+Results named_condition(Calls& calls, const Arguments& args) {
+  const DTensor& a = args[0].tensor();
+  require_matrices(a, "linalg_cond");
+  if (a.numel() == 0) return no_condition(calls, a);
+  if (args[1].string() != "nuc") return norm_by_inverse<named_matrix_norm>(calls, a, args[1]);
+  const Expression values(calls, calls.one("linalg_svdvals", {a}));
+  const auto sum_of = [&](const Expression& x) {
+    return Expression(calls, calls.one("sum.dim_IntList", {x.value(), Dims{-1}}));
+  };
+  const Expression sum = sum_of(values);
+  return {(sum * sum_of(values.of("aten::reciprocal"))).value()};
+}
+
+/// How many singular values of each matrix lie above `atol` and above `rtol` times the largest.
+Results rank_above(Calls& calls, const DTensor& a, const Expression& atol, const Expression& rtol,
+                   bool hermitian) {
+  const DTensor values =
+      hermitian ? calls.one("linalg_eigvalsh", {a}) : calls.one("linalg_svdvals", {a});
+  const Expression sizes =
+      hermitian ? Expression(calls, values).of("aten::abs") : Expression(calls, values);
+  const DTensor largest = calls.one("amax", {sizes.value(), Dims{-1}, true});
+  const auto in_rows = [&](const Expression& bound) {
+    return Expression(calls, calls.one("unsqueeze", {bound.value(), -1}));
+  };
+  const Expression least = in_rows(atol);
+  const Expression share = in_rows(rtol).with("aten::mul.Tensor", largest);
+  const Expression bound = least.with("aten::maximum", share.value());
+  return {calls.one("sum.dim_IntList", {sizes.gt(bound.value()).value(), Dims{-1}})};
+}
+
+/// A number as a tensor beside `a`, in f64 as the reference has it.
+Expression bound_beside(Calls& calls, const DTensor& a, double value) {
+  return {calls, calls.one("new_full", {a, Dims{}, value, DType::kF64})};
+}
+
+/// linalg_matrix_rank.atol_rtol_float and .atol_rtol_tensor(self, *, atol, rtol, hermitian)
+Results matrix_rank(Calls& calls, const Arguments& args) {
+  const DTensor& a = args[0].tensor();
+  require_matrices(a, "linalg_matrix_rank");
+  const std::size_t ndim = a.ndim();
+  if (a.numel() == 0) {
+    const Dims front(a.shape().begin(), a.shape().end() - 2);
+    return {calls.one("new_zeros", {a, front, DType::kI64})};
+  }
+  const auto bound_of = [&](const Argument& given) {
+    if (given.is_tensor()) return Expression(calls, given.tensor());
+    return bound_beside(calls, a, given.is_none() ? 0.0 : given.to_double());
+  };
+  const Expression atol = bound_of(args[1]);
+  const bool single = real_dtype(a.dtype()) == DType::kF32;
+  const double step =
+      single ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  const std::int64_t longer = std::max(a.shape()[ndim - 1], a.shape()[ndim - 2]);
+  const bool plain = args[1].is_none() || (args[1].is_scalar() && args[1].to_double() <= 0);
+  const double usual = step * static_cast<double>(longer);
+  Expression rtol =
+      !args[2].is_none() ? bound_of(args[2]) : bound_beside(calls, a, plain ? usual : 0);
+  if (args[2].is_none() && args[1].is_tensor()) {
+    rtol = atol.gt(0).choose(rtol, bound_beside(calls, a, usual));
+  }
+  return rank_above(calls, a, atol, rtol, args[3].to_bool());
+}
+
+/// linalg_matrix_rank and .tol_tensor(self, tol, hermitian): a bound that is not scaled
+Results matrix_rank_above(Calls& calls, const Arguments& args) {
+  return matrix_rank(calls, {args[0], args[1], 0.0, args[2]});
+}
+
 // Tensors as matrices between their first and their last dims.
+
+/// lu_solve(self, LU_data, LU_pivots)
+Results solve_by_factors(Calls& calls, const Arguments& args) {
+  return calls("linalg_lu_solve", {args[1], args[2], args[0]});
+}
 
 /// linalg_tensorinv(self, ind)
 Results tensor_inverse(Calls& calls, const Arguments& args) {
@@ -258,6 +379,7 @@ Results tensor_solve(Calls& calls, const Arguments& args) {
 }
 
 constexpr const char* kSvd = "_linalg_svd";
+constexpr const char* kRanks = "linalg_svdvals or linalg_eigvalsh, and a count";
 constexpr const char* kNorms = "linalg_vector_norm, or singular values";
 
 // Sorted by name.
@@ -267,6 +389,9 @@ constexpr Row kLinalgPrograms[] = {
     {"inverse", nullptr, {}, inverse, {nullptr, "inverse.out"}, {}, "linalg_inv_ex"},
     {"linalg_cholesky", nullptr, {}, cholesky, {nullptr, "linalg_cholesky.out"}, {},
      "linalg_cholesky_ex"},
+    {"linalg_cond", nullptr, {}, condition, {nullptr, "linalg_cond.out"}, {}, kNorms},
+    {"linalg_cond.p_str", nullptr, {}, named_condition, {nullptr, "linalg_cond.p_str_out"}, {},
+     kNorms},
     {"linalg_det", nullptr, {}, determinant, {nullptr, "linalg_det.out"}, {}, "_linalg_det"},
     {"linalg_diagonal", nullptr, {}, diagonal_view, {}, {}, "diagonal"},
     {"linalg_eigh", nullptr, {}, eigh, {nullptr, "linalg_eigh.eigvals"}, {}, "_linalg_eigh"},
@@ -282,6 +407,14 @@ constexpr Row kLinalgPrograms[] = {
      kNorms},
     {"linalg_matrix_norm.str_ord", nullptr, {}, named_matrix_norm,
      {nullptr, "linalg_matrix_norm.str_ord_out"}, {}, kNorms},
+    {"linalg_matrix_rank", nullptr, {}, matrix_rank_above, {nullptr, "linalg_matrix_rank.out"}, {},
+     kRanks, kNotDifferentiable},
+    {"linalg_matrix_rank.atol_rtol_float", nullptr, {}, matrix_rank,
+     {nullptr, "linalg_matrix_rank.atol_rtol_float_out"}, {}, kRanks, kNotDifferentiable},
+    {"linalg_matrix_rank.atol_rtol_tensor", nullptr, {}, matrix_rank,
+     {nullptr, "linalg_matrix_rank.atol_rtol_tensor_out"}, {}, kRanks, kNotDifferentiable},
+    {"linalg_matrix_rank.tol_tensor", nullptr, {}, matrix_rank_above,
+     {nullptr, "linalg_matrix_rank.out_tol_tensor"}, {}, kRanks, kNotDifferentiable},
     {"linalg_norm", nullptr, {}, vector_or_matrix_norm, {nullptr, "linalg_norm.out"}, {}, kNorms},
     {"linalg_norm.ord_str", nullptr, {}, named_norm, {nullptr, "linalg_norm.ord_str_out"}, {},
      kNorms},
@@ -297,6 +430,7 @@ constexpr Row kLinalgPrograms[] = {
     {"linalg_tensorsolve", nullptr, {}, tensor_solve, {nullptr, "linalg_tensorsolve.out"}, {},
      "_linalg_solve_ex"},
     {"logdet", nullptr, {}, logdet, {}, {}, "_linalg_slogdet"},
+    {"lu_solve", nullptr, {}, solve_by_factors, {nullptr, "lu_solve.out"}, {}, "linalg_lu_solve"},
     {"matrix_exp", nullptr, {}, matrix_exponential, {}, {}, "linalg_matrix_exp"},
     {"pinverse", nullptr, {}, pseudo_inverse, {}, {}, "linalg_pinv"},
     {"slogdet", nullptr, {}, log_determinant, {nullptr, "slogdet.out"}, {}, "_linalg_slogdet"},

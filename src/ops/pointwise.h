@@ -23,6 +23,9 @@ inline constexpr PointwiseRule kQuotient{"ss aa ssr aar"};
 inline constexpr PointwiseRule kMaxLike{"xxr xrx nnr nrn xxx"};
 inline constexpr PointwiseRule kMinLike{"xxr xrx nnr nrn nnn"};
 
+/// The slope of hardsigmoid: a sixth in single precision, also of doubles, as in the reference.
+inline constexpr double kOneSixth = 1.0F / 6.0F;
+
 /// Adds rows of pointwise ops: their inputs may be uneven, their bits do not depend on the cut, and
 /// what passes terms refuses a number that makes NaN of a term that is 0.
 void add_pointwise_rows(OpRegistry& registry, std::span<const Row> rows);

@@ -313,19 +313,45 @@ Results packed(Calls& calls, const Arguments& args) {
   return results_of(calls, outcome, std::move(output));
 }
 
+// One step: (input, hx, w_ih, w_hh, b_ih, b_hh), where the state of an LSTM is a list of two.
+
+template <Cell cell>
+Results one_step(Calls& calls, const Arguments& args) {
+  State state;
+  if (args[1].is_list()) {
+    for (const Argument& value : args[1].list()) state.push_back(value.tensor());
+    if (state.size() != 2) {
+      refuse_input("lstm_cell", "its state hx is a list of two tensors, (h, c)");
+    }
+  } else {
+    state.push_back(args[1].tensor());
+  }
+  const CellWeights weights{args[2].tensor(), args[3].tensor(), args[4], args[5], Argument()};
+  Results next;
+  for (const DTensor& value : cell(calls, args[0].tensor(), state, weights)) {
+    next.emplace_back(value);
+  }
+  return next;
+}
+
 constexpr const char* kCells = "cell after cell";
+constexpr const char* kOneCell = "linear and pointwise";
 
 // Sorted by name.
 // clang-format off
 constexpr Row kRecurrentRows[] = {
     {"gru.data", nullptr, {}, packed<gru_cell>, {}, {}, kCells},
     {"gru.input", nullptr, {}, padded<gru_cell>, {}, {}, kCells},
+    {"gru_cell", nullptr, {}, one_step<gru_cell>, {}, {}, kOneCell},
     {"lstm.data", nullptr, {}, packed<lstm_cell>, {}, {}, kCells},
     {"lstm.input", nullptr, {}, padded<lstm_cell>, {}, {}, kCells},
+    {"lstm_cell", nullptr, {}, one_step<lstm_cell>, {}, {}, kOneCell},
     {"rnn_relu.data", nullptr, {}, packed<simple_cell<kRelu>>, {}, {}, kCells},
     {"rnn_relu.input", nullptr, {}, padded<simple_cell<kRelu>>, {}, {}, kCells},
+    {"rnn_relu_cell", nullptr, {}, one_step<simple_cell<kRelu>>, {}, {}, kOneCell},
     {"rnn_tanh.data", nullptr, {}, packed<simple_cell<kTanh>>, {}, {}, kCells},
     {"rnn_tanh.input", nullptr, {}, padded<simple_cell<kTanh>>, {}, {}, kCells},
+    {"rnn_tanh_cell", nullptr, {}, one_step<simple_cell<kTanh>>, {}, {}, kOneCell},
 };
 // clang-format on
 

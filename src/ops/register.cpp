@@ -25,6 +25,7 @@ constexpr OpFamily kFamilies[] = {
     {"distance", register_distance},
     {"embedding_bag", register_embedding_bag},
     {"factorization", register_factorization},
+    {"finite_difference", register_finite_difference},
     {"fourier", register_fourier},
     {"functional", register_functional},
     {"grid_sample", register_grid_sample},
@@ -61,6 +62,7 @@ constexpr OpFamily kFamilies[] = {
     {"slopes", register_slopes},
     {"short_time", register_short_time},
     {"stacking", register_stacking},
+    {"statistics", register_statistics},
     {"view", register_view},
     {"windows", register_windows},
     {"alias", register_alias},  // of the others

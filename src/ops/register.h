@@ -35,6 +35,7 @@ void register_diagonal(OpRegistry& registry);
 void register_distance(OpRegistry& registry);
 void register_embedding_bag(OpRegistry& registry);
 void register_factorization(OpRegistry& registry);
+void register_finite_difference(OpRegistry& registry);
 void register_foreach(OpRegistry& registry);
 void register_fourier(OpRegistry& registry);
 void register_functional(OpRegistry& registry);
@@ -67,6 +68,7 @@ void register_select(OpRegistry& registry);
 void register_slopes(OpRegistry& registry);
 void register_short_time(OpRegistry& registry);
 void register_stacking(OpRegistry& registry);
+void register_statistics(OpRegistry& registry);
 void register_view(OpRegistry& registry);
 void register_windows(OpRegistry& registry);
 

@@ -4,6 +4,7 @@
 
 #include "base/fix.h"
 #include "ops/arguments.h"
+#include "ops/functional.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/pointwise.h"
@@ -71,7 +72,7 @@ Results elu_backward(Calls& calls, const Arguments& args) {
 /// hardsigmoid_backward(grad_output, self)
 Expression hardsigmoid_backward(const Formula& f) {
   const Expression x = f[1];
-  return (f[0] / 6).filled(!(x.gt(-3) && x.lt(3)), 0);
+  return (f[0] * kOneSixth).filled(!(x.gt(-3) && x.lt(3)), 0);
 }
 
 /// hardswish_backward(grad_output, self)
@@ -260,12 +261,7 @@ Results alpha_dropout(Calls& calls, const Arguments& args) {
   }
   if (p == 0 || !args[2].to_bool() || x.numel() == 0) return {x};
   if (p == 1) return calls("aten::mul.Scalar", {x, 0});
-  constexpr double kAlpha = 1.7580993408473766;
-  const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
-  const Expression kept(
-      calls, calls.one("aten::bernoulli_.float", {calls.one("aten::zeros_like", {x}), 1 - p}));
-  const Expression floor = (kept - 1.0) * (kAlpha * scale) + kAlpha * scale * p;
-  return {(Expression(calls, x).times(kept * scale) + floor).value()};
+  return {dropped_to_floor(calls, x, calls.one("aten::zeros_like", {x}), p)};
 }
 
 /// _fused_dropout(self, p, generator): p is the share that is kept
@@ -314,6 +310,14 @@ constexpr Row kSlopeRows[] = {
 // clang-format on
 
 }  // namespace
+
+DTensor dropped_to_floor(Calls& calls, const DTensor& x, const DTensor& room, double p) {
+  constexpr double kAlpha = 1.7580993408473766;
+  const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
+  const Expression kept(calls, calls.one("aten::bernoulli_.float", {room, 1 - p}));
+  const Expression floor = (kept - 1.0) * (kAlpha * scale) + kAlpha * scale * p;
+  return (Expression(calls, x).times(kept * scale) + floor).value();
+}
 
 void register_slopes(OpRegistry& registry) { add_rows(registry, kSlopeRows); }
 

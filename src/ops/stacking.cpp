@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/fix.h"
@@ -113,6 +114,68 @@ Results cartesian_product(Calls& calls, const Arguments& args) {
   return {calls.one("stack", {columns, 1})};
 }
 
+/// combinations(self, r, with_replacement): a row for each choice of r elements, in their order
+Results combinations(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t r = args[1].to_int();
+  const bool again = args[2].to_bool();
+  if (x.ndim() != 1 || r < 0) {
+    fail(ErrorKind::kValue, Fix{"flatten it: x.flatten(), and choose at least 0"},
+         "combinations: {} elements of a tensor of {} dims", r, x.ndim());
+  }
+  if (r == 0) return {calls.one("new_empty", {x, Dims{0}})};
+  const std::int64_t count = x.numel();
+  const Argument places = counted(calls, x, count);
+  const Results all = calls("meshgrid", {ArgumentList(index_of(r), places)});
+  const ArgumentList& grids = all[0].list();
+  DTensor chosen = calls.one("new_ones", {x, Dims(index_of(r), count), DType::kBool});
+  double rows = 1;
+  for (std::int64_t i = 0; i < r; ++i) {
+    rows = rows * static_cast<double>(again ? count + i : count - i) / static_cast<double>(i + 1);
+    if (i + 1 == r) break;
+    const char* order = again ? "le.Tensor" : "lt.Tensor";
+    const DTensor ordered = calls.one(order, {grids[index_of(i)], grids[index_of(i + 1)]});
+    chosen = calls.one("mul.Tensor", {chosen, ordered});
+  }
+  const auto size = static_cast<std::int64_t>(std::max(std::round(rows), 0.0));
+  const DTensor index = calls.one("nonzero_static", {chosen, size});
+  return {calls.one("index.Tensor", {x, ArgumentList{index}})};
+}
+
+// Powers of each element: vander(x, N, increasing), linalg_vander(x, *, N).
+
+/// With a last dim of the powers from 0 to count - 1.
+DTensor powers_of(Calls& calls, const DTensor& x, std::int64_t count) {
+  Dims shape = x.shape();
+  shape.push_back(std::max<std::int64_t>(count - 1, 0));
+  const DTensor factors = calls.one("expand", {calls.one("unsqueeze", {x, -1}), shape});
+  const DTensor products = calls.one("cumprod", {factors, -1});
+  shape.back() = std::min<std::int64_t>(count, 1);
+  const DTensor ones = calls.one("new_ones", {products, shape});
+  return calls.one("cat", {ArgumentList{ones, products}, -1});
+}
+
+Results vander(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t count = int_or(args[1], x.numel());
+  if (x.ndim() != 1 || count < 0) {
+    fail(ErrorKind::kValue, Fix{"give a tensor of one dim, and N of at least 0"},
+         "vander: a tensor of {} dims, N = {}", x.ndim(), count);
+  }
+  const DTensor powers = powers_of(calls, x, count);
+  return {args[2].to_bool() ? powers : calls.one("flip", {powers, Dims{1}})};
+}
+
+Results vander_of_rows(Calls& calls, const Arguments& args) {
+  const DTensor& x = args[0].tensor();
+  const std::int64_t count = int_or(args[1], x.ndim() == 0 ? 1 : x.shape().back());
+  if (x.dtype() == DType::kBool || (!args[1].is_none() && count < 2)) {
+    fail(ErrorKind::kValue, Fix{"give numbers, and N of at least 2"}, "linalg_vander: {}, N = {}",
+         to_string(x.dtype()), count);
+  }
+  return {powers_of(calls, x.ndim() == 0 ? calls.one("unsqueeze", {x, 0}) : x, count)};
+}
+
 /// diff(self, n, dim, prepend, append)
 Results diff(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
@@ -122,12 +185,12 @@ Results diff(Calls& calls, const Arguments& args) {
          "diff: a tensor of {} dims, n = {}", x.ndim(), n);
   }
   const std::int64_t dim = wrap_dim(args[2].to_int(), x.ndim());
+  if (n == 0) return {calls.one("clone", {x})};
   ArgumentList parts;
   if (args[3].is_tensor()) parts.push_back(args[3]);
   parts.emplace_back(x);
   if (args[4].is_tensor()) parts.push_back(args[4]);
   if (parts.size() > 1) x = calls.one("cat", {parts, dim});
-  if (n == 0) return {calls.one("clone", {x})};
   const std::int64_t steps = std::min(n, x.shape()[index_of(dim)]);
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::int64_t length = x.shape()[index_of(dim)];
@@ -254,6 +317,7 @@ Results cumulative_trapezoid(Calls& calls, const Arguments& args) {
 constexpr const char* kJoins = "cat";
 constexpr const char* kPieces = "tensor_split";
 constexpr const char* kDimsAdded = "unsqueeze";
+constexpr const char* kPowers = "cumprod";
 constexpr const char* kAreas = "sums of neighbours";
 
 // Sorted by name.
@@ -268,6 +332,7 @@ constexpr Row kStackingRows[] = {
     {"atleast_3d.Sequence", nullptr, {}, all_at_least<3>, {}, {}, kDimsAdded},
     {"cartesian_prod", nullptr, {}, cartesian_product, {}, {}, "meshgrid"},
     {"column_stack", nullptr, {}, column_stack, {nullptr, "column_stack.out"}, {}, kJoins},
+    {"combinations", nullptr, {}, combinations, {}, {}, "meshgrid and index"},
     {"cumulative_trapezoid.dx", nullptr, {}, cumulative_trapezoid, {}, {}, kAreas},
     {"cumulative_trapezoid.x", nullptr, {}, cumulative_trapezoid, {}, {}, kAreas},
     {"diagflat", nullptr, {}, diagflat, {}, {}, "diag_embed"},
@@ -280,6 +345,7 @@ constexpr Row kStackingRows[] = {
     {"hsplit.array", nullptr, {}, split_along<1, 1>, {}, {}, kPieces},
     {"hsplit.int", nullptr, {}, split_along<1, 1>, {}, {}, kPieces},
     {"hstack", nullptr, {}, hstack, {nullptr, "hstack.out"}, {}, kJoins},
+    {"linalg_vander", nullptr, {}, vander_of_rows, {}, {}, kPowers},
     {"msort", nullptr, {}, msort, {nullptr, "msort.out"}, {}, "sort"},
     {"nanmean", nullptr, {}, nanmean, {nullptr, "nanmean.out"}, {}, "nansum and a count"},
     {"row_stack", nullptr, {}, vstack, {nullptr, "row_stack.out"}, {}, kJoins},
@@ -287,6 +353,9 @@ constexpr Row kStackingRows[] = {
     {"tile", nullptr, {}, tile, {}, {}, "repeat"},
     {"trapezoid.dx", nullptr, {}, trapezoid, {}, {}, kAreas},
     {"trapezoid.x", nullptr, {}, trapezoid, {}, {}, kAreas},
+    {"trapz.dx", nullptr, {}, trapezoid, {}, {}, kAreas},
+    {"trapz.x", nullptr, {}, trapezoid, {}, {}, kAreas},
+    {"vander", nullptr, {}, vander, {}, {}, kPowers},
     {"vsplit.array", nullptr, {}, split_along<0, 2>, {}, {}, kPieces},
     {"vsplit.int", nullptr, {}, split_along<0, 2>, {}, {}, kPieces},
     {"vstack", nullptr, {}, vstack, {nullptr, "vstack.out"}, {}, kJoins},

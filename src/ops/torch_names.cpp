@@ -105,11 +105,42 @@ Arguments grid_sample(const Arguments& torch) {
           torch[4].is_none() ? Argument(false) : torch[4]};
 }
 
+/// F.adaptive_avg_pool2d, 3d(input, output_size): None is the input's own size.
+template <std::size_t dims>
+Arguments adaptive_pool(const Arguments& torch) {
+  if (!torch[0].is_tensor()) return torch;
+  return {torch[0], pooled_sizes_of(torch[1], torch[0].tensor(), dims)};
+}
+
+/// torch.cdist(x1, x2, p, compute_mode): a word that ATen numbers.
+Arguments cdist(const Arguments& torch) {
+  static constexpr std::string_view kModes[] = {"use_mm_for_euclid_dist_if_necessary",
+                                                "use_mm_for_euclid_dist",
+                                                "donot_use_mm_for_euclid_dist"};
+  const auto* mode = std::ranges::find(kModes, torch[3].string());
+  if (mode == std::end(kModes)) {
+    throw Error(ErrorKind::kValue, fmt::format("cdist: compute_mode is '{}'", torch[3].string()))
+        .with("fix", fmt::format("use one of {}", fmt::join(kModes, ", ")));
+  }
+  return {torch[0], torch[1], torch[2], mode - std::begin(kModes)};
+}
+
+/// F.upsample_bilinear(input, size, scale_factor)
+Arguments upsample_bilinear(const Arguments& torch) {
+  return {torch[0], torch[1], torch[2], "bilinear", true, Argument(), false};
+}
+
 // Sorted by name; the first of several that takes the arguments is meant.
 // clang-format off
 const TorchSpellingRow kSpellings[] = {
+    {"adaptive_avg_pool2d(Tensor input, any output_size)",
+     "adaptive_avg_pool2d", "", adaptive_pool<2>},
+    {"adaptive_avg_pool3d(Tensor input, any output_size)",
+     "adaptive_avg_pool3d", "", adaptive_pool<3>},
     {"affine_grid(Tensor theta, int[] size, bool? align_corners=None)",
      "affine_grid_generator", "", affine_grid},
+    {"alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False)",
+     "alpha_dropout", "input, p, training"},
     {"batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
      "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
      "batch_norm", "", batch_norm},
@@ -121,6 +152,13 @@ const TorchSpellingRow kSpellings[] = {
      "size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? pos_weight=None)",
      "binary_cross_entropy_with_logits", "input, target, weight, pos_weight, reduction"},
     {"bool(Tensor self)", "to.dtype", "self, bool"},
+    {"byte(Tensor self)", "to.dtype", "self, u8"},
+    {"cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode="
+     "\"use_mm_for_euclid_dist_if_necessary\")",
+     "cdist", "", cdist},
+    {"cdouble(Tensor self)", "to.dtype", "self, c128"},
+    {"cfloat(Tensor self)", "to.dtype", "self, c64"},
+    {"char(Tensor self)", "to.dtype", "self, i8"},
     {"cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
      "bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
      "cosine_embedding_loss", "input1, input2, target, margin, reduction"},
@@ -150,15 +188,19 @@ const TorchSpellingRow kSpellings[] = {
     {"hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? "
      "size_average=None, bool? reduce=None, str reduction=\"mean\")",
      "hinge_embedding_loss", "input, target, margin, reduction"},
-    {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0)",
+    {"huber_loss(Tensor input, Tensor target, str reduction=\"mean\", float delta=1.0, Tensor? "
+     "weight=None)",
      "huber_loss", "input, target, reduction, delta"},
+    {"im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] "
+     "stride=1)",
+     "im2col", "input, kernel_size, dilation, padding, stride"},
     {"instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
      "weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float "
      "eps=1e-05)",
      "instance_norm", "", batch_norm},
     {"int(Tensor self)", "to.dtype", "self, i32"},
     {"l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
-     "reduction=\"mean\")",
+     "reduction=\"mean\", Tensor? weight=None)",
      "l1_loss", "input, target, reduction"},
     {"logsigmoid(Tensor input)",
      "log_sigmoid", "input"},
@@ -169,7 +211,7 @@ const TorchSpellingRow kSpellings[] = {
     {"max(Tensor input, Tensor other)", "maximum", "input, other"},
     {"min(Tensor input, Tensor other)", "minimum", "input, other"},
     {"mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
-     "reduction=\"mean\")",
+     "reduction=\"mean\", Tensor? weight=None)",
      "mse_loss", "input, target, reduction"},
     {"multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, Tensor? "
      "weight=None, bool? size_average=None, bool? reduce=None, str reduction=\"mean\")",
@@ -186,6 +228,7 @@ const TorchSpellingRow kSpellings[] = {
     {"poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, "
      "bool? size_average=None, float eps=1e-08, bool? reduce=None, str reduction=\"mean\")",
      "poisson_nll_loss", "input, target, log_input, full, eps, reduction"},
+    {"short(Tensor self)", "to.dtype", "self, i16"},
     {"smooth_l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
      "reduction=\"mean\", float beta=1.0)",
      "smooth_l1_loss", "input, target, reduction, beta"},
@@ -205,6 +248,13 @@ const TorchSpellingRow kSpellings[] = {
      "float p=2.0, float eps=1e-06, bool swap=False, bool? size_average=None, bool? "
      "reduce=None, str reduction=\"mean\")",
      "triplet_margin_loss", "anchor, positive, negative, margin, p, eps, swap, reduction"},
+    {"upsample(Tensor input, any? size=None, any? scale_factor=None, str mode=\"nearest\", bool? "
+     "align_corners=None)",
+     "functional::interpolate", "input, size, scale_factor, mode, align_corners"},
+    {"upsample_bilinear(Tensor input, any? size=None, any? scale_factor=None)",
+     "functional::interpolate", "", upsample_bilinear},
+    {"upsample_nearest(Tensor input, any? size=None, any? scale_factor=None)",
+     "functional::interpolate", "input, size, scale_factor"},
 };
 // clang-format on
 

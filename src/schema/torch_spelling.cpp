@@ -150,6 +150,19 @@ std::optional<ResolvedCall> bind_spelling(const TorchSpelling& spelling, const O
   return ResolvedCall{row, std::move(*args)};
 }
 
+namespace {
+
+/// Takes a list of ints first, behind the tensor: the numbers of the list may come one by one.
+bool begins_with_sizes(const OpRow& row) {
+  const std::vector<SchemaArgument>& arguments = row.op.arguments;
+  const std::size_t first = !arguments.empty() && arguments[0].type.is_tensor() ? 1 : 0;
+  if (arguments.size() <= first) return false;
+  const SchemaType& type = arguments[first].type;
+  return type.is_list && type.kind == TypeKind::kInt;
+}
+
+}  // namespace
+
 ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
                           const GivenArguments& given, std::span<const TorchSpelling> spellings) {
   const auto overloads = registry.overloads(base);
@@ -168,12 +181,15 @@ ResolvedCall resolve_call(const OpRegistry& registry, std::string_view base,
       if (auto call = bind_spelling(spelling, registry, given, numbers, reason)) return *call;
       if (last) refusals.add(spelling.text, spelling.signature, reason);
     }
-    for (const OpRow* row : overloads) {
-      if (row->out_variant() != wants_out) continue;
-      auto args =
-          bind(row->op, row->defaults(), given, {BindRules::Style::kPython, numbers}, reason);
-      if (args) return {row, std::move(*args)};
-      if (last) refusals.add(row->op.text(), row->op, reason);
+    // hsplit(x, 2): a number is one before it is a list of one.
+    for (const bool sizes : {false, true}) {
+      for (const OpRow* row : overloads) {
+        if (row->out_variant() != wants_out || begins_with_sizes(*row) != sizes) continue;
+        auto args =
+            bind(row->op, row->defaults(), given, {BindRules::Style::kPython, numbers}, reason);
+        if (args) return {row, std::move(*args)};
+        if (last) refusals.add(row->op.text(), row->op, reason);
+      }
     }
   }
   refusals.raise(base, given);

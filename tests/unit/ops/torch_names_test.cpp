@@ -87,6 +87,13 @@ TEST_CASE("a function that torch writes in Python is a row of its own, called as
   CHECK(call_text("hstack", {{ArgumentList{t, t}}, {}}) == "aten::hstack [f32[], f32[]]");
   CHECK(call_text("cartesian_prod", {{t, t}, {}}) == "aten::cartesian_prod [f32[], f32[]]");
   CHECK(resolve_torch_call(all_rows(), "einsum", {{"i,i->", t, t}, {}}).args[1].list().size() == 2);
+  CHECK(call_text("hsplit", {{t, 2}, {}}) == "aten::hsplit.int f32[] 2");  // not after element 2
+  CHECK(call_text("hsplit", {{t, Dims{2}}, {}}) == "aten::hsplit.array f32[] [2]");
+  CHECK(call_text("max_pool2d", {{t, 2}, {}}) ==
+        "aten::max_pool2d f32[] [2, 2] [] [0, 0] [1, 1] False");
+  CHECK(call_text("max_pool2d", {{t, 2}, {{"return_indices", true}}}) ==
+        "functional::max_pool2d f32[] [2, 2] None [0, 0] [1, 1] False True");
+  CHECK(call_text("norm", {{t, "fro"}, {}}) == "functional::norm f32[] \"fro\" None False None");
   CHECK(failure("tensordot", {{t, t, Dims{1, 0, 2}}, {}}) == "tensordot: dims is [1, 0, 2]");
 }
 
@@ -97,6 +104,10 @@ TEST_CASE("losses take torch's word for a reduction, in torch's place") {
   CHECK(call_text("cross_entropy", {{t, t}, {{"reduction", "sum"}, {"ignore_index", 3}}}) ==
         "aten::cross_entropy_loss f32[] f32[] None 2 3 0.0");
   CHECK(call_text("nll_loss", {{t, t}, {}}) == "aten::nll_loss_nd f32[] f32[] None 1 -100");
+  CHECK(call_text("mse_loss", {{t, t}, {{"weight", t}}}) ==
+        "functional::mse_loss f32[] f32[] None None \"mean\" f32[]");
+  CHECK(call_text("mse_loss", {{t, t}, {{"weight", Argument()}}}) ==
+        "aten::mse_loss f32[] f32[] 1");
   CHECK(failure("mse_loss", {{t, t}, {{"reduction", "avg"}}}) == "mse_loss: reduction is 'avg'");
 }
 
