@@ -2,9 +2,7 @@
 // pads, losses, linear algebra, and what torch writes in Python.
 #include <limits>
 
-#include "base/rank_context.h"
 #include "sim/proof/sample_inputs.h"
-#include "tensor/host.h"
 
 namespace shardlab {
 namespace {
@@ -150,20 +148,6 @@ void add_windows_of_functions(std::vector<OpSample>& samples) {
        {"functional::interpolate", {plane}, {"$0", none, List{2.0, 1.5}}}});
 }
 
-/// Coordinates: no two are equal.
-SampleInput counted(Dims shape) {
-  GivenElements places;
-  places.make = [count = shape[0]](Precision precision) {
-    const DType dtype = precision == Precision::kReference ? DType::kF64 : DType::kF32;
-    const Tensor tensor = empty(*current_rank().device, Dims{count}, dtype);
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i * i + 2 * i));
-    write_doubles(tensor, values);
-    return tensor;
-  };
-  return {std::move(shape), Fill::kGiven, 0, std::make_shared<const GivenElements>(places)};
-}
-
 /// Quantiles, covariances, slopes of samples.
 void add_figures(std::vector<OpSample>& samples) {
   const SampleInput x = real({7, 5}), shares = unit({3});
@@ -179,20 +163,17 @@ void add_figures(std::vector<OpSample>& samples) {
     }
     samples.push_back({op, {x}, {"$0", 0.3, none, true}});
   }
-  samples.insert(
-      samples.end(),
-      {{"cov", {x}, {"$0"}},
-       {"cov", {x, pivots({5}, 3)}, {"$0", 0, "$1"}},
-       {"cov", {x, pivots({5}, 3), unit({5})}, {"$0", 1, "$1", "$2"}},
-       {"corrcoef", {x}, {"$0"}},
-       {"gradient.scalarint", {x}, {"$0"}},
-       {"gradient.scalarint", {x}, {"$0", 2.0, 1, 2}},
-       {"gradient.scalararray", {x}, {"$0", 0.5, Dims{1, 0}}},
-       {"gradient.array", {x}, {"$0", Dims{0}, 2}},
-       {"gradient.scalarrayint", {x}, {"$0", List{0.5, 2.0}}},
-       {"gradient.scalarrayarray", {x}, {"$0", List{0.5, 2.0}, Dims{0, 1}, 2}},
-       {"gradient.tensorarrayint", {x, counted({7}), counted({5})}, {"$0", List{"$1", "$2"}}},
-       {"gradient.tensorarray", {x, counted({5})}, {"$0", List{"$1"}, Dims{1}, 2}}});
+  samples.insert(samples.end(),
+                 {{"cov", {x}, {"$0"}},
+                  {"cov", {x, pivots({5}, 3)}, {"$0", 0, "$1"}},
+                  {"cov", {x, pivots({5}, 3), unit({5})}, {"$0", 1, "$1", "$2"}},
+                  {"corrcoef", {x}, {"$0"}},
+                  {"gradient.scalarint", {x}, {"$0"}},
+                  {"gradient.scalarint", {x}, {"$0", 2.0, 1, 2}},
+                  {"gradient.scalararray", {x}, {"$0", 0.5, Dims{1, 0}}},
+                  {"gradient.array", {x}, {"$0", Dims{0}, 2}},
+                  {"gradient.scalarrayint", {x}, {"$0", List{0.5, 2.0}}},
+                  {"gradient.scalarrayarray", {x}, {"$0", List{0.5, 2.0}, Dims{0, 1}, 2}}});
 }
 
 /// One step of recurrent layers, choices that are drawn.

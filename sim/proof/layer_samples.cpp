@@ -88,6 +88,7 @@ void add_transforms(std::vector<OpSample>& samples) {
                   {"conj", {real({7, 5})}, {"$0"}},
                   {"real", {real({7, 5})}, {"$0"}},
                   {"resolve_conj", {real({7, 5})}, {"$0"}},
+                  {"resolve_neg", {real({7, 5})}, {"$0"}},
                   {"stft", {real({3, 9})}, {"$0", 4, 2, Argument(), Argument(), false, true, true}},
                   {"stft.center",
                    {real({3, 9}), unit({3})},

@@ -117,6 +117,29 @@ void add_complex(std::vector<OpSample>& samples) {
   takes("istft", {3, 3, 4, 2}, {4, 2});
 }
 
+/// Coordinates: no two are equal.
+SampleInput counted(Dims shape) {
+  GivenElements places;
+  places.make = [count = shape[0]](Precision precision) {
+    const DType dtype = precision == Precision::kReference ? DType::kF64 : DType::kF32;
+    const Tensor tensor = empty(*current_rank().device, Dims{count}, dtype);
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i * i + 2 * i));
+    write_doubles(tensor, values);
+    return tensor;
+  };
+  return {std::move(shape), Fill::kGiven, 0, std::make_shared<const GivenElements>(places)};
+}
+
+/// Slopes of samples at coordinates.
+void add_coordinates(std::vector<OpSample>& samples) {
+  const SampleInput x = real({7, 5});
+  samples.insert(
+      samples.end(),
+      {{"gradient.tensorarrayint", {x, counted({7}), counted({5})}, {"$0", List{"$1", "$2"}}},
+       {"gradient.tensorarray", {x, counted({5})}, {"$0", List{"$1"}, Dims{1}, 2}}});
+}
+
 /// Sequences of several lengths in one tensor: a step of two of them, and one of one.
 void add_packed(std::vector<OpSample>& samples) {
   GivenElements sizes{DType::kI64, false, true, {}};
@@ -169,6 +192,7 @@ std::span<const OpSample> all_samples() {
     add_queries(all);
     add_complex(all);
     add_packed(all);
+    add_coordinates(all);
     add_more_numbers(all);
     add_counted(all);
     return all;

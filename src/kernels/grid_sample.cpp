@@ -7,17 +7,13 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
+#include "kernels/grid_sample.h"
 #include "kernels/kernel_table.h"
 #include "kernels/scratch.h"
 
 namespace shardlab {
 
 namespace {
-
-enum class Between : std::int64_t { kLinear = 0, kNearest = 1, kCubic = 2 };
-enum class Outside : std::int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
-
-constexpr std::int64_t kNowhere = -1;
 
 // A place along one dim; `slope`: how its weight grows with the grid's number.
 struct GridTap {
@@ -172,6 +168,8 @@ double weight_of(const std::array<const GridTap*, 3>& taps, std::size_t dims) {
 void grid_sample_kernel(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
+  const bool half = out.dtype() == DType::kF16 || out.dtype() == DType::kBF16;
+  if (half && out.shape().size() == 4) return sample_half_planes(call);
   const Sampler sampler(call, 0);
   const RowMajor<double> input(tensor_arg(call, 0));
   std::vector<double> result(static_cast<std::size_t>(out.numel()), 0);

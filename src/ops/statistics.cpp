@@ -79,7 +79,6 @@ DTensor ranks_of(Calls& calls, const DTensor& lines, const DTensor& q, bool skip
 Results quantile_of(Calls& calls, const Arguments& args, const DTensor& q, std::string_view op,
                     bool skip_nan) {
   const DTensor& x = args[0].tensor();
-  check_quantile(op, x, q);
   const Between between = between_of(op, args[4].string());
   const DTensor lines = lines_of(calls, x, args[2], args[3].to_bool());
   const Expression ranks(calls, ranks_of(calls, lines, q, skip_nan));
@@ -109,6 +108,7 @@ constexpr std::string_view kQuantile = skip_nan ? "nanquantile" : "quantile";
 
 template <bool skip_nan>
 Results quantile(Calls& calls, const Arguments& args) {
+  check_quantile(kQuantile<skip_nan>, args[0].tensor(), args[1].tensor());
   const Expression q(calls, grad::reduced(calls, args[1].tensor()));
   const Expression fits = q.ge(0) && q.le(1);
   if (!holds(calls, fits.of("aten::all"))) refuse_share(kQuantile<skip_nan>);
@@ -120,6 +120,7 @@ Results quantile_of_number(Calls& calls, const Arguments& args) {
   const double q = args[1].to_double();
   if (!(q >= 0 && q <= 1)) refuse_share(kQuantile<skip_nan>);
   const DTensor share = calls.one("new_full", {args[0], Dims{}, q});
+  check_quantile(kQuantile<skip_nan>, args[0].tensor(), share);
   return quantile_of(calls, args, share, kQuantile<skip_nan>, skip_nan);
 }
 

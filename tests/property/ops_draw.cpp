@@ -41,11 +41,17 @@ Placements draw_placements(Random& random, std::size_t mesh_dims, const SampleIn
 /// A small divisor, a root near zero or a result finer than its operands makes roundings larger
 /// than the strict judge allows; verify-ops proves these ops, relative to the largest element.
 bool amplifies(const OpSample& sample) {
-  constexpr std::string_view kOps[] = {
-      "_cdist_backward",        "_linalg_solve_ex", "_log_softmax_backward_data",
-      "_softmax_backward_data", "cholesky_inverse", "cholesky_solve",
-      "linalg_inv_ex",          "linalg_lu_solve",  "linalg_qr",
-      "special_erfcx"};
+  constexpr std::string_view kOps[] = {"_cdist_backward",
+                                       "_linalg_solve_ex",
+                                       "_log_softmax_backward_data",
+                                       "_softmax_backward_data",
+                                       "cholesky_inverse",
+                                       "cholesky_solve",
+                                       "linalg_inv_ex",
+                                       "linalg_lu_solve",
+                                       "linalg_qr",
+                                       "lu_solve",
+                                       "special_erfcx"};
   return std::ranges::find(kOps, std::string_view(sample.op)) != std::end(kOps);
 }
 
