@@ -124,7 +124,10 @@ Argument RowNode::kept_argument(std::size_t index, const Argument& argument) {
   keeps_ = keeps_ || read;
   if (!row_->op.arguments[index].type.is_tensor()) return argument;
   if (!read) return each_tensor(argument, without_values);
-  const bool written = row_->op.arguments[index].alias.write;
+  // Of state that has no gradient (running statistics) the gradient reads the old value only where
+  // the call leaves it as it is.
+  const bool state = (reads_->constant_arguments >> index & 1) != 0;
+  const bool written = row_->op.arguments[index].alias.write && !state;
   if (whole || written) {
     return each_tensor(argument, [&](const DTensor& x) { return kept_copy(x, index); });
   }
@@ -159,6 +162,11 @@ void RowNode::save_results(const Results& results) {
   std::size_t count = 0;
   for_each_result(results, [&](const DTensor&) { ++count; });
   set_output_count(count);
+  for (Kept& kept : kept_) {
+    // State that the call has written: whoever writes it next takes nothing from the gradient.
+    const bool by_call = kept.versioned && kept.versioned->version() != kept.version;
+    if (by_call && row_->op.arguments[kept.index].alias.write) kept.versioned = nullptr;
+  }
   if (!reads_->any_result() || (in_parts_ && !one_kernel_)) return;
   outputs_.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
