@@ -4,10 +4,9 @@
 // them.
 #include "backends/shared/call.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
+#include "base/text_of_list.h"
 #include "comm/verdict.h"
 
 namespace shardlab::backends {
@@ -18,9 +17,7 @@ bool reduces(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
 }
 
-std::string join(std::span<const std::int64_t> values) {
-  return fmt::format("{}", fmt::join(values, ","));
-}
+std::string join(std::span<const std::int64_t> values) { return text_of_list(values, ","); }
 
 // "8,8,4", or, of many ranks, "8 (1023 times), 4".
 std::string lengths_text(Lengths lengths) {
@@ -35,7 +32,7 @@ std::string lengths_text(Lengths lengths) {
                               : fmt::format("{} ({} times)", *first, times));
     first = end;
   }
-  return fmt::format("{}", fmt::join(runs, ", "));
+  return text_of_list(runs, ", ");
 }
 
 std::string meta_text(const TensorMeta& meta) {
@@ -121,7 +118,7 @@ std::string signature(const Call& call) {
     parts.push_back(fmt::format("{} {}", has_source ? "source" : "destination", call.root));
   }
   if (call.from >= 0) parts.push_back("receives " + meta_text(*call.expected));
-  return fmt::format("{}({})", to_string(call.kind), fmt::join(parts, ", "));
+  return fmt::format("{}({})", to_string(call.kind), text_of_list(parts, ", "));
 }
 
 std::string_view difference(const Call& a, const Call& b) {

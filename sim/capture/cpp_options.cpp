@@ -1,8 +1,7 @@
 // What a run has by default is not said.
 #include "sim/capture/cpp_options.h"
 
-#include <fmt/ranges.h>
-
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "sim/capture/cpp_words.h"
 #include "sim/capture/input_recipe.h"
@@ -14,8 +13,8 @@ namespace {
 
 std::string init(const GraphMesh& mesh) {
   return fmt::format("{{.shape = {{{}}}, .names = {}, .ranks = {{{}}}}}",
-                     fmt::join(mesh.shape, ", "), cpp_texts(mesh.names),
-                     fmt::join(mesh.ranks, ", "));
+                     text_of_list(mesh.shape, ", "), cpp_texts(mesh.names),
+                     text_of_list(mesh.ranks, ", "));
 }
 
 // Both numbers of a link, of which the policy may have one.
@@ -115,8 +114,8 @@ std::string cpp_mesh(const GraphMesh& mesh) {
   for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
     dims.push_back(fmt::format("{{{}, {}}}", cpp_text(mesh.names[dim]), mesh.shape[dim]));
   }
-  std::string text = fmt::format("init_mesh({{{}}}", fmt::join(dims, ", "));
-  if (!mesh.ranks.empty()) text += fmt::format(", {{{}}}", fmt::join(mesh.ranks, ", "));
+  std::string text = fmt::format("init_mesh({{{}}}", text_of_list(dims, ", "));
+  if (!mesh.ranks.empty()) text += fmt::format(", {{{}}}", text_of_list(mesh.ranks, ", "));
   return text + ")";
 }
 

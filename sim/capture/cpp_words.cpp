@@ -2,14 +2,13 @@
 // input hides a function.
 #include "sim/capture/cpp_words.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "schema/op_row.h"
 #include "sim/capture/graph_writer.h"
 
@@ -205,7 +204,7 @@ std::string cpp_text(std::string_view text) { return quoted_text(text, "\\{:03o}
 std::string cpp_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
   for (const std::string& text : texts) quoted.push_back(cpp_text(text));
-  return fmt::format("{{{}}}", fmt::join(quoted, ", "));
+  return fmt::format("{{{}}}", text_of_list(quoted, ", "));
 }
 
 std::string cpp_unsigned(std::uint64_t value) {
@@ -251,7 +250,9 @@ std::string cpp_enumerator(std::string_view type, std::string_view text) {
   return fmt::format("{}::k{}{}", type, capital(text.at(0)), text.substr(1));
 }
 
-std::string cpp_dims(const Dims& dims) { return fmt::format("Dims{{{}}}", fmt::join(dims, ", ")); }
+std::string cpp_dims(const Dims& dims) {
+  return fmt::format("Dims{{{}}}", text_of_list(dims, ", "));
+}
 
 std::string cpp_placement(const Placement& placement) {
   switch (placement.kind) {
@@ -274,13 +275,13 @@ std::string cpp_placement(const Placement& placement) {
 std::string cpp_numbers(const std::vector<Scalar>& values) {
   std::vector<std::string> texts;
   for (const Scalar& value : values) texts.push_back(cpp_number(value));
-  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+  return fmt::format("{{{}}}", text_of_list(texts, ", "));
 }
 
 std::string cpp_placements(const Placements& placements) {
   std::vector<std::string> texts;
   for (const Placement& placement : placements) texts.push_back(cpp_placement(placement));
-  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+  return fmt::format("{{{}}}", text_of_list(texts, ", "));
 }
 
 std::string cpp_identifier(std::string name) {

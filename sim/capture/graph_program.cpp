@@ -3,11 +3,10 @@
 // rules, seed) stands around that function.
 #include "sim/capture/graph_program.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <set>
 
+#include "base/text_of_list.h"
 #include "mesh/shard_order.h"
 #include "schema/op_row.h"
 #include "sim/capture/cpp_options.h"
@@ -21,9 +20,7 @@ namespace shardlab {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& texts) {
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
+std::string joined(const std::vector<std::string>& texts) { return text_of_list(texts, ", "); }
 
 class ProgramWriter final : public GraphWriter {
  public:
@@ -193,7 +190,7 @@ class ProgramWriter final : public GraphWriter {
     const std::string of = mesh(group.mesh);
     if (group.dims.size() != 1) {
       return fmt::format("device_mesh({}).group(std::vector<std::size_t>{{{}}})", of,
-                         fmt::join(group.dims, ", "));
+                         text_of_list(group.dims, ", "));
     }
     const auto dim = static_cast<std::size_t>(group.dims[0]);
     return fmt::format("get_group({}, {})", of, cpp_text(dim_name(mesh_of(group.mesh), dim)));

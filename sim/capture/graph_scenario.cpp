@@ -2,12 +2,11 @@
 // statement makes together become that statement again.
 #include "sim/capture/graph_scenario.h"
 
-#include <fmt/ranges.h>
-
 #include <cmath>
 #include <optional>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "schema/op_row.h"
 #include "sim/capture/graph_writer.h"
@@ -70,7 +69,7 @@ class ScenarioWriter final : public GraphWriter {
                           ? fmt::format("{}", mesh.ranks[static_cast<std::size_t>(at)])
                           : nested_ranks(mesh, dim + 1, at));
     }
-    return fmt::format("[{}]", fmt::join(items, ", "));
+    return fmt::format("[{}]", text_of_list(items, ", "));
   }
 
   std::string inputs() {
@@ -130,7 +129,7 @@ class ScenarioWriter final : public GraphWriter {
       std::vector<std::string> parts;
       if (link.gbps) parts.push_back("gbps = " + literal(*link.gbps));
       if (link.us) parts.push_back("us = " + literal(*link.us));
-      text += fmt::format("{} = {{ {} }}\n", link.mesh_dim, fmt::join(parts, ", "));
+      text += fmt::format("{} = {{ {} }}\n", link.mesh_dim, text_of_list(parts, ", "));
     }
     for (const auto& [op, rule] : graph().policies.rules) {
       text += fmt::format("[[rule]]\nop = {}\nrule = {}\n", toml_text(op), toml_text(rule));
@@ -151,11 +150,11 @@ class ScenarioWriter final : public GraphWriter {
     return value.category() == Category::kFloat ? literal(value.to_double()) : value.text();
   }
   std::string sizes(const Dims& value) const override {
-    return fmt::format("[{}]", fmt::join(value, ", "));
+    return fmt::format("[{}]", text_of_list(value, ", "));
   }
   std::string dtype(DType value) const override { return std::string(to_string(value)); }
   std::string list(const std::vector<std::string>& items) const override {
-    return fmt::format("[{}]", fmt::join(items, ", "));
+    return fmt::format("[{}]", text_of_list(items, ", "));
   }
   // Three quotes would end the program.
   std::string quoted(const std::string& value) const override {
@@ -178,7 +177,7 @@ class ScenarioWriter final : public GraphWriter {
     for (std::int64_t i = 0; i < shape[dim]; ++i) {
       items.push_back(nested(values, shape, dim + 1, next, spell));
     }
-    return fmt::format("[{}]", fmt::join(items, ", "));
+    return fmt::format("[{}]", text_of_list(items, ", "));
   }
 
   // Keyword-only ones by name; those that hold None say nothing.
@@ -207,7 +206,7 @@ class ScenarioWriter final : public GraphWriter {
   std::string part(const GraphMesh& mesh) {
     std::vector<std::string> dims;
     for (const std::string& dim : mesh.part) dims.push_back(toml_text(dim));
-    return fmt::format("{}[{}]", this->mesh(mesh.base), fmt::join(dims, ", "));
+    return fmt::format("{}[{}]", this->mesh(mesh.base), text_of_list(dims, ", "));
   }
 
   // tp="S(0)", for the dims that are not replicated.
@@ -230,14 +229,14 @@ class ScenarioWriter final : public GraphWriter {
     std::vector<std::string> contexts;
     if (around.no_grad) contexts.emplace_back("no_grad()");
     if (around.replicates) contexts.emplace_back("implicit_replication()");
-    return fmt::format("with {}:\n", fmt::join(contexts, ", "));
+    return fmt::format("with {}:\n", text_of_list(contexts, ", "));
   }
 
   void give(const GraphNode& node, const std::string& call) override {
     std::vector<std::string> results;
     for (const GraphResult& result : node.results) results.push_back(name(result.value));
     if (node.error) results.clear();
-    const std::string left = fmt::format("{}", fmt::join(results, ", "));
+    const std::string left = text_of_list(results, ", ");
     statement(node, left.empty() ? call : left + " = " + call);
   }
 
@@ -262,12 +261,12 @@ class ScenarioWriter final : public GraphWriter {
     const std::string base = row.op.base.substr(row.op.base.find("::") + 2);
     if (node.generator) {
       texts.push_back("generator=" + generator(*node.generator));
-      return give(node, fmt::format("{}({})", base, fmt::join(texts, ", ")));
+      return give(node, fmt::format("{}({})", base, text_of_list(texts, ", ")));
     }
     const std::string space = row.op.base.substr(0, row.op.base.find("::"));
     give(node, fmt::format("{}.{}.{}({})", space == "aten" ? space : "torch.ops." + space, base,
                            row.op.overload.empty() ? "default" : row.op.overload,
-                           fmt::join(texts, ", ")));
+                           text_of_list(texts, ", ")));
   }
 
   // Terms of a pending reduction are dealt out of what the factory makes.
@@ -283,7 +282,7 @@ class ScenarioWriter final : public GraphWriter {
     }
     for (std::string& text : placed(*made->target)) texts.push_back(std::move(text));
     const std::string base = row.op.base.substr(row.op.base.find("::") + 2);
-    give(*made, fmt::format("{}({})", base, fmt::join(texts, ", ")));
+    give(*made, fmt::format("{}({})", base, text_of_list(texts, ", ")));
   }
 
   void write_deal(const GraphNode&) override {
@@ -324,11 +323,11 @@ class ScenarioWriter final : public GraphWriter {
     }
     std::vector<std::string> texts = {piece};
     if (!told_by_pieces(node)) {
-      texts.push_back(fmt::format("shape=[{}]", fmt::join(target.shape, ", ")));
+      texts.push_back(fmt::format("shape=[{}]", text_of_list(target.shape, ", ")));
     }
     if (checks) texts.emplace_back("run_check=True");
     for (std::string& text : placed(target)) texts.push_back(std::move(text));
-    give(node, fmt::format("from_local({})", fmt::join(texts, ", ")));
+    give(node, fmt::format("from_local({})", text_of_list(texts, ", ")));
   }
 
   void write_check_piece(const GraphNode& node) override {
@@ -344,7 +343,8 @@ class ScenarioWriter final : public GraphWriter {
     for (const Placement& placement : node.target->placements) {
       placements.push_back(to_string(placement));
     }
-    give(node, fmt::format("to_local({}, grad_placements=[{}])", x, fmt::join(placements, ", ")));
+    give(node,
+         fmt::format("to_local({}, grad_placements=[{}])", x, text_of_list(placements, ", ")));
   }
 
   void write_collective(const GraphNode& node) override {
@@ -360,7 +360,7 @@ class ScenarioWriter final : public GraphWriter {
     }
     if (node.name == "broadcast") add("src", node.source.value_or(0));
     if (node.group.mesh >= 0) add("group", group(node.group));
-    give(node, fmt::format("{}({})", node.name, fmt::join(texts, ", ")));
+    give(node, fmt::format("{}({})", node.name, text_of_list(texts, ", ")));
   }
 
   std::string group(const GraphGroup& group) {
@@ -406,7 +406,7 @@ class ScenarioWriter final : public GraphWriter {
     std::string call = argument(node.args.at(0));
     std::vector<std::string> inputs;
     for (std::size_t i = 2; i < node.args.size(); ++i) inputs.push_back(argument(node.args[i]));
-    if (node.of_inputs) call += fmt::format(", [{}]", fmt::join(inputs, ", "));
+    if (node.of_inputs) call += fmt::format(", [{}]", text_of_list(inputs, ", "));
     const bool seeded = !std::holds_alternative<std::monostate>(node.args.at(1).value);
     if (seeded) call += ", gradient=" + argument(node.args[1]);
     if (node.graph == Graph::kRetain) call += ", retain_graph=True";

@@ -2,10 +2,9 @@
 // checked: a guard holds where both answers are the same text.
 #include <algorithm>
 
-#include <fmt/ranges.h>
-
 #include "base/policies.h"
 #include "base/rank_ranges.h"
+#include "base/text_of_list.h"
 #include "mesh/mesh_layout.h"
 #include "mesh/spec.h"
 #include "mesh/type_string.h"
@@ -78,14 +77,14 @@ void add_policies(const Scenario& scenario, std::vector<Guard>& facts) {
   add("planner", scenario.planner ? std::string(to_string(*scenario.planner)) : "default");
   std::vector<std::string> rules;
   for (const ScenarioRule& rule : scenario.rules) rules.push_back(rule.op + ": " + rule.rule);
-  add("rules", rules.empty() ? "the library's" : fmt::format("{}", fmt::join(rules, "; ")));
+  add("rules", rules.empty() ? "the library's" : text_of_list(rules, "; "));
   std::vector<std::string> links;
   for (const TopologyDim& dim : scenario.topology) {
     links.push_back(fmt::format("{} {} GB/s {} us", dim.mesh_dim,
                                 dim.gbps ? fmt::format("{}", *dim.gbps) : "default",
                                 dim.us ? fmt::format("{}", *dim.us) : "default"));
   }
-  add("prices", links.empty() ? "assumed links" : fmt::format("{}", fmt::join(links, "; ")));
+  add("prices", links.empty() ? "assumed links" : text_of_list(links, "; "));
   add("implicit", std::string(policy_name(scenario.expect.implicit)));
 }
 

@@ -2,12 +2,11 @@
 // rests on is asked of the inputs that come of it, by the function that said it of the scenario's.
 #include "sim/capture/open_sizes.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "sim/capture/capture.h"
 #include "sim/capture/input_recipe.h"
@@ -96,7 +95,7 @@ std::vector<ProgramGraph> with_sizes(std::vector<ProgramGraph> graphs, const Nam
 std::string sizes_text(const NamedSizes& sizes) {
   std::vector<std::string> texts;
   for (const auto& [name, size] : sizes) texts.push_back(fmt::format("{} = {}", name, size));
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return text_of_list(texts, ", ");
 }
 
 }  // namespace shardlab

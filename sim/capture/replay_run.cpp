@@ -1,12 +1,11 @@
 // The run is one of a scenario without a program, in whose place each rank runs its graph.
 #include "sim/capture/replay_run.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <atomic>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/capture/input_recipe.h"
 #include "sim/capture/recorders.h"
@@ -83,7 +82,7 @@ class ValueTeller final : public ReplayListener {
     }
     if (elements.size() > kShown) texts.emplace_back("...");
     out_ += fmt::format("        {} %{}  {}  [{}]\n", what, value.id, type_string(x.local().meta()),
-                        fmt::join(texts, ", "));
+                        text_of_list(texts, ", "));
   }
 
   const ProgramGraph& graph_;

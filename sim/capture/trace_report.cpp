@@ -2,8 +2,6 @@
 // be there before, where does it end.
 #include "sim/capture/trace_report.h"
 
-#include <fmt/ranges.h>
-
 #include <iterator>
 #include <nlohmann/json.hpp>
 

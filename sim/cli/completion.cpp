@@ -2,7 +2,6 @@
 #include "sim/cli/completion.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/fix.h"

@@ -2,13 +2,13 @@
 // propagator. An op that others make up, and torch's spellings, become a program of one line, which
 // runs on a shape-only mesh: its calls are those that a scenario would make.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cstdio>
 
 #include "api/mesh.h"
 #include "base/read_real.h"
+#include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
 #include "mesh/type_string.h"
 #include "ops/torch_names.h"
@@ -185,7 +185,7 @@ class OneCall {
     if (const auto elements = list_of(text)) {
       std::vector<std::string> values;
       for (const std::string& element : *elements) values.push_back(value(element));
-      return fmt::format("[{}]", fmt::join(values, ", "));
+      return fmt::format("[{}]", text_of_list(values, ", "));
     }
     if (integer_of(text) || real_of(text) || parse_dtype(text)) return text;
     if (!is_name(text)) {

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/completion.h"
 #include "sim/cli/interrupts.h"
@@ -519,7 +519,7 @@ void refuse_arguments(const CLI::App& app, const CLI::ParseError& error, const s
     fix = fmt::format("shardlab {} --help", first);
   } else if (first.empty() || first.starts_with('-')) {
     text = "the first argument names a command";
-    fix = "one of: " + fmt::format("{}", fmt::join(commands, ", "));
+    fix = "one of: " + text_of_list(commands, ", ");
   } else {
     text = fmt::format("unknown command '{}'", first);
     fix = suggest(first, commands);

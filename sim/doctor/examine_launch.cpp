@@ -1,10 +1,10 @@
 // Who started this process, as backend nccl reads it, and which device it would take.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "backends/nccl/launch.h"
 #include "base/error.h"
+#include "base/text_of_list.h"
 #include "sim/doctor/doctor.h"
 #include "sim/doctor/probe.h"
 
@@ -57,7 +57,7 @@ std::vector<Finding> examine_launch(const MachineView& view) {
     launchers.erase(launchers.begin());
     if (!launchers.empty()) {
       findings.push_back({"launch", "not looked at",
-                          fmt::format("what {} set outside of it", fmt::join(launchers, ", "))});
+                          fmt::format("what {} set outside of it", text_of_list(launchers, ", "))});
     }
     return findings;
   } catch (const Error& error) {

@@ -1,14 +1,14 @@
 // The table is text, for the shell scripts that set shardlab up read it as well.
 #include "sim/doctor/packages.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <sstream>
 #include <vector>
 
+#include "base/text_of_list.h"
 #include "sim/doctor/probe.h"
 
 namespace shardlab {
@@ -80,7 +80,7 @@ std::string install_line(const MachineView& view, std::string_view use) {
   if (manager.empty()) return "install what Debian calls" + names;
   std::string line;
   for (const Words& row : rows_of("command")) {
-    if (row[1] == manager) line = fmt::format("{}", fmt::join(row.begin() + 2, row.end(), " "));
+    if (row[1] == manager) line = text_of_list(std::span(row).subspan(2), " ");
   }
   return line + names;
 }

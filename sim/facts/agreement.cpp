@@ -2,12 +2,12 @@
 #include "sim/facts/agreement.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "base/text_of_list.h"
 #include "kernels/convert.h"
 #include "sim/facts/known_differences.h"
 #include "sim/record/text_lines.h"
@@ -91,7 +91,7 @@ std::string complex_text(const std::complex<double>& value, DType dtype) {
 }
 
 std::string meta_text(const TensorMeta& meta) {
-  return fmt::format("{}[{}]", to_string(meta.dtype), fmt::join(meta.shape, ", "));
+  return fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", "));
 }
 
 }  // namespace

@@ -4,12 +4,12 @@
 #include "sim/facts/backward_order.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/grad_node.h"
+#include "base/text_of_list.h"
 #include "sim/record/json.h"
 
 namespace shardlab {
@@ -34,7 +34,7 @@ std::string text_of(const OrderedStep& step) {
   std::string text = fmt::format("line {}", step.call.line);
   if (step.call.visit > 0) text += fmt::format(" run {} times before", step.call.visit);
   if (step.call.number >= 0) text += fmt::format(" call {}", step.call.number);
-  if (!step.leaves.empty()) text += fmt::format(": {}", fmt::join(step.leaves, ", "));
+  if (!step.leaves.empty()) text += fmt::format(": {}", text_of_list(step.leaves, ", "));
   return text;
 }
 

@@ -4,17 +4,18 @@
 #include "sim/facts/chain_judge.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
 namespace {
 
 std::string type_text(DType dtype, const Dims& shape) {
-  return fmt::format("{}[{}]", to_string(dtype), fmt::join(shape, ", "));
+  return fmt::format("{}[{}]", to_string(dtype), text_of_list(shape, ", "));
 }
 
 std::string element_text(const ChainTensor& expected, std::size_t index, std::string number) {
@@ -24,7 +25,7 @@ std::string element_text(const ChainTensor& expected, std::size_t index, std::st
     place[dim] = rest % expected.shape[dim];
     rest /= expected.shape[dim];
   }
-  return fmt::format("{} at [{}] of {}", number, fmt::join(place, ", "),
+  return fmt::format("{} at [{}] of {}", number, text_of_list(place, ", "),
                      type_text(expected.dtype, expected.shape));
 }
 

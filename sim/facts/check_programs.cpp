@@ -1,12 +1,12 @@
 // Recorded programs: every line is a call whose operands are what the lines before it gave. A call
 // that we do not have is skipped, and so is all that follows from it. Where our answer differs, the
 // recorded placements are restored for what follows, so that one difference is one line.
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <map>
 #include <set>
 
+#include "base/text_of_list.h"
 #include "sim/facts/layout_facts.h"
 #include "sim/facts/program_facts.h"
 #include "sim/facts/program_player.h"
@@ -84,11 +84,11 @@ class ProgramChecker : public FactChecker {
     std::vector<std::string> skips;
     for (const auto& [op, count] : skipped_) skips.push_back(fmt::format("{} {}", op, count));
     if (!skips.empty()) {
-      summary.notes.push_back(fmt::format("calls skipped by op: {}", fmt::join(skips, ", ")));
+      summary.notes.push_back(fmt::format("calls skipped by op: {}", text_of_list(skips, ", ")));
     }
     if (better_.empty()) return;
     summary.notes.push_back(
-        fmt::format("calls that the reference refuses run here: {}", fmt::join(better_, ", ")));
+        fmt::format("calls that the reference refuses run here: {}", text_of_list(better_, ", ")));
   }
 
  private:

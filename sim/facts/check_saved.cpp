@@ -2,12 +2,12 @@
 // results is walked. Whether something kept is an input, a result or neither is a question of whose
 // storage it is.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "autograd/view.h"
+#include "base/text_of_list.h"
 #include "sim/facts/fact_program.h"
 #include "sim/facts/memory_facts.h"
 #include "sim/language/interpreter.h"
@@ -29,7 +29,7 @@ struct KeptByCall {
 };
 
 std::string shape_text(const std::vector<std::int64_t>& shape, std::string_view dtype) {
-  return fmt::format("{}[{}]", dtype, fmt::join(shape, ", "));
+  return fmt::format("{}[{}]", dtype, text_of_list(shape, ", "));
 }
 
 KeptByCall recorded_kept(const Json& fact) {
@@ -51,7 +51,7 @@ KeptByCall recorded_kept(const Json& fact) {
     }
   }
   for (const auto& [name, shapes] : made) {
-    kept.tensors.insert(fmt::format("new {}", fmt::join(shapes, " and ")));
+    kept.tensors.insert(fmt::format("new {}", text_of_list(shapes, " and ")));
   }
   return kept;
 }
@@ -123,7 +123,7 @@ KeptByCall seen_kept(const std::vector<NamedTensor>& inputs,
         input != nullptr ? "input" : "output", owner.name, text));
   });
   for (const auto& [storage, shapes] : made) {
-    kept.tensors.insert(fmt::format("new {}", fmt::join(shapes, " and ")));
+    kept.tensors.insert(fmt::format("new {}", text_of_list(shapes, " and ")));
   }
   return kept;
 }

@@ -3,12 +3,12 @@
 #include "sim/facts/shard_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "dispatch/all_ops.h"
 #include "sim/facts/check.h"
 #include "sim/facts/sequence_sample.h"
@@ -87,7 +87,7 @@ std::string wrong_text(const OpProof& proof, const OpInfoSequences& opinfo) {
   const WrongCall& call = *proof.least;
   return fmt::format("WRONG {} in {} of {} placings, as {} on a mesh of {} with ({})\n  {}\n",
                      proof.op, proof.wrong, proof.tried, opinfo.sequences.at(call.sample)->id,
-                     fmt::join(call.mesh, " x "), placing_text(call.placing), call.what);
+                     text_of_list(call.mesh, " x "), placing_text(call.placing), call.what);
 }
 
 }  // namespace
@@ -119,7 +119,8 @@ std::vector<OpInfoSequences> read_opinfos(const std::vector<std::string>& files,
   }
   if (!opinfos.empty()) return opinfos;
   fail(ErrorKind::kValue, Fix{"give the id of a line, as in \"id\""},
-       "there is no sequence in {}{}{}", fmt::join(files, ", "), id.empty() ? "" : " with id ", id);
+       "there is no sequence in {}{}{}", text_of_list(files, ", "), id.empty() ? "" : " with id ",
+       id);
 }
 
 ProofOptions shard_options(std::int64_t draws, std::uint64_t seed) {
@@ -171,11 +172,11 @@ std::string ShardTable::text() const {
   }
   for (const auto& [reason, refusals] : refusals_of(proofs, &OpProof::moved)) {
     text += fmt::format("moved   {} times: {}\n  {}\n", refusals.times, reason,
-                        fmt::join(refusals.opinfos, ", "));
+                        text_of_list(refusals.opinfos, ", "));
   }
   for (const auto& [reason, refusals] : refusals_of(proofs, &OpProof::reasons)) {
     text += fmt::format("refused {} times: {}\n  {}\n", refusals.times, reason,
-                        fmt::join(refusals.opinfos, ", "));
+                        text_of_list(refusals.opinfos, ", "));
   }
   if (skipped > 0) {
     text += fmt::format("skipped {} lines: {}\n", skipped, to_string(SkipReason::kHalfComplex));
@@ -183,11 +184,11 @@ std::string ShardTable::text() const {
   const KindSums kinds = kinds_of(proofs);
   text += kinds.even.text("even") + kinds.uneven.text("uneven");
   std::vector<std::string> names;
-  for (const Dims& mesh : meshes) names.push_back(fmt::format("[{}]", fmt::join(mesh, ", ")));
+  for (const Dims& mesh : meshes) names.push_back(fmt::format("[{}]", text_of_list(mesh, ", ")));
   text += fmt::format(
       "{} sequences of {} OpInfos, {} placings on meshes {}: {} right, {} refused, "
       "{} wrong\n",
-      sequences, proofs.size(), all.tried, fmt::join(names, ", "), all.right, all.refused,
+      sequences, proofs.size(), all.tried, text_of_list(names, ", "), all.right, all.refused,
       all.wrong);
   text += fmt::format(
       "{:.1f} % of OpInfos run in every placement, {:.1f} % without being moved; {:.1f} s\n",

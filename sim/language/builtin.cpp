@@ -2,13 +2,12 @@
 // name, and each mistake answered with the function's name and what it takes.
 #include "sim/language/builtin.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "sim/language/object.h"
 
 namespace shardlab {
@@ -65,7 +64,7 @@ std::string usage(std::string_view function, const std::vector<std::string_view>
   for (const std::string_view name : names) {
     written.push_back(fmt::format("{}{}", name, may_be_left_out(name) ? "..." : ""));
   }
-  return fmt::format("call it as {}({})", function, fmt::join(written, ", "));
+  return fmt::format("call it as {}({})", function, text_of_list(written, ", "));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Placing tensors on the mesh, moving them, and gradients. In the single-device run each of these
 // functions gives the elements as they are.
-#include <fmt/ranges.h>
 
 #include <functional>
 
@@ -10,6 +9,7 @@
 #include "autograd/program.h"
 #include "autograd/tape.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/placement_dims.h"
 #include "plan/planner_name.h"
@@ -135,7 +135,7 @@ Value run_from_local(Interpreter& in, const Value*, CallValues call) {
   const DTensor tensor = given.tensor("t");
   if (in.plain() && given.has("shape") && given.sizes("shape") != tensor.shape()) {
     fail(ErrorKind::kValue, "from_local: the one piece is {}, the whole has shape [{}]",
-         type_string(tensor), fmt::join(given.sizes("shape"), ", "));
+         type_string(tensor), text_of_list(given.sizes("shape"), ", "));
   }
   return moved(
       in, tensor, [&] { return labelled(in, given, tensor); }, Common::kMemory);

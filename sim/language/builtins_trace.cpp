@@ -1,9 +1,9 @@
 // trace(f), and what a program can ask of what it gives.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/traced_def.h"
 #include "trace/graph_text.h"
@@ -37,7 +37,7 @@ void check_names(const DynamicArguments& dynamic, const ast::Function& function)
   for (const auto& parameter : function.parameters) known.push_back(parameter.name);
   for (const auto& [name, dims] : dynamic.dims) {
     if (std::ranges::count(known, name.substr(0, name.find('['))) > 0) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("name one of {}", fmt::join(known, ", "))},
+    fail(ErrorKind::kValue, Fix{fmt::format("name one of {}", text_of_list(known, ", "))},
          "trace: dynamic names '{}', which is not a parameter of {}", name, function.name);
   }
 }

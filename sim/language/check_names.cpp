@@ -1,11 +1,11 @@
 // Names, ops and methods of a program, checked before it runs: a name that is not defined is an
 // error in the file (exit code 2).
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "ops/torch_names.h"
 #include "sim/language/absent_names.h"
 #include "sim/language/global_names.h"
@@ -227,7 +227,7 @@ class NameChecker {
     }
     if (has_members_only(module)) {
       refuse(source_, node.name_span, fmt::format("{} has no '{}'", module, node.name),
-             fmt::format("it has {}", fmt::join(known, ", ")));
+             fmt::format("it has {}", text_of_list(known, ", ")));
     }
     refuse(source_, node.name_span, fmt::format("unknown op '{}.{}'", module, node.name),
            nearest_or_nothing(node.name, known));

@@ -3,6 +3,7 @@
 // (lift) until something has to know what it is (settle).
 
 #include <fmt/args.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>

@@ -3,14 +3,13 @@
 // one that the program is told.
 #include "sim/language/mesh_value.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "api/mesh.h"
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
 #include "sim/language/rank_value.h"
@@ -81,7 +80,7 @@ MeshValue slice_mesh(const Interpreter& in, const MeshValue& mesh, const Value& 
 
 MeshValue flattened(Interpreter& in, const MeshValue& mesh, std::string name) {
   const std::vector<std::string>& names = mesh.reported->names();
-  if (name.empty()) name = fmt::format("{}", fmt::join(names, "_"));
+  if (name.empty()) name = text_of_list(names, "_");
   const MeshLayout& whole = *in.setup().reported;
   Dims along;
   std::vector<std::string> whole_names;
@@ -204,7 +203,7 @@ ProcessGroup& group_of(const Interpreter& interpreter, const Value& group) {
     name = mesh->layout->names()[0];
   } else {
     fail(ErrorKind::kValue,
-         Fix{fmt::format("use \"world\" or one of: {}", fmt::join(layout->names(), ", "))},
+         Fix{fmt::format("use \"world\" or one of: {}", text_of_list(layout->names(), ", "))},
          "a group must be a process group, the name of a mesh dim or a mesh of one dim, not {}",
          repr(group));
   }

@@ -3,14 +3,13 @@
 // def is called as it is.
 #include "sim/language/traced_def.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <set>
 
 #include "base/rank_context.h"
 #include "base/tensor_dim.h"
+#include "base/text_of_list.h"
 #include "sim/language/generator.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/module_hooks.h"
@@ -43,7 +42,7 @@ class TracedDef::Reads {
       const std::string& name = parameters[i].name;
       if (std::ranges::count(given, name) == 0) add(name, (*function.defaults)[i]);
     }
-    add_fact(Guard::Kind::kEquality, "arguments", fmt::format("{}", fmt::join(given, ", ")));
+    add_fact(Guard::Kind::kEquality, "arguments", text_of_list(given, ", "));
     add_hooks("function", function);
     add_outside(function);
   }
@@ -130,7 +129,7 @@ class TracedDef::Reads {
       if (hook.run->value) names.push_back(traced_.name_of(in_, *hook.run->value));
     }
     add_fact(Guard::Kind::kIdentity, source + ".hooks",
-             names.empty() ? "none" : fmt::format("{}", fmt::join(names, "; ")));
+             names.empty() ? "none" : text_of_list(names, "; "));
     for (const ModuleHooks::Hook& hook : hooks) {
       const auto* called = hook.run->value ? hook.run->value->get<FunctionValue>() : nullptr;
       if (called != nullptr) add_outside(*called);

@@ -1,14 +1,14 @@
 #include "sim/proof/proof_text.h"
 
-#include <fmt/ranges.h>
-
 #include <nlohmann/json.hpp>
+
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
 namespace {
 
-std::string mesh_text(const Dims& mesh) { return fmt::format("{}", fmt::join(mesh, ",")); }
+std::string mesh_text(const Dims& mesh) { return text_of_list(mesh, ","); }
 
 std::string command_of(const WrongCall& call) {
   return fmt::format("shardlab verify-ops {} --mesh {} --placements \"{}\"", call.op,
@@ -17,7 +17,7 @@ std::string command_of(const WrongCall& call) {
 
 std::string wrong_text(const WrongCall& call) {
   return fmt::format("    wrong    on a mesh of {} with ({}): {}\n             {}\n",
-                     fmt::join(call.mesh, " x "), placing_text(call.placing), call.what,
+                     text_of_list(call.mesh, " x "), placing_text(call.placing), call.what,
                      command_of(call));
 }
 

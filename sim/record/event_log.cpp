@@ -2,8 +2,8 @@
 #include "sim/record/event_log.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 
 namespace shardlab {
@@ -59,7 +59,7 @@ std::string collective_log(const std::vector<TraceEvent>& events) {
     log += fmt::format("{}: {} {} over {} of {} ranks, {}[{}], {} bytes\n", place_of(event),
                        to_string(record.kind), to_string(record.op), record.group.name,
                        record.group.size, to_string(record.dtype),
-                       fmt::join(record.input_shape, ","), record.sent_bytes);
+                       text_of_list(record.input_shape, ","), record.sent_bytes);
   }
   return log;
 }

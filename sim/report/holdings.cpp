@@ -4,13 +4,11 @@
 // O(ranks).
 #include "sim/report/holdings.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
 #include "base/rank_ranges.h"
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 
 namespace shardlab {
@@ -131,9 +129,9 @@ std::string owners_text(const DTensorSpec& spec, const Owners& owners) {
   }
   std::vector<std::string> texts;
   for (const auto& [replica, ranks] : terms) {
-    texts.push_back(fmt::format("{}", fmt::join(ranks, "+")));
+    texts.push_back(text_of_list(ranks, "+"));
   }
-  return fmt::format("{}", fmt::join(texts, ","));
+  return text_of_list(texts, ",");
 }
 
 }  // namespace shardlab

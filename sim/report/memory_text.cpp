@@ -2,12 +2,12 @@
 #include "sim/report/memory_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/bytes_text.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -27,9 +27,7 @@ std::vector<std::string> peak_cells(const PeakReport& peak) {
   return parts;
 }
 
-std::string peak_text(const PeakReport& peak) {
-  return fmt::format("{}", fmt::join(peak_cells(peak), ", "));
-}
+std::string peak_text(const PeakReport& peak) { return text_of_list(peak_cells(peak), ", "); }
 
 Json held_json(const HeldBytes& held) {
   Json json = Json::object();

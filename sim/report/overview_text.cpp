@@ -3,12 +3,12 @@
 #include "sim/report/overview_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
 
 #include "base/bytes_text.h"
+#include "base/text_of_list.h"
 #include "sim/report/repeats.h"
 
 namespace shardlab {
@@ -159,9 +159,8 @@ constexpr std::size_t kSourceColumn = 38;  // of a short one, so that types stan
 
 std::string joined_types(const std::vector<std::string>& types) {
   constexpr std::size_t kMost = 3;
-  if (types.size() <= kMost) return fmt::format("{}", fmt::join(types, ", "));
-  return fmt::format("{}, and {} more types",
-                     fmt::join(types.begin(), types.begin() + kMost - 1, ", "),
+  if (types.size() <= kMost) return text_of_list(types, ", ");
+  return fmt::format("{}, and {} more types", text_of_list(std::span(types).first(kMost - 1), ", "),
                      types.size() - kMost + 1);
 }
 
@@ -182,7 +181,7 @@ bool all_local(const LineReport& report) {
 
 // "t, mm"; "local t, mm" where all ops are on plain tensors.
 std::string ops_text(const LineReport& report) {
-  if (!all_local(report)) return fmt::format("{}", fmt::join(report.ops, ", "));
+  if (!all_local(report)) return text_of_list(report.ops, ", ");
   std::string text;
   for (const std::string& op : report.ops) {
     text += (text.empty() ? std::string(kLocal) : ", ") + op.substr(kLocal.size());

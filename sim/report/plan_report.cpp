@@ -3,13 +3,13 @@
 #include "sim/report/plan_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "plan/state.h"
 #include "plan/whole.h"
@@ -56,7 +56,7 @@ std::vector<std::string> dim_names(const PlanStep& step, const MeshLayout& layou
 
 /// "all_gather over x (2 ranks)", "cut by y".
 std::string action_text(const PlanStep& step, const MeshLayout& layout) {
-  const std::string names = fmt::format("{}", fmt::join(dim_names(step, layout), "+"));
+  const std::string names = text_of_list(dim_names(step, layout), "+");
   std::int64_t ranks = 1;
   for (const std::size_t dim : step.mesh_dims) ranks *= layout.size(dim);
   if (ranks == 1) return fmt::format("nothing over {} (1 rank)", names);
@@ -144,7 +144,7 @@ std::string senders_text(const PlanStep& step, const MeshLayout& layout) {
                                 layout.rank_at_index(static_cast<std::int64_t>(to))));
   }
   const std::string more = left_out > 0 ? fmt::format(" and {} more", left_out) : "";
-  return fmt::format("{}{}", fmt::join(moves, ", "), more);
+  return fmt::format("{}{}", text_of_list(moves, ", "), more);
 }
 
 std::string steps_text(const PlannerAnswer& answer) {

@@ -1,12 +1,12 @@
 // The values of two runs, element by element in global order.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
+#include "base/text_of_list.h"
 #include "sim/record/json.h"
 #include "sim/report/run_diff.h"
 
@@ -46,7 +46,7 @@ std::string index_text(std::size_t element, const Json& shape) {
     index[dim] = size > 0 ? element % size : 0;
     element = size > 0 ? element / size : 0;
   }
-  return fmt::format("[{}]", fmt::join(index, ", "));
+  return fmt::format("[{}]", text_of_list(index, ", "));
 }
 
 bool same_element(const Json& a, const Json& b, double allowed) {

@@ -2,9 +2,9 @@
 // text.
 #include "sim/report/run_json.h"
 
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/record/json.h"
 #include "sim/report/collective_sums.h"
@@ -55,7 +55,7 @@ std::string placements_text(const std::vector<const DTensorSpec*>& specs) {
   for (const DTensorSpec* spec : specs) {
     texts.push_back(spec == nullptr ? "-" : to_string(spec->placements()));
   }
-  return fmt::format("({})", fmt::join(texts, ", "));
+  return fmt::format("({})", text_of_list(texts, ", "));
 }
 
 Json steps_json(const Plan& plan) {

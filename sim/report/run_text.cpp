@@ -3,12 +3,12 @@
 #include "sim/report/run_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
 #include "base/bytes_text.h"
+#include "base/text_of_list.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/memory_text.h"
@@ -193,7 +193,7 @@ class RunText {
     }
     if (run_.ran_on_host.empty()) return;
     line("\n{}", ink(fmt::format("ran on the host, for want of a kernel on device {}: {}",
-                                 run_.options.device.name, fmt::join(run_.ran_on_host, ", ")),
+                                 run_.options.device.name, text_of_list(run_.ran_on_host, ", ")),
                      Ink::kWarn));
   }
 
@@ -401,10 +401,10 @@ class RunText {
         line("  {:>{}}{}", "", 4 - std::min<std::size_t>(4, digits), text);
       }
     } else if (out_.size() != begun) {
-      line("  {}", fmt::join(texts, ", "));
+      line("  {}", text_of_list(texts, ", "));
     } else {
       out_.pop_back();
-      line(": {}", fmt::join(texts, ", "));
+      line(": {}", text_of_list(texts, ", "));
       ends_on_title_ = true;
     }
   }

@@ -4,13 +4,13 @@
 #include "sim/report/show.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "base/rank_ranges.h"
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "sim/report/grid.h"
@@ -25,7 +25,7 @@ constexpr std::size_t kMaxBlockRows = 16;      // of one with a row per block
 constexpr std::size_t kMaxLabel = 9;           // longer labels become letters with a legend
 
 std::string bracketed(std::span<const std::int64_t> values) {
-  return fmt::format("[{}]", fmt::join(values, ", "));
+  return fmt::format("[{}]", text_of_list(values, ", "));
 }
 
 /// Whole numbers as they are, others with two decimals.
@@ -49,7 +49,7 @@ std::string pieces_text(std::int64_t length, std::int64_t count) {
       first = i + 1;
     }
   }
-  return fmt::format("{}", fmt::join(sizes, count <= kListed ? " + " : ", "));
+  return text_of_list(sizes, count <= kListed ? " + " : ", ");
 }
 
 std::string shard_text(const DTensorSpec& spec, std::size_t mesh_dim) {
@@ -241,13 +241,13 @@ std::string runs_text(const DimMap& map) {
   for (const IndexRun& run : map.runs) {
     runs.push_back(fmt::format("{}:{}", run.offset, run.offset + run.size));
   }
-  return runs.empty() ? "none" : fmt::format("{}", fmt::join(runs, "+"));
+  return runs.empty() ? "none" : text_of_list(runs, "+");
 }
 
 std::string owned_text(const LocalView& view) {
   std::vector<std::string> dims;
   for (const DimMap& map : view.dims) dims.push_back(runs_text(map));
-  return fmt::format("[{}]", fmt::join(dims, ", "));
+  return fmt::format("[{}]", text_of_list(dims, ", "));
 }
 
 using TableRow = std::vector<std::string>;
@@ -280,7 +280,7 @@ TableRow table_row(const DTensorSpec& spec, std::int64_t index) {
     at.push_back(fmt::format("{}={}", spec.layout()->names()[dim], holding.coordinate[dim]));
   }
   TableRow row{fmt::format("{}", holding.rank),
-               fmt::format("{}", fmt::join(at, " ")),
+               text_of_list(at, " "),
                bracketed(holding.shape),
                spec.has_strided() ? owned_text(holding.view) : bracketed(holding.offset),
                fmt::format("{}", holding.elements),
@@ -315,7 +315,7 @@ std::string totals_text(const DTensorSpec& spec) {
     shapes.push_back(fmt::format("{} on {} {}", bracketed(row.shape), row.ranks,
                                  row.ranks == 1 ? "rank" : "ranks"));
   }
-  text += fmt::format("{}", fmt::join(shapes, ", "));
+  text += text_of_list(shapes, ", ");
   if (totals.shapes.size() > kShapes) {
     text += fmt::format(", {} more shapes", totals.shapes.size() - kShapes);
   }

@@ -2,13 +2,14 @@
 #include "sim/report/why_names.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "schema/torch_spelling.h"
 #include "sim/report/line_reports.h"
 
@@ -79,14 +80,15 @@ struct Names {
     const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
       if (names.empty()) return;
       const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown));
-      shown.push_back(fmt::format("{} {}{}", title, fmt::join(names.begin(), end, ", "),
+      shown.push_back(fmt::format("{} {}{}", title,
+                                  text_of_list(std::span(names.begin(), end), ", "),
                                   names.size() > kShown ? ", ..." : ""));
     };
     list("ops", ops);
     list("lines", lines);
     list("values", values);
     return shown.empty() ? "the run has no op on a distributed tensor"
-                         : fmt::format("{}; or all", fmt::join(shown, "; "));
+                         : fmt::format("{}; or all", text_of_list(shown, "; "));
   }
 };
 
@@ -149,8 +151,11 @@ std::optional<Error> nothing_on_line(const ScenarioResult& result, int line) {
   if (numbers.contains(line)) return std::nullopt;
   numbers.erase(0);
   return Error(ErrorKind::kValue, fmt::format("--line {}: the run did nothing there", line))
-      .with("fix", numbers.empty() ? std::string("it did nothing on any line")
-                                   : fmt::format("lines {}", fmt::join(numbers, ", ")));
+      .with("fix",
+            numbers.empty()
+                ? std::string("it did nothing on any line")
+                : fmt::format("lines {}",
+                              text_of_list(std::vector(numbers.begin(), numbers.end()), ", ")));
 }
 
 }  // namespace shardlab

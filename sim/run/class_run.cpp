@@ -4,11 +4,10 @@
 // collectives, printed lines, shapes and memory.
 #include "sim/run/class_run.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "backends/fake/shape_device.h"
+#include "base/text_of_list.h"
 #include "propagate/propagator.h"
 #include "sim/record/event_log.h"
 #include "sim/world/world.h"
@@ -23,11 +22,11 @@ std::string seen_by(const ProgramRun& run, std::size_t index) {
   const Trace& trace = run.traces[index];
   const PeakReport peak = peak_of(run.accounts[index]);
   std::string text =
-      fmt::format("{} B for {} at {}\n", peak.bytes, fmt::join(peak.held, ", "), peak.line);
+      fmt::format("{} B for {} at {}\n", peak.bytes, text_of_list(peak.held, ", "), peak.line);
   text += decision_log(trace.events()) + collective_log(trace.events());
   for (const PrintedLine& line : run.recordings[index].lines()) text += line.text + "\n";
   for (const RecordedValue& value : run.recordings[index].values()) {
-    text += fmt::format("{} [{}]\n", value.key(), fmt::join(value.value.local().shape(), ","));
+    text += fmt::format("{} [{}]\n", value.key(), text_of_list(value.value.local().shape(), ","));
   }
   return text;
 }

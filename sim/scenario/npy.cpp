@@ -2,8 +2,6 @@
 // little-endian and in C order. The size is checked against the file before anything is reserved.
 #include "sim/scenario/npy.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -13,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -171,8 +170,8 @@ std::vector<Number> read_input_file(const std::string& scenario, const ScenarioI
   const auto& sizes = input.type.sizes;
   if (!std::equal(array.shape.begin(), array.shape.end(), sizes.begin(), sizes.end())) {
     input.where.refuse(
-        fmt::format("{} has shape [{}], input '{}' has [{}]", path, fmt::join(array.shape, ", "),
-                    input.name, fmt::join(sizes, ", ")),
+        fmt::format("{} has shape [{}], input '{}' has [{}]", path, text_of_list(array.shape, ", "),
+                    input.name, text_of_list(sizes, ", ")),
         "give the input the shape of the file");
   }
   return std::move(array.numbers);

@@ -4,8 +4,6 @@
 // the file.
 #include "sim/scenario/scenario_file.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -17,6 +15,7 @@
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/read_real.h"
+#include "base/text_of_list.h"
 #include "comm/call.h"
 #include "mesh/spec.h"
 #include "plan/planner_name.h"
@@ -123,7 +122,7 @@ void check_reference(const TomlSection& root, const ast::Program& program,
     if (std::binary_search(known.begin(), known.end(), name)) return;
   }
   const std::string fix = known.empty() ? "name a value in [program]"
-                                        : fmt::format("name one of: {}", fmt::join(known, ", "));
+                                        : fmt::format("name one of: {}", text_of_list(known, ", "));
   root.where(*root.find("reference")).refuse("[reference] names no value of [program]", fix);
 }
 

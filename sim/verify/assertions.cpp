@@ -3,10 +3,10 @@
 #include "sim/verify/assertions.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "sim/verify/compare.h"
 
@@ -81,7 +81,7 @@ std::string index_text(std::int64_t element, const Dims& shape) {
     index[dim] = element % shape[dim];
     element /= shape[dim];
   }
-  return shape.empty() ? "" : fmt::format(" at [{}]", fmt::join(index, ", "));
+  return shape.empty() ? "" : fmt::format(" at [{}]", text_of_list(index, ", "));
 }
 
 std::string type_of(const Value& value) {

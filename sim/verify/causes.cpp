@@ -3,12 +3,12 @@
 #include "sim/verify/causes.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 
 namespace shardlab {
@@ -221,7 +221,7 @@ Sentence average_of_averages(const Evidence& evidence) {
     return fmt::format(
         "an average of averages: {} lies in pieces of {} along {}, and the ranks' values weighted "
         "by these sizes give the expected one",
-        cut.what, fmt::join(cut.sizes, ", "), evidence.layout->names()[cut.mesh_dim]);
+        cut.what, text_of_list(cut.sizes, ", "), evidence.layout->names()[cut.mesh_dim]);
   }
   return std::nullopt;
 }

@@ -4,13 +4,13 @@
 #include "sim/verify/global_value.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"
@@ -220,7 +220,7 @@ std::string replicas_differ(const DTensorSpec& spec, const Coordinate& first, co
   const MeshLayout& layout = *spec.layout();
   return fmt::format("ranks {} and {} hold different replicas: {} and {} at [{}]",
                      layout.rank_at(first), layout.rank_at(second), number_text(a, *element),
-                     number_text(b, *element), fmt::join(index, ", "));
+                     number_text(b, *element), text_of_list(index, ", "));
 }
 
 }  // namespace
@@ -251,7 +251,7 @@ GlobalValue assemble(const DTensorSpec& spec, const std::vector<DTensor>& pieces
     if (piece.local().shape() != expected) {
       faults.push_back(
           {fmt::format("rank {} holds {}, but its piece has shape [{}]", layout.rank_at(coordinate),
-                       type_string(piece.local().meta()), fmt::join(expected, ", "))});
+                       type_string(piece.local().meta()), text_of_list(expected, ", "))});
       continue;
     }
     const Coordinate first = representative(spec, coordinate);

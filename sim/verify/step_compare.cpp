@@ -2,13 +2,13 @@
 #include "sim/verify/step_compare.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "sim/verify/compare.h"
@@ -123,7 +123,7 @@ std::string holders_text(const DTensorSpec& spec, std::int64_t element) {
     if (view.holds(index)) ranks.push_back(spec.layout()->rank_at_index(i));
   }
   std::ranges::sort(ranks);
-  return fmt::format("{} at [{}]", fold_ranks(ranks), fmt::join(index, ", "));
+  return fmt::format("{} at [{}]", fold_ranks(ranks), text_of_list(index, ", "));
 }
 
 Tensor absolute_value(const WholeValue& value) {

@@ -2,7 +2,6 @@
 #include "sim/verify/step_value.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "autograd/autograd.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "redistribute/redistribute.h"
@@ -55,7 +55,7 @@ std::string wrong_piece(const DTensorSpec& spec, const Coordinate& coordinate,
   if (piece.shape() == expected && piece.dtype() == spec.dtype()) return {};
   return fmt::format("rank {} holds {}, but its piece is {}[{}]",
                      spec.layout()->rank_at(coordinate), type_string(piece.meta()),
-                     to_string(spec.dtype()), fmt::join(expected, ", "));
+                     to_string(spec.dtype()), text_of_list(expected, ", "));
 }
 
 WholeValue plain_value(const std::vector<DTensor>& pieces, const std::vector<std::int64_t>& ranks) {

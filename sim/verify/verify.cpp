@@ -7,13 +7,13 @@
 #include "sim/verify/verify.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
+#include "base/text_of_list.h"
 #include "comm/verdict.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
@@ -103,7 +103,7 @@ std::string holders_of(const DTensorSpec& spec, const std::vector<DTensor>& piec
   }
   std::sort(ranks.begin(), ranks.end());
   return fmt::format("{}{} at [{}]", spec.has_partial() ? "the terms of " : "", fold_ranks(ranks),
-                     fmt::join(index, ", "));
+                     text_of_list(index, ", "));
 }
 
 constexpr const char* kByRank =

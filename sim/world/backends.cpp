@@ -1,8 +1,6 @@
 // The backends of this build stand in the registry from the start; others join by name.
 #include "sim/world/backends.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -11,6 +9,7 @@
 #include "backends/nccl/nccl.h"
 #include "backends/threads/threads.h"
 #include "base/error.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -80,7 +79,7 @@ const BackendEntry& find_backend(std::string_view name) {
     if (const BackendEntry* entry = registry().find(name)) return *entry;
   }
   throw Error(ErrorKind::kValue, fmt::format("no backend named {}", name))
-      .with("fix", fmt::format("one of: {}", fmt::join(backend_names(), ", ")));
+      .with("fix", fmt::format("one of: {}", text_of_list(backend_names(), ", ")));
 }
 
 }  // namespace shardlab

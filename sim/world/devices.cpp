@@ -1,11 +1,10 @@
 // The table of devices.
 #include "sim/world/devices.h"
 
-#include <fmt/ranges.h>
-
 #include "backends/cuda/cuda.h"
 #include "backends/nccl/nccl.h"
 #include "base/error.h"
+#include "base/text_of_list.h"
 #include "kernels/cpu_kernels.h"
 #include "tensor/cpu_device.h"
 
@@ -17,7 +16,7 @@ std::unique_ptr<Device> make_device(const DeviceChoice& choice, std::string_view
   if (choice.name == "cpu") return make_cpu_device(cpu_kernel_table(), choice.most_bytes);
   if (choice.name != "cuda") {
     throw Error(ErrorKind::kValue, fmt::format("no device named {}", choice.name))
-        .with("fix", fmt::format("one of: {}", fmt::join(device_names(), ", ")));
+        .with("fix", fmt::format("one of: {}", text_of_list(device_names(), ", ")));
   }
   const int ordinal = backend == "nccl" ? nccl::device_ordinal() : 0;
   return cuda::make_cuda_device(ordinal, choice.without_kernel == OpsWithoutKernel::kOnHost

@@ -3,10 +3,9 @@
 // Under a partial placement the piece is then split into terms (terms.h).
 #include "api/distribute.h"
 
-#include <fmt/ranges.h>
-
 #include "api/terms.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "dispatch/factory.h"
@@ -90,7 +89,7 @@ Tensor checked_piece(const Tensor& local, const MeshLayout* mesh, const Placemen
   const DeviceMesh& view = device_mesh(mesh);
   if (!view.participates()) return local;
   const std::string own = type_string(local.meta());
-  const std::string meta = fmt::format("{} [{}]", own, fmt::join(local.stride(), ","));
+  const std::string meta = fmt::format("{} [{}]", own, text_of_list(local.stride(), ","));
   for (std::size_t dim = 0; dim < mesh->ndim(); ++dim) {
     const auto all = view.group(dim).communicator().all_gather_bytes(meta);
     for (std::size_t rank = 0; rank < all.size(); ++rank) {

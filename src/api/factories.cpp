@@ -3,11 +3,10 @@
 // rank's piece only.
 #include "api/factories.h"
 
-#include <fmt/ranges.h>
-
 #include "api/mesh.h"
 #include "autograd/program.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "tensor/host.h"
 
 namespace shardlab {
@@ -70,7 +69,7 @@ DTensor tensor(const std::vector<double>& values, const Dims& shape, DType dtype
   if (static_cast<std::int64_t>(values.size()) != product(shape)) {
     fail(ErrorKind::kValue, Fix{"give one value per element"},
          "tensor: there are {} values for the shape [{}], which holds {}", values.size(),
-         fmt::join(shape, ", "), product(shape));
+         text_of_list(shape, ", "), product(shape));
   }
   const Tensor out = empty(*current_rank().device, shape, dtype);
   if (is_integral(dtype)) {

@@ -1,14 +1,13 @@
 // Looked up in the meshes of the running rank; nothing here communicates but flattened_mesh().
 #include "api/groups.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "api/mesh.h"
 #include "base/fix.h"
 #include "base/nearest.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/mesh_dim.h"
 
@@ -94,7 +93,7 @@ std::string resolve_group_name_by_ranks_and_tag(const MeshLayout* mesh,
     if (std::ranges::is_permutation(own, ranks)) return group->name();
   }
   throw Error(ErrorKind::kValue, fmt::format("no process group of this rank has the ranks [{}]",
-                                             fmt::join(ranks, ", ")))
+                                             text_of_list(ranks, ", ")))
       .with("mesh", mesh->text())
       .with("fix", "get_process_group_ranks(&get_group(mesh, \"tp\")) says the ranks of one");
 }

@@ -1,11 +1,11 @@
 // Differentiable redistribute, from_local and to_local.
-#include <fmt/ranges.h>
 
 #include "autograd/autograd.h"
 #include "autograd/grad_node.h"
 #include "autograd/on_tape.h"
 #include "autograd/view.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
 #include "mesh/local_shape.h"
@@ -87,7 +87,7 @@ class ToLocalNode : public GradNode {
         .with("placements", type_string(*spec_))
         .with("op",
               fmt::format("gradient {}, expected [{}] on rank {}", type_string(gradient.meta()),
-                          fmt::join(expected, ", "), current_rank().rank))
+                          text_of_list(expected, ", "), current_rank().rank))
         .with("fix", "grad_placements say how the local gradients make up the whole one");
   }
 
@@ -153,7 +153,7 @@ DTensor from_local(const DTensor& local, const DTensorSpec* spec) {
       throw Error(ErrorKind::kValue, "from_local: the local tensor is not this rank's piece")
           .with("placements", type_string(*spec))
           .with("op", fmt::format("local {}, expected [{}] on rank {}", type_string(local.meta()),
-                                  fmt::join(expected, ", "), current_rank().rank))
+                                  text_of_list(expected, ", "), current_rank().rank))
           .with("fix",
                 "give each rank its piece, or pass as shape= the sizes of all pieces together");
     }

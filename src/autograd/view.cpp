@@ -2,12 +2,11 @@
 // for which version of the base its place on the tape and its value hold.
 #include "autograd/view.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "autograd/view_chain.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "dispatch/local_call.h"
 #include "kernels/kernel_id.h"
@@ -167,8 +166,8 @@ void check_read(const OpRow& row, const DTensor& target, const DTensor& read) {
   throw Error(ErrorKind::kRuntime,
               fmt::format("{}: reads memory that it writes to, at other places", row.name()))
       .with("op", fmt::format("{} with strides [{}] beside {} with strides [{}]",
-                              type_string(target), fmt::join(target.local().stride(), ", "),
-                              type_string(read), fmt::join(read.local().stride(), ", ")))
+                              type_string(target), text_of_list(target.local().stride(), ", "),
+                              type_string(read), text_of_list(read.local().stride(), ", ")))
       .with("fix", "clone() what is read before");
 }
 
@@ -179,7 +178,7 @@ void check_write(const OpRow& row, const DTensor& target, Recorded recorded) {
                             "memory",
                             row.name()))
         .with("op", fmt::format("{} with strides [{}]", type_string(target),
-                                fmt::join(target.meta().stride, ", ")))
+                                text_of_list(target.meta().stride, ", ")))
         .with("fix", "clone() it before");
   }
   const View* view = view_of(target);

@@ -3,7 +3,7 @@
 // on the way up, never by parsing text. Values; safe to move between threads.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <exception>
 #include <memory>

@@ -4,9 +4,10 @@
 #include "base/nearest.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -52,7 +53,8 @@ std::string suggest(std::string_view word, std::span<const std::string> known) {
   if (known.empty()) return "";
   if (const auto name = nearest(word, known)) return fmt::format("did you mean '{}'?", *name);
   const auto first = known.first(std::min(known.size(), kShown));
-  return fmt::format("known: {}{}", fmt::join(first, ", "), known.size() > kShown ? ", ..." : "");
+  return fmt::format("known: {}{}", text_of_list(first, ", "),
+                     known.size() > kShown ? ", ..." : "");
 }
 
 }  // namespace shardlab

@@ -1,9 +1,8 @@
 // What the compiler reads once for all files of a target: fmt and the other headers that most
 // files include anyway. Every file still includes what it uses; -Db_pch=false builds without this.
 // No `#pragma once`: it is compiled by itself.
-#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <boost/container/small_vector.hpp>
 
 #include <algorithm>
 #include <array>

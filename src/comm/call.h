@@ -2,10 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,7 +45,7 @@ class Lengths {
   /// None are given: pieces are equal, or the collective has none.
   Lengths() = default;
   /// A view: the values outlive this and every call that is given it.
-  template <std::ranges::contiguous_range Values>
+  template <std::convertible_to<std::span<const std::int64_t>> Values>
   Lengths(const Values& values) : values_(values) {}
   Lengths(const KnownLengths& known) : values_(known.values()), known_(&known) {}
 

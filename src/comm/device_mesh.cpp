@@ -3,12 +3,11 @@
 // only for those sets of dims that were flattened on every rank, for the same reason.
 #include "comm/device_mesh.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -97,7 +96,7 @@ const DeviceMesh& MeshRegistry::flatten(const MeshLayout* layout,
   if (sorted.size() < 2 || sorted.back() >= layout->ndim() ||
       std::ranges::adjacent_find(sorted) != sorted.end()) {
     throw Error(ErrorKind::kValue,
-                fmt::format("can't flatten dims {} of a mesh", fmt::join(mesh_dims, ", ")))
+                fmt::format("can't flatten dims {} of a mesh", text_of_list(mesh_dims, ", ")))
         .with("mesh", layout->text())
         .with("fix", "name two or more different dims of the mesh");
   }

@@ -4,12 +4,11 @@
 // rule becomes an error and no write behind the end of a tensor.
 #include "dispatch/local_call.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
 #include "base/memory_account.h"
+#include "base/text_of_list.h"
 #include "dispatch/plain_calls.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
@@ -299,8 +298,8 @@ void check_output_sizes(const LocalCall& call, const OutputMetas& metas) {
     throw Error(ErrorKind::kInternal,
                 fmt::format("{}: the placements make result {} [{}] on this rank, its inputs make "
                             "it [{}]",
-                            call.row->name(), i, fmt::join(metas[i].meta.shape, ", "),
-                            fmt::join(made[i].meta.shape, ", ")))
+                            call.row->name(), i, text_of_list(metas[i].meta.shape, ", "),
+                            text_of_list(made[i].meta.shape, ", ")))
         .with("fix", "correct the op's sharding rule: its output is not placed as its inputs are");
   }
 }

@@ -5,13 +5,13 @@
 #include "mesh/mesh_layout.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 
 namespace shardlab {
@@ -38,12 +38,14 @@ std::vector<std::size_t> dims_named(const MeshLayout& layout, std::span<const st
     if (!dims.empty() && *dim <= dims.back()) {
       throw Error(ErrorKind::kValue, "the dims of a mesh slice must be in the mesh's order")
           .with("mesh", layout.text())
-          .with("fix", fmt::format("name them in this order: {}", fmt::join(layout.names(), ", ")));
+          .with("fix",
+                fmt::format("name them in this order: {}", text_of_list(layout.names(), ", ")));
     }
     dims.push_back(*dim);
   }
   if (dims.empty()) {
-    fail(ErrorKind::kValue, Fix{fmt::format("name some of: {}", fmt::join(layout.names(), ", "))},
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("name some of: {}", text_of_list(layout.names(), ", "))},
          "a mesh slice names no dim");
   }
   return dims;
@@ -70,7 +72,7 @@ Coordinate place_of(const MeshLayout& layout, std::span<const std::string> names
   if (whole) return layout.coordinate_at_index(0);
   throw Error(ErrorKind::kRuntime,
               fmt::format("rank {} is outside the mesh, so that it has no slice along {}", rank,
-                          fmt::join(names, ", ")))
+                          text_of_list(names, ", ")))
       .with("mesh", layout.text())
       .with("fix", "ask for the slice on the ranks of the mesh only");
 }
@@ -190,7 +192,7 @@ std::string MeshLayout::text() const {
   for (std::size_t dim = 0; dim < ndim(); ++dim) {
     parts.push_back(fmt::format("{}:{}", names_[dim], shape_[dim]));
   }
-  return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  return fmt::format("{{{}}}", text_of_list(parts, ", "));
 }
 
 const MeshLayout* slice_layout(const MeshLayout* layout, std::span<const std::string> names,
@@ -210,7 +212,7 @@ const MeshLayout* flatten_layout(const MeshLayout* layout, std::span<const std::
   const std::vector<std::size_t> dims = dims_named(*layout, names);
   MeshLayout::Init init = init_of_slice(*layout, dims, coordinate);
   init.shape = {product(init.shape)};
-  init.names = {name.empty() ? fmt::format("{}", fmt::join(names, "_")) : std::string(name)};
+  init.names = {name.empty() ? text_of_list(names, "_") : std::string(name)};
   return layout->arena().layout(std::move(init));
 }
 

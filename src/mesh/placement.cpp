@@ -1,10 +1,10 @@
 // Text, hash and the few questions about placements. Table shapes of mask partials are interned, so
 // that a placement stays a small value without memory of its own.
 #include "mesh/placement.h"
+#include "base/text_of_list.h"
 #include "mesh/placement_dims.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -192,7 +192,7 @@ std::string to_string(const Placement& placement) {
     case PlacementKind::kMaskPartial:
       if (placement.mask < 0) return "MP";
       return fmt::format("MP({},{},{})", to_string(placement.op),
-                         fmt::join(mask_shape(placement.mask), "x"), placement.dim);
+                         text_of_list(mask_shape(placement.mask), "x"), placement.dim);
   }
   return "?";
 }

@@ -3,11 +3,10 @@
 // is already known costs a hash and a comparison.
 #include "mesh/spec.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/intern_table.h"
 #include "mesh/placement_dims.h"
 
@@ -181,7 +180,7 @@ void check_size(const SpecKey& key) {
     refuse(
         key, ErrorKind::kValue,
         fmt::format("no tensor has shape [{}]: a size is negative, or the bytes too many to count",
-                    fmt::join(std::span<const std::int64_t>(key.meta.shape), ", ")),
+                    text_of_list(std::span<const std::int64_t>(key.meta.shape), ", ")),
         "give sizes of 0 or more whose product can be addressed");
   }
 }

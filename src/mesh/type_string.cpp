@@ -5,10 +5,10 @@
 #include "mesh/type_string.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <vector>
 
+#include "base/text_of_list.h"
 #include "mesh/dtensor.h"
 #include "mesh/local_shape.h"
 
@@ -77,7 +77,7 @@ std::string dim_text(const MeshLayout& layout, const Placements& placements,
     cuts.push_back(std::move(cut));
   }
   if (cuts.size() == 1) return fmt::format("{}@{}", length, cuts[0]);
-  return fmt::format("{}@({})", length, fmt::join(cuts, ","));
+  return fmt::format("{}@({})", length, text_of_list(cuts, ","));
 }
 
 std::string kind_text(const Placement& partial) {
@@ -101,9 +101,9 @@ std::string pending_text(const MeshLayout& layout, const Placements& placements)
     if (listed) continue;
     const bool one = names.size() == 1;
     parts.push_back(fmt::format("{}:{}{}{}", kind_text(placements[dim]), one ? "" : "(",
-                                fmt::join(names, ","), one ? "" : ")"));
+                                text_of_list(names, ","), one ? "" : ")"));
   }
-  return parts.empty() ? "" : fmt::format("{{{}}}", fmt::join(parts, ", "));
+  return parts.empty() ? "" : fmt::format("{{{}}}", text_of_list(parts, ", "));
 }
 
 }  // namespace
@@ -118,12 +118,12 @@ std::string type_string(const MeshLayout& layout, const Placements& placements,
   for (std::size_t dim = 0; dim < meta.shape.size(); ++dim) {
     dims.push_back(dim_text(layout, placements, order, dim, meta.shape[dim]));
   }
-  return fmt::format("{}[{}]{}", to_string(meta.dtype), fmt::join(dims, ", "),
+  return fmt::format("{}[{}]{}", to_string(meta.dtype), text_of_list(dims, ", "),
                      pending_text(layout, placements));
 }
 
 std::string type_string(const TensorMeta& meta) {
-  return fmt::format("{}[{}]", to_string(meta.dtype), fmt::join(meta.shape, ", "));
+  return fmt::format("{}[{}]", to_string(meta.dtype), text_of_list(meta.shape, ", "));
 }
 
 std::string type_string(const DTensor& tensor) {

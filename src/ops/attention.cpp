@@ -1,11 +1,11 @@
 // Attention: the form that is taken apart, the CPU's fused kernel, and those of the GPUs, which are
 // computed here as the same products and softmax. Heads and samples are independent.
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -236,7 +236,8 @@ void check_attention(const MetaArgs& args, std::size_t first) {
        Fix{"give as many samples of keys and values as of queries, and as many heads or a divisor "
            "of them"},
        "{}: queries [{}], keys [{}] and values [{}] do not fit together", args.op().name(),
-       fmt::join(query.shape, ", "), fmt::join(key.shape, ", "), fmt::join(value.shape, ", "));
+       text_of_list(query.shape, ", "), text_of_list(key.shape, ", "),
+       text_of_list(value.shape, ", "));
 }
 
 /// Query-like, as wide as the values; heads lie beside each other where the kernel does so.
@@ -264,9 +265,9 @@ void check_bias(const MetaArgs& args, std::size_t bias, std::size_t first) {
     fits = given->shape[d] == scores[d] || given->shape[d] == 1;
   }
   if (fits) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(scores, ", "))},
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(scores, ", "))},
        "{}: attn_bias [{}] does not fit scores [{}]", args.op().name(),
-       fmt::join(given->shape, ", "), fmt::join(scores, ", "));
+       text_of_list(given->shape, ", "), text_of_list(scores, ", "));
 }
 
 OutputMeta log_sums(Dims shape) { return {contiguous_meta(std::move(shape), DType::kF32)}; }
@@ -317,9 +318,9 @@ OutputMetas gradients_of_attention(const MetaArgs& args, bool side_by_side) {
   const auto out = args.op().find_argument("out");
   for (const std::size_t index : {std::size_t{0}, *out}) {
     if (args.tensor(index) != nullptr && args.tensor(index)->shape == output) continue;
-    fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(output, ", "))},
+    fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(output, ", "))},
          "{}: {} does not have the shape of the output, [{}]", args.op().name(),
-         args.op().arguments[index].name, fmt::join(output, ", "));
+         args.op().arguments[index].name, text_of_list(output, ", "));
   }
   OutputMetas outputs;
   for (const std::size_t index : {1, 2, 3}) {

@@ -1,8 +1,8 @@
 // Normalisation of each channel over samples and places. The forms of ATen, cuDNN and MIOpen, with
 // statistics that are written, returned or only read, are one program.
-#include <fmt/ranges.h>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
@@ -42,7 +42,7 @@ void check_running(const MetaArgs& args, const TensorMeta& input, bool training)
   if (training && product(input.shape) == 0) {
     fail(ErrorKind::kValue, Fix{"give at least one sample with at least one place"},
          "{}: the input [{}] has no elements to take statistics of", args.op().name(),
-         fmt::join(input.shape, ", "));
+         text_of_list(input.shape, ", "));
   }
 }
 

@@ -1,11 +1,11 @@
 // Composite ops: small programs over other ops, step for step as the reference decomposes them
 // before sharding is looked at, since every step may move data.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -128,8 +128,8 @@ Results sum_to_size(Calls& calls, const Arguments& args) {
     fits = stretched || size[d - added] == x.shape()[d];
   }
   if (!fits) {
-    refuse(fmt::format("sum_to_size: [{}] does not broadcast to [{}]", fmt::join(size, ", "),
-                       fmt::join(x.shape(), ", ")),
+    refuse(fmt::format("sum_to_size: [{}] does not broadcast to [{}]", text_of_list(size, ", "),
+                       text_of_list(x.shape(), ", ")),
            "give sizes that are 1 or the tensor's own");
   }
   const DTensor sum = summed.empty() ? x : calls.one("sum.dim_IntList", {x, summed, true});
@@ -249,7 +249,7 @@ Results rms_norm(Calls& calls, const Arguments& args) {
                     std::equal(normalized.begin(), normalized.end(), input.shape().end() - count);
   if (!fits) {
     refuse(fmt::format("rms_norm: the input's shape [{}] does not end in normalized_shape [{}]",
-                       fmt::join(input.shape(), ", "), fmt::join(normalized, ", ")),
+                       text_of_list(input.shape(), ", "), text_of_list(normalized, ", ")),
            "give the sizes of the input's last dims");
   }
   for (std::int64_t d = ndim_of(input) - count; d < ndim_of(input); ++d) dims.push_back(d);

@@ -1,6 +1,5 @@
 // Products that sum over dims of several tensors: einsum, tensordot, kron and their kin. Each step
 // is the reference's: dims are permuted side by side, and what is left is one matrix product.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <string>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -386,7 +386,7 @@ Results cross_over(Calls& calls, const Arguments& args) {
     const auto* three = std::ranges::find(shape, 3);
     if (three == shape.end()) {
       fail(ErrorKind::kValue, Fix{"give vectors of three elements along some dim"},
-           "cross: no dim of [{}] has 3 elements", fmt::join(shape, ", "));
+           "cross: no dim of [{}] has 3 elements", text_of_list(shape, ", "));
     }
     dim = static_cast<std::int64_t>(three - shape.begin());
   }
@@ -404,8 +404,8 @@ Results bilinear(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue,
          Fix{"give inputs [.., in1] and [.., in2] with one batch, and a weight [out, in1, in2]"},
          "bilinear: inputs [{}] and [{}] do not fit the weight [{}]",
-         fmt::join(first.shape(), ", "), fmt::join(second.shape(), ", "),
-         fmt::join(weight.shape(), ", "));
+         text_of_list(first.shape(), ", "), text_of_list(second.shape(), ", "),
+         text_of_list(weight.shape(), ", "));
   }
   const auto rows = [&](const DTensor& x) { return reshape(calls, x, Dims{-1, x.shape().back()}); };
   Dims shape = first.shape();
@@ -465,7 +465,7 @@ Results multi_dot(Calls& calls, const Arguments& args) {
     if (fits) continue;
     fail(ErrorKind::kValue,
          Fix{"give matrices, each with as many rows as the one before has columns"},
-         "linalg_multi_dot: tensor {} is [{}]", i, fmt::join(chain[i].shape(), ", "));
+         "linalg_multi_dot: tensor {} is [{}]", i, text_of_list(chain[i].shape(), ", "));
   }
   Dims shape;
   if (!row) shape.push_back(chain.front().shape()[0]);
@@ -481,7 +481,7 @@ Results matrix_power(Calls& calls, const Arguments& args) {
   DTensor x = args[0].tensor();
   if (x.ndim() < 2 || x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2]) {
     fail(ErrorKind::kValue, Fix{"give square matrices"}, "linalg_matrix_power: [{}] are not square",
-         fmt::join(x.shape(), ", "));
+         text_of_list(x.shape(), ", "));
   }
   const std::int64_t n = args[1].to_int();
   if (n == 0) {

@@ -1,12 +1,12 @@
 // Convolutions: the rules let the batch dim be cut, and the last dim where windows do not overlap.
 // Beyond that the handler keeps every mesh dim that cuts a spatial dim.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
 #include "ops/meta.h"
@@ -151,7 +151,7 @@ OutputMetas meta_convolution(const MetaArgs& args) {
   if (bias != nullptr && bias->shape != Dims{shape[1]}) {
     fail(ErrorKind::kValue, Fix{fmt::format("give a bias of shape [{}]", shape[1])},
          "{}: the bias has shape [{}]; it must have one number per output channel", args.op().base,
-         fmt::join(bias->shape, ", "));
+         text_of_list(bias->shape, ", "));
   }
   return {{contiguous_meta(shape, args.tensor(0)->dtype)}};
 }
@@ -174,7 +174,7 @@ OutputMetas meta_convolution_backward(const MetaArgs& args) {
   if (outputs[2].present && outputs[2].meta.shape != Dims{shape[1]}) {
     fail(ErrorKind::kValue, Fix{fmt::format("pass bias_sizes=[{}]", shape[1])},
          "{}: bias_sizes is [{}]; it must be the number of output channels", args.op().base,
-         fmt::join(outputs[2].meta.shape, ", "));
+         text_of_list(outputs[2].meta.shape, ", "));
   }
   return outputs;
 }
@@ -281,7 +281,7 @@ Results conv_padded(Calls& calls, const Arguments& args) {
   }
   if (word != "same" || std::ranges::any_of(args[3].ints(), [](auto step) { return step != 1; })) {
     fail(ErrorKind::kValue, Fix{"write \"valid\", or \"same\" with a stride of 1"},
-         "padding is \"{}\" with the stride [{}]", word, fmt::join(args[3].ints(), ", "));
+         "padding is \"{}\" with the stride [{}]", word, text_of_list(args[3].ints(), ", "));
   }
   const Dims& kernel = args[1].tensor().shape();
   const Dims& dilation = args[5].ints();

@@ -1,12 +1,12 @@
 // Factorisations of matrices in the last two dims: eigenvalues, singular values, Householder's
 // reflections, L D L^H, and what is made of them (pseudo-inverses). Gradients are the formulas for
 // factors that are unique up to the phase of their vectors.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "mesh/type_string.h"
 #include "ops/arguments.h"
@@ -88,7 +88,7 @@ void require_factors(const MetaArgs& args, const TensorMeta& packed, std::size_t
   }
   fail(ErrorKind::kValue, Fix{"give what geqrf gave: the reflections and their factors"},
        "{}: tau [{}] does not fit reflections [{}]", args.op().name(),
-       fmt::join(factors.shape, ", "), fmt::join(packed.shape, ", "));
+       text_of_list(factors.shape, ", "), text_of_list(packed.shape, ", "));
 }
 
 /// linalg_householder_product(input, tau)
@@ -112,7 +112,7 @@ OutputMetas meta_ormqr(const MetaArgs& args) {
       other.dtype != packed.dtype) {
     fail(ErrorKind::kValue, Fix{"give other the batch of self and as many places as self has rows"},
          "{}: other [{}] does not fit reflections [{}]", args.op().name(),
-         fmt::join(other.shape, ", "), fmt::join(packed.shape, ", "));
+         text_of_list(other.shape, ", "), text_of_list(packed.shape, ", "));
   }
   return {square_by_columns(other)};
 }
@@ -131,7 +131,8 @@ OutputMetas meta_ldl_solve(const MetaArgs& args) {
   if (!fits || rows_of(b) != rows_of(a) || b.dtype != a.dtype) {
     fail(ErrorKind::kValue, Fix{"give what linalg_ldl_factor gave, and as many rows in B"},
          "{}: LD [{}], pivots [{}] and B [{}] do not fit together", args.op().name(),
-         fmt::join(a.shape, ", "), fmt::join(pivots.shape, ", "), fmt::join(b.shape, ", "));
+         text_of_list(a.shape, ", "), text_of_list(pivots.shape, ", "),
+         text_of_list(b.shape, ", "));
   }
   return {by_columns(common_front(args, a, b), rows_of(b), columns_of(b), b.dtype)};
 }
@@ -144,7 +145,7 @@ OutputMetas meta_cross(const MetaArgs& args) {
   if (ndim == 0 || b.shape.size() != ndim || a.shape[dim] != 3 || b.shape[dim] != 3) {
     fail(ErrorKind::kValue, Fix{"give two tensors of as many dims, of size 3 along dim"},
          "{}: vectors of [{}] and [{}] along dim {} have no cross product", args.op().name(),
-         fmt::join(a.shape, ", "), fmt::join(b.shape, ", "), args[2].to_int());
+         text_of_list(a.shape, ", "), text_of_list(b.shape, ", "), args[2].to_int());
   }
   const Operands operands = tensor_operands(args);
   return {fresh(broadcast_shapes(args.op(), operands.tensors), result_dtype(operands))};
@@ -160,7 +161,7 @@ OutputMetas meta_pinv(const MetaArgs& args) {
       continue;
     fail(ErrorKind::kValue, Fix{"give a real number, or one for each matrix"},
          "{}: {} [{}] is not one real number for each matrix", args.op().name(),
-         args.op().arguments[index].name, fmt::join(bound->shape, ", "));
+         args.op().arguments[index].name, text_of_list(bound->shape, ", "));
   }
   return {fresh(with(front_of(a), {columns_of(a), rows_of(a)}), a.dtype)};
 }

@@ -1,12 +1,12 @@
 // gradient: slopes of samples along dims, from the neighbours of each, in the reference's steps.
 // Samples lie equally far apart, or at coordinates; at both ends the slope is that of a line
 // through two samples or of a parabola through three.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -100,7 +100,7 @@ DTensor slope_by_coordinates(const Samples& y, const DTensor& places, std::int64
   const std::int64_t length = y.x.shape()[index_of(y.dim)];
   if (places.ndim() != 1 || places.numel() != length) {
     fail(ErrorKind::kValue, Fix{"give a coordinate for each sample"},
-         "gradient: coordinates of shape [{}] for {} samples", fmt::join(places.shape(), ", "),
+         "gradient: coordinates of shape [{}] for {} samples", text_of_list(places.shape(), ", "),
          length);
   }
   const DTensor widths = y.calls.one("diff", {places});

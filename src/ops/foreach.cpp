@@ -1,13 +1,13 @@
 // Ops over lists of tensors. Those of ATen's table that do to each element what a registered op
 // does to one tensor have no rows here: they are derived from that op, which decides, computes and
 // differentiates each element.
-#include <fmt/ranges.h>
 
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/expression.h"
 #include "ops/pointwise.h"
 #include "ops/register.h"
@@ -214,7 +214,7 @@ Results numbers_from_tensor(Calls& calls, const Arguments& args) {
       numbers.shape() != Dims{count}) {
     fail(ErrorKind::kValue, Fix{"give lists of one length, and a number for each element"},
          "{}: there are {}, {} and {} tensors and numbers of shape [{}]", op, self.size(),
-         first.size(), second.size(), fmt::join(numbers.shape(), ", "));
+         first.size(), second.size(), text_of_list(numbers.shape(), ", "));
   }
   for (std::int64_t k = 0; k < count; ++k) {
     const auto i = static_cast<std::size_t>(k);

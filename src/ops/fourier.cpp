@@ -1,12 +1,12 @@
 // Fourier transforms: three of them compute (complex to complex, real to complex and back), all
 // others are programs over these. Dims that are not transformed may be cut; transforms are linear,
 // so that pending sums pass.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -39,7 +39,7 @@ Dims transformed_dims(const MetaArgs& args) {
     if (self.shape[index_of(dims[i])] < 1) {
       fail(ErrorKind::kValue, Fix{"give at least one place along the transformed dims"},
            "{}: the input [{}] has no place along dim {}", args.op().name(),
-           fmt::join(self.shape, ", "), dims[i]);
+           text_of_list(self.shape, ", "), dims[i]);
     }
   }
   return dims;

@@ -3,14 +3,13 @@
 // and interpolation; and the list of all.
 #include "ops/functional.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -170,7 +169,7 @@ Results weighted(std::string_view loss, const Arguments& args, const Expression&
   if (weight.tensor().shape() != args[0].tensor().shape()) {
     fail(ErrorKind::kValue, Fix{"give a weight for each element of the input"},
          "{}: the weight has shape [{}], the input [{}]", loss,
-         fmt::join(weight.tensor().shape(), ", "), fmt::join(args[0].tensor().shape(), ", "));
+         text_of_list(weight.tensor().shape(), ", "), text_of_list(args[0].tensor().shape(), ", "));
   }
   const Expression weights = formula(terms.calls(), weight), each = terms * weights;
   if (!by_weights || word.string() != "mean") return {in_a_word(loss, each, word).value()};
@@ -219,8 +218,8 @@ DTensor variance_beside(Calls& calls, const DTensor& x, const DTensor& variance)
   }
   if (shape.size() == given.size() && others == 1) return variance;
   fail(ErrorKind::kValue, Fix{"give a variance of the input's shape, or without its last dim"},
-       "gaussian_nll_loss: the variance has shape [{}], the input [{}]", fmt::join(given, ", "),
-       fmt::join(shape, ", "));
+       "gaussian_nll_loss: the variance has shape [{}], the input [{}]", text_of_list(given, ", "),
+       text_of_list(shape, ", "));
 }
 
 [[noreturn]] void refuse_negative_variance() {
@@ -299,7 +298,7 @@ const ResampleMode& resample_mode(const Argument& word) {
   if (found != std::end(kResampleModes)) return *found;
   std::vector<std::string_view> names;
   for (const ResampleMode& mode : kResampleModes) names.push_back(mode.name);
-  fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", fmt::join(names, ", "))},
+  fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(names, ", "))},
        "interpolate: mode is '{}'", word.string());
 }
 

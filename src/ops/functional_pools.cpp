@@ -1,10 +1,10 @@
 // Functions of torch.nn.functional that pool: windows, whose largest element may be told with its
 // place, the way back from there, and bags of rows of a table.
-#include <fmt/ranges.h>
 
 #include <array>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/functional.h"
 #include "ops/gradient_math.h"
@@ -89,7 +89,7 @@ Dims unpooled_sizes(const DTensor& x, const Dims& kernel, const Dims& stride, co
   }
   if (fits) return given;
   fail(ErrorKind::kValue,
-       Fix{fmt::format("give sizes less than a stride away from [{}]", fmt::join(sizes, ", "))},
+       Fix{fmt::format("give sizes less than a stride away from [{}]", text_of_list(sizes, ", "))},
        "max_unpool: output_size is {}", wanted.text());
 }
 
@@ -122,7 +122,7 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   static constexpr std::string_view kModes[] = {"sum", "mean", "max"};
   const auto* mode = std::ranges::find(kModes, args[6].string());
   if (mode == std::end(kModes)) {
-    fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", fmt::join(kModes, ", "))},
+    fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kModes, ", "))},
          "embedding_bag: mode is '{}'", args[6].string());
   }
   if (!args[3].is_none()) {

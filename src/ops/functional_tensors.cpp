@@ -1,8 +1,8 @@
 // Functions of torch that torch writes in Python and that are no layer: norms by a word, distinct
 // elements, places of what is not 0, factors of matrices.
-#include <fmt/ranges.h>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/functional.h"
 #include "ops/gradient_math.h"
@@ -60,7 +60,7 @@ Results unravelled(Calls& calls, const Arguments& args) {
   if (!is_integral(indices.dtype()) || std::ranges::any_of(shape, [](auto n) { return n < 0; })) {
     fail(ErrorKind::kValue, Fix{"give integers, and the sizes of a tensor"},
          "unravel_index: indices of {} in [{}]", to_string(indices.dtype()),
-         fmt::join(shape, ", "));
+         text_of_list(shape, ", "));
   }
   ArgumentList places;
   std::int64_t apart = 1;

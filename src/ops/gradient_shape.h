@@ -1,11 +1,10 @@
 // gradient_shape.h - a gradient that comes in has the shape of what it is the gradient of.
 #pragma once
 
-#include <fmt/ranges.h>
-
 #include <string_view>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "schema/op_row.h"
 
 namespace shardlab {
@@ -16,9 +15,9 @@ inline void check_gradient_shape(const MetaArgs& args, const Dims& gradient, con
                                  std::string_view of) {
   if (gradient == wanted) return;
   fail(ErrorKind::kValue,
-       Fix{fmt::format("pass a gradient of shape [{}]", fmt::join(wanted, ", "))},
+       Fix{fmt::format("pass a gradient of shape [{}]", text_of_list(wanted, ", "))},
        "{}: the gradient has shape [{}]; it must have the shape of {}", args.op().base,
-       fmt::join(gradient, ", "), of);
+       text_of_list(gradient, ", "), of);
 }
 
 }  // namespace shardlab

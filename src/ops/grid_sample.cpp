@@ -1,11 +1,11 @@
 // Values of an input wherever a grid points to. Samples go by themselves; the values are linear in
 // the input, so that pending sums of it pass.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -52,7 +52,7 @@ Dims sampled_shape(const MetaArgs& args, std::size_t first) {
                          "floats",
                          dims + 2, dims)},
          "{}: a grid [{}] of {} does not point into an input [{}] of {}", args.op().name(),
-         fmt::join(grid.shape, ", "), to_string(grid.dtype), fmt::join(input.shape, ", "),
+         text_of_list(grid.shape, ", "), to_string(grid.dtype), text_of_list(input.shape, ", "),
          to_string(input.dtype));
   }
   check_words(args, first + 2);
@@ -72,7 +72,7 @@ OutputMetas meta_grid_sampler_backward(const MetaArgs& args) {
   if (gradient.shape != shape || gradient.dtype != input.dtype) {
     fail(ErrorKind::kValue, Fix{"give the gradient of the result that these arguments give"},
          "{}: the gradient is [{}] of {}, the result has the shape [{}]", args.op().name(),
-         fmt::join(gradient.shape, ", "), to_string(gradient.dtype), fmt::join(shape, ", "));
+         text_of_list(gradient.shape, ", "), to_string(gradient.dtype), text_of_list(shape, ", "));
   }
   return {{contiguous_meta(input.shape, input.dtype), args[6].list()[0].to_bool()},
           {contiguous_meta(grid.shape, grid.dtype)}};

@@ -1,9 +1,9 @@
 // Normalisation of groups of channels within each sample.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
@@ -38,7 +38,7 @@ std::int64_t checked_groups(const MetaArgs& args, const TensorMeta& input) {
   }
   fail(ErrorKind::kValue, Fix{"give the sizes of the input, which needs at least one place"},
        "{}: N, C and HxW are {}, {} and {}, the input is [{}]", args.op().name(), number("N"),
-       number("C"), number("HxW"), fmt::join(input.shape, ", "));
+       number("C"), number("HxW"), text_of_list(input.shape, ", "));
 }
 
 OutputMetas meta_group_norm(const MetaArgs& args) {

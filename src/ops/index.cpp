@@ -1,11 +1,11 @@
 // Reading and writing at positions that a tensor of indices holds. Indexed dims stay whole, because
 // indices count over the whole tensor, except where a mask can say which rank owns a position.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -283,9 +283,9 @@ OutputMetas meta_index_put(const MetaArgs& args) {
   if (broadcast_shapes(args.op(), both) != places) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give values of shape [{}], or 1 where they repeat",
-                         fmt::join(places, ", "))},
+                         text_of_list(places, ", "))},
          "{}: values of shape [{}] do not broadcast to the places [{}]", args.op().name(),
-         fmt::join(values.shape, ", "), fmt::join(places, ", "));
+         text_of_list(values.shape, ", "), text_of_list(places, ", "));
   }
   return meta_contiguous(args);
 }
@@ -363,10 +363,11 @@ OutputMetas meta_index_add(const MetaArgs& args) {
   }
   const bool one = !self.shape.empty() || product(index.shape) == 1;
   if (index.shape.size() > 1 || shape != source.shape || !one) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a source of shape [{}]", fmt::join(shape, ", "))},
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give a source of shape [{}]", text_of_list(shape, ", "))},
          "{}: the source has shape [{}], there are {} indices for dim {} of [{}]", args.op().base,
-         fmt::join(source.shape, ", "), product(index.shape), args[1].to_int(),
-         fmt::join(self.shape, ", "));
+         text_of_list(source.shape, ", "), product(index.shape), args[1].to_int(),
+         text_of_list(self.shape, ", "));
   }
   if (source.dtype != self.dtype) {
     fail(ErrorKind::kValue, Fix{"cast the source: source.to(x.dtype)"},

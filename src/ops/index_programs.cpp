@@ -1,10 +1,10 @@
 // Composite ops over look-ups and comparisons: elements by number, members of a set, classes as
 // columns, conditions with numbers beside tensors, copies to places.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -68,9 +68,10 @@ Results index_copy(Calls& calls, const Arguments& args) {
   if (!shape.empty()) shape[index_of(dim)] = index.numel();
   const bool one = index.numel() == 1 && source.numel() == 1 && self.ndim() <= 1;
   if (index.ndim() > 1 || (source.shape() != shape && !one)) {
-    fail(ErrorKind::kValue, Fix{fmt::format("give a source of shape [{}]", fmt::join(shape, ", "))},
+    fail(ErrorKind::kValue,
+         Fix{fmt::format("give a source of shape [{}]", text_of_list(shape, ", "))},
          "index_copy: the source has shape [{}], there are {} indices for dim {} of [{}]",
-         fmt::join(source.shape(), ", "), index.numel(), dim, fmt::join(self.shape(), ", "));
+         text_of_list(source.shape(), ", "), index.numel(), dim, text_of_list(self.shape(), ", "));
   }
   const bool without_dims = self.ndim() == 0;
   if (without_dims) self = calls.one("unsqueeze", {self, 0});

@@ -1,11 +1,11 @@
 // Linear algebra of matrices in the last two dims. Dims in front of them count matrices and may be
 // cut; a matrix itself has to be whole. What is linear in an operand lets pending sums of it pass.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -68,7 +68,7 @@ void require_pivots(const MetaArgs& args, const TensorMeta& lu) {
   const std::int64_t steps = std::min(rows_of(lu), columns_of(lu));
   if (!shape.empty() && shape.back() == steps) return;
   fail(ErrorKind::kValue, Fix{"give the pivots that linalg_lu_factor gave"},
-       "{}: pivots [{}] are not {} for each matrix", args.op().name(), fmt::join(shape, ", "),
+       "{}: pivots [{}] are not {} for each matrix", args.op().name(), text_of_list(shape, ", "),
        steps);
 }
 OutputMetas meta_lu_unpack(const MetaArgs& args) {

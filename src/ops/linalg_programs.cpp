@@ -1,6 +1,5 @@
 // Linear algebra that the reference composes of its factorisations: inverses, determinants,
 // solutions and norms of matrices, by the same steps.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <span>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -124,7 +124,8 @@ MatrixDims matrix_dims(const DTensor& x, const Argument& given) {
   const Dims dims = wrap_dims(ints_of(given), x.ndim());
   if (dims.size() != 2 || dims[0] == dims[1]) {
     fail(ErrorKind::kValue, Fix{"name two different dims"},
-         "linalg_matrix_norm takes the two dims of the matrices, not [{}]", fmt::join(dims, ", "));
+         "linalg_matrix_norm takes the two dims of the matrices, not [{}]",
+         text_of_list(dims, ", "));
   }
   MatrixDims found{{}, {}, dims[0], dims[1]};
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(x.ndim()); ++d) {
@@ -341,7 +342,7 @@ Results tensor_inverse(Calls& calls, const Arguments& args) {
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (first < 1 || rows != columns) {
     fail(ErrorKind::kValue, Fix{"give an ind that parts the dims into equal products"},
-         "linalg_tensorinv: ind {} parts [{}] into {} by {}", first, fmt::join(x.shape(), ", "),
+         "linalg_tensorinv: ind {} parts [{}] into {} by {}", first, text_of_list(x.shape(), ", "),
          rows, columns);
   }
   Dims shape;
@@ -369,7 +370,7 @@ Results tensor_solve(Calls& calls, const Arguments& args) {
   const std::int64_t rows = product(sizes.first(at)), columns = product(sizes.subspan(at));
   if (rows != columns) {
     fail(ErrorKind::kValue, Fix{"give a tensor that is square between its first and last dims"},
-         "linalg_tensorsolve: [{}] is {} by {}", fmt::join(a.shape(), ", "), rows, columns);
+         "linalg_tensorsolve: [{}] is {} by {}", text_of_list(a.shape(), ", "), rows, columns);
   }
   Dims shape;
   for (std::size_t d = at; d < a.ndim(); ++d) shape.push_back(a.shape()[d]);

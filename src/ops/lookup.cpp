@@ -1,10 +1,10 @@
 // Embedding tables. A table cut by rows answers only the lookups of its own rows, the others are
 // masked; a table cut by columns gives columns of the result.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -58,7 +58,7 @@ OutputMetas meta_embedding_backward(const MetaArgs& args) {
     fail(ErrorKind::kValue, Fix{"pass a gradient of shape [*indices.shape, columns]"},
          "{}: the gradient has shape [{}], the indices [{}]; it must have their shape and a dim of "
          "columns",
-         args.op().base, fmt::join(grad.shape, ", "), fmt::join(indices, ", "));
+         args.op().base, text_of_list(grad.shape, ", "), text_of_list(indices, ", "));
   }
   return {{contiguous_meta(Dims{args[2].to_int(), grad.shape.back()}, grad.dtype)}};
 }

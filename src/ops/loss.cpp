@@ -1,8 +1,8 @@
 // Losses over classes. The class dim stays whole; samples may be sharded, and a summed loss adds up
 // over the ranks. A mean of unequal shares does not, so it gathers.
-#include <fmt/ranges.h>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -73,7 +73,7 @@ void require_places(const OpDescriptor& op, const TensorMeta& self, const Tensor
   if (self.shape.size() < 3 || places != target.shape) {
     fail(ErrorKind::kValue, Fix{"leave the dim of the classes, dim 1, out of the target"},
          "{}: target has the shape [{}], must have one class per place: [{}]", op.name(),
-         fmt::join(target.shape, ", "), fmt::join(places, ", "));
+         text_of_list(target.shape, ", "), text_of_list(places, ", "));
   }
   if (weight != nullptr && product(weight->shape) != self.shape[1]) {
     fail(ErrorKind::kValue, Fix{fmt::format("give a weight of shape [{}]", self.shape[1])},

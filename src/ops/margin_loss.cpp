@@ -1,12 +1,12 @@
 // Losses over margins and classes that the reference takes apart: formulas over other ops, reduced
 // at the end.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numbers>
 #include <optional>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
@@ -172,7 +172,7 @@ Classes classes_of(std::string_view op, Calls& calls, const Arguments& args) {
   if (x.ndim() > 2 || (batch && x.shape()[1] == 0)) {
     fail(ErrorKind::kValue, Fix{"give a tensor of shape [samples, classes] or [classes]"},
          "{} takes scores of one or two dims and at least one class, not [{}]", op,
-         fmt::join(x.shape(), ", "));
+         text_of_list(x.shape(), ", "));
   }
   require_float(op, x.dtype());
   if (!batch) x = calls.one("aten::unsqueeze", {x, 0});
@@ -184,10 +184,10 @@ void require_targets(std::string_view op, const Classes& given, const Dims& shap
   const DTensor& target = given.target.value();
   if (target.shape() == shape && target.dtype() == DType::kI64) return;
   fail(ErrorKind::kValue,
-       Fix{fmt::format("give a target of shape [{}] and dtype i64", fmt::join(shape, ", "))},
+       Fix{fmt::format("give a target of shape [{}] and dtype i64", text_of_list(shape, ", "))},
        "{}: the target has shape [{}] and dtype {}, the scores [{}]", op,
-       fmt::join(target.shape(), ", "), to_string(target.dtype()),
-       fmt::join(given.x.value().shape(), ", "));
+       text_of_list(target.shape(), ", "), to_string(target.dtype()),
+       text_of_list(given.x.value().shape(), ", "));
 }
 
 /// Sums over classes of a sample are divided by their number; a mean is one over samples.

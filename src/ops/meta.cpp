@@ -4,12 +4,11 @@
 // reference's.
 #include "ops/meta.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/promotion.h"
 #include "ops/arguments.h"
 #include "ops/derived.h"
@@ -161,7 +160,7 @@ void check_written_shape(const OpRow& row, const Dims& result, const Dims& targe
   if (result == target) return;
   fail(ErrorKind::kValue, Fix{"use the op that returns a new tensor: x + y, not x += y"},
        "{}: the result has shape [{}], the tensor that it is written to has shape [{}]", row.name(),
-       fmt::join(result, ", "), fmt::join(target, ", "));
+       text_of_list(result, ", "), text_of_list(target, ", "));
 }
 
 void check_category(const OpRow& row, DType result, DType target) {

@@ -1,10 +1,10 @@
 // Normalisation over the last dims, which stay whole; weight and bias are replicated, and what
 // flows back to them adds up over the ranks.
-#include <fmt/ranges.h>
 
 #include <limits>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -30,7 +30,7 @@ std::size_t outer_dims(const Dims& shape, const Dims& normalized) {
   if (!fits) {
     fail(ErrorKind::kValue, Fix{"pass the last sizes of the input: x.shape[-1:]"},
          "the normalized shape [{}] is not the end of the input's shape [{}]",
-         fmt::join(normalized, ", "), fmt::join(shape, ", "));
+         text_of_list(normalized, ", "), text_of_list(shape, ", "));
   }
   return outer;
 }
@@ -40,9 +40,9 @@ void check_sizes(const MetaArgs& args, std::size_t index, const Dims& wanted,
                  std::string_view name) {
   const TensorMeta* tensor = args.tensor(index);
   if (tensor == nullptr || tensor->shape == wanted) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(wanted, ", "))},
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(wanted, ", "))},
        "{}: {} has the shape [{}]; it must have {}", args.op().base,
-       args.op().arguments[index].name, fmt::join(tensor->shape, ", "), name);
+       args.op().arguments[index].name, text_of_list(tensor->shape, ", "), name);
 }
 
 /// Weight and bias, where given.

@@ -1,9 +1,8 @@
 // Shapes and statistics of norms over channels.
 #include "ops/normalization.h"
 
-#include <fmt/ranges.h>
-
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "ops/meta.h"
 
@@ -15,7 +14,7 @@ void require_vector(const MetaArgs& args, std::size_t index, std::int64_t channe
   if (vector.shape == Dims{channels}) return;
   fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", channels)},
        "{}: {} has the shape [{}]; it must have one number per channel", args.op().name(),
-       args.op().arguments[index].name, fmt::join(vector.shape, ", "));
+       args.op().arguments[index].name, text_of_list(vector.shape, ", "));
 }
 
 }  // namespace
@@ -68,9 +67,9 @@ bool wanted_gradient(const Argument& mask, std::size_t index) {
 void require_shape(const MetaArgs& args, std::size_t index, const Dims& shape) {
   const TensorMeta* tensor = index == kAbsent ? nullptr : args.tensor(index);
   if (tensor == nullptr || tensor->shape == shape) return;
-  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", fmt::join(shape, ", "))},
+  fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", text_of_list(shape, ", "))},
        "{}: {} has the shape [{}], which does not fit the input", args.op().name(),
-       args.op().arguments[index].name, fmt::join(tensor->shape, ", "));
+       args.op().arguments[index].name, text_of_list(tensor->shape, ", "));
 }
 
 OutputMetas gradient_metas(const MetaArgs& args, const TensorMeta& input, DType of_vectors) {

@@ -1,13 +1,13 @@
 // Pooling of the last dims: samples and channels, which stand in front, may be cut. Means are
 // linear, so that pending sums and averages pass; maxima say where they stand, and their gradient
 // goes to those places.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 #include <span>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -32,7 +32,7 @@ void require_elements(const MetaArgs& args, const TensorMeta& self) {
   if (!empty) return;
   fail(ErrorKind::kValue, Fix{"give at least one element along each dim that is pooled"},
        "{}: the input has shape [{}], and none of the last {} sizes may be 0", args.op().name(),
-       fmt::join(self.shape, ", "), count);
+       text_of_list(self.shape, ", "), count);
 }
 
 /// The sizes of a list that may hold one number for all dims, or none.
@@ -137,10 +137,10 @@ OutputMetas meta_fractional_pool(const MetaArgs& args) {
   if (!fits || numbers.shape != planes || numbers.dtype != self.dtype) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give windows and output sizes that fit, and random_samples [{}] of {}",
-                         fmt::join(planes, ", "), to_string(self.dtype))},
+                         text_of_list(planes, ", "), to_string(self.dtype))},
          "{}: {} windows of {} with random_samples [{}] do not fit an input [{}]", args.op().name(),
-         args[2].text(), args[1].text(), fmt::join(numbers.shape, ", "),
-         fmt::join(self.shape, ", "));
+         args[2].text(), args[1].text(), text_of_list(numbers.shape, ", "),
+         text_of_list(self.shape, ", "));
   }
   const TensorMeta values = resized(self, sizes);
   TensorMeta indices = values;

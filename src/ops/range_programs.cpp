@@ -1,10 +1,10 @@
 // Rows of numbers between tensors, normal numbers about tensors, and grids of coordinates: made
 // beside the tensors that they are asked of, so that they live on the same mesh.
-#include <fmt/ranges.h>
 
 #include <cmath>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/matmul.h"
@@ -125,7 +125,7 @@ Results affine_grid(Calls& calls, const Arguments& args) {
     fail(ErrorKind::kValue,
          Fix{"give sizes [batch, channels, height, width] and theta of shape [batch, 2, 3]"},
          "affine_grid_generator: theta of shape [{}] does not fit a picture of shape [{}]",
-         fmt::join(theta.shape(), ", "), fmt::join(size, ", "));
+         text_of_list(theta.shape(), ", "), text_of_list(size, ", "));
   }
   const Dims picture(size.begin() + 2, size.end());
   ArgumentList axes;

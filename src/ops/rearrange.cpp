@@ -1,10 +1,10 @@
 // Composite ops that move values: pixels and channels between dims, pieces of a dim, tensors beside
 // each other. Each is a program over views and copies, so that placements and gradients are theirs.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -95,7 +95,7 @@ Results rot90(Calls& calls, const Arguments& args) {
   const Dims dims = given.size() == 2 && x.ndim() >= 2 ? wrap_dims(given, x.ndim()) : Dims{0, 0};
   if (dims[0] == dims[1]) {
     fail(ErrorKind::kValue, Fix{"name two different dims of the tensor"},
-         "rot90 turns in a plane of two dims, not in [{}] of {} dims", fmt::join(given, ", "),
+         "rot90 turns in a plane of two dims, not in [{}] of {} dims", text_of_list(given, ", "),
          x.ndim());
   }
   const auto flipped = [&](const DTensor& value, std::int64_t dim) {
@@ -323,7 +323,7 @@ Results repeat_interleave_each(Calls& calls, const Arguments& args) {
   if (!fits) {
     fail(ErrorKind::kValue, Fix{fmt::format("give one number, or {} of them", length)},
          "repeat_interleave: repeats of dtype {} and shape [{}] do not fit dim {} of size {}",
-         to_string(repeats.dtype()), fmt::join(repeats.shape(), ", "), dim, length);
+         to_string(repeats.dtype()), text_of_list(repeats.shape(), ", "), dim, length);
   }
   repeats = calls.one("expand", {regrouped(calls, repeats, Dims{repeats.numel()}), Dims{length}});
   const DTensor ends = calls.one("cumsum", {repeats, 0});
@@ -362,7 +362,7 @@ Results as_strided_scatter(Calls& calls, const Arguments& args) {
   if (part.shape() != args[1].tensor().shape()) {
     fail(ErrorKind::kValue, Fix{"give a src of the shape `size`"},
          "as_strided_scatter: src has shape [{}], the part [{}]",
-         fmt::join(args[1].tensor().shape(), ", "), fmt::join(part.shape(), ", "));
+         text_of_list(args[1].tensor().shape(), ", "), text_of_list(part.shape(), ", "));
   }
   calls("copy_", {part, args[1]});
   return {whole};

@@ -3,13 +3,12 @@
 // the gradient of that is the forward way again.
 #include "ops/resample.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <span>
 #include <string>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -41,7 +40,7 @@ void require_gradient(const MetaArgs& args, const TensorMeta& gradient, const Di
   }
   fail(ErrorKind::kValue, Fix{"give the gradient of the result that these arguments give"},
        "{}: the gradient is [{}], the result has the sizes [{}]", args.op().name(),
-       fmt::join(gradient.shape, ", "), fmt::join(sizes, ", "));
+       text_of_list(gradient.shape, ", "), text_of_list(sizes, ", "));
 }
 
 TensorMeta resized(const TensorMeta& like, const Dims& sizes) {
@@ -82,7 +81,7 @@ void require_samples(const MetaArgs& args, const Dims& shape) {
   const auto sizes = std::span(shape.data(), shape.size()).last(spatial_dims(args.op()));
   if (std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; })) return;
   fail(ErrorKind::kValue, Fix{"give an input with at least one place along each dim"},
-       "{}: the input [{}] has no places", args.op().name(), fmt::join(shape, ", "));
+       "{}: the input [{}] has no places", args.op().name(), text_of_list(shape, ", "));
 }
 
 OutputMetas meta_upsample(const MetaArgs& args) {

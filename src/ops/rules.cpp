@@ -9,12 +9,11 @@
 // of terms that may be NaN, and conversions that do not commute with the reduction.
 #include "ops/rules.h"
 
-#include <fmt/ranges.h>
-
 #include <map>
 #include <string_view>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/meta.h"
 
@@ -68,8 +67,8 @@ void check_dims(const FactorRule& rule, const Factors& factors, const RuleContex
   if (shape == made) return;
   throw Error(ErrorKind::kValue,
               fmt::format("{}: the rule {} is for a result [{}], the op makes [{}]",
-                          context.schema.row->name(), rule.text, fmt::join(shape, ", "),
-                          fmt::join(made, ", ")))
+                          context.schema.row->name(), rule.text, text_of_list(shape, ", "),
+                          text_of_list(made, ", ")))
       .with("fix", "write one letter per dim of the op's result, in its order");
 }
 

@@ -1,9 +1,9 @@
 // Matrix products with more around them: scales of 8-bit floats, groups of rows or columns.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
 #include "ops/arguments.h"
@@ -36,7 +36,7 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
       return;
     }
     fail(ErrorKind::kValue,
-         Fix{fmt::format("give one number of float32, or [{}]", fmt::join(rows, ", "))},
+         Fix{fmt::format("give one number of float32, or [{}]", text_of_list(rows, ", "))},
          "{}: {} is {}", args.op().name(), args.op().arguments[index].name, type_string(*scale));
   };
   scales(2, Dims{a.shape[0], 1});
@@ -46,7 +46,7 @@ OutputMetas meta_scaled_mm(const MetaArgs& args) {
   if (bias != nullptr && bias->shape != Dims{b.shape[1]}) {
     fail(ErrorKind::kValue, Fix{fmt::format("give it the shape [{}]", b.shape[1])},
          "{}: bias [{}] is not one number per column", args.op().name(),
-         fmt::join(bias->shape, ", "));
+         text_of_list(bias->shape, ", "));
   }
   return {{contiguous_meta(Dims{a.shape[0], b.shape[1]}, dtype_or(args[6], a.dtype))}};
 }

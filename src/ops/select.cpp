@@ -6,6 +6,7 @@
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
@@ -148,7 +149,7 @@ Dims input_sizes(const MetaArgs& args) {
     fail(ErrorKind::kValue,
          Fix{"pass the shape of the tensor that the part was taken from: x.shape"},
          "{}: input_sizes is [{}]; it must have one size per dim, none negative", args.op().name(),
-         fmt::join(sizes, ", "));
+         text_of_list(sizes, ", "));
   }
   return sizes;
 }

@@ -1,10 +1,10 @@
 // Fourier transforms of short times: a signal in frames that overlap, each transformed by itself,
 // and back.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/register.h"
 #include "ops/rows.h"
@@ -95,7 +95,7 @@ Results transformed_frames(Calls& calls, DTensor x, const Frames& frames, bool n
   const std::int64_t length = x.shape().back();
   if (x.ndim() != 2 || length < frames.length) {
     fail(ErrorKind::kValue, Fix{"give [time] or [batch, time], at least n_fft long"},
-         "stft: a signal [{}] has no frame of {} places", fmt::join(x.shape(), ", "),
+         "stft: a signal [{}] has no frame of {} places", text_of_list(x.shape(), ", "),
          frames.length);
   }
   ArgumentList pieces;
@@ -163,7 +163,7 @@ Results istft(Calls& calls, const Arguments& args) {
   if (x.ndim() != 3 || !is_complex(x.dtype()) || x.shape()[1] != frequencies || x.shape()[2] == 0) {
     fail(ErrorKind::kValue, Fix{"give what stft gave with the same n_fft"},
          "istft: a spectrum [{}] is not [batch, {}, frames] of complex numbers",
-         fmt::join(args[0].tensor().shape(), ", "), frequencies);
+         text_of_list(args[0].tensor().shape(), ", "), frequencies);
   }
   x = calls.one("aten::transpose.int", {x, 1, 2});
   const Dims last{2};

@@ -1,8 +1,8 @@
 // Figures of many numbers: quantiles, covariances and correlations. Each takes the reference's
 // steps: quantiles gather from sorted lines, covariances are one product of matrices.
-#include <fmt/ranges.h>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/matmul.h"
@@ -25,7 +25,7 @@ Between between_of(std::string_view op, const std::string& word) {
   static constexpr std::string_view kWords[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   const auto* found = std::ranges::find(kWords, word);
   if (found != std::end(kWords)) return static_cast<Between>(found - std::begin(kWords));
-  fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", fmt::join(kWords, ", "))},
+  fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kWords, ", "))},
        "{}: interpolation is '{}'", op, word);
 }
 
@@ -133,7 +133,7 @@ void check_weights(Calls& calls, std::string_view name, const DTensor& weights,
   if (!fits) {
     fail(ErrorKind::kValue, Fix{"give one number for each observation"},
          "cov: {} are {} of shape [{}] for {} observations, must be {}", name,
-         to_string(weights.dtype()), fmt::join(weights.shape(), ", "), observations,
+         to_string(weights.dtype()), text_of_list(weights.shape(), ", "), observations,
          whole ? "integers" : "floats");
   }
   if (observations == 0) return;

@@ -3,11 +3,10 @@
 // are the same however a program calls an op.
 #include "ops/torch_names.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 
+#include "base/text_of_list.h"
 #include "ops/functional.h"
 
 namespace shardlab {
@@ -98,7 +97,7 @@ Arguments grid_sample(const Arguments& torch) {
     const auto* found = std::ranges::find(words, std::string_view(word.string()));
     if (found != words.end()) return static_cast<std::int64_t>(found - words.begin());
     throw Error(ErrorKind::kValue, fmt::format("grid_sample: {} is '{}'", name, word.string()))
-        .with("fix", fmt::format("use one of {}", fmt::join(words.begin(), words.end(), ", ")));
+        .with("fix", fmt::format("use one of {}", text_of_list(words, ", ")));
   };
   return {torch[0], torch[1], number(torch[2], "mode", {"bilinear", "nearest", "bicubic"}),
           number(torch[3], "padding_mode", {"zeros", "border", "reflection"}),
@@ -120,7 +119,7 @@ Arguments cdist(const Arguments& torch) {
   const auto* mode = std::ranges::find(kModes, torch[3].string());
   if (mode == std::end(kModes)) {
     throw Error(ErrorKind::kValue, fmt::format("cdist: compute_mode is '{}'", torch[3].string()))
-        .with("fix", fmt::format("use one of {}", fmt::join(kModes, ", ")));
+        .with("fix", fmt::format("use one of {}", text_of_list(kModes, ", ")));
   }
   return {torch[0], torch[1], torch[2], mode - std::begin(kModes)};
 }

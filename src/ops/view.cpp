@@ -3,13 +3,13 @@
 // its own piece where the op names one (K-30), and with the dims that go where it does not, because
 // a piece can have size 1 where the whole has not. Whether an op may move data is a column: view
 // refuses what reshape gathers for.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
 #include "ops/as_strided.h"
@@ -37,7 +37,7 @@ OutputMetas meta_view(const MetaArgs& args) {
   if (!strides) {
     throw Error(ErrorKind::kValue,
                 fmt::format("the strides [{}] do not allow a view of shape [{}]",
-                            fmt::join(self.stride, ", "), fmt::join(shape, ", ")))
+                            text_of_list(self.stride, ", "), text_of_list(shape, ", ")))
         .with("fix", "use reshape, which copies where it must");
   }
   return {{{shape, *strides, self.dtype}}};

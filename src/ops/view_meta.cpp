@@ -3,12 +3,11 @@
 // ends in the middle of a dim has no strides; then the view does not exist.
 #include "ops/view_meta.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 
 namespace shardlab {
@@ -36,7 +35,7 @@ Dims infer_sizes(std::span<const std::int64_t> sizes, std::int64_t numel) {
   if (!fits) {
     fail(ErrorKind::kValue,
          Fix{fmt::format("give sizes whose product is {}, or -1 for one of them", numel)},
-         "the sizes [{}] do not hold {} elements", fmt::join(sizes, ", "), numel);
+         "the sizes [{}] do not hold {} elements", text_of_list(sizes, ", "), numel);
   }
   if (open) result[*open] = numel / known;
   return result;
@@ -102,7 +101,7 @@ namespace {
 std::string reversed_dims(std::size_t ndim) {
   Dims dims;
   for (std::size_t d = ndim; d-- > 0;) dims.push_back(static_cast<std::int64_t>(d));
-  return fmt::format("{}", fmt::join(dims, ", "));
+  return text_of_list(dims, ", ");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // Windows that move over a tensor, and what lies behind its edges: unfold, im2col and their way
 // back, reflected and replicated pads. All but the view are programs over slices.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/fix.h"
 #include "base/saturating.h"
+#include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/gradient_math.h"
 #include "ops/gradient_shape.h"
@@ -94,7 +94,7 @@ Results unfold_backward(Calls& calls, const Arguments& args) {
   if (windows.shape() != expected) {
     fail(ErrorKind::kValue, Fix{"pass the gradient of what unfold gave"},
          "unfold_backward: the gradient has shape [{}], must have [{}]",
-         fmt::join(windows.shape(), ", "), fmt::join(expected, ", "));
+         text_of_list(windows.shape(), ", "), text_of_list(expected, ", "));
   }
   if (shape.empty()) return {calls.one("sum", {windows})};
   DTensor result = calls.one("new_zeros", {windows, shape});
@@ -195,7 +195,7 @@ Results col2im(Calls& calls, const Arguments& args) {
          Fix{fmt::format("give columns of shape [batch, channels * {}, {}]", window,
                          h.count() * w.count())},
          "col2im: columns of shape [{}] do not make pictures of {} by {}",
-         fmt::join(x.shape(), ", "), size[0], size[1]);
+         text_of_list(x.shape(), ", "), size[0], size[1]);
   }
   const Dims apart{x.shape()[0], x.shape()[1] / window, window, h.count(), w.count()};
   const DTensor places = regrouped(calls, x, apart);
@@ -402,8 +402,8 @@ Results pad_backward(Calls& calls, const Arguments& args) {
   for (const Pad& pad : pads) expected[index_of(pad.dim)] += pad.front + pad.behind;
   if (gradient.shape() != expected) {
     fail(ErrorKind::kValue, Fix{"pass the gradient of what the pad gave"},
-         "{}: the gradient has shape [{}], must have [{}]", op, fmt::join(gradient.shape(), ", "),
-         fmt::join(expected, ", "));
+         "{}: the gradient has shape [{}], must have [{}]", op,
+         text_of_list(gradient.shape(), ", "), text_of_list(expected, ", "));
   }
   gradient = whole_in(calls, gradient, pads);
   std::ranges::reverse(pads);

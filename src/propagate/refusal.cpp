@@ -2,12 +2,11 @@
 // a call was refused or somebody asked.
 #include "propagate/refusal.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <span>
 
+#include "base/text_of_list.h"
 #include "mesh/type_string.h"
 #include "ops/meta.h"
 #include "propagate/whole_strategy.h"
@@ -126,7 +125,7 @@ std::string rejected_rows(const Element& element, Expansion& expansion) {
   std::string text;
   for (const auto& [reason, rows] : rows_of) {
     const std::span shown(rows.begin(), std::min(rows.size(), kShown));
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reason, fmt::join(shown, ", "));
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reason, text_of_list(shown, ", "));
     if (rows.size() > kShown) text += fmt::format(", and {} more", rows.size() - kShown);
   }
   return text;

@@ -2,12 +2,11 @@
 // and asked again (S-22), and what then stands becomes a decision of today's driver (S-24).
 #include "schema/older_schema.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
 #include "base/hash.h"
+#include "base/text_of_list.h"
 
 namespace shardlab::older {
 
@@ -58,7 +57,7 @@ std::string PlacementStrategy::text() const {
   const std::string inputs = input_specs ? joined(*input_specs, spec_text) : "";
   const Dims& mesh = output_spec->layout()->shape();
   return fmt::format("({}) -> ({}) @ mesh layout: ({})", inputs, spec_text(output_spec),
-                     fmt::join(mesh, ", "));
+                     text_of_list(mesh, ", "));
 }
 
 std::string OpStrategy::text() const {

@@ -2,9 +2,8 @@
 // from the offset, the others up.
 #include "tensor/bounds.h"
 
-#include <fmt/ranges.h>
-
 #include "base/error.h"
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -23,7 +22,7 @@ void check_within_storage(const Tensor& tensor) {
   const std::int64_t held = bytes / item;
   fail(ErrorKind::kInternal,
        "a view of shape [{}] and strides [{}] reaches from element {} to {} of a storage of {}",
-       fmt::join(tensor.shape(), ", "), fmt::join(tensor.stride(), ", "), first, last, held);
+       text_of_list(tensor.shape(), ", "), text_of_list(tensor.stride(), ", "), first, last, held);
 }
 
 }  // namespace shardlab

@@ -2,13 +2,12 @@
 // policies of the rank.
 #include "trace/capture.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
 #include "base/policies.h"
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "plan/plan.h"
@@ -31,12 +30,12 @@ std::string open_type(const InputType& type, const std::vector<std::int64_t>& dy
     const bool open = std::ranges::count(dynamic, static_cast<std::int64_t>(dim)) > 0;
     sizes.push_back(open ? "*" : fmt::format("{}", type.meta.shape[dim]));
   }
-  std::string text = fmt::format("{}[{}]", to_string(type.meta.dtype), fmt::join(sizes, ", "));
+  std::string text = fmt::format("{}[{}]", to_string(type.meta.dtype), text_of_list(sizes, ", "));
   if (type.spec == nullptr) return text;
   text += " " + to_string(type.spec->placements());
   const ShardOrder& order = type.spec->order();
   if (order != default_order(type.spec->placements())) {
-    text += fmt::format(" in the order {}", fmt::join(order, ", "));
+    text += fmt::format(" in the order {}", text_of_list(order, ", "));
   }
   return text;
 }

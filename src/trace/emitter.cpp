@@ -1,12 +1,11 @@
 // One function tells how each kind is made; both ends and the reader know expressions only.
 #include "trace/emitter.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "autograd/program.h"
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "mesh/spec.h"
 #include "tensor/device.h"
@@ -106,7 +105,7 @@ std::string TextEmitter::taken(std::size_t arguments) {
   const auto first = stack_.end() - static_cast<std::ptrdiff_t>(arguments);
   const std::vector<std::string> texts(first, stack_.end());
   stack_.erase(first, stack_.end());
-  return fmt::format("({})", fmt::join(texts, ", "));
+  return fmt::format("({})", text_of_list(texts, ", "));
 }
 
 void TextEmitter::call(std::size_t arguments) {

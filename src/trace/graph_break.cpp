@@ -2,7 +2,7 @@
 // replay that reads something else is refused.
 #include "trace/graph_break.h"
 
-#include <fmt/ranges.h>
+#include "base/text_of_list.h"
 
 namespace shardlab {
 
@@ -18,7 +18,7 @@ Error error_of(const GraphBreak& graph_break) {
   Error error(ErrorKind::kUnsupported, "graph break: " + graph_break.gb_type);
   if (!graph_break.context.empty()) error.with("context", graph_break.context);
   if (!graph_break.explanation.empty()) error.with("explanation", graph_break.explanation);
-  error.with("fix", fmt::format("{}", fmt::join(graph_break.hints, "\n")));
+  error.with("fix", text_of_list(graph_break.hints, "\n"));
   return error;
 }
 

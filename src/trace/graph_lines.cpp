@@ -3,11 +3,10 @@
 // calls, arguments, places.
 #include "trace/graph_lines.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 
+#include "base/text_of_list.h"
 #include "trace/graph_objects.h"
 #include "trace/line_types.h"
 
@@ -54,7 +53,7 @@ std::string argument_line_text(const GraphObject& value) {
   if (!value.is_array()) return json_text(value);
   std::vector<std::string> items;
   for (const GraphObject& item : value) items.push_back(argument_line_text(item));
-  return fmt::format("[{}]", fmt::join(items, ", "));
+  return fmt::format("[{}]", text_of_list(items, ", "));
 }
 
 // In fields a word is a text. The texts of a list stand in quotes where one of them has to.
@@ -68,14 +67,14 @@ std::string field_line_text(const GraphObject& value) {
     for (const GraphObject& item : value) {
       items.push_back(plain || !item.is_string() ? field_line_text(item) : json_text(item));
     }
-    return fmt::format("[{}]", fmt::join(items, ", "));
+    return fmt::format("[{}]", text_of_list(items, ", "));
   }
   const bool number = value.contains("f") || value.contains("c");
   if (!value.is_object() || number) return argument_line_text(value);
   for (const auto& [key, item] : value.items()) {
     items.push_back(fmt::format("{}: {}", key, field_line_text(item)));
   }
-  return fmt::format("{{{}}}", fmt::join(items, ", "));
+  return fmt::format("{{{}}}", text_of_list(items, ", "));
 }
 
 // "key=value" of all fields but those that stand elsewhere on the line.
@@ -95,8 +94,9 @@ class LinePrinter {
 
   std::string print() {
     const GraphObject object = object_of(graph_);
-    std::string text = fmt::format("program {}({})\n", json_text(object["program"]),
-                                   fmt::join(fields_but(object, {"k", "form", "program"}), ", "));
+    std::string text =
+        fmt::format("program {}({})\n", json_text(object["program"]),
+                    text_of_list(fields_but(object, {"k", "form", "program"}), ", "));
     for (const Guard& guard : graph_.guards) text += guard_line(guard);
     for (const GraphNode& node : graph_.nodes) text += node_lines(node);
     return text;
@@ -113,7 +113,7 @@ class LinePrinter {
   std::string node_lines(const GraphNode& node) {
     const GraphObject object = object_of(node);
     std::string text = results(node) + head(node);
-    text += fmt::format("({})", fmt::join(parts_of(node, object), ", "));
+    text += fmt::format("({})", text_of_list(parts_of(node, object), ", "));
     if (node.line > 0) text += fmt::format("    line {}:{}", node.line, node.column);
     text += "\n";
     if (object.contains("redist")) {
@@ -136,7 +136,7 @@ class LinePrinter {
                             ? "_"
                             : fmt::format("%{}: {}", result.value.id, types_.text(result.type)));
     }
-    return results.empty() ? "" : fmt::format("{} = ", fmt::join(results, ", "));
+    return results.empty() ? "" : fmt::format("{} = ", text_of_list(results, ", "));
   }
 
   static std::string head(const GraphNode& node) {
@@ -177,7 +177,7 @@ class LinePrinter {
   }
 
   static std::string below(std::string_view name, const std::vector<std::string>& parts) {
-    return fmt::format("    {}({})\n", name, fmt::join(parts, ", "));
+    return fmt::format("    {}({})\n", name, text_of_list(parts, ", "));
   }
 
   const ProgramGraph& graph_;

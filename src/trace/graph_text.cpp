@@ -2,12 +2,11 @@
 // %3' is value 3 after one write.
 #include "trace/graph_text.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <unordered_map>
 
 #include "base/rank_ranges.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "mesh/type_string.h"
 #include "trace/graph_meshes.h"
@@ -29,7 +28,8 @@ class Printer {
                          argument(node.args.at(0)), node.name, argument(node.args.at(1)),
                          node.line > 0 ? fmt::format("    line {}", node.line) : "");
     }
-    const std::string call = fmt::format("{}({})", name_of(node), fmt::join(parts_of(node), ", "));
+    const std::string call =
+        fmt::format("{}({})", name_of(node), text_of_list(parts_of(node), ", "));
     std::vector<std::string> results;
     for (const GraphResult& result : node.results) {
       if (result.value.id < 0) continue;
@@ -37,7 +37,7 @@ class Printer {
       results.push_back(fmt::format("{}: {}", value(result.value), type(result.type)));
     }
     std::string text;
-    if (!results.empty()) text = fmt::format("{} = ", fmt::join(results, ", "));
+    if (!results.empty()) text = fmt::format("{} = ", text_of_list(results, ", "));
     text += call;
     if (node.line > 0) text += fmt::format("    line {}", node.line);
     if (node.error) text += fmt::format("    fails: {}", node.error->message);
@@ -69,7 +69,7 @@ class Printer {
       std::string operator()(const Scalar& value) const { return value.text(); }
       std::string operator()(ValueRef value) const { return printer.value(value); }
       std::string operator()(const Dims& value) const {
-        return fmt::format("[{}]", fmt::join(value, ", "));
+        return fmt::format("[{}]", text_of_list(value, ", "));
       }
       std::string operator()(DType value) const { return std::string(to_string(value)); }
       std::string operator()(const std::string& value) const { return "\"" + value + "\""; }
@@ -80,7 +80,7 @@ class Printer {
       std::string operator()(const std::vector<GraphArgument>& items) const {
         std::vector<std::string> texts;
         for (const GraphArgument& item : items) texts.push_back(printer.argument(item));
-        return fmt::format("[{}]", fmt::join(texts, ", "));
+        return fmt::format("[{}]", text_of_list(texts, ", "));
       }
     };
     return std::visit(Visitor{*this}, argument.value);
@@ -136,7 +136,7 @@ class Printer {
     for (const std::int64_t dim : group.dims) {
       names.push_back(dim_name(mesh, static_cast<std::size_t>(dim)));
     }
-    return fmt::format("{}", fmt::join(names, "_"));
+    return text_of_list(names, "_");
   }
 
   static std::string data(const std::vector<std::vector<Scalar>>& data) {
@@ -147,7 +147,7 @@ class Printer {
       texts.push_back(data[0][i].text());
     }
     if (data[0].size() > kShown) texts.push_back(fmt::format("... {} elements", data[0].size()));
-    return fmt::format("[{}]", fmt::join(texts, ", "));
+    return fmt::format("[{}]", text_of_list(texts, ", "));
   }
 
   const ProgramGraph& graph_;
@@ -167,7 +167,7 @@ std::string collective_text(const GraphCollective& collective, GraphLevel level)
   if (collective.op) text += fmt::format(" {}", to_string(*collective.op));
   text += fmt::format(" {}", to_string(collective.dtype));
   if (level == GraphLevel::kRank) {
-    text += fmt::format("[{}] ranks {}", fmt::join(collective.shape, ", "),
+    text += fmt::format("[{}] ranks {}", text_of_list(collective.shape, ", "),
                         shortened_ranges(collective.ranks, 60));
   }
   if (collective.pass == Pass::kBackward) text += " (backward)";
@@ -179,10 +179,10 @@ std::string mesh_text(const GraphMesh& mesh) {
   for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
     dims.push_back(fmt::format("{}:{}", dim_name(mesh, dim), mesh.shape[dim]));
   }
-  std::string text = fmt::format("{{{}}}", fmt::join(dims, ", "));
+  std::string text = fmt::format("{{{}}}", text_of_list(dims, ", "));
   if (mesh.base >= 0) {
     text += fmt::format(" = {} {} of mesh {}", mesh.flattened ? "flattened" : "part",
-                        fmt::join(mesh.part, ", "), mesh.base);
+                        text_of_list(mesh.part, ", "), mesh.base);
   }
   return text;
 }
@@ -229,7 +229,7 @@ std::string recipe_text(const InputRecipe& recipe) {
   std::vector<std::string> arguments;
   for (const Scalar& argument : recipe.arguments) arguments.push_back(argument.text());
   std::string text = recipe.init;
-  if (!arguments.empty()) text += fmt::format("({})", fmt::join(arguments, ", "));
+  if (!arguments.empty()) text += fmt::format("({})", text_of_list(arguments, ", "));
   if (recipe.scale != 1) text += fmt::format(" * {}", recipe.scale);
   return text;
 }
@@ -265,7 +265,7 @@ std::string setup_text(const ProgramGraph& graph) {
     const GraphMesh& mesh = graph.meshes[static_cast<std::size_t>(node.mesh)];
     text += fmt::format("  mesh {}: {}", node.mesh, mesh_text(mesh));
     if (!node.mesh_dims.empty()) {
-      text += fmt::format(", one group over dims {}", fmt::join(node.mesh_dims, ", "));
+      text += fmt::format(", one group over dims {}", text_of_list(node.mesh_dims, ", "));
     }
     text += node.line > 0 ? fmt::format("    line {}\n", node.line) : "\n";
   }

@@ -1,10 +1,9 @@
 // A guard holds where both lists say the same text of one source.
 #include "trace/guards.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
+#include "base/text_of_list.h"
 #include "mesh/mesh_layout.h"
 
 namespace shardlab {
@@ -46,7 +45,7 @@ std::string mesh_fact(const MeshLayout& layout) {
   if (layout.is_iota()) return fmt::format("{} on ranks 0-{}", layout.text(), layout.size() - 1);
   std::vector<std::int64_t> ranks;
   for (std::int64_t i = 0; i < layout.size(); ++i) ranks.push_back(layout.rank_at_index(i));
-  return fmt::format("{} on ranks {}", layout.text(), fmt::join(ranks, ","));
+  return fmt::format("{} on ranks {}", layout.text(), text_of_list(ranks, ","));
 }
 
 }  // namespace shardlab

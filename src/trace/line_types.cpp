@@ -4,11 +4,10 @@
 // reading it, never by rules that would have to know how it is printed.
 #include "trace/line_types.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/fix.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 
 namespace shardlab {
@@ -56,14 +55,14 @@ std::string LineTypes::text(const ValueType& type) {
       for (const Placement& placement : type.placements) {
         placements.push_back(fmt::format("\"{}\"", to_string(placement)));
       }
-      text += fmt::format(" placements=[{}]", fmt::join(placements, ", "));
+      text += fmt::format(" placements=[{}]", text_of_list(placements, ", "));
       const bool usual = type.order.empty() || type.order == default_order(type.placements);
-      if (!usual) text += fmt::format(" order=[{}]", fmt::join(type.order, ", "));
+      if (!usual) text += fmt::format(" order=[{}]", text_of_list(type.order, ", "));
     }
   }
   if (type.mesh > 0) text += fmt::format(" mesh={}", type.mesh);
   if (type.stride != contiguous_strides(type.shape)) {
-    text += fmt::format(" stride=[{}]", fmt::join(type.stride, ", "));
+    text += fmt::format(" stride=[{}]", text_of_list(type.stride, ", "));
   }
   return text;
 }

@@ -1,11 +1,10 @@
 // A guard holds where the same source, asked again, is guarded by the same fact.
 #include "trace/traced_capture.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/rank_context.h"
+#include "base/text_of_list.h"
 #include "mesh/spec.h"
 #include "trace/guards.h"
 
@@ -43,7 +42,7 @@ Error refusal_of_rank(const std::vector<Fold>& folds, std::int64_t captured, std
     const std::string line = fold.line > 0 ? fmt::format("line {}: ", fold.line) : "";
     reasons.push_back(fmt::format("{}{}.{} was {}", line, fold.object, fold.member, fold.value));
   }
-  return error.with("folded", fmt::format("{}", fmt::join(reasons, "\n")))
+  return error.with("folded", text_of_list(reasons, "\n"))
       .with("fix", "capture the program on this rank, too");
 }
 

@@ -1,5 +1,4 @@
 // What can be asked of a mesh while it is captured (T-29 to T-40, T-64).
-#include <fmt/ranges.h>
 
 #include "base/fix.h"
 #include "base/rank_context.h"

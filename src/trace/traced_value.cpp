@@ -2,14 +2,13 @@
 // source, the answer, and an entry in the log of what was folded.
 #include "trace/traced_value.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "base/nearest.h"
+#include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "tensor/device.h"
 #include "trace/backward_hooks.h"
@@ -62,7 +61,7 @@ std::string text_of(const TracedCall& call) {
   std::vector<std::string> texts;
   for (const TracedValue& value : call.positional) texts.push_back(text_of(value));
   for (const auto& [name, value] : call.keywords) texts.push_back(name + "=" + text_of(value));
-  return fmt::format("({})", fmt::join(texts, ", "));
+  return fmt::format("({})", text_of_list(texts, ", "));
 }
 
 std::vector<std::string> listed(TracedKind kind, bool methods) {
@@ -355,7 +354,7 @@ void Tracing::refuse_member(std::string_view kind, std::string_view member,
 }
 
 std::string group_fact(const ProcessGroup& group) {
-  return fmt::format("{} on ranks {}", group.name(), fmt::join(group.identity().ranks(), ","));
+  return fmt::format("{} on ranks {}", group.name(), text_of_list(group.identity().ranks(), ","));
 }
 
 }  // namespace shardlab

@@ -1,0 +1,48 @@
+// One loop for every kind of list; numbers are written by fmt, words appended as they are.
+#include "base/text_of_list.h"
+
+#include <fmt/format.h>
+
+#include <concepts>
+#include <type_traits>
+
+namespace shardlab {
+namespace {
+
+std::string joined(const auto& values, std::string_view separator) {
+  std::string text;
+  bool first = true;
+  for (const auto& value : values) {
+    if (!first) text += separator;
+    first = false;
+    if constexpr (std::integral<std::remove_cvref_t<decltype(value)>>) {
+      text += fmt::format_int(value).str();
+    } else {
+      text += value;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string text_of_list(std::span<const std::int64_t> values, std::string_view separator) {
+  return joined(values, separator);
+}
+std::string text_of_list(std::span<const int> values, std::string_view separator) {
+  return joined(values, separator);
+}
+std::string text_of_list(std::span<const std::size_t> values, std::string_view separator) {
+  return joined(values, separator);
+}
+std::string text_of_list(std::span<const std::string> values, std::string_view separator) {
+  return joined(values, separator);
+}
+std::string text_of_list(std::span<const std::string_view> values, std::string_view separator) {
+  return joined(values, separator);
+}
+std::string text_of_list(const std::set<std::string>& values, std::string_view separator) {
+  return joined(values, separator);
+}
+
+}  // namespace shardlab
