@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/fix.h"
-#include "base/hash.h"
 #include "plan/cost.h"
 
 namespace shardlab {
@@ -33,71 +32,168 @@ struct Move {
   }
 };
 
+/// A state in few bytes: of each mesh dim the number of its placement among those of the search,
+/// and its place in the cutting order.
+struct Letter {
+  std::uint8_t placement;
+  std::int8_t place;
+  bool operator==(const Letter&) const = default;
+};
+using Code = InlineVector<Letter, 8>;
+
+struct CodeHash {
+  std::size_t operator()(const Code& code) const {
+    std::uint64_t hash = 0;
+    for (const auto [placement, place] : code) {
+      hash = (hash ^ (std::uint64_t{placement} << 8) ^ static_cast<std::uint8_t>(place)) *
+             0x9E3779B97F4A7C15;
+    }
+    return hash ^ (hash >> 32);
+  }
+};
+
+/// The placements that states of a search have, numbered: replicated, all plain shards, others.
+class Alphabet {
+ public:
+  explicit Alphabet(const Move& move) : tensor_dims_(move.rules.tensor_dims) {
+    placements_.push_back(Placement::replicate());
+    for (std::size_t dim = 0; dim < tensor_dims_; ++dim) {
+      placements_.push_back(Placement::shard(static_cast<std::int64_t>(dim)));
+    }
+    for (const Placement& placement : ordered_state(move.source).placements) add(placement);
+    for (const Placement& placement : move.goal.placements) add(placement);
+    for (const Placement& placement : move.rules.strided) add(placement);
+    for (const ReduceOp op : move.rules.to_partial) add(Placement::partial(op));
+    check_invariant(placements_.size() < 256, "a search has less than 256 placements");
+  }
+
+  const std::vector<Placement>& placements() const { return placements_; }
+  const Placement& of(Letter letter) const { return placements_[letter.placement]; }
+  std::uint8_t number(const Placement& placement) const {
+    if (placement.is_replicate()) return 0;
+    if (placement.is_plain_shard()) return static_cast<std::uint8_t>(1 + placement.dim);
+    const auto others = placements_.begin() + 1 + static_cast<std::ptrdiff_t>(tensor_dims_);
+    const auto found = std::find(others, placements_.end(), placement);
+    check_invariant(found != placements_.end(), "a state has placements of its search");
+    return static_cast<std::uint8_t>(found - placements_.begin());
+  }
+  Code code(const PlanState& state) const {
+    Code code;
+    for (std::size_t dim = 0; dim < state.placements.size(); ++dim) {
+      code.push_back({number(state.placements[dim]), static_cast<std::int8_t>(state.order[dim])});
+    }
+    return code;
+  }
+  PlanState state(const Code& code) const {
+    PlanState state;
+    for (const Letter letter : code) {
+      state.placements.push_back(of(letter));
+      state.order.push_back(letter.place);
+    }
+    return state;
+  }
+  /// As advance() of a state.
+  void advance(Code& code, std::size_t mesh_dim, std::uint8_t to) const {
+    const Placement& from = of(code[mesh_dim]);
+    const Placement& wanted = placements_[to];
+    if (from.is_shard()) {
+      const std::int8_t place = code[mesh_dim].place;
+      for (Letter& letter : code) {
+        if (letter.place > place && of(letter).dim == from.dim) --letter.place;
+      }
+    }
+    std::int8_t cuts = 0;
+    for (std::size_t other = 0; wanted.is_shard() && other < code.size(); ++other) {
+      if (other != mesh_dim && of(code[other]).is_shard(wanted.dim)) ++cuts;
+    }
+    code[mesh_dim] = {to, wanted.is_shard() ? cuts : std::int8_t{-1}};
+  }
+
+ private:
+  void add(const Placement& placement) {
+    if (std::ranges::find(placements_, placement) == placements_.end()) {
+      placements_.push_back(placement);
+    }
+  }
+
+  std::size_t tensor_dims_;
+  std::vector<Placement> placements_;
+};
+
 /// What is left to pay at a state, at least: each mesh dim that is not where the goal has it takes
 /// its cheapest collectives, of pieces as small as the mesh can make them. No step lowers this by
 /// more than it costs.
 class LeastLeft {
  public:
-  explicit LeastLeft(const Move& move) : goal_(move.goal) {
+  LeastLeft(const Move& move, const Alphabet& alphabet) : letters_(alphabet.placements().size()) {
     const MeshLayout& mesh = *move.source.layout();
+    left_.resize(mesh.ndim() * letters_);
     // A price that the user brings may fall as bytes grow.
-    if (move.options.topology.price && !move.options.weights) {
-      dims_.resize(mesh.ndim());
-      return;
-    }
-    const Placement whole = Placement::replicate(), here = Placement::shard(0),
-                    there = Placement::shard(1);
+    if (move.options.topology.price && !move.options.weights) return;
     for (std::size_t dim = 0; dim < mesh.ndim(); ++dim) {
-      const auto of_shard = [&](const Placement& to) {
-        return move.price(dim, here, to, mesh.size());
-      };
-      const auto of_partial = [&](const Placement& to) {
-        return move.price(dim, Placement::partial(ReduceOp::kSum), to,
-                          mesh.size() / mesh.size(dim));
-      };
-      const Placement& to = goal_.placements[dim];
-      Dim own;
-      own.shard = of_shard(whole);
-      own.partial = std::min(of_partial(whole), of_partial(here) + own.shard);
-      if (to.is_plain_shard()) {
-        own.shard = std::min(own.shard, of_shard(there));
-        own.partial = std::min(of_partial(whole), of_partial(here));
-      } else if (to.is_partial(ReduceOp::kSum)) {  // a shard becomes a term for nothing
-        own.shard = 0;
-        own.partial = std::min(of_partial(whole), of_partial(here));
+      const Dim own = of_dim(move, dim);
+      for (std::size_t number = 0; number < letters_; ++number) {
+        const Placement& now = alphabet.placements()[number];
+        if (now == move.goal.placements[dim]) continue;
+        double& left = left_[dim * letters_ + number];
+        if (now.is_plain_shard()) left = own.shard;
+        if (now.is_partial()) left = own.partial;
       }
-      dims_.push_back(own);
     }
   }
 
-  double at(const PlanState& state) const { return behind(state, {0, state.placements[0]}); }
-  /// Where the state is left by this change.
-  double behind(const PlanState& state, const Change& change) const {
+  double at(const Code& code) const {
     double total = 0;
-    for (std::size_t dim = 0; dim < dims_.size(); ++dim) {
-      const Placement& now = dim == change.mesh_dim ? change.to : state.placements[dim];
-      if (now == goal_.placements[dim]) continue;
-      if (now.is_plain_shard()) total += dims_[dim].shard;
-      if (now.is_partial()) total += dims_[dim].partial;
+    for (std::size_t dim = 0; dim < code.size(); ++dim) total += of(dim, code[dim].placement);
+    return total;
+  }
+  /// Where the state is left by this change.
+  double behind(const Code& code, std::size_t mesh_dim, std::uint8_t to) const {
+    double total = 0;
+    for (std::size_t dim = 0; dim < code.size(); ++dim) {
+      total += of(dim, dim == mesh_dim ? to : code[dim].placement);
     }
     return total;
   }
 
  private:
   struct Dim {
-    double shard = 0, partial = 0;  ///< from a plain shard, from a pending reduction
+    double shard, partial;  // from a plain shard, from a pending reduction
   };
-  const PlanState& goal_;
-  InlineVector<Dim, 4> dims_;
+
+  double of(std::size_t dim, std::uint8_t number) const { return left_[dim * letters_ + number]; }
+
+  static Dim of_dim(const Move& move, std::size_t dim) {
+    const MeshLayout& mesh = *move.source.layout();
+    const Placement whole = Placement::replicate(), here = Placement::shard(0),
+                    there = Placement::shard(1), term = Placement::partial(ReduceOp::kSum);
+    const auto of_shard = [&](const Placement& to) {
+      return move.price(dim, here, to, mesh.size());
+    };
+    const auto of_partial = [&](const Placement& to) {
+      return move.price(dim, term, to, mesh.size() / mesh.size(dim));
+    };
+    const Placement& to = move.goal.placements[dim];
+    const bool to_sum = to.is_partial(ReduceOp::kSum);  // a shard becomes a term for nothing
+    Dim own{of_shard(whole), std::min(of_partial(whole), of_partial(here) + of_shard(whole))};
+    if (to.is_plain_shard()) own.shard = std::min(own.shard, of_shard(there));
+    if (to_sum) own.shard = 0;
+    if (to.is_plain_shard() || to_sum) own.partial = std::min(of_partial(whole), of_partial(here));
+    return own;
+  }
+
+  std::size_t letters_;
+  std::vector<double> left_;  // by mesh dim and number
 };
 
 /// The cheapest way into a state that is known: from which one, and by what.
 struct Way {
   double cost = 0;
   const Way* parent = nullptr;  ///< null for the source
-  Change change{};
-  const PlanState* state = nullptr;  ///< null: none is known
-  bool settled = false;              ///< there is no cheaper one
+  std::size_t mesh_dim = 0;
+  std::uint8_t to = 0;
+  bool settled = false;        ///< there is no cheaper one
+  const Code* code = nullptr;  ///< null: none is known
 };
 
 struct Waiting {
@@ -106,37 +202,30 @@ struct Waiting {
   std::size_t number;
 };
 
-struct StateHash {
-  // What else a placement says is the same in most states of a search.
-  std::size_t operator()(const PlanState& state) const {
-    std::uint64_t hash = 0;
-    for (std::size_t i = 0; i < state.placements.size(); ++i) {
-      const Placement& placement = state.placements[i];
-      const auto kind = static_cast<std::uint64_t>(placement.kind);
-      const auto dim = static_cast<std::uint64_t>(placement.dim);
-      const auto factor = static_cast<std::uint64_t>(placement.split_factor);
-      const auto place = static_cast<std::uint64_t>(state.order[i] + 1);
-      hash = hash_mix(hash, (factor << 32) ^ (dim << 16) ^ (place << 8) ^ kind);
-    }
-    return hash;
-  }
-};
-
 /// Dijkstra from the source, among the states from which the goal can still be reached at a price
 /// of at most `limit`. Who is left out has no part in any way that is cheap enough, so that the
 /// others are met in the same order, which decides ties.
 class GraphSearch {
  public:
-  explicit GraphSearch(const Move& move) : move_(move), left_(move_) {}
+  explicit GraphSearch(const Move& move)
+      : move_(move), alphabet_(move_), left_(move_, alphabet_), goal_(alphabet_.code(move_.goal)) {}
 
-  /// The way to the goal, or null when it can't be reached. Lives as long as the search.
-  const Way* run() {
-    const double first = left_.at(ordered_state(move_.source));
-    if (first == 0) return towards_goal(Sequence::kCheapest);
-    const Way* way = towards_goal(Sequence::kPromising);
-    if (way == nullptr) return nullptr;
-    limit_ = way->cost * (1 + kRounding);
-    return towards_goal(Sequence::kCheapest);
+  /// The changes of the cheapest plan, or none when the goal can't be reached.
+  std::optional<std::vector<Change>> run() {
+    const Way* way = nullptr;
+    if (left_.at(alphabet_.code(ordered_state(move_.source))) > 0) {
+      way = towards_goal(Sequence::kPromising);
+      if (way == nullptr) return std::nullopt;
+      limit_ = way->cost * (1 + kRounding);
+    }
+    way = towards_goal(Sequence::kCheapest);
+    if (way == nullptr) return std::nullopt;
+    std::vector<Change> changes;
+    for (; way->parent != nullptr; way = way->parent) {
+      changes.push_back({way->mesh_dim, alphabet_.placements()[way->to]});
+    }
+    std::ranges::reverse(changes);
+    return changes;
   }
 
  private:
@@ -150,14 +239,13 @@ class GraphSearch {
     sequence_ = sequence;
     ways_.clear();
     queue_.clear();
-    PlanState first = ordered_state(move_.source);
-    const double least = left_.at(first);
-    offer(std::move(first), {}, least);
+    const Code first = alphabet_.code(ordered_state(move_.source));
+    offer(first, {}, left_.at(first));
     while (!queue_.empty()) {
       Way& way = *taken().way;
       if (way.settled) continue;
       way.settled = true;
-      if (*way.state == move_.goal) return &way;
+      if (*way.code == goal_) return &way;
       expand(way);
     }
     return nullptr;
@@ -178,59 +266,58 @@ class GraphSearch {
   }
 
   /// Of ways that cost the same the first is taken.
-  void offer(PlanState state, Way way, double least) {
-    const auto entry = ways_.try_emplace(std::move(state)).first;
+  void offer(const Code& code, Way way, double least) {
+    const auto entry = ways_.try_emplace(code).first;
     Way& known = entry->second;
-    if (known.state != nullptr && (known.settled || way.cost >= known.cost)) return;
-    way.state = &entry->first;
+    if (known.code != nullptr && (known.settled || way.cost >= known.cost)) return;
+    way.code = &entry->first;
     known = way;
-    const double left = least - way.cost + kNudge * differences(*way.state);
-    const double rank = sequence_ == Sequence::kCheapest ? way.cost : least + left;
+    double rank = way.cost;
+    if (sequence_ == Sequence::kPromising) rank = 2 * least - way.cost + kNudge * differences(code);
     queue_.push_back({&known, rank, pushed_++});
     std::ranges::push_heap(queue_, later());
   }
 
   /// Mesh dims that are not as in the goal.
-  int differences(const PlanState& state) const {
+  int differences(const Code& code) const {
     int count = 0;
-    for (std::size_t dim = 0; dim < state.placements.size(); ++dim) {
-      const bool there = state.placements[dim] == move_.goal.placements[dim] &&
-                         state.order[dim] == move_.goal.order[dim];
-      count += there ? 0 : 1;
-    }
+    for (std::size_t dim = 0; dim < code.size(); ++dim) count += code[dim] == goal_[dim] ? 0 : 1;
     return count;
   }
 
   void expand(const Way& from) {
-    for (const Change& change : successors(*from.state, move_.rules)) follow(from, change);
-    if (move_.rules.rules == PlanRules::kSeed) return;
-    for (const Change& change : successors_to_partial(*from.state, move_.goal, move_.rules)) {
-      follow(from, change);
-    }
-  }
-
-  void follow(const Way& from, const Change& change) {
-    const double cost = from.cost + weight(*from.state, change);
-    const double least = cost + left_.behind(*from.state, change);
-    if (least > limit_) return;
-    PlanState next = *from.state;
-    advance(next, change.mesh_dim, change.to);
-    offer(std::move(next), {cost, &from, change}, least);
-  }
-
-  double weight(const PlanState& state, const Change& change) const {
+    const PlanState state = alphabet_.state(*from.code);
     std::int64_t shards = 1;
     for (std::size_t dim = 0; dim < state.placements.size(); ++dim) {
       if (state.placements[dim].is_shard()) shards *= move_.source.layout()->size(dim);
     }
-    return move_.price(change.mesh_dim, state.placements[change.mesh_dim], change.to, shards);
+    const auto follow_all = [&](const std::vector<Change>& changes) {
+      for (const Change& change : changes) follow(from, state, change, shards);
+    };
+    follow_all(successors(state, move_.rules));
+    if (move_.rules.rules == PlanRules::kSeed) return;
+    follow_all(successors_to_partial(state, move_.goal, move_.rules));
+  }
+
+  void follow(const Way& from, const PlanState& state, const Change& change, std::int64_t shards) {
+    const std::uint8_t to = alphabet_.number(change.to);
+    const double left = left_.behind(*from.code, change.mesh_dim, to);
+    if (from.cost + left > limit_) return;
+    const Placement& now = state.placements[change.mesh_dim];
+    const double cost = from.cost + move_.price(change.mesh_dim, now, change.to, shards);
+    if (cost + left > limit_) return;
+    Code next = *from.code;
+    alphabet_.advance(next, change.mesh_dim, to);
+    offer(next, {cost, &from, change.mesh_dim, to}, cost + left);
   }
 
   const Move move_;
+  const Alphabet alphabet_;
   const LeastLeft left_;
+  const Code goal_;
   double limit_ = std::numeric_limits<double>::infinity();
   Sequence sequence_ = Sequence::kCheapest;
-  std::unordered_map<PlanState, Way, StateHash> ways_;
+  std::unordered_map<Code, Way, CodeHash> ways_;
   std::vector<Waiting> queue_;
   std::size_t pushed_ = 0;
 };
@@ -254,8 +341,8 @@ PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, Cost
   const PlanState goal = ordered_state(target);
   PlanState state = ordered_state(source);
   GraphSearch search({source, options, model, edge_rules(source, target, rules), goal});
-  const Way* way = search.run();
-  if (way == nullptr) {
+  const auto changes = search.run();
+  if (!changes) {
     return NoPlan{fmt::format("no path from {} to {}", order_text(state.placements, state.order),
                               order_text(goal.placements, goal.order))};
   }
@@ -263,11 +350,7 @@ PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, Cost
   plan.source = &source;
   plan.target = &target;
   plan.planner = PlannerKind::kGraph;
-  std::vector<Change> path;
-  for (; way->parent != nullptr; way = way->parent) path.push_back(way->change);
-  for (auto change = path.rbegin(); change != path.rend(); ++change) {
-    append_step(plan, state, change->mesh_dim, change->to);
-  }
+  for (const Change& change : *changes) append_step(plan, state, change.mesh_dim, change.to);
   return plan;
 }
 

@@ -331,12 +331,18 @@ double Expansion::input_cost_here(const Combination& rows, std::size_t index) {
   return cost;
 }
 
-double Expansion::bound_here(const Combination& rows) {
+double Expansion::bound_here(const Combination& rows, std::size_t priced) {
   double total = 0;
   for (std::size_t i = 0; i < element_.tensors.size(); ++i) {
     Column& column = columns_[output_count_ + i];
+    const std::size_t code = codes_at(rows.size())[output_count_ + i];
+    const double price = column.costs.empty() ? kNotPriced : column.costs[code];
+    if (i < priced || !std::isnan(price)) {
+      total += i < priced ? input_cost_here(rows, i) : price;
+      continue;
+    }
     if (column.bounds.empty()) column.bounds.assign(column.verdicts.size(), kNotPriced);
-    double& bound = column.bounds[codes_at(rows.size())[output_count_ + i]];
+    double& bound = column.bounds[code];
     if (std::isnan(bound)) {
       const bool default_orders = sequence_.empty() && column.given->has_default_order();
       bound = moves(i).at_least(input_placements(rows, i), default_orders);
@@ -461,7 +467,7 @@ Choice Expansion::cheapest_planned() {
   Choice best;
   each_choosable([&](const Combination& rows, int index) {
     if (best.index >= 0 && rough(rows) >= best.cost) return true;
-    const double bound = bound_here(rows);
+    const double bound = bound_here(rows, 0);
     if (best.index < 0 || bound < best.cost) best = {.rows = rows, .cost = bound, .index = index};
     return best.cost != 0;
   });
@@ -472,10 +478,11 @@ Choice Expansion::cheapest_planned() {
     const auto better = [&](double cost) {
       return cost < best.cost || (cost == best.cost && index < best.index);
     };
-    if (!better(rough(rows)) || !better(bound_here(rows))) return true;
-    double total = 0;
-    for (std::size_t i = 0; i < element_.tensors.size() && better(total); ++i) {
-      total += input_cost_here(rows, i);
+    if (!better(rough(rows))) return true;
+    const std::size_t inputs = element_.tensors.size();
+    double total = bound_here(rows, 0);
+    for (std::size_t priced = 1; priced <= inputs && better(total); ++priced) {
+      total = bound_here(rows, priced);
     }
     if (better(total)) best = {.rows = rows, .cost = total, .index = index};
     return best.cost != 0;

@@ -138,8 +138,8 @@ class Expansion {
   std::size_t* codes_at(std::size_t length) { return codes_.data() + length * columns_.size(); }
   /// Of the whole combination that walk() stands at.
   double input_cost_here(const Combination& rows, std::size_t index);
-  /// What its inputs cost at least.
-  double bound_here(const Combination& rows);
+  /// What its inputs cost at least, of which the first ones are priced.
+  double bound_here(const Combination& rows, std::size_t priced);
   /// The same of a row on one mesh dim, by mesh dim and row. They add up to less than bound_here.
   std::vector<double> row_bounds();
   MoveCosts& moves(std::size_t index);

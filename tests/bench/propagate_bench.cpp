@@ -136,6 +136,10 @@ FIRST(strided_add, "add.Tensor", two_matrices, Cuts::kStrided);
 FIRST(strided_mm, "mm", two_matrices, Cuts::kStrided);
 FIRST(strided_addcmul, "addcmul", three_alike, Cuts::kStrided);
 FIRST(strided_norm, "native_layer_norm", normalized, Cuts::kStrided);
+FIRST(strided_cat_20, "cat", twenty_joined, Cuts::kStrided);
+FIRST(strided_conv, "convolution", image, Cuts::kStrided);
+FIRST(strided_scatter, "scatter.src", indexed, Cuts::kStrided);
+FIRST(strided_addmm, "addmm", bias_and_matrices, Cuts::kStrided);
 FIRST(strided_attention, "_scaled_dot_product_flash_attention", heads, Cuts::kStrided);
 
 void decision_hit(benchmark::State& state) {
