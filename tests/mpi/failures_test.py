@@ -139,7 +139,8 @@ class Failures(unittest.TestCase):
     def killed(self, victim):
         patient = ["-disable-auto-cleanup"] if self.hydra else []
         job = subprocess.Popen(
-            [MPIRUN, *patient, "-n", "4", KILLED, str(victim)], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+            [MPIRUN, *patient, "-n", "4", KILLED, str(victim)], env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
         )
         named = f"rank {victim} failed: its process ended in the middle of the run"
