@@ -236,8 +236,14 @@ class ScenarioWriter final : public GraphWriter {
     std::vector<std::string> results;
     for (const GraphResult& result : node.results) results.push_back(name(result.value));
     if (node.error) results.clear();
-    const std::string left = text_of_list(results, ", ");
+    std::string left = text_of_list(results, ", ");
+    if (results.size() == 1 && gives_list(node)) left = "[" + left + "]";
     statement(node, left.empty() ? call : left + " = " + call);
+  }
+
+  // Of one tensor, too.
+  bool gives_list(const GraphNode& node) const {
+    return node.kind == NodeKind::kOp && row_of(node).op.returns_list_of_tensors();
   }
 
   void check(const GraphNode& node) const override {
