@@ -376,7 +376,8 @@ void add_table_commands(CLI::App& app, Parsed& parsed) {
   ops->callback([&parsed] { parsed.chosen = [&parsed] { return ops_command(parsed.ops); }; });
 
   auto* check = app.add_subcommand("check", "compare recorded facts with our answers");
-  check->add_option("FILE", parsed.check.files, "facts: .jsonl or .jsonl.gz")->required();
+  check->add_option("FILE", parsed.check.files, "facts: .jsonl or .jsonl.gz, or folders of them")
+      ->required();
   check->add_option("--max-shown", parsed.check.max_shown, "failing lines to print");
   check->add_flag("--skipped", parsed.check.list_skipped,
                   "name each line that is skipped, and why");

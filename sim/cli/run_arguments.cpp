@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "base/fix.h"
 #include "base/program_path.h"
 #include "plan/planner_name.h"
+#include "sim/cli/files_below.h"
 #include "sim/report/log_text.h"
 #include "sim/report/memory_curve.h"
 #include "sim/report/run_json.h"
@@ -94,20 +94,7 @@ std::string shipped_path(const std::string& name) {
 std::vector<std::string> scenario_files(const std::vector<std::string>& names) {
   std::vector<std::string> files;
   for (const std::string& name : names) {
-    const std::string path = shipped_path(name);
-    if (!fs::is_directory(path)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
-    }
-    if (found.empty()) {
-      fail(ErrorKind::kValue, Fix{"give a scenario, or a folder that has some"},
-           "no scenarios (.toml files) in {}", path);
-    }
-    std::sort(found.begin(), found.end());
+    const std::vector<std::string> found = files_below(shipped_path(name), {".toml"}, "scenarios");
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

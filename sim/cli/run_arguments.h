@@ -18,9 +18,8 @@ class ControlChannel;
 
 /// What is put in place of the file's values. --seed is among them unless it is the schedule's.
 std::vector<Setting> settings_of(const RunArguments& arguments);
-/// The files, and all .toml files below the folders, these sorted, so that runs have the same order
-/// on every file system. A name that is no path may be that of a scenario or a folder that is
-/// shipped: "models/megatron_mlp", "models".
+/// The files, and all .toml files below the folders. A name that is no path may be that of a
+/// scenario or a folder that is shipped: "models/megatron_mlp", "models".
 ///   fails  Value: a folder without scenarios
 std::vector<std::string> scenario_files(const std::vector<std::string>& names);
 /// The job that the ranks are processes of; null where they are not.

@@ -8,6 +8,7 @@
 #include "backends/nccl/launch.h"
 #include "dispatch/all_ops.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/files_below.h"
 #include "sim/cli/ops_tables.h"
 #include "sim/doctor/doctor.h"
 #include "sim/facts/chain_outcomes.h"
@@ -51,7 +52,13 @@ int print_scenario(const CheckSummary& summary) {
 
 }  // namespace
 
-int check_command(const CheckArguments& arguments) {
+int check_command(const CheckArguments& given) {
+  CheckArguments arguments = given;
+  arguments.files.clear();
+  for (const std::string& path : given.files) {
+    const auto found = files_below(path, {".jsonl", ".jsonl.gz"}, "facts");
+    arguments.files.insert(arguments.files.end(), found.begin(), found.end());
+  }
   if (arguments.shard) return check_shards_command(arguments);
   KnownDifferences known;
   if (!arguments.known.empty()) {
