@@ -9,7 +9,6 @@
 // of terms that may be NaN, and conversions that do not commute with the reduction.
 #include "ops/rules.h"
 
-#include <map>
 #include <string_view>
 
 #include "base/fix.h"
@@ -47,7 +46,6 @@ Factors parse_factors(std::string_view text) {
 // A rule is for tensors of as many dims as it has letters, and its result is the op's.
 void check_dims(const FactorRule& rule, const Factors& factors, const RuleContext& context) {
   const std::size_t first = factors.added.empty() ? 0 : 1;
-  std::map<char, std::int64_t> sizes;
   for (std::size_t i = 0; i < factors.operands.size(); ++i) {
     const bool there = first + i < context.tensors.size();
     if (!there || context.tensors[first + i]->ndim() != factors.operands[i].size()) {
@@ -56,13 +54,17 @@ void check_dims(const FactorRule& rule, const Factors& factors, const RuleContex
            "{}: the rule {} does not fit the call {}", context.schema.row->name(), rule.text,
            context.schema.text());
     }
-    const Dims& shape = context.tensors[first + i]->shape();
-    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-      sizes[factors.operands[i][dim]] = shape[dim];
-    }
   }
+  const auto size_of = [&](char letter) {
+    std::int64_t size = 0;
+    for (std::size_t i = 0; i < factors.operands.size(); ++i) {
+      const std::size_t dim = factors.operands[i].find(letter);
+      if (dim != std::string_view::npos) size = context.tensors[first + i]->shape()[dim];
+    }
+    return size;
+  };
   Dims shape;
-  for (const char letter : factors.result) shape.push_back(sizes[letter]);
+  for (const char letter : factors.result) shape.push_back(size_of(letter));
   const Dims& made = context.outputs[0].meta.shape;
   if (shape == made) return;
   throw Error(ErrorKind::kValue,
