@@ -65,18 +65,15 @@ class LeastCost {
       }
     }
     straight += one_after_another(std::move(gathered));
-    if (!exact || paid > 2) straight *= 1 - kRounding;
-    return std::min(straight, (crowded + detour) * (1 - kRounding));
+    if (!exact || paid > 2) straight *= 1 - kPriceRounding;
+    return std::min(straight, (crowded + detour) * (1 - kPriceRounding));
   }
 
   double us_of(std::size_t dim, const Placement& to) const {
-    const bool pays = from(dim) != to && (from(dim).is_plain_shard() || from(dim).is_partial());
-    return pays ? cheapest(dim, to, others(dim)) * (1 - kRounding) : 0;
+    return leaves(dim, to) ? cheapest(dim, to, others(dim)) * (1 - kPriceRounding) : 0;
   }
 
  private:
-  static constexpr double kRounding = 1e-9;  ///< sums in another order differ by less
-
   double cheapest(std::size_t dim, const Placement& to, std::int64_t cuts) const {
     const double whole = price(dim, from(dim), Placement::replicate(), cuts);
     if (!to.is_plain_shard()) return whole;
@@ -86,12 +83,15 @@ class LeastCost {
 
   const Placement& from(std::size_t dim) const { return source_.placement(dim); }
 
+  bool leaves(std::size_t dim, const Placement& to) const {
+    return from(dim) != to && (from(dim).is_plain_shard() || from(dim).is_partial());
+  }
+
   /// Whether a mesh dim takes a collective: it leaves its shard or its pending reduction, or a cut
   /// of the same tensor dim before it changes, which only the last one may.
   bool pays(std::size_t dim) const {
-    if (!from(dim).is_plain_shard() && !from(dim).is_partial()) return false;
-    if (from(dim) != target_[dim]) return true;
-    if (from(dim).is_partial() || !default_orders_) return false;
+    if (leaves(dim, target_[dim])) return true;
+    if (!from(dim).is_plain_shard() || !default_orders_) return false;
     const std::int64_t cut = from(dim).dim;
     for (std::size_t before = 0; before < dim; ++before) {
       if (from(before) == target_[before]) continue;

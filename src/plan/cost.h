@@ -8,6 +8,9 @@ namespace shardlab {
 
 inline constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 
+/// Sums of prices differ by less, relatively, where they are added in another order.
+inline constexpr double kPriceRounding = 1e-9;
+
 /// "free", "14.7 us", "impossible": a price in words.
 std::string price_text(double us);
 

@@ -20,7 +20,7 @@ struct Move {
   const PlanOptions& options;
   CostModel model;
   EdgeRules rules;
-  PlanState goal;
+  PlanState start, goal;
 
   double price(std::size_t mesh_dim, const Placement& from, const Placement& to,
                std::int64_t shards) const {
@@ -60,7 +60,7 @@ class Alphabet {
     for (std::size_t dim = 0; dim < tensor_dims_; ++dim) {
       placements_.push_back(Placement::shard(static_cast<std::int64_t>(dim)));
     }
-    for (const Placement& placement : ordered_state(move.source).placements) add(placement);
+    for (const Placement& placement : move.start.placements) add(placement);
     for (const Placement& placement : move.goal.placements) add(placement);
     for (const Placement& placement : move.rules.strided) add(placement);
     for (const ReduceOp op : move.rules.to_partial) add(Placement::partial(op));
@@ -94,19 +94,14 @@ class Alphabet {
   }
   /// As advance() of a state.
   void advance(Code& code, std::size_t mesh_dim, std::uint8_t to) const {
-    const Placement& from = of(code[mesh_dim]);
-    const Placement& wanted = placements_[to];
-    if (from.is_shard()) {
-      const std::int8_t place = code[mesh_dim].place;
-      for (Letter& letter : code) {
-        if (letter.place > place && of(letter).dim == from.dim) --letter.place;
-      }
-    }
-    std::int8_t cuts = 0;
-    for (std::size_t other = 0; wanted.is_shard() && other < code.size(); ++other) {
-      if (other != mesh_dim && of(code[other]).is_shard(wanted.dim)) ++cuts;
-    }
-    code[mesh_dim] = {to, wanted.is_shard() ? cuts : std::int8_t{-1}};
+    const auto cut_by = [&](std::uint8_t number) -> std::int64_t {
+      return placements_[number].is_shard() ? placements_[number].dim : -1;
+    };
+    recut(
+        code.size(), mesh_dim, cut_by(to),
+        [&](std::size_t dim) { return cut_by(code[dim].placement); },
+        [&](std::size_t dim) -> std::int8_t& { return code[dim].place; });
+    code[mesh_dim].placement = to;
   }
 
  private:
@@ -208,15 +203,19 @@ struct Waiting {
 class GraphSearch {
  public:
   explicit GraphSearch(const Move& move)
-      : move_(move), alphabet_(move_), left_(move_, alphabet_), goal_(alphabet_.code(move_.goal)) {}
+      : move_(move),
+        alphabet_(move_),
+        left_(move_, alphabet_),
+        start_(alphabet_.code(move_.start)),
+        goal_(alphabet_.code(move_.goal)) {}
 
   /// The changes of the cheapest plan, or none when the goal can't be reached.
   std::optional<std::vector<Change>> run() {
     const Way* way = nullptr;
-    if (left_.at(alphabet_.code(ordered_state(move_.source))) > 0) {
+    if (left_.at(start_) > 0) {
       way = towards_goal(Sequence::kPromising);
       if (way == nullptr) return std::nullopt;
-      limit_ = way->cost * (1 + kRounding);
+      limit_ = way->cost * (1 + kPriceRounding);
     }
     way = towards_goal(Sequence::kCheapest);
     if (way == nullptr) return std::nullopt;
@@ -229,8 +228,7 @@ class GraphSearch {
   }
 
  private:
-  static constexpr double kRounding = 1e-9;  ///< sums in another order differ by less
-  static constexpr double kNudge = 0.01;     ///< in microseconds: less than any collective
+  static constexpr double kNudge = 0.01;  ///< in microseconds: less than any collective
   /// By what a way cost so far and, of equal ones, who came first; or by that and what is left at
   /// least and, of equal ones, who came last, which finds a cheapest way soon, but not the first.
   enum class Sequence : std::uint8_t { kCheapest, kPromising };
@@ -239,8 +237,7 @@ class GraphSearch {
     sequence_ = sequence;
     ways_.clear();
     queue_.clear();
-    const Code first = alphabet_.code(ordered_state(move_.source));
-    offer(first, {}, left_.at(first));
+    offer(start_, {}, left_.at(start_));
     while (!queue_.empty()) {
       Way& way = *taken().way;
       if (way.settled) continue;
@@ -314,7 +311,7 @@ class GraphSearch {
   const Move move_;
   const Alphabet alphabet_;
   const LeastLeft left_;
-  const Code goal_;
+  const Code start_, goal_;
   double limit_ = std::numeric_limits<double>::infinity();
   Sequence sequence_ = Sequence::kCheapest;
   std::unordered_map<Code, Way, CodeHash> ways_;
@@ -340,7 +337,7 @@ PlanResult plan_graph(const DTensorSpec& source, const DTensorSpec& target, Cost
   const PlanRules rules = model == CostModel::kFixed ? PlanRules::kSeed : PlanRules::kV2_15;
   const PlanState goal = ordered_state(target);
   PlanState state = ordered_state(source);
-  GraphSearch search({source, options, model, edge_rules(source, target, rules), goal});
+  GraphSearch search({source, options, model, edge_rules(source, target, rules), state, goal});
   const auto changes = search.run();
   if (!changes) {
     return NoPlan{fmt::format("no path from {} to {}", order_text(state.placements, state.order),

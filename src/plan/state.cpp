@@ -1,5 +1,4 @@
-// One step changes one mesh dim: its cut leaves the order of its old tensor dim, whose later cuts
-// move up by one place, and becomes the last cut of its new one.
+// One step changes one mesh dim, and with it the cutting orders of two tensor dims at most.
 #include "plan/state.h"
 
 namespace shardlab {
@@ -19,23 +18,15 @@ StepKind step_kind(const Placement& from, const Placement& to) {
 }
 
 void advance(PlanState& state, std::size_t mesh_dim, const Placement& to) {
-  const Placement from = state.placements[mesh_dim];
-  if (from == to) return;
-  if (from.is_shard()) {
-    const std::int32_t place = state.order[mesh_dim];
-    for (std::size_t other = 0; other < state.order.size(); ++other) {
-      const bool later = state.placements[other].is_shard(from.dim) && state.order[other] > place;
-      if (later) --state.order[other];
-    }
-    state.order[mesh_dim] = -1;
-  }
+  if (state.placements[mesh_dim] == to) return;
+  const auto cut_by = [](const Placement& placement) -> std::int64_t {
+    return placement.is_shard() ? placement.dim : -1;
+  };
+  recut(
+      state.order.size(), mesh_dim, cut_by(to),
+      [&](std::size_t dim) { return cut_by(state.placements[dim]); },
+      [&](std::size_t dim) -> std::int32_t& { return state.order[dim]; });
   state.placements[mesh_dim] = to;
-  if (!to.is_shard()) return;
-  std::int32_t cuts = 0;
-  for (std::size_t other = 0; other < state.order.size(); ++other) {
-    if (other != mesh_dim && state.placements[other].is_shard(to.dim)) ++cuts;
-  }
-  state.order[mesh_dim] = cuts;
 }
 
 void append_step(Plan& plan, PlanState& state, std::size_t mesh_dim, const Placement& to) {

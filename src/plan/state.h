@@ -1,6 +1,8 @@
 // state.h - placements with their cutting order, as plans go through them. Pure.
 #pragma once
 
+#include <type_traits>
+
 #include "plan/plan.h"
 
 namespace shardlab {
@@ -14,6 +16,25 @@ struct PlanState {
 
 /// What changing one mesh dim means for the executor.
 StepKind step_kind(const Placement& from, const Placement& to);
+
+/// Places in the cutting orders after mesh dim `changed` came to cut tensor dim `to` (-1: none), in
+/// whatever form a state has them: `tensor_dim(i)` is what mesh dim i cut before that, or -1, and
+/// `place(i)` its place. The later cuts of the old tensor dim move up, and the new one is the last
+///
+template <typename TensorDim, typename Place>
+void recut(std::size_t mesh_dims, std::size_t changed, std::int64_t to, const TensorDim& tensor_dim,
+           const Place& place) {
+  const std::int64_t from = tensor_dim(changed);
+  auto& own = place(changed);
+  int cuts = 0;
+  for (std::size_t other = 0; other < mesh_dims; ++other) {
+    const std::int64_t cut = tensor_dim(other);
+    if (other == changed || cut < 0) continue;
+    if (cut == from && place(other) > own) --place(other);
+    if (cut == to) ++cuts;
+  }
+  own = static_cast<std::remove_reference_t<decltype(own)>>(to < 0 ? -1 : cuts);
+}
 
 /// The state after `mesh_dim` became `to`: its place in the old tensor dim's order is removed, and
 /// it becomes the last cut of the new one.
