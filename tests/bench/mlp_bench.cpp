@@ -1,6 +1,9 @@
-// mlp_bench - one steady forward step of an MLP, tensor parallel: y = relu(x @ w1) @ w2,
-// all-reduced, with x 64 x 512, w1 512 x 2048 cut by columns, w2 2048 x 512 cut by rows, f32. Time:
-// from the meeting before a step to the one after it, decisions cached, the least of many rounds.
+// mlp_bench - one steady step of an MLP, tensor parallel: y = relu(x @ w1) @ w2, all-reduced, with
+// x 64 x 512, w1 512 x 2048 cut by columns, w2 2048 x 512 cut by rows, f32.
+//   mlp_forward   y alone
+//   mlp_backward  y, recorded, and the gradients of x, all-reduced, w1 and w2
+// Time: from the meeting before a step to the one after it, decisions cached, the least of many
+// rounds.
 // `workers`: OS threads of the scheduler pool. `one_device_ms`: the same program unsharded, on one
 // thread, in the same run; `ratio`: step over it.
 #include <benchmark/benchmark.h>
@@ -38,8 +41,30 @@ DTensor weight(const MeshLayout* layout, const Dims& shape, const Placement& pla
   return DTensor(std::move(local), spec);
 }
 
+struct Mlp {
+  DTensor x, w1, w2, seed;
+  const OpRow& mm;
+  const OpRow& relu;
+
+  DTensor forward(Calls& calls) const {
+    const DTensor h = calls.call(relu, {calls.call(mm, {x, w1})[0].tensor()})[0].tensor();
+    return calls.redistribute(calls.call(mm, {h, w2})[0].tensor(), {Placement()});
+  }
+  void forward_and_backward() const {
+    Calls& calls = recording_calls();
+    const DTensor y = forward(calls);
+    const std::vector<DTensor> grads = gradients(y, {x, w1, w2}, seed);
+    const DTensor of_x = plain_calls().redistribute(grads[0], {Placement()});
+    for (const DTensor& result : {y, of_x, grads[1], grads[2]}) {
+      benchmark::DoNotOptimize(result.local().data<float>());
+    }
+  }
+};
+
+enum class Step : std::uint8_t { kForward, kForwardAndBackward };
+
 // Seconds of one step of all ranks, the least of several rounds.
-double step_seconds(std::int64_t ranks, std::int64_t workers) {
+double step_seconds(Step step, std::int64_t ranks, std::int64_t workers) {
   OpRegistry ops;
   register_all_ops(ops);
   Arena arena;
@@ -52,21 +77,26 @@ double step_seconds(std::int64_t ranks, std::int64_t workers) {
   options.device = [&](std::int64_t) -> Device& { return *device; };
   options.propagator = &propagator;
   options.plans = &propagator.plans();
-  const OpRow& mm = ops.at("aten::mm");
-  const OpRow& relu = ops.at("aten::relu");
   double best = 1e9;
   run_world(options, [&](RankContext& rank) {
     rank.meshes->construct(layout);
-    const DTensor x = weight(layout, {64, 512}, Placement::replicate());
-    const DTensor w1 = weight(layout, {512, 2048}, Placement::shard(1));
-    const DTensor w2 = weight(layout, {2048, 512}, Placement::shard(0));
-    Calls& calls = plain_calls();
+    const Mlp mlp{weight(layout, {64, 512}, Placement::replicate()),
+                  weight(layout, {512, 2048}, Placement::shard(1)),
+                  weight(layout, {2048, 512}, Placement::shard(0)),
+                  weight(layout, {64, 512}, Placement::replicate()),
+                  ops.at("aten::mm"),
+                  ops.at("aten::relu")};
+    if (step == Step::kForwardAndBackward) {
+      for (const DTensor& leaf : {mlp.x, mlp.w1, mlp.w2}) require_grad(leaf);
+    }
     for (int round = 0; round < 30; ++round) {
       rank.world->barrier();
       const double begin = now(workers);
-      const DTensor h = calls.call(relu, {calls.call(mm, {x, w1})[0].tensor()})[0].tensor();
-      const DTensor y = calls.redistribute(calls.call(mm, {h, w2})[0].tensor(), {Placement()});
-      benchmark::DoNotOptimize(y.local().data<float>());
+      if (step == Step::kForward) {
+        benchmark::DoNotOptimize(mlp.forward(plain_calls()).local().data<float>());
+      } else {
+        mlp.forward_and_backward();
+      }
       rank.world->barrier();
       if (rank.rank == 0) best = std::min(best, now(workers) - begin);
     }
@@ -74,11 +104,11 @@ double step_seconds(std::int64_t ranks, std::int64_t workers) {
   return best;
 }
 
-void mlp_forward(benchmark::State& state) {
-  const double alone = step_seconds(1, 1);
+void measure(benchmark::State& state, Step step) {
+  const double alone = step_seconds(step, 1, 1);
   double best = 1e9;
   for (auto _ : state) {
-    const double seconds = step_seconds(state.range(0), state.range(1));
+    const double seconds = step_seconds(step, state.range(0), state.range(1));
     best = std::min(best, seconds);
     state.SetIterationTime(seconds);
   }
@@ -86,12 +116,19 @@ void mlp_forward(benchmark::State& state) {
   state.counters["one_device_ms"] = 1e3 * alone;
   state.counters["ratio"] = best / alone;
 }
-BENCHMARK(mlp_forward)
-    ->ArgNames({"ranks", "workers"})
-    ->ArgsProduct({{8, 64, 256}, {1, 2}})
-    ->UseManualTime()
-    ->Iterations(3)
-    ->Unit(benchmark::kMillisecond);
+
+void mlp_forward(benchmark::State& state) { measure(state, Step::kForward); }
+void mlp_backward(benchmark::State& state) { measure(state, Step::kForwardAndBackward); }
+
+void on_ranks_and_workers(benchmark::internal::Benchmark* one) {
+  one->ArgNames({"ranks", "workers"})
+      ->ArgsProduct({{8, 64, 256}, {1, 2}})
+      ->UseManualTime()
+      ->Iterations(3)
+      ->Unit(benchmark::kMillisecond);
+}
+BENCHMARK(mlp_forward)->Apply(on_ranks_and_workers);
+BENCHMARK(mlp_backward)->Apply(on_ranks_and_workers);
 
 }  // namespace
 
