@@ -14,19 +14,20 @@ namespace shardlab {
 
 namespace {
 
-// to = exp(x - largest); returns the sum of them.
+// to = exp(x - largest); `to` may be x.
 template <typename T>
-T exp_shifted(const T* x, T* to, std::int64_t count) {
-  const T largest = reduce_row<MaxOp>(x, count);
-  for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest;
-  Vectorized<element::Exp>::map(to, to, count);
-  return reduce_row<SumOp>(static_cast<const T*>(to), count);
+void exp_shifted(const T* x, T* to, std::int64_t count, T largest) {
+  map_packets(x, to, count, [largest](const PacketOf<T>& values) {
+    return packet_exp<T>(
+        Eigen::internal::psub(values, Eigen::internal::pset1<PacketOf<T>>(largest)));
+  });
 }
 
 struct SoftmaxRow {
   template <typename T>
   static void apply(const T* x, T* to, std::int64_t count) {
-    const T total = exp_shifted(x, to, count);
+    exp_shifted(x, to, count, reduce_row<MaxOp>(x, count));
+    const T total = reduce_row<SumOp>(static_cast<const T*>(to), count);
     for (std::int64_t i = 0; i < count; ++i) to[i] /= total;
   }
 };
@@ -34,8 +35,9 @@ struct SoftmaxRow {
 struct LogSoftmaxRow {
   template <typename T>
   static void apply(const T* x, T* to, std::int64_t count) {
-    const T log_total = std::log(exp_shifted(x, to, count));
     const T largest = reduce_row<MaxOp>(x, count);
+    exp_shifted(x, to, count, largest);
+    const T log_total = std::log(reduce_row<SumOp>(static_cast<const T*>(to), count));
     for (std::int64_t i = 0; i < count; ++i) to[i] = x[i] - largest - log_total;
   }
 };
@@ -100,7 +102,8 @@ void map_rows(const KernelCall& call, std::size_t dim_argument) {
   OutputRows<T> out(call.outputs[0], dim);
   Rows<T> rows(self, dim);
   for (std::int64_t i = 0; i < rows.count(); ++i) {
-    Row::apply(rows.row(i), out.row(i, rows.size()), rows.size());
+    const T* row = rows.row(i);
+    out.write(i, [&](T* to) { Row::apply(row, to, rows.size()); });
   }
   out.store();
 }
@@ -129,16 +132,18 @@ void running_extremum_kernel(const KernelCall& call) {
     Rows<T> rows(self, dim);
     for (std::int64_t i = 0; i < rows.count(); ++i) {
       const T* row = rows.row(i);
-      T* value = values.row(i, rows.size());
-      std::int64_t* index = indices.row(i, rows.size());
-      std::int64_t best = 0;
-      for (std::int64_t j = 0; j < rows.size(); ++j) {
-        const bool wins =
-            is_nan(row[j]) || (!is_nan(row[best]) && Op::combine(row[j], row[best]) == row[j]);
-        if (wins) best = j;
-        value[j] = row[best];
-        index[j] = best;
-      }
+      indices.write(i, [&](std::int64_t* index) {
+        std::int64_t best = 0;
+        for (std::int64_t j = 0; j < rows.size(); ++j) {
+          const bool wins =
+              is_nan(row[j]) || (!is_nan(row[best]) && Op::combine(row[j], row[best]) == row[j]);
+          if (wins) best = j;
+          index[j] = best;
+        }
+        values.write(i, [&](T* value) {
+          for (std::int64_t j = 0; j < rows.size(); ++j) value[j] = row[index[j]];
+        });
+      });
     }
     values.store();
     indices.store();
@@ -155,7 +160,8 @@ void softmax_backward_kernel(const KernelCall& call) {
     OutputRows<T> out(call.outputs[0], dim);
     Rows<T> grads(grad, dim), outputs(output, dim);
     for (std::int64_t i = 0; i < grads.count(); ++i) {
-      Row::apply(grads.row(i), outputs.row(i), out.row(i, grads.size()), grads.size());
+      const T *slope = grads.row(i), *y = outputs.row(i);
+      out.write(i, [&](T* to) { Row::apply(slope, y, to, grads.size()); });
     }
     out.store();
   });
@@ -191,8 +197,8 @@ void sort_rows(const KernelCall& call, const DimMask& dim, std::int64_t wanted, 
       const T* row = rows.row(i);
       sort_indices(row, indices, wanted, order);
       for (std::size_t j = 0; j < sorted.size(); ++j) sorted[j] = row[indices[j]];
-      std::copy(sorted.begin(), sorted.end(), values.row(i, wanted));
-      std::copy_n(indices.begin(), wanted, positions.row(i, wanted));
+      values.write(i, [&](T* to) { std::copy(sorted.begin(), sorted.end(), to); });
+      positions.write(i, [&](std::int64_t* to) { std::copy_n(indices.begin(), wanted, to); });
     }
     values.store();
     positions.store();

@@ -142,18 +142,30 @@ void convert_to_complex(const MutableElementRun& to, const ElementRun& from, std
                bytes);
 }
 
+// Converted once, then repeated.
+void convert_constant(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
+  convert_run(to, {from.data, 1, from.dtype}, 1);
+  with_storage_type(to.dtype, [&](auto tag) {
+    using To = typename decltype(tag)::type;
+    auto* target = static_cast<To*>(to.data);
+    const To value = *target;
+    if (to.stride == 1) {
+      std::fill_n(target, count, value);
+    } else {
+      for (std::int64_t i = 1; i < count; ++i) target[i * to.stride] = value;
+    }
+  });
+}
+
 }  // namespace
 
 void convert_run(const MutableElementRun& to, const ElementRun& from, std::int64_t count) {
-  if (from.stride == 0 && count > 1) {  // converted once, then repeated
-    const std::int64_t bytes = item_bytes(to.dtype);
-    convert_run(to, from, 1);
-    const std::int64_t repeats = count - 1;
-    const std::int64_t ones[] = {to.stride}, zeros[] = {0}, shape[] = {repeats};
-    strided_copy({static_cast<std::byte*>(to.data) + to.stride * bytes, ones}, {to.data, zeros},
-                 shape, bytes);
+  if (count <= 0) return;
+  if (to.dtype == from.dtype && to.stride == 1 && from.stride == 1) {
+    std::memcpy(to.data, from.data, static_cast<std::size_t>(count * item_bytes(to.dtype)));
     return;
   }
+  if (from.stride == 0 && count > 1) return convert_constant(to, from, count);
   if (has_parts(to.dtype) && !is_complex(from.dtype)) return convert_to_complex(to, from, count);
   if (has_parts(from.dtype) && !is_complex(to.dtype) && to.dtype != DType::kBool) {
     return convert_run(to, {from.data, 2 * from.stride, real_dtype(from.dtype)}, count);
@@ -231,11 +243,17 @@ void convert_tensor(const Tensor& out, const Tensor& source) {
 }
 
 void load_row_major(void* to, DType dtype, const Tensor& source) {
+  if (source.contiguous()) {
+    return convert_run({to, 1, dtype}, {source_bytes(source), 1, source.dtype()}, source.numel());
+  }
   convert_strided({static_cast<std::byte*>(to), dtype, contiguous_strides(source.shape())},
                   {source_bytes(source), source.dtype(), source.stride()}, source.shape());
 }
 
 void store_row_major(const Tensor& out, const void* from, DType dtype) {
+  if (out.contiguous()) {
+    return convert_run({writable_bytes(out), 1, out.dtype()}, {from, 1, dtype}, out.numel());
+  }
   auto* source = const_cast<std::byte*>(static_cast<const std::byte*>(from));
   convert_strided({writable_bytes(out), out.dtype(), out.stride()},
                   {source, dtype, contiguous_strides(out.shape())}, out.shape());

@@ -16,7 +16,7 @@ namespace shardlab {
 namespace {
 
 // Small enough for four operands on a fiber's stack, large enough to amortise the conversions.
-constexpr std::size_t kBlockBytes = 2048;
+constexpr std::size_t kBlockBytes = 4096;
 
 struct BlockBuffer {
   alignas(64) std::byte bytes[kBlockBytes];
@@ -29,11 +29,28 @@ struct Operand {
   alignas(16) std::byte number[16];
 };
 
-void prepare_operand(Operand& operand, const LocalArg& argument, DType dtype, const Tensor& out) {
+// Tensors that lie as the output does, and numbers: all elements are one row.
+bool is_one_row(const Tensor& out, std::span<const LocalArg> operands) {
+  if (!out.contiguous()) return false;
+  for (const LocalArg& operand : operands) {
+    const auto* tensor = std::get_if<Tensor>(&operand);
+    if (tensor == nullptr) continue;
+    if (tensor->shape() != out.shape() || !tensor->contiguous()) return false;
+  }
+  return true;
+}
+
+// `shape`: what tensors are broadcast to.
+void prepare_operand(Operand& operand, const LocalArg& argument, DType dtype,
+                     std::span<const std::int64_t> shape, bool one_row) {
   if (const auto* tensor = std::get_if<Tensor>(&argument)) {
     operand.data = readable_bytes(*tensor);
     operand.dtype = tensor->dtype();
-    operand.stride = broadcast_strides(*tensor, out.shape());
+    if (one_row) {
+      operand.stride.push_back(1);
+    } else {
+      operand.stride = broadcast_strides(*tensor, shape);
+    }
     return;
   }
   const auto* number = std::get_if<Scalar>(&argument);
@@ -41,7 +58,7 @@ void prepare_operand(Operand& operand, const LocalArg& argument, DType dtype, co
   store_scalar(operand.number, dtype, *number);
   operand.data = operand.number;
   operand.dtype = dtype;
-  operand.stride.resize(out.shape().size(), 0);
+  operand.stride.resize(one_row ? 1 : shape.size(), 0);
 }
 
 // The elementwise call, prepared; rows() runs one inner row of the loop.
@@ -49,14 +66,25 @@ class BlockRunner {
  public:
   BlockRunner(const Tensor& out, std::span<const LocalArg> arguments, const ElementLoop& loop,
               DType rounded)
-      : out_(out), loop_(loop), rounded_(rounded), operands_(arguments.size()) {
+      : out_(out),
+        loop_(loop),
+        rounded_(rounded),
+        operands_(arguments.size()),
+        one_row_(is_one_row(out, arguments)) {
     target_ = writable_bytes(out);
     for (std::size_t i = 0; i < operands_; ++i) {
-      prepare_operand(operand_[i], arguments[i], is_integral(rounded) ? rounded : loop.in[i], out);
+      prepare_operand(operand_[i], arguments[i], is_integral(rounded) ? rounded : loop.in[i],
+                      out.shape(), one_row_);
     }
   }
 
   void run() {
+    if (one_row_) {
+      constexpr std::array<std::int64_t, kMaxOperands + 1> kOffsets{};
+      std::array<std::int64_t, kMaxOperands + 1> strides{1};
+      for (std::size_t i = 0; i < operands_; ++i) strides[i + 1] = operand_[i].stride[0];
+      return run_row(kOffsets, strides, out_.numel());
+    }
     StridedLoop loop(out_.shape());
     loop.add(out_.stride(), item_bytes(out_.dtype()));
     for (std::size_t i = 0; i < operands_; ++i) {
@@ -130,6 +158,7 @@ class BlockRunner {
   const ElementLoop& loop_;
   DType rounded_;
   std::size_t operands_;
+  bool one_row_;
   std::byte* target_;
   std::array<Operand, kMaxOperands> operand_;
   std::array<const void*, kMaxOperands> filled_from_{};

@@ -22,11 +22,13 @@ std::vector<T> affine(const Tensor* tensor, std::int64_t size, T fallback) {
 template <typename T>
 void layer_norm(const KernelCall& call) {
   const Tensor& input = tensor_arg(call, 0);
-  const RowMajorOutput<T> output(call.outputs[0]);
-  Rows<T> rows(input, normalized_dims(input, call, 1));
+  const DimMask dims = normalized_dims(input, call, 1);
+  const OutputRows<T> output(call.outputs[0], dims);
+  Rows<T> rows(input, dims);
   const std::int64_t count = rows.count(), size = rows.size();
-  const auto weight = affine<T>(optional_tensor_arg(call, 2), size, T(1));
-  const auto bias = affine<T>(optional_tensor_arg(call, 3), size, T(0));
+  const auto weights = affine<T>(optional_tensor_arg(call, 2), size, T(1));
+  const auto biases = affine<T>(optional_tensor_arg(call, 3), size, T(0));
+  const T *weight = weights.data(), *bias = biases.data();
   const T epsilon = static_cast<T>(scalar_arg(call, 4).to_double());
   const auto means = scratch<T>(count), rstds = scratch<T>(count);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -35,11 +37,9 @@ void layer_norm(const KernelCall& call) {
     const auto deviation = [=](std::int64_t j) { return (row[j] - mean) * (row[j] - mean); };
     const T variance = reduce_range<SumOp, T>(deviation, 0, size) / T(size);
     const T rstd = T(1) / std::sqrt(variance + epsilon);
-    T* to = output.data() + i * size;
-    for (std::int64_t j = 0; j < size; ++j) {
-      to[j] = (row[j] - mean) * rstd * weight[static_cast<std::size_t>(j)] +
-              bias[static_cast<std::size_t>(j)];
-    }
+    output.write(i, [=](T* to) {
+      for (std::int64_t j = 0; j < size; ++j) to[j] = (row[j] - mean) * rstd * weight[j] + bias[j];
+    });
     means[i] = mean;
     rstds[i] = rstd;
   }

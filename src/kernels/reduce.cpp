@@ -1,12 +1,11 @@
 // Sums, products, extrema, truth. Integers are computed in i64, f16 and bf16 in f32, rounded once.
-#include "kernels/reduce.h"
+#include "kernels/row_reduce.h"
 
 #include <algorithm>
 
 #include "base/fix.h"
 #include "kernels/kernel_table.h"
 #include "kernels/promotion.h"
-#include "kernels/row_reduce.h"
 
 namespace shardlab {
 
@@ -14,43 +13,14 @@ namespace {
 
 constexpr unsigned kNoComplex = kIntegerKind | kRealKind;
 
-// Down the columns, where the rows to be reduced lie side by side: false when they don't.
-template <typename Op, typename T>
-bool reduce_down(const Tensor& self, const DimMask& reduced, T* results) {
-  const RowLayout layout(self, reduced);
-  const std::int64_t columns = layout.columns();
-  if (self.dtype() != dtype_of<T>() || layout.in_one_piece() || columns < 8) return false;
-  const auto* data = reinterpret_cast<const T*>(readable_bytes(self));
-  for (std::int64_t row = 0; row < layout.rows(); row += columns) {
-    for (std::int64_t c = 0; c < columns; c += kReduceColumns<T>) {
-      const ColumnBlock<T> block{data + layout.offset_of(row) + c, layout.column_stride(),
-                                 std::min(kReduceColumns<T>, columns - c)};
-      reduce_columns<Op>(block, layout.size(), results + row + c);
-    }
-  }
-  return true;
-}
-
-// results[i] = Op over row i.
-template <typename Op, typename T>
-std::unique_ptr<T[]> reduce_with(const Tensor& self, const DimMask& reduced) {
-  const RowLayout layout(self, reduced);
-  auto results = scratch<T>(layout.rows());
-  if (reduce_down<Op>(self, reduced, results.get())) return results;
-  Rows<T> rows(self, reduced);
-  for (std::int64_t i = 0; i < rows.count(); ++i) {
-    results[i] = reduce_row<Op>(rows.row(i), rows.size());
-  }
-  return results;
-}
-
 // In the output's dtype: sum(x, dtype) converts first.
 template <typename Op>
 void accumulate_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
   with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
     using T = decltype(type);
-    const auto results = reduce_with<Op, T>(self, reduced_dims(call, 1, self));
+    const DimMask reduced = reduced_dims(call, 1, self);
+    const auto results = reduce_with<Op, T>(self, RowLayout(self, reduced), reduced);
     store_row_major(out, results.get(), dtype_of<T>());
   });
 }
@@ -61,7 +31,7 @@ void mean_kernel(const KernelCall& call) {
     using T = decltype(type);
     const DimMask reduced = reduced_dims(call, 1, self);
     const RowLayout layout(self, reduced);
-    const auto results = reduce_with<SumOp, T>(self, reduced);
+    const auto results = reduce_with<SumOp, T>(self, layout, reduced);
     const T count = T(static_cast<double>(layout.size()));
     for (std::int64_t i = 0; i < layout.rows(); ++i) results[i] /= count;
     store_row_major(out, results.get(), dtype_of<T>());
@@ -74,32 +44,17 @@ template <typename Op>
 void extremum_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const DimMask reduced = reduced_dims(call, 1, self);
-  if (RowLayout(self, reduced).size() == 0) {
+  const RowLayout layout(self, reduced);
+  if (layout.size() == 0) {
     constexpr bool kLargest = std::is_same_v<Op, MaxOp>;
     return fill_tensor(call.outputs[0],
                        kLargest ? lowest_number(self.dtype()) : highest_number(self.dtype()));
   }
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    const auto results = reduce_with<Op, T>(self, reduced);
+    const auto results = reduce_with<Op, T>(self, layout, reduced);
     store_row_major(call.outputs[0], results.get(), dtype_of<T>());
   });
-}
-
-template <typename T>
-bool any_of_row(const T* row, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (truth(row[i])) return true;
-  }
-  return false;
-}
-
-template <typename T>
-bool all_of_row(const T* row, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (!truth(row[i])) return false;
-  }
-  return true;
 }
 
 // Unlike sums, an empty dim list reduces nothing here.
@@ -109,19 +64,19 @@ DimMask truth_dims(const KernelCall& call, const Tensor& self) {
   return reduced_dims(call, 1, self);
 }
 
-void any_kernel(const KernelCall& call) {
+// Whether some elements are not zero, or all: as the largest or the smallest of ones and zeros.
+template <typename Op>
+void truth_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
+  const DimMask reduced = truth_dims(call, self);
+  const RowLayout layout(self, reduced);
   with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    reduce_rows<T, bool>(call.outputs[0], self, truth_dims(call, self), any_of_row<T>);
-  });
-}
-
-void all_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
-    using T = decltype(type);
-    reduce_rows<T, bool>(call.outputs[0], self, truth_dims(call, self), all_of_row<T>);
+    const auto one = [](T value, std::int64_t) { return truth(value) ? 1.0f : 0.0f; };
+    const auto results = reduce_mapped<Op, float, T>(self, layout, reduced, one);
+    const auto truths = scratch<bool>(layout.rows());
+    for (std::int64_t i = 0; i < layout.rows(); ++i) truths[i] = results[i] > 0;
+    store_row_major(call.outputs[0], truths.get(), DType::kBool);
   });
 }
 
@@ -132,12 +87,16 @@ std::int64_t index_of_extremum(const T* row, std::int64_t count) {
     fail(ErrorKind::kValue, Fix{"leave empty tensors out, or reduce another dim"},
          "an empty dim has no largest or smallest element");
   }
-  std::int64_t best = 0;
-  for (std::int64_t i = 1; i < count && !is_nan(row[best]); ++i) {
-    const T winner = Op::combine(row[best], row[i]);
-    if (is_nan(winner) || winner != row[best]) best = i;
+  const T extremum = reduce_row<Op>(row, count);
+  if (is_nan(extremum)) return std::find_if(row, row + count, is_nan<T>) - row;
+  // Blocks without it are passed over, several elements in a step.
+  std::int64_t first = 0;
+  for (; first + kReduceLanes <= count; first += kReduceLanes) {
+    bool found = false;
+    for (std::int64_t i = first; i < first + kReduceLanes; ++i) found |= row[i] == extremum;
+    if (found) break;
   }
-  return best;
+  return std::find(row + first, row + count, extremum) - row;
 }
 
 template <typename Op>
@@ -178,8 +137,8 @@ void add_reduce_kernels(KernelTable& table) {
   table.set(KernelId::kAmin, extremum_kernel<MinOp>);
   table.set(KernelId::kMax, extremum_kernel<MaxOp>);
   table.set(KernelId::kMin, extremum_kernel<MinOp>);
-  table.set(KernelId::kAny, any_kernel);
-  table.set(KernelId::kAll, all_kernel);
+  table.set(KernelId::kAny, truth_kernel<MaxOp>);
+  table.set(KernelId::kAll, truth_kernel<MinOp>);
   table.set(KernelId::kArgmax, index_kernel<MaxOp>);
   table.set(KernelId::kArgmin, index_kernel<MinOp>);
   table.set(KernelId::kMaxDim, extremum_with_index_kernel<MaxOp>);

@@ -1,15 +1,35 @@
-// row_reduce.h - reducing one contiguous row in a fixed order: 32 lanes within leaves of 512
-// elements, leaves pairwise. The order depends on the number of elements only.
+// row_reduce.h - reducing rows in a fixed order: 32 lanes within leaves of 512 elements, leaves
+// pairwise. The order depends on the number of elements only, and not on how a tensor lies: it is
+// read once, and converted a little at a time.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
+#include "kernels/elementwise.h"
 #include "kernels/functors.h"
+#include "kernels/rows.h"
 
 namespace shardlab {
 
-/// Ops as a pair: the identity, and how two values combine. NaN wins extrema.
+/// Numbers of one type in 32 bytes: compilers make of it what registers a processor has.
+template <typename T>
+struct Vector {
+  typedef T type __attribute__((vector_size(32)));
+};
+template <typename T>
+using VectorOf = typename Vector<T>::type;
+
+/// What wraps as integers do.
+template <typename T>
+using WrappingOf = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
+
+/// Ops as the identity, how two values combine, and how vectors do, number by number. NaN wins
+/// extrema.
 struct SumOp {
   template <typename T>
   static T identity() {
@@ -18,6 +38,11 @@ struct SumOp {
   template <typename T>
   static T combine(T a, T b) {
     return sum_of(a, b);
+  }
+  template <typename T>
+  static void combine_vectors(VectorOf<T>& to, const VectorOf<T>& other) {
+    using Wrapping = VectorOf<WrappingOf<T>>;
+    to = (VectorOf<T>)((Wrapping)to + (Wrapping)other);
   }
 };
 struct ProdOp {
@@ -28,6 +53,11 @@ struct ProdOp {
   template <typename T>
   static T combine(T a, T b) {
     return product_of(a, b);
+  }
+  template <typename T>
+  static void combine_vectors(VectorOf<T>& to, const VectorOf<T>& other) {
+    using Wrapping = VectorOf<WrappingOf<T>>;
+    to = (VectorOf<T>)((Wrapping)to * (Wrapping)other);
   }
 };
 struct MaxOp {
@@ -42,6 +72,11 @@ struct MaxOp {
   static T combine(T a, T b) {
     return element::Maximum::apply(a, b);
   }
+  template <typename T>
+  static void combine_vectors(VectorOf<T>& to, const VectorOf<T>& other) {
+    const VectorOf<T> most = to > other ? to : other;
+    to = to == to ? most : to;
+  }
 };
 struct MinOp {
   template <typename T>
@@ -55,99 +90,348 @@ struct MinOp {
   static T combine(T a, T b) {
     return element::Minimum::apply(a, b);
   }
+  template <typename T>
+  static void combine_vectors(VectorOf<T>& to, const VectorOf<T>& other) {
+    const VectorOf<T> least = to < other ? to : other;
+    to = to == to ? least : to;
+  }
 };
 
 inline constexpr std::int64_t kReduceLanes = 32;
 inline constexpr std::int64_t kReduceLeaf = 512;
 
-/// Op over get(i) for i in [first, first + count), at most one leaf.
+/// The lanes of a leaf, in vectors where T is a number that processors have vectors of.
+template <typename Op, typename T>
+class Lanes {
+ public:
+  Lanes() {
+    for (VectorOf<T>& part : parts_) part = VectorOf<T>{} + Op::template identity<T>();
+  }
+  /// Lane i takes values[i].
+  void take(const T* values) {
+    for (std::size_t i = 0; i < kParts; ++i) {
+      VectorOf<T> part;
+      std::memcpy(&part, values + i * kWidth, sizeof(part));
+      Op::template combine_vectors<T>(parts_[i], part);
+    }
+  }
+  /// Lane i with the one half of them above it, until one is left.
+  T folded() {
+    for (std::size_t half = kParts / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) {
+        Op::template combine_vectors<T>(parts_[i], parts_[i + half]);
+      }
+    }
+    T lanes[kWidth];
+    std::memcpy(lanes, parts_, sizeof(lanes));
+    for (std::size_t half = kWidth / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) lanes[i] = Op::combine(lanes[i], lanes[i + half]);
+    }
+    return lanes[0];
+  }
+
+ private:
+  static constexpr std::size_t kWidth = sizeof(VectorOf<T>) / sizeof(T);
+  static constexpr std::size_t kParts = kReduceLanes / kWidth;
+  VectorOf<T> parts_[kParts];
+};
+
+template <typename Op, typename T>
+requires(!std::is_arithmetic_v<T>) class Lanes<Op, T> {
+ public:
+  Lanes() {
+    for (T& lane : lanes_) lane = Op::template identity<T>();
+  }
+  void take(const T* values) {
+    for (std::int64_t i = 0; i < kReduceLanes; ++i) lanes_[i] = Op::combine(lanes_[i], values[i]);
+  }
+  T folded() {
+    for (std::int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
+      for (std::int64_t i = 0; i < half; ++i) lanes_[i] = Op::combine(lanes_[i], lanes_[i + half]);
+    }
+    return lanes_[0];
+  }
+
+ private:
+  T lanes_[kReduceLanes];
+};
+
+/// Op over get(i) for i in [0, count), fewer than there are lanes: what the rest would add are
+/// identities.
 template <typename Op, typename T, typename Get>
-T reduce_leaf(const Get& get, std::int64_t first, std::int64_t count) {
+T reduce_few(const Get& get, std::int64_t count) {
   T lanes[kReduceLanes];
-  for (T& lane : lanes) lane = Op::template identity<T>();
-  std::int64_t i = 0;
-  for (; i + kReduceLanes <= count; i += kReduceLanes) {
-    for (std::int64_t lane = 0; lane < kReduceLanes; ++lane) {
-      lanes[lane] = Op::combine(lanes[lane], get(first + i + lane));
-    }
-  }
-  for (std::int64_t lane = 0; i + lane < count; ++lane) {
-    lanes[lane] = Op::combine(lanes[lane], get(first + i + lane));
-  }
-  for (std::int64_t width = kReduceLanes / 2; width > 0; width /= 2) {
-    for (std::int64_t lane = 0; lane < width; ++lane) {
-      lanes[lane] = Op::combine(lanes[lane], lanes[lane + width]);
-    }
+  lanes[0] = Op::template identity<T>();
+#pragma GCC unroll 1
+  for (std::int64_t i = 0; i < count; ++i)
+    lanes[i] = Op::combine(Op::template identity<T>(), get(i));
+  while (count > 1) {
+    const auto half =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)) / 2);
+#pragma GCC unroll 1
+    for (std::int64_t i = 0; i + half < count; ++i)
+      lanes[i] = Op::combine(lanes[i], lanes[i + half]);
+    count = half;
   }
   return lanes[0];
 }
 
-/// The same for any count: halves at a multiple of the leaf size, so that the order of additions is
-/// a function of the count and not of the machine. Rounding errors grow with log(count).
+/// Op over at most one leaf: block(i, values) gives kReduceLanes elements from `first` + i on, in
+/// `values` or where they are; get(i) one. Lanes that a rest does not reach take the identity.
+template <typename Op, typename T, typename Block, typename Get>
+T reduce_blocks(const Block& block, const Get& get, std::int64_t count) {
+  if (std::is_arithmetic_v<T> && count < kReduceLanes) return reduce_few<Op, T>(get, count);
+  Lanes<Op, T> lanes;
+  T values[kReduceLanes];
+  std::int64_t i = 0;
+  for (; i + kReduceLanes <= count; i += kReduceLanes) lanes.take(block(i, values));
+  if (i < count) {
+    for (T& value : values) value = Op::template identity<T>();
+    for (std::int64_t lane = 0; i + lane < count; ++lane) values[lane] = get(i + lane);
+    lanes.take(values);
+  }
+  return lanes.folded();
+}
+
+/// Op over get(i) for i in [first, first + count), at most one leaf.
 template <typename Op, typename T, typename Get>
-T reduce_range(const Get& get, std::int64_t first, std::int64_t count) {
-  if (count <= kReduceLeaf) return reduce_leaf<Op, T>(get, first, count);
+T reduce_leaf(const Get& get, std::int64_t first, std::int64_t count) {
+  const auto block = [&](std::int64_t i, T* values) -> const T* {
+#pragma GCC unroll 1
+    for (std::int64_t lane = 0; lane < kReduceLanes; ++lane) values[lane] = get(first + i + lane);
+    return values;
+  };
+  return reduce_blocks<Op, T>(
+      block, [&](std::int64_t i) { return get(first + i); }, count);
+}
+
+/// Of contiguous elements.
+template <typename Op, typename T>
+T reduce_leaf(const T* leaf, std::int64_t count) {
+  return reduce_blocks<Op, T>([leaf](std::int64_t i, T*) { return leaf + i; },
+                              [leaf](std::int64_t i) { return leaf[i]; }, count);
+}
+
+/// Op over [first, first + count), of which leaf(first, count) gives the result of one leaf: halves
+/// at a multiple of the leaf size, so that the order of additions is a function of the count and
+/// not of the machine. Rounding errors grow with log(count).
+template <typename Op, typename T, typename Leaf>
+T reduce_leaves(const Leaf& leaf, std::int64_t first, std::int64_t count) {
+  if (count <= kReduceLeaf) return leaf(first, count);
   const std::int64_t leaves = (count + kReduceLeaf - 1) / kReduceLeaf;
   const std::int64_t half = leaves / 2 * kReduceLeaf;
-  return Op::combine(reduce_range<Op, T>(get, first, half),
-                     reduce_range<Op, T>(get, first + half, count - half));
+  const T lower = reduce_leaves<Op, T>(leaf, first, half);
+  return Op::combine(lower, reduce_leaves<Op, T>(leaf, first + half, count - half));
+}
+
+/// The same of get(i).
+template <typename Op, typename T, typename Get>
+T reduce_range(const Get& get, std::int64_t first, std::int64_t count) {
+  return reduce_leaves<Op, T>(
+      [&](std::int64_t from, std::int64_t size) { return reduce_leaf<Op, T>(get, from, size); },
+      first, count);
 }
 
 /// Of contiguous elements.
 template <typename Op, typename T>
 T reduce_row(const T* row, std::int64_t count) {
-  return reduce_range<Op, T>([row](std::int64_t i) { return row[i]; }, 0, count);
+  return reduce_leaves<Op, T>(
+      [row](std::int64_t first, std::int64_t size) { return reduce_leaf<Op>(row + first, size); },
+      0, count);
 }
-
-/// How many columns are reduced together: their lanes take 8 KiB of a fiber's stack.
-template <typename T>
-inline constexpr std::int64_t kReduceColumns = 256 / std::int64_t{sizeof(T)};
-
-/// The same reduction, in the same order, of up to kReduceColumns rows that lie side by side:
-/// element i of row c is first[i * stride + c].
-template <typename T>
-struct ColumnBlock {
-  const T* first;
-  std::int64_t stride;
-  std::int64_t columns;
-
-  ColumnBlock below(std::int64_t elements) const {
-    return {first + elements * stride, stride, columns};
-  }
-};
 
 template <typename Op, typename T>
 void combine_into(T* to, const T* other, std::int64_t columns) {
+#pragma GCC ivdep
   for (std::int64_t c = 0; c < columns; ++c) to[c] = Op::combine(to[c], other[c]);
 }
 
+/// The same reduction, in the same order, of columns that lie side by side: their lanes, and what
+/// waits for the upper half of a range, are rows of `work`, which holds rows_of_work(count) of
+/// them.
 template <typename Op, typename T>
-void reduce_column_leaf(const ColumnBlock<T>& block, std::int64_t count, T* to) {
-  T lanes[kReduceLanes][kReduceColumns<T>];
-  for (auto& lane : lanes) {
-    for (T& element : lane) element = Op::template identity<T>();
+class ColumnReduction {
+ public:
+  ColumnReduction(T* work, std::int64_t columns) : work_(work), columns_(columns) {}
+
+  static std::int64_t rows_of_work(std::int64_t count) {
+    const auto leaves = static_cast<std::uint64_t>((count + kReduceLeaf - 1) / kReduceLeaf);
+    return lanes_of(count) + std::bit_width(leaves);
   }
-  for (std::int64_t i = 0; i < count; ++i) {
-    combine_into<Op>(lanes[i % kReduceLanes], block.first + i * block.stride, block.columns);
+
+  /// to[c] = Op over row(i)[c] for i in [0, count), in T; row(i) is valid until the next one.
+  template <typename Row>
+  void run(const Row& row, std::int64_t count, T* to) const {
+    reduce(row, 0, count, work_ + lanes_of(count) * columns_, to);
   }
-  for (std::int64_t width = kReduceLanes / 2; width > 0; width /= 2) {
-    for (std::int64_t lane = 0; lane < width; ++lane) {
-      combine_into<Op>(lanes[lane], static_cast<const T*>(lanes[lane + width]), block.columns);
+
+ private:
+  // Numbers that combine with the identity stay as they are; complex products of infinities don't.
+  static std::int64_t lanes_of(std::int64_t count) {
+    return std::is_arithmetic_v<T> ? std::clamp<std::int64_t>(count, 1, kReduceLanes)
+                                   : kReduceLanes;
+  }
+
+  template <typename Row>
+  void reduce(const Row& row, std::int64_t first, std::int64_t count, T* waiting, T* to) const {
+    if (count <= kReduceLeaf) return reduce_leaf(row, first, count, to);
+    const std::int64_t leaves = (count + kReduceLeaf - 1) / kReduceLeaf;
+    const std::int64_t half = leaves / 2 * kReduceLeaf;
+    reduce(row, first, half, waiting + columns_, to);
+    reduce(row, first + half, count - half, waiting + columns_, waiting);
+    combine_into<Op>(to, static_cast<const T*>(waiting), columns_);
+  }
+
+  template <typename Row>
+  void reduce_leaf(const Row& row, std::int64_t first, std::int64_t count, T* to) const {
+    const std::int64_t used = lanes_of(count);
+    for (std::int64_t i = 0; i < used; ++i) {
+      std::fill_n(lane(i), columns_, Op::template identity<T>());
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      combine_into<Op>(lane(i % kReduceLanes), static_cast<const T*>(row(first + i)), columns_);
+    }
+    for (std::int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
+      for (std::int64_t i = 0; i < half && i + half < used; ++i) {
+        combine_into<Op>(lane(i), static_cast<const T*>(lane(i + half)), columns_);
+      }
+    }
+    std::copy_n(lane(0), columns_, to);
+  }
+
+  T* lane(std::int64_t index) const { return work_ + index * columns_; }
+
+  T* work_;
+  std::int64_t columns_;
+};
+
+/// Leaves a row as it is.
+struct Unchanged {
+  template <typename T>
+  T operator()(T value, std::int64_t) const {
+    return value;
+  }
+};
+
+/// The rows of a layout in T, reduced to one Result each. Rows that lie side by side go down
+/// together, those with pieces of some length are read leaf by leaf, and others are copied first.
+template <typename Op, typename Result, typename T, typename Map>
+class RowReduction {
+ public:
+  /// map(element as T, index of the row) is what is combined.
+  RowReduction(const Tensor& source, const RowLayout& layout, const DimMask& reduced, Map map)
+      : source_(source), layout_(layout), reduced_(reduced), map_(std::move(map)) {}
+
+  void run(Result* results) const {
+    constexpr std::int64_t kFewest = 8;
+    if (layout_.in_one_piece()) return by_leaf(results);
+    if (layout_.columns() >= kFewest) return down_columns(results);
+    if (layout_.piece() >= kFewest) return by_leaf(results);
+    Rows<T> rows(source_, reduced_);
+    for (std::int64_t i = 0; i < rows.count(); ++i) {
+      results[i] = of_row(rows.row(i), rows.size(), i);
     }
   }
-  for (std::int64_t c = 0; c < block.columns; ++c) to[c] = lanes[0][c];
+
+ private:
+  static constexpr bool kPlain = std::is_same_v<Map, Unchanged> && std::is_same_v<Result, T>;
+
+  Result of_leaf(const T* leaf, std::int64_t count, std::int64_t row) const {
+    if constexpr (kPlain) return reduce_leaf<Op>(leaf, count);
+    const auto mapped = [&, leaf](std::int64_t i) -> Result { return map_(leaf[i], row); };
+    return reduce_leaf<Op, Result>(mapped, 0, count);
+  }
+
+  Result of_row(const T* elements, std::int64_t size, std::int64_t row) const {
+    return reduce_leaves<Op, Result>(
+        [&](std::int64_t first, std::int64_t count) {
+          return of_leaf(elements + first, count, row);
+        },
+        0, size);
+  }
+
+  void by_leaf(Result* results) const {
+    const RowParts<T> parts(source_, layout_);
+    T buffer[kReduceLeaf];
+    for (std::int64_t row = 0; row < layout_.rows(); ++row) {
+      const std::int64_t offset = layout_.offset_of(row);
+      const auto leaf = [&](std::int64_t first, std::int64_t count) {
+        return of_leaf(parts.part(offset, first, count, buffer), count, row);
+      };
+      results[row] = reduce_leaves<Op, Result>(leaf, 0, layout_.size());
+    }
+  }
+
+  // As many columns as leave their lanes room in a core's cache.
+  void down_columns(Result* results) const {
+    constexpr auto kMost = static_cast<std::int64_t>(4096 / sizeof(Result));
+    const std::int64_t all = layout_.columns(), wide = std::min(all, kMost);
+    const auto work =
+        scratch<Result>(ColumnReduction<Op, Result>::rows_of_work(layout_.size()) * wide);
+    for (std::int64_t row = 0; row < layout_.rows(); row += all) {
+      for (std::int64_t c = 0; c < all; c += wide) {
+        stripe(row + c, layout_.offset_of(row) + c, std::min(wide, all - c), work.get(), results);
+      }
+    }
+  }
+
+  // Rows [row, row + columns), side by side from element `offset` on.
+  void stripe(std::int64_t row, std::int64_t offset, std::int64_t columns, Result* work,
+              Result* results) const {
+    constexpr std::size_t kBytes = 4096;
+    T elements[kBytes / sizeof(Result)];
+    Result mapped[kPlain ? 1 : kBytes / sizeof(Result)];
+    const DType dtype = source_.dtype();
+    const std::int64_t bytes = item_bytes(dtype);
+    const std::byte* data = readable_bytes(source_) + offset * bytes;
+    const std::int64_t step = layout_.column_stride() * bytes;
+    const auto next = [&](std::int64_t i) -> const Result* {
+      const auto* line = reinterpret_cast<const T*>(data + i * step);
+      if (dtype != dtype_of<T>()) {
+        convert_run({elements, 1, dtype_of<T>()}, {line, 1, dtype}, columns);
+        line = elements;
+      }
+      if constexpr (kPlain) {
+        return line;
+      } else {
+        for (std::int64_t c = 0; c < columns; ++c) mapped[c] = map_(line[c], row + c);
+        return mapped;
+      }
+    };
+    ColumnReduction<Op, Result>(work, columns).run(next, layout_.size(), results + row);
+  }
+
+  const Tensor& source_;
+  const RowLayout& layout_;
+  const DimMask& reduced_;
+  Map map_;
+};
+
+/// results[i] = Op over row i.
+template <typename Op, typename T>
+std::unique_ptr<T[]> reduce_with(const Tensor& self, const RowLayout& layout,
+                                 const DimMask& reduced) {
+  auto results = scratch<T>(layout.rows());
+  RowReduction<Op, T, T, Unchanged>(self, layout, reduced, {}).run(results.get());
+  return results;
 }
 
-/// Writes one result per column to `to`.
-template <typename Op, typename T>
-void reduce_columns(const ColumnBlock<T>& block, std::int64_t count, T* to) {
-  if (count <= kReduceLeaf) return reduce_column_leaf<Op>(block, count, to);
-  const std::int64_t leaves = (count + kReduceLeaf - 1) / kReduceLeaf;
-  const std::int64_t half = leaves / 2 * kReduceLeaf;
-  T other[kReduceColumns<T>];
-  reduce_columns<Op>(block, half, to);
-  reduce_columns<Op>(block.below(half), count - half, other);
-  combine_into<Op>(to, static_cast<const T*>(other), block.columns);
+/// results[i] = Op over map(element of row i as T, i).
+template <typename Op, typename Result, typename T, typename Map>
+std::unique_ptr<Result[]> reduce_mapped(const Tensor& self, const RowLayout& layout,
+                                        const DimMask& reduced, Map map) {
+  auto results = scratch<Result>(layout.rows());
+  RowReduction<Op, Result, T, Map>(self, layout, reduced, std::move(map)).run(results.get());
+  return results;
+}
+
+/// output element i = reduce(row i, elements in it).
+template <typename T, typename Result, typename Reduce>
+void reduce_rows(const Tensor& out, const Tensor& source, const DimMask& reduced, Reduce reduce) {
+  Rows<T> rows(source, reduced);
+  const auto results = scratch<Result>(rows.count());
+  for (std::int64_t i = 0; i < rows.count(); ++i) results[i] = reduce(rows.row(i), rows.size());
+  store_row_major(out, results.get(), dtype_of<Result>());
 }
 
 }  // namespace shardlab

@@ -60,6 +60,10 @@ RowLayout::RowLayout(const Tensor& source, const DimMask& reduced) {
   const std::size_t kept = kept_shape_.size();
   in_one_piece_ = is_contiguous({meta.shape.data() + kept, meta.shape.size() - kept},
                                 {meta.stride.data() + kept, meta.stride.size() - kept});
+  for (std::size_t d = meta.shape.size(); d-- > kept && meta.stride[d] == piece_;) {
+    piece_ *= meta.shape[d];
+    ++piece_dims_;
+  }
   permuted_ = source.as_view(std::move(meta), source.offset());
 }
 
@@ -70,6 +74,16 @@ std::int64_t RowLayout::columns() const {
     if (stride[d] != stride[d + 1] * shape[d + 1]) return 0;
   }
   return kept_shape_.back();
+}
+
+std::int64_t RowLayout::offset_of_piece(std::int64_t index) const {
+  const Dims &shape = permuted_.shape(), &stride = permuted_.stride();
+  std::int64_t offset = 0;
+  for (std::size_t d = shape.size() - piece_dims_; d-- > kept_shape_.size();) {
+    offset += index % shape[d] * stride[d];
+    index /= shape[d];
+  }
+  return offset;
 }
 
 std::int64_t RowLayout::offset_of(std::int64_t row) const {

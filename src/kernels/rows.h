@@ -2,7 +2,9 @@
 // elements of a row in row-major order of the reduced dims.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/inline_vector.h"
 #include "kernels/kernel_args.h"
@@ -39,6 +41,10 @@ class RowLayout {
   std::int64_t columns() const;
   /// That stride.
   std::int64_t column_stride() const { return permuted_.stride().back(); }
+  /// A row lies in pieces of this many elements, one after the other as its elements are counted.
+  std::int64_t piece() const { return piece_; }
+  /// Where piece `index` of a row begins, from the row's first element on.
+  std::int64_t offset_of_piece(std::int64_t index) const;
   /// The source with the kept dims in front.
   const Tensor& permuted() const { return permuted_; }
 
@@ -48,7 +54,51 @@ class RowLayout {
   Dims kept_stride_;
   std::int64_t rows_ = 1;
   std::int64_t size_ = 1;
+  std::int64_t piece_ = 1;
+  std::size_t piece_dims_ = 0;
   bool in_one_piece_ = true;
+};
+
+/// The rows as T, a few elements at a time and in any order: what lies there as T is not copied.
+/// For layouts whose pieces are worth it.
+template <typename T>
+class RowParts {
+ public:
+  RowParts(const Tensor& source, const RowLayout& layout)
+      : layout_(layout),
+        data_(readable_bytes(source)),
+        dtype_(source.dtype()),
+        item_bytes_(item_bytes(dtype_)) {}
+
+  /// Elements [first, first + count) of the row at `offset`: in place, or in `buffer`.
+  const T* part(std::int64_t offset, std::int64_t first, std::int64_t count, T* buffer) const {
+    const std::int64_t piece = layout_.piece();
+    std::int64_t within = layout_.in_one_piece() ? first : first % piece;
+    if (dtype_ == dtype_of<T>() && (layout_.in_one_piece() || within + count <= piece)) {
+      return reinterpret_cast<const T*>(at(offset, first, within));
+    }
+    for (std::int64_t done = 0; done < count; within = 0) {
+      const std::int64_t size =
+          layout_.in_one_piece() ? count : std::min(count - done, piece - within);
+      convert_run({buffer + done, 1, dtype_of<T>()}, {at(offset, first + done, within), 1, dtype_},
+                  size);
+      done += size;
+    }
+    return buffer;
+  }
+
+ private:
+  // Element `index` of a row, which is element `within` of its piece.
+  const std::byte* at(std::int64_t offset, std::int64_t index, std::int64_t within) const {
+    const std::int64_t start =
+        layout_.in_one_piece() ? 0 : layout_.offset_of_piece((index - within) / layout_.piece());
+    return data_ + (offset + start + within) * item_bytes_;
+  }
+
+  const RowLayout& layout_;
+  const std::byte* data_;
+  DType dtype_;
+  std::int64_t item_bytes_;
 };
 
 /// The rows as T. Not for several threads: row() may reuse one buffer.
@@ -92,15 +142,35 @@ class Rows {
 template <typename T>
 class OutputRows {
  public:
-  OutputRows(const Tensor& out, const DimMask& dim)
-      : permuted_(RowLayout(out, dim).permuted()), result_(permuted_) {}
+  OutputRows(const Tensor& out, const DimMask& dim) : layout_(out, dim), dtype_(out.dtype()) {
+    if (layout_.in_one_piece()) {
+      data_ = writable_bytes(out);
+      if (dtype_ != dtype_of<T>()) buffer_ = scratch<T>(layout_.size());
+    } else {
+      result_.emplace(layout_.permuted());
+    }
+  }
 
-  T* row(std::int64_t index, std::int64_t size) const { return result_.data() + index * size; }
-  void store() const { result_.store(); }
+  /// fill(row) computes the elements of a row, as T.
+  template <typename Fill>
+  void write(std::int64_t index, const Fill& fill) const {
+    if (result_) return fill(result_->data() + index * layout_.size());
+    std::byte* to = data_ + layout_.offset_of(index) * item_bytes(dtype_);
+    if (!buffer_) return fill(reinterpret_cast<T*>(to));
+    fill(buffer_.get());
+    convert_run({to, 1, dtype_}, {buffer_.get(), 1, dtype_of<T>()}, layout_.size());
+  }
+  /// Once all rows are written.
+  void store() const {
+    if (result_) result_->store();
+  }
 
  private:
-  Tensor permuted_;
-  RowMajorOutput<T> result_;
+  RowLayout layout_;
+  DType dtype_;
+  std::byte* data_ = nullptr;
+  std::unique_ptr<T[]> buffer_;
+  std::optional<RowMajorOutput<T>> result_;
 };
 
 }  // namespace shardlab

@@ -4,7 +4,7 @@
 // kernel.
 #include "kernels/strided_loop.h"
 
-#include <algorithm>
+#include "tensor/strided_copy.h"
 
 namespace shardlab {
 
@@ -42,8 +42,7 @@ bool StridedLoop::prepare() {
     for (std::size_t i = 0; i < arrays_; ++i) dim.stride[i] = strides_[i][d];
     dims.push_back(dim);
   }
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const LoopDim& a, const LoopDim& b) { return a.stride[0] > b.stride[0]; });
+  sort_dims(dims, [](const LoopDim& a, const LoopDim& b) { return a.stride[0] > b.stride[0]; });
   dims_.clear();
   for (const LoopDim& dim : dims) {
     if (!dims_.empty() && joins(dims_.back(), dim)) {

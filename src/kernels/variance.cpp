@@ -1,8 +1,9 @@
 // Variance, standard deviation and vector norms: in f64, rounded once.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/kernel_table.h"
-#include "kernels/reduce.h"
 #include "kernels/row_reduce.h"
 #include "kernels/scratch.h"
 
@@ -18,72 +19,73 @@ double squared_magnitude(T value) {
     return value * value;
 }
 
-template <typename T>
-struct Moments {
-  T mean;
-  double variance;
-};
-
-template <typename T>
-Moments<T> moments_of(const T* row, std::int64_t count, double correction) {
-  const T mean = reduce_row<SumOp>(row, count) / T(static_cast<double>(count));
-  const auto deviation = [=](std::int64_t i) { return squared_magnitude(row[i] - mean); };
-  const double total = reduce_range<SumOp, double>(deviation, 0, count);
-  return {mean, total / std::max(static_cast<double>(count) - correction, 0.0)};
-}
-
 enum class Spread { kVariance, kDeviation };
 
 template <Spread spread>
 void variance_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const double correction = correction_of(call);
+  const DimMask reduced = reduced_dims(call, 1, self);
+  const RowLayout layout(self, reduced);
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);
-    Rows<T> rows(self, reduced_dims(call, 1, self));
-    const auto spreads = scratch<double>(rows.count());
-    const auto means = scratch<T>(rows.count());
-    for (std::int64_t i = 0; i < rows.count(); ++i) {
-      const auto moments = moments_of(rows.row(i), rows.size(), correction);
-      spreads[i] = spread == Spread::kVariance ? moments.variance : std::sqrt(moments.variance);
-      means[i] = moments.mean;
+    const std::int64_t count = layout.size();
+    const auto means = reduce_with<SumOp, T>(self, layout, reduced);
+    for (std::int64_t i = 0; i < layout.rows(); ++i) means[i] /= T(static_cast<double>(count));
+    const T* mean = means.get();
+    const auto deviation = [mean](T value, std::int64_t row) {
+      return squared_magnitude(value - mean[row]);
+    };
+    const auto spreads = reduce_mapped<SumOp, double, T>(self, layout, reduced, deviation);
+    const double parts = std::max(static_cast<double>(count) - correction, 0.0);
+    for (std::int64_t i = 0; i < layout.rows(); ++i) {
+      spreads[i] /= parts;
+      if (spread == Spread::kDeviation) spreads[i] = std::sqrt(spreads[i]);
     }
     store_row_major(call.outputs[0], spreads.get(), DType::kF64);
     if (call.outputs.size() > 1) store_row_major(call.outputs[1], means.get(), dtype_of<T>());
   });
 }
 
+// Norms of the rows; orders that are no root of a sum of powers come first.
 template <typename T>
-double norm_of_row(const T* row, std::int64_t count, double order) {
-  const auto magnitude = [row](std::int64_t i) -> double { return std::abs(row[i]); };
-  if (order == std::numeric_limits<double>::infinity()) {
-    return count == 0 ? 0 : reduce_range<MaxOp, double>(magnitude, 0, count);
-  }
-  if (order == -std::numeric_limits<double>::infinity()) {
-    return reduce_range<MinOp, double>(magnitude, 0, count);
+std::unique_ptr<double[]> norms(const Tensor& self, const RowLayout& layout, const DimMask& reduced,
+                                double order) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto of = [&]<typename Op>(Op, auto map) {
+    return reduce_mapped<Op, double, T>(self, layout, reduced, map);
+  };
+  const auto magnitude = [](T value, std::int64_t) -> double { return std::abs(value); };
+  if (order == -kInfinity) return of(MinOp{}, magnitude);
+  if (order == kInfinity) {
+    auto most = of(MaxOp{}, magnitude);
+    if (layout.size() == 0) std::fill_n(most.get(), layout.rows(), 0.0);
+    return most;
   }
   if (order == 0) {
-    const auto present = [=](std::int64_t i) { return double(magnitude(i) != 0); };
-    return reduce_range<SumOp, double>(present, 0, count);
+    return of(SumOp{}, [](T value, std::int64_t) { return double(std::abs(value) != 0); });
   }
-  if (order == 1) return reduce_range<SumOp, double>(magnitude, 0, count);
+  if (order == 1) return of(SumOp{}, magnitude);
   if (order == 2) {
-    const auto square = [row](std::int64_t i) { return squared_magnitude(row[i]); };
-    return std::sqrt(reduce_range<SumOp, double>(square, 0, count));
+    auto sums = of(SumOp{}, [](T value, std::int64_t) { return squared_magnitude(value); });
+    for (std::int64_t i = 0; i < layout.rows(); ++i) sums[i] = std::sqrt(sums[i]);
+    return sums;
   }
-  const auto power = [=](std::int64_t i) { return std::pow(magnitude(i), order); };
-  return std::pow(reduce_range<SumOp, double>(power, 0, count), 1 / order);
+  auto sums = of(SumOp{},
+                 [=](T value, std::int64_t row) { return std::pow(magnitude(value, row), order); });
+  for (std::int64_t i = 0; i < layout.rows(); ++i) sums[i] = std::pow(sums[i], 1 / order);
+  return sums;
 }
 
 // linalg_vector_norm(self, ord, dim, keepdim, *, dtype)
 void vector_norm_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const double order = scalar_arg(call, 1).to_double();
+  const DimMask reduced = reduced_dims(call, 2, self);
+  const RowLayout layout(self, reduced);
   with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    reduce_rows<T, double>(
-        call.outputs[0], self, reduced_dims(call, 2, self),
-        [order](const T* row, std::int64_t count) { return norm_of_row(row, count, order); });
+    const auto results = norms<decltype(type)>(self, layout, reduced, order);
+    store_row_major(call.outputs[0], results.get(), DType::kF64);
   });
 }
 

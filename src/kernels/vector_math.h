@@ -4,6 +4,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -51,16 +52,48 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
   std::memcpy(to + i, padded_a, rest);
 }
 
-/// exp of each lane. Eigen saturates at both ends: results below the smallest normal number are 0
-/// here and those above the largest one are infinite.
+/// exp of each lane by Eigen's polynomial: x = m log 2 + r, and exp(r) gets m more in its exponent,
+/// where Eigen multiplies four times. Right for results that are normal numbers.
+inline PacketOf<float> normal_exp(const PacketOf<float>& x) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<float>;
+  typedef std::uint32_t Bits __attribute__((vector_size(sizeof(Packet))));
+  const auto number = [](float value) { return pset1<Packet>(value); };
+  const Packet m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
+  const Packet r = pmadd(m, number(2.12194440e-4f), pmadd(m, number(-0.693359375f), x));
+  const Packet r2 = pmul(r, r), r3 = pmul(r2, r);
+  Packet high = pmadd(number(1.9875691500E-4f), r, number(1.3981999507E-3f));
+  Packet low = pmadd(number(4.1665795894E-2f), r, number(1.6666665459E-1f));
+  high = pmadd(high, r, number(8.3334519073E-3f));
+  low = pmadd(low, r, number(5.0000001201E-1f));
+  const Packet y = pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f)));
+  // The sum's last bits are those of m.
+  const Packet shifted = padd(m, number(0x1.8p23f));
+  return std::bit_cast<Packet>(std::bit_cast<Bits>(y) + (std::bit_cast<Bits>(shifted) << 23));
+}
+inline PacketOf<double> normal_exp(const PacketOf<double>& x) { return Eigen::internal::pexp(x); }
+
+/// From where to where exp is a normal number.
+template <typename T>
+inline constexpr T kLowestExp = -0x1.6232bdd7abcd2p+9;
+template <typename T>
+inline constexpr T kHighestExp = 0x1.62e42fefa39efp+9;
+template <>
+inline constexpr float kLowestExp<float> = -0x1.5d589ep+6f;
+template <>
+inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
+
+/// exp of each lane. Results below the smallest normal number are 0 here and those above
+/// the largest one are infinite.
 template <typename T>
 PacketOf<T> packet_exp(const PacketOf<T>& x) {
   using namespace Eigen::internal;
   using Packet = PacketOf<T>;
-  const Packet highest = pset1<Packet>(std::log(std::numeric_limits<T>::max()));
-  const Packet lowest = pset1<Packet>(std::log(std::numeric_limits<T>::min()));
+  const Packet highest = pset1<Packet>(kHighestExp<T>);
+  const Packet lowest = pset1<Packet>(kLowestExp<T>);
   const Packet infinite = pset1<Packet>(std::numeric_limits<T>::infinity());
-  const Packet high = pselect(pcmp_lt(highest, x), infinite, pexp(x));
+  const Packet number = pselect(pcmp_eq(x, x), normal_exp(x), x);
+  const Packet high = pselect(pcmp_lt(highest, x), infinite, number);
   return pselect(pcmp_lt(x, lowest), pset1<Packet>(0), high);
 }
 

@@ -33,8 +33,7 @@ CopyDims ordered_dims(std::span<const std::int64_t> shape, std::span<const std::
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] != 1) dims.push_back({shape[i], to[i], from[i]});
   }
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const CopyDim& a, const CopyDim& b) { return a.to > b.to; });
+  sort_dims(dims, [](const CopyDim& a, const CopyDim& b) { return a.to > b.to; });
   CopyDims merged;
   for (const CopyDim& dim : dims) {
     if (!merged.empty() && merged.back().to == dim.to * dim.size &&

@@ -1,6 +1,7 @@
 // strided_copy.h - element copies between strided host arrays.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -15,6 +16,17 @@ struct StridedSource {
   const void* data;
   std::span<const std::int64_t> stride;
 };
+
+/// Sorts a few dims, `before(a, b)` first, equal ones as they stood; takes no memory.
+template <typename DimList, typename Before>
+void sort_dims(DimList& dims, const Before& before) {
+  for (std::size_t i = 1; i < dims.size(); ++i) {
+    const auto moved = dims[i];
+    std::size_t place = i;
+    for (; place > 0 && before(moved, dims[place - 1]); --place) dims[place] = dims[place - 1];
+    dims[place] = moved;
+  }
+}
 
 /// target[i] = source[i] for every index i of `shape`; elements of 1, 2, 4, 8 or 16 bytes. Source
 /// strides may be 0; the arrays do not overlap.

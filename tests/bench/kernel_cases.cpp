@@ -146,10 +146,10 @@ struct Elementwise {
   std::vector<LocalArg> rest{};
 };
 
-void add_elementwise(std::vector<KernelCase>& cases) {
+std::vector<Elementwise> elementwise_rows() {
   using enum KernelId;
   constexpr DType f32 = DType::kF32, f64 = DType::kF64, bf16 = DType::kBF16;
-  const Elementwise rows[] = {
+  return {
       {"add_f32", kAdd, {f32, f32}, f32, {Scalar(1)}},
       {"add_f64", kAdd, {f64, f64}, f64, {Scalar(1)}},
       {"add_bf16", kAdd, {bf16, bf16}, bf16, {Scalar(1)}},
@@ -194,7 +194,11 @@ void add_elementwise(std::vector<KernelCase>& cases) {
       {"cast_f32_i32", kConvert, {f32}, DType::kI32},
       {"cast_f32_bool", kConvert, {f32}, DType::kBool},
   };
-  for (const Elementwise& row : rows) {
+}
+
+void add_elementwise(std::vector<KernelCase>& cases) {
+  using enum KernelId;
+  for (const Elementwise& row : elementwise_rows()) {
     cases.push_back({row.name, Floor::kMemory, [row] {
                        Launch launch{row.kernel, {}, {output({kLarge}, row.out)}};
                        for (const DType dtype : row.inputs) {

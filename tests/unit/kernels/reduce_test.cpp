@@ -1,5 +1,3 @@
-#include "kernels/row_reduce.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
