@@ -35,6 +35,10 @@ std::vector<std::string> differing_setup(const Json& a, const Json& b) {
     if (a.at(key) == b.at(key)) continue;
     texts.push_back(fmt::format("{}: {} and {}", key, text_of(a[key]), text_of(b[key])));
   }
+  if (other_products(a, b)) {
+    texts.push_back(
+        fmt::format("products: {} and {}", text_of(a["products"]), text_of(b["products"])));
+  }
   return texts;
 }
 
@@ -64,6 +68,7 @@ DiffSection diff_outcome(const Json& a, const Json& b) {
         {"outcome", fmt::format("A ends with {}\nB ends with {}", outcome_of(a), outcome_of(b)),
          last});
   }
+  if (other_products(a, b)) return section;
   const Json &lines_a = a.at("printed"), &lines_b = b.at("printed");
   for (std::size_t i = 0; i < std::max(lines_a.size(), lines_b.size()); ++i) {
     const std::string line_a = i < lines_a.size() ? printed_text(lines_a[i]) : "nothing";

@@ -38,6 +38,7 @@ struct RunDiff {
 /// name; shapes of pieces, bytes and times where the meshes are equal. Elements of values are the
 /// same when their distance is at most the sum of what both runs allow around the single-device run
 /// in f64 (0 where both are exact); where that is not known, 32 roundings of the largest element.
+/// Values, and what programs print, are compared where products are of the same instructions.
 RunDiff diff_run(const nlohmann::json& a, const nlohmann::json& b);
 /// All runs of two files, in their order.
 ///   fails  Value: a line that `run --json` did not write; names file and line
@@ -48,6 +49,8 @@ std::string diff_text(const std::vector<RunDiff>& runs, const std::string& a, co
 /// One object, keys in alphabetical order.
 std::string diff_json(const std::vector<RunDiff>& runs);
 
+/// Whether products of the two runs add up in orders of their own, as those of AVX2 and AVX-512 do.
+bool other_products(const nlohmann::json& a, const nlohmann::json& b);
 /// The theme "values"; `a` and `b` are runs.
 DiffSection diff_values(const nlohmann::json& a, const nlohmann::json& b);
 

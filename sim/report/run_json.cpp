@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_of_list.h"
+#include "kernels/matmul.h"
 #include "mesh/type_string.h"
 #include "sim/record/json.h"
 #include "sim/report/collective_sums.h"
@@ -311,6 +312,9 @@ Json facts_of_run(const ScenarioResult& result) {
                {"ran_on_host", run.ran_on_host},
                {"collectives", counts_json(run.counts)},
                {"memory", memory_json(run)}};
+  if (run.options.device.name == "cpu" && !run.shapes_only()) {
+    json["products"] = product_level();
+  }
   if (run.kernels) {
     json["kernels"] = {{"run", run.kernels->run}, {"shared", run.kernels->shared}};
   }

@@ -9,6 +9,7 @@
 
 #include "base/bytes_text.h"
 #include "base/text_of_list.h"
+#include "kernels/matmul.h"
 #include "sim/report/collective_sums.h"
 #include "sim/report/implicit_moves.h"
 #include "sim/report/memory_text.h"
@@ -85,8 +86,12 @@ class RunText {
     const SchedulerOptions& schedule = run_.options.schedule;
     std::string order = fmt::format("{} scheduler", scheduler_name(run_.options));
     if (schedule.kind == SchedulerKind::kSeeded) order += fmt::format(" ({})", schedule.seed);
-    line("{}  {} backend, {}{}, seed {}", where, run_.options.backend,
-         device == "cpu" ? "" : "device " + device + ", ", order, scenario.seed);
+    // As most builds have it, it goes without saying.
+    const std::string_view level = product_level();
+    const bool usual = device != "cpu" || level == "avx2" || level == "neon";
+    line("{}  {} backend, {}{}{}, seed {}", where, run_.options.backend,
+         device == "cpu" ? "" : "device " + device + ", ", order,
+         usual ? "" : fmt::format(", {} products", level), scenario.seed);
   }
 
   bool whole() const { return options_.length == ReportLength::kFull; }

@@ -14,12 +14,12 @@ namespace shardlab {
 
 namespace {
 
-// to = exp(x - largest); `to` may be x.
+// to = exp(x - largest), which never overflows; `to` may be x.
 template <typename T>
 void exp_shifted(const T* x, T* to, std::int64_t count, T largest) {
   map_packets(x, to, count, [largest](const PacketOf<T>& values) {
-    return packet_exp<T>(
-        Eigen::internal::psub(values, Eigen::internal::pset1<PacketOf<T>>(largest)));
+    using namespace Eigen::internal;
+    return packet_exp_below<T>(psub(values, pset1<PacketOf<T>>(largest)));
   });
 }
 

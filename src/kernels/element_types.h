@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <bit>
 #include <complex>
 #include <cstdint>
 #include <type_traits>
@@ -57,13 +58,25 @@ inline DType compute_dtype(DType dtype) {
   }
 }
 
-// The hardware's conversions where the processor has them; same bits as base/dtype.h.
+// Same bits as base/dtype.h. The hardware's conversion where the processor has it.
 inline float half_to_float(Half value) {
   return Eigen::half_impl::half_to_float(Eigen::half_impl::raw_uint16_to_half(value.bits));
 }
+// Without a branch, so that compilers make vectors of it.
 inline Half float_to_half(float value) {
-  if (value != value) return to_half(value);  // one NaN for all
-  return {Eigen::half_impl::float_to_half_rtne(value).x};
+  constexpr std::uint32_t kInfinite = 0x7F800000, kOverflows = 0x477FF000, kNormal = 0x38800000;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits & 0x80000000, magnitude = bits ^ sign;
+  // Below the normal numbers the processor rounds: 0.5 has their last bit as its own.
+  const float small = std::bit_cast<float>(magnitude) + 0.5f;
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(small) - 0x3F000000;
+  // Half a unit more, and one for an odd last bit; 15 as the exponent's bias in place of 127.
+  const std::uint32_t odd = magnitude >> 13 & 1;
+  const std::uint32_t normal = (magnitude + 0xFFF + odd - 0x38000000) >> 13;
+  std::uint32_t packed = magnitude < kNormal ? subnormal : normal;
+  packed = magnitude >= kOverflows ? 0x7C00 : packed;
+  packed = magnitude > kInfinite ? 0x7E00 : packed;  // one NaN for all
+  return {static_cast<std::uint16_t>(packed | sign >> 16)};
 }
 
 }  // namespace shardlab

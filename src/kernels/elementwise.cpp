@@ -97,15 +97,8 @@ class BlockRunner {
  private:
   void run_row(std::span<const std::int64_t> offsets, std::span<const std::int64_t> strides,
                std::int64_t count) {
-    bool direct = out_.dtype() == loop_.out && strides[0] == 1;
-    const bool direct_out = direct;
-    std::array<bool, kMaxOperands> direct_in{};
-    for (std::size_t i = 0; i < operands_; ++i) {
-      direct_in[i] =
-          operand_[i].dtype == loop_.in[i] && strides[i + 1] == 1 && !rounds(operand_[i].dtype);
-      direct = direct && direct_in[i];
-    }
-    const std::int64_t block = direct ? count : block_elements();
+    if (block_ == 0) plan(strides);
+    const std::int64_t block = block_ < 0 ? count : block_;
     for (std::int64_t start = 0; start < count; start += block) {
       const std::int64_t size = std::min(block, count - start);
       std::array<const std::byte*, kMaxOperands> in{};
@@ -113,15 +106,27 @@ class BlockRunner {
         const Operand& operand = operand_[i];
         const std::int64_t bytes = item_bytes(operand.dtype);
         const std::byte* from = operand.data + offsets[i + 1] + start * strides[i + 1] * bytes;
-        in[i] = direct_in[i] ? from : load(i, {from, strides[i + 1], operand.dtype}, size);
+        in[i] = direct_in_[i] ? from : load(i, {from, strides[i + 1], operand.dtype}, size);
       }
       std::byte* to = target_ + offsets[0] + start * strides[0] * item_bytes(out_.dtype());
-      loop_.run(in.data(), direct_out ? to : buffer_[kMaxOperands].bytes, size);
-      if (!direct_out) {
+      loop_.run(in.data(), direct_out_ ? to : buffer_[kMaxOperands].bytes, size);
+      if (!direct_out_) {
         convert_run({to, strides[0], out_.dtype()}, {buffer_[kMaxOperands].bytes, 1, loop_.out},
                     size);
       }
     }
+  }
+
+  // What lies as the function wants it, the same for all rows.
+  void plan(std::span<const std::int64_t> strides) {
+    direct_out_ = out_.dtype() == loop_.out && strides[0] == 1;
+    bool direct = direct_out_;
+    for (std::size_t i = 0; i < operands_; ++i) {
+      direct_in_[i] =
+          operand_[i].dtype == loop_.in[i] && strides[i + 1] == 1 && !rounds(operand_[i].dtype);
+      direct = direct && direct_in_[i];
+    }
+    block_ = direct ? -1 : block_elements();
   }
 
   bool rounds(DType dtype) const {
@@ -159,6 +164,9 @@ class BlockRunner {
   DType rounded_;
   std::size_t operands_;
   bool one_row_;
+  bool direct_out_ = false;
+  std::array<bool, kMaxOperands> direct_in_{};
+  std::int64_t block_ = 0;  // elements; 0: not planned, -1: as many as there are
   std::byte* target_;
   std::array<Operand, kMaxOperands> operand_;
   std::array<const void*, kMaxOperands> filled_from_{};

@@ -207,13 +207,15 @@ struct Pow {
 struct Maximum {
   template <typename T>
   SHARDLAB_HD static T apply(T a, T b) {
-    return is_nan(a) || a > b ? a : b;
+    const T chosen = a > b ? a : b;
+    return is_nan(a) ? a : chosen;
   }
 };
 struct Minimum {
   template <typename T>
   SHARDLAB_HD static T apply(T a, T b) {
-    return is_nan(a) || a < b ? a : b;
+    const T chosen = a < b ? a : b;
+    return is_nan(a) ? a : chosen;
   }
 };
 struct Atan2 {

@@ -1,6 +1,8 @@
 // Real products: skinny ones by the loop of our own, all others through Eigen. Eigen's block sizes
 // follow the caches of the machine, and with them the order in which terms are added; they are
 // fixed here, so that results are the same bits on every machine of one instruction set.
+#include <utility>
+
 #include "kernels/eigen_multiply.h"
 #include "kernels/skinny_multiply.h"
 
@@ -14,6 +16,16 @@ void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
 void multiply(const MatrixView<double>& out, const MatrixView<const double>& a,
               const MatrixView<const double>& b) {
   if (!multiply_skinny(out, a, b)) eigen_multiply(out, a, b);
+}
+
+std::string_view product_level() {
+  const std::string_view sets = Eigen::SimdInstructionSetsInUse();
+  const std::pair<std::string_view, std::string_view> levels[] = {
+      {"AVX512", "avx512"}, {"AVX", "avx2"}, {"SSE", "sse"}, {"NEON", "neon"}};
+  for (const auto& [set, level] : levels) {
+    if (sets.find(set) != std::string_view::npos) return level;
+  }
+  return "other";
 }
 
 void fix_matmul_blocking() {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <unsupported/Eigen/SpecialFunctions>
 
 #include "kernels/math_functors.h"
@@ -52,26 +53,48 @@ void map_packet_pairs(const T* a, const T* b, T* to, std::int64_t count, Functio
   std::memcpy(to + i, padded_a, rest);
 }
 
-/// exp of each lane by Eigen's polynomial: x = m log 2 + r, and exp(r) gets m more in its exponent,
-/// where Eigen multiplies four times. Right for results that are normal numbers.
+/// y 2^m for whole m where that is a normal number: m is added to the exponent of y. Of the sum
+/// that is shifted there the last bits are those of m.
+template <typename T>
+PacketOf<T> scaled_by_power(const PacketOf<T>& y, const PacketOf<T>& m) {
+  using namespace Eigen::internal;
+  using Packet = PacketOf<T>;
+  using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  typedef Word Bits __attribute__((vector_size(sizeof(Packet))));
+  constexpr int kDigits = std::numeric_limits<T>::digits - 1;
+  const Packet shifted = padd(m, pset1<Packet>(T(1.5) * T(Word(1) << kDigits)));
+  return std::bit_cast<Packet>(std::bit_cast<Bits>(y) + (std::bit_cast<Bits>(shifted) << kDigits));
+}
+
+/// exp of each lane where it is a normal number, as Eigen computes it: x = m log 2 + r, exp(r) by a
+/// polynomial, or a quotient of two. The last step takes Eigen four multiplications.
 inline PacketOf<float> normal_exp(const PacketOf<float>& x) {
   using namespace Eigen::internal;
-  using Packet = PacketOf<float>;
-  typedef std::uint32_t Bits __attribute__((vector_size(sizeof(Packet))));
-  const auto number = [](float value) { return pset1<Packet>(value); };
-  const Packet m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
-  const Packet r = pmadd(m, number(2.12194440e-4f), pmadd(m, number(-0.693359375f), x));
-  const Packet r2 = pmul(r, r), r3 = pmul(r2, r);
-  Packet high = pmadd(number(1.9875691500E-4f), r, number(1.3981999507E-3f));
-  Packet low = pmadd(number(4.1665795894E-2f), r, number(1.6666665459E-1f));
+  const auto number = [](float value) { return pset1<PacketOf<float>>(value); };
+  const auto m = pfloor(pmadd(x, number(1.44269504088896341f), number(0.5f)));
+  const auto r = pmadd(m, number(2.12194440e-4f), pmadd(m, number(-0.693359375f), x));
+  const auto r2 = pmul(r, r), r3 = pmul(r2, r);
+  auto high = pmadd(number(1.9875691500E-4f), r, number(1.3981999507E-3f));
+  auto low = pmadd(number(4.1665795894E-2f), r, number(1.6666665459E-1f));
   high = pmadd(high, r, number(8.3334519073E-3f));
   low = pmadd(low, r, number(5.0000001201E-1f));
-  const Packet y = pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f)));
-  // The sum's last bits are those of m.
-  const Packet shifted = padd(m, number(0x1.8p23f));
-  return std::bit_cast<Packet>(std::bit_cast<Bits>(y) + (std::bit_cast<Bits>(shifted) << 23));
+  return scaled_by_power<float>(pmadd(pmadd(high, r3, low), r2, padd(r, number(1.0f))), m);
 }
-inline PacketOf<double> normal_exp(const PacketOf<double>& x) { return Eigen::internal::pexp(x); }
+inline PacketOf<double> normal_exp(const PacketOf<double>& x) {
+  using namespace Eigen::internal;
+  const auto number = [](double value) { return pset1<PacketOf<double>>(value); };
+  const auto m = pfloor(pmadd(number(1.4426950408889634073599), x, number(0.5)));
+  auto r = psub(x, pmul(m, number(0.693145751953125)));
+  r = psub(r, pmul(m, number(1.42860682030941723212e-6)));
+  const auto r2 = pmul(r, r);
+  auto odd = pmadd(number(1.26177193074810590878e-4), r2, number(3.02994407707441961300e-2));
+  odd = pmul(pmadd(odd, r2, number(9.99999999999999999910e-1)), r);
+  auto even = pmadd(number(3.00198505138664455042e-6), r2, number(2.52448340349684104192e-3));
+  even = pmadd(even, r2, number(2.27265548208155028766e-1));
+  even = pmadd(even, r2, number(2.00000000000000000009e0));
+  const auto y = pmadd(number(2), pdiv(odd, psub(even, odd)), number(1));
+  return scaled_by_power<double>(y, m);
+}
 
 /// From where to where exp is a normal number.
 template <typename T>
@@ -83,18 +106,20 @@ inline constexpr float kLowestExp<float> = -0x1.5d589ep+6f;
 template <>
 inline constexpr float kHighestExp<float> = 0x1.62e42ep+6f;
 
-/// exp of each lane. Results below the smallest normal number are 0 here and those above
-/// the largest one are infinite.
+/// exp of each lane that is at most kHighestExp. Results below the smallest normal number are 0.
+template <typename T>
+PacketOf<T> packet_exp_below(const PacketOf<T>& x) {
+  using namespace Eigen::internal;
+  const PacketOf<T> number = pselect(pcmp_eq(x, x), normal_exp(x), x);
+  return pselect(pcmp_lt(x, pset1<PacketOf<T>>(kLowestExp<T>)), pset1<PacketOf<T>>(0), number);
+}
+
+/// exp of each lane. Results above the largest number are infinite.
 template <typename T>
 PacketOf<T> packet_exp(const PacketOf<T>& x) {
   using namespace Eigen::internal;
-  using Packet = PacketOf<T>;
-  const Packet highest = pset1<Packet>(kHighestExp<T>);
-  const Packet lowest = pset1<Packet>(kLowestExp<T>);
-  const Packet infinite = pset1<Packet>(std::numeric_limits<T>::infinity());
-  const Packet number = pselect(pcmp_eq(x, x), normal_exp(x), x);
-  const Packet high = pselect(pcmp_lt(highest, x), infinite, number);
-  return pselect(pcmp_lt(x, lowest), pset1<Packet>(0), high);
+  const PacketOf<T> infinite = pset1<PacketOf<T>>(std::numeric_limits<T>::infinity());
+  return pselect(pcmp_lt(pset1<PacketOf<T>>(kHighestExp<T>), x), infinite, packet_exp_below<T>(x));
 }
 
 /// log of each lane. Eigen takes subnormal numbers for the smallest normal one: they are scaled.
@@ -149,6 +174,22 @@ template <typename F>
 struct Vectorized : F {};
 
 template <>
+struct Vectorized<element::Where> : element::Where {
+  // Bit by bit: compilers make a branch of a choice between two elements that lie in memory.
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  static void map(const bool* condition, const T* yes, const T* no, T* to, std::int64_t count) {
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    const auto* given = reinterpret_cast<const std::uint8_t*>(condition);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Bits mask = -static_cast<Bits>(given[i]);
+      to[i] = std::bit_cast<T>((std::bit_cast<Bits>(yes[i]) & mask) |
+                               (std::bit_cast<Bits>(no[i]) & ~mask));
+    }
+  }
+};
+template <>
 struct Vectorized<element::Exp> : element::Exp {
   template <Real T>
   static void map(const T* from, T* to, std::int64_t count) {
@@ -195,6 +236,18 @@ struct Vectorized<element::Silu> : element::Silu {
       using namespace Eigen::internal;
       const PacketOf<T> one = pset1<PacketOf<T>>(1);
       return pdiv(x, padd(one, packet_exp<T>(pnegate(x))));
+    });
+  }
+};
+template <>
+struct Vectorized<element::SiluBackward> : element::SiluBackward {
+  template <Real T>
+  static void map(const T* grad, const T* from, T* to, std::int64_t count) {
+    using Packet = PacketOf<T>;
+    map_packet_pairs(grad, from, to, count, [](const Packet& g, const Packet& x) {
+      using namespace Eigen::internal;
+      const Packet one = pset1<Packet>(1), sigmoid = packet_sigmoid<T>(x);
+      return pmul(pmul(g, sigmoid), padd(one, pmul(x, psub(one, sigmoid))));
     });
   }
 };

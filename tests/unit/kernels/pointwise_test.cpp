@@ -467,3 +467,28 @@ TEST_CASE("atan2 knows all four quadrants") {
   const Doubles expected = {pi / 4, 3 * pi / 4, -3 * pi / 4, -pi / 4, pi};
   for (std::size_t i = 0; i < 5; ++i) CHECK(got[i] == doctest::Approx(expected[i]));
 }
+
+TEST_CASE("exp at both ends: subnormal results are 0, the largest one is finite, NaN stays") {
+  Kernels kernels;
+  const auto exps = [&](DType dtype, const Doubles& values) {
+    const Tensor x = real(kernels, dtype, values);
+    const Tensor y = kernels.run(KernelId::kExp, {x}, x.shape(), dtype);
+    return values_of<double>(kernels.run(KernelId::kConvert, {y}, x.shape(), DType::kF64));
+  };
+  const Doubles narrow{-104, -88, -87.25, 0, 88.5, 88.75, kInfinity, -kInfinity, kNan};
+  const Doubles wide{-746, -709, -708.25, 0, 709.5, 709.79, kInfinity, -kInfinity, kNan};
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    const Doubles& x = dtype == DType::kF32 ? narrow : wide;
+    const Doubles y = exps(dtype, x);
+    const double error = dtype == DType::kF32 ? 2e-7 : 4e-16;
+    CHECK(y[0] == 0);
+    CHECK(y[1] == 0);
+    CHECK(std::abs(y[2] / std::exp(x[2]) - 1) < error);
+    CHECK(y[3] == 1);
+    CHECK(std::abs(y[4] / std::exp(x[4]) - 1) < error);
+    CHECK(y[5] == kInfinity);
+    CHECK(y[6] == kInfinity);
+    CHECK(y[7] == 0);
+    CHECK(std::isnan(y[8]));
+  }
+}

@@ -67,6 +67,27 @@ TEST_CASE("V-14 the largest of negative numbers, the smallest of positive ones")
       [](std::int64_t length, std::int64_t c) { return static_cast<float>(length - 1 - c); });
 }
 
+TEST_CASE("V-14 rows in pieces, and in another dtype, have every element once") {
+  Kernels kernels;
+  for (const std::int64_t piece : {3, 8, 70, 600}) {
+    CAPTURE(piece);
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < 5 * 3 * piece; ++i) values.push_back(static_cast<float>(i % 7));
+    std::vector<float> expected(3, 0.0F);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      expected[i / static_cast<std::size_t>(piece) % 3] += values[i];
+    }
+    const Tensor x = kernels.f32({5, 3, piece}, values);
+    const auto sum_of = [&](const Tensor& terms, DType dtype) {
+      return kernels.run(KernelId::kSum, {terms, Dims{0, 2}}, Dims{3}, dtype);
+    };
+    CHECK(values_of<float>(sum_of(x, DType::kF32)) == expected);
+    const Tensor narrow = kernels.run(KernelId::kConvert, {x}, {5, 3, piece}, DType::kI32);
+    const auto sums = values_of<std::int64_t>(sum_of(narrow, DType::kI64));
+    CHECK(std::vector<float>(sums.begin(), sums.end()) == expected);
+  }
+}
+
 TEST_CASE("V-14 extrema of integers") {
   Kernels kernels;
   const Tensor x = kernels.i64({2, 3}, {-6, -3, -5, 6, 3, 5});
