@@ -192,11 +192,10 @@ SHARDLAB_HD inline double scaled_bessel_i(double order, double x) {
   }
   return sign * sum / std::sqrt(2 * kPi * size);
 }
-SHARDLAB_HD inline double bessel_i(double order, double x) {
-  const double scaled = scaled_bessel_i(order, x);
-  const double half = std::exp(std::abs(x) / 2);  // in two steps, as the product may be in range
-  return scaled == 0 && std::isinf(half) ? std::copysign(kInf, order == 1 ? x : 1)
-                                         : scaled * half * half;
+/// In the number's type, in which exp(|x|) is infinite before I is, as in the reference.
+template <typename T>
+SHARDLAB_HD T bessel_i(double order, T x) {
+  return static_cast<T>(scaled_bessel_i(order, x)) * std::exp(std::abs(x));
 }
 
 /// K of any order, times exp(x): the integral over t of exp(-x (cosh t - 1)) cosh(order t), for
@@ -216,34 +215,6 @@ SHARDLAB_HD inline double scaled_bessel_k(double order, double x) {
 }
 SHARDLAB_HD inline double bessel_k(double order, double x) {
   return x > 0 ? scaled_bessel_k(order, x) * std::exp(-x) : scaled_bessel_k(order, x);
-}
-
-SHARDLAB_HD inline double spherical_bessel_j0(double x) {
-  if (std::isinf(x)) return 0;
-  return x == 0 ? 1 : std::sin(x) / x;
-}
-
-/// Airy's function: its power series around 0; K of order 1/3 above; below, a wave.
-SHARDLAB_HD inline double airy_ai(double x) {
-  if (!std::isfinite(x)) return kNan;
-  const double reach = 2. / 3 * std::abs(x) * std::sqrt(std::abs(x));
-  if (x > 1) return std::sqrt(x / 3) / kPi * bessel_k(1. / 3, reach);
-  if (x >= -7) {
-    double even = 0.35502805388781723926, odd = 0.25881940379280679840 * x, sum = even - odd;
-    for (int k = 1; k < 60; ++k) {
-      even *= x * x * x / ((3 * k - 1) * (3 * k));
-      odd *= x * x * x / ((3 * k) * (3 * k + 1));
-      sum += even - odd;
-    }
-    return sum;
-  }
-  double term = 1, cosine = 0, sine = 0;  // the first sum in phase, the second across
-  for (int k = 0; k < 12; ++k) {
-    (k % 2 == 0 ? cosine : sine) += (k % 4 < 2 ? 1 : -1) * term;
-    term *= (6. * k + 1) * (6 * k + 3) * (6 * k + 5) / (216. * (k + 1) * (2 * k + 1)) / reach;
-  }
-  const double angle = reach - kPi / 4;
-  return (std::cos(angle) * cosine + std::sin(angle) * sine) / (kSqrtPi * std::sqrt(std::sqrt(-x)));
 }
 
 }  // namespace shardlab::special

@@ -2,6 +2,7 @@
 // devices.
 #pragma once
 
+#include "kernels/bessel_functions.h"
 #include "kernels/special_functions.h"
 
 namespace shardlab::element {
@@ -16,17 +17,10 @@ namespace shardlab::element {
     }                                      \
   };
 
-SHARDLAB_SPECIAL(AiryAi, special::airy_ai(x))
-SHARDLAB_SPECIAL(BesselJ0, ::j0(x))
-SHARDLAB_SPECIAL(BesselJ1, ::j1(x))
-SHARDLAB_SPECIAL(BesselY0, x < 0 ? special::kNan : ::y0(x))
-SHARDLAB_SPECIAL(BesselY1, x < 0 ? special::kNan : ::y1(x))
 SHARDLAB_SPECIAL(Digamma, special::digamma(x))
 SHARDLAB_SPECIAL(Erfcx, special::erfcx(x))
 SHARDLAB_SPECIAL(Erfinv, special::erfinv(x))
-SHARDLAB_SPECIAL(I0, special::bessel_i(0, x))
 SHARDLAB_SPECIAL(I0e, special::scaled_bessel_i(0, x))
-SHARDLAB_SPECIAL(I1, special::bessel_i(1, x))
 SHARDLAB_SPECIAL(I1e, special::scaled_bessel_i(1, x))
 SHARDLAB_SPECIAL(K0, special::bessel_k(0, x))
 SHARDLAB_SPECIAL(K1, special::bessel_k(1, x))
@@ -35,6 +29,24 @@ SHARDLAB_SPECIAL(LogNdtr, special::log_ndtr(x))
 SHARDLAB_SPECIAL(Ndtri, special::ndtri(x))
 SHARDLAB_SPECIAL(ScaledK0, special::scaled_bessel_k(0, x))
 SHARDLAB_SPECIAL(ScaledK1, special::scaled_bessel_k(1, x))
+#undef SHARDLAB_SPECIAL
+
+/// A function of one number that is computed in the number's type.
+#define SHARDLAB_SPECIAL(Name, value) \
+  struct Name {                       \
+    template <typename T>             \
+    SHARDLAB_HD static T apply(T x) { \
+      return value;                   \
+    }                                 \
+  };
+
+SHARDLAB_SPECIAL(AiryAi, special::airy_ai(x))
+SHARDLAB_SPECIAL(BesselJ0, special::bessel_j0(x))
+SHARDLAB_SPECIAL(BesselJ1, special::bessel_j1(x))
+SHARDLAB_SPECIAL(BesselY0, special::bessel_y0(x))
+SHARDLAB_SPECIAL(BesselY1, special::bessel_y1(x))
+SHARDLAB_SPECIAL(I0, special::bessel_i(0, x))
+SHARDLAB_SPECIAL(I1, special::bessel_i(1, x))
 SHARDLAB_SPECIAL(SphericalBesselJ0, special::spherical_bessel_j0(x))
 #undef SHARDLAB_SPECIAL
 
