@@ -221,17 +221,38 @@ std::vector<DTensor> RowNode::run(std::span<const DTensor> grads, Graph graph) {
 
 std::vector<DTensor> RowNode::gradients(std::span<const DTensor> grads, Graph graph) {
   const OpRow& definition = definition_of(*row_);
-  if (in_parts_) return gradients_of_parts(definition, grads, graph);
+  if (in_parts_) {
+    std::vector<DTensor> found = gradients_of_parts(definition, grads, graph);
+    return one_kernel_ ? with_zeros(calls_of(graph), grads, std::move(found)) : found;
+  }
   if (!definition.gradient) {
     throw Error(ErrorKind::kUnsupported, fmt::format("{}: no gradient for this op", row_->name()))
         .with("fix", "detach the input that needs no gradient");
   }
   const auto needs = [this](std::size_t index) { return edges()[index].wanted(); };
   Calls& calls = calls_of(graph);
-  if (!records(graph)) return definition.gradient.program({calls, inputs_, outputs_, grads, needs});
+  if (!records(graph)) {
+    return with_zeros(calls, grads,
+                      definition.gradient.program({calls, inputs_, outputs_, grads, needs}));
+  }
   const Arguments inputs = inputs_on_tape();
   const Results outputs = outputs_on_tape();
-  return definition.gradient.program({calls, inputs, outputs, grads, needs});
+  return with_zeros(calls, grads,
+                    definition.gradient.program({calls, inputs, outputs, grads, needs}));
+}
+
+// What a program leaves out, the results do not depend on; or nothing flows in that would go there.
+std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> grads,
+                                         std::vector<DTensor> found) const {
+  if (!std::ranges::all_of(grads, &DTensor::defined)) return found;
+  found.resize(edges().size());
+  std::size_t slot = 0;
+  for_each_tensor_slot(row_->op, inputs_, [&](std::size_t, const Argument& argument) {
+    const std::size_t index = slot++;
+    if (found[index].defined() || !edges()[index].wanted()) return;
+    found[index] = calls.one("aten::zeros_like", {argument});
+  });
+  return found;
 }
 
 // What was kept without values is asked for its shape only.
@@ -287,7 +308,9 @@ std::vector<DTensor> RowNode::gradients_of_parts(const OpRow& definition,
   std::vector<DTensor> leaves;
   std::vector<Ref<GradNode>> begins;
   const auto make_leaf = [&](const Argument& argument) -> Argument {
-    if (!edges()[leaves.size()].wanted()) {
+    // What was kept without values is not read by the parts.
+    const bool read = argument.is_tensor() && argument.tensor().local().defined();
+    if (!edges()[leaves.size()].wanted() || !read) {
       leaves.emplace_back();
       return argument;
     }

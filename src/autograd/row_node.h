@@ -69,6 +69,9 @@ class RowNode : public GradNode {
   DTensor kept(const DTensor& x, std::size_t index, bool result);
   DTensor kept_copy(const DTensor& x, std::size_t index);
   std::vector<DTensor> gradients(std::span<const DTensor> grads, Graph graph);
+  // With zeros for each input whose gradient is wanted and not among those found.
+  std::vector<DTensor> with_zeros(Calls& calls, std::span<const DTensor> grads,
+                                  std::vector<DTensor> found) const;
   // What was kept, each at its place on the tape.
   Arguments inputs_on_tape() const;
   Results outputs_on_tape();

@@ -526,7 +526,7 @@ constexpr Row kActivationRows[] = {
     {"selu", meta_floats, kNone, per_element<selu>, {"selu_"}, {grad_of<slope_selu>, "self"},
      kShape},
     {"sinc", meta_promoted_float, kNone, per_element<sinc>, {"sinc_", "sinc.out"},
-     {grad_of<slope_sinc>, "self"}, kShape},
+     {holomorphic<grad_of<slope_sinc>>, "self"}, kShape},
     {"softshrink", meta_floats, kNone, per_element<softshrink>, {nullptr, "softshrink.out"},
      {grad_of<slope_shrink>, "self"}, kShape},
     {"special_entr", meta_promoted_float, kNone, per_element<entr>, {nullptr, "special_entr.out"},

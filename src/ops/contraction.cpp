@@ -486,7 +486,9 @@ Results matrix_power(Calls& calls, const Arguments& args) {
   const std::int64_t n = args[1].to_int();
   if (n == 0) {
     const DTensor ones = calls.one("new_ones", {x, Dims{x.shape().back()}});
-    return {calls.one("expand", {calls.one("diag_embed", {ones}), x.shape()})};
+    // Written into a copy, as in the reference: its gradient is zeros.
+    const DTensor copy = calls.one("clone", {grad::reduced(calls, x)});
+    return {calls.one("copy_", {copy, calls.one("diag_embed", {ones})})};
   }
   if (n == 1) return {calls.one("clone", {x})};
   if (n < 0) x = calls.one("linalg_inv", {x});

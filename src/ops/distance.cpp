@@ -8,6 +8,7 @@
 #include "ops/arguments.h"
 #include "ops/expression.h"
 #include "ops/gradient_math.h"
+#include "ops/holomorphic.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -78,8 +79,10 @@ Expression distance_slope(const Expression& gradient, const Expression& differen
   if (p == 0) return difference * 0.0;
   if (p == 1) return gradient * sign;
   if (std::isinf(p)) return (gradient * sign).filled(!size.eq(distance.value()), 0);
-  const Expression share = (size / distance).with("aten::pow.Tensor_Scalar", p - 1);
+  // Where there is no slope, none of its parts may be infinite: their gradients are read, too.
   const Expression none = distance.eq(0) || size.eq(0);
+  const Expression part = size.filled(none, 1), whole = distance.filled(none, 1);
+  const Expression share = (part / whole).with("aten::pow.Tensor_Scalar", p - 1);
   return (gradient * sign * share).filled(none, 0);
 }
 
@@ -132,7 +135,7 @@ Results pdist_backward(Calls& calls, const Arguments& args) {
          "_pdist_backward: there are {} gradients and {} distances of a tensor of {} dims",
          gradient.numel(), distances.numel(), x.ndim());
   }
-  if (count == 0) return {calls.one("zeros_like", {x})};
+  if (count <= 1) return {calls.one("zeros_like", {x})};
   const DTensor flow = of_all_pairs(calls, gradient, count);
   const DTensor apart = of_all_pairs(calls, distances, count);
   return {sent_to_rows(calls, flow, x, x, apart, args[2].to_double()).value()};
@@ -309,6 +312,59 @@ Results int_mm(Calls& calls, const Arguments& args) {
   return calls("mm", {wide[0], wide[1]});
 }
 
+// self * beta + a product of two * alpha. `of_factor(i)`: what flows into argument i through the
+// product.
+template <typename OfFactor>
+grad::Gradients added_gradients(const GradContext& context, OfFactor of_factor) {
+  Calls& calls = context.calls;
+  grad::Gradients gradients(3);
+  if (context.needs(0)) {
+    const DTensor part = scaled(calls, context.grads[0], context.inputs[3]);
+    gradients[0] = grad::sum_to(calls, part, grad::input(context, 0));
+  }
+  for (const std::size_t i : {1, 2}) {
+    if (!context.needs(i)) continue;
+    const DTensor part = scaled(calls, of_factor(i), context.inputs[4]);
+    gradients[i] = grad::cast_like(calls, part, grad::input(context, i));
+  }
+  return gradients;
+}
+
+grad::Gradients grad_addmv(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  return added_gradients(context, [&](std::size_t i) {
+    if (i == 1) {
+      return outer_product(calls, "aten::addmv", gradient, grad::input(context, 2));
+    }
+    return calls.one("aten::mv", {calls.one("aten::t", {grad::input(context, 1)}), gradient});
+  });
+}
+
+grad::Gradients grad_addr(const GradContext& context) {
+  Calls& calls = context.calls;
+  const DTensor& gradient = context.grads[0];
+  return added_gradients(context, [&](std::size_t i) {
+    const DTensor turned = i == 1 ? gradient : calls.one("aten::t", {gradient});
+    return calls.one("aten::mv", {turned, grad::input(context, 3 - i)});
+  });
+}
+
+grad::Gradients grad_addbmm(const GradContext& context) {
+  Calls& calls = context.calls;
+  const auto turned = [&](std::size_t i) {
+    return calls.one("aten::transpose.int", {grad::input(context, i), 1, 2});
+  };
+  return added_gradients(context, [&](std::size_t i) {
+    const DTensor& gradient = context.grads[0];
+    const Dims& rows = gradient.shape();
+    const std::int64_t count = grad::input(context, 1).shape()[0];
+    const DTensor each = calls.one("aten::expand", {gradient, Dims{count, rows[0], rows[1]}});
+    return i == 1 ? calls.one("aten::bmm", {each, turned(2)})
+                  : calls.one("aten::bmm", {turned(1), each});
+  });
+}
+
 /// _addmm_activation(self, mat1, mat2, *, beta, alpha, use_gelu)
 Results addmm_activation(Calls& calls, const Arguments& args) {
   const DTensor product = calls.one("addmm", {args[0], args[1], args[2], args[3], args[4]});
@@ -321,17 +377,20 @@ constexpr const char* kAdded = "a product and a sum";
 // clang-format off
 constexpr Row kDistanceRows[] = {
     {"_addmm_activation", nullptr, {}, addmm_activation, {}, {}, "addmm and relu or gelu"},
-    {"_cdist_backward", nullptr, {}, cdist_backward, {}, {}, "powers of differences"},
+    {"_cdist_backward", nullptr, {}, cdist_backward, {},
+     {nullptr, "grad_output x1 x2 cdist"}, "powers of differences"},
     {"_euclidean_dist", nullptr, {}, euclidean_dist, {}, {}, "matmul"},
     {"_int_mm", nullptr, {}, int_mm, {}, {}, "mm of i32", kNotDifferentiable},
-    {"_pdist_backward", nullptr, {}, pdist_backward, {}, {}, "powers of differences"},
+    {"_pdist_backward", nullptr, {}, pdist_backward, {}, {nullptr, "grad_output self pdist"},
+     "powers of differences"},
     {"_trilinear", nullptr, {}, trilinear, {},
      {grad_trilinear, "i1:i2|i3 i2:i1|i3 i3:i1|i2"}, "mul and sum"},
     {"_weight_norm_interface", nullptr, {}, weight_norm, {}, {}, "linalg_vector_norm"},
-    {"addbmm", nullptr, {}, addbmm, {}, {}, kAdded},
+    {"addbmm", nullptr, {}, addbmm, {},
+     {grad::holomorphic<grad_addbmm>, "batch1:batch2 batch2:batch1"}, kAdded},
     {"addmm.dtype", nullptr, {}, added_in_dtype<kAddmm>, {}, {}, "addmm"},
-    {"addmv", nullptr, {}, addmv, {}, {}, kAdded},
-    {"addr", nullptr, {}, addr, {}, {}, kAdded},
+    {"addmv", nullptr, {}, addmv, {}, {grad::holomorphic<grad_addmv>, "mat:vec vec:mat"}, kAdded},
+    {"addr", nullptr, {}, addr, {}, {grad::holomorphic<grad_addr>, "vec1:vec2 vec2:vec1"}, kAdded},
     {"baddbmm.dtype", nullptr, {}, added_in_dtype<kBaddbmm>, {}, {}, "baddbmm"},
     {"cdist", nullptr, {}, cdist, {}, {nullptr, "x1 x2 result"},
      "linalg_vector_norm of differences"},

@@ -175,16 +175,21 @@ Gradients grad_det(const GradContext& context) {
   return {multiply(calls, scale, adjoint(calls, inverse_of(calls, input(context, 0))))};
 }
 
-/// The logarithm of its size: g A^-H; the sign of a real one is a step.
+/// The logarithm of its size: g A^-H; the sign of a real one is a step. A complex sign turns by the
+/// imaginary part of what the logarithm grows by: -i Im(conj(g) sign) A^-H.
 Gradients grad_slogdet(const GradContext& context) {
   Calls& calls = context.calls;
-  if (is_complex(input(context, 0).dtype()) && context.grads[0].defined()) {
-    fail(ErrorKind::kUnsupported, Fix{"use the logarithm alone"},
-         "_linalg_slogdet: the sign of a complex determinant has no gradient here");
+  const DTensor& x = input(context, 0);
+  DTensor flow = context.grads[1];
+  if (is_complex(x.dtype()) && context.grads[0].defined()) {
+    const Expression turn = complex_part(flowing(context).conjugate() * out(context), 1);
+    const DTensor none = zeros_like(calls, turn.value());
+    const DTensor growth = flow.defined() ? flow : none;
+    flow = calls.one("aten::complex", {growth, negate(calls, turn.value())});
   }
-  if (!context.grads[1].defined()) return Gradients(1);  // steps, and factors
-  const DTensor scale = in_matrix(calls, context.grads[1]);
-  return {multiply(calls, scale, adjoint(calls, inverse_of(calls, input(context, 0))))};
+  if (!flow.defined()) return Gradients(1);  // steps, and factors
+  const DTensor scale = in_matrix(calls, flow);
+  return {multiply(calls, scale, adjoint(calls, inverse_of(calls, x)))};
 }
 
 /// A X = B: of B A^-H g, of A -that X^H.
@@ -423,7 +428,7 @@ constexpr Row kLinalgRows[] = {
     {"_linalg_det", meta_det, batch_rule, KernelId::kDet, {nullptr, "_linalg_det.result"},
      {grad_det, "A result"}, kMatrices, kAllowUneven},
     {"_linalg_slogdet", meta_slogdet, batch_rule, KernelId::kSlogdet,
-     {nullptr, "_linalg_slogdet.sign"}, {grad_slogdet, "A"}, kMatrices, kAllowUneven},
+     {nullptr, "_linalg_slogdet.sign"}, {grad_slogdet, "A result0"}, kMatrices, kAllowUneven},
     {"_linalg_solve_ex", meta_solve, linear_batch_rule<1>, KernelId::kSolveEx,
      {nullptr, "_linalg_solve_ex.result"}, {grad_solve, "A B result"}, kLinear, kAllowUneven},
     {"cholesky_inverse", meta_square_by_columns, batch_rule, KernelId::kCholeskyInverse,

@@ -7,6 +7,7 @@
 #include "base/text_of_list.h"
 #include "ops/arguments.h"
 #include "ops/expression.h"
+#include "ops/gradient_math.h"
 #include "ops/matmul.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -147,6 +148,9 @@ Results affine_grid(Calls& calls, const Arguments& args) {
   return {regrouped(calls, grid, shape)};
 }
 
+/// Draws do not depend on what their law is made of.
+grad::Gradients grad_of_draws(const GradContext&) { return {}; }
+
 constexpr const char* kBetween = "from counted positions";
 constexpr const char* kNoise = "normal_functional";
 
@@ -160,9 +164,9 @@ constexpr Row kRangePrograms[] = {
     {"logspace.Scalar_Tensor", nullptr, {}, logspace, {}, {}, kBetween},
     {"logspace.Tensor_Scalar", nullptr, {}, logspace, {}, {}, kBetween},
     {"logspace.Tensor_Tensor", nullptr, {}, logspace, {}, {}, kBetween},
-    {"normal.Tensor_Tensor", nullptr, {}, normal_tensors, {}, {}, kNoise, kRandom},
-    {"normal.Tensor_float", nullptr, {}, normal_about, {}, {}, kNoise, kRandom},
-    {"normal.float_Tensor", nullptr, {}, normal_spread, {}, {}, kNoise, kRandom},
+    {"normal.Tensor_Tensor", nullptr, {}, normal_tensors, {}, {grad_of_draws, ""}, kNoise, kRandom},
+    {"normal.Tensor_float", nullptr, {}, normal_about, {}, {grad_of_draws, ""}, kNoise, kRandom},
+    {"normal.float_Tensor", nullptr, {}, normal_spread, {}, {grad_of_draws, ""}, kNoise, kRandom},
     {"randperm", nullptr, {}, randperm, {}, {}, "argsort of draws", kRandom | kNotDifferentiable},
 };
 // clang-format on

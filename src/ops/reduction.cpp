@@ -2,6 +2,7 @@
 // where partial results combine to the whole.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -346,8 +347,13 @@ Gradients grad_amax_amin(const GradContext& context) {
   const bool kept = !all && context.inputs[2].to_bool();
   const DTensor extreme = unreduce(calls, context.outputs[0].tensor(), dims, kept);
   const DTensor gradient = unreduce(calls, context.grads[0], dims, kept);
-  const DTensor chosen =
-      calls.one("aten::_to_copy", {calls.one("aten::eq.Tensor", {x, extreme}), x.dtype()});
+  DTensor equal = calls.one("aten::eq.Tensor", {x, extreme});
+  if (all) {  // an extreme of NaN is chosen where there is NaN
+    const Expression none(calls, calls.one("aten::isnan", {extreme}));
+    equal = (Expression(calls, equal) || (none && Expression(calls, calls.one("aten::isnan", {x}))))
+                .value();
+  }
+  const DTensor chosen = calls.one("aten::_to_copy", {equal, x.dtype()});
   const DTensor count = calls.one("aten::sum.dim_IntList", {chosen, dims, true});
   const DTensor share = calls.one("aten::div.Tensor", {gradient, count});
   return {calls.one("aten::mul.Tensor", {chosen, share})};
@@ -391,7 +397,8 @@ DTensor norm_slope(Calls& calls, const DTensor& x, const DTensor& norm, double o
   if (order == 1) return sign;
   if (order == 2) return zero_where(calls.one("aten::div.Tensor", {x, norm}), norm);
   if (std::isinf(order)) {
-    const DTensor met = calls.one("aten::eq.Tensor", {size, norm});
+    const DTensor equal = calls.one("aten::eq.Tensor", {size, norm});
+    const DTensor met = calls.one("aten::logical_or", {equal, calls.one("aten::isnan", {size})});
     const DTensor count = calls.one("aten::sum.dim_IntList", {met, dims, true});
     return calls.one("aten::mul.Tensor", {sign, calls.one("aten::div.Tensor", {met, count})});
   }
@@ -494,8 +501,14 @@ Gradients grad_var(const GradContext& context) {
   const DTensor gradient = unreduce(calls, context.grads[0], dims, context.inputs[3].to_bool());
   const DTensor mean = calls.one("aten::mean.dim", {x, dims, true});
   const DTensor distance = calls.one("aten::sub.Tensor", {x, mean});
-  const DTensor scaled =
-      calls.one("aten::mul.Scalar", {gradient, 2.0 / std::max(count - correction, 0.0)});
+  const double freedom = count - correction;
+  if (context.inputs[1].is_none() && freedom <= 0) {
+    const Expression flow(calls, gradient), apart(calls, distance);
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const DTensor slope = calls.one("aten::full_like", {distance, kInfinity});
+    return {flow.times(Expression(calls, slope).filled(apart.eq(0), std::nan(""))).value()};
+  }
+  const DTensor scaled = calls.one("aten::mul.Scalar", {gradient, 2.0 / freedom});
   return {calls.one("aten::mul.Tensor", {distance, scaled})};
 }
 

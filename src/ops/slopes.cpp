@@ -291,10 +291,12 @@ constexpr Row kSlopeRows[] = {
     {"elu_backward", nullptr, {}, elu_backward, {}, {}, kSlope},
     {"glu", nullptr, {}, glu, {}, {grad_glu, "self"}, "a product of two slices"},
     {"glu_backward", nullptr, {}, glu_backward, {}, {}, "both halves side by side"},
-    {"hardshrink_backward", nullptr, {}, by_formula<shrink_backward>, {}, {}, kSlope},
+    {"hardshrink_backward", nullptr, {}, by_formula<shrink_backward>, {},
+     {nullptr, "grad_out self"}, kSlope},
     {"hardsigmoid_backward", nullptr, {}, by_formula<hardsigmoid_backward>, {}, {}, kSlope},
     {"hardswish_backward", nullptr, {}, by_formula<hardswish_backward>, {}, {}, kSlope},
-    {"hardtanh_backward", nullptr, {}, by_formula<hardtanh_backward>, {}, {}, kSlope},
+    {"hardtanh_backward", nullptr, {}, by_formula<hardtanh_backward>, {},
+     {nullptr, "grad_output self"}, kSlope},
     {"log_sigmoid", nullptr, {}, first_of_log_sigmoid, {nullptr, "log_sigmoid.out"}, {},
      "log_sigmoid_forward"},
     {"log_sigmoid_backward", nullptr, {}, by_formula<log_sigmoid_backward>, {}, {}, kSlope},
@@ -305,7 +307,8 @@ constexpr Row kSlopeRows[] = {
     {"rrelu_with_noise_backward", nullptr, {}, rrelu_backward, {}, {}, kSlope},
     {"rrelu_with_noise_functional", meta_rrelu, kNone, rrelu_functional, {}, {}, kDrawn,
      kRandom | kAllowUneven},
-    {"softshrink_backward", nullptr, {}, by_formula<shrink_backward>, {}, {}, kSlope},
+    {"softshrink_backward", nullptr, {}, by_formula<shrink_backward>, {},
+     {nullptr, "grad_output self"}, kSlope},
 };
 // clang-format on
 

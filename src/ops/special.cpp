@@ -108,6 +108,11 @@ Results logit_backward(Calls& calls, const OpRow&, const Arguments& args) {
 
 // Gradients
 
+/// native_dropout_backward(grad_output, mask, scale)
+Gradients grad_dropout_backward(const GradContext& context) {
+  return {(flowing(context) * in(context, 1) * context.inputs[2].to_double()).value()};
+}
+
 // The root of a product is that of its factors, where no factor has a sign.
 Expression slope_acosh(const GradContext& c) {
   const Expression x = in(c, 0);
@@ -237,12 +242,11 @@ Gradients grad_xlog1py(const GradContext& context) {
   return gradients;
 }
 
-/// The step goes with its start; where both are equal, with the end.
+/// The step goes with its start, but where it is none.
 Gradients grad_nextafter(const GradContext& context) {
-  const Expression x = in(context, 0), y = in(context, 1), gradient = flowing(context);
-  const Expression same = x.eq(y.value()), none = gradient.of("aten::zeros_like");
-  return {sum_to(context.calls, same.choose(none, gradient).value(), x.value()),
-          sum_to(context.calls, same.choose(gradient, none).value(), y.value())};
+  const Expression x = in(context, 0), y = in(context, 1);
+  return {sum_to(context.calls, flowing(context).filled(x.eq(y.value()), 0).value(), x.value()),
+          DTensor()};
 }
 
 constexpr PointwiseRule kFalling{"xn"};  // of x > 0, where an empty piece's maximum is not
@@ -293,7 +297,8 @@ constexpr Row kSpecialRows[] = {
     {"mvlgamma", meta_mvlgamma, kNone, mvlgamma, {"mvlgamma_", "mvlgamma.out"},
      {grad_of<slope_mvlgamma>, "self"}, kCurve},
     {"native_dropout_backward", meta_promoted, kNone, dropout_backward,
-     {nullptr, "native_dropout_backward.out"}, {}, "the mask is of the whole gradient"},
+     {nullptr, "native_dropout_backward.out"}, {grad_dropout_backward, "mask !mask"},
+     "the mask is of the whole gradient"},
     {"nextafter", meta_neighbour, kNone, KernelId::kNextafter, {"nextafter_", "nextafter.out"},
      {grad_nextafter, "self other"}, "terms have other neighbours than their sum"},
     {"polygamma", meta_polygamma, kNone, KernelId::kPolygamma, {nullptr, "polygamma.out"},
