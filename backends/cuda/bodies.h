@@ -1,6 +1,6 @@
 // bodies.h - everything but pointwise functors: moves, reductions, lookups, scatters, values by
-// position, products of integers. Platform: for_each(count, body), and fold(rows, size, load, out,
-// op, first), which folds load(row * size + j) over j into out[row].
+// position, products of integers. Platform: for_each(count, body), and fold(segments, load, out,
+// op, first), which folds load(j) over the elements j of segment i into out[i].
 #pragma once
 
 #include "backends/cuda/elements.h"
@@ -44,6 +44,23 @@ Failure run_move(Platform& platform, const MoveCall& call, std::int64_t bytes) {
 
 // Reductions.
 
+/// The pieces of a fold, one behind the other.
+struct Segments {
+  std::int64_t count;
+  std::int64_t row_size;
+  Pieces pieces;
+
+  /// The first element of segment i with edge 0; with 1, that behind its last.
+  SHARDLAB_HD std::int64_t at(std::int64_t i, std::int64_t edge) const {
+    const std::int64_t into = (i % pieces.per_row + edge) * pieces.size;
+    return i / pieces.per_row * row_size + (into < row_size ? into : row_size);
+  }
+};
+
+inline Segments segments_of(const FoldCall& call) {
+  return {call.rows.rows * call.pieces.per_row, call.rows.size, call.pieces};
+}
+
 template <typename T>
 struct RowLoad {
   Rows rows;
@@ -70,7 +87,10 @@ template <typename T>
 struct CandidateLoad {
   RowLoad<T> load;
   std::int64_t size;
-  SHARDLAB_HD Candidate<T> operator()(std::int64_t i) const { return {load(i), i % size}; }
+  const std::int64_t* stood;
+  SHARDLAB_HD Candidate<T> operator()(std::int64_t i) const {
+    return {load(i), stood == nullptr ? i % size : stood[i]};
+  }
 };
 
 // One functor for all folds of a type: each takes long to compile into a reduction.
@@ -147,18 +167,18 @@ T highest_of() {
 
 template <typename T, typename Platform>
 Failure fold_with_indices(Platform& platform, const FoldCall& call) {
+  const Segments segments = segments_of(call);
   Candidate<T>* best = nullptr;
   if (const Failure failure =
-          platform.scratch(static_cast<std::size_t>(call.rows.rows) * sizeof(Candidate<T>),
+          platform.scratch(static_cast<std::size_t>(segments.count) * sizeof(Candidate<T>),
                            reinterpret_cast<void**>(&best))) {
     return failure;
   }
-  const CandidateLoad<T> load{{call.rows}, call.rows.size};
+  const CandidateLoad<T> load{{call.rows}, call.rows.size, call.stood};
   const Candidate<T> none{T(0), -1};
-  const Failure failure = platform.fold(call.rows.rows, call.rows.size, load, best,
-                                        CandidateFolded<T>{call.fold}, none);
+  const Failure failure = platform.fold(segments, load, best, CandidateFolded<T>{call.fold}, none);
   if (failure != nullptr) return failure;
-  return platform.for_each(call.rows.rows,
+  return platform.for_each(segments.count,
                            SplitCandidates<T>{best, static_cast<T*>(call.out), call.indices});
 }
 
@@ -175,11 +195,11 @@ Failure fold_as(Platform& platform, const FoldCall& call) {
   if (call.indices != nullptr) return fold_with_indices<T>(platform, call);
   if (call.fold == Fold::kAny || call.fold == Fold::kAll) {
     const std::uint8_t first = call.fold == Fold::kAll ? 1 : 0;
-    return platform.fold(call.rows.rows, call.rows.size, TruthLoad<T>{load},
+    return platform.fold(segments_of(call), TruthLoad<T>{load},
                          static_cast<std::uint8_t*>(call.out), TruthFolded{call.fold}, first);
   }
-  return platform.fold(call.rows.rows, call.rows.size, load, static_cast<T*>(call.out),
-                       Folded<T>{call.fold}, first_of<T>(call.fold));
+  return platform.fold(segments_of(call), load, static_cast<T*>(call.out), Folded<T>{call.fold},
+                       first_of<T>(call.fold));
 }
 
 template <typename Platform>

@@ -105,12 +105,14 @@ class HostPlatform {
     });
   }
   template <typename Load, typename T, typename Op>
-  Failure fold(std::int64_t rows, std::int64_t size, const Load& load, T* out, Op op, T first) {
+  Failure fold(const Segments& segments, const Load& load, T* out, Op op, T first) {
     return context_.launch([=] {
-      for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < segments.count; ++i) {
         T value = first;
-        for (std::int64_t j = 0; j < size; ++j) value = op(value, load(row * size + j));
-        out[row] = value;
+        for (std::int64_t j = segments.at(i, 0); j < segments.at(i, 1); ++j) {
+          value = op(value, load(j));
+        }
+        out[i] = value;
       }
     });
   }

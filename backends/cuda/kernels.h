@@ -86,6 +86,11 @@ struct RowView {
   Tensor tensor;
   Dims kept;
 };
+Rows rows_of(const RowView& view);
+
+/// Folds each of call.rows to one value: first the pieces of rows that are cut (pieces.h), then
+/// what they give. Without rows nothing is done.
+void fold_rows(Ops& ops, FoldCall call);
 /// One value per row, in `compute` (bool for any and all).
 Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view);
 

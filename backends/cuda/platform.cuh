@@ -66,9 +66,11 @@ struct Loaded {
   __host__ __device__ Value operator()(std::int64_t i) const { return load(i); }
 };
 
-struct RowStart {
-  std::int64_t size;
-  __host__ __device__ std::int64_t operator()(std::int64_t row) const { return row * size; }
+template <typename Segments>
+struct SegmentEdge {
+  Segments segments;
+  std::int64_t edge;
+  __host__ __device__ std::int64_t operator()(std::int64_t i) const { return segments.at(i, edge); }
 };
 
 class GpuPlatform {
@@ -96,27 +98,28 @@ class GpuPlatform {
     return context_.check(cudaGetLastError(), "launch of a kernel");
   }
 
-  template <typename Load, typename T, typename Op>
-  Failure fold(std::int64_t rows, std::int64_t size, const Load& load, T* out, Op op, T first) {
-    if (rows <= 0) return nullptr;
-    if (rows > std::numeric_limits<int>::max()) return "more than 2^31 rows are reduced";
-    const auto values = thrust::make_transform_iterator(
-        thrust::counting_iterator<std::int64_t>(0), Loaded<Load>{load});
-    const auto begins = thrust::make_transform_iterator(
-        thrust::counting_iterator<std::int64_t>(0), RowStart{size});
-    const auto segments = static_cast<int>(rows);
+  // One block for each segment.
+  template <typename Segments, typename Load, typename T, typename Op>
+  Failure fold(const Segments& segments, const Load& load, T* out, Op op, T first) {
+    if (segments.count <= 0) return nullptr;
+    if (segments.count > std::numeric_limits<int>::max()) return "more than 2^31 rows are reduced";
+    const thrust::counting_iterator<std::int64_t> numbers(0);
+    const auto values = thrust::make_transform_iterator(numbers, Loaded<Load>{load});
+    const auto begins =
+        thrust::make_transform_iterator(numbers, SegmentEdge<Segments>{segments, 0});
+    const auto ends = thrust::make_transform_iterator(numbers, SegmentEdge<Segments>{segments, 1});
+    const auto count = static_cast<int>(segments.count);
     std::size_t bytes = 0;
-    Failure failure = context_.check(
-        cub::DeviceSegmentedReduce::Reduce(nullptr, bytes, values, out, segments, begins,
-                                           begins + 1, op, first, context_.stream),
-        "cub::DeviceSegmentedReduce");
+    const auto reduce = [&](void* room) {
+      return context_.check(
+          cub::DeviceSegmentedReduce::Reduce(room, bytes, values, out, count, begins, ends, op,
+                                             first, context_.stream),
+          "cub::DeviceSegmentedReduce");
+    };
     void* room = nullptr;
+    Failure failure = reduce(nullptr);
     if (failure == nullptr) failure = context_.room(0, bytes == 0 ? 1 : bytes, &room);
-    if (failure != nullptr) return failure;
-    return context_.check(
-        cub::DeviceSegmentedReduce::Reduce(room, bytes, values, out, segments, begins, begins + 1,
-                                           op, first, context_.stream),
-        "cub::DeviceSegmentedReduce");
+    return failure != nullptr ? failure : reduce(room);
   }
 
   Failure scratch(std::size_t bytes, void** data) {

@@ -83,12 +83,8 @@ Extremum extremum_with_index(Ops& ops, Fold kind, const RowView& rows) {
   call.compute = compute;
   call.out = writable(found.values);
   call.indices = static_cast<std::int64_t*>(writable(found.indices));
-  Walk walk(rows.tensor.shape());
-  walk.add_read(call.rows.source, rows.tensor);
-  call.rows.shape = walk.finish();
-  call.rows.rows = rows.rows;
-  call.rows.size = rows.size;
-  if (rows.rows > 0) ops.fold(call);
+  call.rows = rows_of(rows);
+  fold_rows(ops, call);
   return found;
 }
 
@@ -236,11 +232,7 @@ void cumsum(Ops& ops, const KernelCall& call) {
   ScanCall scan{};
   scan.compute = compute;
   scan.out = writable(sums);
-  Walk walk(rows.tensor.shape());
-  walk.add_read(scan.rows.source, rows.tensor);
-  scan.rows.shape = walk.finish();
-  scan.rows.rows = rows.rows;
-  scan.rows.size = rows.size;
+  scan.rows = rows_of(rows);
   if (scan.rows.shape.count > 0) ops.scan(scan);
   convert(ops, RowView(out, mask).tensor, sums);
 }

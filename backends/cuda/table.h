@@ -67,14 +67,23 @@ struct Rows {
 
 enum class Fold : std::uint8_t { kSum, kProduct, kMax, kMin, kAny, kAll };
 
-/// out[row] = fold of the row, in `compute` (bool for any and all); of an empty row the value that
-/// changes nothing. With `indices`: also where the extremum stands first; rows have elements then.
+/// Rows cut into pieces of one size, the last of each row shorter; pieces are numbered row by row.
+struct Pieces {
+  std::int64_t per_row = 1;
+  std::int64_t size = 0;  ///< elements
+};
+
+/// out[piece] = fold of the piece, in `compute` (bool for any and all); of an empty one the value
+/// that changes nothing. With `indices`: also where in its row the extremum stands first; pieces
+/// have elements then.
 struct FoldCall {
   Fold fold;
   DType compute;
   Rows rows;
+  Pieces pieces;
   void* out;
   std::int64_t* indices = nullptr;
+  const std::int64_t* stood = nullptr;  ///< where each element stood; null: where it stands now
 };
 
 /// out [rows, size] = running sums of the rows, in `compute`; f32 adds up in f64.

@@ -1,9 +1,10 @@
 // Shapes and strides as kernels take them: dims of size 1 go, neighbours that all arrays step over
 // evenly become one, and what is left fits into a fixed number of dims. Operands that broadcast
-// have stride 0.
+// have stride 0. A fold gives each row to one block of threads, so a few long rows are cut first.
 #include <algorithm>
 
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/pieces.h"
 #include "kernels/element_types.h"
 #include "kernels/functors.h"
 #include "kernels/strided_loop.h"
@@ -173,19 +174,63 @@ Tensor RowView::over_rows(const Tensor& values) const {
   return values.as_view(contiguous_meta(shape, values.dtype()), values.offset());
 }
 
+namespace {
+
+constexpr std::int64_t kLeastPiece = 8192;  // elements: some for each thread of a block
+constexpr std::int64_t kMostPieces = 2048;  // of all rows: more blocks than a GPU runs at once
+
+DType dtype_of(const FoldCall& call) {
+  return call.fold == Fold::kAny || call.fold == Fold::kAll ? DType::kBool : call.compute;
+}
+
+}  // namespace
+
+Rows rows_of(const RowView& view) {
+  Rows rows;
+  Walk walk(view.tensor.shape());
+  walk.add_read(rows.source, view.tensor);
+  rows.shape = walk.finish();
+  rows.rows = view.rows;
+  rows.size = view.size;
+  return rows;
+}
+
+Pieces pieces_of(std::int64_t rows, std::int64_t size) {
+  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
+  const std::int64_t wanted = std::min(parts(size, kLeastPiece), kMostPieces / rows);
+  if (wanted <= 1) return {1, size};
+  const std::int64_t piece = parts(size, wanted);
+  return {parts(size, piece), piece};
+}
+
+void fold_rows(Ops& ops, FoldCall call) {
+  if (call.rows.rows == 0) return;
+  const std::int64_t rows = call.rows.rows;
+  const Pieces cut = pieces_of(rows, call.rows.size);
+  call.pieces = {1, call.rows.size};
+  if (cut.per_row == 1) return ops.fold(call);
+  const Dims shape{rows, cut.per_row};
+  const Tensor folded = empty(ops.device(), shape, dtype_of(call));
+  const Tensor stood = call.indices == nullptr ? Tensor() : empty(ops.device(), shape, DType::kI64);
+  FoldCall first = call;
+  first.pieces = cut;
+  first.out = writable(folded);
+  if (stood.defined()) first.indices = static_cast<std::int64_t*>(writable(stood));
+  ops.fold(first);
+  call.rows = rows_of(RowView(folded, DimMask{0, 1}));
+  call.pieces = {1, cut.per_row};
+  call.stood = first.indices;
+  ops.fold(call);
+}
+
 Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view) {
-  const bool truth = fold == Fold::kAny || fold == Fold::kAll;
-  const Tensor out = empty(ops.device(), Dims{view.rows}, truth ? DType::kBool : compute);
   FoldCall call{};
   call.fold = fold;
   call.compute = compute;
+  call.rows = rows_of(view);
+  const Tensor out = empty(ops.device(), Dims{view.rows}, dtype_of(call));
   call.out = writable(out);
-  Walk walk(view.tensor.shape());
-  walk.add_read(call.rows.source, view.tensor);
-  call.rows.shape = walk.finish();
-  call.rows.rows = view.rows;
-  call.rows.size = view.size;
-  if (view.rows > 0) ops.fold(call);
+  fold_rows(ops, call);
   return out;
 }
 

@@ -6,13 +6,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/host_table.h"
+#include "backends/cuda/pieces.h"
 #include "kernels/kernel_id.h"
 #include "tensor/host.h"
 
@@ -93,6 +98,151 @@ TEST_CASE("cuda: nothing is launched for empty tensors") {
   const std::vector<LocalArg> multiplied{a, b};
   device->run({KernelId::kMm, multiplied, {&product, 1}, nullptr, {}});
   CHECK(read_doubles(product) == Values(6, 0));
+}
+
+namespace {
+
+Values reduced(Device& device, KernelId id, const Tensor& x, DType dtype) {
+  const Tensor out = empty(device, Dims{x.size(0)}, dtype);
+  const std::vector<LocalArg> args{x, Dims{1}, Scalar(false)};
+  device.run({id, args, {&out, 1}, nullptr, {}});
+  return read_doubles(out);
+}
+
+// Values and places of the extrema along dim 1.
+std::pair<Values, Values> extrema(Device& device, KernelId id, const Tensor& x) {
+  const std::vector<Tensor> outputs{empty(device, Dims{x.size(0)}, x.dtype()),
+                                    empty(device, Dims{x.size(0)}, DType::kI64)};
+  const std::vector<LocalArg> args{x, Scalar(1), Scalar(false)};
+  device.run({id, args, outputs, nullptr, {}});
+  return {read_doubles(outputs[0]), read_doubles(outputs[1])};
+}
+
+// The ends of a row, and what stands beside its first cuts.
+std::vector<std::int64_t> telling_places(std::int64_t rows, std::int64_t size) {
+  std::vector<std::int64_t> places{0, size - 1};
+  const std::int64_t piece = pieces_of(rows, size).size;
+  for (const std::int64_t at : {piece - 1, piece, 2 * piece - 1, 2 * piece}) {
+    if (at > 0 && at < size - 1) places.push_back(at);
+  }
+  return places;
+}
+
+}  // namespace
+
+TEST_CASE("V-14 cuda: long rows are cut into pieces that cover them, by their shape alone") {
+  for (const std::int64_t rows : {1, 2, 3, 1000, 1024, 1025, 1 << 20}) {
+    for (const std::int64_t size : {0, 1, 8192, 8193, 16384, 16385, 100'003, 50'000'000}) {
+      CAPTURE(rows);
+      CAPTURE(size);
+      const Pieces pieces = pieces_of(rows, size);
+      // All of the row, and no piece is empty.
+      CHECK(pieces.per_row * pieces.size >= size);
+      CHECK((size == 0 || (pieces.per_row - 1) * pieces.size < size));
+      CHECK((pieces.per_row == 1 || rows * pieces.per_row <= 2048));
+      CHECK((pieces.per_row == 1) == (size <= 8192 || rows > 1024));
+    }
+  }
+  // A gradient of 50 million elements: as many blocks as a GPU takes.
+  CHECK(pieces_of(1, 50'000'000).per_row == 2048);
+  CHECK(pieces_of(1, 16385).per_row == 3);
+  CHECK(pieces_of(1, 16385).size == 5462);
+}
+
+TEST_CASE("V-14 cuda: a fold finds what stands on either side of a cut, in any kind and dtype") {
+  const auto device = device_with(HostFallback::kRefuse);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t size : {8192, 8193, 16385}) {
+    for (const std::int64_t rows : {1, 3}) {
+      for (const std::int64_t place : telling_places(rows, size)) {
+        CAPTURE(size);
+        CAPTURE(rows);
+        CAPTURE(place);
+        // All the same, but for one element of the last row.
+        const auto row_with = [&](double all, double one, DType dtype) {
+          Values values(static_cast<std::size_t>(rows * size), all);
+          values[static_cast<std::size_t>((rows - 1) * size + place)] = one;
+          return tensor_of(*device, {rows, size}, dtype, values);
+        };
+        const auto result = [&](double all, double one) {
+          Values expected(static_cast<std::size_t>(rows), all);
+          expected.back() = one;
+          return expected;
+        };
+        const Tensor high = row_with(0, 7, DType::kF32), low = row_with(0, -7, DType::kI64);
+        CHECK(reduced(*device, KernelId::kSum, high, DType::kF32) == result(0, 7));
+        CHECK(reduced(*device, KernelId::kSum, low, DType::kI64) == result(0, -7));
+        CHECK(reduced(*device, KernelId::kAmax, high, DType::kF32) == result(0, 7));
+        CHECK(reduced(*device, KernelId::kAmin, low, DType::kI64) == result(0, -7));
+        CHECK(reduced(*device, KernelId::kAny, high, DType::kBool) == result(0, 1));
+        const auto at = static_cast<double>(place);
+        CHECK(extrema(*device, KernelId::kMaxDim, high) == std::pair(result(0, 7), result(0, at)));
+        CHECK(extrema(*device, KernelId::kMinDim, low) == std::pair(result(0, -7), result(0, at)));
+        const auto lost = extrema(*device, KernelId::kMinDim, row_with(5, nan, DType::kF64));
+        CHECK(std::isnan(lost.first.back()));
+        CHECK(lost.second == result(0, at));
+      }
+    }
+  }
+}
+
+TEST_CASE("V-14 cuda: folds of rows that are cut are those of the row") {
+  const auto device = device_with(HostFallback::kRefuse);
+  const std::int64_t rows = 2, size = 20'001;
+  // Small numbers of no period, which floats add up exactly; 1 and 0 for truth.
+  Values values;
+  for (std::int64_t i = 0; i < rows * size; ++i) {
+    values.push_back(static_cast<double>(i * 7919 % 1013 % 19));
+  }
+  Values sums(2, 0), largest(2, -1), first(2, 0);
+  for (std::int64_t i = 0; i < rows * size; ++i) {
+    const auto row = static_cast<std::size_t>(i / size), at = static_cast<std::size_t>(i);
+    sums[row] += values[at];
+    if (values[at] > largest[row]) first[row] = static_cast<double>(i % size);
+    largest[row] = std::max(largest[row], values[at]);
+  }
+  // Also along the dim that does not lie one behind the other in memory.
+  const Tensor x = tensor_of(*device, {rows, size}, DType::kF32, values);
+  const Tensor memory = empty(*device, Dims{size, rows}, DType::kF32);
+  const Tensor turned = memory.as_view({{rows, size}, {1, rows}, DType::kF32}, 0);
+  device->copy(turned, x);
+  for (const Tensor& seen : {x, turned}) {
+    CHECK(reduced(*device, KernelId::kSum, seen, DType::kF32) == sums);
+    CHECK(extrema(*device, KernelId::kMaxDim, seen) == std::pair(largest, first));
+  }
+  // One 0 in the second row; then 2 at both ends of the first.
+  Values ones(static_cast<std::size_t>(rows * size), 1);
+  ones.back() = 0;
+  CHECK(reduced(*device, KernelId::kAll, tensor_of(*device, {rows, size}, DType::kF64, ones),
+                DType::kBool) == Values{1, 0});
+  ones.back() = -3;
+  ones[0] = ones[static_cast<std::size_t>(size) - 1] = 2;
+  const Tensor factors = tensor_of(*device, {rows * size}, DType::kF64, ones);
+  const Tensor out = empty(*device, Dims{rows}, DType::kF64);
+  const std::vector<LocalArg> args{
+      factors.as_view(contiguous_meta(Dims{rows, size}, DType::kF64), 0), Scalar(1), Scalar(false)};
+  device->run({KernelId::kProd, args, {&out, 1}, nullptr, {}});
+  CHECK(read_doubles(out) == Values{4, -3});
+}
+
+TEST_CASE("V-14 cuda: no rows, and rows without elements, are folded as before") {
+  const auto device = device_with(HostFallback::kRefuse);
+  const Tensor none = empty(*device, Dims{0, 20'000}, DType::kF32);
+  CHECK(reduced(*device, KernelId::kSum, none, DType::kF32).empty());
+  CHECK(extrema(*device, KernelId::kMaxDim, none).second.empty());
+  const Tensor empty_rows = empty(*device, Dims{3, 0}, DType::kF32);
+  CHECK(reduced(*device, KernelId::kSum, empty_rows, DType::kF32) == Values(3, 0));
+  CHECK(reduced(*device, KernelId::kAll, empty_rows, DType::kBool) == Values(3, 1));
+}
+
+TEST_CASE("V-14 cuda: pieces of a row are added up apart from each other") {
+  const auto device = device_with(HostFallback::kRefuse);
+  // One after the other, every 1 would be lost beside 2^24 in f32.
+  const std::int64_t size = 5 * 8192;
+  Values values(static_cast<std::size_t>(size), 1);
+  values[0] = 16'777'216;
+  const Tensor x = tensor_of(*device, {1, size}, DType::kF32, values);
+  CHECK(reduced(*device, KernelId::kSum, x, DType::kF32) == Values{16'777'216 + 4 * 8192});
 }
 
 TEST_CASE("cuda: in-place ops write to a value of their own") {

@@ -1,0 +1,12 @@
+// pieces.h - how a fold over rows is cut, so that enough of a GPU works on few long ones. Pure.
+#pragma once
+
+#include "backends/cuda/table.h"
+
+namespace shardlab::cuda {
+
+/// Few long rows in pieces, all others in one. It follows from the shape alone, and so does the
+/// order of additions. `rows`: at least one.
+Pieces pieces_of(std::int64_t rows, std::int64_t size);
+
+}  // namespace shardlab::cuda
