@@ -113,6 +113,7 @@ class TableDevice final : public CudaDevice, public Ops {
   std::string description() const override { return table_.description(gpu_->context); }
   void* stream() const override { return table_.stream(gpu_->context); }
   void combine(const backends::Reduction& work) override;
+  void order(const backends::Ordering& work) override;
   void watch(backends::StreamWatch watch) override;
 
   Device& device() override { return *this; }
@@ -287,6 +288,11 @@ void TableDevice::combine(const backends::Reduction& work) {
                          work.inputs[0],    static_cast<std::int64_t>(work.inputs.size()),
                          work.row_elements, work.output};
   throw_if(table_.combine(gpu_->context, call), "reduction of several ranks' terms");
+}
+
+void TableDevice::order(const backends::Ordering& work) {
+  const std::lock_guard lock(gpu_->mutex);
+  throw_if(table_.order(gpu_->context, work), "order of floats");
 }
 
 void TableDevice::watch(backends::StreamWatch watch) {

@@ -215,6 +215,9 @@ Failure combine(Context* context, const CombineCall& call) {
   HostPlatform platform(context);
   return run_combine(platform, call);
 }
+Failure order(Context* context, const backends::Ordering& call) {
+  return HostPlatform(context).for_each(call.count, backends::OrderBody{call});
+}
 Failure bad_indices(Context* context, std::int64_t* count) {
   context->synchronize();
   *count = context->bad;

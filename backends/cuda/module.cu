@@ -273,6 +273,11 @@ Failure combine(Context* context, const CombineCall& call) {
   return run_combine(platform, call);
 }
 
+Failure order(Context* context, const backends::Ordering& call) {
+  if (const Failure failed = here(context)) return failed;
+  return GpuPlatform(*context).for_each(call.count, backends::OrderBody{call});
+}
+
 Failure bad_indices(Context* context, std::int64_t* count) {
   unsigned long long bad = 0;
   if (const Failure failed = copy_out(context, &bad, context->bad_indices, sizeof bad)) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/shared/ordered.h"
 #include "base/dtype.h"
 #include "base/reduce_op.h"
 #include "kernels/element_functions.h"
@@ -207,6 +208,7 @@ struct Table {
   Failure (*draw)(Context* context, const DrawCall& call);
   Failure (*product)(Context* context, const ProductCall& call);
   Failure (*combine)(Context* context, const CombineCall& call);
+  Failure (*order)(Context* context, const backends::Ordering& call);
   /// How many indices since the last question were outside of their range. Waits.
   Failure (*bad_indices)(Context* context, std::int64_t* count);
 };

@@ -19,5 +19,6 @@
 .draw = draw,
 .product = product,
 .combine = combine,
+.order = order,
 .bad_indices = bad_indices,
               // clang-format on

@@ -1,7 +1,8 @@
 // NCCL's collectives want contiguous memory and even pieces. Where pieces lie one after the other
 // in the tensors themselves (the dims in front are of size 1) they are used in place; otherwise
 // they are packed before and unpacked afterwards. Uneven pieces take the route that moves less
-// (route.h): padded, or as grouped sends and receives. Reductions that NCCL does not do are
+// (route.h): padded, or as grouped sends and receives. Extrema of floats are taken of integers that
+// stand for them, made before and turned back afterwards. Reductions that NCCL does not do are
 // gathered and combined by the ranks, in rank order. All memory of an exchange is held until it is
 // over.
 #include "backends/nccl/exchange.h"
@@ -110,6 +111,9 @@ class Planner {
   Tensor packed(const Tensor& x, std::int64_t dim, Lengths lengths, std::int64_t room);
   Exchange reduce_by_hand(const Tensor& pieces, const Dims& shape, ReduceOp op);
   Exchange reduce_pieces(const Tensor& packed, Lengths counts, const Dims& shape, ReduceOp op);
+  Tensor integers_of(const Tensor& floats, ReduceOp op, DType integers);
+  static Tensor floats_of(Session& session, const Tensor& integers, const TensorMeta& meta,
+                          ReduceOp op);
   static Tensor reduced(Session& session, std::size_t ranks, const Tensor& all, const Dims& shape,
                         ReduceOp op);
 
@@ -179,23 +183,50 @@ Tensor Planner::reduced(Session& session, std::size_t ranks, const Tensor& all, 
   return result;
 }
 
+// What stands for these floats in a maximum or minimum.
+Tensor Planner::integers_of(const Tensor& floats, ReduceOp op, DType integers) {
+  const Tensor result = memory(floats.numel(), integers);
+  if (floats.numel() == 0) return result;
+  session_.side().order({backends::Ordering::To::kIntegers, floats.dtype(), op, address(floats),
+                         address(result), floats.numel()});
+  return result;
+}
+
+// The floats that the first of these integers stand for.
+Tensor Planner::floats_of(Session& session, const Tensor& integers, const TensorMeta& meta,
+                          ReduceOp op) {
+  const Tensor result = empty(*integers.device(), meta.shape, meta.dtype);
+  if (result.numel() == 0) return result;
+  session.side().order({backends::Ordering::To::kFloats, meta.dtype, op, address(integers),
+                        address(result), result.numel()});
+  return result;
+}
+
 Exchange Planner::all_reduce(const Tensor& x, ReduceOp op) {
   hold(x);
   const auto native = native_reduction(x.dtype(), op);
   if (native) {
-    const Tensor result = hold(empty(device_, x.shape(), x.dtype()));
+    const bool stands_in = native->stand_in.has_value();
+    const Tensor from = stands_in ? integers_of(x, op, *native->stand_in) : x;
+    // Integers of its own are reduced where they are.
+    const Tensor arrived = stands_in ? from : hold(empty(device_, x.shape(), x.dtype()));
     std::function<void()> calls;
     if (x.numel() > 0) {
-      calls = [&session = session_, comm = place_.comm, x, result, native] {
+      calls = [&session = session_, comm = place_.comm, from, arrived, native] {
         const Api& api = session.api();
         check(api,
-              api.AllReduce(address(x), address(result),
-                            static_cast<std::size_t>(x.numel() * native->per_element), native->type,
-                            native->op, comm, session.stream()),
+              api.AllReduce(address(from), address(arrived),
+                            static_cast<std::size_t>(from.numel() * native->per_element),
+                            native->type, native->op, comm, session.stream()),
               "ncclAllReduce", session.rank(), comm);
       };
     }
-    return done([result] { return result; }, std::move(calls));
+    return done(
+        [&session = session_, arrived, stands_in, op,
+         meta = contiguous_meta(x.shape(), x.dtype())] {
+          return stands_in ? floats_of(session, arrived, meta, op) : arrived;
+        },
+        std::move(calls));
   }
   const Tensor all = memory(x.numel() * static_cast<std::int64_t>(size()), x.dtype());
   return done([&session = session_, ranks = size(), all, shape = x.shape(),
@@ -309,8 +340,10 @@ Exchange Planner::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths leng
     return reduce_pieces(packed(x, dim, lengths, 0), counts, shape, op);
   }
   const std::int64_t longest = *std::ranges::max_element(lengths);
-  const Tensor from = packed(x, dim, lengths, route == Route::kPadded ? longest : 0);
-  const Tensor arrived = memory(longest * row, x.dtype());
+  const bool stands_in = native->stand_in.has_value();
+  Tensor from = packed(x, dim, lengths, route == Route::kPadded ? longest : 0);
+  if (stands_in) from = integers_of(from, op, *native->stand_in);
+  const Tensor arrived = memory(longest * row, from.dtype());
   std::function<void()> calls;
   if (arrived.numel() > 0) {
     calls = [&session = session_, comm = place_.comm, from, arrived, native] {
@@ -322,7 +355,11 @@ Exchange Planner::reduce_scatter(const Tensor& x, std::int64_t dim, Lengths leng
             "ncclReduceScatter", session.rank(), comm);
     };
   }
-  return done([arrived, shape] { return piece_in(arrived, shape, 0); }, std::move(calls));
+  return done(
+      [&session = session_, arrived, stands_in, op, meta = contiguous_meta(shape, x.dtype())] {
+        return stands_in ? floats_of(session, arrived, meta, op) : piece_in(arrived, meta.shape, 0);
+      },
+      std::move(calls));
 }
 
 Exchange Planner::all_to_all(const Tensor& x, const Call& call, const Dims& shape) {

@@ -18,6 +18,7 @@ class HostSide final : public LocalSide {
     check_invariant(false, "the host waits by itself");
   }
   void reduce(const backends::Reduction& work) override { backends::reduce(work); }
+  void order(const backends::Ordering& work) override { backends::order(work); }
   void watch(backends::StreamWatch) override {}
 };
 
@@ -43,6 +44,7 @@ class StreamSide final : public LocalSide {
     check(api, api.StreamWaitEvent(stream(), done, 0), "cudaStreamWaitEvent", 0);
   }
   void reduce(const backends::Reduction& work) override { device_.combine(work); }
+  void order(const backends::Ordering& work) override { device_.order(work); }
   void watch(backends::StreamWatch watch) override { device_.watch(std::move(watch)); }
 
  private:

@@ -1,11 +1,13 @@
 // local_side.h - what the communicator asks of the memory it works on: order between a device's
-// work and the stream of collectives, and reductions that NCCL does not do.
+// work and the stream of collectives, reductions that NCCL does not do, and floats as integers, of
+// which it does.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "backends/nccl/api.h"
+#include "backends/shared/ordered.h"
 #include "backends/shared/reduce.h"
 #include "backends/shared/stream_device.h"
 #include "tensor/device.h"
@@ -26,6 +28,7 @@ class LocalSide {
   virtual void order_after(const Api& api, Event done) = 0;
   /// In order of what the device is asked for.
   virtual void reduce(const backends::Reduction& work) = 0;
+  virtual void order(const backends::Ordering& work) = 0;
   /// Asked while the host waits for the device's stream (StreamDevice::watch).
   virtual void watch(backends::StreamWatch watch) = 0;
 };

@@ -1,7 +1,10 @@
-// Complex numbers add up as pairs of reals. Extrema of floats are not left to NCCL, whose leave NaN
-// out while ours let it win, nor are products of complex numbers.
+// Complex numbers add up as pairs of reals; their products are not left to NCCL. Of NaN in an
+// extremum of floats NCCL promises nothing, while ours lets it win: so NCCL gets integers of the
+// same order, in which NaN is the extreme that wins.
 
 #include "backends/nccl/native.h"
+
+#include "backends/shared/ordered.h"
 
 namespace shardlab::nccl {
 
@@ -68,7 +71,7 @@ std::optional<RedOp> number_op(DType dtype, ReduceOp op) {
       return RedOp::kProd;
     case ReduceOp::kMax:
     case ReduceOp::kMin:
-      if (!is_integral(dtype)) return std::nullopt;
+      if (is_complex(dtype)) return std::nullopt;
       return op == ReduceOp::kMax ? RedOp::kMax : RedOp::kMin;
     case ReduceOp::kBitAnd:
     case ReduceOp::kBitOr:
@@ -81,10 +84,12 @@ std::optional<RedOp> number_op(DType dtype, ReduceOp op) {
 }  // namespace
 
 std::optional<Native> native_reduction(DType dtype, ReduceOp op) {
-  const std::optional<DataType> type = type_of(dtype);
+  std::optional<DType> stand_in;
+  if (op == ReduceOp::kMax || op == ReduceOp::kMin) stand_in = backends::integers_for(dtype);
+  const std::optional<DataType> type = type_of(stand_in.value_or(dtype));
   const std::optional<RedOp> red_op = dtype == DType::kBool ? bool_op(op) : number_op(dtype, op);
   if (!type || !red_op) return std::nullopt;
-  return Native{*type, *red_op, is_complex(dtype) ? 2 : 1};
+  return Native{*type, *red_op, is_complex(dtype) ? 2 : 1, stand_in};
 }
 
 }  // namespace shardlab::nccl

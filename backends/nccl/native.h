@@ -11,15 +11,17 @@
 
 namespace shardlab::nccl {
 
-/// A reduction as NCCL takes it: complex numbers are summed as pairs of real ones.
+/// A reduction as NCCL takes it: complex numbers are summed as pairs of real ones, and extrema of
+/// floats taken of integers.
 struct Native {
   DataType type;
   RedOp op;
-  std::int64_t per_element;  ///< numbers of `type` in one element: 2 for complex
+  std::int64_t per_element;       ///< numbers of `type` in one element: 2 for complex
+  std::optional<DType> stand_in;  ///< integers in place of the floats (shared/ordered.h)
 };
 
-/// None where NCCL has no such dtype (i16, f8) or op (bit ops, product of complex), and for max and
-/// min of floats: NCCL's leave NaN out, ours let it win.
+/// None where NCCL has no such dtype (i16, sums of f8) or op (bit ops, product of complex). NaN
+/// wins max and min.
 std::optional<Native> native_reduction(DType dtype, ReduceOp op);
 
 }  // namespace shardlab::nccl

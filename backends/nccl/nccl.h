@@ -2,8 +2,9 @@
 // "Why these walls").
 //
 // Groups are split when a mesh is made; all collectives of a process share one stream. What NCCL
-// cannot reduce (see native.h) is gathered and combined in rank order on each rank; f16 and bf16
-// sums are NCCL's own and round as it rounds.
+// cannot reduce (see native.h) is gathered and combined in rank order on each rank; extrema of
+// floats are taken of integers, so that NaN wins; f16 and bf16 sums are NCCL's own and round as it
+// rounds.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,9 @@
 // first, because NCCL's abort waits for the other ranks of the node, and aborts every communicator
 // at once, because each alone would wait for the others' work on the stream; afterwards nothing
 // writes to memory of the program. After a failure nothing is ever destroyed, only aborted.
+// NCCL makes a thread for each group of non-blocking calls, and its abort waits for that thread.
+// The abort of a blocking communicator waits for no call: it frees what another thread may be in
+// the middle of, where a group reaches a peer for the first time, and nothing else ends that wait.
 #include "backends/nccl/session.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 
+#include "backends/shared/ordered.h"
 #include "backends/shared/reduce.h"
 #include "tensor/device.h"
 
@@ -23,6 +24,8 @@ class StreamDevice : public Device {
   /// Terms that follow each other in device memory (rows of one), combined in rank order as
   /// backends::reduce does. Fails with Unsupported where the device does not compute in the dtype.
   virtual void combine(const Reduction& work) = 0;
+  /// As backends::order does, in device memory.
+  virtual void order(const Ordering& work) = 0;
   /// Asked again and again while the host waits for the stream, and once when it has, before
   /// anybody looks at what the stream has made. None: nobody to ask.
   virtual void watch(StreamWatch watch) = 0;

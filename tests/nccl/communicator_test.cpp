@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -18,6 +19,7 @@
 #include "backends/nccl/communicator.h"
 #include "backends/nccl/library.h"
 #include "backends/nccl/local_side.h"
+#include "backends/shared/reduce.h"
 #include "tensor/cpu_device.h"
 #include "tests/nccl/processes.h"
 #include "tests/support/local_tensor.h"
@@ -66,11 +68,17 @@ struct Counts {
   int all_gather = 0;
   int reduce_scatter = 0;
   int send = 0;
-  int refused = 0;  // of the following all_reduces
+  int refused = 0;        // of the following all_reduces
+  int float_extrema = 0;  // of NCCL's own, which leave NaN out
 };
 Counts& counts() {
   static Counts made;
   return made;
+}
+
+void count_extremum(DataType type, RedOp op) {
+  const bool floats = type >= DataType::kFloat16;
+  if (floats && (op == RedOp::kMax || op == RedOp::kMin)) counts().float_extrema += 1;
 }
 
 // The double's functions, counted.
@@ -79,6 +87,7 @@ Api counting_api() {
   api.AllReduce = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
                      Comm comm, Stream stream) {
     counts().all_reduce += 1;
+    count_extremum(type, op);
     if (std::exchange(counts().refused, 0) > 0) return Result::kInvalidUsage;
     return double_api().AllReduce(from, to, count, type, op, comm, stream);
   };
@@ -90,6 +99,7 @@ Api counting_api() {
   api.ReduceScatter = [](const void* from, void* to, std::size_t count, DataType type, RedOp op,
                          Comm comm, Stream stream) {
     counts().reduce_scatter += 1;
+    count_extremum(type, op);
     return double_api().ReduceScatter(from, to, count, type, op, comm, stream);
   };
   api.Send = [](const void* from, std::size_t count, DataType type, int peer, Comm comm,
@@ -227,15 +237,106 @@ TEST_CASE("nccl: even pieces by NCCL's own collectives, straight into the result
   CHECK(joined(texts) == "");
 }
 
-TEST_CASE("nccl: NaN wins a maximum, though NCCL's own leaves it out") {
+namespace {
+
+constexpr DType kFloats[] = {DType::kF8E4M3FN, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+
+// NaN, infinities, zeros and ones of both signs, and the ends of what the dtypes hold.
+Values telling_numbers() {
+  Values numbers;
+  for (const double x : {std::nan(""), std::numeric_limits<double>::infinity(), 0.0, 1.0, 448.0,
+                         65504.0, 3.0e38, 0x1p-9, 0x1p-24, 0x1p-133, 0x1p-149, 0x1p-1074}) {
+    numbers.push_back(x);
+    numbers.push_back(-x);
+  }
+  return numbers;
+}
+
+// What a rank brings: of two ranks, every pair of numbers.
+Tensor every_pair(std::int64_t rank, DType dtype) {
+  const Values numbers = telling_numbers();
+  Values brought;
+  for (std::size_t i = 0; i < numbers.size() * numbers.size(); ++i) {
+    brought.push_back(numbers[(rank == 0 ? i : i / numbers.size()) % numbers.size()]);
+  }
+  return local_tensor({static_cast<std::int64_t>(brought.size())}, dtype, brought);
+}
+
+// As ranks that share their memory reduce them.
+Values by_hand(const std::vector<Tensor>& terms, ReduceOp op) {
+  const Tensor out = empty(plain_device(), terms[0].shape(), terms[0].dtype());
+  std::vector<const void*> inputs;
+  for (const Tensor& term : terms) inputs.push_back(term.storage()->buffer()->data());
+  backends::reduce({.dtype = out.dtype(),
+                    .op = op,
+                    .inputs = inputs,
+                    .output = out.storage()->writable()->data(),
+                    .rows = 1,
+                    .row_elements = out.numel(),
+                    .row_stride = out.numel()});
+  return values_of(out);
+}
+
+bool same(const Values& a, const Values& b) {
+  return std::ranges::equal(
+      a, b, [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+}  // namespace
+
+TEST_CASE("K-14 nccl: extrema of floats are those of ranks that share memory, NaN included") {
   const auto texts = on_nccl_ranks(2, [](Rank& me) {
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    const Tensor x = local_tensor({2}, DType::kF32, {me.rank == 0 ? nan : 1, 1.0 * me.rank});
-    const Values y = values_of(me.world.all_reduce(x, ReduceOp::kMax, Issue::kWait));
-    me.check(std::isnan(y[0]) && y[1] == 1, "maximum");
-    me.check(counts().all_reduce == 0 && counts().all_gather == 1, "gathered");
+    int reductions = 0;
+    for (const DType dtype : kFloats) {
+      const std::vector<Tensor> terms{every_pair(0, dtype), every_pair(1, dtype)};
+      const Tensor& mine = terms[static_cast<std::size_t>(me.rank)];
+      for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
+        const Values expected = by_hand(terms, op);
+        const auto what = fmt::format("{} of {}", to_string(op), to_string(dtype));
+        me.check(same(values_of(me.world.all_reduce(mine, op, Issue::kWait)), expected), what);
+        me.check(same(values_of(me.world.all_reduce(mine, op, Issue::kAsync)), expected), what);
+        const std::int64_t half = mine.numel() / 2;
+        const Values kept =
+            values_of(me.world.reduce_scatter(mine, 0, Lengths64{half, half}, op, Issue::kWait));
+        const auto from = expected.begin() + me.rank * half;
+        me.check(same(kept, Values(from, from + half)), what + " scattered");
+        reductions += 1;
+      }
+    }
+    me.check(counts().all_reduce == 2 * reductions && counts().reduce_scatter == reductions,
+             "by NCCL");
+    me.check(counts().all_gather + counts().send == 0, "not by all terms");
+    me.check(counts().float_extrema == 0, "not as floats");
   });
   CHECK(joined(texts) == "");
+}
+
+TEST_CASE("K-14 nccl: extrema of uneven and empty floats") {
+  for (const Lengths64& hosts : {Lengths64{0, 0, 0}, Lengths64{0, 0, 1}}) {
+    const auto texts = on_nccl_ranks(3, hosts, [](Rank& me) {
+      // The first are padded to 20 columns; of the others rank 1 keeps none.
+      for (const Lengths64& lengths : {Lengths64{20, 20, 19}, Lengths64{3, 0, 1}}) {
+        const std::int64_t width = lengths[0] + lengths[1] + lengths[2];
+        Values values, expected;
+        for (std::int64_t i = 0; i < 2 * width; ++i) {
+          values.push_back(static_cast<double>((i + me.rank) % 3) - 5);
+        }
+        const auto mine = lengths[static_cast<std::size_t>(me.rank)];
+        values[0] = me.rank == 2 ? std::nan("") : 1;
+        const Tensor x = local_tensor({2, width}, DType::kBF16, values);
+        const Values kept =
+            values_of(me.world.reduce_scatter(x, 1, lengths, ReduceOp::kMin, Issue::kWait));
+        // Of three neighbours one is -5.
+        Values smallest(static_cast<std::size_t>(2 * mine), -5);
+        if (me.rank == 0) smallest[0] = std::nan("");
+        me.check(same(kept, smallest), "smallest");
+      }
+      const Tensor none = local_tensor({0, 3}, DType::kF64, {});
+      me.check(values_of(me.world.all_reduce(none, ReduceOp::kMax, Issue::kWait)).empty(), "none");
+      me.check(counts().float_extrema == 0, "not as floats");
+    });
+    CHECK(joined(texts) == "");
+  }
 }
 
 TEST_CASE("nccl: two groups at once, asynchronous, waited for in any order") {

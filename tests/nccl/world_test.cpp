@@ -3,6 +3,8 @@
 // rules. A rank that hangs is ended by the double, and the job fails.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -118,6 +120,22 @@ TEST_CASE("B-16 an error that NCCL reports later ends the wait for the device") 
   CAPTURE(all);
   CHECK(all.find("remote error (rank ") != std::string::npos);
   CHECK(all.find("ncclAllReduce(3 x ncclFloat32, ncclSum)") != std::string::npos);
+}
+
+TEST_CASE("K-14 a maximum of floats over ranks is NaN where that of one rank is") {
+  on_ranks(over_nccl(), [](RankContext& rank) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Tensor x = empty(plain_device(), Dims{3}, DType::kF32);
+    const auto mine = static_cast<double>(rank.rank);
+    write_doubles(x, std::vector<double>{is_last(rank) ? nan : 1, -mine, -infinity});
+    for (const Issue issue : {Issue::kWait, Issue::kAsync}) {
+      const auto y = read_doubles(rank.world->all_reduce(x, ReduceOp::kMax, issue));
+      CHECK(std::isnan(y[0]));
+      CHECK(y[1] == 0);
+      CHECK(y[2] == -infinity);
+    }
+  });
 }
 
 TEST_CASE("B-16 communicators end in one order, however the program holds them") {

@@ -38,6 +38,30 @@ TEST_CASE("reductions that NCCL does itself, and as what") {
     CHECK(native->type == row.type);
     CHECK(native->op == row.nccl_op);
     CHECK(native->per_element == row.per_element);
+    CHECK(!native->stand_in);
+  }
+}
+
+TEST_CASE("K-14 nccl: extrema of floats are taken of integers, of which NaN is one that wins") {
+  struct Row {
+    DType dtype;
+    DType stand_in;
+    DataType type;
+  };
+  const Row rows[] = {
+      {DType::kF8E4M3FN, DType::kI8, DataType::kInt8}, {DType::kF16, DType::kI32, DataType::kInt32},
+      {DType::kBF16, DType::kI32, DataType::kInt32},   {DType::kF32, DType::kI32, DataType::kInt32},
+      {DType::kF64, DType::kI64, DataType::kInt64},
+  };
+  for (const Row& row : rows) {
+    for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
+      CAPTURE(to_string(row.dtype));
+      const auto native = native_reduction(row.dtype, op);
+      REQUIRE(native);
+      CHECK(native->stand_in == row.stand_in);
+      CHECK(native->type == row.type);
+      CHECK(native->op == (op == ReduceOp::kMax ? RedOp::kMax : RedOp::kMin));
+    }
   }
 }
 
@@ -50,8 +74,7 @@ TEST_CASE("reductions that NCCL lacks, or does otherwise") {
       {DType::kI16, ReduceOp::kSum},     {DType::kF8E4M3FN, ReduceOp::kSum},
       {DType::kI32, ReduceOp::kBitXor},  {DType::kU8, ReduceOp::kBitAnd},
       {DType::kBool, ReduceOp::kBitXor}, {DType::kC64, ReduceOp::kProduct},
-      {DType::kF32, ReduceOp::kMax},  // NaN would not win
-      {DType::kF16, ReduceOp::kMin},
+      {DType::kI16, ReduceOp::kMax},     {DType::kC64, ReduceOp::kMax},
   };
   for (const Row& row : rows) CHECK(!native_reduction(row.dtype, row.op));
 }
