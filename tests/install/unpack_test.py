@@ -25,13 +25,15 @@ int main() { fmt::print("{}", __VERSION__); }
 
 
 class Unpack(unittest.TestCase):
-    def setUp(self):
+    # Once for the class: unittest calls it an error where a single test leaves as skipped.
+    @classmethod
+    def setUpClass(cls):
         temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
+        cls.addClassCleanup(temporary.cleanup)
         folder = pathlib.Path(temporary.name, "root")
         folder.mkdir()
-        self.root = clean_root.CleanRoot(folder)
-        self.root.update_packages()
+        cls.root = clean_root.CleanRoot(folder)
+        cls.root.update_packages()
         files = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, check=False)
         if files.returncode != 0:
             clean_root.skip("git does not know what belongs to the repository")
