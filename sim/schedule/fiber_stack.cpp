@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "sim/schedule/stack_map.h"
@@ -32,6 +35,23 @@ namespace {
                fmt::format("fewer ranks, or sysctl -w vm.max_map_count={}", 2 * wanted + 65536));
   }
   throw error;
+}
+
+// What ended worlds have left, by the size that was asked for.
+struct IdleStacks {
+  std::mutex mutex;
+  std::multimap<std::size_t, std::unique_ptr<StackPool>> pools;
+};
+
+// Each of so many pools keeps so many stacks at most: together a quarter of the maps that Linux
+// lets a process have.
+constexpr std::size_t kMostIdlePools = 4;
+constexpr std::size_t kMostIdleStacks = 2048;
+
+// Never destroyed: a world may end while the process does.
+IdleStacks& idle_stacks() {
+  static auto* const idle = new IdleStacks;
+  return *idle;
 }
 
 }  // namespace
@@ -66,11 +86,45 @@ void StackPool::reserve(std::size_t count) {
   }
 }
 
+void StackPool::forget() {
+  for (std::byte* bottom : bottoms_) sanitizer::unpoison({bottom, size_bytes_});
+  for (const Slab& slab : slabs_) forget_contents(slab.map, slab.size_bytes);
+}
+
 bool StackPool::in_guard(const void* address) const {
   const auto* at = static_cast<const std::byte*>(address);
   return std::any_of(bottoms_.begin(), bottoms_.end(), [&](const std::byte* bottom) {
     return at < bottom && at >= bottom - guard_bytes_;
   });
+}
+
+LentStacks::LentStacks(std::size_t size_bytes) : size_bytes_(size_bytes) {
+  IdleStacks& idle = idle_stacks();
+  const std::lock_guard lock(idle.mutex);
+  const auto found = idle.pools.find(size_bytes);
+  if (found == idle.pools.end()) {
+    pool_ = std::make_unique<StackPool>(size_bytes);
+  } else {
+    pool_ = std::move(found->second);
+    idle.pools.erase(found);
+  }
+}
+
+void LentStacks::reserve(std::size_t count) {
+  if (count > kMostIdleStacks) {  // all maps may be needed
+    IdleStacks& idle = idle_stacks();
+    const std::lock_guard lock(idle.mutex);
+    idle.pools.clear();
+  }
+  pool_->reserve(count);
+}
+
+LentStacks::~LentStacks() {
+  if (pool_->size() > kMostIdleStacks) return;
+  pool_->forget();
+  IdleStacks& idle = idle_stacks();
+  const std::lock_guard lock(idle.mutex);
+  if (idle.pools.size() < kMostIdlePools) idle.pools.emplace(size_bytes_, std::move(pool_));
 }
 
 }  // namespace shardlab

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "sim/schedule/sanitizer.h"
@@ -21,6 +22,8 @@ class StackPool {
   /// takes two) when the system refuses.
   void reserve(std::size_t count);
   std::size_t size() const { return bottoms_.size(); }
+  /// Gives the memory back and keeps the maps: what stands on the stacks is gone.
+  void forget();
   /// Of each; in builds with a sanitizer more than was asked for.
   std::size_t stack_bytes() const { return size_bytes_; }
   /// Whether something that ran over the end of a stack would touch this address.
@@ -46,6 +49,25 @@ class StackPool {
     std::size_t size_bytes;
   };
   std::vector<Slab> slabs_;
+};
+
+/// The stacks of one world: those of an earlier one, where it has ended and had stacks of this
+/// size, else new ones. Worlds follow one another in a process, and to map and unmap stacks takes
+/// most of the time of a world in which little happens. Worlds may begin and end on any thread.
+class LentStacks {
+ public:
+  explicit LentStacks(std::size_t size_bytes);
+  ~LentStacks();
+  LentStacks(const LentStacks&) = delete;
+  LentStacks& operator=(const LentStacks&) = delete;
+
+  /// As those of StackPool.
+  void reserve(std::size_t count);
+  FiberStack stack(std::size_t index) const { return pool_->stack(index); }
+
+ private:
+  const std::size_t size_bytes_;
+  std::unique_ptr<StackPool> pool_;
 };
 
 }  // namespace shardlab

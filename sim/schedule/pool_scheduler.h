@@ -110,7 +110,7 @@ class PoolScheduler final : public Scheduler {
   /// it while the handler runs.
   void resolve_stalls(Lock& lock);
 
-  StackPool stacks_;
+  LentStacks stacks_;
   const std::int64_t most_workers_;
   const std::optional<std::uint64_t> seed_;
   const std::function<void(std::int64_t)>* body_ = nullptr;

@@ -24,6 +24,8 @@ void* map_stacks(std::size_t size_bytes) {
   return map == MAP_FAILED ? nullptr : map;
 }
 
+void forget_contents(void* map, std::size_t size_bytes) { madvise(map, size_bytes, MADV_DONTNEED); }
+
 std::size_t most_maps() {
   std::ifstream file("/proc/sys/vm/max_map_count");
   std::size_t maps = 0;

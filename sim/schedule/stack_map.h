@@ -9,6 +9,9 @@ namespace shardlab {
 /// Memory that costs nothing until it is touched; null, and errno, where there is no room for it.
 void* map_stacks(std::size_t size_bytes);
 
+/// The memory behind the map goes back to the system; what is read there next is undefined.
+void forget_contents(void* map, std::size_t size_bytes);
+
 /// How many maps a process may have; 0 where the system has no such limit, or does not tell.
 std::size_t most_maps();
 

@@ -1,0 +1,45 @@
+// Stacks that one world leaves to the next.
+#include "sim/schedule/fiber_stack.h"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+namespace shardlab {
+
+namespace {
+
+// Of no scheduler, so that other tests leave none of this size.
+constexpr std::size_t kBytes = 96 * 1024;
+
+TEST_CASE("B-3 a world gets the stacks of one that has ended, with nothing on them") {
+  std::byte* bottom = nullptr;
+  {
+    LentStacks stacks(kBytes);
+    stacks.reserve(3);
+    bottom = stacks.stack(1).bottom;
+    bottom[5] = std::byte{7};
+  }
+  LentStacks again(kBytes);
+  again.reserve(4);
+  REQUIRE(again.stack(1).bottom == bottom);
+  CHECK(bottom[5] == std::byte{0});
+  CHECK(again.stack(3).bottom != nullptr);
+}
+
+TEST_CASE("B-3 worlds that run at once, or want other sizes, have stacks of their own") {
+  std::optional<LentStacks> first(kBytes);
+  first->reserve(1);
+  std::byte* const of_first = first->stack(0).bottom;
+  LentStacks second(kBytes);
+  second.reserve(1);
+  CHECK(second.stack(0).bottom != of_first);
+  first.reset();
+  LentStacks larger(2 * kBytes);
+  larger.reserve(1);
+  CHECK(larger.stack(0).bottom != of_first);
+}
+
+}  // namespace
+
+}  // namespace shardlab
