@@ -71,6 +71,7 @@ class ThreadsCommunicator final : public Communicator {
   const std::string& name() const override { return group_.name(); }
 
   Tensor perform(Call& call) override;
+  void meet(Call& call) override { enter_and_wait(call); }
   std::unique_ptr<Communicator> split(std::int64_t color, std::int64_t key,
                                       std::string name) override;
   void abort(const Error& reason) override;
@@ -98,11 +99,12 @@ void take_results(backends::BatchPart& part) {
 void ThreadsCommunicator::enter_and_wait(Call& call) {
   const auto rank = static_cast<std::size_t>(rank_);
   const std::uint64_t sequence = sequence_++;
-  world_.scheduler().interleave();
+  Scheduler& scheduler = world_.scheduler();
+  scheduler.interleave();
   group_.enter(rank, sequence, call, Entry::kBlocks, nullptr);
   group_.await(rank, sequence, call, Entry::kBlocks);
   if (call.kind == CollectiveKind::kBatch) take_results(*std::get<backends::BatchPart*>(call.part));
-  world_.scheduler().interleave();
+  scheduler.interleave();
 }
 
 Tensor ThreadsCommunicator::perform(Call& call) {

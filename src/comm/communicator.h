@@ -54,6 +54,9 @@ class Communicator {
                                               std::span<const std::size_t> mesh_dims);
   /// Ends the world: every other rank's wait fails with this reason.
   virtual void abort(const Error& reason) = 0;
+  /// perform() where no tensor comes back. For communicators of many ranks on one processor, to
+  /// whom the memory of an empty one matters; wrappers leave it alone, and see the call in perform.
+  virtual void meet(Call& call);
 
   // The collectives, as users call them: each checks its arguments, on this rank and before the
   // others hear of the call (Value), fills in a Call and performs it. Groups of one rank answer by

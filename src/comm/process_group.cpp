@@ -97,7 +97,7 @@ CollectiveCall ended(ProcessGroup& group, const Call& call, const Tensor& result
 
 bool observed() { return current_rank_or_null() != nullptr && observer_to_tell() != nullptr; }
 
-bool observed(const ProcessGroup& group) { return group.size() > 1 && observed(); }
+bool observed(const ProcessGroup& group) { return observed() && group.size() > 1; }
 
 // The result of an asynchronous collective, whose wait the observer hears of once. Where a backend
 // has nothing to wait for (a stream orders its work), the program waits all the same.
@@ -141,19 +141,19 @@ std::vector<std::int64_t> GroupIdentity::ranks() const {
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> world)
-    : ForwardingCommunicator(std::move(world)) {
-  identity_.size = real().size();
+    : ForwardingCommunicator(std::move(world)), size_(real().size()) {
+  identity_.size = size_;
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Communicator> communicator, const MeshLayout* layout,
                            std::span<const std::size_t> mesh_dims, Coordinate coordinate)
-    : ForwardingCommunicator(std::move(communicator)) {
+    : ForwardingCommunicator(std::move(communicator)), size_(real().size()) {
   for (const std::size_t mesh_dim : mesh_dims) coordinate[mesh_dim] = 0;
   identity_ = {.name = group_name(*layout, mesh_dims),
                .layout = layout,
                .mesh_dims = {mesh_dims.begin(), mesh_dims.end()},
                .first_rank = layout->rank_at(coordinate),
-               .size = real().size()};
+               .size = size_};
 }
 
 CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence) const {
@@ -179,6 +179,15 @@ CollectiveRecord ProcessGroup::record_of(const Call& call, std::int64_t sequence
 Tensor ProcessGroup::perform(Call& call) {
   const std::int64_t sequence = entered_++;
   return observed(*this) ? perform_observed(call, sequence) : real().perform(call);
+}
+
+void ProcessGroup::meet(Call& call) {
+  const std::int64_t sequence = entered_++;
+  if (observed(*this)) {
+    perform_observed(call, sequence);
+  } else {
+    real().meet(call);
+  }
 }
 
 // Apart, so that the many ranks whom nobody watches need no room on their stacks for a record.

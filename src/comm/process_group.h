@@ -56,6 +56,7 @@ class ProcessGroup final : public ForwardingCommunicator {
                std::span<const std::size_t> mesh_dims, Coordinate coordinate);
 
   const GroupIdentity& identity() const { return identity_; }
+  std::int64_t size() const override { return size_; }
   const std::string& name() const override { return identity_.name; }
   /// Uncounted access: placing inputs, verification, control.
   Communicator& communicator() { return real(); }
@@ -63,6 +64,7 @@ class ProcessGroup final : public ForwardingCommunicator {
   /// Counts, tells the observer and passes on. The result may be pending; the observer is told of
   /// its wait when somebody needs it. Fails as the communicator does.
   Tensor perform(Call& call) override;
+  void meet(Call& call) override;
 
  protected:
   /// Whoever makes a group names it and watches it.
@@ -73,9 +75,11 @@ class ProcessGroup final : public ForwardingCommunicator {
 
   [[gnu::noinline]] Tensor perform_observed(Call& call, std::int64_t sequence);
 
-  GroupIdentity identity_;
+  // First what every collective reads, on one cache line with what it is around.
+  const std::int64_t size_;
   // Collectives of this rank on this group; equal on all ranks of the group between two of them.
   std::int64_t entered_ = 0;
+  GroupIdentity identity_;
 };
 
 }  // namespace shardlab

@@ -236,7 +236,7 @@ void Communicator::barrier() {
   if (size() == 1) return;
   Call call(CollectiveKind::kBarrier);
   begin(call, nullptr);
-  perform(call);
+  meet(call);
 }
 
 }  // namespace shardlab
