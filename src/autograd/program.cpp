@@ -135,12 +135,14 @@ std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
 
 std::vector<DTensor> gradients(Operand loss, const std::vector<DTensor>& inputs,
                                const DTensor& seed, Graph graph) {
-  const Results results = at_place(loss.place, [&] {
+  Results results = at_place(loss.place, [&] {
     return program_calls().perform(BackwardEvent{loss.tensor, seed, graph, &inputs});
   });
   std::vector<DTensor> found;
-  for (const Argument& gradient : results) {
-    found.push_back(gradient.is_tensor() ? gradient.tensor() : DTensor());
+  found.reserve(results.size());
+  for (Argument& result : results) {
+    DTensor* gradient = std::get_if<DTensor>(&result.variant());
+    found.push_back(gradient != nullptr ? std::move(*gradient) : DTensor());
   }
   return found;
 }

@@ -1,5 +1,5 @@
-// A collective is priced as a ring over the slowest link it uses: a start, a latency per hop, and
-// the bytes each rank sends over the bandwidth (the reference's formulas).
+// A mesh dim's link is the one named for it, else it follows from how many devices a host has: a
+// dim whose ranks all lie on one host is fast. A collective waits for the slowest link it uses.
 #include "plan/topology.h"
 
 #include <optional>
@@ -8,10 +8,6 @@
 namespace shardlab {
 namespace {
 
-/// What starting any collective takes, in microseconds.
-constexpr double kStartUs = 6.6;
-/// A direct all-to-all is priced above the all-gather that could replace it.
-constexpr double kAllToAllPenaltyUs = 1.0;
 constexpr Link kSameHost = {87.7, 0.6};
 
 /// The mesh dims in which the coordinates of these ranks differ; empty when one is outside.
@@ -56,12 +52,6 @@ Link Topology::slowest(const MeshLayout& layout, std::span<const std::size_t> me
     if (!slowest || own.gbps < slowest->gbps) slowest = own;
   }
   return slowest.value_or(Link{});
-}
-
-double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) {
-  const double us = kStartUs + static_cast<double>(ring_hops(kind, n)) * link.us +
-                    ring_sends(kind, gib, n) / link.gbps * 1e6;
-  return kind == CollectiveKind::kAllToAll ? us + kAllToAllPenaltyUs : us;
 }
 
 }  // namespace shardlab

@@ -33,9 +33,19 @@ class CollectivePrice {
   virtual double us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) const = 0;
 };
 
-/// The reference's price of a collective over n ranks in microseconds; plan/predicted_time.h stands
-/// on it. `gib` is what ring_sends takes as `size`.
-double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link);
+/// What starting any collective takes, in microseconds.
+inline constexpr double kStartUs = 6.6;
+/// A direct all-to-all is priced above the all-gather that could replace it.
+inline constexpr double kAllToAllPenaltyUs = 1.0;
+
+/// The reference's price of a collective over n ranks in microseconds, as of a ring: a start, a
+/// latency per hop, and the bytes that each rank sends over the bandwidth. `gib` is what ring_sends
+/// takes as `size`. plan/predicted_time.h stands on it. Inline, as every candidate is priced.
+inline double collective_us(CollectiveKind kind, double gib, std::int64_t n, const Link& link) {
+  const double us = kStartUs + static_cast<double>(ring_hops(kind, n)) * link.us +
+                    ring_sends(kind, gib, n) / link.gbps * 1e6;
+  return kind == CollectiveKind::kAllToAll ? us + kAllToAllPenaltyUs : us;
+}
 
 struct Topology {
   /// Walking mesh dims from last to first, dims are fast (87.7 GB/s, 0.6 us) while the product of
