@@ -10,11 +10,115 @@
 #include "ops/gradient_math.h"
 #include "ops/holomorphic.h"
 #include "ops/meta.h"
+#include "ops/reduction.h"
 #include "ops/register.h"
 #include "ops/rows.h"
 #include "ops/rules.h"
 
 namespace shardlab {
+namespace {
+
+Dims dims_of(const OpDescriptor& op, const Argument& dims, std::size_t ndim, NoDims no_dims) {
+  if (no_dims == NoDims::kNone && dims.is_ints() && dims.ints().empty()) return {};
+  return reduced_dims(op, dims, ndim);
+}
+
+/// What the arguments of a reduction say about dims.
+struct Reduced {
+  Dims dims;
+  bool keep_dims = false;
+  bool contains(std::int64_t dim) const {
+    return std::find(dims.begin(), dims.end(), dim) != dims.end();
+  }
+  /// Where dim `dim` of the input, which is not reduced, goes.
+  std::int64_t output_dim(std::int64_t dim) const {
+    if (keep_dims) return dim;
+    return dim - std::count_if(dims.begin(), dims.end(), [&](std::int64_t d) { return d < dim; });
+  }
+};
+
+Reduced reduced_of(const RuleContext& context, NoDims no_dims = NoDims::kAll) {
+  const OpDescriptor& op = context.schema.row->op;
+  const std::size_t ndim = context.tensors[0]->ndim();
+  const std::optional<std::size_t> dim = op.find_argument("dim");
+  const std::optional<std::size_t> keep = op.find_argument("keepdim");
+  Reduced reduced;
+  reduced.dims = dims_of(op, dim ? context.schema.args[*dim] : Argument(), ndim, no_dims);
+  reduced.keep_dims =
+      keep && context.schema.args[*keep].is_scalar() && context.schema.args[*keep].to_bool();
+  return reduced;
+}
+
+}  // namespace
+
+TensorMeta reduced_meta(const MetaArgs& args, DType dtype, NoDims no_dims) {
+  const TensorMeta& input = *args.tensor(0);
+  const Dims dims = dims_of(args.op(), argument_or_none(args, "dim"), input.shape.size(), no_dims);
+  const Argument& keep = argument_or_none(args, "keepdim");
+  const bool keep_dims = keep.is_scalar() && keep.to_bool();
+  return contiguous_meta(reduced_shape(input.shape, dims, keep_dims), dtype);
+}
+
+std::vector<RuleRow> reduction_rows(const RuleContext& context, std::optional<Placement> partial,
+                                    NoDims no_dims) {
+  const Reduced reduced = reduced_of(context, no_dims);
+  const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
+  std::vector<RuleRow> rows;
+  for (std::int64_t dim = 0; dim < ndim; ++dim) {
+    const bool stays = !reduced.contains(dim);
+    if (!stays && !partial) continue;
+    RuleRow row;
+    row.outputs.assign(
+        context.schema.row->op.returns.size(),
+        stays ? RulePlacement::any(reduced.output_dim(dim)) : RulePlacement::of(*partial));
+    row.inputs.push_back(RulePlacement::any(dim));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+namespace grad {
+
+Dims reduced_dims(const Argument& dims, std::size_t ndim) {
+  Dims result;
+  if (ndim == 0) return result;
+  if (dims.is_scalar()) {
+    result.push_back(dims.to_int());
+  } else if (dims.is_ints()) {
+    result = dims.ints();
+  }
+  if (result.empty()) {
+    for (std::size_t i = 0; i < ndim; ++i) result.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::int64_t& dim : result) dim = wrap_dim(dim, ndim);
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+DTensor unreduce(Calls& calls, DTensor value, const Dims& dims, bool kept) {
+  if (kept) return value;
+  for (const std::int64_t dim : dims) value = calls.one("aten::unsqueeze", {value, dim});
+  return value;
+}
+
+DTensor sum_gradient(const GradContext& context, const Dims& dims, bool kept) {
+  const DTensor& x = input(context, 0);
+  const DTensor gradient = kept ? gathered(context.calls, context.grads[0], dims)
+                                : unreduce(context.calls, context.grads[0], dims, kept);
+  const DTensor whole = context.calls.one("aten::expand", {gradient, x.shape()});
+  return cast_like(context.calls, whole, x);
+}
+
+DTensor mean_gradient(const GradContext& context, const DTensor& whole, const Dims& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) {
+    count *= input(context, 0).shape()[static_cast<std::size_t>(dim)];
+  }
+  return context.calls.one("aten::div.Scalar", {whole, count});
+}
+
+}  // namespace grad
+
 namespace {
 
 using namespace grad;
@@ -44,22 +148,6 @@ void require_elements(const MetaArgs& args, const Dims& dims) {
   }
 }
 
-/// What an explicit empty list of dims means.
-enum class NoDims : std::uint8_t { kAll, kNone };
-
-Dims dims_of(const OpDescriptor& op, const Argument& dims, std::size_t ndim, NoDims no_dims) {
-  if (no_dims == NoDims::kNone && dims.is_ints() && dims.ints().empty()) return {};
-  return reduced_dims(op, dims, ndim);
-}
-
-TensorMeta reduced_meta(const MetaArgs& args, DType dtype, NoDims no_dims = NoDims::kAll) {
-  const TensorMeta& input = *args.tensor(0);
-  const Dims dims = dims_of(args.op(), argument_or_none(args, "dim"), input.shape.size(), no_dims);
-  const Argument& keep = argument_or_none(args, "keepdim");
-  const bool keep_dims = keep.is_scalar() && keep.to_bool();
-  return contiguous_meta(reduced_shape(input.shape, dims, keep_dims), dtype);
-}
-
 OutputMetas meta_sum(const MetaArgs& args) { return {{reduced_meta(args, accumulated(args))}}; }
 OutputMetas meta_mean(const MetaArgs& args) {
   return {{reduced_meta(args, require_float(args.op().name(), wanted_dtype(args)))}};
@@ -78,11 +166,6 @@ OutputMetas meta_truth(const MetaArgs& args) {
 OutputMetas meta_index(const MetaArgs& args) { return {{reduced_meta(args, DType::kI64)}}; }
 OutputMetas meta_extremum_with_index(const MetaArgs& args) {
   return {meta_extremum(args)[0], {reduced_meta(args, DType::kI64)}};
-}
-/// The spread of complex numbers is real.
-OutputMetas meta_spread(const MetaArgs& args) {
-  const DType dtype = require_float(args.op().name(), args.tensor(0)->dtype);
-  return {{reduced_meta(args, real_dtype(dtype))}};
 }
 /// Powers of integers are integers.
 OutputMetas meta_powsum(const MetaArgs& args) {
@@ -103,59 +186,11 @@ OutputMetas meta_kthvalue(const MetaArgs& args) {
   }
   return meta_extremum_with_index(args);
 }
-OutputMetas meta_spread_and_mean(const MetaArgs& args) {
-  return {meta_spread(args)[0], {reduced_meta(args, args.tensor(0)->dtype)}};
-}
 OutputMetas meta_norm(const MetaArgs& args) {
   return {{reduced_meta(args, real_dtype(require_float(args.op().name(), wanted_dtype(args))))}};
 }
 
 // Rules
-
-/// What the arguments of a reduction say about dims.
-struct Reduced {
-  Dims dims;
-  bool keep_dims = false;
-  bool contains(std::int64_t dim) const {
-    return std::find(dims.begin(), dims.end(), dim) != dims.end();
-  }
-  /// Where dim `dim` of the input, which is not reduced, goes.
-  std::int64_t output_dim(std::int64_t dim) const {
-    if (keep_dims) return dim;
-    return dim - std::count_if(dims.begin(), dims.end(), [&](std::int64_t d) { return d < dim; });
-  }
-};
-
-Reduced reduced_of(const RuleContext& context, NoDims no_dims = NoDims::kAll) {
-  const OpDescriptor& op = context.schema.row->op;
-  const std::size_t ndim = context.tensors[0]->ndim();
-  const std::optional<std::size_t> dim = op.find_argument("dim");
-  const std::optional<std::size_t> keep = op.find_argument("keepdim");
-  Reduced reduced;
-  reduced.dims = dims_of(op, dim ? context.schema.args[*dim] : Argument(), ndim, no_dims);
-  reduced.keep_dims =
-      keep && context.schema.args[*keep].is_scalar() && context.schema.args[*keep].to_bool();
-  return reduced;
-}
-
-/// Rows that cut dims which stay; with `partial`, also rows that cut dims which are reduced.
-std::vector<RuleRow> reduction_rows(const RuleContext& context, std::optional<Placement> partial,
-                                    NoDims no_dims = NoDims::kAll) {
-  const Reduced reduced = reduced_of(context, no_dims);
-  const auto ndim = static_cast<std::int64_t>(context.tensors[0]->ndim());
-  std::vector<RuleRow> rows;
-  for (std::int64_t dim = 0; dim < ndim; ++dim) {
-    const bool stays = !reduced.contains(dim);
-    if (!stays && !partial) continue;
-    RuleRow row;
-    row.outputs.assign(
-        context.schema.row->op.returns.size(),
-        stays ? RulePlacement::any(reduced.output_dim(dim)) : RulePlacement::of(*partial));
-    row.inputs.push_back(RulePlacement::any(dim));
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
 
 /// A reduction of reductions: cut dims leave a partial, and the same partial passes.
 template <ReduceOp kOp>
@@ -164,11 +199,6 @@ std::vector<RuleRow> linear_rule(const RuleContext& context) {
   std::vector<RuleRow> rows = reduction_rows(context, partial);
   rows.push_back(uniform_row(RulePlacement::of(partial), 1, 1));
   return rows;
-}
-
-template <NoDims kNoDims>
-std::vector<RuleRow> kept_dims_rule(const RuleContext& context) {
-  return reduction_rows(context, std::nullopt, kNoDims);
 }
 
 std::vector<RuleRow> norm_rule(const RuleContext& context) {
@@ -295,47 +325,6 @@ OutputMetas meta_logsumexp(const MetaArgs& args) {
   return {{reduced_meta(args, float_dtype(self.dtype))}};
 }
 
-// Reduced dims of a dim-list argument; none or an empty list means all. A tensor without dims has
-// none.
-Dims reduced_dims(const Argument& dims, std::size_t ndim) {
-  Dims result;
-  if (ndim == 0) return result;
-  if (dims.is_scalar()) {
-    result.push_back(dims.to_int());
-  } else if (dims.is_ints()) {
-    result = dims.ints();
-  }
-  if (result.empty()) {
-    for (std::size_t i = 0; i < ndim; ++i) result.push_back(static_cast<std::int64_t>(i));
-  }
-  for (std::int64_t& dim : result) dim = wrap_dim(dim, ndim);
-  std::sort(result.begin(), result.end());
-  return result;
-}
-
-// A reduced value beside its input: dims put back, then broadcast.
-DTensor unreduce(Calls& calls, DTensor value, const Dims& dims, bool kept) {
-  if (kept) return value;
-  for (const std::int64_t dim : dims) value = calls.one("aten::unsqueeze", {value, dim});
-  return value;
-}
-
-DTensor spread(const GradContext& context, const Dims& dims, bool kept) {
-  const DTensor& x = input(context, 0);
-  const DTensor gradient = kept ? gathered(context.calls, context.grads[0], dims)
-                                : unreduce(context.calls, context.grads[0], dims, kept);
-  const DTensor whole = context.calls.one("aten::expand", {gradient, x.shape()});
-  return cast_like(context.calls, whole, x);
-}
-
-DTensor per_element(const GradContext& context, const DTensor& whole, const Dims& dims) {
-  std::int64_t count = 1;
-  for (const std::int64_t dim : dims) {
-    count *= input(context, 0).shape()[static_cast<std::size_t>(dim)];
-  }
-  return context.calls.one("aten::div.Scalar", {whole, count});
-}
-
 Dims all_dims(const DTensor& x) { return reduced_dims(Argument(), x.ndim()); }
 
 // Equal maxima share the gradient.
@@ -377,7 +366,8 @@ Gradients grad_prod(const GradContext& context) {
   const DTensor quotients = calls.one("aten::div.Tensor", {where(0), others});
   const DTensor slope = calls.one("aten::where.self", {zero, where(1), quotients});
   const bool kept = !all && context.inputs[2].to_bool();
-  const DTensor gradient = calls.one("aten::mul.Tensor", {spread(context, dims, kept), slope});
+  const DTensor gradient =
+      calls.one("aten::mul.Tensor", {sum_gradient(context, dims, kept), slope});
   return {cast_like(calls, gradient, x)};
 }
 
@@ -418,7 +408,8 @@ Gradients grad_norm(const GradContext& context) {
   const DTensor& result = context.outputs[0].tensor();
   const DTensor norm = kept ? gathered(calls, result, dims) : unreduce(calls, result, dims, kept);
   const DTensor slope = norm_slope(calls, x, norm, context.inputs[1].to_double(), dims);
-  const DTensor gradient = calls.one("aten::mul.Tensor", {spread(context, dims, kept), slope});
+  const DTensor gradient =
+      calls.one("aten::mul.Tensor", {sum_gradient(context, dims, kept), slope});
   return {cast_like(calls, gradient, x)};
 }
 
@@ -430,7 +421,7 @@ Gradients grad_logsumexp(const GradContext& context) {
   const DTensor& result = context.outputs[0].tensor();
   const DTensor whole = kept ? gathered(calls, result, dims) : unreduce(calls, result, dims, kept);
   const DTensor share = calls.one("aten::exp", {calls.one("aten::sub.Tensor", {x, whole})});
-  return {calls.one("aten::mul.Tensor", {spread(context, dims, kept), share})};
+  return {calls.one("aten::mul.Tensor", {sum_gradient(context, dims, kept), share})};
 }
 
 Gradients grad_extremum_along(const GradContext& context) {
@@ -453,7 +444,7 @@ Gradients grad_kthvalue(const GradContext& context) {
 
 Gradients grad_nansum(const GradContext& context) {
   const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
-  const Expression whole(context.calls, spread(context, dims, context.inputs[2].to_bool()));
+  const Expression whole(context.calls, sum_gradient(context, dims, context.inputs[2].to_bool()));
   return {whole.filled(in(context, 0).of("aten::isnan"), 0).value()};
 }
 
@@ -468,7 +459,7 @@ Gradients grad_powsum(const GradContext& context) {
   const double ord = context.inputs[1].to_double();
   const Dims dims = reduced_dims(context.inputs[2], input(context, 0).ndim());
   const Expression x = in(context, 0);
-  const Expression whole(context.calls, spread(context, dims, context.inputs[3].to_bool()));
+  const Expression whole(context.calls, sum_gradient(context, dims, context.inputs[3].to_bool()));
   const Expression power = x.of("aten::abs").with("aten::pow.Tensor_Scalar", ord - 1);
   const Expression size = whole * power.filled(x.eq(0), ord == 1 ? 1.0 : 0.0);
   return {(size * x.of("aten::sgn") * ord).value()};
@@ -481,72 +472,22 @@ Gradients grad_sum_all(const GradContext& context) {
 }
 
 Gradients grad_mean_all(const GradContext& context) {
-  return {per_element(context, grad_sum_all(context)[0], all_dims(input(context, 0)))};
+  return {mean_gradient(context, grad_sum_all(context)[0], all_dims(input(context, 0)))};
 }
 
 Gradients grad_mean_dims(const GradContext& context) {
   const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
-  return {per_element(context, spread(context, dims, context.inputs[2].to_bool()), dims)};
-}
-
-Gradients grad_var(const GradContext& context) {
-  Calls& calls = context.calls;
-  const DTensor& x = input(context, 0);
-  const Dims dims = reduced_dims(context.inputs[1], x.ndim());
-  const double correction = context.inputs[2].is_none() ? 1.0 : context.inputs[2].to_double();
-  double count = 1;
-  for (const std::int64_t dim : dims) {
-    count *= static_cast<double>(x.shape()[static_cast<std::size_t>(dim)]);
-  }
-  const DTensor gradient = unreduce(calls, context.grads[0], dims, context.inputs[3].to_bool());
-  const DTensor mean = calls.one("aten::mean.dim", {x, dims, true});
-  const DTensor distance = calls.one("aten::sub.Tensor", {x, mean});
-  const double freedom = count - correction;
-  if (context.inputs[1].is_none() && freedom <= 0) {
-    const Expression flow(calls, gradient), apart(calls, distance);
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const DTensor slope = calls.one("aten::full_like", {distance, kInfinity});
-    return {flow.times(Expression(calls, slope).filled(apart.eq(0), std::nan(""))).value()};
-  }
-  const DTensor scaled = calls.one("aten::mul.Scalar", {gradient, 2.0 / freedom});
-  return {calls.one("aten::mul.Tensor", {distance, scaled})};
-}
-
-// Half the variance's over the deviation; where nothing deviates, 0.
-Gradients grad_deviation(const GradContext& context) {
-  Calls& calls = context.calls;
-  const DTensor& result = context.outputs[0].tensor();
-  const DTensor doubled = calls.one("aten::mul.Scalar", {result, 2});
-  const DTensor of_variance = calls.one("aten::div.Tensor", {context.grads[0], doubled});
-  const DTensor none = calls.one("aten::eq.Scalar", {result, 0});
-  const DTensor gradient = calls.one("aten::masked_fill.Scalar", {of_variance, none, 0});
-  return grad_var({calls, context.inputs, context.outputs, {&gradient, 1}, context.needs});
+  return {mean_gradient(context, sum_gradient(context, dims, context.inputs[2].to_bool()), dims)};
 }
 
 Gradients grad_sum_dims(const GradContext& context) {
   const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
-  return {spread(context, dims, context.inputs[2].to_bool())};
-}
-
-// Each result brings its part, where a gradient reaches it.
-Gradients grad_var_mean(const GradContext& context) {
-  Calls& calls = context.calls;
-  Gradients gradients = context.grads[0].defined() ? grad_var(context) : Gradients(1);
-  if (!context.grads[1].defined()) return gradients;
-  const GradContext of_mean{
-      calls, context.inputs, context.outputs, {&context.grads[1], 1}, context.needs};
-  const Dims dims = reduced_dims(context.inputs[1], input(context, 0).ndim());
-  const DTensor mean =
-      per_element(of_mean, spread(of_mean, dims, context.inputs[3].to_bool()), dims);
-  gradients[0] =
-      gradients[0].defined() ? calls.one("aten::add.Tensor", {gradients[0], mean}) : mean;
-  return gradients;
+  return {sum_gradient(context, dims, context.inputs[2].to_bool())};
 }
 
 constexpr const char* kTruth = "the reference combines no partial truth values";
 constexpr const char* kIndices = "positions count within the whole dim";
 constexpr const char* kCandidates = "where the dim is cut, ranks compare their candidates";
-constexpr const char* kSpread = "spreads of pieces do not add up";
 
 // The out= variants of amax, amin, mean.dim, any.dim and prod.dim_int fail for every input in the
 // reference and are left out.
@@ -614,16 +555,10 @@ constexpr Row kReductionRows[] = {
      {holomorphic<grad_prod>, "self result"}, "a product of products", kAllowUneven},
     {"prod.dim_int", meta_sum, linear_rule<ReduceOp::kProduct>, KernelId::kProd, {},
      {holomorphic<grad_prod>, "self result"}, "a product of products", kAllowUneven},
-    {"std.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kStd,
-     {nullptr, "std.correction_out"}, {grad_deviation, "self result"}, kSpread, kAllowUneven},
     {"sum", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum, {nullptr, "sum.out"},
      {grad_sum_all, ""}, "a sum of sums", kAllowUneven},
     {"sum.dim_IntList", meta_sum, linear_rule<ReduceOp::kSum>, KernelId::kSum,
      {nullptr, "sum.IntList_out"}, {grad_sum_dims, ""}, "a sum of sums", kAllowUneven},
-    {"var.correction", meta_spread, kept_dims_rule<NoDims::kAll>, KernelId::kVar,
-     {nullptr, "var.correction_out"}, {grad_var, "self"}, kSpread, kAllowUneven},
-    {"var_mean.correction", meta_spread_and_mean, kept_dims_rule<NoDims::kAll>, KernelId::kVarMean,
-     {nullptr, "var_mean.correction_out"}, {grad_var_mean, "self"}, kSpread, kAllowUneven},
 };
 // clang-format on
 

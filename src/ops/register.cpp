@@ -61,6 +61,7 @@ constexpr OpFamily kFamilies[] = {
     {"select", register_select},
     {"slopes", register_slopes},
     {"short_time", register_short_time},
+    {"spread", register_spread},
     {"stacking", register_stacking},
     {"statistics", register_statistics},
     {"view", register_view},

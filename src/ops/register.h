@@ -67,6 +67,7 @@ void register_scaled_products(OpRegistry& registry);
 void register_select(OpRegistry& registry);
 void register_slopes(OpRegistry& registry);
 void register_short_time(OpRegistry& registry);
+void register_spread(OpRegistry& registry);
 void register_stacking(OpRegistry& registry);
 void register_statistics(OpRegistry& registry);
 void register_view(OpRegistry& registry);
