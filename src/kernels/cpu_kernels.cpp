@@ -32,6 +32,7 @@ KernelTable make_table() {
   add_selection_kernels(table);
   add_scatter_reduce_kernels(table);
   add_sequence_kernels(table);
+  add_singular_value_kernels(table);
   add_spectrum_kernels(table);
   add_variance_kernels(table);
   return table;

@@ -1,5 +1,5 @@
 // Factorisations of the last two dims, packed as LAPACK does: Householder's reflections, and
-// symmetric matrices as L D L^H. Eigenvalues and singular values: spectrum.cpp.
+// symmetric matrices as L D L^H. Eigenvalues: spectrum.cpp; singular values: singular_values.cpp.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -43,6 +43,7 @@ void add_resample_kernels(KernelTable& table);
 void add_selection_kernels(KernelTable& table);
 void add_scatter_reduce_kernels(KernelTable& table);
 void add_sequence_kernels(KernelTable& table);
+void add_singular_value_kernels(KernelTable& table);
 void add_spectrum_kernels(KernelTable& table);
 void add_variance_kernels(KernelTable& table);
 

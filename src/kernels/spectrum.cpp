@@ -1,8 +1,8 @@
-// Eigenvalues and singular values of the last two dims. Eigen iterates; what leads there and back
-// are our reflections, since Eigen's own would take most of the time that a build needs.
+// Eigenvalues of the last two dims. Eigen iterates; what leads there and back are our reflections,
+// since Eigen's own would take most of the time that a build needs.
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 #include <cmath>
+#include <complex>
 #include <string>
 #include <utility>
 
@@ -29,64 +29,6 @@ template <typename T>
 double scale_of(const Matrix<T>& a) {
   const double largest = a.size() == 0 ? 0 : a.cwiseAbs().maxCoeff();
   return largest > 0 && std::isfinite(largest) ? largest : 1;
-}
-
-template <typename T>
-struct SingularValues {
-  Matrix<T> u, vh;
-  Eigen::VectorXd values;
-};
-
-// With as many rows as columns, or more.
-template <typename T>
-SingularValues<T> of_tall(const Matrix<T>& a, bool full) {
-  const Eigen::Index rows = a.rows(), columns = a.cols();
-  const PackedQr<T> qr = packed_qr<T>(a);
-  ByColumns<T> r = ByColumns<T>::Zero(columns, columns);
-  for (Eigen::Index j = 0; j < columns; ++j) {
-    for (Eigen::Index i = 0; i <= j; ++i) r(i, j) = qr.packed(i, j);
-  }
-  const Eigen::JacobiSVD<ByColumns<T>, Eigen::NoQRPreconditioner> svd(
-      r, Eigen::ComputeFullU | Eigen::ComputeFullV);
-  Matrix<T> u = qr.q(full ? rows : columns);
-  const Matrix<T> turned = times(u.leftCols(columns), svd.matrixU());
-  u.leftCols(columns) = turned;
-  return {std::move(u), svd.matrixV().adjoint(), svd.singularValues()};
-}
-
-// U is square where `full`, else it has a column for each value; Vh alike.
-template <typename T>
-SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
-  const Eigen::Index rows = a.rows(), columns = a.cols();
-  if (a.size() == 0) {
-    return {Matrix<T>::Identity(rows, full ? rows : 0),
-            Matrix<T>::Identity(full ? columns : 0, columns), Eigen::VectorXd()};
-  }
-  if (rows >= columns) return of_tall<T>(a, full);
-  SingularValues<T> turned = of_tall<T>(a.adjoint(), full);
-  return {turned.vh.adjoint(), turned.u.adjoint(), std::move(turned.values)};
-}
-
-// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
-void svd_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
-    Written<double> s(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const SingularValues<T> found = singular_values<T>(a[i], full);
-      s.append(found.values);
-      if (!vectors) continue;
-      u.append(found.u);
-      vh.append(found.vh);
-    }
-    s.store();
-    if (vectors) u.store();
-    if (vectors) vh.store();
-  });
 }
 
 // _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
@@ -227,7 +169,6 @@ void eig_kernel(const KernelCall& call) {
 void add_spectrum_kernels(KernelTable& table) {
   table.set(KernelId::kEig, eig_kernel);
   table.set(KernelId::kEigh, eigh_kernel);
-  table.set(KernelId::kSvd, svd_kernel);
 }
 
 }  // namespace shardlab

@@ -1,0 +1,79 @@
+// Singular values of the last two dims: Jacobi's rotations, by Eigen, of the triangle that our
+// reflections leave, so that its time grows with the shorter side.
+#include <Eigen/SVD>
+#include <string>
+#include <utility>
+
+#include "kernels/kernel_table.h"
+#include "kernels/reflections.h"
+
+namespace shardlab {
+
+namespace {
+
+template <typename T>
+using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+
+template <typename T>
+struct SingularValues {
+  Matrix<T> u, vh;
+  Eigen::VectorXd values;
+};
+
+// With as many rows as columns, or more.
+template <typename T>
+SingularValues<T> of_tall(const Matrix<T>& a, bool full) {
+  const Eigen::Index rows = a.rows(), columns = a.cols();
+  const PackedQr<T> qr = packed_qr<T>(a);
+  ByColumns<T> r = ByColumns<T>::Zero(columns, columns);
+  for (Eigen::Index j = 0; j < columns; ++j) {
+    for (Eigen::Index i = 0; i <= j; ++i) r(i, j) = qr.packed(i, j);
+  }
+  const Eigen::JacobiSVD<ByColumns<T>, Eigen::NoQRPreconditioner> svd(
+      r, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  Matrix<T> u = qr.q(full ? rows : columns);
+  const Matrix<T> turned = u.leftCols(columns).lazyProduct(svd.matrixU());
+  u.leftCols(columns) = turned;
+  return {std::move(u), svd.matrixV().adjoint(), svd.singularValues()};
+}
+
+// U is square where `full`, else it has a column for each value; Vh alike.
+template <typename T>
+SingularValues<T> singular_values(const Matrix<T>& a, bool full) {
+  const Eigen::Index rows = a.rows(), columns = a.cols();
+  if (a.size() == 0) {
+    return {Matrix<T>::Identity(rows, full ? rows : 0),
+            Matrix<T>::Identity(full ? columns : 0, columns), Eigen::VectorXd()};
+  }
+  if (rows >= columns) return of_tall<T>(a, full);
+  SingularValues<T> turned = of_tall<T>(a.adjoint(), full);
+  return {turned.vh.adjoint(), turned.u.adjoint(), std::move(turned.values)};
+}
+
+// _linalg_svd(A, full_matrices, compute_uv, *, driver): U, S, Vh
+void svd_kernel(const KernelCall& call) {
+  const Tensor& self = tensor_arg(call, 0);
+  const bool full = scalar_arg(call, 1).to_bool(), vectors = scalar_arg(call, 2).to_bool();
+  with_wide_type(self, [&](auto type) {
+    using T = decltype(type);
+    const Batch<T> a(self);
+    Written<T> u(call.outputs[0]), vh(call.outputs[2]);
+    Written<double> s(call.outputs[1]);
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const SingularValues<T> found = singular_values<T>(a[i], full);
+      s.append(found.values);
+      if (!vectors) continue;
+      u.append(found.u);
+      vh.append(found.vh);
+    }
+    s.store();
+    if (vectors) u.store();
+    if (vectors) vh.store();
+  });
+}
+
+}  // namespace
+
+void add_singular_value_kernels(KernelTable& table) { table.set(KernelId::kSvd, svd_kernel); }
+
+}  // namespace shardlab
