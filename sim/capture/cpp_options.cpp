@@ -73,6 +73,7 @@ std::string cpp_head(const ProgramGraph& graph, const std::string& code) {
   }
   text += "#include <shardlab/shardlab.h>\n#include <shardlab/trace.h>\n\n";
   if (error) text += "#include <cstdio>\n";
+  if (code.find("std::complex") != std::string::npos) text += "#include <complex>\n";
   if (code.find("numeric_limits") != std::string::npos) text += "#include <limits>\n";
   if (!text.ends_with("\n\n")) text += "\n";
   return text + "using namespace shardlab;\n\n";

@@ -227,9 +227,8 @@ std::string cpp_number(const Scalar& value) {
       return fmt::format("{}std::numeric_limits<double>::infinity()", sign);
     }
     default:
-      return fmt::format("Scalar(std::complex<double>({}, {}))",
-                         cpp_number(value.to_complex().real()),
-                         cpp_number(value.to_complex().imag()));
+      return fmt::format("Scalar(std::complex<double>({}, {}))", cpp_number(value.to_double()),
+                         cpp_number(value.imaginary()));
   }
 }
 

@@ -13,6 +13,8 @@
 #include "mesh/type_string.h"
 #include "ops/torch_names.h"
 #include "propagate/propagator.h"
+#include "schema/argument.h"
+#include "schema/op_row.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/spec_arguments.h"
 #include "sim/judge/scenario_run.h"

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <complex>
 
 #include "autograd/autograd.h"
 #include "autograd/grad_mode.h"
 #include "dispatch/plain_calls.h"
 #include "ops/expression.h"
+#include "schema/argument.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 #include "sim/facts/agreement.h"
 #include "sim/facts/kernel_facts.h"
 #include "sim/facts/open_choice.h"

@@ -8,6 +8,7 @@
 #include "comm/device_mesh.h"
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
+#include "plan/plan.h"
 #include "propagate/propagator.h"
 #include "sim/run/inputs.h"
 #include "sim/scenario/scenario_file.h"

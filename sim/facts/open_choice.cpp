@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "base/tensor_dim.h"
 #include "dispatch/plain_calls.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "base/fix.h"
 #include "dispatch/all_ops.h"

@@ -10,6 +10,7 @@
 #include "dispatch/all_ops.h"
 #include "dispatch/dispatcher.h"
 #include "kernels/cpu_kernels.h"
+#include "plan/plan.h"
 #include "propagate/propagator.h"
 #include "sim/facts/case_report.h"
 #include "sim/facts/fact_world.h"

@@ -10,7 +10,10 @@
 #include "comm/observer.h"
 #include "dispatch/all_ops.h"
 #include "mesh/local_shape.h"
+#include "plan/plan.h"
 #include "propagate/propagator.h"
+#include "schema/argument.h"
+#include "schema/calls.h"
 #include "sim/world/world.h"
 #include "tensor/device.h"
 

@@ -2,6 +2,7 @@
 #include "sim/facts/value_case.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "base/fix.h"
 #include "kernels/convert.h"

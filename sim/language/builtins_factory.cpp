@@ -1,11 +1,13 @@
 // Factories: a plain tensor, equal on all ranks, or with placements (randn([7, 4], tp=S(0))) a
 // distributed one with the same values.
 #include "api/factories.h"
+#include "api/make_tensor.h"
 #include "api/mesh.h"
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "comm/device_mesh.h"
 #include "ops/torch_names.h"
+#include "schema/op_row.h"
 #include "sim/language/generator.h"
 #include "sim/language/interpreter.h"
 #include "sim/language/mesh_value.h"

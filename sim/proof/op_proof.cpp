@@ -15,6 +15,8 @@
 #include "comm/device_mesh.h"
 #include "kernels/cpu_kernels.h"
 #include "mesh/type_string.h"
+#include "plan/plan.h"
+#include "schema/op_row.h"
 #include "sim/proof/expected_call.h"
 #include "sim/proof/missing_rows.h"
 #include "sim/proof/sample_call.h"

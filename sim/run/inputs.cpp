@@ -6,6 +6,7 @@
 #include "api/inputs.h"
 #include "autograd/autograd.h"
 #include "base/fix.h"
+#include "dispatch/plain_calls.h"
 #include "mesh/type_string.h"
 #include "sim/scenario/input_init.h"
 

@@ -5,7 +5,10 @@
 
 #include "autograd/autograd.h"
 #include "dispatch/local_call.h"
+#include "dispatch/plain_calls.h"
 #include "propagate/propagator.h"
+#include "schema/argument.h"
+#include "schema/op_row.h"
 #include "sim/verify/step_value.h"
 
 namespace shardlab {

@@ -8,7 +8,9 @@
 #include <cmath>
 
 #include "autograd/autograd.h"
+#include "dispatch/plain_calls.h"
 #include "mesh/type_string.h"
+#include "schema/argument.h"
 #include "sim/verify/step_compare.h"
 #include "tensor/host.h"
 

@@ -54,8 +54,8 @@ class Key {
     add(static_cast<std::uint64_t>(scalar.category()));
     // Integers as they are: large ones differ in bits that a double does not hold.
     add(scalar.is_integral() ? static_cast<std::uint64_t>(scalar.to_int()) : 0);
-    add(scalar.to_complex().real());
-    add(scalar.to_complex().imag());
+    add(scalar.to_double());
+    add(scalar.imaginary());
   }
   void add(const std::vector<double>& values) {
     add(values.size());

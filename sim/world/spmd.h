@@ -3,10 +3,11 @@
 #pragma once
 
 #include "api/shardlab.h"  // IWYU pragma: export
-#include "schema/op_row.h"
 #include "sim/world/world.h"
 
 namespace shardlab {
+
+class OpRegistry;  // schema/op_row.h, as shardlab/ops.h has it
 
 /// Runs `body` on ranks 0..world_size-1, one fiber each, and returns when all have ended. Ranks run
 /// on as many OS threads as there are processors (SchedulerOptions::workers): what `body` changes
@@ -33,7 +34,7 @@ WorldResult try_spmd(WorldOptions options, const std::function<void(RankContext&
 WorldOptions options_from(int& argc, char** argv, WorldOptions defaults = {});
 
 /// All ops, and what a program adds to them or changes: OpRegistry::add, set_rule, set_handler,
-/// set_factor_rule (ops/factor_rule.h). tests/unit/world/extension_test.cpp has examples.
+/// set_factor_rule (shardlab/ops.h has them). tests/unit/world/extension_test.cpp has examples.
 std::unique_ptr<const OpRegistry> ops_with(const std::function<void(OpRegistry&)>& extend);
 
 }  // namespace shardlab

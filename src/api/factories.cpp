@@ -3,10 +3,13 @@
 // rank's piece only.
 #include "api/factories.h"
 
+#include "api/make_tensor.h"
 #include "api/mesh.h"
 #include "autograd/program.h"
 #include "base/fix.h"
 #include "base/text_of_list.h"
+#include "schema/argument.h"
+#include "schema/op_row.h"
 #include "tensor/host.h"
 
 namespace shardlab {

@@ -7,13 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/rank_context.h"
 #include "mesh/dtensor.h"
-#include "schema/argument.h"
 #include "tensor/scalar.h"
 
 namespace shardlab {
-
-struct OpRow;
 
 /// Where a new tensor lies and what it holds.
 struct Factory {
@@ -21,14 +19,6 @@ struct Factory {
   Placements placements = {};        ///< one per mesh dim; none at all: replicated
   std::optional<DType> dtype = {};   ///< default: f32; i64 for integers in full and arange
 };
-
-/// What a row without tensor arguments makes, arguments in schema order: on a mesh every rank makes
-/// its piece, with placements as in Factory. Random rows draw from `generator`, without one from
-/// the rank's own.
-///   fails  Value: partial placements, or placements without a mesh. Runtime: a mesh that was not
-///          constructed
-DTensor make_tensor(const OpRow& row, const Arguments& args, const MeshLayout* mesh = nullptr,
-                    const Placements& placements = {}, const Generator& generator = nullptr);
 
 /// A generator starts anew; without one the rank's own, from which all draws come that name none.
 void manual_seed(std::uint64_t seed, const Generator& generator = nullptr);

@@ -11,7 +11,9 @@
 #include "base/hash.h"
 #include "base/rank_context.h"
 #include "dispatch/factory.h"
+#include "dispatch/plain_calls.h"
 #include "mesh/type_string.h"
+#include "schema/op_row.h"
 #include "trace/digest.h"
 
 namespace shardlab {

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/fix.h"
 #include "mesh/type_string.h"
+#include "schema/argument.h"
+#include "schema/calls.h"
 
 namespace shardlab {
 

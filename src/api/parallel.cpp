@@ -13,6 +13,7 @@
 #include "mesh/mesh_dim.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
+#include "schema/argument.h"
 
 namespace shardlab {
 

@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "dispatch/plain_calls.h"
 #include "mesh/operand.h"
-#include "redistribute/redistribute.h"
-#include "schema/calls.h"
+#include "redistribute/options.h"
 
 namespace shardlab {
+
+class Calls;  // schema/calls.h
 
 /// Calls that decompose composite rows, record gradients and dispatch. Stateless: state lives in
 /// handles and in the rank's context, so one object serves all ranks.

@@ -11,6 +11,7 @@
 
 #include "autograd/tape.h"
 #include "base/rank_context.h"
+#include "dispatch/plain_calls.h"
 #include "mesh/dtensor.h"
 
 namespace shardlab {

@@ -8,9 +8,12 @@
 #include "base/text_of_list.h"
 #include "comm/device_mesh.h"
 #include "comm/observer.h"
+#include "dispatch/plain_calls.h"
 #include "mesh/local_shape.h"
 #include "mesh/placement_dims.h"
 #include "mesh/type_string.h"
+#include "redistribute/redistribute.h"
+#include "schema/calls.h"
 #include "schema/op_row.h"
 #include "tensor/device.h"
 

@@ -26,6 +26,8 @@
 #include "autograd/tape.h"
 #include "base/collective_kind.h"
 #include "base/reduce_op.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

@@ -9,6 +9,9 @@
 #include "dispatch/local_call.h"
 #include "dispatch/plain_calls.h"
 #include "dispatch/prepare.h"
+#include "schema/argument.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 
 namespace shardlab {
 

@@ -1,7 +1,6 @@
 // dtype.h - element types, their names and the promotion rules of the reference.
 #pragma once
 
-#include <complex>
 #include <cstdint>
 #include <optional>
 #include <string_view>

@@ -26,6 +26,8 @@ struct RandomState {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;  ///< in elements; advances by the global element count of each draw
 };
+/// A user's random generator, shared by reference, so that draws advance it.
+using Generator = std::shared_ptr<RandomState>;
 
 /// Where in a user's program a rank is. Points into the program text, which outlives the run.
 struct SourcePosition {

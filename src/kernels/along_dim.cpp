@@ -1,6 +1,7 @@
 // Ops along one dim that keep it: softmax and its gradients, running sums, products and extrema,
 // sorting.
 #include <algorithm>
+#include <complex>
 #include <numeric>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include "kernels/convert.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 
 #include "base/fix.h"
@@ -196,7 +197,7 @@ void store_scalar(void* to, DType dtype, const Scalar& number) {
       return convert_run(target, {&value, 1, DType::kF64}, 1);
     }
     case Category::kComplex: {
-      const std::complex<double> value = number.to_complex();
+      const std::complex<double> value(number.to_double(), number.imaginary());
       return convert_run(target, {&value, 1, DType::kC128}, 1);
     }
   }

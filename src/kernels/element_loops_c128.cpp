@@ -1,4 +1,6 @@
 // The loops of the element functions over c128.
+#include <complex>
+
 #include "kernels/element_loops.h"
 
 namespace shardlab {

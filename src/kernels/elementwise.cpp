@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "base/error.h"
 #include "kernels/convert.h"

@@ -1,4 +1,6 @@
 // Complex products through Eigen, in a unit of their own because Eigen takes long to compile.
+#include <complex>
+
 #include "kernels/eigen_multiply.h"
 
 namespace shardlab {

@@ -63,7 +63,7 @@ void division(ElementRunner& runner, const KernelCall& call) {
 
 bool is_one(const LocalArg& argument) {
   const auto* number = std::get_if<Scalar>(&argument);
-  return number == nullptr || number->to_complex() == std::complex<double>(1);
+  return number == nullptr || number->is_one();
 }
 
 // f(self, other, alpha); alpha does not take part in the promotion.

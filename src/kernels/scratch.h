@@ -1,6 +1,7 @@
 // scratch.h - working memory of one kernel call.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

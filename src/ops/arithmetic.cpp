@@ -1,5 +1,6 @@
 // Arithmetic of several operands, element by element, and choosing between them.
 #include <cmath>
+#include <complex>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"
@@ -378,7 +379,8 @@ Gradients grad_pow_scalar(const GradContext& context) {
   if (!exponent.to_bool()) return {zeros_like(calls, input(context, 0))};
   Scalar less = exponent.to_double() - 1;
   if (exponent.is_integral()) less = exponent.to_int() - 1;
-  if (exponent.category() == Category::kComplex) less = exponent.to_complex() - 1.0;
+  if (exponent.category() == Category::kComplex)
+    less = std::complex<double>(exponent.to_double() - 1, exponent.imaginary());
   const DTensor power = calls.one("aten::pow.Tensor_Scalar", {input(context, 0), less});
   return {multiply(calls, context.grads[0], times(calls, power, exponent))};
 }

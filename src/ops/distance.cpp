@@ -229,7 +229,7 @@ Results weight_norm(Calls& calls, const Arguments& args) {
 // Products added to a tensor
 
 DTensor scaled(Calls& calls, const DTensor& x, const Argument& factor) {
-  if (factor.scalar().to_complex() == 1.0) return x;
+  if (factor.scalar().is_one()) return x;
   // Of bool a factor says whether, not how often.
   if (x.dtype() == DType::kBool) return calls.one("mul.Scalar", {x, factor.to_double() != 0});
   return calls.one("mul.Scalar", {x, is_integral(x.dtype()) ? Argument(factor.to_int()) : factor});

@@ -85,7 +85,7 @@ Gradients added_product(const GradContext& context, const char* product, const T
   Calls& calls = context.calls;
   const DTensor& gradient = context.grads[0];
   const auto scaled = [&](const DTensor& x, const Argument& factor) {
-    if (factor.scalar().to_complex() == 1.0) return x;
+    if (factor.scalar().is_one()) return x;
     return calls.one("aten::mul.Scalar", {x, factor.scalar()});
   };
   Gradients gradients(3);

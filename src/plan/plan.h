@@ -14,6 +14,7 @@
 #include "mesh/flattened.h"
 #include "mesh/local_shape.h"
 #include "mesh/spec.h"
+#include "plan/planner_kind.h"
 #include "plan/topology.h"
 
 namespace shardlab {
@@ -46,10 +47,6 @@ struct PlanStep {
   bool communicates() const { return kind <= StepKind::kPermute; }
 };
 
-/// Which algorithm looks for a plan, or the search for the fewest
-/// bytes.
-enum class PlannerKind : std::uint8_t { kGreedy, kGraph, kBytes };
-std::string_view to_string(PlannerKind kind);
 /// What the graph planner adds up: the fixed weights of R-8, or predicted microseconds.
 enum class CostModel : std::uint8_t { kFixed, kTime };
 

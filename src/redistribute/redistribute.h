@@ -5,6 +5,7 @@
 #include "comm/device_mesh.h"
 #include "mesh/dtensor.h"
 #include "plan/plan.h"
+#include "redistribute/options.h"
 
 namespace shardlab {
 
@@ -12,17 +13,6 @@ namespace shardlab {
 /// rank's term does not count; shaped like the lookup's index tensor.
 struct TensorExtras {
   Tensor mask;
-};
-
-/// Backward: gradients that arrive at a partial stay replicated.
-enum class Direction : std::uint8_t { kForward, kBackward };
-
-/// How one redistribution runs. Asynchronous ones return a tensor that is pending.
-struct RedistributeOptions {
-  Issue issue = Issue::kWait;
-  Direction direction = Direction::kForward;
-  std::optional<PlannerKind> planner = {};
-  int argument = -1;  ///< for the observer's record
 };
 
 /// Runs the plan from `source` to `target` on this rank's piece. An empty plan returns the same

@@ -27,11 +27,11 @@ std::string list_text(const auto& values, auto&& text_of) {
 }
 
 std::uint64_t hash_scalar(const Scalar& scalar) {
-  const std::complex<double> value = scalar.to_complex();
   std::uint64_t hash = hash_mix(1, static_cast<std::uint64_t>(scalar.category()));
   if (scalar.is_integral()) return hash_mix(hash, static_cast<std::uint64_t>(scalar.to_int()));
-  hash = hash_mix(hash, __builtin_bit_cast(std::uint64_t, value.real()));
-  return value.imag() == 0 ? hash : hash_mix(hash, __builtin_bit_cast(std::uint64_t, value.imag()));
+  hash = hash_mix(hash, __builtin_bit_cast(std::uint64_t, scalar.to_double()));
+  const double imaginary = scalar.imaginary();
+  return imaginary == 0 ? hash : hash_mix(hash, __builtin_bit_cast(std::uint64_t, imaginary));
 }
 
 std::uint64_t hash_pointer(const void* pointer) {

@@ -20,9 +20,6 @@ class Argument;
 /// same).
 using ArgumentList = std::vector<Argument>;
 
-/// A user's random generator, shared by reference, so that draws advance it.
-using Generator = std::shared_ptr<RandomState>;
-
 /// None, a number, a tensor (plain or distributed), a spec (inside an OpSchema, where it stands for
 /// a tensor), an int list, a dtype, a string, a generator, or a list of arguments. Int lists have
 /// their own alternative, so that shapes never allocate.

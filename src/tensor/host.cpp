@@ -1,6 +1,7 @@
 // Values leave and enter a device as one packed copy, and are converted on the host.
 #include "tensor/host.h"
 
+#include <complex>
 #include <cstddef>
 #include <cstring>
 

@@ -2,7 +2,6 @@
 // the device's stream; fails with Unsupported on shape-only devices.
 #pragma once
 
-#include <complex>
 #include <cstddef>
 #include <vector>
 

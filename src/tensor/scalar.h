@@ -1,13 +1,20 @@
 // scalar.h - a number as programs write it: bool, integer, float or complex.
 #pragma once
 
-#include <complex>
+#include <concepts>
 #include <cstdint>
 #include <string>
 
 #include "base/dtype.h"
 
 namespace shardlab {
+
+/// std::complex<double>, by what it can do: <complex> takes longer to compile than all else here.
+template <typename Number>
+concept ComplexNumber = requires(const Number& value) {
+  { value.real() } -> std::same_as<double>;
+  { value.imag() } -> std::same_as<double>;
+};
 
 /// A value with its category, which takes part in type promotion: 2 and 2.0 are different scalars,
 /// and compare unequal. Integers have 64 bits and a sign, floats 64 bits. A value: cheap to copy,
@@ -23,7 +30,8 @@ class Scalar {
   Scalar(int value) : Scalar(static_cast<std::int64_t>(value)) {}
   Scalar(double value) : category_(Category::kFloat), real_(value) {}
   /// Complex even where the imaginary part is 0.
-  Scalar(std::complex<double> value)
+  template <ComplexNumber Number>
+  Scalar(const Number& value)
       : category_(Category::kComplex), real_(value.real()), imaginary_(value.imag()) {}
 
   /// Bool, integer, float or complex: as it was written, not as it would fit.
@@ -36,7 +44,9 @@ class Scalar {
   }
   /// Integers beyond 2^53 are rounded; of a complex number, the real part.
   double to_double() const { return is_integral() ? static_cast<double>(integer_) : real_; }
-  std::complex<double> to_complex() const { return {to_double(), imaginary_}; }
+  /// 0 of all but complex numbers.
+  double imaginary() const { return imaginary_; }
+  bool is_one() const { return to_double() == 1 && imaginary_ == 0; }
   /// Not equal to zero.
   bool to_bool() const { return is_integral() ? integer_ != 0 : (real_ != 0 || imaginary_ != 0); }
 

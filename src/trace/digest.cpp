@@ -3,6 +3,7 @@
 #include "trace/digest.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstddef>
 #include <cstring>
 
@@ -84,7 +85,7 @@ Tensor tensor_from(const std::vector<Scalar>& values, const Dims& shape, DType d
   std::vector<double> doubles;
   for (const Scalar& value : values) {
     doubles.push_back(value.to_double());
-    if (is_complex(dtype)) doubles.push_back(value.to_complex().imag());
+    if (is_complex(dtype)) doubles.push_back(value.imaginary());
   }
   write_doubles(tensor, doubles);
   return tensor;

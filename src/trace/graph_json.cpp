@@ -35,7 +35,7 @@ Json json_of(const Scalar& scalar) {
     case Category::kFloat:
       return json_of(scalar.to_double());
     default:
-      return {{"c", {json_of(scalar.to_complex().real()), json_of(scalar.to_complex().imag())}}};
+      return {{"c", {json_of(scalar.to_double()), json_of(scalar.imaginary())}}};
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include "autograd/program.h"
 #include "comm/forwarding_observer.h"
+#include "schema/op_row.h"
 #include "trace/graph.h"
 #include "trace/graph_meshes.h"
 

@@ -29,6 +29,9 @@
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
 #include "propagate/propagator.h"
+#include "schema/argument.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 

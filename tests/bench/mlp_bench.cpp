@@ -16,8 +16,11 @@
 #include "comm/device_mesh.h"
 #include "comm/process_group.h"
 #include "dispatch/all_ops.h"
+#include "dispatch/plain_calls.h"
 #include "kernels/cpu_kernels.h"
 #include "propagate/propagator.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 #include "sim/world/world.h"
 #include "tensor/cpu_device.h"
 

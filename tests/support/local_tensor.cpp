@@ -1,5 +1,6 @@
 #include "tests/support/local_tensor.h"
 
+#include <complex>
 #include <cstddef>
 #include <cstring>
 

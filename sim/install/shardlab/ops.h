@@ -8,5 +8,6 @@
 #include "ops/meta.h"               // IWYU pragma: export
 #include "ops/rules.h"              // IWYU pragma: export
 #include "schema/older_schema.h"    // IWYU pragma: export
+#include "schema/op_row.h"          // IWYU pragma: export
 #include "schema/schema_queries.h"  // IWYU pragma: export
 #include "shardlab/shardlab.h"      // IWYU pragma: export

@@ -4,6 +4,7 @@
 
 #include "api/digests.h"           // IWYU pragma: export
 #include "api/inputs.h"            // IWYU pragma: export
+#include "api/make_tensor.h"       // IWYU pragma: export
 #include "autograd/program.h"      // IWYU pragma: export
 #include "dispatch/all_ops.h"      // IWYU pragma: export
 #include "ops/factor_rule.h"       // IWYU pragma: export

@@ -4,6 +4,9 @@
 
 #include "comm/observer.h"
 #include "dispatch/all_ops.h"
+#include "schema/argument.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_calls.h"
 

@@ -10,6 +10,8 @@
 #include "comm/device_mesh.h"
 #include "mesh/spec.h"
 #include "propagate/propagator.h"
+#include "schema/calls.h"
+#include "schema/op_row.h"
 
 namespace shardlab::test {
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "dispatch/all_ops.h"
+#include "dispatch/plain_calls.h"
 #include "ops/meta.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"

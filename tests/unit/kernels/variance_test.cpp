@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "tests/unit/kernels/fixtures.h"

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "autograd/autograd.h"
+#include "comm/device_mesh.h"
 #include "dispatch/all_ops.h"
 #include "kernels/cpu_kernels.h"
+#include "plan/plan.h"
 #include "propagate/propagator.h"
 #include "sim/language/interpreter.h"
 #include "sim/run/reference_calls.h"

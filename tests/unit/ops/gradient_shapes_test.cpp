@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/autograd.h"
+#include "schema/argument.h"
 #include "tests/unit/ops/gradient_rows.h"
 
 namespace shardlab {

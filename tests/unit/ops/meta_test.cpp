@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <complex>
 #include <limits>
 
 #include "dispatch/all_ops.h"

@@ -3,6 +3,7 @@
 
 #include "autograd/autograd.h"
 #include "redistribute/local_math.h"
+#include "redistribute/redistribute.h"
 #include "tensor/host.h"
 #include "tests/unit/dispatch/op_mesh.h"
 #include "tests/unit/dispatch/seen.h"
