@@ -2,7 +2,6 @@
 // where partial results combine to the whole.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/fix.h"
 #include "kernels/kernel_id.h"

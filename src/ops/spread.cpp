@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_id.h"
 #include "ops/arguments.h"
+#include "ops/expression.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/reduction.h"
