@@ -197,6 +197,47 @@ void add_cells(std::vector<OpSample>& samples) {
                   {"functional::rrelu", {scores}, {"$0", 0.1, 0.4, true}}});
 }
 
+/// Attention by several heads, of one source and of two with a mask.
+void add_attention(std::vector<OpSample>& samples) {
+  const SampleInput query = real({3, 2, 4}), weight = unit({12, 4}), out = unit({4, 4});
+  const Argument none;
+  const char* op = "functional::multi_head_attention_forward";
+  samples.insert(samples.end(),
+                 {{op,
+                   {query, weight, out},
+                   {"$0", "$0", "$0", 4, 2, "$1", none, none, none, false, 0.0, "$2", none}},
+                  {op,
+                   {query, real({5, 2, 4}), weight, out, real({3, 5})},
+                   {"$0", "$1", "$1", 4, 2, "$2", none, none, none, true, 0.0, "$3", none, true,
+                    none, true, "$4"}}});
+  samples.push_back({"functional::linear_cross_entropy",
+                     {real({7, 3}), real({5, 3}), index({7}, 5), real({5})},
+                     {"$0", "$1", "$2", "$3"}});
+  samples.push_back({"functional::linear_cross_entropy",
+                     {real({7, 3}), real({5, 2, 3}), index({7, 2}, 5)},
+                     {"$0", "$1", "$2", none, none, "sum", 1, 0.1}});
+}
+
+/// Losses of alignments, whose gradients are those of a softmax, and tables that a call bounds.
+void add_placed_functions(std::vector<OpSample>& samples) {
+  const SampleInput scores = real({5, 3, 4}), table = real({5, 3});
+  const Argument none;
+  const Dims steps{5, 4, 5}, labels{2, 1, 0};
+  samples.insert(
+      samples.end(),
+      {{"ctc_loss.IntList", {scores, index({3, 2}, 4)}, {"$0", "$1", steps, labels}},
+       {"ctc_loss.IntList", {scores, index({3}, 4)}, {"$0", "$1", steps, labels, 3, 0, true}},
+       {"ctc_loss.Tensor",
+        {scores, index({3, 2}, 4), pivots({3}, 5), pivots({3}, 2)},
+        {"$0", "$1", "$2", "$3", 0, 2, true}},
+       {"_ctc_loss", {scores, index({3, 2}, 4)}, {"$0", "$1", steps, labels}},
+       {"_ctc_loss_backward",
+        {unit({3}), unit({5, 3, 4}), index({3, 2}, 4), unit({3}), unit({3, 5, 5})},
+        {"$0", "$1", "$2", steps, labels, "$3", "$4", 0}},
+       {"functional::embedding", {index({4, 3}, 5), table}, {"$0", "$1", none, 0.5}},
+       {"functional::embedding_bag", {index({4, 3}, 5), table}, {"$0", "$1", none, 0.5}}});
+}
+
 void add_losses_of_functions(std::vector<OpSample>& samples) {
   const SampleInput x = real({7, 5}), chance = unit({7, 5});
   const Argument none;
@@ -290,6 +331,8 @@ void add_function_samples(std::vector<OpSample>& samples) {
   add_stacks(samples);
   add_windows_of_functions(samples);
   add_pools_of_functions(samples);
+  add_attention(samples);
+  add_placed_functions(samples);
   add_losses_of_functions(samples);
   add_figures(samples);
   add_cells(samples);

@@ -421,7 +421,7 @@ constexpr FunctionRow kFunctions[] = {
 std::span<const FunctionRow> functions_of_torch() {
   static const std::vector<FunctionRow> functions = [] {
     std::vector<FunctionRow> all(std::begin(kFunctions), std::end(kFunctions));
-    for (const auto theme : {pooling_functions(), tensor_functions()}) {
+    for (const auto theme : {attention_functions(), pooling_functions(), tensor_functions()}) {
       all.insert(all.end(), theme.begin(), theme.end());
     }
     return all;

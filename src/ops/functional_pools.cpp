@@ -114,7 +114,27 @@ Results max_unpool(Calls& calls, const Arguments& args) {
   return {calls.one("squeeze.dim", {calls.one("max_unpool2d", {plane, places, sizes}), -1})};
 }
 
-// embedding_bag
+// embedding and embedding_bag
+
+/// Rows that are named and longer than `most` are scaled in place, which no gradient sees.
+void shorten(Calls& calls, const DTensor& table, const DTensor& indices, const Argument& most,
+             const Argument& norm) {
+  calls("embedding_renorm_", {grad::unrecorded(table), indices, most, norm});
+}
+
+/// (input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+Results embedding_of_bounded_rows(Calls& calls, const Arguments& args) {
+  const DTensor& table = args[1].tensor();
+  const std::int64_t rows = table.ndim() == 0 ? 0 : table.shape()[0];
+  std::int64_t padding = int_or(args[2], -1);
+  if (!args[2].is_none() && (padding < -rows || padding >= rows)) {
+    fail(ErrorKind::kValue, Fix{fmt::format("use an index from {} to {}", -rows, rows - 1)},
+         "embedding: padding_idx is {}, the table has {} rows", padding, rows);
+  }
+  if (!args[2].is_none() && padding < 0) padding += rows;
+  shorten(calls, table, args[0].tensor(), args[3], args[4]);
+  return calls("embedding", {table, args[0], padding, args[5], args[6]});
+}
 
 /// (input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
 /// per_sample_weights, include_last_offset, padding_idx)
@@ -124,10 +144,6 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   if (mode == std::end(kModes)) {
     fail(ErrorKind::kValue, Fix{fmt::format("use one of {}", text_of_list(kModes, ", "))},
          "embedding_bag: mode is '{}'", args[6].string());
-  }
-  if (!args[3].is_none()) {
-    fail(ErrorKind::kUnsupported, Fix{"scale the rows of the table before the call"},
-         "not yet supported: max_norm in embedding_bag");
   }
   // Older programs give the table first.
   const bool turned =
@@ -153,6 +169,7 @@ Results embedding_bag(Calls& calls, const Arguments& args) {
   } else {
     offsets = args[2].tensor();
   }
+  if (!args[3].is_none()) shorten(calls, table, input, args[3], args[4]);
   std::int64_t padding = int_or(args[10], -1);
   const std::int64_t rows = table.ndim() == 0 ? 0 : table.shape()[0];
   if (!args[10].is_none() && (padding < -rows || padding >= rows)) {
@@ -175,6 +192,9 @@ constexpr FunctionRow kPoolFunctions[] = {
      "Tensor", adaptive_max_pool<kAdaptiveMax2d, 2>, kWithPlaces},
     {"functional::adaptive_max_pool3d(Tensor input, any output_size, bool return_indices=False) -> "
      "Tensor", adaptive_max_pool<kAdaptiveMax3d, 3>, kWithPlaces},
+    {"functional::embedding(Tensor input, Tensor weight, int? padding_idx=None, float max_norm, "
+     "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+     embedding_of_bounded_rows, "embedding_renorm_ and embedding"},
     {"functional::embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? "
      "max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, str mode=\"mean\", bool "
      "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? "

@@ -8,6 +8,7 @@
 #include "base/fix.h"
 #include "base/text_of_list.h"
 #include "ops/arguments.h"
+#include "ops/ctc.h"
 #include "ops/gradient_math.h"
 #include "ops/meta.h"
 #include "ops/register.h"
@@ -345,12 +346,26 @@ Results multilabel_margin_loss_backward(Calls& calls, const Arguments& args) {
                            args[1].tensor().shape());
 }
 
+constexpr const char* kAlignments = "sums of logarithms, step by step";
+
 // Sorted by name.
 // clang-format off
 constexpr Row kMarginLossRows[] = {
+    {"_ctc_loss", nullptr, {}, ctc_alignments, {},
+     {grad_ctc_of_lists, "log_probs targets result0 result1 !result1"}, kAlignments},
+    {"_ctc_loss.Tensor", nullptr, {}, ctc_alignments, {},
+     {grad_ctc_of_tensors, "log_probs targets input_lengths target_lengths result0 result1 "
+      "!result1"}, kAlignments, kDataDependent},
+    {"_ctc_loss_backward", nullptr, {}, ctc_alignments_backward, {}, {}, kAlignments,
+     kNotDifferentiable},
+    {"_ctc_loss_backward.Tensor", nullptr, {}, ctc_alignments_backward, {}, {}, kAlignments,
+     kDataDependent | kNotDifferentiable},
     {"cosine_embedding_loss", nullptr, {}, cosine_embedding_loss, {}, {},
      "products of vectors and a reduction"},
     {"cosine_similarity", nullptr, {}, cosine_similarity, {}, {}, "a sum of products"},
+    {"ctc_loss.IntList", nullptr, {}, ctc_loss, {}, {}, "_ctc_loss and a reduction"},
+    {"ctc_loss.Tensor", nullptr, {}, ctc_loss, {}, {}, "_ctc_loss and a reduction",
+     kDataDependent},
     {"hinge_embedding_loss", nullptr, {}, hinge_embedding_loss, {}, {},
      "clamp_min and a reduction"},
     {"kl_div", nullptr, {}, kl_div, {}, {}, "xlogy and a reduction"},

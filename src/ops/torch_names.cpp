@@ -33,10 +33,6 @@ static_assert(std::ranges::is_sorted(kSynonyms, {}, &Synonym::torch));
 /// F.embedding(input, weight, padding_idx, ...): there a negative index counts from the end, in
 /// ATen -1 is none.
 Arguments embedding(const Arguments& torch) {
-  if (!torch[3].is_none()) {
-    throw Error(ErrorKind::kUnsupported, "not yet supported: max_norm in embedding")
-        .with("fix", "leave max_norm out; scale the rows of the table before the call");
-  }
   std::int64_t padding = -1;
   const bool table = torch[1].is_tensor() && torch[1].tensor().ndim() > 0;
   if (!torch[2].is_none() && table) {
@@ -164,6 +160,14 @@ const TorchSpellingRow kSpellings[] = {
     {"cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
      "ignore_index=-100, bool? reduce=None, str reduction=\"mean\", float label_smoothing=0.0)",
      "cross_entropy_loss", "input, target, weight, reduction, ignore_index, label_smoothing"},
+    {"ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int "
+     "blank=0, str reduction=\"mean\", bool zero_infinity=False)",
+     "ctc_loss.IntList",
+     "log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity"},
+    {"ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int "
+     "blank=0, str reduction=\"mean\", bool zero_infinity=False)",
+     "ctc_loss.Tensor",
+     "log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity"},
     {"double(Tensor self)", "to.dtype", "self, f64"},
     {"dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False)",
      "dropout", "input, p, training"},

@@ -304,12 +304,23 @@ constexpr const char* kFactors = "the factors beside the result have no gradient
 constexpr const char* kRounded = "the sample's result is f32, and differences of it are rounded";
 constexpr const char* kStatistics = "the statistics are taken to be those of the input";
 constexpr const char* kRank = "a step of a share may pass a rank; recorded gradients check it";
+constexpr const char* kSoftmax =
+    "log-probabilities count as those of a softmax, as in the reference";
+constexpr const char* kBounded = "rows are bounded in place, which no gradient sees";
 constexpr const char* kPivots = "pivots have to fit";
 constexpr Exempt kExempt[] = {
     {"aten::_pdist_backward", [](const OpSample&) { return true; },
      "a point's distance from itself has no slope; the reference has no such gradient"},
+    {"aten::_ctc_loss", [](const OpSample&) { return true; }, kSoftmax},
+    {"aten::_ctc_loss_backward", [](const OpSample&) { return true; },
+     "drawn numbers are no sums of alignments, and give NaN"},
     {"aten::_log_softmax_backward_data", [](const OpSample&) { return true; }, kRounded},
     {"aten::_softmax_backward_data", [](const OpSample&) { return true; }, kRounded},
+    {"aten::ctc_loss.IntList", [](const OpSample&) { return true; }, kSoftmax},
+    {"aten::ctc_loss.Tensor", [](const OpSample&) { return true; }, kSoftmax},
+    {"functional::embedding", [](const OpSample&) { return true; }, kBounded},
+    {"functional::embedding_bag", [](const OpSample& sample) { return sample.args.size() > 3; },
+     kBounded},
     {"aten::cholesky_inverse", [](const OpSample&) { return true; },
      "a drawn triangle has an inverse too large for differences"},
     {"aten::linalg_lu_solve", [](const OpSample&) { return true; }, kPivots},
@@ -338,7 +349,7 @@ constexpr Exempt kExempt[] = {
 /// Rows without a sample that could be checked.
 constexpr std::string_view kUnchecked[] = {
     "aten::_fft_c2c",  // of complex numbers; the programs over it are checked
-    "aten::_fft_c2r",
+    "aten::_fft_c2r", "aten::_ctc_loss", "aten::_ctc_loss.Tensor",  // recorded gradients check them
     "aten::_linalg_det",   // as above; recorded gradients check it and its kin
     "aten::_linalg_eigh",  // the signs of vectors are free; recorded gradients check it
     "aten::_linalg_slogdet", "aten::_linalg_solve_ex",

@@ -38,15 +38,20 @@ Placements draw_placements(Random& random, std::size_t mesh_dims, const SampleIn
   return placements;
 }
 
-/// A small divisor, a root near zero or a result finer than its operands makes roundings larger
-/// than the strict judge allows; verify-ops proves these ops, relative to the largest element.
+/// A small divisor, a root near zero, a power of a sum, a grid whose every step is rounded or a
+/// result finer than its operands makes roundings larger than the strict judge allows, and a
+/// distance has no slope where terms of a sum meet. verify-ops proves these ops, relative to the
+/// largest element.
 bool amplifies(const OpSample& sample) {
   constexpr std::string_view kOps[] = {"_cdist_backward",
+                                       "_ctc_loss_backward",
                                        "_linalg_solve_ex",
                                        "_log_softmax_backward_data",
                                        "_softmax_backward_data",
                                        "cholesky_inverse",
                                        "cholesky_solve",
+                                       "functional::l1_loss",
+                                       "grid_sampler_2d",
                                        "linalg_inv_ex",
                                        "linalg_lu_solve",
                                        "linalg_qr",

@@ -23,7 +23,7 @@ bool is_view_refusal(const Error& error) {
 bool within_composite(const Error& error) { return error.find("part of") != nullptr; }
 
 constexpr RefusalReason kReasons[] = {
-    {"outsiders have no results (D-39)", 40,
+    {"outsiders have no results (D-39)", 60,
      [](const OpRow&, const OpsCase& one, const Error& error) {
        return one.outsider && error.kind() == ErrorKind::kUnsupported;
      }},
@@ -44,6 +44,11 @@ constexpr RefusalReason kReasons[] = {
      [](const OpRow& row, const OpsCase&, const Error& error) {
        return row.name() == "aten::dropout" &&
               says(error, "aten::bernoulli_.float: written in place");
+     }},
+    {"rows of a table that are bounded in place would have to move (X-13)", 20,
+     [](const OpRow& row, const OpsCase&, const Error& error) {
+       return row.name().starts_with("functional::embedding") &&
+              says(error, "aten::mul_.Tensor: written in place");
      }},
     {"integers cannot be split into terms of a mean (X-10)", 6,
      [](const OpRow&, const OpsCase&, const Error& error) {
