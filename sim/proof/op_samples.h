@@ -69,6 +69,11 @@ std::span<const OpSample> all_samples();
 std::vector<OpSample> program_samples();
 /// Some of them: normalisation, transforms, factorisations, attention, recurrent layers.
 void add_layer_samples(std::vector<OpSample>& samples);
+/// What reads neighbours: resampling, pooling, and convolutions padded, strided, dilated,
+/// transposed and in groups.
+void add_upsampling(std::vector<OpSample>& samples);
+void add_pooling(std::vector<OpSample>& samples);
+void add_convolutions(std::vector<OpSample>& samples);
 /// Functions that are several ops: contractions, joins, pads, losses, linear algebra.
 void add_function_samples(std::vector<OpSample>& samples);
 

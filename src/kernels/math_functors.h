@@ -2,6 +2,8 @@
 // Devices may have faster forms for runs of elements; the functions here define the result.
 #pragma once
 
+#include <complex>
+
 #include "kernels/special_functors.h"
 
 namespace shardlab::element {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <memory>
 #include <numeric>
 #include <unsupported/Eigen/FFT>
@@ -15,6 +16,7 @@
 #include "base/rank_context.h"
 #include "dispatch/all_ops.h"
 #include "dispatch/dispatcher.h"
+#include "dispatch/plain_calls.h"
 #include "kernels/cpu_kernels.h"
 #include "kernels/kernel_id.h"
 #include "propagate/propagator.h"
