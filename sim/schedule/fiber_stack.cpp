@@ -86,9 +86,14 @@ void StackPool::reserve(std::size_t count) {
   }
 }
 
-void StackPool::forget() {
-  for (std::byte* bottom : bottoms_) sanitizer::unpoison({bottom, size_bytes_});
-  for (const Slab& slab : slabs_) forget_contents(slab.map, slab.size_bytes);
+void StackPool::forget(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sanitizer::unpoison({bottoms_[i], size_bytes_});
+  const std::size_t stride = guard_bytes_ + size_bytes_;
+  for (const Slab& slab : slabs_) {
+    const std::size_t stacks = std::min(count, slab.size_bytes / stride);
+    if (stacks > 0) forget_contents(slab.map, stacks * stride);
+    count -= stacks;
+  }
 }
 
 bool StackPool::in_guard(const void* address) const {
@@ -117,11 +122,12 @@ void LentStacks::reserve(std::size_t count) {
     idle.pools.clear();
   }
   pool_->reserve(count);
+  used_ = std::max(used_, count);
 }
 
 LentStacks::~LentStacks() {
   if (pool_->size() > kMostIdleStacks) return;
-  pool_->forget();
+  pool_->forget(used_);
   IdleStacks& idle = idle_stacks();
   const std::lock_guard lock(idle.mutex);
   if (idle.pools.size() < kMostIdlePools) idle.pools.emplace(size_bytes_, std::move(pool_));

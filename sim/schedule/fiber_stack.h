@@ -22,8 +22,9 @@ class StackPool {
   /// takes two) when the system refuses.
   void reserve(std::size_t count);
   std::size_t size() const { return bottoms_.size(); }
-  /// Gives the memory back and keeps the maps: what stands on the stacks is gone.
-  void forget();
+  /// Gives the memory of the first `count` stacks back and keeps their maps: what stands there is
+  /// gone. Takes time in proportion to `count`, not to the size of the pool.
+  void forget(std::size_t count);
   /// Of each; in builds with a sanitizer more than was asked for.
   std::size_t stack_bytes() const { return size_bytes_; }
   /// Whether something that ran over the end of a stack would touch this address.
@@ -68,6 +69,7 @@ class LentStacks {
  private:
   const std::size_t size_bytes_;
   std::unique_ptr<StackPool> pool_;
+  std::size_t used_ = 0;  // of the pool's stacks, the first ones
 };
 
 }  // namespace shardlab

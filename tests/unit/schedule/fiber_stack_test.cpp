@@ -27,6 +27,29 @@ TEST_CASE("B-3 a world gets the stacks of one that has ended, with nothing on th
   CHECK(again.stack(3).bottom != nullptr);
 }
 
+TEST_CASE("B-3 a small world leaves nothing on the stacks of a pool that grew in steps") {
+  std::byte* bottoms[3] = {};
+  {
+    LentStacks stacks(kBytes);
+    stacks.reserve(1);
+    stacks.reserve(5);
+  }
+  {
+    LentStacks stacks(kBytes);
+    stacks.reserve(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      bottoms[i] = stacks.stack(i).bottom;
+      bottoms[i][9] = std::byte{1};
+    }
+  }
+  LentStacks again(kBytes);
+  again.reserve(5);
+  for (std::size_t i = 0; i < 3; ++i) {
+    REQUIRE(again.stack(i).bottom == bottoms[i]);
+    CHECK(bottoms[i][9] == std::byte{0});
+  }
+}
+
 TEST_CASE("B-3 worlds that run at once, or want other sizes, have stacks of their own") {
   std::optional<LentStacks> first(kBytes);
   first->reserve(1);
