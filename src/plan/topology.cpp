@@ -27,17 +27,24 @@ std::optional<InlineVector<std::size_t, 4>> crossed_dims(const MeshLayout& mesh,
   return crossed;
 }
 
+// What the names say, if they do. Apart, since few topologies have any, and links are looked up for
+// every candidate of a decision.
+[[gnu::noinline]] std::optional<Link> named_link(const Topology& topology, const MeshLayout& layout,
+                                                 std::size_t mesh_dim) {
+  const auto found = topology.links.find(layout.names()[mesh_dim]);
+  if (found != topology.links.end()) return found->second;
+  if (topology.mesh == nullptr || topology.mesh == &layout) return std::nullopt;
+  const Coordinate start(layout.ndim(), 0);
+  const auto crossed = crossed_dims(*topology.mesh, layout.group_ranks(mesh_dim, start));
+  if (!crossed || crossed->empty()) return std::nullopt;
+  return topology.slowest(*topology.mesh, *crossed);
+}
+
 }  // namespace
 
 Link Topology::link(const MeshLayout& layout, std::size_t mesh_dim) const {
   if (!links.empty()) {
-    const auto found = links.find(layout.names()[mesh_dim]);
-    if (found != links.end()) return found->second;
-    if (mesh != nullptr && mesh != &layout) {
-      const Coordinate start(layout.ndim(), 0);
-      const auto crossed = crossed_dims(*mesh, layout.group_ranks(mesh_dim, start));
-      if (crossed && !crossed->empty()) return slowest(*mesh, *crossed);
-    }
+    if (const std::optional<Link> named = named_link(*this, layout, mesh_dim)) return *named;
   }
   std::int64_t devices = 1;
   for (std::size_t dim = mesh_dim; dim < layout.ndim(); ++dim) devices *= layout.size(dim);
