@@ -9,6 +9,7 @@
 #include "autograd/grad_node.h"
 #include "mesh/local_shape.h"
 #include "mesh/type_string.h"
+#include "plan/plan.h"
 #include "schema/op_row.h"
 #include "schema/op_strategy.h"
 #include "trace/digest.h"
