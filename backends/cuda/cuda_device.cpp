@@ -1,7 +1,7 @@
 // The device door over a table of functions that a module compiled for GPUs provides. Kernels are
 // found by id and written in terms of few generic launches (pointwise, fold, scan, scatter, lookup,
-// draw, product), so that the module is small and this file needs no CUDA compiler. An op without a
-// kernel is refused, or runs on the host and is listed, as the caller wants.
+// draw, merge, search, product), so that the module is small and this file needs no CUDA compiler.
+// An op without a kernel is refused, or runs on the host and is listed, as the caller wants.
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -43,6 +43,7 @@ const CudaKernelTable& kernel_table() {
     add_matrix_kernels(filled);
     add_index_kernels(filled);
     add_position_kernels(filled);
+    add_sort_kernels(filled);
     return filled;
   }();
   return table;
@@ -134,6 +135,12 @@ class TableDevice final : public CudaDevice, public Ops {
     throw_if(table_.lookup(gpu_->context, call), "lookup");
   }
   void draw(const DrawCall& call) override { throw_if(table_.draw(gpu_->context, call), "draw"); }
+  void merge(const MergeCall& call) override {
+    throw_if(table_.merge(gpu_->context, call), "sort");
+  }
+  void search(const SearchCall& call) override {
+    throw_if(table_.search(gpu_->context, call), "search");
+  }
   void product(const ProductCall& call) override {
     throw_if(table_.product(gpu_->context, call), "matrix product");
   }

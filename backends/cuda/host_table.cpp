@@ -14,6 +14,7 @@
 
 #include "backends/cuda/bodies.h"
 #include "backends/cuda/pointwise.h"
+#include "backends/cuda/sort_bodies.h"
 
 namespace shardlab::cuda {
 
@@ -196,6 +197,14 @@ Failure scatter(Context* context, const ScatterCall& call) {
 }
 Failure draw(Context* context, const DrawCall& call) {
   return HostPlatform(context).for_each(call.shape.count, DrawBody{call});
+}
+Failure merge(Context* context, const MergeCall& call) {
+  HostPlatform platform(context);
+  return run_merge(platform, call);
+}
+Failure search(Context* context, const SearchCall& call) {
+  HostPlatform platform(context);
+  return run_search(platform, call);
 }
 Failure product(Context* context, const ProductCall& call) {
   HostPlatform platform(context);

@@ -64,6 +64,16 @@ void look_up(Ops& ops, const Lookup& lookup, std::string_view what) {
   ops.check_indices(what);
 }
 
+}  // namespace
+
+Tensor picked(Ops& ops, const Tensor& values, const Tensor& index) {
+  const Tensor out = empty(ops.device(), index.shape(), values.dtype());
+  look_up(ops, {out, values, 1, index, values.size(1), whole(values.size(1)), {}}, "picked");
+  return out;
+}
+
+namespace {
+
 // [n, columns] of the output [indices..., columns], and the n indices as a column.
 struct TableLookup {
   TableLookup(Ops& ops, const Tensor& out, const Tensor& index) {

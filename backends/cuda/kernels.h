@@ -27,6 +27,8 @@ class Ops {
   virtual void scatter(const ScatterCall& call) = 0;
   virtual void lookup(const LookupCall& call) = 0;
   virtual void draw(const DrawCall& call) = 0;
+  virtual void merge(const MergeCall& call) = 0;
+  virtual void search(const SearchCall& call) = 0;
   virtual void product(const ProductCall& call) = 0;
   /// Fails with Value when an index of the last lookup or scatter was out of range. Waits.
   virtual void check_indices(std::string_view what) = 0;
@@ -94,6 +96,22 @@ void fold_rows(Ops& ops, FoldCall call);
 /// One value per row, in `compute` (bool for any and all).
 Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view);
 
+/// out's elements in row-major order are these values, one per row.
+void put_rows(Ops& ops, const Tensor& out, const Tensor& values);
+
+struct Extremum {
+  Tensor values;   ///< in the compute dtype
+  Tensor indices;  ///< of equals the first
+};
+/// One per row, by Fold::kMax or kMin. Fails with Value where rows have no elements.
+Extremum extremum_with_index(Ops& ops, Fold kind, const RowView& rows);
+
+/// 0, 1, .. in row-major order, of i64.
+Tensor numbered(Ops& ops, const Dims& shape);
+
+/// [rows, 1]: of each row of values [rows, size] the element at index [rows, 1], which is there.
+Tensor picked(Ops& ops, const Tensor& values, const Tensor& index);
+
 using CudaKernel = void (*)(Ops& ops, const KernelCall& call);
 
 class CudaKernelTable {
@@ -114,5 +132,6 @@ void add_row_kernels(CudaKernelTable& table);
 void add_matrix_kernels(CudaKernelTable& table);
 void add_index_kernels(CudaKernelTable& table);
 void add_position_kernels(CudaKernelTable& table);
+void add_sort_kernels(CudaKernelTable& table);
 
 }  // namespace shardlab::cuda

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/bodies.h"
 #include "backends/cuda/platform.cuh"
+#include "backends/cuda/sort_bodies.h"
 
 namespace shardlab::cuda {
 
@@ -206,6 +207,18 @@ Failure scatter(Context* context, const ScatterCall& call) {
 Failure draw(Context* context, const DrawCall& call) {
   if (const Failure failed = here(context)) return failed;
   return GpuPlatform(*context).for_each(call.shape.count, DrawBody{call});
+}
+
+Failure merge(Context* context, const MergeCall& call) {
+  if (const Failure failed = here(context)) return failed;
+  GpuPlatform platform(*context);
+  return run_merge(platform, call);
+}
+
+Failure search(Context* context, const SearchCall& call) {
+  if (const Failure failed = here(context)) return failed;
+  GpuPlatform platform(*context);
+  return run_search(platform, call);
 }
 
 cudaDataType_t cuda_type(DType dtype) {

@@ -92,17 +92,21 @@ void eye(Ops& ops, const KernelCall& call) {
   finish(ops, draw);
 }
 
-enum class Triangle { kLower, kUpper };
+}  // namespace
 
-Tensor numbered(Ops& ops, std::int64_t count, const Dims& shape) {
+Tensor numbered(Ops& ops, const Dims& shape) {
   KernelCall call{};
-  const Tensor line = empty(ops.device(), Dims{count}, DType::kI64);
+  const Tensor line = empty(ops.device(), Dims{product(shape)}, DType::kI64);
   DrawCall draw = drawn(call, line, Kind::kArange);
   draw.range = 1;
   draw.integers = true;
   finish(ops, draw);
   return line.as_view(contiguous_meta(shape, DType::kI64), line.offset());
 }
+
+namespace {
+
+enum class Triangle { kLower, kUpper };
 
 // tril or triu(self, diagonal) of the last two dims.
 template <Triangle kept>
@@ -111,8 +115,8 @@ void triangle(Ops& ops, const KernelCall& call) {
   if (out.numel() == 0) return;
   const auto dims = static_cast<std::size_t>(out.dim());
   const std::int64_t row_count = out.size(dims - 2), column_count = out.size(dims - 1);
-  const Tensor columns = numbered(ops, column_count, {1, column_count});
-  const Tensor rows = numbered(ops, row_count, {row_count, 1});
+  const Tensor columns = numbered(ops, {1, column_count});
+  const Tensor rows = numbered(ops, {row_count, 1});
   const Tensor edge =
       computed(ops, Element::kAdd, DType::kI64, rows.shape(), {rows, Scalar(int_arg(call, 1))});
   const Tensor inside = empty(ops.device(), Dims{row_count, column_count}, DType::kBool);

@@ -6,12 +6,29 @@
 
 namespace shardlab::cuda {
 
-namespace {
-
-// out's elements in row-major order are these values, one per row.
 void put_rows(Ops& ops, const Tensor& out, const Tensor& values) {
   convert(ops, out, values.as_view(contiguous_meta(out.shape(), values.dtype()), values.offset()));
 }
+
+Extremum extremum_with_index(Ops& ops, Fold kind, const RowView& rows) {
+  if (rows.size == 0 && rows.rows > 0) {
+    fail(ErrorKind::kValue, Fix{"reduce a dim that has elements"},
+         "an empty dim has no largest or smallest element");
+  }
+  const DType compute = compute_dtype_here(rows.tensor.dtype());
+  const Extremum found{empty(ops.device(), Dims{rows.rows}, compute),
+                       empty(ops.device(), Dims{rows.rows}, DType::kI64)};
+  FoldCall call{};
+  call.fold = kind;
+  call.compute = compute;
+  call.out = writable(found.values);
+  call.indices = static_cast<std::int64_t*>(writable(found.indices));
+  call.rows = rows_of(rows);
+  fold_rows(ops, call);
+  return found;
+}
+
+namespace {
 
 Tensor of(Ops& ops, Element op, DType compute, const Tensor& a) {
   return computed(ops, op, compute, a.shape(), {a});
@@ -63,29 +80,6 @@ void truth(Ops& ops, const KernelCall& call) {
                                                            : reduced_dims(call, 1, self);
   put_rows(ops, call.outputs[0],
            fold(ops, kind, compute_dtype_here(self.dtype()), RowView(self, reduced)));
-}
-
-struct Extremum {
-  Tensor values;
-  Tensor indices;
-};
-
-Extremum extremum_with_index(Ops& ops, Fold kind, const RowView& rows) {
-  if (rows.size == 0 && rows.rows > 0) {
-    fail(ErrorKind::kValue, Fix{"reduce a dim that has elements"},
-         "an empty dim has no largest or smallest element");
-  }
-  const DType compute = compute_dtype_here(rows.tensor.dtype());
-  const Extremum found{empty(ops.device(), Dims{rows.rows}, compute),
-                       empty(ops.device(), Dims{rows.rows}, DType::kI64)};
-  FoldCall call{};
-  call.fold = kind;
-  call.compute = compute;
-  call.out = writable(found.values);
-  call.indices = static_cast<std::int64_t*>(writable(found.indices));
-  call.rows = rows_of(rows);
-  fold_rows(ops, call);
-  return found;
 }
 
 template <Fold kind>

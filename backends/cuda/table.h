@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/reduce_op.h"
 #include "kernels/element_functions.h"
+#include "kernels/sort_order.h"
 
 namespace shardlab::cuda {
 
@@ -156,6 +157,35 @@ struct DrawCall {
   bool integers = false;  ///< arange
 };
 
+/// Each row of `from` [rows, size] is sorted runs of `run` elements, the last one shorter. Two runs
+/// each become one in `to`, of which the first `kept` elements are written, one behind the other:
+/// rows of `to_size`. Of equal elements the one that stood first comes first.
+struct MergeCall {
+  DType compute;  ///< of the keys: i64, f32 or f64
+  SortOrder order;
+  std::int64_t rows, size;
+  std::int64_t run, kept;
+  std::int64_t to_size;
+  const void* from;
+  const std::int64_t* stood = nullptr;  ///< where each element stood in its row; null: stands now
+  void* to;
+  std::int64_t* places;  ///< where each element of `to` stood
+};
+
+/// out[i] = how many elements of a sorted row [size] go before wanted[i], and with kCounted also
+/// those equal to it: of row i / per_row.
+struct SearchCall {
+  enum class Equals : std::uint8_t { kLeftOut, kCounted } equals;
+  DType compute;  ///< of sorted and wanted: i64, f32 or f64
+  SortOrder order;
+  const void* sorted;
+  std::int64_t size;
+  const void* wanted;
+  std::int64_t count;
+  std::int64_t per_row;
+  std::int64_t* out;
+};
+
 /// out [batch, rows, columns], contiguous of dtype `out_dtype`, = a b.
 struct Matrix {
   const void* data;
@@ -206,6 +236,8 @@ struct Table {
   Failure (*lookup)(Context* context, const LookupCall& call);
   Failure (*scatter)(Context* context, const ScatterCall& call);
   Failure (*draw)(Context* context, const DrawCall& call);
+  Failure (*merge)(Context* context, const MergeCall& call);
+  Failure (*search)(Context* context, const SearchCall& call);
   Failure (*product)(Context* context, const ProductCall& call);
   Failure (*combine)(Context* context, const CombineCall& call);
   Failure (*order)(Context* context, const backends::Ordering& call);

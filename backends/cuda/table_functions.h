@@ -17,6 +17,8 @@
 .lookup = lookup,
 .scatter = scatter,
 .draw = draw,
+.merge = merge,
+.search = search,
 .product = product,
 .combine = combine,
 .order = order,

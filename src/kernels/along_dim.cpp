@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/row_reduce.h"
 #include "kernels/rows.h"
+#include "kernels/sort_order.h"
 #include "kernels/vector_math.h"
 
 namespace shardlab {
@@ -168,19 +169,13 @@ void softmax_backward_kernel(const KernelCall& call) {
   });
 }
 
-enum class SortOrder { kAscending, kDescending };
-
-// Sorts the first `wanted` indices of a row; equal elements keep their order, NaN is the largest.
+// Sorts the first `wanted` indices of a row; equal elements keep their order.
 template <typename T>
 void sort_indices(const T* row, std::vector<std::int64_t>& indices, std::int64_t wanted,
                   SortOrder order) {
   std::iota(indices.begin(), indices.end(), 0);
-  const auto less = [](T a, T b) { return is_nan(a) ? false : is_nan(b) || a < b; };
-  const auto before = [&](std::int64_t a, std::int64_t b) {
-    const bool first = order == SortOrder::kAscending ? less(row[a], row[b]) : less(row[b], row[a]);
-    const bool second =
-        order == SortOrder::kAscending ? less(row[b], row[a]) : less(row[a], row[b]);
-    return first || (!second && a < b);
+  const auto before = [row, order](std::int64_t a, std::int64_t b) {
+    return goes_before(order, row[a], row[b]) || (!goes_before(order, row[b], row[a]) && a < b);
   };
   std::partial_sort(indices.begin(), indices.begin() + wanted, indices.end(), before);
 }

@@ -8,6 +8,7 @@
 #include "kernels/functors.h"
 #include "kernels/kernel_table.h"
 #include "kernels/rows.h"
+#include "kernels/sort_order.h"
 
 namespace shardlab {
 
@@ -15,7 +16,7 @@ namespace {
 
 template <typename T>
 bool is_less(T a, T b) {
-  return is_nan(a) ? false : is_nan(b) || a < b;
+  return goes_before(SortOrder::kAscending, a, b);
 }
 
 // The place of the k-th smallest, from 0 on; the first one among equals.
@@ -51,15 +52,12 @@ struct NanMedian {
 // The least among the most frequent values, at its last place; NaN is less than every number here.
 struct Mode {
   template <typename T>
-  static bool comes_first(T a, T b) {
-    return is_nan(a) ? !is_nan(b) : a < b;
-  }
-  template <typename T>
   static std::int64_t place(const T* row, std::int64_t count) {
     std::vector<std::int64_t> places(static_cast<std::size_t>(count));
     std::iota(places.begin(), places.end(), 0);
-    std::stable_sort(places.begin(), places.end(),
-                     [row](std::int64_t a, std::int64_t b) { return comes_first(row[a], row[b]); });
+    std::stable_sort(places.begin(), places.end(), [row](std::int64_t a, std::int64_t b) {
+      return goes_before(SortOrder::kNanFirst, row[a], row[b]);
+    });
     std::int64_t best = places[0], most = 0, run = 0;
     for (std::size_t i = 0; i < places.size(); ++i) {
       run = i > 0 && row[places[i]] == row[places[i - 1]] ? run + 1 : 1;
