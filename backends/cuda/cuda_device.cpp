@@ -1,7 +1,8 @@
 // The device door over a table of functions that a module compiled for GPUs provides. Kernels are
 // found by id and written in terms of few generic launches (pointwise, fold, scan, scatter, lookup,
-// draw, merge, search, product), so that the module is small and this file needs no CUDA compiler.
-// An op without a kernel is refused, or runs on the host and is listed, as the caller wants.
+// draw, merge, search, patches, product), so that the module is small and this file needs no CUDA
+// compiler. An op without a kernel is refused, or runs on the host and is listed, as the caller
+// wants.
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -38,6 +39,7 @@ const CudaKernelTable& kernel_table() {
   static const CudaKernelTable table = [] {
     CudaKernelTable filled;
     add_pointwise_kernels(filled);
+    add_convolution_kernels(filled);
     add_copy_kernels(filled);
     add_row_kernels(filled);
     add_matrix_kernels(filled);
@@ -140,6 +142,12 @@ class TableDevice final : public CudaDevice, public Ops {
   }
   void search(const SearchCall& call) override {
     throw_if(table_.search(gpu_->context, call), "search");
+  }
+  void gather_patches(const PatchCall& call) override {
+    throw_if(table_.gather_patches(gpu_->context, call), "patches");
+  }
+  void add_patches(const PatchCall& call) override {
+    throw_if(table_.add_patches(gpu_->context, call), "sums of patches");
   }
   void product(const ProductCall& call) override {
     throw_if(table_.product(gpu_->context, call), "matrix product");

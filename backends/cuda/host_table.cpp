@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/cuda/bodies.h"
+#include "backends/cuda/convolution_bodies.h"
 #include "backends/cuda/pointwise.h"
 #include "backends/cuda/sort_bodies.h"
 
@@ -205,6 +206,14 @@ Failure merge(Context* context, const MergeCall& call) {
 Failure search(Context* context, const SearchCall& call) {
   HostPlatform platform(context);
   return run_search(platform, call);
+}
+Failure gather_patches(Context* context, const PatchCall& call) {
+  HostPlatform platform(context);
+  return run_gather_patches(platform, call);
+}
+Failure add_patches(Context* context, const PatchCall& call) {
+  HostPlatform platform(context);
+  return run_add_patches(platform, call);
 }
 Failure product(Context* context, const ProductCall& call) {
   HostPlatform platform(context);

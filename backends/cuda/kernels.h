@@ -29,6 +29,8 @@ class Ops {
   virtual void draw(const DrawCall& call) = 0;
   virtual void merge(const MergeCall& call) = 0;
   virtual void search(const SearchCall& call) = 0;
+  virtual void gather_patches(const PatchCall& call) = 0;
+  virtual void add_patches(const PatchCall& call) = 0;
   virtual void product(const ProductCall& call) = 0;
   /// Fails with Value when an index of the last lookup or scatter was out of range. Waits.
   virtual void check_indices(std::string_view what) = 0;
@@ -96,6 +98,10 @@ void fold_rows(Ops& ops, FoldCall call);
 /// One value per row, in `compute` (bool for any and all).
 Tensor fold(Ops& ops, Fold fold, DType compute, const RowView& view);
 
+/// left right, contiguous in the compute dtype of `dtype`: both of two dims, or of three, of which
+/// the first counts matrices. Floats are read in `dtype`.
+Tensor multiplied(Ops& ops, const Tensor& left, const Tensor& right, DType dtype);
+
 /// out's elements in row-major order are these values, one per row.
 void put_rows(Ops& ops, const Tensor& out, const Tensor& values);
 
@@ -127,6 +133,7 @@ class CudaKernelTable {
 };
 
 void add_pointwise_kernels(CudaKernelTable& table);
+void add_convolution_kernels(CudaKernelTable& table);
 void add_copy_kernels(CudaKernelTable& table);
 void add_row_kernels(CudaKernelTable& table);
 void add_matrix_kernels(CudaKernelTable& table);

@@ -24,7 +24,8 @@ Matrix matrix_of(const Tensor& tensor) {
           .column_stride = tensor.stride()[row + 1]};
 }
 
-// [.., rows, columns] of the compute dtype, contiguous.
+}  // namespace
+
 Tensor multiplied(Ops& ops, const Tensor& left, const Tensor& right, DType dtype) {
   const DType compute = compute_dtype_here(dtype);
   const std::size_t row = left.shape().size() - 2;
@@ -51,6 +52,8 @@ Tensor multiplied(Ops& ops, const Tensor& left, const Tensor& right, DType dtype
   ops.product(call);
   return out;
 }
+
+namespace {
 
 void product_kernel(Ops& ops, const KernelCall& call) {
   const Tensor& out = call.outputs[0];

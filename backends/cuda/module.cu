@@ -3,6 +3,7 @@
 #include <new>
 
 #include "backends/cuda/bodies.h"
+#include "backends/cuda/convolution_bodies.h"
 #include "backends/cuda/platform.cuh"
 #include "backends/cuda/sort_bodies.h"
 
@@ -219,6 +220,18 @@ Failure search(Context* context, const SearchCall& call) {
   if (const Failure failed = here(context)) return failed;
   GpuPlatform platform(*context);
   return run_search(platform, call);
+}
+
+Failure gather_patches(Context* context, const PatchCall& call) {
+  if (const Failure failed = here(context)) return failed;
+  GpuPlatform platform(*context);
+  return run_gather_patches(platform, call);
+}
+
+Failure add_patches(Context* context, const PatchCall& call) {
+  if (const Failure failed = here(context)) return failed;
+  GpuPlatform platform(*context);
+  return run_add_patches(platform, call);
 }
 
 cudaDataType_t cuda_type(DType dtype) {

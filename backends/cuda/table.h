@@ -186,6 +186,18 @@ struct SearchCall {
   std::int64_t* out;
 };
 
+/// Pictures [samples, channels, input] and their patches [channels, kernel, samples, output], in
+/// three spatial dims: patch element [.., k, .., o] is picture element o stride - padding + k
+/// dilation. What lies outside of a picture is 0 in its patches.
+struct PatchCall {
+  DType compute;  ///< i64, f32 or f64
+  std::int64_t samples, channels;
+  std::int64_t input[3], kernel[3], output[3], stride[3], padding[3], dilation[3];
+  Place pictures;  ///< strides of the five dims
+  void* patches;   ///< row-major
+  DType patch_dtype;
+};
+
 /// out [batch, rows, columns], contiguous of dtype `out_dtype`, = a b.
 struct Matrix {
   const void* data;
@@ -238,6 +250,10 @@ struct Table {
   Failure (*draw)(Context* context, const DrawCall& call);
   Failure (*merge)(Context* context, const MergeCall& call);
   Failure (*search)(Context* context, const SearchCall& call);
+  /// Patches of pictures.
+  Failure (*gather_patches)(Context* context, const PatchCall& call);
+  /// Each element of the pictures as the sum of those of the patches that are it.
+  Failure (*add_patches)(Context* context, const PatchCall& call);
   Failure (*product)(Context* context, const ProductCall& call);
   Failure (*combine)(Context* context, const CombineCall& call);
   Failure (*order)(Context* context, const backends::Ordering& call);

@@ -19,6 +19,8 @@
 .draw = draw,
 .merge = merge,
 .search = search,
+.gather_patches = gather_patches,
+.add_patches = add_patches,
 .product = product,
 .combine = combine,
 .order = order,

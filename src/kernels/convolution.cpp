@@ -1,10 +1,10 @@
 // Convolutions over 1 to 3 spatial dims, and their gradients. One walk over taps serves all three:
 // a tap pairs one weight element with a run of output elements and the input elements they read.
+#include "kernels/convolution.h"
+
 #include <algorithm>
-#include <array>
 
 #include "base/fix.h"
-#include "kernels/kernel_args.h"
 #include "kernels/kernel_table.h"
 #include "kernels/scratch.h"
 
@@ -12,9 +12,6 @@ namespace shardlab {
 
 namespace {
 
-using Spatial = std::array<std::int64_t, 3>;
-
-// Missing spatial dims come first, of size 1.
 Spatial spatial_sizes(const Dims& shape) {
   Spatial sizes = {1, 1, 1};
   for (std::size_t i = 2; i < shape.size(); ++i) sizes[3 + i - shape.size()] = shape[i];
@@ -31,15 +28,12 @@ Spatial spatial_list(const KernelCall& call, std::size_t index, std::size_t coun
   return values;
 }
 
-struct Geometry {
-  std::int64_t batch, groups, in_channels, out_channels;  // channels of one group
-  Spatial input, kernel, output, stride, padding, dilation;
-};
+}  // namespace
 
-Geometry geometry(const KernelCall& call, const Dims& input, const Dims& weight,
-                  const Dims& output) {
+ConvolutionSizes convolution_sizes(const KernelCall& call, const Dims& input, const Dims& weight,
+                                   const Dims& output) {
   const std::size_t count = input.size() - 2;
-  Geometry g{};
+  ConvolutionSizes g{};
   g.batch = input[0];
   g.groups = int_arg(call, 5);
   g.in_channels = weight[1];
@@ -53,11 +47,13 @@ Geometry geometry(const KernelCall& call, const Dims& input, const Dims& weight,
   return g;
 }
 
+namespace {
+
 // Output positions [first, last) of one dim whose input position for tap `k` exists.
 struct Window {
   std::int64_t first, last, shift;  // input = output * stride + shift
 };
-Window window(const Geometry& g, std::size_t dim, std::int64_t k) {
+Window window(const ConvolutionSizes& g, std::size_t dim, std::int64_t k) {
   const std::int64_t stride = g.stride[dim], shift = k * g.dilation[dim] - g.padding[dim];
   const std::int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
   const std::int64_t room = g.input[dim] - 1 - shift;
@@ -68,7 +64,7 @@ Window window(const Geometry& g, std::size_t dim, std::int64_t k) {
 // Calls visit(input offset, weight offset, output offset, count): `count` output elements in a row
 // and the input elements stride[2] apart.
 template <typename Visit>
-void for_each_run(const Geometry& g, std::int64_t in_plane, std::int64_t tap,
+void for_each_run(const ConvolutionSizes& g, std::int64_t in_plane, std::int64_t tap,
                   std::int64_t out_plane, const Visit& visit) {
   for (std::int64_t i = 0; i < g.kernel[0]; ++i) {
     const Window depth = window(g, 0, i);
@@ -93,7 +89,7 @@ void for_each_run(const Geometry& g, std::int64_t in_plane, std::int64_t tap,
 }
 
 template <typename Visit>
-void for_each_tap(const Geometry& g, const Visit& visit) {
+void for_each_tap(const ConvolutionSizes& g, const Visit& visit) {
   const std::int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
   const std::int64_t all_out = g.groups * g.out_channels;
   for (std::int64_t n = 0; n < g.batch; ++n) {
@@ -111,7 +107,7 @@ template <typename T>
 void forward(const KernelCall& call) {
   const Tensor &input = tensor_arg(call, 0), &weight = tensor_arg(call, 1);
   const Tensor& output = call.outputs[0];
-  const Geometry g = geometry(call, input.shape(), weight.shape(), output.shape());
+  const ConvolutionSizes g = convolution_sizes(call, input.shape(), weight.shape(), output.shape());
   const RowMajor<T> x(input), w(weight);
   const RowMajorOutput<T> y(output);
   std::fill_n(y.data(), output.numel(), T(0));
@@ -128,7 +124,8 @@ template <typename T>
 void input_gradient(const KernelCall& call) {
   const Tensor &gradient = tensor_arg(call, 0), &weight = tensor_arg(call, 1);
   const Tensor& output = call.outputs[0];
-  const Geometry g = geometry(call, output.shape(), weight.shape(), gradient.shape());
+  const ConvolutionSizes g =
+      convolution_sizes(call, output.shape(), weight.shape(), gradient.shape());
   const RowMajor<T> dy(gradient), w(weight);
   const RowMajorOutput<T> dx(output);
   std::fill_n(dx.data(), output.numel(), T(0));
@@ -145,7 +142,8 @@ template <typename T>
 void weight_gradient(const KernelCall& call) {
   const Tensor &input = tensor_arg(call, 0), &gradient = tensor_arg(call, 1);
   const Tensor& output = call.outputs[0];
-  const Geometry g = geometry(call, input.shape(), output.shape(), gradient.shape());
+  const ConvolutionSizes g =
+      convolution_sizes(call, input.shape(), output.shape(), gradient.shape());
   const RowMajor<T> x(input), dy(gradient);
   const RowMajorOutput<T> dw(output);
   std::fill_n(dw.data(), output.numel(), T(0));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,13 @@
 namespace shardlab::cuda {
 
 using Values = std::vector<double>;
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// What the device computes with.
+inline constexpr DType kDtypes[] = {DType::kBool, DType::kU8,  DType::kI8,  DType::kI16,
+                                    DType::kI32,  DType::kI64, DType::kF16, DType::kBF16,
+                                    DType::kF32,  DType::kF64};
 
 /// How a tensor lies in memory: row by row, the dims in reverse, every second element.
 enum class Lies { kDense, kTurned, kApart };

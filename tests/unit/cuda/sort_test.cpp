@@ -1,19 +1,12 @@
 // Sorting on device cuda: by hand, and against the CPU's kernels, which sort in another way.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <limits>
-
-#include "base/error.h"
 #include "tests/unit/cuda/on_both.h"
 
 using namespace shardlab;
 using namespace shardlab::cuda;
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Few different ones, so that many are equal.
 Values keys_of(DType dtype, std::int64_t count) {
@@ -28,27 +21,24 @@ Values keys_of(DType dtype, std::int64_t count) {
   return keys;
 }
 
-struct Case {
+struct Row {
   Dims shape;
   std::int64_t dim;
 };
-const std::vector<Case>& all_cases() {
-  static const std::vector<Case> cases{
+const std::vector<Row>& all_rows() {
+  static const std::vector<Row> cases{
       {{}, 0},        {{}, -1},       {{1}, 0},          {{2}, 0},     {{7}, 0},
       {{8}, -1},      {{9}, 0},       {{3, 5}, 1},       {{5, 3}, 0},  {{4, 1}, 1},
       {{2, 9, 3}, 1}, {{2, 9, 3}, 0}, {{2, 1, 2, 6}, 3}, {{3, 64}, 1}, {{2, 131}, 1},
   };
   return cases;
 }
-constexpr DType kDtypes[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-                             DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
-
-std::int64_t size_along(const Case& tried) {
+std::int64_t size_along(const Row& tried) {
   if (tried.shape.empty()) return 1;
   const auto dims = static_cast<std::int64_t>(tried.shape.size());
   return tried.shape[static_cast<std::size_t>(tried.dim < 0 ? tried.dim + dims : tried.dim)];
 }
-Dims with_size(const Case& tried, std::int64_t size) {
+Dims with_size(const Row& tried, std::int64_t size) {
   Dims shape = tried.shape;
   const auto dims = static_cast<std::int64_t>(shape.size());
   if (dims > 0)
@@ -58,8 +48,8 @@ Dims with_size(const Case& tried, std::int64_t size) {
 
 // Calls visit(case, its tensor, how that lies) for all shapes, dtypes and ways to lie in memory.
 template <typename Visit>
-void for_each_case(const Visit& visit) {
-  for (const Case& tried : all_cases()) {
+void for_each_row(const Visit& visit) {
+  for (const Row& tried : all_rows()) {
     for (const DType dtype : kDtypes) {
       for (const Lies lies : kAllWays) {
         CAPTURE(product(tried.shape));
@@ -126,7 +116,7 @@ TEST_CASE("V-24 cuda: a long row of few different elements is sorted, each of th
 }
 
 TEST_CASE("V-24 cuda: sorts are those of the CPU, in any shape, dtype and memory") {
-  for_each_case([](const Case& tried, const Given& x) {
+  for_each_row([](const Row& tried, const Given& x) {
     const std::vector<Given> outputs{{x.shape, x.dtype, {0}, x.lies},
                                      {x.shape, DType::kI64, {0}, x.lies}};
     for (const bool descending : {false, true}) {
@@ -144,7 +134,7 @@ TEST_CASE("V-24 cuda: sorts are those of the CPU, in any shape, dtype and memory
 }
 
 TEST_CASE("V-24 cuda: the first k of a row are those of the CPU, whatever k") {
-  for_each_case([](const Case& tried, const Given& x) {
+  for_each_row([](const Row& tried, const Given& x) {
     const std::int64_t size = size_along(tried);
     for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, size / 3, size / 2, size}) {
       if (k == 0 && tried.shape.empty()) continue;
@@ -162,7 +152,7 @@ TEST_CASE("V-24 cuda: the first k of a row are those of the CPU, whatever k") {
 }
 
 TEST_CASE("V-24 cuda: k-th values, medians and modes are those of the CPU, with their places") {
-  for_each_case([](const Case& tried, const Given& x) {
+  for_each_row([](const Row& tried, const Given& x) {
     const Dims shape = with_size(tried, 1);
     const std::vector<Given> outputs{{shape, x.dtype, {0}}, {shape, DType::kI64, {0}}};
     for (const KernelId id : {KernelId::kMedianDim, KernelId::kNanMedianDim, KernelId::kMode}) {
