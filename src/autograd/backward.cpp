@@ -98,6 +98,8 @@ class Walk {
     }
   }
 
+  /// Some inputs are no leaves.
+  bool watches() const { return !watched_.empty(); }
   DTensor watched(const GradNode::Edge& edge) const {
     const Grads& grads = watched_.at(edge.node.get());
     return edge.output < grads.size() ? grads[edge.output] : DTensor();
@@ -105,6 +107,7 @@ class Walk {
 
  private:
   struct Leaf {
+    DTensorImpl* impl = nullptr;
     std::int64_t edges = 0;  // that have not delivered yet
     DTensor sum;
   };
@@ -121,11 +124,23 @@ class Walk {
             return is_wanted(edge);
           });
     }
+    boost::container::small_vector<DTensorImpl*, 8> ends;  // one for each edge to a leaf
+    const auto expect = [&](const GradNode::Edge& edge) {
+      if (edge.leaf.defined() && is_wanted(edge)) ends.push_back(edge.leaf.impl());
+    };
     for (const Seeded& result : results) expect(edge_of(result.output));
     for (GradNode* node : nodes_) {
-      if (!node->visit().leads_on) continue;
-      for (const GradNode::Edge& edge : node->edges()) expect(edge);
+      if (node->visit().leads_on) std::ranges::for_each(node->edges(), expect);
     }
+    std::ranges::sort(ends);
+    for (DTensorImpl* const leaf : ends) {
+      if (leaves_.empty() || leaves_.back().impl != leaf) leaves_.push_back({leaf, 0, {}});
+      ++leaves_.back().edges;
+    }
+  }
+
+  Leaf& leaf_of(const DTensor& x) {
+    return *std::ranges::lower_bound(leaves_, x.impl(), {}, &Leaf::impl);
   }
 
   void reach(const GradNode::Edge& edge) {
@@ -142,10 +157,6 @@ class Walk {
     return edge.node->visit().leads_on || watched_.contains(edge.node.get());
   }
 
-  void expect(const GradNode::Edge& edge) {
-    if (edge.leaf.defined() && is_wanted(edge)) ++leaves_[edge.leaf.impl()].edges;
-  }
-
   void arrive(const GradNode::Edge& edge, DTensor gradient) {
     if (!edge.wanted() || !is_wanted(edge)) return;
     if (edge.node) {
@@ -154,14 +165,14 @@ class Walk {
       slot = add_gradients(calls_, slot, gradient);
       return;
     }
-    Leaf& leaf = leaves_.at(edge.leaf.impl());
+    Leaf& leaf = leaf_of(edge.leaf);
     if (gradient.defined()) leaf.sum = add_gradients(calls_, leaf.sum, gradient);
     if (--leaf.edges > 0 || !leaf.sum.defined()) return;
     const auto* place = static_cast<const TapePlace*>(edge.leaf.impl()->grad_node.get());
     if (place != nullptr && place->hooks() != nullptr) {
       leaf.sum = after_hooks(*place->hooks(), 0, leaf.sum);
     }
-    complete_.push_back({edge.leaf, leaf.sum});
+    complete_.push_back({edge.leaf, std::move(leaf.sum)});
   }
 
   void run_hooks(const GradNode& node, Grads& grads) {
@@ -174,7 +185,6 @@ class Walk {
   template <typename Complete>
   void hand_over(const Complete& complete) {
     for (Seeded& leaf : complete_) {
-      leaves_.erase(leaf.output.impl());
       complete(leaf.output, std::move(leaf.gradient));
     }
     complete_.clear();
@@ -212,7 +222,7 @@ class Walk {
   Calls& calls_;
   bool aimed_ = false;
   boost::container::small_vector<GradNode*, 8> nodes_;  // the one made last first
-  std::unordered_map<DTensorImpl*, Leaf> leaves_;
+  boost::container::small_vector<Leaf, 4> leaves_;      // by address
   boost::container::small_vector<Seeded, 2> complete_;
   std::unordered_map<GradNode*, Grads> watched_;
   boost::container::small_vector<DTensorImpl*, 4> targets_;  // by address
@@ -294,6 +304,7 @@ std::vector<DTensor> gradients_of(const std::vector<Seeded>& results,
       if (inputs[i] == leaf) found[i] = gradient;
     }
   });
+  if (!walk.watches()) return found;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (const auto edge = edge_of(inputs[i]); edge.node) found[i] = walk.watched(edge);
   }

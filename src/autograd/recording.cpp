@@ -32,11 +32,7 @@ class RecordingCalls : public PlainCalls {
     const bool writes = row.inplace() || row.out_variant();
     if (writes) check_writes(row, args, needed ? Recorded::kYes : Recorded::kNo);
     const Ref<RowNode> node = needed ? make_ref<RowNode>(row, args) : nullptr;
-    if (writes) return written(row, args, node);
-    Results results = dispatch(row, args);
-    if (makes_views(row)) note_views(row, args, results);
-    if (node) record(node, results);
-    return results;
+    return writes ? written(row, args, node) : made(row, args, node);
   }
 
   DTensor redistribute(const DTensor& x, const Placements& placements) override {
@@ -86,6 +82,13 @@ class RecordingCalls : public PlainCalls {
   Results recorded_by_element(const OpRow& row, const Arguments& args) {
     Results results = std::get<ProgramFn>(row.compute)(*this, row, args);
     return row.op.returns.empty() ? Results() : results;
+  }
+
+  static Results made(const OpRow& row, const Arguments& args, const Ref<RowNode>& node) {
+    Results results = dispatch(row, args);
+    if (makes_views(row)) note_views(row, args, results);
+    if (node) record(node, results);
+    return results;
   }
 
   static Results written(const OpRow& row, const Arguments& args, const Ref<RowNode>& node) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 
 #include "autograd/view.h"
 #include "dispatch/local_call.h"
@@ -246,11 +247,12 @@ std::vector<DTensor> RowNode::with_zeros(Calls& calls, std::span<const DTensor> 
                                          std::vector<DTensor> found) const {
   if (!std::ranges::all_of(grads, &DTensor::defined)) return found;
   found.resize(edges().size());
+  const auto missing = [&](std::size_t i) { return !found[i].defined() && edges()[i].wanted(); };
+  if (std::ranges::none_of(std::views::iota(std::size_t{0}, found.size()), missing)) return found;
   std::size_t slot = 0;
   for_each_tensor_slot(row_->op, inputs_, [&](std::size_t, const Argument& argument) {
     const std::size_t index = slot++;
-    if (found[index].defined() || !edges()[index].wanted()) return;
-    found[index] = calls.one("aten::zeros_like", {argument});
+    if (missing(index)) found[index] = calls.one("aten::zeros_like", {argument});
   });
   return found;
 }

@@ -17,28 +17,26 @@ namespace {
 
 struct DTypeRow {
   std::string_view name;
-  std::int64_t bytes;
-  Category category;
   double roundoff;
 };
 
 constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
-    {"bool", 1, Category::kBool, 0},
-    {"u8", 1, Category::kInteger, 0},
-    {"u64", 8, Category::kInteger, 0},
-    {"i8", 1, Category::kInteger, 0},
-    {"i16", 2, Category::kInteger, 0},
-    {"i32", 4, Category::kInteger, 0},
-    {"i64", 8, Category::kInteger, 0},
-    {"f16", 2, Category::kFloat, 0x1p-11},
-    {"bf16", 2, Category::kFloat, 0x1p-8},
-    {"f32", 4, Category::kFloat, 0x1p-24},
-    {"f64", 8, Category::kFloat, 0x1p-53},
-    {"c64", 8, Category::kComplex, 0x1p-24},
-    {"c128", 16, Category::kComplex, 0x1p-53},
-    {"f8e4m3fn", 1, Category::kFloat, 0x1p-4},
-    {"c32", 4, Category::kComplex, 0x1p-11},
-    {"bc32", 4, Category::kComplex, 0x1p-8},
+    {"bool", 0},
+    {"u8", 0},
+    {"u64", 0},
+    {"i8", 0},
+    {"i16", 0},
+    {"i32", 0},
+    {"i64", 0},
+    {"f16", 0x1p-11},
+    {"bf16", 0x1p-8},
+    {"f32", 0x1p-24},
+    {"f64", 0x1p-53},
+    {"c64", 0x1p-24},
+    {"c128", 0x1p-53},
+    {"f8e4m3fn", 0x1p-4},
+    {"c32", 0x1p-11},
+    {"bc32", 0x1p-8},
 }};
 
 const DTypeRow& row_of(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
@@ -103,8 +101,6 @@ std::optional<DType> parse_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-std::int64_t item_bytes(DType dtype) { return row_of(dtype).bytes; }
-Category category_of(DType dtype) { return row_of(dtype).category; }
 double unit_roundoff(DType dtype) { return row_of(dtype).roundoff; }
 
 DType promote(DType a, DType b) {

@@ -1,14 +1,15 @@
 // dtype.h - element types, their names and the promotion rules of the reference.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 namespace shardlab {
 
-/// Element types, named as in type strings. The order is that of the table in dtype.cpp, and says
-/// nothing about promotion.
+/// Element types, named as in type strings. The order is that of the tables here and in dtype.cpp,
+/// and says nothing about promotion.
 enum class DType : std::uint8_t {
   kBool, kU8, kU64, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64, kC64, kC128, kF8E4M3FN,
   kC32, kBC32,  ///< names only: no kernel takes them
@@ -18,15 +19,45 @@ inline constexpr int kDTypeCount = 16;
 /// bool < integer < float < complex: decides promotion with 0-dim tensors and numbers.
 enum class Category : std::uint8_t { kBool, kInteger, kFloat, kComplex };
 
+/// What kernels ask of a dtype for every operand. `bytes`: of one element.
+struct DTypeTraits {
+  std::uint8_t bytes;
+  Category category;
+};
+// clang-format off
+inline constexpr DTypeTraits kDTypeTraits[kDTypeCount] = {
+    {1, Category::kBool},      // bool
+    {1, Category::kInteger},   // u8
+    {8, Category::kInteger},   // u64
+    {1, Category::kInteger},   // i8
+    {2, Category::kInteger},   // i16
+    {4, Category::kInteger},   // i32
+    {8, Category::kInteger},   // i64
+    {2, Category::kFloat},     // f16
+    {2, Category::kFloat},     // bf16
+    {4, Category::kFloat},     // f32
+    {8, Category::kFloat},     // f64
+    {8, Category::kComplex},   // c64
+    {16, Category::kComplex},  // c128
+    {1, Category::kFloat},     // f8e4m3fn
+    {4, Category::kComplex},   // c32
+    {4, Category::kComplex},   // bc32
+};
+// clang-format on
+
 /// "f32", "bool", ...: the one spelling in type strings, facts and messages.
 std::string_view to_string(DType dtype);
 /// Also reads "b8" (bool). Empty when unknown.
 std::optional<DType> parse_dtype(std::string_view name);
 
 /// Size of one element in bytes; bool takes one.
-std::int64_t item_bytes(DType dtype);
+inline std::int64_t item_bytes(DType dtype) {
+  return kDTypeTraits[static_cast<std::size_t>(dtype)].bytes;
+}
 /// Which of the four categories a dtype belongs to.
-Category category_of(DType dtype);
+inline Category category_of(DType dtype) {
+  return kDTypeTraits[static_cast<std::size_t>(dtype)].category;
+}
 inline bool is_floating(DType dtype) { return category_of(dtype) == Category::kFloat; }
 inline bool is_complex(DType dtype) { return category_of(dtype) == Category::kComplex; }
 /// The floats of 16 bits.

@@ -163,9 +163,13 @@ class InlineVector {
     capacity_ = static_cast<std::uint32_t>(capacity);
   }
   void release() {
-    if (data_ != inline_) delete[] data_;
-    data_ = inline_;
+    if (data_ != inline_) free_memory();
     size_ = 0;
+  }
+  // Rare, and kept out of every destructor.
+  [[gnu::noinline, gnu::cold]] void free_memory() {
+    delete[] data_;
+    data_ = inline_;
     capacity_ = N;
   }
   // This one holds nothing and has no memory of its own.

@@ -138,8 +138,7 @@ Results group_results(const OpDescriptor& op, std::size_t count, Take take) {
     if (!declared.type.is_list) {
       check_invariant(next < count, "an op gave fewer results than its schema declares");
       DTensor result = take(next++);
-      Argument& value = results.emplace_back();
-      if (result.defined()) value = std::move(result);
+      result.defined() ? results.emplace_back(std::move(result)) : results.emplace_back();
       continue;
     }
     ArgumentList list;
@@ -228,12 +227,13 @@ Results run_distributed(const Unwrapped& call, const Arguments& args,
     if (!mesh.participates()) refuse_absent(row);
     return without_spec(outputs[i]);
   };
-  Results results = group_results(row.op, decision.outputs.size(), take);
   if (mesh.participates() && is_masked_lookup(row, decision)) {
+    Results results = group_results(row.op, decision.outputs.size(), take);
     results.front().tensor().impl()->extras =
         std::make_shared<TensorExtras>(TensorExtras{outputs.back()});
+    return results;
   }
-  return results;
+  return group_results(row.op, decision.outputs.size(), take);
 }
 
 Results run_plain(const Unwrapped& call, const Arguments& args) {
@@ -351,19 +351,25 @@ Results run_row(const OpRow& row, const Arguments& args) {
   }
 }
 
+// A function of its own, whose results are made where the caller wants them: within a try block
+// compilers would move them.
+Results observed_results(const OpRow& row, const Arguments& args) {
+  ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
+  const auto* handled = std::get_if<Handler>(&row.compute);
+  std::optional<ObservedOp> told;
+  if (row.opaque()) tell_given(row, args, told);
+  Results results =
+      handled != nullptr ? handled->handler(plain_calls(), row, args) : run_row(row, args);
+  observed.ended(results);
+  return results;
+}
+
 Results dispatch_one(const OpRow& row, const Arguments& args) {
   RankContext& rank = current_rank();
   const NamedOp named(rank, row);
   ++rank.step;
   try {
-    ObservedCall observed(row, args, row.has(kRandom) ? &random_state(row, args) : nullptr);
-    const auto* handled = std::get_if<Handler>(&row.compute);
-    std::optional<ObservedOp> told;
-    if (row.opaque()) tell_given(row, args, told);
-    Results results =
-        handled != nullptr ? handled->handler(plain_calls(), row, args) : run_row(row, args);
-    observed.ended(results);
-    return results;
+    return observed_results(row, args);
   } catch (Error& error) {
     add_context(error, row, args);
     throw;

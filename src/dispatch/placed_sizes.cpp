@@ -2,6 +2,7 @@
 // dead, and cannot be taken for that of another one.
 #include "dispatch/placed_sizes.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace shardlab {
@@ -23,14 +24,20 @@ void for_each_number(const LocalTensors& pieces, Visit visit) {
   }
 }
 
+// As for_each_number gives them, up to the first that differs.
 bool same_sizes(const InlineVector<std::int64_t, 8>& sizes, const LocalTensors& pieces) {
   const std::int64_t *at = sizes.begin(), *const end = sizes.end();
-  bool same = true;
-  for_each_number(pieces, [&](std::int64_t number) {
-    same = same && at != end && *at == number;
-    if (same) ++at;
-  });
-  return same && at == end;
+  const auto is_next = [&](std::int64_t number) { return at != end && *at++ == number; };
+  for (const Tensor& piece : pieces) {
+    if (!piece.defined()) {
+      if (!is_next(kUndefined)) return false;
+      continue;
+    }
+    const Dims& shape = piece.shape();
+    if (!is_next(static_cast<std::int64_t>(shape.size()))) return false;
+    if (!std::ranges::all_of(shape, is_next)) return false;
+  }
+  return at == end;
 }
 
 }  // namespace

@@ -83,12 +83,17 @@ bool has_distributed(const ArgumentList& list) {
 }  // namespace
 
 const MeshLayout* compute_mesh(const OpRow& row, const Arguments& args) {
-  const MeshLayout* layout = nullptr;
-  for_each_tensor_slot(row.op, args, [&](std::size_t, const Argument& argument) {
-    if (layout != nullptr || !argument.is_tensor() || !argument.tensor().distributed()) return;
-    layout = argument.tensor().spec()->layout();
-  });
-  return layout;
+  const auto distributed = [](const Argument& argument) {
+    return argument.is_tensor() && argument.tensor().distributed();
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!row.op.arguments[i].type.is_tensor()) continue;
+    if (distributed(args[i])) return args[i].tensor().spec()->layout();
+    if (!args[i].is_list()) continue;
+    const auto found = std::ranges::find_if(args[i].list(), distributed);
+    if (found != args[i].list().end()) return found->tensor().spec()->layout();
+  }
+  return nullptr;
 }
 
 Unwrapped unwrap(const OpRow& row, const Arguments& args) {
@@ -98,7 +103,7 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
   result.schema.row = &row;
   result.schema.layout = layout;
   result.slots.reserve(args.size());
-  const auto take = [&](std::size_t index, const Argument& argument) -> Argument {
+  const auto take = [&](std::size_t index, const Argument& argument) -> const DTensorSpec* {
     const SchemaArgument& declared = row.op.arguments[index];
     TensorSlot slot{.handle = {}, .argument = index, .spec = nullptr};
     if (argument.is_tensor() && argument.tensor().defined()) {
@@ -114,7 +119,10 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
     }
     const DTensorSpec* spec = slot.spec;
     result.slots.push_back(std::move(slot));
-    return spec != nullptr ? Argument(spec) : Argument();
+    return spec;
+  };
+  const auto add = [](auto& list, const DTensorSpec* spec) {
+    spec != nullptr ? list.emplace_back(spec) : list.emplace_back();
   };
   if (!result.distributed) {
     for_each_tensor_slot(
@@ -129,10 +137,10 @@ Unwrapped unwrap(const OpRow& row, const Arguments& args) {
       if (!row.info.needs_pytree && has_distributed(args[i].list())) refuse_list(row, i);
       ArgumentList specs;
       specs.reserve(args[i].list().size());
-      for (const Argument& element : args[i].list()) specs.push_back(take(i, element));
+      for (const Argument& element : args[i].list()) add(specs, take(i, element));
       result.schema.args.emplace_back(std::move(specs));
     } else {
-      result.schema.args.push_back(take(i, args[i]));
+      add(result.schema.args, take(i, args[i]));
     }
   }
   return result;

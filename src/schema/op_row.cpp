@@ -3,6 +3,8 @@
 #include "schema/op_row.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 
 #include "base/nearest.h"
 
@@ -139,6 +141,17 @@ void OpRegistry::set_handler(std::string_view name, Handler handler) {
 
 const char* OpRegistry::keep(std::string text) {
   return texts_.emplace_back(std::move(text)).c_str();
+}
+
+std::size_t OpRegistry::NameHash::operator()(std::string_view name) const {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  if (name.size() < kWord) return std::hash<std::string_view>()(name);
+  std::uint64_t first = 0, last = 0;
+  const std::size_t middle = (name.size() - kWord) / 2;
+  std::memcpy(&first, name.data() + middle, kWord);
+  std::memcpy(&last, name.data() + name.size() - kWord, kWord);
+  const std::uint64_t mixed = (first * 0x9e3779b97f4a7c15u) ^ (last + name.size());
+  return (mixed ^ (mixed >> 29)) * 0xbf58476d1ce4e5b9u >> 17;
 }
 
 const OpRow* OpRegistry::find(std::string_view name) const {

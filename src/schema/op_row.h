@@ -310,9 +310,15 @@ class OpRegistry {
   std::deque<OpRow> storage_;
   std::deque<std::string> texts_;
   std::vector<const OpRow*> order_;
+  // Names differ in length and at their end. What is asked by name in every gradient is found
+  // sooner than by the library's hash of the whole.
+  struct NameHash {
+    std::size_t operator()(std::string_view name) const;
+  };
+
   // The names are those of the rows, which do not move.
-  std::unordered_map<std::string_view, const OpRow*> by_name_;
-  std::unordered_map<std::string_view, std::vector<const OpRow*>> by_base_;
+  std::unordered_map<std::string_view, const OpRow*, NameHash> by_name_;
+  std::unordered_map<std::string_view, std::vector<const OpRow*>, NameHash> by_base_;
 };
 
 /// The value of an argument's default text; None where there is none.

@@ -16,10 +16,14 @@ inline void check_within_storage(const Tensor& tensor) {
   const std::int64_t* const sizes = tensor.shape().data();
   const std::int64_t* const strides = tensor.stride().data();
   std::int64_t first = tensor.offset(), last = tensor.offset();
+  bool empty = false;
   for (std::size_t d = 0, dims = tensor.shape().size(); d < dims; ++d) {
-    if (sizes[d] == 0) return;
-    (strides[d] < 0 ? first : last) += (sizes[d] - 1) * strides[d];
+    const std::int64_t reach = (sizes[d] - 1) * strides[d];
+    empty |= sizes[d] == 0;
+    first += reach < 0 ? reach : 0;
+    last += reach < 0 ? 0 : reach;
   }
+  if (empty) return;
   const auto bytes = static_cast<std::int64_t>(tensor.storage()->buffer()->size_bytes());
   std::int64_t needed = 0;
   const bool counted = !__builtin_mul_overflow(last + 1, item_bytes(tensor.dtype()), &needed);

@@ -46,6 +46,7 @@ class Scalar {
   double to_double() const { return is_integral() ? static_cast<double>(integer_) : real_; }
   /// 0 of all but complex numbers.
   double imaginary() const { return imaginary_; }
+  /// 1 of any category.
   bool is_one() const { return to_double() == 1 && imaginary_ == 0; }
   /// Not equal to zero.
   bool to_bool() const { return is_integral() ? integer_ != 0 : (real_ != 0 || imaginary_ != 0); }
