@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "sim/schedule/stack_map.h"
@@ -37,14 +37,19 @@ namespace {
   throw error;
 }
 
-// What ended worlds have left, by the size that was asked for.
+struct IdlePool {
+  std::size_t asked_bytes;
+  std::unique_ptr<StackPool> pool;
+};
+
+// What ended worlds have left, the one that ended last behind.
 struct IdleStacks {
   std::mutex mutex;
-  std::multimap<std::size_t, std::unique_ptr<StackPool>> pools;
+  std::vector<IdlePool> pools;
 };
 
 // Each of so many pools keeps so many stacks at most: together a quarter of the maps that Linux
-// lets a process have.
+// lets a process have. A newer one takes the place of the oldest.
 constexpr std::size_t kMostIdlePools = 4;
 constexpr std::size_t kMostIdleStacks = 2048;
 
@@ -106,11 +111,11 @@ bool StackPool::in_guard(const void* address) const {
 LentStacks::LentStacks(std::size_t size_bytes) : size_bytes_(size_bytes) {
   IdleStacks& idle = idle_stacks();
   const std::lock_guard lock(idle.mutex);
-  const auto found = idle.pools.find(size_bytes);
+  const auto found = std::ranges::find(idle.pools, size_bytes, &IdlePool::asked_bytes);
   if (found == idle.pools.end()) {
     pool_ = std::make_unique<StackPool>(size_bytes);
   } else {
-    pool_ = std::move(found->second);
+    pool_ = std::move(found->pool);
     idle.pools.erase(found);
   }
 }
@@ -130,7 +135,8 @@ LentStacks::~LentStacks() {
   pool_->forget(used_);
   IdleStacks& idle = idle_stacks();
   const std::lock_guard lock(idle.mutex);
-  if (idle.pools.size() < kMostIdlePools) idle.pools.emplace(size_bytes_, std::move(pool_));
+  if (idle.pools.size() == kMostIdlePools) idle.pools.erase(idle.pools.begin());
+  idle.pools.push_back({size_bytes_, std::move(pool_)});
 }
 
 }  // namespace shardlab

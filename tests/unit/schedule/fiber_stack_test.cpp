@@ -50,6 +50,22 @@ TEST_CASE("B-3 a small world leaves nothing on the stacks of a pool that grew in
   }
 }
 
+TEST_CASE("B-3 the world that ended last leaves its stacks, however many ended before it") {
+  for (std::size_t other = 1; other <= 6; ++other) {
+    LentStacks stacks(kBytes + other * 4096);
+    stacks.reserve(1);
+  }
+  std::byte* bottom = nullptr;
+  {
+    LentStacks stacks(kBytes);
+    stacks.reserve(1);
+    bottom = stacks.stack(0).bottom;
+  }
+  LentStacks again(kBytes);
+  again.reserve(1);
+  CHECK(again.stack(0).bottom == bottom);
+}
+
 TEST_CASE("B-3 worlds that run at once, or want other sizes, have stacks of their own") {
   std::optional<LentStacks> first(kBytes);
   first->reserve(1);
