@@ -34,6 +34,8 @@ KernelTable make_table() {
   add_sequence_kernels(table);
   add_singular_value_kernels(table);
   add_spectrum_kernels(table);
+  add_symmetric_spectrum_kernels(table);
+  add_triangle_kernels(table);
   add_variance_kernels(table);
   return table;
 }

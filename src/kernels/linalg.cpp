@@ -1,5 +1,5 @@
-// Linear algebra of the last two dims: triangles, and what is solved with them. Where there is a
-// choice it is LAPACK's: rows are exchanged for the largest pivot.
+// Factors of the last two dims, one triangle above the other, and what is solved with them. Where
+// there is a choice it is LAPACK's: rows are exchanged for the largest pivot.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -56,18 +56,6 @@ Factors<T> factorise(Matrix<T> a, bool pivot = true) {
 template <typename T>
 void append_exchanged(Written<std::int64_t>& pivots, const Factors<T>& factors) {
   for (const std::int64_t row : factors.exchanged) pivots.append_number(row + 1);
-}
-
-// X with A X = B, in place of B, of a triangle. Row by row: Eigen's blocks take seconds to compile.
-template <typename T>
-void solve_triangle(const Matrix<T>& a, Matrix<T>& b, bool upper, bool unit) {
-  const Eigen::Index n = b.rows();
-  for (Eigen::Index step = 0; step < n; ++step) {
-    const Eigen::Index i = upper ? n - 1 - step : step;
-    const Eigen::Index begin = upper ? i + 1 : 0, end = upper ? n : i;
-    for (Eigen::Index j = begin; j < end; ++j) b.row(i) -= a(i, j) * b.row(j);
-    if (!unit) b.row(i) /= a(i, i);
-  }
 }
 
 // Solutions of A x = B from the factors of A; `turned`: of the transpose.
@@ -341,158 +329,17 @@ void lu_unpack_kernel(const KernelCall& call) {
   });
 }
 
-// linalg_solve_triangular(self, B, *, upper, left, unitriangular)
-void solve_triangular_kernel(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  const bool upper = scalar_arg(call, 2).to_bool(), left = scalar_arg(call, 3).to_bool();
-  const bool unit = scalar_arg(call, 4).to_bool();
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
-    const Dims batch = front_of(out, 2);
-    const Batch<T> a(tensor_arg(call, 0), batch), b(tensor_arg(call, 1), batch);
-    Written<T> result(out);
-    for (std::int64_t i = 0; i < b.count(); ++i) {
-      Matrix<T> x = left ? b[i] : Matrix<T>(b[i].transpose());
-      const Matrix<T> matrix = left ? a[i] : Matrix<T>(a[i].transpose());
-      solve_triangle(matrix, x, upper == left, unit);
-      if (!left) x = Matrix<T>(x.transpose());
-      result.append(x);
-    }
-    result.store();
-  });
-}
-
-// triangular_solve(self, A, upper, transpose, unitriangular): solution, a copy of A
-void triangular_solve_kernel(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  const bool upper = scalar_arg(call, 2).to_bool(), turned = scalar_arg(call, 3).to_bool();
-  const bool unit = scalar_arg(call, 4).to_bool();
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
-    const Dims batch = front_of(out, 2);
-    const Batch<T> b(tensor_arg(call, 0), batch), a(tensor_arg(call, 1), batch);
-    Written<T> result(out), copy(call.outputs[1]);
-    for (std::int64_t i = 0; i < b.count(); ++i) {
-      Matrix<T> x = b[i];
-      solve_triangle(turned ? Matrix<T>(a[i].transpose()) : a[i], x, upper != turned, unit);
-      result.append(x);
-      copy.append(a[i]);
-    }
-    result.store();
-    copy.store();
-  });
-}
-
-// linalg_cholesky_ex(self, *, upper, check_errors): L, info: the first minor that is not positive
-void cholesky_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const bool upper = scalar_arg(call, 1).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> result(call.outputs[0]);
-    Written<std::int64_t> info(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      Matrix<T> l = upper ? Matrix<T>(a[i].adjoint()) : a[i];
-      std::int64_t failed = 0;
-      for (Eigen::Index j = 0; j < l.rows() && failed == 0; ++j) {
-        const double rest = std::real(l(j, j)) - l.row(j).head(j).squaredNorm();
-        if (!(rest > 0)) failed = j + 1;
-        l(j, j) = std::sqrt(rest);
-        for (Eigen::Index k = j + 1; k < l.rows(); ++k) {
-          l(k, j) = (l(k, j) - l.row(j).head(j).dot(l.row(k).head(j))) / l(j, j);
-        }
-      }
-      for (Eigen::Index j = 0; j < l.rows(); ++j) l.row(j).tail(l.cols() - j - 1).setZero();
-      if (upper) l = Matrix<T>(l.adjoint());
-      result.append(l);
-      info.append_number(failed);
-    }
-    result.store();
-    info.store();
-  });
-}
-
-// X with A X = B, of the triangle that A is the square of.
-template <typename T>
-Matrix<T> solve_square(const Matrix<T>& triangle, Matrix<T> b, bool upper) {
-  const Matrix<T> other = triangle.adjoint();
-  solve_triangle(upper ? other : triangle, b, false, false);
-  solve_triangle(upper ? triangle : other, b, true, false);
-  return b;
-}
-
-// cholesky_solve(self, input2, upper)
-void cholesky_solve_kernel(const KernelCall& call) {
-  const Tensor& out = call.outputs[0];
-  with_wide_type(out, [&](auto type) {
-    using T = decltype(type);
-    const Dims batch = front_of(out, 2);
-    const Batch<T> b(tensor_arg(call, 0), batch), a(tensor_arg(call, 1), batch);
-    Written<T> result(out);
-    for (std::int64_t i = 0; i < b.count(); ++i) {
-      result.append(solve_square<T>(a[i], b[i], scalar_arg(call, 2).to_bool()));
-    }
-    result.store();
-  });
-}
-
-// cholesky_inverse(self, upper)
-void cholesky_inverse_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> result(call.outputs[0]);
-    const std::int64_t n = last_size(self, 1);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      result.append(
-          solve_square<T>(a[i], Matrix<T>::Identity(n, n), scalar_arg(call, 1).to_bool()));
-    }
-    result.store();
-  });
-}
-
-// linalg_matrix_exp(self): Taylor's series of a small enough part, squared as often.
-void matrix_exp_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<T> result(call.outputs[0]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      const double size = a[i].size() == 0 ? 0 : a[i].cwiseAbs().rowwise().sum().maxCoeff();
-      const int squarings = size > 0.25 ? static_cast<int>(std::ceil(std::log2(size * 4))) : 0;
-      const Matrix<T> part = a[i] * T(std::ldexp(1.0, -squarings));
-      Matrix<T> term = Matrix<T>::Identity(part.rows(), part.rows()), sum = term;
-      for (int k = 1; k <= 16; ++k) {
-        term = term.lazyProduct(part).eval() / T(k);
-        sum += term;
-      }
-      for (int k = 0; k < squarings; ++k) sum = sum.lazyProduct(sum).eval();
-      result.append(sum);
-    }
-    result.store();
-  });
-}
-
 }  // namespace
 
 void add_linalg_kernels(KernelTable& table) {
-  table.set(KernelId::kCholeskyEx, cholesky_kernel);
-  table.set(KernelId::kCholeskyInverse, cholesky_inverse_kernel);
-  table.set(KernelId::kCholeskySolve, cholesky_solve_kernel);
   table.set(KernelId::kDet, det_kernel);
   table.set(KernelId::kInvEx, inv_kernel);
   table.set(KernelId::kLu, lu_kernel);
   table.set(KernelId::kLuFactorEx, lu_factor_kernel);
   table.set(KernelId::kLuSolve, lu_solve_kernel);
   table.set(KernelId::kLuUnpack, lu_unpack_kernel);
-  table.set(KernelId::kMatrixExp, matrix_exp_kernel);
   table.set(KernelId::kSlogdet, slogdet_kernel);
   table.set(KernelId::kSolveEx, solve_kernel);
-  table.set(KernelId::kSolveTriangular, solve_triangular_kernel);
-  table.set(KernelId::kTriangularSolve, triangular_solve_kernel);
 }
 
 }  // namespace shardlab

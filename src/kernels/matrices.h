@@ -15,6 +15,9 @@ namespace shardlab {
 
 template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// As decompositions go through one: column after column.
+template <typename T>
+using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
 
 inline std::int64_t last_size(const Tensor& tensor, std::size_t from_end) {
   return tensor.size(tensor.shape().size() - from_end);
@@ -32,6 +35,26 @@ inline std::int64_t count_of(const Dims& sizes) {
 /// What LAPACK chooses pivots by.
 inline double pivot_size(double x) { return std::abs(x); }
 inline double pivot_size(std::complex<double> x) { return std::abs(x.real()) + std::abs(x.imag()); }
+
+/// X with A X = B, in place of B, of a triangle. Row by row: Eigen's blocks take seconds to
+/// compile.
+template <typename T>
+void solve_triangle(const Matrix<T>& a, Matrix<T>& b, bool upper, bool unit) {
+  const Eigen::Index n = b.rows();
+  for (Eigen::Index step = 0; step < n; ++step) {
+    const Eigen::Index i = upper ? n - 1 - step : step;
+    const Eigen::Index begin = upper ? i + 1 : 0, end = upper ? n : i;
+    for (Eigen::Index j = begin; j < end; ++j) b.row(i) -= a(i, j) * b.row(j);
+    if (!unit) b.row(i) /= a(i, i);
+  }
+}
+
+/// What a matrix is divided by, so that products of its elements neither overflow nor vanish.
+template <typename T>
+double scale_of(const Matrix<T>& a) {
+  const double largest = a.size() == 0 ? 0 : a.cwiseAbs().maxCoeff();
+  return largest > 0 && std::isfinite(largest) ? largest : 1;
+}
 
 /// Matrices to be read; the front may be stretched to `batch`.
 template <typename T>

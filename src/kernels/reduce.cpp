@@ -19,8 +19,7 @@ void accumulate_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
   with_compute_type<kAllKinds>(out.dtype(), [&](auto type) {
     using T = decltype(type);
-    const DimMask reduced = reduced_dims(call, 1, self);
-    const auto results = reduce_with<Op, T>(self, RowLayout(self, reduced), reduced);
+    const auto results = reduce_with<Op, T>(self, RowLayout(self, reduced_dims(call, 1, self)));
     store_row_major(out, results.get(), dtype_of<T>());
   });
 }
@@ -29,9 +28,8 @@ void mean_kernel(const KernelCall& call) {
   const Tensor &out = call.outputs[0], &self = tensor_arg(call, 0);
   with_compute_type<kRealKind | kComplexKind>(out.dtype(), [&](auto type) {
     using T = decltype(type);
-    const DimMask reduced = reduced_dims(call, 1, self);
-    const RowLayout layout(self, reduced);
-    const auto results = reduce_with<SumOp, T>(self, layout, reduced);
+    const RowLayout layout(self, reduced_dims(call, 1, self));
+    const auto results = reduce_with<SumOp, T>(self, layout);
     const T count = T(static_cast<double>(layout.size()));
     for (std::int64_t i = 0; i < layout.rows(); ++i) results[i] /= count;
     store_row_major(out, results.get(), dtype_of<T>());
@@ -43,8 +41,7 @@ void mean_kernel(const KernelCall& call) {
 template <typename Op>
 void extremum_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  const DimMask reduced = reduced_dims(call, 1, self);
-  const RowLayout layout(self, reduced);
+  const RowLayout layout(self, reduced_dims(call, 1, self));
   if (layout.size() == 0) {
     constexpr bool kLargest = std::is_same_v<Op, MaxOp>;
     return fill_tensor(call.outputs[0],
@@ -52,7 +49,7 @@ void extremum_kernel(const KernelCall& call) {
   }
   with_compute_type<kNoComplex>(self.dtype(), [&](auto type) {
     using T = decltype(type);
-    const auto results = reduce_with<Op, T>(self, layout, reduced);
+    const auto results = reduce_with<Op, T>(self, layout);
     store_row_major(call.outputs[0], results.get(), dtype_of<T>());
   });
 }
@@ -68,12 +65,11 @@ DimMask truth_dims(const KernelCall& call, const Tensor& self) {
 template <typename Op>
 void truth_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
-  const DimMask reduced = truth_dims(call, self);
-  const RowLayout layout(self, reduced);
+  const RowLayout layout(self, truth_dims(call, self));
   with_compute_type<kAllKinds>(self.dtype(), [&](auto type) {
     using T = decltype(type);
     const auto one = [](T value, std::int64_t) { return truth(value) ? 1.0f : 0.0f; };
-    const auto results = reduce_mapped<Op, float, T>(self, layout, reduced, one);
+    const auto results = reduce_mapped<Op, float, T>(self, layout, one);
     const auto truths = scratch<bool>(layout.rows());
     for (std::int64_t i = 0; i < layout.rows(); ++i) truths[i] = results[i] > 0;
     store_row_major(call.outputs[0], truths.get(), DType::kBool);

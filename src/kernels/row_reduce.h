@@ -391,15 +391,15 @@ template <typename Op, typename Result, typename T, typename Map>
 class RowReduction {
  public:
   /// map(element as T, index of the row) is what is combined.
-  RowReduction(const Tensor& source, const RowLayout& layout, const DimMask& reduced, Map map)
-      : source_(source), layout_(layout), reduced_(reduced), map_(std::move(map)) {}
+  RowReduction(const Tensor& source, const RowLayout& layout, Map map)
+      : source_(source), layout_(layout), map_(std::move(map)) {}
 
   void run(Result* results) const {
     constexpr std::int64_t kFewest = 8;
     if (layout_.in_one_piece()) return by_leaf(results);
     if (layout_.columns() >= kFewest) return down_columns(results);
     if (layout_.piece() >= kFewest) return by_leaf(results);
-    Rows<T> rows(source_, reduced_);
+    Rows<T> rows(source_, layout_);
     for (std::int64_t i = 0; i < rows.count(); ++i) {
       results[i] = of_row(rows.row(i), rows.size(), i);
     }
@@ -483,25 +483,22 @@ class RowReduction {
 
   const Tensor& source_;
   const RowLayout& layout_;
-  const DimMask& reduced_;
   Map map_;
 };
 
 /// results[i] = Op over row i.
 template <typename Op, typename T>
-std::unique_ptr<T[]> reduce_with(const Tensor& self, const RowLayout& layout,
-                                 const DimMask& reduced) {
+std::unique_ptr<T[]> reduce_with(const Tensor& self, const RowLayout& layout) {
   auto results = scratch<T>(layout.rows());
-  RowReduction<Op, T, T, Unchanged>(self, layout, reduced, {}).run(results.get());
+  RowReduction<Op, T, T, Unchanged>(self, layout, {}).run(results.get());
   return results;
 }
 
 /// results[i] = Op over map(element of row i as T, i).
 template <typename Op, typename Result, typename T, typename Map>
-std::unique_ptr<Result[]> reduce_mapped(const Tensor& self, const RowLayout& layout,
-                                        const DimMask& reduced, Map map) {
+std::unique_ptr<Result[]> reduce_mapped(const Tensor& self, const RowLayout& layout, Map map) {
   auto results = scratch<Result>(layout.rows());
-  RowReduction<Op, Result, T, Map>(self, layout, reduced, std::move(map)).run(results.get());
+  RowReduction<Op, Result, T, Map>(self, layout, std::move(map)).run(results.get());
   return results;
 }
 

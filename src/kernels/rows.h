@@ -105,8 +105,9 @@ class RowParts {
 template <typename T>
 class Rows {
  public:
-  Rows(const Tensor& source, const DimMask& reduced)
-      : layout_(source, reduced), source_(source), data_(readable_bytes(source)) {
+  Rows(const Tensor& source, const DimMask& reduced) : Rows(source, RowLayout(source, reduced)) {}
+  Rows(const Tensor& source, RowLayout layout)
+      : layout_(std::move(layout)), source_(source), data_(readable_bytes(source)) {
     const bool direct = source.dtype() == dtype_of<T>();
     if (layout_.in_one_piece()) {
       if (!direct) buffer_ = scratch<T>(layout_.size());

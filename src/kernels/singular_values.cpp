@@ -12,9 +12,6 @@ namespace shardlab {
 namespace {
 
 template <typename T>
-using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-
-template <typename T>
 struct SingularValues {
   Matrix<T> u, vh;
   Eigen::VectorXd values;

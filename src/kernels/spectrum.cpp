@@ -1,5 +1,5 @@
-// Eigenvalues of the last two dims. Eigen iterates; what leads there and back are our reflections,
-// since Eigen's own would take most of the time that a build needs.
+// Eigenvalues of the last two dims, of matrices without symmetry. Eigen iterates; what leads there
+// and back are our reflections, since Eigen's own would take most of the time that a build needs.
 #include <Eigen/Eigenvalues>
 #include <cmath>
 #include <complex>
@@ -14,56 +14,6 @@ namespace shardlab {
 namespace {
 
 using Number = std::complex<double>;
-// As Eigen has matrices where it is not told otherwise.
-template <typename T>
-using ByColumns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-
-// A product in plain loops.
-template <typename A, typename B>
-auto times(const A& a, const B& b) {
-  return a.lazyProduct(b).eval();
-}
-
-// What a matrix is divided by, so that products of its elements neither overflow nor vanish.
-template <typename T>
-double scale_of(const Matrix<T>& a) {
-  const double largest = a.size() == 0 ? 0 : a.cwiseAbs().maxCoeff();
-  return largest > 0 && std::isfinite(largest) ? largest : 1;
-}
-
-// _linalg_eigh(A, UPLO, compute_v): eigenvalues, eigenvectors
-void eigh_kernel(const KernelCall& call) {
-  const Tensor& self = tensor_arg(call, 0);
-  const std::string* triangle = optional_text_arg(call, 1);
-  const bool upper = triangle != nullptr && (*triangle == "U" || *triangle == "u");
-  const bool wanted = scalar_arg(call, 2).to_bool();
-  with_wide_type(self, [&](auto type) {
-    using T = decltype(type);
-    const Batch<T> a(self);
-    Written<double> values(call.outputs[0]);
-    Written<T> vectors(call.outputs[1]);
-    for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (a[i].size() == 0) continue;
-      Matrix<T> whole = upper ? Matrix<T>(a[i].adjoint()) : a[i];
-      for (Eigen::Index row = 0; row < whole.rows(); ++row) {
-        whole(row, row) = std::real(whole(row, row));
-        for (Eigen::Index j = row + 1; j < whole.cols(); ++j) {
-          whole(row, j) = Eigen::numext::conj(whole(j, row));
-        }
-      }
-      const double scale = scale_of(whole);
-      const Hessenberg<T> reduced = hessenberg<T>(whole / scale);
-      Eigen::SelfAdjointEigenSolver<ByColumns<double>> solver;
-      solver.computeFromTridiagonal(reduced.h.diagonal().real().eval(),
-                                    reduced.h.diagonal(-1).real().eval());
-      values.append((solver.eigenvalues() * scale).eval());
-      if (wanted) vectors.append(times(reduced.q, solver.eigenvectors().template cast<T>()));
-    }
-    values.store();
-    if (wanted) vectors.store();
-  });
-}
-
 // A = Q T Q^H with the eigenvalues on the diagonal of T, which is zero below it.
 struct Triangular {
   ByColumns<Number> t, q;
@@ -132,7 +82,7 @@ Matrix<Number> eigenvectors_of(const Triangular& a) {
       x(i, k) = -sum / (pivot_size(apart) < least ? Number(least) : apart);
     }
   }
-  Matrix<Number> found = times(a.q, x);
+  Matrix<Number> found = a.q.lazyProduct(x).eval();
   for (Eigen::Index column = 0; column < n; ++column) {
     Eigen::Index largest = 0;
     found.col(column).cwiseAbs().maxCoeff(&largest);
@@ -166,9 +116,6 @@ void eig_kernel(const KernelCall& call) {
 
 }  // namespace
 
-void add_spectrum_kernels(KernelTable& table) {
-  table.set(KernelId::kEig, eig_kernel);
-  table.set(KernelId::kEigh, eigh_kernel);
-}
+void add_spectrum_kernels(KernelTable& table) { table.set(KernelId::kEig, eig_kernel); }
 
 }  // namespace shardlab

@@ -25,18 +25,17 @@ template <Spread spread>
 void variance_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const double correction = correction_of(call);
-  const DimMask reduced = reduced_dims(call, 1, self);
-  const RowLayout layout(self, reduced);
+  const RowLayout layout(self, reduced_dims(call, 1, self));
   with_wide_type(self, [&](auto type) {
     using T = decltype(type);
     const std::int64_t count = layout.size();
-    const auto means = reduce_with<SumOp, T>(self, layout, reduced);
+    const auto means = reduce_with<SumOp, T>(self, layout);
     for (std::int64_t i = 0; i < layout.rows(); ++i) means[i] /= T(static_cast<double>(count));
     const T* mean = means.get();
     const auto deviation = [mean](T value, std::int64_t row) {
       return squared_magnitude(value - mean[row]);
     };
-    const auto spreads = reduce_mapped<SumOp, double, T>(self, layout, reduced, deviation);
+    const auto spreads = reduce_mapped<SumOp, double, T>(self, layout, deviation);
     const double parts = std::max(static_cast<double>(count) - correction, 0.0);
     for (std::int64_t i = 0; i < layout.rows(); ++i) {
       spreads[i] /= parts;
@@ -49,11 +48,10 @@ void variance_kernel(const KernelCall& call) {
 
 // Norms of the rows; orders that are no root of a sum of powers come first.
 template <typename T>
-std::unique_ptr<double[]> norms(const Tensor& self, const RowLayout& layout, const DimMask& reduced,
-                                double order) {
+std::unique_ptr<double[]> norms(const Tensor& self, const RowLayout& layout, double order) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto of = [&]<typename Op>(Op, auto map) {
-    return reduce_mapped<Op, double, T>(self, layout, reduced, map);
+    return reduce_mapped<Op, double, T>(self, layout, map);
   };
   const auto magnitude = [](T value, std::int64_t) -> double { return std::abs(value); };
   if (order == -kInfinity) return of(MinOp{}, magnitude);
@@ -81,10 +79,9 @@ std::unique_ptr<double[]> norms(const Tensor& self, const RowLayout& layout, con
 void vector_norm_kernel(const KernelCall& call) {
   const Tensor& self = tensor_arg(call, 0);
   const double order = scalar_arg(call, 1).to_double();
-  const DimMask reduced = reduced_dims(call, 2, self);
-  const RowLayout layout(self, reduced);
+  const RowLayout layout(self, reduced_dims(call, 2, self));
   with_wide_type(self, [&](auto type) {
-    const auto results = norms<decltype(type)>(self, layout, reduced, order);
+    const auto results = norms<decltype(type)>(self, layout, order);
     store_row_major(call.outputs[0], results.get(), DType::kF64);
   });
 }

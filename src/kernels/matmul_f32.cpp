@@ -1,6 +1,7 @@
-// Real products: skinny ones by the loop of our own, all others through Eigen. Eigen's block sizes
-// follow the caches of the machine, and with them the order in which terms are added; they are
-// fixed here, so that results are the same bits on every machine of one instruction set.
+// Products in f32: skinny ones by the loop of our own, all others through Eigen. A unit for each
+// dtype, because Eigen takes long to compile. Eigen's block sizes follow the caches of the machine,
+// and with them the order in which terms are added; they are fixed here for all dtypes, so that
+// results are the same bits on every machine of one instruction set.
 #include <utility>
 
 #include "kernels/eigen_multiply.h"
@@ -10,11 +11,6 @@ namespace shardlab {
 
 void multiply(const MatrixView<float>& out, const MatrixView<const float>& a,
               const MatrixView<const float>& b) {
-  if (!multiply_skinny(out, a, b)) eigen_multiply(out, a, b);
-}
-
-void multiply(const MatrixView<double>& out, const MatrixView<const double>& a,
-              const MatrixView<const double>& b) {
   if (!multiply_skinny(out, a, b)) eigen_multiply(out, a, b);
 }
 
