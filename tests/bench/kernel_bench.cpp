@@ -13,14 +13,50 @@
 
 #include <algorithm>
 #include <ctime>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dispatch/all_ops.h"
+#include "kernels/cpu_kernels.h"
+#include "propagate/propagator.h"
+#include "sim/world/world.h"
+#include "tensor/cpu_device.h"
 #include "tests/bench/kernel_cases.h"
 
 namespace {
 
 using namespace shardlab;
+
+/// Of the floor's speed, or of small tensors the nanoseconds; 0: none is asked for.
+double mark_of(const KernelCase& one) {
+  switch (one.floor) {
+    case Floor::kProduct:
+      return 0.9;
+    case Floor::kMemory:
+      return 0.7;
+    case Floor::kRows:
+      return 0.5;
+    case Floor::kLoop:
+      return 0;
+    case Floor::kSmallLoop:
+      return 150;
+  }
+  return 0;
+}
+
+/// Runs `body` on the only rank of a world, on a CPU device.
+void on_one_rank(const std::function<void()>& body) {
+  Propagator propagator(all_ops(), {});
+  const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
+  WorldOptions options;
+  options.ranks = 1;
+  options.schedule.workers = 1;
+  options.device = [&](std::int64_t) -> Device& { return *device; };
+  options.propagator = &propagator;
+  options.plans = &propagator.plans();
+  run_world(options, [&](RankContext&) { body(); }).rethrow();
+}
 
 double now() {
   timespec time{};

@@ -13,15 +13,10 @@
 #include <unsupported/Eigen/FFT>
 
 #include "autograd/autograd.h"
-#include "base/rank_context.h"
 #include "dispatch/all_ops.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/plain_calls.h"
-#include "kernels/cpu_kernels.h"
-#include "kernels/kernel_id.h"
-#include "propagate/propagator.h"
-#include "sim/world/world.h"
-#include "tensor/cpu_device.h"
+#include "tests/bench/kernel_launch.h"
 
 namespace shardlab {
 
@@ -29,71 +24,6 @@ namespace {
 
 constexpr std::int64_t kLarge = std::int64_t{1} << 23;
 constexpr std::int64_t kRows = 8192, kColumns = 1024;  // as many
-
-Device& device() { return *current_rank().device; }
-
-// Numbers between -2 and 2 without order, the same in every run.
-Tensor numbers(const Dims& shape, DType dtype = DType::kF32) {
-  Tensor values = empty(device(), shape, DType::kF32);
-  auto* data = values.mutable_data<float>();
-  std::uint64_t state = 1;
-  for (std::int64_t i = 0; i < values.numel(); ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    data[i] = static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-30f;
-  }
-  if (dtype == DType::kF32) return values;
-  Tensor converted = empty(device(), shape, dtype);
-  const LocalArg args[] = {values};
-  device().run({.kernel = KernelId::kConvert, .args = args, .outputs = {&converted, 1}});
-  return converted;
-}
-
-// Whole numbers in [0, most).
-Tensor indices(const Dims& shape, std::int64_t most) {
-  Tensor places = empty(device(), shape, DType::kI64);
-  auto* data = places.mutable_data<std::int64_t>();
-  std::uint64_t state = 7;
-  for (std::int64_t i = 0; i < places.numel(); ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    data[i] = static_cast<std::int64_t>((state >> 33) % static_cast<std::uint64_t>(most));
-  }
-  return places;
-}
-
-Tensor turned(const Tensor& matrix) {
-  return matrix.as_view(
-      {{matrix.size(1), matrix.size(0)}, {matrix.stride()[1], matrix.stride()[0]}, matrix.dtype()},
-      0);
-}
-
-std::vector<Tensor> tensors_of(const std::vector<LocalArg>& args) {
-  std::vector<Tensor> tensors;
-  for (const LocalArg& arg : args) {
-    if (const auto* tensor = std::get_if<Tensor>(&arg)) tensors.push_back(*tensor);
-  }
-  return tensors;
-}
-
-// A kernel as the dispatcher would call it.
-struct Launch {
-  KernelId kernel;
-  std::vector<LocalArg> args;
-  std::vector<Tensor> outputs;
-
-  void operator()() const { device().run({.kernel = kernel, .args = args, .outputs = outputs}); }
-};
-
-Tensor output(const Dims& shape, DType dtype = DType::kF32) {
-  Tensor made = empty(device(), shape, dtype);
-  const LocalArg args[] = {made};
-  device().run({.kernel = KernelId::kZeros, .args = args, .outputs = {&made, 1}});
-  return made;
-}
-
-KernelPair beside_memory(Launch launch) {
-  TimedWork floor = memory_floor(tensors_of(launch.args), launch.outputs[0]);
-  return {std::move(launch), std::move(floor)};
-}
 
 struct Product {
   std::int64_t batch, rows, inner, columns;
@@ -589,22 +519,6 @@ void add_small(std::vector<KernelCase>& cases) {
 
 }  // namespace
 
-double mark_of(const KernelCase& one) {
-  switch (one.floor) {
-    case Floor::kProduct:
-      return 0.9;
-    case Floor::kMemory:
-      return 0.7;
-    case Floor::kRows:
-      return 0.5;
-    case Floor::kLoop:
-      return 0;
-    case Floor::kSmallLoop:
-      return 150;
-  }
-  return 0;
-}
-
 std::vector<KernelCase> kernel_cases() {
   std::vector<KernelCase> cases;
   add_products(cases);
@@ -618,18 +532,6 @@ std::vector<KernelCase> kernel_cases() {
   add_fourier(cases);
   add_small(cases);
   return cases;
-}
-
-void on_one_rank(const std::function<void()>& body) {
-  Propagator propagator(all_ops(), {});
-  const std::unique_ptr<Device> device = make_cpu_device(cpu_kernel_table());
-  WorldOptions options;
-  options.ranks = 1;
-  options.schedule.workers = 1;
-  options.device = [&](std::int64_t) -> Device& { return *device; };
-  options.propagator = &propagator;
-  options.plans = &propagator.plans();
-  run_world(options, [&](RankContext&) { body(); }).rethrow();
 }
 
 }  // namespace shardlab

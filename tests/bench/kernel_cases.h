@@ -21,16 +21,10 @@ struct KernelPair {
 struct KernelCase {
   std::string name;
   Floor floor;
-  /// On a rank, as on_one_rank() makes one; there the pair is used, too.
+  /// On a rank of a world, with a CPU device; there the pair is used, too.
   std::function<KernelPair()> make;
 };
 
-/// Of the floor's speed, or of small tensors the nanoseconds; 0: none is asked for.
-double mark_of(const KernelCase& one);
-
 std::vector<KernelCase> kernel_cases();
-
-/// Runs `body` on the only rank of a world, on a CPU device.
-void on_one_rank(const std::function<void()>& body);
 
 }  // namespace shardlab

@@ -1,0 +1,41 @@
+// kernel_launch.h - kernels called as the dispatcher would, and tensors for them, on the calling
+// rank's device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kernel_id.h"
+#include "tensor/device.h"
+#include "tests/bench/kernel_cases.h"
+
+namespace shardlab {
+
+/// The calling rank's.
+Device& device();
+
+/// Numbers between -2 and 2 without order, the same in every run.
+Tensor numbers(const Dims& shape, DType dtype = DType::kF32);
+/// Whole numbers in [0, most), in i64.
+Tensor indices(const Dims& shape, std::int64_t most);
+/// Zeros.
+Tensor output(const Dims& shape, DType dtype = DType::kF32);
+/// The transpose of a matrix, as a view.
+Tensor turned(const Tensor& matrix);
+
+/// Those of the arguments that are tensors.
+std::vector<Tensor> tensors_of(const std::vector<LocalArg>& args);
+
+/// A kernel with its arguments.
+struct Launch {
+  KernelId kernel;
+  std::vector<LocalArg> args;
+  std::vector<Tensor> outputs;
+
+  void operator()() const;
+};
+
+/// Held against reading its tensors and writing its first output.
+KernelPair beside_memory(Launch launch);
+
+}  // namespace shardlab
